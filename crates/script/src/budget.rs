@@ -79,6 +79,9 @@ pub(crate) struct Budget {
     overrun: Cell<bool>,
     /// Whether the call had lasted too long when it was done waiting for others who use the store.
     late: Cell<bool>,
+    /// When the rule that runs has lasted as long as its node says; `None`: as long as its call.
+    until_rule: Cell<Option<Instant>>,
+    rule_late: Cell<bool>,
 }
 
 /// A script that runs.
@@ -99,6 +102,8 @@ impl Budget {
             ends_with_call: false,
             overrun: Cell::new(false),
             late: Cell::new(false),
+            until_rule: Cell::default(),
+            rule_late: Cell::new(false),
         }
     }
 
@@ -115,6 +120,8 @@ impl Budget {
     pub(crate) fn begin(&self, time_max: Duration, until_call: Option<Instant>) -> Turn {
         self.overrun.set(false);
         self.late.set(false);
+        self.until_rule.set(None);
+        self.rule_late.set(false);
         self.until_call.set(until_call);
         let began = Instant::now();
         let until = self.until_call.get().filter(|_| self.ends_with_call);
@@ -139,6 +146,16 @@ impl Budget {
     /// From now on time is charged so.
     pub(crate) fn charge_by(&self, clock: Clock) {
         self.clock.set(clock);
+    }
+
+    /// What runs from here on in this step is a rule's that may run until then, or is not any such rule's.
+    pub(crate) fn limit_rule(&self, until: Option<Instant>) {
+        self.until_rule.set(until);
+    }
+
+    /// Whether a rule of this step was stopped because it had run as long as it may. The step goes on without it.
+    pub(crate) fn rule_was_late(&self) -> bool {
+        self.rule_late.get()
     }
 
     fn due_in(&self, time: Duration) {
@@ -173,8 +190,13 @@ impl Budget {
             || self.until.get().is_some_and(|until| self.is_past(until));
         if is_over {
             self.overrun.set(true);
+            return true;
         }
-        is_over
+        let is_late = self.until_rule.get().is_some_and(|until| until <= Instant::now());
+        if is_late {
+            self.rule_late.set(true);
+        }
+        is_late
     }
 
     fn is_past(&self, until: Instant) -> bool {

@@ -35,6 +35,8 @@ const STACK_BYTES: usize = 512 * 1024;
 const IO_LOAD_MAX: Duration = Duration::from_millis(25);
 /// Time of the processor for taking away what a call has left behind.
 const CLEAN_MAX: Duration = Duration::from_millis(100);
+/// Time for stopping what is left of a rule that was stopped.
+const STOP_REST_MAX: Duration = Duration::from_millis(10);
 /// Memory that a call may add on an I/O thread, in bytes: what takes more may also take long in one step.
 const IO_GROWTH_BYTES_MAX: usize = 2 << 20;
 
@@ -137,7 +139,7 @@ impl Instance {
             calls: RefCell::new(Calls::default()),
             store: StoreHost::new(on_io, budget.clone()),
             declared: host::DeclaredReads::default(),
-            course: host::CourseHost::default(),
+            course: host::CourseHost::new(budget.clone()),
             place,
             wants: RefCell::default(),
         });
@@ -256,7 +258,10 @@ impl Instance {
                 },
             )
         };
-        self.step(id, left, |ctx| self.entry.resume(ctx, id, wait, came))
+        self.step(id, left, |ctx| {
+            self.host.course.resume(wait);
+            self.entry.resume(ctx, id, wait, came)
+        })
     }
 
     /// Tells a call that nobody waits for it any more; it has been closed.
@@ -286,11 +291,15 @@ impl Instance {
         let turn = self.budget.begin(time_max, until_call.map(|until| until.at));
         let outcome = self.context.with(|ctx| {
             let outcome = step(&ctx).catch(&ctx).map_err(|error| describe(&error));
-            while !self.budget.was_overrun() && ctx.execute_pending_job() {}
+            while !self.budget.was_overrun() && !self.budget.rule_was_late() && ctx.execute_pending_job() {}
+            if self.budget.rule_was_late() {
+                self.stop_rest(&ctx);
+            }
             self.rejections.log(&ctx, &self.host, id);
             outcome
         });
         let took = self.budget.end(turn);
+        self.host.course.end_step();
         {
             let mut calls = self.host.calls.borrow_mut();
             calls.charge(id, took);
@@ -319,6 +328,11 @@ impl Instance {
             Some(Failure::Memory {
                 memory_max: limits.memory_max,
             })
+        } else if self.budget.rule_was_late() {
+            // The call goes on without that rule, and after the call the engine is not used again.
+            self.is_sound.set(false);
+            self.host.store.roll_back();
+            None
         } else {
             outcome.err().map(|reason| Failure::Broken { reason })
         };
@@ -343,6 +357,12 @@ impl Instance {
         }
         self.counted.uses(self.meter.used());
         Step { took, stopped }
+    }
+
+    /// What is left of a rule that was stopped is stopped as well, each part as soon as the engine asks, so that nothing of it meets a step of others. What goes on nevertheless is only stopped with its call.
+    fn stop_rest(&self, ctx: &Ctx<'_>) {
+        let begun = Instant::now();
+        while !self.budget.was_overrun() && begun.elapsed() < STOP_REST_MAX && ctx.execute_pending_job() {}
     }
 
     /// Whether no step was stopped in the middle.

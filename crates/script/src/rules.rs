@@ -90,6 +90,9 @@ pub struct RunOrder {
     pub last: Option<RuleOutcome>,
     /// The item that it is run for, as JSON.
     pub item: Option<String>,
+    /// How long it may run, waiting included, from when it is ordered; then it is stopped where it stands, and its ticket never ends. Its course notices that by a time that it has pass. Without it, it may run as
+    /// long as its call.
+    pub time_max: Option<Duration>,
 }
 
 /// A line that a rule has written.

@@ -97,6 +97,8 @@ pub struct RuleCall<'c, V, I> {
     pub rule: &'c str,
     /// What was before it.
     pub before: Before<'c, V, I>,
+    /// How long its node waits for it; then it is dropped. Who runs rules on the thread that waits has to stop it by then.
+    pub time_max: Option<Duration>,
 }
 
 /// What was before a node.
@@ -362,6 +364,7 @@ impl<R: Rules> Walk<'_, R> {
             kind: node.kind,
             rule,
             before: branch.before(),
+            time_max: node.timeout,
         });
         let outcome = match node.timeout {
             None => running.await.map_err(Cause::Rule),
@@ -525,6 +528,7 @@ impl<R: Rules> Walk<'_, R> {
                     kind: node.kind,
                     rule: workflow,
                     before: branch.before(),
+                    time_max: None,
                 });
                 let decided = decided.await;
                 decided.map_err(|failure| Self::failed(name, Cause::Rule(failure)))?

@@ -1,11 +1,11 @@
 //! What the SDK asks of the courses of calls, and tells them.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::HashMap,
     rc::Rc,
     sync::{Arc, Weak},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rquickjs::{Array, Ctx, Function, IntoJs as _, Null, Persistent, Result, String as JsString, Value};
@@ -13,6 +13,7 @@ use rquickjs::{Array, Ctx, Function, IntoJs as _, Null, Persistent, Result, Stri
 use super::{Functions, Host};
 use crate::{
     answer::Body,
+    budget::Budget,
     calls::CallId,
     rules::{Course, Event, LogLine, Order, Rule, RuleOutcome, RunOrder, Ticket},
     text,
@@ -24,12 +25,26 @@ use forebay_wire::ContentKind;
 const COMPILED_MAX: usize = 4096;
 
 /// The courses of an engine's calls, and the rules that it has compiled.
-#[derive(Default)]
 pub(crate) struct CourseHost {
+    budget: Rc<Budget>,
     courses: RefCell<HashMap<CallId, Box<dyn Course>>>,
     compiled: RefCell<HashMap<u64, Compiled>>,
     /// The rules that run, of the one call that there is.
-    running: RefCell<HashMap<Ticket, Arc<Rule>>>,
+    running: RefCell<HashMap<Ticket, Running>>,
+    /// The rule with a time of its own to which all belongs that runs now.
+    timed: Cell<Option<Timed>>,
+    /// What such rules wait for: what runs when it comes belongs to them.
+    timed_waits: RefCell<HashMap<WaitId, Timed>>,
+}
+
+/// A rule that runs, and when it has to be over, if it has a time of its own.
+type Running = (Arc<Rule>, Option<Instant>);
+
+/// A rule that has a time of its own.
+#[derive(Clone, Copy, Debug)]
+struct Timed {
+    ticket: Ticket,
+    until: Instant,
 }
 
 /// A rule, and the function that its files are. Whoever has the rule run holds it; of one that nobody holds any more the function goes, too.
@@ -51,6 +66,9 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         "ruleOver",
         move |ctx: Ctx<'js>, call: CallId, ticket: Ticket, is_true: bool, values: JsString<'js>| {
             let values = text::owned(values)?;
+            if !own.course.is_over(ticket) {
+                return Array::new(ctx);
+            }
             own.course.running.borrow_mut().remove(&ticket);
             let outcome = Ok(RuleOutcome { is_true, values });
             own.go_on(&ctx, call, Event::Ended { ticket, outcome })
@@ -61,6 +79,9 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         "ruleFailed",
         move |ctx: Ctx<'js>, call: CallId, ticket: Ticket, reason: JsString<'js>| {
             let reason = text::owned(reason)?;
+            if !own.course.is_over(ticket) {
+                return Array::new(ctx);
+            }
             let outcome = Err(own.course.with_places(ticket, &reason));
             own.go_on(&ctx, call, Event::Ended { ticket, outcome })
         },
@@ -81,6 +102,8 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         is_open
     })?;
     let own = host.clone();
+    functions.set("ruleTurn", move |ticket: Ticket| own.course.take_turn(ticket))?;
+    let own = host.clone();
     functions.set("ruleLog", move |call: CallId, level: u8, line: JsString<'js>| {
         let text = text::owned(line)?;
         if let Some(course) = own.course.courses.borrow_mut().get_mut(&call) {
@@ -91,9 +114,21 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
 }
 
 impl CourseHost {
+    pub(crate) fn new(budget: Rc<Budget>) -> Self {
+        Self {
+            budget,
+            courses: RefCell::default(),
+            compiled: RefCell::default(),
+            running: RefCell::default(),
+            timed: Cell::default(),
+            timed_waits: RefCell::default(),
+        }
+    }
+
     /// A call has this course from here on.
     pub(crate) fn begin(&self, call: CallId, course: Box<dyn Course>) {
         self.running.borrow_mut().clear();
+        self.timed_waits.borrow_mut().clear();
         self.courses.borrow_mut().insert(call, course);
     }
 
@@ -108,10 +143,53 @@ impl CourseHost {
         self.compiled.borrow_mut().clear();
     }
 
+    /// A rule with a time of its own begins, in a step in which nothing ran before it: all that follows in it belongs to the rule, until that is over.
+    fn take_turn(&self, ticket: Ticket) {
+        let until = self.running.borrow().get(&ticket).and_then(|(_, until)| *until);
+        self.belongs_to(until.map(|until| Timed { ticket, until }));
+    }
+
+    /// What was waited for has come: what runs now belongs to who has waited.
+    pub(crate) fn resume(&self, wait: WaitId) {
+        let timed = self.timed_waits.borrow_mut().remove(&wait);
+        if timed.is_some() {
+            self.belongs_to(timed);
+        }
+    }
+
+    /// Something is waited for by what runs now.
+    pub(super) fn wait(&self, wait: WaitId) {
+        if let Some(timed) = self.timed.get() {
+            self.timed_waits.borrow_mut().insert(wait, timed);
+        }
+    }
+
+    /// A step is over.
+    pub(crate) fn end_step(&self) {
+        self.timed.set(None);
+    }
+
+    fn belongs_to(&self, timed: Option<Timed>) {
+        self.timed.set(timed);
+        self.budget.limit_rule(timed.map(|timed| timed.until));
+    }
+
+    /// Whether a rule is over when it says so: not where it was stopped, of which its course learns by the time that has passed. What runs after it in this step belongs to others.
+    fn is_over(&self, ticket: Ticket) -> bool {
+        if self.timed.get().is_none_or(|timed| timed.ticket != ticket) {
+            return true;
+        }
+        if self.budget.rule_was_late() {
+            return false;
+        }
+        self.belongs_to(None);
+        true
+    }
+
     /// An error of a rule that runs, with places in its files.
     fn with_places(&self, ticket: Ticket, reason: &str) -> String {
         let rule = self.running.borrow_mut().remove(&ticket);
-        rule.map_or_else(|| reason.to_owned(), |rule| rule.with_places(reason))
+        rule.map_or_else(|| reason.to_owned(), |(rule, _)| rule.with_places(reason))
     }
 
     /// The function of a rule, compiled when it is run for the first time; else why it cannot be.
@@ -133,7 +211,7 @@ impl CourseHost {
 
 impl Host {
     /// Tells the course of a call what has come about; gives what the SDK is to do, each in an array:
-    /// `[ticket, function, node, kind, state, values, item]` runs a rule, `[ticket, ms]` has time pass, `[ticket]` forgets.
+    /// `[ticket, function, node, kind, state, values, item]` runs a rule, with `true` behind it one that has a time of its own, `[ticket, ms]` has time pass, `[ticket]` forgets.
     fn go_on<'js>(&self, ctx: &Ctx<'js>, call: CallId, event: Event) -> Result<Array<'js>> {
         let out = Array::new(ctx.clone())?;
         // Rules must not meet the courses while one of them goes on.
@@ -148,7 +226,10 @@ impl Host {
                 Order::Run(order) => match self.course.function(ctx, &order.rule) {
                     Ok(function) => {
                         let rule = Arc::clone(&order.rule);
-                        self.course.running.borrow_mut().insert(order.ticket, rule);
+                        let until = order.time_max.map(|time| Instant::now() + time);
+                        let mut running = self.course.running.borrow_mut();
+                        running.insert(order.ticket, (rule, until));
+                        drop(running);
                         run_order(ctx, &order, function)?
                     }
                     Err(reason) => {
@@ -207,5 +288,8 @@ fn run_order<'js>(ctx: &Ctx<'js>, order: &RunOrder, function: Function<'js>) -> 
     item.set(4, last.is_some_and(|last| last.is_true))?;
     item.set(5, text(last.map(|last| &*last.values))?)?;
     item.set(6, text(order.item.as_deref())?)?;
+    if order.time_max.is_some() {
+        item.set(7, true)?;
+    }
     Ok(item)
 }

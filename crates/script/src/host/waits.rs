@@ -55,6 +55,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         let is_open = own.calls.borrow_mut().wait_for_turn(call);
         if is_open {
             let what = What::Turn;
+            own.course.wait(wait);
             own.wants.borrow_mut().push(Want { call, wait, what });
         }
         is_open
@@ -189,6 +190,7 @@ impl Host {
                 Some(Ok(())) => {}
             }
         }
+        self.course.wait(wait);
         self.wants.borrow_mut().push(Want { call, wait, what });
         Ok(true)
     }

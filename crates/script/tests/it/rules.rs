@@ -39,6 +39,7 @@ impl OneAfterAnother {
             kind: "PROCESS",
             last,
             item: None,
+            time_max: None,
         })]
     }
 }

@@ -51,4 +51,5 @@ mod workflow_nodes;
 mod workflow_releases;
 mod workflow_requests;
 mod workflow_runs;
+mod workflow_times;
 mod workflows;

@@ -1,6 +1,6 @@
 /** The part of rules that the server calls: runs those that the course of a call says, one call at a time. */
 import { isPromise } from '../outcome.js';
-import { host, type RuleOrder } from '../script/host.js';
+import { host, type RuleOrder, type RunOrder } from '../script/host.js';
 import { cancelWait, forgetWaits, step, waitFor, wake } from '../script/waits.js';
 import { installGlobals, loadAll } from '../script/web/install.js';
 import { console } from './console.js';
@@ -39,7 +39,7 @@ const FUNCTION = 'functionNode';
 
 /** Of the call that runs; read when a rule runs first. */
 let input: RunInput | null = null;
-/** What passes until rules go on, by ticket: the number of the wait. */
+/** What passes until rules go on, or begin in a step of their own, by ticket: the number of the wait. */
 const times = new Map<number, number>();
 
 /** Begins a call. */
@@ -93,17 +93,40 @@ function follow(call: number, orders: RuleOrder[]): void {
     const order = waiting[at]!;
     if (forgotten.has(order[0])) continue;
     if (order.length === 2) pass(call, order[0], order[1]);
+    else if (order.length === 8) runInTurn(call, order);
     else take(runRule(call, order) ?? []);
   }
 }
 
 function pass(call: number, ticket: number, ms: number): void {
+  wait(
+    ticket,
+    () => follow(call, host.timePassed(call, ticket)),
+    (call, wait) => host.ruleTimer(call, wait, ms),
+  );
+}
+
+/** Runs a rule with a time of its own in a step of its own, so that nothing else is stopped with it. */
+function runInTurn(call: number, order: [...RunOrder, isTimed: true]): void {
+  const ticket = order[0];
+  wait(
+    ticket,
+    () => {
+      host.ruleTurn(ticket);
+      follow(call, runRule(call, order) ?? []);
+    },
+    host.turn,
+  );
+}
+
+/** Waits for what `begin` asks for; a ticket that is forgotten waits no more. */
+function wait(ticket: number, come: () => void, begin: (call: number, wait: number) => boolean): void {
   const number = waitFor(
     () => {
       times.delete(ticket);
-      follow(call, host.timePassed(call, ticket));
+      come();
     },
-    (call, wait) => host.ruleTimer(call, wait, ms),
+    begin,
     false,
   );
   times.set(ticket, number);
@@ -119,7 +142,7 @@ function forget(ticket: number): boolean {
 }
 
 /** Runs a rule; gives what is to be done after it, or null where it is not over. */
-function runRule(call: number, order: Extract<RuleOrder, { length: 7 }>): RuleOrder[] | null {
+function runRule(call: number, order: RunOrder | [...RunOrder, isTimed: true]): RuleOrder[] | null {
   const [ticket, load, node, kind, lastState, lastValues, item] = order;
   try {
     input ??= JSON.parse(host.bodyText(call)) as RunInput;

@@ -7,9 +7,13 @@ import type { NativeStore } from '../store/native.js';
 /** Bytes or text that the server takes as they are. */
 export type Chunk = string | Uint8Array;
 
-/** A rule to run: its ticket, what gives its `process`, the node and its kind, what was before it as its state and JSON, the item of a loop as JSON. Or a time to pass, in milliseconds; or a ticket to forget. */
+/** A rule to run: its ticket, what gives its `process`, the node and its kind, what was before it as its state and JSON, the item of a loop as JSON. */
+export type RunOrder = [ticket: number, load: () => unknown, node: string, kind: string, lastState: boolean, lastValues: string | null, item: string | null];
+
+/** A rule to run, in a step of its own where it has a time of its own. Or a time to pass, in milliseconds; or a ticket to forget. */
 export type RuleOrder =
-  | [ticket: number, load: () => unknown, node: string, kind: string, lastState: boolean, lastValues: string | null, item: string | null]
+  | RunOrder
+  | [...RunOrder, isTimed: true]
   | [ticket: number, ms: number]
   | [ticket: number];
 
@@ -105,6 +109,8 @@ export interface Host {
   timePassed(call: number, ticket: number): RuleOrder[];
   /** As `timer`, and not counted with those of the rules themselves. */
   ruleTimer(call: number, wait: number, ms: number): boolean;
+  /** A rule with a time of its own begins, in a step that has begun for it. */
+  ruleTurn(ticket: number): void;
   ruleLog(call: number, level: number, line: string): void;
 
   isUtf8(bytes: Uint8Array): boolean;

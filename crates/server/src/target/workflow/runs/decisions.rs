@@ -47,6 +47,7 @@ impl Functions for DecisionDesk<'_> {
             kind: FUNCTION,
             last: Some(input),
             item: None,
+            time_max: None,
         });
         let outcome = outcome.await?;
         let value = serde_json::from_str(&outcome.values)

@@ -103,6 +103,8 @@ pub(super) struct Task<'t> {
     pub(super) kind: &'static str,
     pub(super) last: Option<RuleOutcome>,
     pub(super) item: Option<String>,
+    /// How long its node waits for it.
+    pub(super) time_max: Option<Duration>,
 }
 
 impl Desk {
@@ -166,6 +168,7 @@ impl Desk {
                 kind: task.kind,
                 last: task.last,
                 item: task.item,
+                time_max: task.time_max,
             })
         });
         match ordered.came().await {

@@ -91,6 +91,7 @@ impl Rules for RuleDesk<'_> {
             kind: call.kind,
             last,
             item: call.before.item.map(ToString::to_string),
+            time_max: call.time_max,
         });
         let outcome = outcome.await?;
         Ok(Outcome {

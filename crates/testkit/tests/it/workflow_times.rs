@@ -1,0 +1,195 @@
+//! Nodes of workflows whose rules never give up the processor, and times that they have of their own.
+
+use std::time::{Duration, Instant};
+
+use forebay_testkit::{Server, Setup};
+use serde_json::{Value, json};
+
+use crate::workflows::{ROUTES, run};
+
+/// Bodies of rules that take longer than anybody waits, wherever they stand.
+const ENDLESS: [(&str, &str); 6] = [
+    ("at-once", "while (true) {}"),
+    ("later", "await 0; while (true) {}"),
+    (
+        "after-a-wait",
+        "await new Promise((resolve) => setTimeout(resolve, 5)); while (true) {}",
+    ),
+    (
+        "again-and-again",
+        "for (let n = 0; n < 3; n++) Promise.resolve().then(() => { while (true) {} }); await new Promise(() => {});",
+    ),
+    (
+        "in-a-callback",
+        "setTimeout(() => { while (true) {} }); await new Promise(() => {});",
+    ),
+    (
+        "in-its-result",
+        "return new ScriptResult(true, { a: { toJSON() { while (true) {} } } });",
+    ),
+];
+
+fn setup() -> Setup {
+    let keys = "executors = 1\nengines_max = 2\ntimeout = \"20s\"";
+    Setup::new(&format!("[workflow]\npath = \"flows\"\n{keys}\n{ROUTES}")).threads(1)
+}
+
+/// A graph of these nodes, one behind another, the first of which begins.
+fn chain(nodes: &[Value]) -> String {
+    let ids = (0..nodes.len()).map(|id| id.to_string());
+    let nodes = nodes.iter().zip(ids).map(|(node, id)| {
+        let mut node = node.clone();
+        node["id"] = json!(id);
+        node
+    });
+    let nodes: Vec<_> = nodes.collect();
+    let edge = |at: usize| json!({"from": at.to_string(), "to": (at + 1).to_string()});
+    let edges: Vec<_> = (0..nodes.len() - 1).map(edge).collect();
+    json!({"nodes": nodes, "edges": edges}).to_string()
+}
+
+fn rule(setup: Setup, name: &str, body: &str) -> Setup {
+    let text = format!("async function process(context) {{ {body} }}\n");
+    setup.file(&format!("flows/rules/{name}.js"), text)
+}
+
+fn timed(rule: &str) -> Value {
+    json!({"@type": "PROCESS", "ruleId": rule, "timeoutMs": 100})
+}
+
+fn boot() -> Value {
+    json!({"@type": "BOOT"})
+}
+
+/// What a workflow has come to, and how long that took.
+fn came(server: &Server, name: &str) -> ((u16, Value), Duration) {
+    let begun = Instant::now();
+    let answer = run(server, &format!("/workflow/{name}"), &json!({}));
+    (answer, begun.elapsed())
+}
+
+#[test]
+fn a_rule_without_end_is_stopped_when_the_time_of_its_node_is_over_and_the_run_goes_on() {
+    let after = "const last = context.getLastResult(); return new ScriptResult(last.getState(), { ...last.getValueMap(), after: typeof left });";
+    let mut setup = rule(setup(), "after", after);
+    for (name, body) in ENDLESS {
+        let mut standing_in = timed(name);
+        standing_in["fallback"] = json!({"state": true, "valueMap": {"by": "nobody"}});
+        let behind = json!({"@type": "RUN", "ruleId": "after"});
+        setup = rule(setup, name, &format!("globalThis.left = 1; {body}"))
+            .file(
+                &format!("flows/{name}.json"),
+                chain(&[boot(), standing_in, behind]),
+            )
+            .file(&format!("flows/{name}-fails.json"), chain(&[boot(), timed(name)]));
+    }
+    let server = setup.start();
+    for (name, _) in ENDLESS {
+        // The machine may be busy with others, but hardly each time.
+        let mut quickest = Duration::MAX;
+        for _ in 0..4 {
+            let (answer, took) = came(&server, name);
+            // What the rule has left is there until the run is over, as it would be without its end.
+            let values = json!({"by": "nobody", "after": "number"});
+            assert_eq!(
+                answer,
+                (200, json!({"state": true, "valueMap": values})),
+                "{name}"
+            );
+            quickest = quickest.min(took);
+        }
+        assert!(quickest < Duration::from_millis(150), "{name}: {quickest:?}");
+        let ((status, answer), _) = came(&server, &format!("{name}-fails"));
+        assert_eq!(status, 500, "{name}");
+        let told = "node `1` failed: its rule is not over after 100ms (timeoutMs)";
+        assert_eq!(answer["detail"], told, "{name}");
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_run_whose_rule_was_stopped() {
+    let looks = "return new ScriptResult(true, { left: typeof left, changed: 'left' in [] || JSON.parse('1') !== 1 });";
+    let leaves = "globalThis.left = 1; try { Array.prototype.left = 1; JSON.parse = () => 2; } catch {} setInterval(() => { globalThis.left = 2; }, 1); while (true) {}";
+    let server = rule(rule(setup(), "leaves", leaves), "looks", looks)
+        .file("flows/leaves.json", chain(&[boot(), timed("leaves")]))
+        .file(
+            "flows/looks.json",
+            chain(&[boot(), json!({"@type": "RUN", "ruleId": "looks"})]),
+        )
+        .start();
+    for _ in 0..3 {
+        assert_eq!(came(&server, "leaves").0.0, 500);
+        let values = json!({"left": "undefined", "changed": false});
+        let answer = came(&server, "looks").0;
+        assert_eq!(answer, (200, json!({"state": true, "valueMap": values})));
+    }
+}
+
+#[test]
+fn rules_beside_one_that_is_stopped_go_on() {
+    let busy = "const until = Date.now() + 250; while (Date.now() < until) {} await 0; return new ScriptResult(true, { busy: 1 });";
+    let waits = "await new Promise((resolve) => setTimeout(resolve, 200)); return new ScriptResult(true, { waited: 1 });";
+    let setup = [
+        ("busy", busy),
+        ("waits", waits),
+        ("endless", "await 0; while (true) {}"),
+    ]
+    .into_iter()
+    .fold(setup(), |setup, (name, body)| rule(setup, name, body));
+    let mut endless = timed("endless");
+    endless["fallback"] = json!({"state": true, "valueMap": {"endless": 0}});
+    let mut nodes = vec![
+        boot(),
+        json!({"@type": "PARALLEL", "join": "ALL"}),
+        endless,
+        json!({"@type": "RUN", "ruleId": "busy"}),
+        json!({"@type": "RUN", "ruleId": "waits"}),
+    ];
+    for (id, node) in nodes.iter_mut().enumerate() {
+        node["id"] = json!(id.to_string());
+        node["priority"] = json!(id);
+    }
+    let edges = [("0", "1"), ("1", "2"), ("1", "3"), ("1", "4")];
+    let edges: Vec<_> = edges
+        .iter()
+        .map(|(from, to)| json!({"from": from, "to": to}))
+        .collect();
+    let graph = json!({"nodes": nodes, "edges": edges}).to_string();
+    let server = setup.file("flows/beside.json", graph).start();
+    for _ in 0..3 {
+        let (answer, _) = came(&server, "beside");
+        let values = json!({"2": {"endless": 0}, "3": {"busy": 1}, "4": {"waited": 1}});
+        assert_eq!(answer, (200, json!({"state": true, "valueMap": values})));
+    }
+}
+
+#[test]
+fn a_rule_that_was_stopped_is_tried_again_and_a_rule_stands_in_for_it() {
+    let tries = "const args = context.getArgs(); args.tries = (args.tries ?? 0) + 1; if (args.tries < 3) while (true) {} return new ScriptResult(true, { tries: args.tries });";
+    let nodes = |first: Value| chain(&[boot(), first, timed("tries")]);
+    let server = rule(
+        rule(setup(), "tries", tries),
+        "stands-in",
+        "return new ScriptResult(true, { by: 'another' });",
+    )
+    .file(
+        "flows/retry.json",
+        nodes(json!({"@type": "RETRY", "attempts": 3, "delayMs": 1})),
+    )
+    .file(
+        "flows/failback.json",
+        nodes(json!({"@type": "FAILBACK", "ruleId": "stands-in"})),
+    )
+    .start();
+    for (name, values) in [
+        ("retry", json!({"tries": 3})),
+        ("failback", json!({"by": "another"})),
+    ] {
+        let (answer, _) = came(&server, name);
+        assert_eq!(
+            answer,
+            (200, json!({"state": true, "valueMap": values})),
+            "{name}"
+        );
+    }
+}
