@@ -8,6 +8,7 @@ mod conservation;
 mod control;
 mod crashes;
 mod deadlines;
+mod deploy;
 mod explain;
 mod explain_statements;
 mod faulty_workers;
