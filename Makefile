@@ -12,6 +12,8 @@ SHOWCASE_MODULES := examples/showcase/node_modules/.package-lock.json
 POSTGRESQL_MODULES := crates/testkit/postgresql/node_modules/.package-lock.json
 # A server of S3, which the tests ask.
 S3_MODULES := crates/testkit/s3/node_modules/.package-lock.json
+# Servers of mail, which the tests have messages sent to.
+MESSAGES_PYTHON := crates/testkit/messages/.venv/installed
 PEER_MODULES := bench/peers/node_modules/.package-lock.json
 PYTHON ?= python3
 PIP_INSTALL := pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-compile --no-deps --require-hashes
@@ -72,7 +74,7 @@ build: sdk $(SHOWCASE_MODULES) $(SHOWCASE_PYTHON)
 
 sdk: $(SDK_SCRIPTS) $(SDK_ADDON)
 
-deps: $(SDK_MODULES) $(POSTGRESQL_MODULES) $(S3_MODULES) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(SHOWCASE_PYTHON)
+deps: $(SDK_MODULES) $(POSTGRESQL_MODULES) $(S3_MODULES) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(MESSAGES_PYTHON) $(SHOWCASE_PYTHON)
 
 # The browser in which the tests use the page of `forebay new --template records`: one that is there, or Debian's where this user may install it.
 browser:

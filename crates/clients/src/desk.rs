@@ -13,6 +13,7 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     ClientError, Options,
+    mail::Sender,
     operation::Operation,
     process,
     redis::{Lock, Pool},
@@ -28,6 +29,7 @@ const LEFT_MAX: usize = 1024;
 pub struct Clients {
     options: Arc<Options>,
     servers: RefCell<HashMap<String, Rc<Server>>>,
+    senders: RefCell<HashMap<String, Rc<Sender>>>,
 }
 
 /// A server of Redis, and the locks of it that runs have left.
@@ -72,6 +74,7 @@ impl Clients {
         Rc::new(Self {
             options,
             servers: RefCell::default(),
+            senders: RefCell::default(),
         })
     }
 
@@ -81,6 +84,16 @@ impl Clients {
             clients: Rc::clone(self),
             locks: RefCell::default(),
         }
+    }
+
+    /// What sends the messages of a server of mail.
+    fn mail(&self, name: Option<&str>) -> Result<Rc<Sender>, ClientError> {
+        let (name, options) = self.options.mail(name)?;
+        let mut senders = self.senders.borrow_mut();
+        let sender = senders
+            .entry(name.to_owned())
+            .or_insert_with(|| Rc::new(Sender::new(name, options.clone())));
+        Ok(Rc::clone(sender))
     }
 
     fn redis(&self, name: Option<&str>) -> Result<Rc<Server>, ClientError> {
@@ -190,6 +203,7 @@ impl Desk {
                 let (_, bucket) = self.clients.options.s3(source.as_deref())?;
                 bucket.sign(&method, &object).map(|url| url.as_str().into())
             }
+            Operation::Mail { source, message } => self.clients.mail(source.as_deref())?.send(&message).await,
             Operation::Process {
                 program,
                 args,

@@ -21,6 +21,16 @@ pub enum ClientError {
         /// What it names.
         allowed: Vec<String>,
     },
+    /// The section of the configuration does not name it.
+    #[error("{what} may not be reached: {place} names {}", names(.named))]
+    NotNamed {
+        /// What.
+        what: String,
+        /// The key that would name it, and where it is.
+        place: String,
+        /// What it names.
+        named: Vec<String>,
+    },
     /// A limit of time.
     #[error("{what} has taken longer than {time:?} ({limit})")]
     Time {
@@ -64,7 +74,7 @@ impl ClientError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Operation { .. } => "operation",
-            Self::NotAllowed { .. } => "not_allowed",
+            Self::NotAllowed { .. } | Self::NotNamed { .. } => "not_allowed",
             Self::Time { .. } => "timeout",
             Self::Long { .. } => "too_long",
             Self::Refused { .. } => "refused",

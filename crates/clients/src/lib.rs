@@ -5,14 +5,21 @@
 
 mod desk;
 mod error;
+mod mail;
 mod operation;
 mod options;
 mod process;
 mod redis;
 mod s3;
+mod stream;
+mod token;
 
 pub use desk::{Clients, Desk};
 pub use error::ClientError;
+pub use mail::{
+    AddressError as MailAddressError, MailLogin, MailOptions, MailSender, MailTls,
+    Recipients as MailRecipients,
+};
 pub use options::Options;
 pub use redis::{RedisOptions, RedisUrl, UrlError as RedisUrlError};
 pub use s3::S3Options;

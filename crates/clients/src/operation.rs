@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::mail::Draft;
+
 /// An operation.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
@@ -24,6 +26,8 @@ pub(crate) enum Operation {
         method: String,
         object: String,
     },
+    /// Sends a message by a server of mail: by the first, without a name.
+    Mail { source: Option<String>, message: Draft },
     /// Runs a program to its end.
     Process {
         program: String,

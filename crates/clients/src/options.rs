@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use url::Url;
 
-use crate::{ClientError, RedisOptions, S3Options};
+use crate::{ClientError, MailOptions, RedisOptions, S3Options};
 
 /// What may be reached; nothing that is not named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,10 @@ pub struct Options {
     pub s3: Vec<String>,
     /// All buckets that there are.
     pub s3_buckets: BTreeMap<String, S3Options>,
+    /// Servers of mail by their names, in the order in which they are allowed.
+    pub mail: Vec<String>,
+    /// All servers of mail that there are.
+    pub mail_servers: BTreeMap<String, MailOptions>,
     /// Programs that may be run, by their absolute paths.
     pub programs: Vec<PathBuf>,
     /// Bytes that a program may write, to standard output and to standard error, each.
@@ -32,6 +36,11 @@ impl Options {
     /// A bucket that may be reached: of this name, or the first.
     pub(crate) fn s3(&self, name: Option<&str>) -> Result<(&str, &S3Options), ClientError> {
         allowed("S3", "s3", &self.s3, &self.s3_buckets, name)
+    }
+
+    /// A server of mail that may be used: of this name, or the first.
+    pub(crate) fn mail(&self, name: Option<&str>) -> Result<(&str, &MailOptions), ClientError> {
+        allowed("mail", "mail", &self.mail, &self.mail_servers, name)
     }
 
     /// Whether an address is that of an object in a bucket that may be reached.

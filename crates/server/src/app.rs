@@ -370,6 +370,8 @@ pub(crate) fn workflow_engines(
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let s3_buckets = config.s3.iter();
     let s3_buckets = s3_buckets.map(|(name, bucket)| (name.clone(), bucket.options.clone()));
+    let mail_servers = config.mail.iter();
+    let mail_servers = mail_servers.map(|(name, server)| (name.clone(), server.options.clone()));
     let options = forebay_script::Options {
         name: WORKFLOW_COUNTS.to_owned(),
         program: forebay_script::Program::Rules,
@@ -395,6 +397,8 @@ pub(crate) fn workflow_engines(
                 redis_servers: config.redis.clone(),
                 s3: workflow.s3.clone(),
                 s3_buckets: s3_buckets.collect(),
+                mail: workflow.mail.clone(),
+                mail_servers: mail_servers.collect(),
                 programs: workflow.programs.clone(),
                 output_bytes_max: bytes(workflow.process_output_max),
             }),

@@ -1,33 +1,19 @@
 //! One connection to a server, on which one command is under way at a time.
 
-use std::{
-    future::poll_fn,
-    io,
-    pin::Pin,
-    sync::{Arc, OnceLock},
-    task::Poll,
-};
+use std::{future::poll_fn, pin::Pin, task::Poll};
 
-use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
 use serde_json::Value;
-use tokio::{
-    io::{AsyncBufRead as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader},
-    net::TcpStream,
-};
-use tokio_rustls::TlsConnector;
+use tokio::io::{AsyncBufRead as _, AsyncWriteExt as _, BufReader};
 
 use super::{
     RedisUrl,
     reply::{self, ReplyError},
 };
-
-trait Stream: AsyncRead + AsyncWrite {}
-
-impl<S: AsyncRead + AsyncWrite> Stream for S {}
+use crate::stream::{self, Wire};
 
 /// A connection; who stops in the middle of a command drops it.
 pub(super) struct Connection {
-    stream: BufReader<Pin<Box<dyn Stream>>>,
+    stream: BufReader<Wire>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -39,15 +25,7 @@ impl std::fmt::Debug for Connection {
 impl Connection {
     /// Connects, says who does, and chooses the database.
     pub(super) async fn open(url: &RedisUrl, reply_bytes_max: usize) -> Result<Self, ReplyError> {
-        let plain = TcpStream::connect((url.host.as_str(), url.port)).await?;
-        plain.set_nodelay(true)?;
-        let stream: Pin<Box<dyn Stream>> = if url.is_encrypted {
-            let name = ServerName::try_from(url.host.clone())
-                .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-            Box::pin(TlsConnector::from(tls()?).connect(name, plain).await?)
-        } else {
-            Box::pin(plain)
-        };
+        let stream = stream::connect(&url.host, url.port, url.is_encrypted).await?;
         let mut connection = Self {
             stream: BufReader::new(stream),
         };
@@ -90,20 +68,4 @@ impl Connection {
     pub(super) async fn is_quiet(&mut self) -> bool {
         poll_fn(|context| Poll::Ready(Pin::new(&mut self.stream).poll_fill_buf(context).is_pending())).await
     }
-}
-
-/// What encrypted connections are made with: the system's authorities are trusted.
-fn tls() -> io::Result<Arc<ClientConfig>> {
-    static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
-    if let Some(config) = CONFIG.get() {
-        return Ok(Arc::clone(config));
-    }
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::clone(CONFIG.get_or_init(|| Arc::new(config))))
 }

@@ -1,12 +1,9 @@
 //! Locks: a key that nobody else has set, and that ends by itself.
 
-use std::{
-    fmt::Write as _,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use super::Pool;
-use crate::ClientError;
+use crate::{ClientError, token};
 
 /// How long it takes until a lock that others have is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(25);
@@ -26,16 +23,10 @@ pub(crate) struct Lock {
 impl Lock {
     /// One that ends by itself after `time_ms`.
     pub(crate) fn new(key: String, time_ms: u64) -> Result<Self, ClientError> {
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|error| ClientError::Failed {
+        let token = token::random().map_err(|reason| ClientError::Failed {
             what: format!("the lock `{key}`"),
-            reason: error.to_string(),
+            reason,
         })?;
-        let token = random.iter().fold(String::new(), |mut token, byte| {
-            // A text takes whatever is written to it.
-            let _ = write!(token, "{byte:02x}");
-            token
-        });
         Ok(Self { key, token, time_ms })
     }
 

@@ -76,6 +76,7 @@ fn add(sections: &mut Sections, added: Sections, places: &Places, noted: &mut Ve
         (&mut sections.sql, added.sql),
         (&mut sections.redis, added.redis),
         (&mut sections.s3, added.s3),
+        (&mut sections.mail, added.mail),
     ];
     for (here, added) in named {
         for (name, fields) in added {

@@ -1,6 +1,7 @@
 //! Every section and key of `forebay.toml`: one table that the reader, the editor's schema, the reference and the proposals for
 //! misspelt keys are made from.
 
+mod mail;
 mod records;
 mod redis;
 mod s3;
@@ -184,6 +185,12 @@ pub(super) static SECTIONS: &[Section] = &[
         shape: Shape::Named,
         meaning: "A bucket of S3, for rules. NAME has 1 to 64 letters, digits, `-` and `_`.",
         keys: s3::S3,
+    },
+    Section {
+        name: "mail",
+        shape: Shape::Named,
+        meaning: "A server of mail, for rules. NAME has 1 to 64 letters, digits, `-` and `_`.",
+        keys: mail::MAIL,
     },
     Section {
         name: "workflow",

@@ -3,15 +3,16 @@
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
+use forebay_clients::MailTls;
 use forebay_records::{Settings, TimeNumber, zone_text};
 use forebay_store::index::field_text;
 
 use super::substitute::escape;
 use super::units::{print_duration, print_size};
 use super::{
-    Admin, Compat, Config, Durability, Link, Listen, Log, LogFormat, LogRotation, Permission, Pool, Protocol,
-    PythonApplication, PythonModule, Respond, Retry, Route, S3Bucket, Script, ScriptAllow, Server, SqlRoute,
-    Store, Target, Worker, Workflow, WorkflowSource,
+    Admin, Compat, Config, Durability, Link, Listen, Log, LogFormat, LogRotation, MailServer, Permission,
+    Pool, Protocol, PythonApplication, PythonModule, Respond, Retry, Route, S3Bucket, Script, ScriptAllow,
+    Server, SqlRoute, Store, Target, Worker, Workflow, WorkflowSource,
 };
 use crate::store::path::put_key;
 
@@ -45,6 +46,9 @@ impl Config {
         self.s3
             .iter()
             .try_for_each(|(name, bucket)| write_s3(out, name, bucket))?;
+        self.mail
+            .iter()
+            .try_for_each(|(name, server)| write_mail(out, name, server))?;
         if let Some(workflow) = &self.workflow {
             write_workflow(out, workflow)?;
         }
@@ -332,6 +336,33 @@ fn write_s3(out: &mut String, name: &str, bucket: &S3Bucket) -> fmt::Result {
     writeln!(out, "secret_key = {}", text(&bucket.secret_key.variable))
 }
 
+fn write_mail(out: &mut String, name: &str, server: &MailServer) -> fmt::Result {
+    let options = &server.options;
+    let tls = match options.tls {
+        MailTls::StartTls => "starttls",
+        MailTls::Implicit => "implicit",
+        MailTls::None => "none",
+    };
+    writeln!(out, "\n[mail.{name}]")?;
+    writeln!(out, "host = {}", text(&options.host))?;
+    writeln!(out, "port = {}", options.port)?;
+    writeln!(out, "tls = {}", text(tls))?;
+    if let (Some(login), Some(password)) = (&options.login, &server.password) {
+        writeln!(out, "user = {}", text(&login.user))?;
+        writeln!(out, "password = {}", text(&password.variable))?;
+    }
+    writeln!(out, "from = {}", text(&options.from.to_string()))?;
+    writeln!(out, "to = {}", texts(&options.to.texts()))?;
+    writeln!(out, "connections_max = {}", options.connections_max)?;
+    writeln!(out, "send_timeout = {}", duration(options.send_timeout))?;
+    writeln!(
+        out,
+        "message_bytes_max = {}",
+        size(options.message_bytes_max as u64)
+    )?;
+    writeln!(out, "recipients_max = {}", options.recipients_max)
+}
+
 /// What may be reached, with what stands behind that.
 fn write_allow(out: &mut String, allow: &ScriptAllow, more: &str) -> fmt::Result {
     let (store, sql, fetch) = (texts(&allow.store), texts(&allow.sql), texts(&allow.fetch));
@@ -370,11 +401,12 @@ fn write_workflow(out: &mut String, workflow: &Workflow) -> fmt::Result {
     writeln!(out, "fetches_max = {}", workflow.fetches_max)?;
     writeln!(out, "process_output_max = {}", size(workflow.process_output_max))?;
     let (redis, s3) = (texts(&workflow.redis), texts(&workflow.s3));
+    let mail = texts(&workflow.mail);
     let programs = paths(&workflow.programs);
     write_allow(
         out,
         &workflow.allow,
-        &format!(", redis = {redis}, s3 = {s3}, process = {programs}"),
+        &format!(", redis = {redis}, s3 = {s3}, mail = {mail}, process = {programs}"),
     )?;
     if let Some(runs) = &workflow.runs {
         writeln!(

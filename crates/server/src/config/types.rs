@@ -47,6 +47,8 @@ pub struct Config {
     pub redis: BTreeMap<String, forebay_clients::RedisOptions>,
     /// `[s3.NAME]`, by name: buckets that rules may reach.
     pub s3: BTreeMap<String, S3Bucket>,
+    /// `[mail.NAME]`, by name: servers that rules may send messages by.
+    pub mail: BTreeMap<String, MailServer>,
     /// `[workflow]`; `None`: the file has no such section, and no route leads there.
     pub workflow: Option<Workflow>,
     /// `[[route]]`, in the file's order. No two have the same host, method and shape of path.
@@ -488,6 +490,8 @@ pub struct Workflow {
     pub redis: Vec<String>,
     /// Keys of [`Config::s3`] that they may reach, too.
     pub s3: Vec<String>,
+    /// Keys of [`Config::mail`] that they may reach, too.
+    pub mail: Vec<String>,
     /// Programs that they may run, absolute.
     pub programs: Vec<PathBuf>,
     /// Bytes that such a program writes to standard output, and to standard error; beyond it what waits for it fails.
@@ -528,6 +532,15 @@ pub struct S3Bucket {
     pub secret_key: Secret,
     /// What is made of these.
     pub options: forebay_clients::S3Options,
+}
+
+/// `[mail.NAME]`: a server of mail, as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MailServer {
+    /// The password of its user.
+    pub password: Option<Secret>,
+    /// All the rest, and that.
+    pub options: forebay_clients::MailOptions,
 }
 
 /// `workflow.clients.ID`

@@ -132,6 +132,15 @@ env_pass = ["HTTP_PROXY"]
 cwd = "public"
 sql = ["main"]
 
+[mail.office]
+host = "mail.example.org"
+tls = "implicit"
+user = "shop"
+password = "HOST"
+from = '"Größe, the shop" <shop@example.org>'
+to = ["*@example.org", "boss@other.example", "*"]
+recipients_max = 3
+
 [store]
 path = "db"
 durability = "sync"

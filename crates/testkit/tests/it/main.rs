@@ -3,6 +3,7 @@
 mod admin;
 mod architecture;
 mod bodies;
+mod certificates;
 mod clients;
 mod conservation;
 mod control;
@@ -26,6 +27,7 @@ mod queue;
 mod records;
 mod reload;
 mod rule_clients;
+mod rule_messages;
 mod script_answers;
 mod script_tls;
 mod scripts;

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The values that a workflow has come to.
-fn values(server: &Server, name: &str, args: &Value) -> Value {
+pub(crate) fn values(server: &Server, name: &str, args: &Value) -> Value {
     let (status, answer) = run(server, &format!("/workflow/{name}"), args);
     assert_eq!(status, 200, "{answer}");
     answer["valueMap"].clone()
@@ -280,7 +280,7 @@ impl Redis {
 }
 
 /// A process that ends with this.
-struct Running(std::process::Child);
+pub(crate) struct Running(pub(crate) std::process::Child);
 
 impl Drop for Running {
     fn drop(&mut self) {

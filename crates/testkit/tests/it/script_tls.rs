@@ -7,12 +7,13 @@ use std::{
 };
 
 use forebay_testkit::{Server, Setup};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 use rustls::{
     ServerConfig, ServerConnection, StreamOwned,
     crypto::ring::default_provider,
-    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
 };
+
+use crate::certificates::{Issuer, for_localhost, issuer};
 
 const FETCHES: &str = r"
 export default async (request) => {
@@ -25,33 +26,15 @@ export default async (request) => {
 };
 ";
 
-type Issuer = CertifiedIssuer<'static, KeyPair>;
-
-fn issuer(name: &str) -> Issuer {
-    let mut params = CertificateParams::new(Vec::new()).expect("no names are right");
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.distinguished_name.push(rcgen::DnType::CommonName, name);
-    let key = KeyPair::generate().expect("a key is made");
-    CertifiedIssuer::self_signed(params, key).expect("it signs itself")
-}
-
 /// A server that answers every request in the same way, and shows a certificate for `localhost`.
 fn serve(issuer: &Issuer, years: std::ops::Range<i32>) -> SocketAddr {
-    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
-    params.not_before = date_time_ymd(years.start, 1, 1);
-    params.not_after = date_time_ymd(years.end, 1, 1);
-    let key = KeyPair::generate().expect("a key is made");
-    let certificate: CertificateDer<'static> = params
-        .signed_by(&key, issuer)
-        .expect("it is signed")
-        .der()
-        .clone();
+    let (certificate, key) = for_localhost(issuer, years);
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .expect("the versions are known")
         .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
+        .with_single_cert(vec![certificate.der().clone()], key)
         .expect("the key is the certificate's");
     let config = Arc::new(config);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");

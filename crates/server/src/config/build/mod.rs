@@ -2,6 +2,7 @@
 //!
 //! Each builder notes what is wrong and goes on, so that one run reports everything.
 
+mod mail;
 mod pool;
 mod records;
 mod redis;
@@ -67,8 +68,11 @@ pub(super) fn build(
                 &sections.workflow,
                 has_store,
                 &names(&sections.sql),
-                &names(&sections.redis),
-                &names(&sections.s3),
+                &[
+                    ("redis", names(&sections.redis)),
+                    ("s3", names(&sections.s3)),
+                    ("mail", names(&sections.mail)),
+                ],
             )
         })
         .flatten();
@@ -79,6 +83,10 @@ pub(super) fn build(
     let mut s3 = BTreeMap::new();
     for (name, fields) in &sections.s3 {
         s3.extend(builder.s3(name, fields).map(|bucket| (name.clone(), bucket)));
+    }
+    let mut mail = BTreeMap::new();
+    for (name, fields) in &sections.mail {
+        mail.extend(builder.mail(name, fields).map(|server| (name.clone(), server)));
     }
     let mut sql = BTreeMap::new();
     let mut sql_direct = BTreeSet::new();
@@ -126,6 +134,7 @@ pub(super) fn build(
             sql_direct,
             redis,
             s3,
+            mail,
             workflow,
             routes,
         });

@@ -21,13 +21,12 @@ impl Builder<'_> {
         fields: &Fields,
         has_store: bool,
         sources: &[&str],
-        redis: &[&str],
-        s3: &[&str],
+        clients: &[(&str, Vec<&str>)],
     ) -> Option<Workflow> {
         let source = self.workflow_source(fields, has_store);
         let reach = fields.table("allow");
         let allow = self.allow(reach, has_store, sources);
-        for (key, declared) in [("redis", redis), ("s3", s3)] {
+        for (key, declared) in clients {
             for name in reach.texts(key) {
                 if !declared.contains(&name.text.as_str()) {
                     let message = none_such(key, &name.text, declared);
@@ -36,6 +35,7 @@ impl Builder<'_> {
             }
         }
         let programs = self.programs(reach);
+        let named = |key: &str| reach.texts(key).iter().map(|name| name.text.clone()).collect();
         Some(Workflow {
             source: source?,
             is_as_rengine: fields.text("compat") == "rengine",
@@ -56,12 +56,9 @@ impl Builder<'_> {
             fetch_bytes_max: fields.integer("fetch_bytes_max"),
             fetches_max: fields.integer("fetches_max") as u32,
             allow,
-            redis: reach
-                .texts("redis")
-                .iter()
-                .map(|name| name.text.clone())
-                .collect(),
-            s3: reach.texts("s3").iter().map(|name| name.text.clone()).collect(),
+            redis: named("redis"),
+            s3: named("s3"),
+            mail: named("mail"),
             programs,
             process_output_max: fields.integer("process_output_max"),
             clients: self.workflow_clients(fields),

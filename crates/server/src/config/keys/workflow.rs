@@ -291,6 +291,13 @@ static ALLOW: &[Key] = &[
         exceeded: "",
     },
     Key {
+        name: "mail",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "Servers of mail: NAMEs of `[mail.NAME]`.",
+        exceeded: "",
+    },
+    Key {
         name: "process",
         kind: Kind::Texts { min: 0 },
         default: Default::Is(""),

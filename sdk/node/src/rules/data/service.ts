@@ -3,6 +3,7 @@ import { filledText } from '../tools/arguments.js';
 import { ClientError } from './clients.js';
 import { HttpClient } from './http.js';
 import { JdbcFacade } from './jdbc.js';
+import { MailNotifier } from './mail.js';
 import { ProcessClient } from './process.js';
 import { RedisFacade, RedisLockClient } from './redis.js';
 import { S3Client } from './s3.js';
@@ -60,9 +61,10 @@ export class DataService {
     return missing('TCP', 'ask an HTTP service with `fetch`');
   }
 
-  obtainNotifier(kind: string): never {
+  /** What sends e-mail (`EMAIL`): by the first server that `allow` names, or by that of `[mail.NAME]`. */
+  obtainNotifier(kind: string, name: string | null = null): MailNotifier {
+    if (kind === 'EMAIL') return new MailNotifier(name);
     if (kind === 'DINGTALK') return missing('the notifier DINGTALK', 'post the message to the webhook of the robot with `fetch`');
-    if (kind === 'EMAIL') return missing('the notifier EMAIL', 'have a service that sends mail do it, and ask it with `fetch`');
     throw new TypeError(`there is no notifier ${JSON.stringify(kind)}`);
   }
 }

@@ -1,0 +1,202 @@
+//! What is said to a server of mail, and what it replies (RFC 5321).
+
+use std::io;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+
+use super::{MailLogin, MailOptions, MailTls, message::Letter};
+use crate::stream::{self, Wire};
+
+/// Longest line of a reply with its end; RFC 5321 (4.5.3.1.5) has 512.
+const LINE_BYTES_MAX: usize = 2048;
+/// Most lines of a reply.
+const LINES_MAX: usize = 100;
+/// Longest part of a reply that is told.
+const TOLD_CHARS_MAX: usize = 500;
+
+/// Why a message was not taken.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The server has said no: to what, and how.
+    Refused(String),
+    /// The connection has broken.
+    Broken(io::Error),
+    /// What the server says is not what the protocol has, or not what is needed.
+    Unfit(&'static str),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error)
+    }
+}
+
+/// What a server has replied.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) code: u16,
+    /// Its lines behind the code.
+    lines: Vec<String>,
+}
+
+impl Reply {
+    /// What it says besides the code, in one line of bounded length.
+    pub(super) fn text(&self) -> String {
+        let joined = self.lines.join(" ");
+        let plain = joined.chars().filter(|each| !each.is_control());
+        plain.take(TOLD_CHARS_MAX).collect()
+    }
+
+    /// What a server offers by this word (RFC 5321, 4.1.1.1), with the words behind it.
+    fn offered(&self, word: &str) -> Option<&str> {
+        self.lines.iter().find_map(|line| {
+            let (first, rest) = line.split_once([' ', '=']).unwrap_or((line, ""));
+            first.eq_ignore_ascii_case(word).then_some(rest)
+        })
+    }
+}
+
+/// A conversation; who stops in the middle drops it.
+pub(super) struct Conversation {
+    stream: BufReader<Wire>,
+}
+
+impl Conversation {
+    /// Hands a message over, from the beginning of the connection to the server's last reply.
+    pub(super) async fn hand_over(options: &MailOptions, letter: &Letter) -> Result<Reply, Trouble> {
+        let is_encrypted = options.tls == MailTls::Implicit;
+        let wire = stream::connect(&options.host, options.port, is_encrypted).await?;
+        let mut conversation = Self {
+            stream: BufReader::new(wire),
+        };
+        conversation.reply("its greeting").await?;
+        let mut offers = conversation.hello(letter).await?;
+        if options.tls == MailTls::StartTls {
+            if offers.offered("STARTTLS").is_none() {
+                return Err(Trouble::Unfit("it does not offer STARTTLS"));
+            }
+            conversation.say("STARTTLS", "STARTTLS").await?;
+            conversation = conversation.encrypted(&options.host).await?;
+            offers = conversation.hello(letter).await?;
+        }
+        if let Some(login) = &options.login {
+            conversation.log_in(login, &offers).await?;
+        }
+        conversation.send(letter).await
+    }
+
+    /// Goes on encrypted. What has come before that is nothing the server has said (RFC 3207, 4.2).
+    async fn encrypted(self, host: &str) -> Result<Self, Trouble> {
+        if !self.stream.buffer().is_empty() {
+            return Err(Trouble::Unfit(
+                "it has said something before the connection was encrypted",
+            ));
+        }
+        let wire = stream::encrypt(self.stream.into_inner(), host).await?;
+        Ok(Self {
+            stream: BufReader::new(wire),
+        })
+    }
+
+    /// Asks what the server offers, with the sender's domain as the name of who asks: some servers want one that is there.
+    async fn hello(&mut self, letter: &Letter) -> Result<Reply, Trouble> {
+        self.say(&format!("EHLO {}", letter.from.domain()), "EHLO").await
+    }
+
+    async fn log_in(&mut self, login: &MailLogin, offers: &Reply) -> Result<(), Trouble> {
+        let offered = offers.offered("AUTH").unwrap_or_default();
+        let has = |name: &str| offered.split(' ').any(|word| word.eq_ignore_ascii_case(name));
+        let MailLogin { user, password } = login;
+        if has("PLAIN") {
+            let secret = BASE64.encode(format!("\0{user}\0{password}"));
+            self.say(&format!("AUTH PLAIN {secret}"), "AUTH").await?;
+        } else if has("LOGIN") {
+            self.say("AUTH LOGIN", "AUTH").await?;
+            self.say(&BASE64.encode(user), "AUTH").await?;
+            self.say(&BASE64.encode(password), "AUTH").await?;
+        } else {
+            return Err(Trouble::Unfit("it offers neither AUTH PLAIN nor AUTH LOGIN"));
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, letter: &Letter) -> Result<Reply, Trouble> {
+        let from = format!("MAIL FROM:<{}>", letter.from);
+        self.say(&from, &from).await?;
+        for address in &letter.to {
+            let to = format!("RCPT TO:<{address}>");
+            self.say(&to, &to).await?;
+        }
+        self.say("DATA", "DATA").await?;
+        self.stream.write_all(&stuffed(&letter.bytes)).await?;
+        self.stream.flush().await?;
+        let reply = self.reply("the message").await?;
+        // It is taken. What becomes of the connection is of no interest any more.
+        let _ = self.stream.write_all(b"QUIT\r\n").await;
+        let _ = self.stream.flush().await;
+        Ok(reply)
+    }
+
+    /// Says a line, and reads the reply to it.
+    async fn say(&mut self, line: &str, what: &str) -> Result<Reply, Trouble> {
+        self.stream.write_all(format!("{line}\r\n").as_bytes()).await?;
+        self.stream.flush().await?;
+        self.reply(what).await
+    }
+
+    /// A reply that is no refusal.
+    async fn reply(&mut self, what: &str) -> Result<Reply, Trouble> {
+        let mut lines = Vec::new();
+        loop {
+            if lines.len() == LINES_MAX {
+                return Err(Trouble::Unfit("a reply has too many lines"));
+            }
+            let line = self.line().await?;
+            let unfit = || Trouble::Unfit("a reply does not begin with a code");
+            let code = line.get(..3).ok_or_else(unfit)?;
+            let code: u16 = code.parse().map_err(|_| unfit())?;
+            let rest = &line[3..];
+            lines.push(rest.get(1..).unwrap_or_default().trim().to_owned());
+            if rest.starts_with('-') {
+                continue;
+            }
+            let reply = Reply { code, lines };
+            return match code {
+                200..400 => Ok(reply),
+                _ => Err(Trouble::Refused(format!("{code} {} (to {what})", reply.text()))),
+            };
+        }
+    }
+
+    /// A line without its end. What is not UTF-8 is shown as U+FFFD.
+    async fn line(&mut self) -> Result<String, Trouble> {
+        let mut line = Vec::new();
+        let mut bounded = (&mut self.stream).take(LINE_BYTES_MAX as u64);
+        bounded.read_until(b'\n', &mut line).await?;
+        if line.ends_with(b"\n") {
+            return Ok(String::from_utf8_lossy(&line).trim_end().to_owned());
+        }
+        Err(if line.len() == LINE_BYTES_MAX {
+            Trouble::Unfit("a line of a reply is too long")
+        } else {
+            Trouble::Broken(io::ErrorKind::UnexpectedEof.into())
+        })
+    }
+}
+
+/// A message as it is sent: a point at the beginning of a line is doubled, and one alone is the end (RFC 5321, 4.5.2).
+fn stuffed(message: &[u8]) -> Vec<u8> {
+    let mut sent = Vec::with_capacity(message.len() + message.len() / 50 + 8);
+    for line in message.split_inclusive(|byte| *byte == b'\n') {
+        if line.starts_with(b".") {
+            sent.push(b'.');
+        }
+        sent.extend_from_slice(line);
+    }
+    if !sent.ends_with(b"\r\n") {
+        sent.extend_from_slice(b"\r\n");
+    }
+    sent.extend_from_slice(b".\r\n");
+    sent
+}

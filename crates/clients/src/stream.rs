@@ -1,0 +1,56 @@
+//! Connections to servers, plain or encrypted.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+};
+
+use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+use tokio_rustls::TlsConnector;
+
+/// What bytes go over.
+pub(crate) trait Stream: AsyncRead + AsyncWrite {}
+
+impl<S: AsyncRead + AsyncWrite> Stream for S {}
+
+/// A connection, of which nobody needs to know whether it is encrypted.
+pub(crate) type Wire = Pin<Box<dyn Stream>>;
+
+/// Connects, and encrypts that at once if it is to be.
+pub(crate) async fn connect(host: &str, port: u16, is_encrypted: bool) -> io::Result<Wire> {
+    let plain = TcpStream::connect((host, port)).await?;
+    plain.set_nodelay(true)?;
+    let plain: Wire = Box::pin(plain);
+    if is_encrypted {
+        return encrypt(plain, host).await;
+    }
+    Ok(plain)
+}
+
+/// Encrypts a connection, if its server has a certificate for this host.
+pub(crate) async fn encrypt(plain: Wire, host: &str) -> io::Result<Wire> {
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    Ok(Box::pin(TlsConnector::from(tls()?).connect(name, plain).await?))
+}
+
+/// What encrypted connections are made with: the system's authorities are trusted.
+pub(crate) fn tls() -> io::Result<Arc<ClientConfig>> {
+    static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+    if let Some(config) = CONFIG.get() {
+        return Ok(Arc::clone(config));
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::clone(CONFIG.get_or_init(|| Arc::new(config))))
+}
