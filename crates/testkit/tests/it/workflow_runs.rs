@@ -331,3 +331,22 @@ fn where_no_runs_are_kept_a_key_is_refused_and_a_preference_is_not_heeded() {
     assert_eq!(preferred.status, 200, "{}", preferred.text());
     assert_eq!(preferred.header("preference-applied"), None);
 }
+
+#[test]
+fn what_was_refused_is_not_run_after_a_start_either() {
+    let data = Folder::new();
+    let mut server = setup(&data, &format!("accept_queue_max = 1\n{RUNS}")).start();
+    let mut busy = server.connect();
+    busy.send("POST /workflow/wait HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{}");
+    wait_until("the one place to be taken", || {
+        metric(&server, "forebay_workflow_runs_in_flight{workflow=\"wait\"}") == 1
+    });
+    let refused = post(&server, "count", "idempotency-key: now\r\n", &json!({"n": 1}));
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    server.kill();
+    let server = setup(&data, RUNS).start();
+    assert_eq!(server.get("/workflow/count?run=now").status, 404);
+    assert_eq!(metric(&server, "forebay_workflow_kept_runs_open"), 0);
+    let other = post(&server, "count", "idempotency-key: other\r\n", &json!({"n": 1}));
+    assert_eq!(other.json()["valueMap"]["runs"], 1);
+}

@@ -312,16 +312,18 @@ impl KeptRuns {
 
     /// Writes what a run has come to, however long that takes; gives what was written.
     async fn write(&self, name: &RunName, mut over: Over) -> Over {
-        let mut pause = PAUSE;
+        let (mut pause, mut is_replaced) = (PAUSE, false);
         loop {
             let written = match self.records.end(name, &over) {
                 Ok(pending) => done(pending).await,
                 Err(refusal) => Err(refusal),
             };
             match written {
-                Ok(()) => return over,
+                // Somebody has taken it out of the store, and nobody asks for it any more.
+                Ok(()) | Err(Refusal::NoSuchNode) => return over,
                 // The result is longer than the store takes: that is what it has come to.
-                Err(refusal) if refusal.status() < 500 && over.status == 200 => {
+                Err(refusal) if refusal.status() < 500 && !is_replaced => {
+                    is_replaced = true;
                     over.status = 500;
                     over.answer = format!("the result of the run cannot be kept: {refusal}");
                 }
