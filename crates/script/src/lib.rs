@@ -22,6 +22,7 @@ mod member;
 mod modules;
 mod options;
 mod rejections;
+mod rule_text;
 mod rules;
 mod script;
 mod sql;
@@ -41,6 +42,8 @@ pub use fetch_host::{FetchHost, NoHost};
 pub use host::ReadRecord;
 pub use io::{Finished, IoScript, Shape, Tried, Waiting};
 pub use options::{Allow, Limits, Options, Program, StoreOptions, Surroundings};
-pub use rules::{Begin, Course, Event, LogLine, Order, Rule, RuleFile, RuleOutcome, RunOrder, Ticket};
+pub use rules::{
+    Begin, Course, Event, LogLine, Order, Required, Rule, RuleFile, RuleModule, RuleOutcome, RunOrder, Ticket,
+};
 pub use script::Script;
 pub use stream::{Next, Piece, Stream};

@@ -3,13 +3,21 @@
 use std::{
     fmt,
     path::Path,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use rquickjs::{CatchResultExt as _, CaughtError, Context, Ctx, Function, Runtime, context::EvalOptions};
 
-use crate::{Fault, check::thrown, instance::describe};
+use crate::{
+    Fault,
+    check::thrown,
+    instance::describe,
+    rule_text::{imports_as_requires, required},
+};
 
 /// Names a rule that runs, or a time that passes, within its call; the course chooses it.
 pub type Ticket = u32;
@@ -21,6 +29,32 @@ pub trait Course {
 
     /// A rule of the call has written a line to its log.
     fn log(&mut self, line: LogLine);
+
+    /// The module of this name that a rule of the call requires, or that the module at the path `from` does, which is empty for rules; an error says why there is none.
+    fn module(&self, from: &str, name: &str) -> Result<RuleModule, String> {
+        let _ = from;
+        Err(format!("there is no module `{name}`"))
+    }
+}
+
+/// A module that rules require.
+#[derive(Clone, Debug)]
+pub struct RuleModule {
+    /// Where it is among those of its call: a run has one of each.
+    pub path: String,
+    /// Made by [`Rule::module`].
+    pub rule: Arc<Rule>,
+}
+
+/// A module that a text requires by a constant name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Required {
+    /// The file, as errors name it.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+    /// Of the module.
+    pub name: String,
 }
 
 /// Makes the course of a call, on its thread.
@@ -81,7 +115,7 @@ pub struct RunOrder {
     /// Its name from here on.
     pub ticket: Ticket,
     /// The rule.
-    pub rule: std::sync::Arc<Rule>,
+    pub rule: Arc<Rule>,
     /// The node that runs it.
     pub node: String,
     /// The kind of that node.
@@ -118,6 +152,12 @@ pub struct Rule {
     /// Tells it from every other.
     pub(crate) id: u64,
     name: String,
+    /// What the engine takes it for.
+    file: String,
+    /// How `source` begins.
+    opening: &'static str,
+    /// What its files require.
+    required: Vec<Required>,
     /// A function that runs the files anew whenever it is called, and gives their `process`.
     source: String,
     /// Bytes of `source` behind the files.
@@ -128,6 +168,8 @@ pub struct Rule {
 
 /// What stands before the files of a rule.
 const OPENING: &str = "(() => {\n";
+/// The same of a module.
+const MODULE_OPENING: &str = "((exports, require, module) => {\n";
 /// What a module may declare as it exports it.
 const DECLARED: [&str; 6] = ["const", "let", "var", "function", "async", "class"];
 
@@ -145,7 +187,19 @@ impl Rule {
         Self::of(name, files, "process")
     }
 
-    /// A function of a decision: a module that exports `handler`, or a text that declares `main`. It imports nothing.
+    /// A module at this path, which rules and other modules require. A run has it anew, so that none meets what another has left in it.
+    pub fn module(path: &str, file: &RuleFile) -> Self {
+        let file_of_engine = format!("module:{path}");
+        Self::made(
+            path,
+            file_of_engine,
+            MODULE_OPENING,
+            std::slice::from_ref(file),
+            "})",
+        )
+    }
+
+    /// A function of a decision: a module that exports `handler`, or a text that declares `main`.
     pub fn function(name: &str, file: &RuleFile) -> Self {
         // Without modules there is nothing to export to; every column after the word stays.
         let export = "export ";
@@ -172,23 +226,44 @@ impl Rule {
     }
 
     fn of(name: &str, files: &[RuleFile], entry: &str) -> Self {
+        let tail = format!("try {{ return {entry}; }} catch {{}}\n}})");
+        Self::made(name, format!("rule:{name}"), OPENING, files, &tail)
+    }
+
+    fn made(
+        name: &str,
+        file_of_engine: String,
+        opening: &'static str,
+        files: &[RuleFile],
+        tail: &str,
+    ) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         // An arrow has neither `arguments` nor a `prototype`: nothing of it lasts from one run to the next.
-        let mut source = String::from(OPENING);
+        let mut source = String::from(opening);
         let mut before = 1;
         let mut starts = Vec::with_capacity(files.len());
+        let mut all = Vec::new();
         for file in files {
             starts.push((before, file.name.clone()));
-            source.push_str(&file.text);
+            let text = imports_as_requires(&file.text);
+            let found = required(&text).into_iter();
+            all.extend(found.map(|(line, name)| Required {
+                file: file.name.clone(),
+                line,
+                name: name.to_owned(),
+            }));
+            source.push_str(&text);
             // A comment without an end of line would hide what follows.
             source.push('\n');
-            before += file.text.matches('\n').count() as u32 + 1;
+            before += text.matches('\n').count() as u32 + 1;
         }
-        let tail = format!("try {{ return {entry}; }} catch {{}}\n}})");
-        source.push_str(&tail);
+        source.push_str(tail);
         Self {
             id: LAST.fetch_add(1, Ordering::Relaxed) + 1,
             name: name.to_owned(),
+            file: file_of_engine,
+            opening,
+            required: all,
             source,
             tail: tail.len(),
             files: starts,
@@ -198,6 +273,11 @@ impl Rule {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The modules that its files require by constant names.
+    pub fn required(&self) -> &[Required] {
+        &self.required
     }
 
     /// Compiles it, and runs nothing; an error says what is wrong, and where.
@@ -221,7 +301,7 @@ impl Rule {
     /// The files, as they stand in `source`.
     fn text(&self) -> &str {
         let end = self.source.len() - self.tail;
-        &self.source[OPENING.len()..end]
+        &self.source[self.opening.len()..end]
     }
 
     /// Has the engine read a script that throws 0 before anything else.
@@ -237,7 +317,7 @@ impl Rule {
     fn options(&self) -> EvalOptions {
         let mut options = EvalOptions::default();
         options.strict = false;
-        options.filename = Some(self.file());
+        options.filename = Some(self.file.clone());
         options
     }
 
@@ -250,17 +330,12 @@ impl Rule {
             .map_err(|error| self.with_places(&describe(&error)))
     }
 
-    /// The file that the engine takes it for.
-    pub(crate) fn file(&self) -> String {
-        format!("rule:{}", self.name)
-    }
-
     /// An error as the engine tells it, with places in the files.
     pub(crate) fn with_places(&self, text: &str) -> String {
-        let file = self.file();
+        let file = &*self.file;
         let mut placed = String::with_capacity(text.len());
         let mut rest = text;
-        while let Some(at) = rest.find(&file) {
+        while let Some(at) = rest.find(file) {
             placed.push_str(&rest[..at]);
             rest = &rest[at + file.len()..];
             let digits = rest.strip_prefix(':').map_or("", |line| {
@@ -270,7 +345,7 @@ impl Rule {
                 placed.extend([name, ":", &line.to_string()]);
                 rest = &rest[1 + digits.len()..];
             } else {
-                placed.push_str(&file);
+                placed.push_str(file);
             }
         }
         placed.push_str(rest);

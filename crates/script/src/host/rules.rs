@@ -8,7 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rquickjs::{Array, Ctx, Function, IntoJs as _, Null, Persistent, Result, String as JsString, Value};
+use rquickjs::{
+    Array, Ctx, Exception, Function, IntoJs as _, Null, Persistent, Result, String as JsString, Value,
+};
 
 use super::{Functions, Host};
 use crate::{
@@ -33,6 +35,8 @@ pub(crate) struct CourseHost {
     running: RefCell<HashMap<Ticket, Running>>,
     /// The rule with a time of its own to which all belongs that runs now.
     timed: Cell<Option<Timed>>,
+    /// The modules that rules of the call have required.
+    modules: RefCell<Vec<Arc<Rule>>>,
     /// What such rules wait for: what runs when it comes belongs to them.
     timed_waits: RefCell<HashMap<WaitId, Timed>>,
 }
@@ -102,6 +106,14 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         is_open
     })?;
     let own = host.clone();
+    functions.set(
+        "ruleModule",
+        move |ctx: Ctx<'js>, call: CallId, from: JsString<'js>, name: JsString<'js>| {
+            let (from, name) = (text::owned(from)?, text::owned(name)?);
+            own.course.module(&ctx, call, &from, &name)
+        },
+    )?;
+    let own = host.clone();
     functions.set("ruleTurn", move |ticket: Ticket| own.course.take_turn(ticket))?;
     let own = host.clone();
     functions.set("ruleLog", move |call: CallId, level: u8, line: JsString<'js>| {
@@ -122,6 +134,7 @@ impl CourseHost {
             running: RefCell::default(),
             timed: Cell::default(),
             timed_waits: RefCell::default(),
+            modules: RefCell::default(),
         }
     }
 
@@ -129,6 +142,7 @@ impl CourseHost {
     pub(crate) fn begin(&self, call: CallId, course: Box<dyn Course>) {
         self.running.borrow_mut().clear();
         self.timed_waits.borrow_mut().clear();
+        self.modules.borrow_mut().clear();
         self.courses.borrow_mut().insert(call, course);
     }
 
@@ -189,7 +203,30 @@ impl CourseHost {
     /// An error of a rule that runs, with places in its files.
     fn with_places(&self, ticket: Ticket, reason: &str) -> String {
         let rule = self.running.borrow_mut().remove(&ticket);
-        rule.map_or_else(|| reason.to_owned(), |(rule, _)| rule.with_places(reason))
+        let placed = rule.map_or_else(|| reason.to_owned(), |(rule, _)| rule.with_places(reason));
+        let modules = self.modules.borrow();
+        modules
+            .iter()
+            .fold(placed, |placed, module| module.with_places(&placed))
+    }
+
+    /// The path of a module that is required, and the function that its file is.
+    fn module<'js>(&self, ctx: &Ctx<'js>, call: CallId, from: &str, name: &str) -> Result<Array<'js>> {
+        let found = match self.courses.borrow().get(&call) {
+            Some(course) => course.module(from, name),
+            None => Err("the run is over".to_owned()),
+        };
+        let told = |what: String| Exception::throw_type(ctx, &format!("require(\"{name}\"): {what}"));
+        let module = found.map_err(told)?;
+        let function = self.function(ctx, &module.rule).map_err(told)?;
+        let out = Array::new(ctx.clone())?;
+        out.set(0, module.path)?;
+        out.set(1, function)?;
+        let mut modules = self.modules.borrow_mut();
+        if modules.iter().all(|known| known.id != module.rule.id) {
+            modules.push(module.rule);
+        }
+        Ok(out)
     }
 
     /// The function of a rule, compiled when it is run for the first time; else why it cannot be.

@@ -50,6 +50,7 @@ mod support;
 mod techempower;
 mod wabur;
 mod workflow_admission;
+mod workflow_modules;
 mod workflow_nodes;
 mod workflow_releases;
 mod workflow_requests;

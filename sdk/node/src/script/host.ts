@@ -109,6 +109,8 @@ export interface Host {
   timePassed(call: number, ticket: number): RuleOrder[];
   /** As `timer`, and not counted with those of the rules themselves. */
   ruleTimer(call: number, wait: number, ms: number): boolean;
+  /** A module that a rule requires, or the module at the path `from`: its path, and what its file is. Throws where there is none. */
+  ruleModule(call: number, from: string, name: string): [path: string, load: (exports: unknown, require: (name: unknown) => unknown, module: object) => void];
   /** A rule with a time of its own begins, in a step that has begun for it. */
   ruleTurn(ticket: number): void;
   ruleLog(call: number, level: number, line: string): void;

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use forebay_script::{Rule, RuleFile};
+use forebay_script::{Rule, RuleFile, RuleModule};
 use forebay_workflow::{
     Compat, Definition, Graph, Kind, check,
     jdm::{self, Decision, Document},
@@ -29,6 +29,10 @@ use crate::app::EraseTypes;
 pub(crate) struct Book {
     workflows: BTreeMap<String, Workflow>,
     rules: HashMap<String, Arc<Rule>>,
+    /// Modules that rules require, by their paths.
+    modules: HashMap<String, Arc<Rule>>,
+    /// What custom nodes of decisions do, by their kinds.
+    nodes: HashMap<String, Arc<Rule>>,
     /// Functions of decisions, by their text.
     functions: HashMap<String, Arc<Rule>>,
     /// Of nodes that need no rule of their own, by what stands for them in graphs.
@@ -97,8 +101,11 @@ impl Book {
             functions: HashMap::new(),
             errands: HashMap::new(),
             subflows: Vec::new(),
+            modules: HashMap::new(),
+            nodes: HashMap::new(),
         };
         let rules = reader.rules(files);
+        reader.modules(files);
         let mut workflows = BTreeMap::new();
         let names: HashSet<&str> = files.workflows().collect();
         let mut tests = Vec::new();
@@ -126,7 +133,7 @@ impl Book {
                     Ok(read) => drop(schemas.insert(name.to_owned(), read)),
                     Err(fault) => reader.fault(path, fault),
                 },
-                Some(Role::Rule(_)) | None => {}
+                Some(Role::Rule(_) | Role::Module(_) | Role::Node(_)) | None => {}
             }
         }
         for (path, node, workflow) in std::mem::take(&mut reader.subflows) {
@@ -135,10 +142,13 @@ impl Book {
                 reader.fault(&path, format!("node `{node}`: there is no workflow `{workflow}`"));
             }
         }
+        reader.check_required(&rules);
         if reader.faults.is_empty() {
             Ok(Self {
                 workflows,
                 rules,
+                modules: reader.modules,
+                nodes: reader.nodes,
                 functions: reader.functions,
                 errands: reader.errands,
                 tests,
@@ -184,6 +194,16 @@ impl Book {
         self.functions.get(source)
     }
 
+    /// What custom nodes of a kind do.
+    pub(super) fn node(&self, kind: &str) -> Option<&Arc<Rule>> {
+        self.nodes.get(kind)
+    }
+
+    /// The module that a rule requires by this name, or the module at the path `from`, which is empty for rules.
+    pub(super) fn module(&self, from: &str, name: &str) -> Result<RuleModule, String> {
+        module_of(&self.modules, from, name)
+    }
+
     /// A graph that has one node, which runs this rule.
     pub(super) fn plan_of_rule(&self, rule: &str) -> Option<Plan> {
         let nodes = json!([{"@type": "BOOT", "id": "0"}, {"@type": "PROCESS", "id": "1", "ruleId": rule}]);
@@ -206,6 +226,8 @@ struct Reader<'r> {
     faults: Vec<BookFault>,
     functions: HashMap<String, Arc<Rule>>,
     errands: HashMap<String, Arc<Rule>>,
+    modules: HashMap<String, Arc<Rule>>,
+    nodes: HashMap<String, Arc<Rule>>,
     /// Graphs that graphs run: the file, its node, and which.
     subflows: Vec<(String, String, String)>,
 }
@@ -310,8 +332,19 @@ impl Reader<'_> {
             }
         };
         for node in &document.nodes {
-            let jdm::Kind::Function { source, .. } = &node.kind else {
-                continue;
+            let source = match &node.kind {
+                jdm::Kind::Function { source, .. } => source,
+                jdm::Kind::Custom { kind, .. } => {
+                    if !self.nodes.contains_key(kind) {
+                        let id = &node.id;
+                        self.fault(
+                            path,
+                            format!("node `{id}`: there is no `nodes/{kind}.js` for its kind"),
+                        );
+                    }
+                    continue;
+                }
+                _ => continue,
             };
             if self.functions.contains_key(source) {
                 continue;
@@ -382,6 +415,63 @@ impl Reader<'_> {
         rules
     }
 
+    /// Reads modules, and what custom nodes do.
+    fn modules(&mut self, files: &WorkflowFiles) {
+        for (path, text) in files.iter() {
+            let (name, is_module) = match role_of(path) {
+                Some(Role::Module(name)) => (name, true),
+                Some(Role::Node(kind)) => (kind, false),
+                _ => continue,
+            };
+            let Some(file) = self.rule_file(path, text) else {
+                continue;
+            };
+            let (rule, known) = if is_module {
+                (Rule::module(name, &file), &mut self.modules)
+            } else {
+                (Rule::function(name, &file), &mut self.nodes)
+            };
+            let checked = rule.check();
+            let before = known.insert(name.to_owned(), Arc::new(rule));
+            if let Err(fault) = checked {
+                self.placed_fault(path, fault.to_string());
+            }
+            if before.is_some() {
+                self.fault(path, format!("`{name}` is there twice"));
+            }
+        }
+    }
+
+    /// Names the modules that are required and not there.
+    fn check_required(&mut self, rules: &HashMap<String, Arc<Rule>>) {
+        let mut faults = Vec::new();
+        let others = rules
+            .values()
+            .chain(self.functions.values())
+            .chain(self.nodes.values());
+        let others = others.map(|rule| ("", rule));
+        let modules = self.modules.iter().map(|(path, rule)| (path.as_str(), rule));
+        for (from, rule) in others.chain(modules) {
+            for required in rule.required() {
+                if let Err(what) = module_of(&self.modules, from, &required.name) {
+                    faults.push((
+                        required.file.clone(),
+                        format!("{}:{}: {what}", required.file, required.line),
+                    ));
+                }
+            }
+        }
+        faults.sort();
+        faults.dedup();
+        for (file, text) in faults {
+            let within = Path::new(&file).strip_prefix(self.place);
+            let within = within.unwrap_or(Path::new(&file)).to_string_lossy().into_owned();
+            // That of a function names its node as well.
+            let path = within.split(": node `").next().unwrap_or(&within);
+            self.placed_fault(path, text);
+        }
+    }
+
     fn rule_file(&mut self, path: &str, text: &str) -> Option<RuleFile> {
         let name = self.shown(path);
         if path.strip_suffix(".ts").is_none() {
@@ -395,6 +485,37 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+}
+
+/// The module that is named so at the path `from`: by its path from the folder of modules, or behind `./` or `../` from that of `from`.
+fn module_of(modules: &HashMap<String, Arc<Rule>>, from: &str, name: &str) -> Result<RuleModule, String> {
+    let mut parts: Vec<&str> = Vec::new();
+    if name.starts_with("./") || name.starts_with("../") {
+        parts.extend(from.split('/'));
+        parts.pop();
+    }
+    let mut is_within = true;
+    for part in name.split('/') {
+        match part {
+            "." => {}
+            ".." => is_within &= parts.pop().is_some(),
+            _ => parts.push(part),
+        }
+    }
+    let whole = parts.join("/");
+    let plain = whole.strip_suffix(".js").or_else(|| whole.strip_suffix(".ts"));
+    let index = format!("{whole}/index");
+    let paths = [plain.unwrap_or(&whole), &whole, &index];
+    let found = paths.into_iter().find_map(|path| modules.get_key_value(path));
+    match found.filter(|_| is_within) {
+        Some((path, rule)) => Ok(RuleModule {
+            path: path.clone(),
+            rule: Arc::clone(rule),
+        }),
+        None => Err(format!(
+            "there is no module `{name}`: modules are files of the folder `modules`, such as `modules/NAME.js`"
+        )),
     }
 }
 

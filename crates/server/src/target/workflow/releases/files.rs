@@ -20,6 +20,10 @@ const PATH_BYTES_MAX: usize = 512;
 
 /// The folder of the rules.
 const RULES: &str = "rules";
+/// The folder of the modules that rules require.
+const MODULES: &str = "modules";
+/// The folder of what custom nodes of decisions do.
+const NODES: &str = "nodes";
 /// The folder of the tests.
 const TESTS: &str = "tests";
 /// The folder of the templates.
@@ -34,6 +38,10 @@ pub(in crate::target::workflow) enum Role<'p> {
     Workflow(&'p str),
     /// Of a rule of this name.
     Rule(&'p str),
+    /// A module at this path, which has no extension.
+    Module(&'p str),
+    /// What custom nodes of this kind do.
+    Node(&'p str),
     /// Tests.
     Tests,
     /// A template of this name, and the end of its file's name.
@@ -47,7 +55,7 @@ pub(in crate::target::workflow) enum Role<'p> {
 pub struct WorkflowFiles(BTreeMap<String, String>);
 
 impl WorkflowFiles {
-    /// Reads those of a folder: `NAME.json`, `rules/NAME.js` or `.ts`, the same in folders of `rules`, `tests/NAME.json`, `schemas/NAME.json` and templates. Other files are none of them.
+    /// Reads those of a folder: `NAME.json`, `rules/NAME.js` or `.ts`, the same in folders of `rules`, `modules` and its folders, and `nodes`, `tests/NAME.json`, `schemas/NAME.json` and templates. Other files are none of them.
     ///
     /// # Errors
     /// Everything that cannot be read, or is too long (16 MiB a file), by its path.
@@ -58,14 +66,16 @@ impl WorkflowFiles {
             faults: Vec::new(),
         };
         reading.folder("", folder);
-        let rules = folder.join(RULES);
-        for path in reading.folder(RULES, &rules) {
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-                reading.fault(&path, "its name is no text");
-                continue;
-            };
-            reading.folder(&format!("{RULES}/{name}"), &path);
+        for outer in [RULES, MODULES] {
+            for path in reading.folder(outer, &folder.join(outer)) {
+                let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+                    reading.fault(&path, "its name is no text");
+                    continue;
+                };
+                reading.folder(&format!("{outer}/{name}"), &path);
+            }
         }
+        reading.folder(NODES, &folder.join(NODES));
         reading.folder(TESTS, &folder.join(TESTS));
         reading.folder(TEMPLATES, &folder.join(TEMPLATES));
         reading.folder(SCHEMAS, &folder.join(SCHEMAS));
@@ -93,7 +103,7 @@ impl WorkflowFiles {
         }
         if role_of(path).is_none() {
             return Err(
-                "it is no file of workflows: NAME.json, rules/NAME.js, rules/NAME/FILE.js or tests/NAME.json"
+                "it is no file of workflows: NAME.json, rules/NAME.js, rules/NAME/FILE.js, modules/NAME.js, nodes/KIND.js or tests/NAME.json"
                     .into(),
             );
         }
@@ -165,6 +175,8 @@ pub(in crate::target::workflow) fn role_of(path: &str) -> Option<Role<'_>> {
         [RULES, file] => Some(Role::Rule(without_extension(file)?)),
         [RULES, rule, file] => without_extension(file).map(|_| Role::Rule(rule)),
         [SCHEMAS, file] => file.strip_suffix(".json").map(Role::Schemas),
+        [MODULES, _] | [MODULES, _, _] => without_extension(&path[MODULES.len() + 1..]).map(Role::Module),
+        [NODES, file] => without_extension(file).map(Role::Node),
         [TESTS, file] => file.strip_suffix(".json").map(|_| Role::Tests),
         [TEMPLATES, file] => {
             let (name, extension) = file.rsplit_once('.')?;
@@ -269,6 +281,11 @@ mod tests {
             ("rules/below.js", Some(Role::Rule("below"))),
             ("rules/below.ts", Some(Role::Rule("below"))),
             ("rules/below/index.ts", Some(Role::Rule("below"))),
+            ("modules/lib.js", Some(Role::Module("lib"))),
+            ("modules/a/b.ts", Some(Role::Module("a/b"))),
+            ("modules/a/b/c.js", None),
+            ("nodes/score.ts", Some(Role::Node("score"))),
+            ("nodes/a/score.ts", None),
             ("tests/order.json", Some(Role::Tests)),
             ("templates/chat.xml", Some(Role::Template("chat", "xml"))),
             ("schemas/order.json", Some(Role::Schemas("order"))),

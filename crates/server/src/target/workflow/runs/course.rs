@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use forebay_script::{Course, Event, LogLine, Order};
+use forebay_script::{Course, Event, LogLine, Order, RuleModule};
 use forebay_workflow::run;
 use serde_json::value::RawValue;
 use tracing::Level;
@@ -61,6 +61,7 @@ pub(in crate::target::workflow) struct RunCourse {
     run: Pin<Box<dyn Future<Output = Vec<u8>>>>,
     desk: Rc<Desk>,
     log: Rc<RefCell<Log>>,
+    book: Arc<Book>,
     /// Whether there is a result.
     is_over: bool,
 }
@@ -125,7 +126,9 @@ impl RunCourse {
             written: run_log,
         }));
         let (own, its_log) = (Rc::clone(&desk), Rc::clone(&log));
+        let its_book = Arc::clone(&book);
         Self {
+            book: its_book,
             run: Box::pin(async move {
                 match plan {
                     Plan::Graph(graph) => {
@@ -188,6 +191,10 @@ impl Course for RunCourse {
                 return self.desk.take_orders();
             }
         }
+    }
+
+    fn module(&self, from: &str, name: &str) -> Result<RuleModule, String> {
+        self.book.module(from, name)
     }
 
     fn log(&mut self, line: LogLine) {

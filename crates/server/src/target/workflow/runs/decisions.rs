@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use forebay_script::RuleOutcome;
 use forebay_workflow::jdm::{Answer, Decision, FunctionCall, Functions, Work};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::desk::{Desk, Reason, Task};
 use crate::target::workflow::book::{Book, Plan};
@@ -28,18 +28,19 @@ impl Functions for DecisionDesk<'_> {
     type Failure = Reason;
 
     async fn run(&self, call: FunctionCall<'_>) -> Result<Answer, Reason> {
-        let rule = match call.work {
-            Work::Source { source, .. } => self.book.function(source),
-            Work::Custom { kind, .. } => {
-                return Err(format!("there are no custom nodes here; this one is `{kind}`").into());
-            }
+        let (rule, input) = match call.work {
+            Work::Source { source, .. } => (self.book.function(source), call.input),
+            Work::Custom { kind, config } => (
+                self.book.node(kind),
+                json!({"input": call.input, "config": config}),
+            ),
         };
         let Some(rule) = rule else {
             return Err("its function was not read with the decision".to_owned().into());
         };
         let input = RuleOutcome {
             is_true: true,
-            values: call.input.to_string(),
+            values: input.to_string(),
         };
         let outcome = self.desk.run(Task {
             rule,
