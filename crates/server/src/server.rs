@@ -326,6 +326,9 @@ impl Shared {
     /// Answers what was read, then ends the workers; cuts off what is left after `drain_max`.
     async fn drain(&self) {
         let deadline = tokio::time::Instant::now() + self.front.app().config.server.drain_max;
+        if let Some(kept) = &self.ground.kept_runs {
+            kept.stop();
+        }
         if tokio::time::timeout_at(deadline, self.front.drain())
             .await
             .is_err()
@@ -343,10 +346,11 @@ impl Shared {
                 pool.stopped().await;
             }
         }
-        if let Some(kept) = &self.ground.kept_runs
-            && tokio::time::timeout_at(deadline, kept.end()).await.is_err()
-        {
-            tracing::warn!(target: "forebay::server", "runs of workflows are left after drain_max; they are run after the next start");
+        if let Some(kept) = &self.ground.kept_runs {
+            if tokio::time::timeout_at(deadline, kept.stopped()).await.is_err() {
+                tracing::warn!(target: "forebay::server", "runs of workflows are left after drain_max; they are run after the next start");
+            }
+            kept.serve(None);
         }
         let app = self.front.app();
         app.scripts.iter().for_each(|script| script.stop());

@@ -319,8 +319,8 @@ fn a_document_says_what_can_be_run_and_with_what() {
     assert_eq!(paths, all, "{document}");
     let post = &document["paths"]["/workflow/same"]["post"];
     let body = &post["requestBody"]["content"]["application/json"]["schema"];
-    assert_eq!(body["oneOf"][0], args, "{body}");
-    assert_eq!(body["oneOf"][1]["items"], args, "{body}");
+    assert_eq!(body["anyOf"][0], args, "{body}");
+    assert_eq!(body["anyOf"][1]["items"], args, "{body}");
     let values = &post["responses"]["200"]["content"]["application/json"]["schema"]["properties"]["valueMap"];
     assert_eq!(*values, json!({"type": "object"}));
     assert_eq!(document["security"], json!([{"client": []}, {"token": []}]));

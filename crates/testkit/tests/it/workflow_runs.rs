@@ -350,3 +350,20 @@ fn what_was_refused_is_not_run_after_a_start_either() {
     let other = post(&server, "count", "idempotency-key: other\r\n", &json!({"n": 1}));
     assert_eq!(other.json()["valueMap"]["runs"], 1);
 }
+
+#[test]
+fn one_who_waits_for_a_run_that_is_promised_gets_what_it_comes_to() {
+    let data = Folder::new();
+    let server = setup(&data, &format!("accept_queue_max = 1\n{RUNS}")).start();
+    let mut busy = server.connect();
+    busy.send("POST /workflow/wait HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{}");
+    wait_until("the one place to be taken", || {
+        metric(&server, "forebay_workflow_runs_in_flight{workflow=\"wait\"}") == 1
+    });
+    accept(&server, "count", "k", &json!({"n": 1}));
+    let mut waits = server.connect();
+    waits.send("POST /workflow/count HTTP/1.1\r\nhost: a\r\nidempotency-key: k\r\ncontent-length: 7\r\n\r\n{\"n\":1}");
+    drop(busy);
+    assert_eq!(waits.response().json()["valueMap"]["runs"], 1);
+    assert_eq!(told(&server, "count", "k")["result"]["valueMap"]["runs"], 1);
+}

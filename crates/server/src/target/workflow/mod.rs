@@ -11,10 +11,7 @@ mod runs;
 mod schemas;
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -156,7 +153,7 @@ struct Ask<'a> {
     is_traced: bool,
     wants_trace: bool,
     /// Set when it begins.
-    begun: Option<Arc<AtomicBool>>,
+    begun: Option<Arc<kept::Entry>>,
 }
 
 impl Chosen {
@@ -242,8 +239,11 @@ impl WorkflowTarget {
     ) -> Result<Reply<'static>, End> {
         // What others send, they may send as they like.
         let is_read = matches!(request.head.method(), "GET" | "HEAD");
-        if is_read && self.route.api == WorkflowApi::Named && self.kept.is_some() {
-            return requests::kept::tell(self, request, socket).await;
+        if is_read
+            && self.route.api == WorkflowApi::Named
+            && let Some(kept) = &self.kept
+        {
+            return requests::kept::tell(self, kept, request, socket).await;
         }
         let is_asked = is_read && self.route.api == WorkflowApi::Custom;
         if !is_asked && let Some(reply) = unless_posted(request.head)? {
@@ -373,7 +373,7 @@ impl WorkflowTarget {
         let begun = ask.begun.clone();
         let begin = Box::new(move || -> Box<dyn forebay_script::Course> {
             if let Some(begun) = begun {
-                begun.store(true, Ordering::Release);
+                begun.begins();
             }
             Box::new(RunCourse::new(wanted))
         });

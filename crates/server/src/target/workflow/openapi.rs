@@ -42,6 +42,12 @@ impl WorkflowTarget {
                 }
             }
         }
+        for (path, item) in &mut paths {
+            let declared = in_path(path);
+            if !declared.is_empty() {
+                item["parameters"] = declared.into();
+            }
+        }
         let mut document = json!({
             "openapi": "3.1.0",
             "info": { "title": "Workflows", "version": version },
@@ -61,9 +67,9 @@ impl WorkflowTarget {
     fn named(&self, book: &Book, name: &str) -> Value {
         let schemas = book.schemas(name);
         let args = schemas.and_then(|schemas| schemas.written().0.cloned());
-        let args = args.unwrap_or_else(|| json!({ "type": "object" }));
+        let args = whole(args.unwrap_or_else(|| json!({ "type": "object" })), name, "args");
         let values = schemas.and_then(|schemas| schemas.written().1.cloned());
-        let values = values.unwrap_or_else(|| json!({}));
+        let values = whole(values.unwrap_or_else(|| json!({})), name, "result");
         let result = if book.is_decision(name) {
             json!({ "type": "object", "properties": { "performance": { "type": "string" }, "result": values } })
         } else {
@@ -113,11 +119,10 @@ impl WorkflowTarget {
                 json!({ "summary": format!("Asks about a run of {name}"), "parameters": [run], "responses": { "200": told, "default": problem() } }),
             );
         }
-        let one_or_many = json!({ "oneOf": [args, { "type": "array", "items": args, "maxItems": super::requests::named::INPUTS_MAX }] });
+        let one_or_many = json!({ "anyOf": [args, { "type": "array", "items": args, "maxItems": super::requests::named::INPUTS_MAX }] });
         item.insert(
             "post".to_owned(),
             json!({
-                "operationId": name,
                 "summary": format!("Runs {name}"),
                 "parameters": parameters,
                 "requestBody": { "content": { "application/json": { "schema": one_or_many } } },
@@ -126,6 +131,27 @@ impl WorkflowTarget {
         );
         item.into()
     }
+}
+
+/// A schema whose references stay within it, wherever it stands.
+fn whole(mut schema: Value, workflow: &str, part: &str) -> Value {
+    if let Some(members) = schema.as_object_mut()
+        && members.contains_key("$defs")
+    {
+        let id = || format!("urn:forebay:workflow:{workflow}:{part}").into();
+        members.entry("$id").or_insert_with(id);
+    }
+    schema
+}
+
+/// The parameters of a path.
+fn in_path(path: &str) -> Vec<Value> {
+    let names = path
+        .split('/')
+        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let declared = names
+        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }));
+    declared.collect()
 }
 
 /// A path of a route as `OpenAPI` writes it: `{name}` for `:name`, and `{rest}` for what `*` takes.

@@ -49,14 +49,22 @@ impl Asked {
         let (release, trace) = (self.release, self.wants_trace);
         forebay_store::digest(format!("{workflow}\n{release:?}\n{trace}\n{args}").as_bytes())
     }
+
+    /// The same as it is written.
+    pub(in crate::target::workflow) fn mark_text(&self) -> String {
+        format!("{:032x}", self.mark())
+    }
 }
 
 /// What a run has come to.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::target::workflow) struct Over {
-    pub(in crate::target::workflow) asked: Asked,
-    /// When, in milliseconds since 1970 UTC.
+    pub(in crate::target::workflow) workflow: String,
+    /// Of what was asked for.
+    pub(in crate::target::workflow) mark: String,
+    /// When it was asked for, and when it ended, in milliseconds since 1970 UTC.
+    pub(in crate::target::workflow) asked_ms: u64,
     pub(in crate::target::workflow) ended_ms: u64,
     /// Of the answer: 200, or of an error.
     pub(in crate::target::workflow) status: u16,

@@ -1,10 +1,12 @@
 //! Runs that are kept: asked for with `Prefer: respond-async` (RFC 7240) or with an `Idempotency-Key`, and asked about by their ids.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::scenes::refused;
+use serde_json::value::RawValue;
+
+use super::{named::check_there, scenes::refused};
 use crate::{
     failure::Refusal,
     front::{Head, Socket, Stream},
@@ -17,7 +19,8 @@ use crate::{
         waiting::wait_for,
         workflow::{
             KeptRuns, WorkflowFailure, WorkflowTarget,
-            admission::Admission,
+            admission::{Admission, Asker},
+            arguments,
             kept::{
                 Progress, Wanted,
                 records::{Asked, Over, RunName},
@@ -50,7 +53,13 @@ struct Preferences {
 impl KeptWish {
     /// What a head says; `None`: the run is one like all others.
     pub(super) fn of(head: &Head) -> Result<Option<Self>, Refusal> {
-        let key = head.field("idempotency-key").map(key).transpose()?;
+        let mut keys = head
+            .fields()
+            .filter(|(name, _)| name.eq_ignore_ascii_case(b"idempotency-key"));
+        let key = keys.next().map(|(_, written)| key(written)).transpose()?;
+        if keys.next().is_some() {
+            return Err(refused("`Idempotency-Key` is there twice: a run has one"));
+        }
         let prefers = preferences(head);
         Ok((key.is_some() || prefers.respond_async).then_some(Self { key, prefers }))
     }
@@ -97,14 +106,22 @@ fn preferences(head: &Head) -> Preferences {
     prefers
 }
 
+/// The arguments of a run that is kept.
+pub(super) fn arguments_of(text: &[u8]) -> Result<&RawValue, Refusal> {
+    if text.trim_ascii_start().starts_with(b"[") {
+        let what = "a run that is kept has one object of arguments, not a list".to_owned();
+        return Err(Refusal::Workflow(WorkflowFailure::Arguments { what }));
+    }
+    arguments(if text.is_empty() { b"{}" } else { text })
+}
+
 /// Has a run begin that is kept, or finds the one that its key names; answers with what it comes to, or with where that will be.
 pub(super) async fn answer<S: Stream>(
     target: &WorkflowTarget,
     request: &Request<'_>,
-    wish: &KeptWish,
-    client: Option<&str>,
+    wish: KeptWish,
+    asker: Asker<'_>,
     asked: Asked,
-    deadline: Instant,
     socket: &mut Socket<S>,
 ) -> Result<Reply<'static>, End> {
     let Some(kept) = target.kept() else {
@@ -113,10 +130,22 @@ pub(super) async fn answer<S: Stream>(
         )
         .into());
     };
+    Admission::check(asker, &asked.workflow)?;
     let name = RunName {
-        client: client.map(str::to_owned),
-        id: wish.key.clone().map_or_else(new_id, Ok)?,
+        client: asker.id.map(str::to_owned),
+        id: wish.key.map_or_else(new_id, Ok)?,
     };
+    // One that is there is told whatever has become of its workflow.
+    if !kept.knows(&name)? {
+        let chosen = target.choose(&name.id, asked.release)?;
+        check_there(asker, &chosen, &asked.workflow)?;
+        if let Some(schemas) = chosen.book.schemas(&asked.workflow) {
+            let args = arguments(asked.args.as_bytes())?;
+            schemas.check_args(args).map_err(Refusal::Workflow)?;
+        }
+    }
+    let deadline = request.arrived + target.timeout_of(&asked.workflow);
+    let deadline = deadline.min(request.deadline);
     let id = name.id.clone();
     let Preferences { respond_async, wait } = wish.prefers;
     let wanted = if respond_async { Wanted::Later } else { Wanted::Now };
@@ -156,7 +185,7 @@ fn ended(id: &str, progress: Progress) -> Result<Reply<'static>, End> {
     let over = match progress {
         Progress::Over(over) => over,
         Progress::Refused(refusal) => return Err(refusal.into()),
-        Progress::Accepting | Progress::Waiting | Progress::Running => {
+        Progress::Accepting | Progress::Waiting | Progress::Queued | Progress::Running => {
             return Err(Refusal::DeadlinePassed.into());
         }
     };
@@ -177,6 +206,7 @@ fn ended(id: &str, progress: Progress) -> Result<Reply<'static>, End> {
 /// Tells how far a run has come: `GET ?run=ID`, with `Prefer: wait=N` only when it is over or N seconds have passed.
 pub(in crate::target::workflow) async fn tell<S: Stream>(
     target: &WorkflowTarget,
+    kept: &KeptRuns,
     request: &Request<'_>,
     socket: &mut Socket<S>,
 ) -> Result<Reply<'static>, End> {
@@ -201,7 +231,7 @@ pub(in crate::target::workflow) async fn tell<S: Stream>(
         client: asker.id.map(str::to_owned),
         id,
     };
-    let progress = find(target.kept(), request, &name, &workflow, socket).await?;
+    let progress = find(kept, request, &name, &workflow, socket).await?;
     let run = quoted(&name.id);
     let workflow_name = quoted(&workflow);
     let state = state(&progress);
@@ -209,11 +239,12 @@ pub(in crate::target::workflow) async fn tell<S: Stream>(
     let text = match progress {
         Progress::Over(over) => {
             let Over {
-                asked,
+                asked_ms,
                 ended_ms,
                 status,
                 answer,
                 release,
+                ..
             } = &*over;
             let outcome = if *status == 200 {
                 format!(r#""result":{answer}"#)
@@ -221,17 +252,18 @@ pub(in crate::target::workflow) async fn tell<S: Stream>(
                 format!(r#""status":{status},"error":{}"#, quoted(answer))
             };
             let release = release.map_or_else(String::new, |release| format!(r#","release":{release}"#));
-            let asked_ms = asked.at_ms;
             format!(r#"{begin},"askedMs":{asked_ms},"endedMs":{ended_ms}{release},{outcome}}}"#)
         }
         Progress::Refused(refusal) => return Err(refusal.into()),
-        Progress::Accepting | Progress::Waiting | Progress::Running => format!("{begin}}}"),
+        Progress::Accepting | Progress::Waiting | Progress::Queued | Progress::Running => {
+            format!("{begin}}}")
+        }
     };
     Ok(json(200, text.into_bytes()))
 }
 
 async fn find<S: Stream>(
-    kept: Option<&std::sync::Arc<KeptRuns>>,
+    kept: &KeptRuns,
     request: &Request<'_>,
     name: &RunName,
     workflow: &str,
@@ -240,9 +272,6 @@ async fn find<S: Stream>(
     let none = || {
         let id = name.id.clone();
         Refusal::Workflow(WorkflowFailure::NoSuchRun { id })
-    };
-    let Some(kept) = kept else {
-        return Err(none().into());
     };
     let until = preferences(request.head)
         .wait
@@ -254,7 +283,7 @@ async fn find<S: Stream>(
 
 fn state(progress: &Progress) -> &'static str {
     match progress {
-        Progress::Accepting | Progress::Waiting => "waiting",
+        Progress::Accepting | Progress::Waiting | Progress::Queued => "waiting",
         Progress::Running => "running",
         Progress::Over(over) if over.status == 200 => "done",
         Progress::Over(_) | Progress::Refused(_) => "failed",

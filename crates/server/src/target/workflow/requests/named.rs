@@ -62,19 +62,27 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
     let asker = target.admission.asker(request.head)?;
     let rest = request.rest.unwrap_or_default();
     let wishes = wishes(target, request)?;
+    let workflow = decode(rest).unwrap_or(rest.into());
+    // A preference is one; a key that is not heeded would have something done twice.
+    let is_kept = |wish: &KeptWish| target.kept().is_some() || wish.key.is_some();
+    if let Some(wish) = KeptWish::of(request.head)?.filter(is_kept) {
+        let asked = Asked {
+            workflow: workflow.into_owned(),
+            args: kept::arguments_of(text)?.get().to_owned(),
+            release: wishes.release.or(target.route.release),
+            wants_trace: wishes.trace,
+            at_ms: now_ms(),
+        };
+        return kept::answer(target, request, wish, asker, asked, socket).await;
+    }
     let named = Named {
         target,
         request,
-        workflow: decode(rest).unwrap_or(rest.into()),
+        workflow,
         asker,
         chosen: target.choose(request.id, wishes.release)?,
         wants_trace: wishes.trace,
     };
-    // A preference is one; a key that is not heeded would have something done twice.
-    let is_kept = |wish: &KeptWish| target.kept().is_some() || wish.key.is_some();
-    if let Some(wish) = KeptWish::of(request.head)?.filter(is_kept) {
-        return named.keep(&wish, wishes.release, text, socket).await;
-    }
     let reply = if text.trim_ascii_start().starts_with(b"[") {
         named.run_each(text, socket).await?
     } else {
@@ -84,49 +92,6 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
 }
 
 impl Named<'_> {
-    /// Has it run as one that is kept.
-    async fn keep<S: Stream>(
-        &self,
-        wish: &KeptWish,
-        release: Option<u64>,
-        text: &[u8],
-        socket: &mut Socket<S>,
-    ) -> Result<Reply<'static>, End> {
-        Admission::check(self.asker, &self.workflow)?;
-        if self.chosen.book.workflow(&self.workflow).is_none() {
-            let name = self.workflow.clone().into_owned();
-            return Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name }).into());
-        }
-        if text.trim_ascii_start().starts_with(b"[") {
-            let what = "a run that is kept has one object of arguments, not a list".to_owned();
-            return Err(Refusal::Workflow(WorkflowFailure::Arguments { what }).into());
-        }
-        let asked = Asked {
-            workflow: self.workflow.clone().into_owned(),
-            args: arguments(if text.is_empty() { b"{}" } else { text })?
-                .get()
-                .to_owned(),
-            release: release.or(self.target.route.release),
-            wants_trace: self.wants_trace,
-            at_ms: now_ms(),
-        };
-        if let Some(schemas) = self.chosen.book.schemas(&self.workflow) {
-            let args = arguments(asked.args.as_bytes())?;
-            schemas.check_args(args).map_err(Refusal::Workflow)?;
-        }
-        let deadline = self.deadline(self.request.arrived);
-        kept::answer(
-            self.target,
-            self.request,
-            wish,
-            self.asker.id,
-            asked,
-            deadline,
-            socket,
-        )
-        .await
-    }
-
     async fn run_once<S: Stream>(&self, text: &[u8], socket: &mut Socket<S>) -> Result<Reply<'static>, End> {
         let args = arguments(if text.is_empty() { b"{}" } else { text })?;
         let deadline = self.deadline(self.request.arrived);
@@ -142,11 +107,7 @@ impl Named<'_> {
     async fn run_each<S: Stream>(&self, text: &[u8], socket: &mut Socket<S>) -> Result<Reply<'static>, End> {
         let inputs = inputs(text)?;
         let name = &*self.workflow;
-        Admission::check(self.asker, name)?;
-        if self.chosen.book.workflow(name).is_none() {
-            let name = name.to_owned();
-            return Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name }).into());
-        }
+        check_there(self.asker, &self.chosen, name)?;
         let at_a_time = AT_A_TIME.min(self.asker.runs_max().unwrap_or(AT_A_TIME));
         let begun = |args| async move {
             let deadline = self.deadline(Instant::now());
@@ -233,6 +194,16 @@ impl Named<'_> {
         tracing::warn!(target: "forebay::workflow", workflow, request_id, "node `{node}` failed: {error}");
         Ok(Some((node, first_line(&error).to_owned())))
     }
+}
+
+/// Refuses a workflow that is not there, or not for whoever asks.
+pub(super) fn check_there(asker: Asker<'_>, chosen: &Chosen, workflow: &str) -> Result<(), Refusal> {
+    Admission::check(asker, workflow)?;
+    if chosen.book.workflow(workflow).is_some() {
+        return Ok(());
+    }
+    let name = workflow.to_owned();
+    Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name }))
 }
 
 /// The inputs that a list has.
