@@ -8,7 +8,7 @@ use forebay_records::{RecordsError, tql::Statement};
 use super::{
     End, RecordsTarget, Request,
     media_type::is_body,
-    posted::unless_posted,
+    posted::{POSTED, unless_posted},
     store::{body, json, write::outcome},
 };
 use crate::{
@@ -53,7 +53,7 @@ impl TqlTarget {
         socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
         let head = request.head;
-        if let Some(reply) = unless_posted(head)? {
+        if let Some(reply) = unless_posted(head, POSTED)? {
             return Ok(reply);
         }
         let text = body::read(request, body, socket).await?;

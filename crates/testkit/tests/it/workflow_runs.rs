@@ -83,6 +83,8 @@ fn a_client_that_does_not_wait_is_told_where_its_run_is_and_what_it_has_come_to(
     assert_eq!(told["state"], "done", "{told}");
     assert_eq!(told["result"], json!({"state": true, "valueMap": {"runs": 1}}));
     assert!(told["endedMs"].as_u64() >= told["askedMs"].as_u64(), "{told}");
+    let methods = ask(&server, "OPTIONS", "/workflow/count", "", &json!(""));
+    assert_eq!(methods.header("allow"), Some("GET, HEAD, OPTIONS, POST"));
     // It is a run of that workflow alone.
     for target in [
         format!("/workflow/fail?run={id}"),

@@ -46,7 +46,12 @@ pub use self::{
         stored::{About, Actor, Canary, LogEntry, ReleaseError, Releases, RolledBack, Standing, State},
     },
 };
-use super::{End, Request, committed::on_disk, posted::unless_posted, store::body};
+use super::{
+    End, Request,
+    committed::on_disk,
+    posted::{POSTED, unless_posted},
+    store::body,
+};
 use crate::{
     app::WorkflowSurroundings,
     config::{self, WorkflowApi, WorkflowRoute},
@@ -246,7 +251,7 @@ impl WorkflowTarget {
             return requests::kept::tell(self, kept, request, socket).await;
         }
         let is_asked = is_read && self.route.api == WorkflowApi::Custom;
-        if !is_asked && let Some(reply) = unless_posted(request.head)? {
+        if !is_asked && let Some(reply) = unless_posted(request.head, self.methods())? {
             return Ok(reply);
         }
         let text = body::read(request, body, socket).await?;
@@ -255,6 +260,15 @@ impl WorkflowTarget {
             WorkflowApi::Scenes => scenes::answer(self, request, &text, socket, false).await,
             WorkflowApi::RuleScript => scenes::answer(self, request, &text, socket, true).await,
             WorkflowApi::Custom => custom::answer(self, request, &text, socket).await,
+        }
+    }
+
+    /// What it takes, but where other systems send what they like.
+    fn methods(&self) -> &'static str {
+        if self.route.api == WorkflowApi::Named && self.kept.is_some() {
+            "GET, HEAD, OPTIONS, POST"
+        } else {
+            POSTED
         }
     }
 
