@@ -13,6 +13,7 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     ClientError, Options,
+    kafka::Producer,
     mail::Sender,
     operation::Operation,
     process,
@@ -30,6 +31,7 @@ pub struct Clients {
     options: Arc<Options>,
     servers: RefCell<HashMap<String, Rc<Server>>>,
     senders: RefCell<HashMap<String, Rc<Sender>>>,
+    producers: RefCell<HashMap<String, Rc<Producer>>>,
 }
 
 /// A server of Redis, and the locks of it that runs have left.
@@ -75,6 +77,7 @@ impl Clients {
             options,
             servers: RefCell::default(),
             senders: RefCell::default(),
+            producers: RefCell::default(),
         })
     }
 
@@ -94,6 +97,16 @@ impl Clients {
             .entry(name.to_owned())
             .or_insert_with(|| Rc::new(Sender::new(name, options.clone())));
         Ok(Rc::clone(sender))
+    }
+
+    /// What publishes to a cluster of Kafka.
+    fn kafka(&self, name: &str) -> Result<Rc<Producer>, ClientError> {
+        let (name, options) = self.options.kafka(name)?;
+        let mut producers = self.producers.borrow_mut();
+        let producer = producers
+            .entry(name.to_owned())
+            .or_insert_with(|| Rc::new(Producer::new(name, options.clone())));
+        Ok(Rc::clone(producer))
     }
 
     fn redis(&self, name: Option<&str>) -> Result<Rc<Server>, ClientError> {
@@ -204,6 +217,11 @@ impl Desk {
                 bucket.sign(&method, &object).map(|url| url.as_str().into())
             }
             Operation::Mail { source, message } => self.clients.mail(source.as_deref())?.send(&message).await,
+            Operation::Kafka {
+                source,
+                topic,
+                records,
+            } => self.clients.kafka(&source)?.publish(&topic, records).await,
             Operation::Process {
                 program,
                 args,

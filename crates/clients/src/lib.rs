@@ -5,6 +5,7 @@
 
 mod desk;
 mod error;
+mod kafka;
 mod mail;
 mod operation;
 mod options;
@@ -16,6 +17,7 @@ mod token;
 
 pub use desk::{Clients, Desk};
 pub use error::ClientError;
+pub use kafka::{KafkaAcks, KafkaBroker, KafkaLogin, KafkaOptions};
 pub use mail::{
     AddressError as MailAddressError, MailLogin, MailOptions, MailSender, MailTls,
     Recipients as MailRecipients,

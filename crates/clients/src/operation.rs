@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::mail::Draft;
+use crate::{kafka, mail};
 
 /// An operation.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
@@ -27,7 +27,16 @@ pub(crate) enum Operation {
         object: String,
     },
     /// Sends a message by a server of mail: by the first, without a name.
-    Mail { source: Option<String>, message: Draft },
+    Mail {
+        source: Option<String>,
+        message: mail::Draft,
+    },
+    /// Publishes records to a topic.
+    Kafka {
+        source: String,
+        topic: String,
+        records: Vec<kafka::Draft>,
+    },
     /// Runs a program to its end.
     Process {
         program: String,

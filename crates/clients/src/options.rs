@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use url::Url;
 
-use crate::{ClientError, MailOptions, RedisOptions, S3Options};
+use crate::{ClientError, KafkaOptions, MailOptions, RedisOptions, S3Options};
 
 /// What may be reached; nothing that is not named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,10 @@ pub struct Options {
     pub mail: Vec<String>,
     /// All servers of mail that there are.
     pub mail_servers: BTreeMap<String, MailOptions>,
+    /// Clusters of Kafka by their names, in the order in which they are allowed.
+    pub kafka: Vec<String>,
+    /// All clusters of Kafka that there are.
+    pub kafka_clusters: BTreeMap<String, KafkaOptions>,
     /// Programs that may be run, by their absolute paths.
     pub programs: Vec<PathBuf>,
     /// Bytes that a program may write, to standard output and to standard error, each.
@@ -41,6 +45,11 @@ impl Options {
     /// A server of mail that may be used: of this name, or the first.
     pub(crate) fn mail(&self, name: Option<&str>) -> Result<(&str, &MailOptions), ClientError> {
         allowed("mail", "mail", &self.mail, &self.mail_servers, name)
+    }
+
+    /// A cluster of Kafka that may be published to.
+    pub(crate) fn kafka(&self, name: &str) -> Result<(&str, &KafkaOptions), ClientError> {
+        allowed("Kafka", "kafka", &self.kafka, &self.kafka_clusters, Some(name))
     }
 
     /// Whether an address is that of an object in a bucket that may be reached.

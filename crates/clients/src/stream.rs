@@ -1,14 +1,16 @@
 //! Connections to servers, plain or encrypted.
 
 use std::{
+    future::poll_fn,
     io,
     pin::Pin,
     sync::{Arc, OnceLock},
+    task::Poll,
 };
 
 use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncBufRead as _, AsyncRead, AsyncWrite, BufReader},
     net::TcpStream,
 };
 use tokio_rustls::TlsConnector;
@@ -37,6 +39,11 @@ pub(crate) async fn encrypt(plain: Wire, host: &str) -> io::Result<Wire> {
     let name = ServerName::try_from(host.to_owned())
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     Ok(Box::pin(TlsConnector::from(tls()?).connect(name, plain).await?))
+}
+
+/// Whether nothing has come from there that is not read yet: not the end either.
+pub(crate) async fn is_quiet(stream: &mut BufReader<Wire>) -> bool {
+    poll_fn(|context| Poll::Ready(Pin::new(&mut *stream).poll_fill_buf(context).is_pending())).await
 }
 
 /// What encrypted connections are made with: the system's authorities are trusted.

@@ -372,6 +372,8 @@ pub(crate) fn workflow_engines(
     let s3_buckets = s3_buckets.map(|(name, bucket)| (name.clone(), bucket.options.clone()));
     let mail_servers = config.mail.iter();
     let mail_servers = mail_servers.map(|(name, server)| (name.clone(), server.options.clone()));
+    let kafka_clusters = config.kafka.iter();
+    let kafka_clusters = kafka_clusters.map(|(name, cluster)| (name.clone(), cluster.options.clone()));
     let options = forebay_script::Options {
         name: WORKFLOW_COUNTS.to_owned(),
         program: forebay_script::Program::Rules,
@@ -399,6 +401,8 @@ pub(crate) fn workflow_engines(
                 s3_buckets: s3_buckets.collect(),
                 mail: workflow.mail.clone(),
                 mail_servers: mail_servers.collect(),
+                kafka: workflow.kafka.clone(),
+                kafka_clusters: kafka_clusters.collect(),
                 programs: workflow.programs.clone(),
                 output_bytes_max: bytes(workflow.process_output_max),
             }),

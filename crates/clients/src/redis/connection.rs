@@ -1,9 +1,7 @@
 //! One connection to a server, on which one command is under way at a time.
 
-use std::{future::poll_fn, pin::Pin, task::Poll};
-
 use serde_json::Value;
-use tokio::io::{AsyncBufRead as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncWriteExt as _, BufReader};
 
 use super::{
     RedisUrl,
@@ -66,6 +64,6 @@ impl Connection {
 
     /// Whether nothing has come since its last command: not the end either.
     pub(super) async fn is_quiet(&mut self) -> bool {
-        poll_fn(|context| Poll::Ready(Pin::new(&mut self.stream).poll_fill_buf(context).is_pending())).await
+        stream::is_quiet(&mut self.stream).await
     }
 }

@@ -77,6 +77,7 @@ fn add(sections: &mut Sections, added: Sections, places: &Places, noted: &mut Ve
         (&mut sections.redis, added.redis),
         (&mut sections.s3, added.s3),
         (&mut sections.mail, added.mail),
+        (&mut sections.kafka, added.kafka),
     ];
     for (here, added) in named {
         for (name, fields) in added {

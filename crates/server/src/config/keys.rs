@@ -1,6 +1,7 @@
 //! Every section and key of `forebay.toml`: one table that the reader, the editor's schema, the reference and the proposals for
 //! misspelt keys are made from.
 
+mod kafka;
 mod mail;
 mod records;
 mod redis;
@@ -191,6 +192,12 @@ pub(super) static SECTIONS: &[Section] = &[
         shape: Shape::Named,
         meaning: "A server of mail, for rules. NAME has 1 to 64 letters, digits, `-` and `_`.",
         keys: mail::MAIL,
+    },
+    Section {
+        name: "kafka",
+        shape: Shape::Named,
+        meaning: "A cluster of Kafka, which rules publish to. NAME has 1 to 64 letters, digits, `-` and `_`.",
+        keys: kafka::KAFKA,
     },
     Section {
         name: "workflow",

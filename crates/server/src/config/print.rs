@@ -3,16 +3,16 @@
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
-use forebay_clients::MailTls;
+use forebay_clients::{KafkaAcks, MailTls};
 use forebay_records::{Settings, TimeNumber, zone_text};
 use forebay_store::index::field_text;
 
 use super::substitute::escape;
 use super::units::{print_duration, print_size};
 use super::{
-    Admin, Compat, Config, Durability, Link, Listen, Log, LogFormat, LogRotation, MailServer, Permission,
-    Pool, Protocol, PythonApplication, PythonModule, Respond, Retry, Route, S3Bucket, Script, ScriptAllow,
-    Server, SqlRoute, Store, Target, Worker, Workflow, WorkflowSource,
+    Admin, Compat, Config, Durability, KafkaCluster, Link, Listen, Log, LogFormat, LogRotation, MailServer,
+    Permission, Pool, Protocol, PythonApplication, PythonModule, Respond, Retry, Route, S3Bucket, Script,
+    ScriptAllow, Server, SqlRoute, Store, Target, Worker, Workflow, WorkflowSource,
 };
 use crate::store::path::put_key;
 
@@ -49,6 +49,9 @@ impl Config {
         self.mail
             .iter()
             .try_for_each(|(name, server)| write_mail(out, name, server))?;
+        self.kafka
+            .iter()
+            .try_for_each(|(name, cluster)| write_kafka(out, name, cluster))?;
         if let Some(workflow) = &self.workflow {
             write_workflow(out, workflow)?;
         }
@@ -363,6 +366,33 @@ fn write_mail(out: &mut String, name: &str, server: &MailServer) -> fmt::Result 
     writeln!(out, "recipients_max = {}", options.recipients_max)
 }
 
+fn write_kafka(out: &mut String, name: &str, cluster: &KafkaCluster) -> fmt::Result {
+    let options = &cluster.options;
+    let acks = match options.acks {
+        KafkaAcks::All => "all",
+        KafkaAcks::Leader => "leader",
+    };
+    let brokers: Vec<String> = options.brokers.iter().map(ToString::to_string).collect();
+    writeln!(out, "\n[kafka.{name}]")?;
+    writeln!(out, "brokers = {}", texts(&brokers))?;
+    writeln!(out, "tls = {}", options.is_encrypted)?;
+    if let (Some(login), Some(password)) = (&options.login, &cluster.password) {
+        writeln!(out, "user = {}", text(&login.user))?;
+        writeln!(out, "password = {}", text(&password.variable))?;
+    }
+    writeln!(out, "client_id = {}", text(&options.client_id))?;
+    writeln!(out, "topics = {}", texts(&options.topics))?;
+    writeln!(out, "acks = {}", text(acks))?;
+    writeln!(out, "connections_max = {}", options.connections_max)?;
+    writeln!(out, "request_timeout = {}", duration(options.request_timeout))?;
+    writeln!(
+        out,
+        "record_bytes_max = {}",
+        size(options.record_bytes_max as u64)
+    )?;
+    writeln!(out, "queue_bytes_max = {}", size(options.queue_bytes_max as u64))
+}
+
 /// What may be reached, with what stands behind that.
 fn write_allow(out: &mut String, allow: &ScriptAllow, more: &str) -> fmt::Result {
     let (store, sql, fetch) = (texts(&allow.store), texts(&allow.sql), texts(&allow.fetch));
@@ -401,12 +431,12 @@ fn write_workflow(out: &mut String, workflow: &Workflow) -> fmt::Result {
     writeln!(out, "fetches_max = {}", workflow.fetches_max)?;
     writeln!(out, "process_output_max = {}", size(workflow.process_output_max))?;
     let (redis, s3) = (texts(&workflow.redis), texts(&workflow.s3));
-    let mail = texts(&workflow.mail);
+    let (mail, kafka) = (texts(&workflow.mail), texts(&workflow.kafka));
     let programs = paths(&workflow.programs);
     write_allow(
         out,
         &workflow.allow,
-        &format!(", redis = {redis}, s3 = {s3}, mail = {mail}, process = {programs}"),
+        &format!(", redis = {redis}, s3 = {s3}, mail = {mail}, kafka = {kafka}, process = {programs}"),
     )?;
     if let Some(runs) = &workflow.runs {
         writeln!(

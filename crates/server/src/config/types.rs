@@ -49,6 +49,8 @@ pub struct Config {
     pub s3: BTreeMap<String, S3Bucket>,
     /// `[mail.NAME]`, by name: servers that rules may send messages by.
     pub mail: BTreeMap<String, MailServer>,
+    /// `[kafka.NAME]`, by name: clusters that rules may publish to.
+    pub kafka: BTreeMap<String, KafkaCluster>,
     /// `[workflow]`; `None`: the file has no such section, and no route leads there.
     pub workflow: Option<Workflow>,
     /// `[[route]]`, in the file's order. No two have the same host, method and shape of path.
@@ -492,6 +494,8 @@ pub struct Workflow {
     pub s3: Vec<String>,
     /// Keys of [`Config::mail`] that they may reach, too.
     pub mail: Vec<String>,
+    /// Keys of [`Config::kafka`] that they may reach, too.
+    pub kafka: Vec<String>,
     /// Programs that they may run, absolute.
     pub programs: Vec<PathBuf>,
     /// Bytes that such a program writes to standard output, and to standard error; beyond it what waits for it fails.
@@ -541,6 +545,15 @@ pub struct MailServer {
     pub password: Option<Secret>,
     /// All the rest, and that.
     pub options: forebay_clients::MailOptions,
+}
+
+/// `[kafka.NAME]`: a cluster of Kafka, as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KafkaCluster {
+    /// The password of its user.
+    pub password: Option<Secret>,
+    /// All the rest, and that.
+    pub options: forebay_clients::KafkaOptions,
 }
 
 /// `workflow.clients.ID`

@@ -141,6 +141,14 @@ from = '"Größe, the shop" <shop@example.org>'
 to = ["*@example.org", "boss@other.example", "*"]
 recipients_max = 3
 
+[kafka.events]
+brokers = ["a.example.org:9092", "127.0.0.1:9093"]
+tls = true
+user = "shop"
+password = "HOST"
+topics = ["orders", "x.y_z-1"]
+acks = "leader"
+
 [store]
 path = "db"
 durability = "sync"

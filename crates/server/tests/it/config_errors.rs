@@ -23,7 +23,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[severr]",
-            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [store], [records], [pool.NAME], [script.NAME], [sql.NAME], [redis.NAME], [s3.NAME], [mail.NAME], [workflow], [[route]]",
+            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [store], [records], [pool.NAME], [script.NAME], [sql.NAME], [redis.NAME], [s3.NAME], [mail.NAME], [kafka.NAME], [workflow], [[route]]",
         ),
         (
             "server = 1",
@@ -242,8 +242,12 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
             "3: workflow.allow.redis: there is no redis `a`: the file has no [redis.a]\n./forebay.toml:3: workflow.allow.process: found \"sh\", expected the absolute path of a program that is there",
         ),
         (
+            "[kafka.a]\nbrokers = ['localhost']\nuser = 'u'\ntopics = ['a b']",
+            "2: kafka.a.brokers: found \"localhost\", expected `host:port`\n./forebay.toml:3: kafka.a.user: `user` and `password` are written together, or neither of them\n./forebay.toml:3: kafka.a.user: a password is sent over connections that are encrypted alone (`tls`)\n./forebay.toml:4: kafka.a.topics: found \"a b\", expected the name of a topic: 1 to 249 letters, digits, `.`, `_` and `-`",
+        ),
+        (
             "[mail.a]\nhost = 'a b'\ntls = 'none'\nuser = 'u'\nfrom = 'Shop'\nto = ['*example.org']",
-            "2: mail.a.host: found \"a b\", expected the name of a server\n./forebay.toml:4: mail.a.user: `user` and `password` are written together, or neither of them\n./forebay.toml:4: mail.a.user: a password is sent over connections that are encrypted alone; `tls` is \"none\"\n./forebay.toml:5: mail.a.from: \"Shop\" is no address such as \"shop@example.org\" or \"Shop <shop@example.org>\": Invalid input\n./forebay.toml:6: mail.a.to: \"*example.org\" is no address such as \"shop@example.org\" or \"Shop <shop@example.org>\": nothing but `@` follows `*`; `*@example.org` is all of a domain, and `*` is everybody",
+            "2: mail.a.host: found \"a b\", expected the name of a server\n./forebay.toml:4: mail.a.user: `user` and `password` are written together, or neither of them\n./forebay.toml:4: mail.a.user: a password is sent over connections that are encrypted alone (`tls`)\n./forebay.toml:5: mail.a.from: \"Shop\" is no address such as \"shop@example.org\" or \"Shop <shop@example.org>\": Invalid input\n./forebay.toml:6: mail.a.to: \"*example.org\" is no address such as \"shop@example.org\" or \"Shop <shop@example.org>\": nothing but `@` follows `*`; `*@example.org` is all of a domain, and `*` is everybody",
         ),
         (
             "[pool.a]\ncommand = ['ruby']\nsql = ['main', 'other']\n[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'",

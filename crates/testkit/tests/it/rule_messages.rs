@@ -1,4 +1,4 @@
-//! Messages that rules send: e-mail.
+//! Messages that rules send: e-mail, and records for Kafka.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -23,6 +23,7 @@ fn program(name: &str, arguments: &[&str]) -> (Running, BufReader<ChildStdout>, 
     let mut process = Command::new(folder.join(".venv/bin/python"))
         .arg(folder.join(name))
         .args(arguments)
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .expect("its Python is there: `make deps` installs it");
@@ -381,4 +382,171 @@ fn servers_of_mail_that_stall_break_off_or_talk_nonsense_are_errors_in_time() {
         told.starts_with("failed: mail `office` failed: Connection refused"),
         "{told}"
     );
+}
+
+/// A cluster of Kafka.
+struct Kafka {
+    process: Running,
+    answers: BufReader<ChildStdout>,
+    brokers: Vec<String>,
+}
+
+impl Kafka {
+    fn start() -> Self {
+        let (process, answers, brokers) = program("kafka.py", &[]);
+        let brokers = serde_json::from_str(&brokers).expect("it says its brokers");
+        Self {
+            process,
+            answers,
+            brokers,
+        }
+    }
+
+    fn ask(&mut self, order: &str) -> Value {
+        let mut orders = self.process.0.stdin.as_ref().expect("it is piped");
+        writeln!(orders, "{order}").expect("it reads");
+        let mut line = String::new();
+        self.answers.read_line(&mut line).expect("it answers");
+        serde_json::from_str(&line).expect("an answer")
+    }
+}
+
+fn server_of_kafka(brokers: &[String], keys: &str) -> Server {
+    let keys = format!(
+        "allow = {{ kafka = [\"events\"] }}\n[kafka.events]\nbrokers = {brokers:?}\ntopics = [\"orders\", \"nowhere\"]\n{keys}"
+    );
+    let send = "const { name = 'events', topic = 'orders', value, ...options } = context.getArgs();
+        const kafka = context.getDataService().obtainKafkaDSFacade(name);
+        return kafka.publish(topic, value, options).then((published) => new ScriptResult(true, { published }), (error) => new ScriptResult(false, { code: error.code ?? error.name, message: error.message }));";
+    rules(&keys, &[("send", send)]).start()
+}
+
+#[test]
+fn records_are_published_and_acknowledged_where_kafkas_own_producers_put_them() {
+    let mut kafka = Kafka::start();
+    let server = server_of_kafka(&kafka.brokers[..1], "");
+    let publish = |args: Value| values(&server, "send", &args)["published"].clone();
+    let keys: Vec<String> = (0..20).map(|at| format!("key-{at}")).collect();
+    let mut sent = Vec::new();
+    for key in &keys {
+        let published =
+            publish(json!({"key": key, "value": {"of": key, "é": 1}, "headers": {"kind": "order é"}}));
+        assert_eq!(published["topic"], "orders");
+        sent.push(json!({
+            "key": key, "value": json!({"of": key, "é": 1}).to_string(), "headers": [["kind", "order é"]],
+            "partition": published["partition"], "offset": published["offset"],
+        }));
+    }
+    let placed = kafka.ask(&format!("keys {}", keys.join(" ")));
+    for record in &sent {
+        let key = record["key"].as_str().expect("a text");
+        assert_eq!(record["partition"], placed[key], "{key}");
+    }
+    // Without a key they go to one partition after another, and a list is published as a whole.
+    let published = publish(json!({"value": ["a", null, 3, [4], "e", "f", "g", "h"]}));
+    let list = published.as_array().expect("a list");
+    for (value, place) in ["a", "", "3", "[4]", "e", "f", "g", "h"].iter().zip(list) {
+        let value = if value.is_empty() {
+            Value::Null
+        } else {
+            json!(value)
+        };
+        sent.push(json!({"key": null, "value": value, "headers": [], "partition": place["partition"], "offset": place["offset"]}));
+    }
+    let mut partitions: Vec<_> = list
+        .iter()
+        .filter_map(|place| place["partition"].as_i64())
+        .collect();
+    partitions.sort_unstable();
+    assert_eq!(partitions, [0, 0, 1, 1, 2, 2, 3, 3]);
+    let place = |record: &Value| (record["partition"].as_i64(), record["offset"].as_i64());
+    sent.sort_by_key(place);
+    assert_eq!(kafka.ask(&format!("read {}", sent.len())), json!(sent));
+}
+
+#[test]
+fn records_that_kafka_does_not_take_are_errors_in_time() {
+    let mut kafka = Kafka::start();
+    let server = server_of_kafka(
+        &kafka.brokers,
+        "request_timeout = \"1s\"\nrecord_bytes_max = \"2KiB\"\nqueue_bytes_max = \"4KiB\"",
+    );
+    let long = "x".repeat(1500);
+    for (args, told) in [
+        (
+            json!({"topic": "nowhere", "value": 1}),
+            "refused: Kafka `events` refused: UNKNOWN_TOPIC_OR_PARTITION (topic `nowhere`)",
+        ),
+        (
+            json!({"topic": "secrets", "value": 1}),
+            "not_allowed: topic `secrets` may not be reached: `topics` of `[kafka.events]` names orders, nowhere",
+        ),
+        (
+            json!({"name": "other", "value": 1}),
+            "not_allowed: Kafka `other` may not be reached: `allow` of `[workflow]` names events in `kafka`",
+        ),
+        (
+            json!({"value": "x".repeat(3000)}),
+            "too_long: a record for topic `orders` of Kafka `events` is longer than 2048 bytes (record_bytes_max)",
+        ),
+        (
+            json!({"value": [long, long, long]}),
+            "refused: Kafka `events` refused: 0 bytes of records wait to be acknowledged already, and 4500 more are too many (queue_bytes_max 4096)",
+        ),
+        (
+            json!({"value": []}),
+            "operation: this is no operation of a client: 1 to 1000 records",
+        ),
+        (json!({"topic": "", "value": 1}), "TypeError: `topic` is a text"),
+    ] {
+        let failure = failure(&server, &args);
+        assert!(failure.starts_with(told), "{told}: {failure}");
+    }
+    let published = |server: &Server| values(server, "send", &json!({"value": 1}))["published"].clone();
+    assert_eq!(published(&server)["topic"], "orders");
+    kafka.process.0.kill().expect("it runs");
+    kafka.process.0.wait().expect("it has ended");
+    let gone = failure(&server, &json!({"value": 1}));
+    assert!(
+        gone.starts_with("failed: Kafka `events` failed: no broker can be reached: 127.0.0.1:"),
+        "{gone}"
+    );
+
+    // What a broker does with the first request: nothing, leaves, and replies nonsense.
+    for (said, told) in [
+        (
+            None,
+            "timeout: Kafka `events` has taken longer than 1s (request_timeout)",
+        ),
+        (
+            Some(Vec::new()),
+            "failed: Kafka `events` failed: no broker can be reached: ",
+        ),
+        (
+            Some(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
+            "failed: Kafka `events` failed: 127.0.0.1:",
+        ),
+        (
+            Some([&[0, 0, 0, 8, 0, 0, 0, 1][..], &[255; 4]].concat()),
+            "failed: Kafka `events` failed: 127.0.0.1:",
+        ),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let broker = listener.local_addr().expect("it listens").to_string();
+        let server = server_of_kafka(&[broker], "request_timeout = \"1s\"");
+        let talking = std::thread::spawn(move || {
+            let (mut connection, _) = listener.accept().expect("a connection");
+            // The request is written at once.
+            let _ = connection.read(&mut [0; 1024]);
+            if let Some(said) = &said {
+                let _ = connection.write_all(said);
+            }
+            if said.is_none_or(|said| !said.is_empty()) {
+                let _ = connection.read_to_end(&mut Vec::new());
+            }
+        });
+        let failure = failure(&server, &json!({"value": 1}));
+        assert!(failure.starts_with(told), "{told}: {failure}");
+        talking.join().expect("it has ended");
+    }
 }

@@ -3,10 +3,27 @@
 use forebay_clients::{MailLogin, MailOptions, MailRecipients, MailTls};
 
 use super::Builder;
-use crate::config::MailServer;
 use crate::config::fields::Fields;
+use crate::config::{MailServer, Secret};
 
 impl Builder<'_> {
+    /// The user and the password of a section, where they are written: both, and only where connections are encrypted.
+    pub(super) fn login<'f>(
+        &mut self,
+        fields: &'f Fields,
+        is_encrypted: bool,
+    ) -> (Option<&'f str>, Option<Secret>) {
+        if fields.written("user") != fields.written("password") {
+            let message = "`user` and `password` are written together, or neither of them";
+            self.note(fields.problem("user", message));
+        }
+        if !is_encrypted && fields.written("user") {
+            let message = "a password is sent over connections that are encrypted alone (`tls`)";
+            self.note(fields.problem("user", message));
+        }
+        (fields.opt_text("user"), self.secret(fields, "password"))
+    }
+
     /// `None`: a problem has been noted.
     pub(super) fn mail(&mut self, name: &str, fields: &Fields) -> Option<MailServer> {
         self.check_name(name, "mail", fields);
@@ -19,16 +36,8 @@ impl Builder<'_> {
         if host.is_empty() || host.contains(|each: char| each.is_whitespace() || each == '/') {
             self.note(fields.problem("host", format!("found {host:?}, expected the name of a server")));
         }
-        if fields.written("user") != fields.written("password") {
-            let message = "`user` and `password` are written together, or neither of them";
-            self.note(fields.problem("user", message));
-        }
-        if tls == MailTls::None && fields.written("user") {
-            let message = "a password is sent over connections that are encrypted alone; `tls` is \"none\"";
-            self.note(fields.problem("user", message));
-        }
-        let password = self.secret(fields, "password");
-        let login = fields.opt_text("user").zip(password.as_ref());
+        let (user, password) = self.login(fields, tls != MailTls::None);
+        let login = user.zip(password.as_ref());
         let login = login.map(|(user, password)| MailLogin {
             user: user.to_owned(),
             password: password.value.clone(),

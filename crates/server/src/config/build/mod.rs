@@ -2,6 +2,7 @@
 //!
 //! Each builder notes what is wrong and goes on, so that one run reports everything.
 
+mod kafka;
 mod mail;
 mod pool;
 mod records;
@@ -72,6 +73,7 @@ pub(super) fn build(
                     ("redis", names(&sections.redis)),
                     ("s3", names(&sections.s3)),
                     ("mail", names(&sections.mail)),
+                    ("kafka", names(&sections.kafka)),
                 ],
             )
         })
@@ -87,6 +89,10 @@ pub(super) fn build(
     let mut mail = BTreeMap::new();
     for (name, fields) in &sections.mail {
         mail.extend(builder.mail(name, fields).map(|server| (name.clone(), server)));
+    }
+    let mut kafka = BTreeMap::new();
+    for (name, fields) in &sections.kafka {
+        kafka.insert(name.clone(), builder.kafka(name, fields));
     }
     let mut sql = BTreeMap::new();
     let mut sql_direct = BTreeSet::new();
@@ -135,6 +141,7 @@ pub(super) fn build(
             redis,
             s3,
             mail,
+            kafka,
             workflow,
             routes,
         });

@@ -59,6 +59,7 @@ impl Builder<'_> {
             redis: named("redis"),
             s3: named("s3"),
             mail: named("mail"),
+            kafka: named("kafka"),
             programs,
             process_output_max: fields.integer("process_output_max"),
             clients: self.workflow_clients(fields),

@@ -298,6 +298,13 @@ static ALLOW: &[Key] = &[
         exceeded: "",
     },
     Key {
+        name: "kafka",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "Clusters of Kafka: NAMEs of `[kafka.NAME]`.",
+        exceeded: "",
+    },
+    Key {
         name: "process",
         kind: Kind::Texts { min: 0 },
         default: Default::Is(""),

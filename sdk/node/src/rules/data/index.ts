@@ -3,6 +3,7 @@ import { ClientError } from './clients.js';
 import { ScriptExecutor } from './executor.js';
 import { HttpAnswer, HttpClient } from './http.js';
 import { JdbcFacade } from './jdbc.js';
+import { KafkaFacade } from './kafka.js';
 import { MailNotifier } from './mail.js';
 import { ProcessClient } from './process.js';
 import { RedisFacade, RedisLock, RedisLockClient } from './redis.js';
@@ -12,4 +13,4 @@ import { DataService } from './service.js';
 export { DataService, ScriptExecutor };
 
 /** What rules meet of it, so that it can be closed with the globals. */
-export const classes = [ClientError, DataService, HttpAnswer, HttpClient, JdbcFacade, MailNotifier, ProcessClient, RedisFacade, RedisLock, RedisLockClient, S3Client, ScriptExecutor];
+export const classes = [ClientError, DataService, HttpAnswer, HttpClient, JdbcFacade, KafkaFacade, MailNotifier, ProcessClient, RedisFacade, RedisLock, RedisLockClient, S3Client, ScriptExecutor];

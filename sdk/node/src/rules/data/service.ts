@@ -3,6 +3,7 @@ import { filledText } from '../tools/arguments.js';
 import { ClientError } from './clients.js';
 import { HttpClient } from './http.js';
 import { JdbcFacade } from './jdbc.js';
+import { KafkaFacade } from './kafka.js';
 import { MailNotifier } from './mail.js';
 import { ProcessClient } from './process.js';
 import { RedisFacade, RedisLockClient } from './redis.js';
@@ -45,8 +46,9 @@ export class DataService {
     return new S3Client(filledText(name, 'name'));
   }
 
-  obtainKafkaDSFacade(_name: string): never {
-    return missing('Kafka', 'post to an HTTP bridge of Kafka with `fetch`, or write to a table that is read from there');
+  /** A cluster of Kafka: the NAME of its `[kafka.NAME]`. */
+  obtainKafkaDSFacade(name: string): KafkaFacade {
+    return new KafkaFacade(filledText(name, 'name'));
   }
 
   obtainMongoDSFacade(_name: string): never {

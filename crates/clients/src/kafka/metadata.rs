@@ -1,0 +1,102 @@
+//! Who leads the partitions of a topic.
+
+use super::{
+    KafkaBroker,
+    codec::{Reader, Unreadable, Writer},
+};
+
+/// That a topic or partition is led by nobody at the moment.
+pub(super) const LEADER_NOT_AVAILABLE: i16 = 5;
+/// That a broker does not lead a partition (any more).
+pub(super) const NOT_LEADER: i16 = 6;
+
+/// The partitions of a topic, in their order.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Topic {
+    /// Who leads each of them; `None`: nobody.
+    pub(super) leaders: Vec<Option<KafkaBroker>>,
+}
+
+/// Asks about one topic, which is not made by that.
+pub(super) fn request(topic: &str) -> Vec<u8> {
+    let mut body = Writer::default();
+    body.int32(1);
+    body.text(topic);
+    body.int8(0);
+    body.0
+}
+
+/// The reply; the number of an error inside.
+pub(super) fn read(reply: &[u8], topic: &str) -> Result<Result<Topic, i16>, Unreadable> {
+    let mut reader = Reader(reply);
+    reader.int32()?;
+    let brokers = reader.list(|reader| {
+        let number = reader.int32()?;
+        let host = reader.text()?.ok_or(Unreadable)?.to_owned();
+        let port = u16::try_from(reader.int32()?).map_err(|_| Unreadable)?;
+        reader.text()?;
+        Ok((number, KafkaBroker { host, port }))
+    })?;
+    reader.text()?;
+    reader.int32()?;
+    let topics = reader.list(|reader| {
+        let error = reader.int16()?;
+        let is_it = reader.text()? == Some(topic);
+        reader.int8()?;
+        let partitions = reader.list(|reader| {
+            reader.int16()?;
+            let (number, leader) = (reader.int32()?, reader.int32()?);
+            reader.list(Reader::int32)?;
+            reader.list(Reader::int32)?;
+            Ok((number, leader))
+        })?;
+        Ok((error, is_it, partitions))
+    })?;
+    let found = topics.into_iter().find(|(_, is_it, _)| *is_it);
+    let (error, _, mut partitions) = found.ok_or(Unreadable)?;
+    if error != 0 {
+        return Ok(Err(error));
+    }
+    partitions.sort_unstable();
+    let mut numbered = partitions.iter().enumerate();
+    if numbered.any(|(at, (number, _))| usize::try_from(*number) != Ok(at)) {
+        return Err(Unreadable);
+    }
+    let led = |leader: i32| brokers.iter().find(|(number, _)| *number == leader);
+    let leaders = partitions
+        .iter()
+        .map(|(_, leader)| led(*leader).map(|(_, broker)| broker.clone()));
+    let leaders: Vec<_> = leaders.collect();
+    if leaders.is_empty() {
+        return Ok(Err(LEADER_NOT_AVAILABLE));
+    }
+    Ok(Ok(Topic { leaders }))
+}
+
+/// Errors of brokers by their names.
+pub(super) fn error_name(number: i16) -> String {
+    let name = match number {
+        2 => "CORRUPT_MESSAGE",
+        3 => "UNKNOWN_TOPIC_OR_PARTITION",
+        LEADER_NOT_AVAILABLE => "LEADER_NOT_AVAILABLE",
+        NOT_LEADER => "NOT_LEADER_OR_FOLLOWER",
+        7 => "REQUEST_TIMED_OUT",
+        8 => "BROKER_NOT_AVAILABLE",
+        10 => "MESSAGE_TOO_LARGE",
+        13 => "NETWORK_EXCEPTION",
+        17 => "INVALID_TOPIC_EXCEPTION",
+        18 => "RECORD_LIST_TOO_LARGE",
+        19 => "NOT_ENOUGH_REPLICAS",
+        20 => "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        29 => "TOPIC_AUTHORIZATION_FAILED",
+        31 => "CLUSTER_AUTHORIZATION_FAILED",
+        33 => "UNSUPPORTED_SASL_MECHANISM",
+        35 => "UNSUPPORTED_VERSION",
+        44 => "POLICY_VIOLATION",
+        56 => "KAFKA_STORAGE_ERROR",
+        58 => "SASL_AUTHENTICATION_FAILED",
+        87 => "INVALID_RECORD",
+        _ => return format!("the error {number}"),
+    };
+    name.to_owned()
+}

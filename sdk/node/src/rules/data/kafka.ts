@@ -1,0 +1,49 @@
+/** Kafka under the names of Rengine. */
+import { filledText, isNothing, text } from '../tools/arguments.js';
+import { ask } from './clients.js';
+
+/** What records have besides their values. */
+export interface RecordOptions {
+  /** Records with the same key go to the same partition, in their order. */
+  readonly key?: string | null;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Where a record has been written. */
+export interface Published {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
+}
+
+/** A cluster by the NAME of its `[kafka.NAME]`. */
+export class KafkaFacade {
+  readonly #name: string;
+
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  /** Publishes a record, or each of a list of them, and waits until they are acknowledged. A text is the value itself, null a value that is not there, and of everything else the JSON. Of a list, some may have been written where this fails. */
+  publish(topic: string, records: readonly unknown[], options?: RecordOptions): Promise<Published[]>;
+  publish(topic: string, record: unknown, options?: RecordOptions): Promise<Published>;
+  async publish(topic: string, records: unknown, options: RecordOptions = {}): Promise<Published | Published[]> {
+    const key = isNothing(options.key) ? null : text(options.key, 'key');
+    const headers = Object.entries(options.headers ?? {}).map(([name, value]) => [name, text(value, `headers.${name}`)]);
+    const list: readonly unknown[] = Array.isArray(records) ? records : [records];
+    const published = await ask<Published[]>({
+      op: 'kafka',
+      source: this.#name,
+      topic: filledText(topic, 'topic'),
+      records: list.map((record) => ({ key, value: valueOf(record), headers })),
+    });
+    return Array.isArray(records) ? published : published[0]!;
+  }
+}
+
+function valueOf(record: unknown): string | null {
+  if (typeof record === 'string' || record === null) return record;
+  const json = JSON.stringify(record) as string | undefined;
+  if (json === undefined) throw new TypeError('a record is a text, null, or what JSON has');
+  return json;
+}
