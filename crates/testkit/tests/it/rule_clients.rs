@@ -6,6 +6,7 @@ use forebay_testkit::{Folder, Postgres, Server, Setup, wait_until};
 use serde_json::{Value, json};
 
 use crate::{
+    certificates::{for_localhost, issuer},
     sql_handlers::{make, number},
     workflows::{rules, run},
 };
@@ -229,11 +230,17 @@ impl Redis {
     const PASSWORD: &str = "not for the log";
 
     fn start() -> Self {
+        Self::listening("--port", &[])
+    }
+
+    /// One that listens as this argument says, with others besides.
+    fn listening(port_argument: &str, more: &[&str]) -> Self {
         let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = free.expect("there is a free port").port();
         let process =
             std::process::Command::new(std::env::var("FOREBAY_REDIS").unwrap_or("redis-server".into()))
-                .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+                .args(more)
+                .args([port_argument, &port.to_string(), "--bind", "127.0.0.1"])
                 .args([
                     "--save",
                     "",
@@ -429,6 +436,72 @@ fn a_redis_that_is_slow_large_or_gone_is_an_error_and_the_next_command_goes_on()
     redis.process.0.kill().expect("it runs");
     redis.process.0.wait().expect("it has ended");
     failed("get", "Redis `cache` failed: ");
+}
+
+#[test]
+fn a_redis_is_asked_over_tls_if_its_certificate_is_of_an_authority_that_is_trusted() {
+    let authority = issuer("authority of Redis");
+    let (certificate, key) = for_localhost(&authority, 2020..2100);
+    let folder = Folder::new();
+    folder.write("right.pem", authority.pem());
+    folder.write("wrong.pem", issuer("another authority").pem());
+    folder.write("cert.pem", certificate.pem());
+    folder.write("key.pem", key.serialize_pem());
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (certificate, key, trusted) = (path("cert.pem"), path("key.pem"), path("right.pem"));
+    let redis = Redis::listening(
+        "--tls-port",
+        &[
+            "--port",
+            "0",
+            "--tls-auth-clients",
+            "no",
+            "--tls-cert-file",
+            &certificate,
+            "--tls-key-file",
+            &key,
+            "--tls-ca-cert-file",
+            &trusted,
+        ],
+    );
+    let said = |scheme: &str, host: &str, authority: &str| {
+        let keys = format!(
+            "allow = {{ redis = [\"cache\"] }}\n[redis.cache]\nurl = \"{scheme}://:${{PASSWORD}}@{host}:{}\"\ncommand_timeout = \"2s\"",
+            redis.port
+        );
+        let body = "const redis = context.getDataService().obtainRedisDSFacade('cache');
+            return redis.set('a', 'over TLS').then(() => redis.get('a')).catch((error) => `${error.code}: ${error.message}`).then((said) => new ScriptResult(true, { said }));";
+        let server = rules(&keys, &[("get", body)])
+            .env("PASSWORD", "not%20for%20the%20log")
+            .env("SSL_CERT_FILE", &path(authority))
+            .start();
+        let said = values(&server, "get", &json!({}));
+        said["said"].as_str().expect("a text").to_owned()
+    };
+    assert_eq!(said("rediss", "localhost", "right.pem"), "over TLS");
+    for (scheme, host, authority, told) in [
+        (
+            "rediss",
+            "localhost",
+            "wrong.pem",
+            "failed: Redis `cache` failed: invalid peer certificate: UnknownIssuer",
+        ),
+        (
+            "rediss",
+            "127.0.0.1",
+            "right.pem",
+            "failed: Redis `cache` failed: invalid peer certificate: certificate not valid for name",
+        ),
+        (
+            "redis",
+            "localhost",
+            "right.pem",
+            "failed: Redis `cache` failed: ",
+        ),
+    ] {
+        let said = said(scheme, host, authority);
+        assert!(said.starts_with(told), "{scheme} {host} {authority}: {said}");
+    }
 }
 
 /// A server of S3 with the bucket `box`. It does not look at signatures, which a test of `crates/clients` holds against those of others.
