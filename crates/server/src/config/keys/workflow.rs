@@ -7,7 +7,7 @@ pub(super) static WORKFLOW: &[Key] = &[
         name: "path",
         kind: Kind::Text,
         default: Default::Is("workflows"),
-        meaning: "The folder of the graphs, each a `NAME.json`, and of the rules that they run: `rules/NAME.js` or `.ts`, or the files of `rules/NAME/`, in the order of their names and `index.js` last. With `store`: none.",
+        meaning: "The folder of the graphs, each a `NAME.json`, and of the rules that they run: `rules/NAME.js` or `.ts`, or the files of `rules/NAME/`, in the order of their names and `index.js` last; with what belongs to them in `modules`, `nodes`, `schemas`, `templates` and `tests`. With `store`: none.",
         exceeded: "",
     },
     Key {
