@@ -19,14 +19,20 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
+use rustls::{ClientConfig, RootCertStore, crypto::ring::default_provider};
 use url::Url;
 
 use crate::{fetch_host::FetchHost, options::Options};
 
 /// Most redirects that are followed, as the Fetch standard has it.
 const REDIRECTS_MAX: u32 = 20;
+/// What this program calls itself.
+pub(crate) const NAME: &str = concat!("forebay/", env!("CARGO_PKG_VERSION"));
 /// How long a connection stays open that no fetch uses.
 const IDLE_MAX: Duration = Duration::from_secs(15);
+
+/// Asks over HTTP/1.1; connections are used again.
+pub(crate) type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// What a fetch asks for.
 #[derive(Debug)]
@@ -126,7 +132,7 @@ fn host_of(url: &Url) -> String {
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     options: Arc<Options>,
-    client: OnceCell<Client<HttpsConnector<HttpConnector>, Full<Bytes>>>,
+    client: OnceCell<HttpClient>,
 }
 
 impl Fetcher {
@@ -235,10 +241,7 @@ impl Fetcher {
         request
             .headers_mut()
             .entry(USER_AGENT)
-            .or_insert(HeaderValue::from_static(concat!(
-                "forebay/",
-                env!("CARGO_PKG_VERSION")
-            )));
+            .or_insert(HeaderValue::from_static(NAME));
         request
             .headers_mut()
             .entry(HeaderName::from_static("accept"))
@@ -250,25 +253,46 @@ impl Fetcher {
             .map_err(|error| failed(chain(&error)))
     }
 
-    fn client(&self) -> io::Result<&Client<HttpsConnector<HttpConnector>, Full<Bytes>>> {
+    fn client(&self) -> io::Result<&HttpClient> {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let connector = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_provider_and_native_roots(rustls::crypto::ring::default_provider())?
-            .https_or_http()
-            .enable_http1()
-            .build();
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_MAX)
-            .build(connector);
+        let client = http_client(Trust::System)?;
         Ok(self.client.get_or_init(|| client))
     }
 }
 
+/// Whose certificates are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// Those of authorities that the system trusts. An error, if there are none.
+    System,
+    /// Nobody's: nothing is asked over TLS.
+    Nobody,
+}
+
+/// A client that has no connections yet.
+pub(crate) fn http_client(trust: Trust) -> io::Result<HttpClient> {
+    let builder = hyper_rustls::HttpsConnectorBuilder::new();
+    let builder = match trust {
+        Trust::System => builder.with_provider_and_native_roots(default_provider())?,
+        Trust::Nobody => {
+            let config = ClientConfig::builder_with_provider(default_provider().into())
+                .with_safe_default_protocol_versions()
+                .map_err(io::Error::other)?
+                .with_root_certificates(RootCertStore::empty())
+                .with_no_client_auth();
+            builder.with_tls_config(config)
+        }
+    };
+    Ok(Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_MAX)
+        .build(builder.https_or_http().enable_http1().build()))
+}
+
 /// An error with its causes, as one sentence.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

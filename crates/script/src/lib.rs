@@ -21,6 +21,7 @@ mod io;
 mod member;
 mod modules;
 mod options;
+mod post;
 mod rejections;
 mod rule_text;
 mod rules;
@@ -42,6 +43,7 @@ pub use fetch_host::{FetchHost, NoHost};
 pub use host::ReadRecord;
 pub use io::{Finished, IoScript, Shape, Tried, Waiting};
 pub use options::{Allow, Limits, Options, Program, StoreOptions, Surroundings};
+pub use post::{Post, PostAddress, PostError, Posted};
 pub use rules::{
     Begin, Course, Event, LogLine, Order, Required, Rule, RuleFile, RuleModule, RuleOutcome, RunOrder, Ticket,
 };

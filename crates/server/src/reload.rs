@@ -268,6 +268,7 @@ fn check_fixed(current: &Config, new: &Config) -> Result<(), ReloadError> {
         ("log.format", current.log.format == new.log.format),
         ("log.file", current.log.file == new.log.file),
         ("log.rotate", current.log.rotate == new.log.rotate),
+        ("trace", current.trace == new.trace),
         ("store", fixed_of_store(current) == fixed_of_store(new)),
         ("workflow.runs", kept_runs(current) == kept_runs(new)),
     ];

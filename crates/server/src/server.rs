@@ -29,6 +29,7 @@ use crate::{
     sources::SourceBook,
     store::{OpenStore, StoreOpenError},
     target::workflow::KeptRuns,
+    traces::Traces,
     watch::watch,
 };
 
@@ -217,7 +218,7 @@ impl Server {
             kept_runs,
             workflow_logs: parking_lot::Mutex::default(),
             sources: SourceBook::default(),
-            traces: Arc::default(),
+            traces: Arc::new(Traces::new(config.trace.as_ref())),
             profiles: Profiles::default(),
             log,
             erase_types,
@@ -360,6 +361,7 @@ impl Shared {
                 tracing::warn!(target: "forebay::server", script, "what it does when it stops is left after drain_max and is cut off");
             }
         }
+        self.ground.traces.end(deadline).await;
         if let Some(store) = &self.ground.store {
             store.checkpoint();
         }

@@ -30,6 +30,7 @@ impl Shared {
             generation,
             reloads_refused: self.reloading.refused(),
             log_lines_lost: self.ground.log.lines_lost() + of_workflows,
+            trace_spans: self.ground.traces.exported(),
             connections: self.front.connections(),
             routes: self.ground.routes.totals(),
             store: self.ground.store.as_ref().map(|store| store.facts()),

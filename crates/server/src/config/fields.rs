@@ -33,6 +33,8 @@ pub(super) enum Value {
     Flag(bool),
     /// Also a number of bytes.
     Integer(u64),
+    /// From 0 to 1.
+    Share(f64),
     Duration(Duration),
     Text(String),
     Texts(Vec<Spot>),
@@ -69,6 +71,14 @@ impl Fields {
         match self.value(name)? {
             Value::Integer(number) => Some(*number),
             other => unreachable!("`{name}` is a number: {other:?}"),
+        }
+    }
+
+    /// From 0 to 1.
+    pub(super) fn share(&self, name: &str) -> f64 {
+        match self.value(name) {
+            Some(Value::Share(share)) => *share,
+            other => unreachable!("`{name}` is a share with a default: {other:?}"),
         }
     }
 

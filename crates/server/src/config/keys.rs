@@ -8,6 +8,7 @@ mod redis;
 mod s3;
 mod script;
 mod sql;
+mod trace;
 mod workflow;
 
 /// A section.
@@ -56,6 +57,8 @@ pub(super) enum Kind {
         min: u64,
         max: u64,
     },
+    /// A part of a whole, from 0 to 1.
+    Share,
     /// Milliseconds.
     Duration {
         min: u64,
@@ -144,6 +147,12 @@ pub(super) static SECTIONS: &[Section] = &[
         shape: Shape::Once,
         meaning: "What is logged, how and where.",
         keys: LOG,
+    },
+    Section {
+        name: "trace",
+        shape: Shape::Once,
+        meaning: "Traces of requests, for a collector of OpenTelemetry. Without this section none are made.",
+        keys: trace::TRACE,
     },
     Section {
         name: "store",

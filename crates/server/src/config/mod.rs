@@ -36,8 +36,8 @@ pub use types::{
     Access, Admin, Compat, Config, Durability, Files, Interface, KafkaCluster, KeptRuns, Link, Log,
     LogFormat, LogRotation, MailServer, Permission, Pool, PoolRoute, Protocol, PythonApplication,
     PythonModule, Recycle, Respond, Retry, Route, S3Bucket, Script, ScriptAllow, ScriptPlace, Secret, Server,
-    SqlResult, SqlRoute, SqlStatement, Store, StoreMode, Target, Worker, Workers, Workflow, WorkflowApi,
-    WorkflowClient, WorkflowRoute, WorkflowScene, WorkflowSource,
+    SqlResult, SqlRoute, SqlStatement, Store, StoreMode, Target, Trace, Worker, Workers, Workflow,
+    WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene, WorkflowSource,
 };
 pub(crate) use units::{parse_duration, print_duration};
 

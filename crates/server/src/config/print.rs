@@ -12,7 +12,7 @@ use super::units::{print_duration, print_size};
 use super::{
     Admin, Compat, Config, Durability, KafkaCluster, Link, Listen, Log, LogFormat, LogRotation, MailServer,
     Permission, Pool, Protocol, PythonApplication, PythonModule, Respond, Retry, Route, S3Bucket, Script,
-    ScriptAllow, Server, SqlRoute, Store, Target, Worker, Workflow, WorkflowSource,
+    ScriptAllow, Server, SqlRoute, Store, Target, Trace, Worker, Workflow, WorkflowSource,
 };
 use crate::store::path::put_key;
 
@@ -29,6 +29,9 @@ impl Config {
         write_server(out, &self.server)?;
         write_admin(out, &self.admin)?;
         write_log(out, &self.log)?;
+        if let Some(trace) = &self.trace {
+            write_trace(out, trace)?;
+        }
         if let Some(store) = &self.store {
             write_store(out, store)?;
             write_records(out, &self.records)?;
@@ -100,6 +103,14 @@ fn write_log(out: &mut String, log: &Log) -> fmt::Result {
     }
     writeln!(out, "rotate = {}", rotation(log.rotate))?;
     writeln!(out, "access = {}", log.access)
+}
+
+fn write_trace(out: &mut String, trace: &Trace) -> fmt::Result {
+    writeln!(out, "\n[trace]\notlp = {}", text(&trace.otlp.to_string()))?;
+    writeln!(out, "share = {:?}", trace.share)?;
+    writeln!(out, "headers = {}", headers(&trace.headers))?;
+    writeln!(out, "service = {}", text(&trace.service))?;
+    writeln!(out, "queue_max = {}", trace.queue_max)
 }
 
 fn rotation(rotate: LogRotation) -> String {

@@ -29,6 +29,8 @@ pub(super) struct Sections {
     pub(super) admin: Fields,
     pub(super) log: Fields,
     /// `None`: the file has no such section.
+    pub(super) trace: Option<Fields>,
+    /// `None`: the file has no such section.
     pub(super) store: Option<Fields>,
     pub(super) records: Fields,
     pub(super) has_records: bool,
@@ -117,6 +119,7 @@ impl Reader<'_> {
             server: self.one(root, "server"),
             admin: self.one(root, "admin"),
             log: self.one(root, "log"),
+            trace: root.get("trace").map(|_| self.one(root, "trace")),
             store: root.get("store").map(|_| self.one(root, "store")),
             records: self.one(root, "records"),
             has_records: root.get("records").is_some(),
@@ -386,8 +389,18 @@ impl Reader<'_> {
                 let value = scalar(kind, &number.value().to_string());
                 value.or_else(|| self.wrong(item, kind, &path, line))
             }
+            (Kind::Share, Item::Value(number @ (TomlValue::Integer(_) | TomlValue::Float(_)))) => {
+                let number = number
+                    .as_float()
+                    .or_else(|| number.as_integer().map(|whole| whole as f64));
+                let share = number.filter(|share| (0.0..=1.0).contains(share));
+                share
+                    .map(Value::Share)
+                    .or_else(|| self.wrong(item, &key.kind, &path, line))
+            }
             (
                 Kind::Flag
+                | Kind::Share
                 | Kind::Integer { .. }
                 | Kind::Size { .. }
                 | Kind::Duration { .. }
@@ -602,6 +615,10 @@ fn scalar(kind: &Kind, text: &str) -> Option<Value> {
         Kind::Flag => text.parse().ok().map(Value::Flag),
         Kind::Integer { min, max } => bounded(text.parse().ok()?, *min, *max).map(Value::Integer),
         Kind::Size { min, max } => bounded(parse_size(text)?, *min, *max).map(Value::Integer),
+        Kind::Share => {
+            let share: f64 = text.parse().ok()?;
+            (0.0..=1.0).contains(&share).then_some(Value::Share(share))
+        }
         Kind::Duration { min, max } => {
             let duration = parse_duration(text)?;
             bounded(u64::try_from(duration.as_millis()).ok()?, *min, *max)?;
@@ -627,6 +644,7 @@ pub(super) fn accepted(kind: &Kind) -> String {
             print_size(*min),
             print_size(*max)
         ),
+        Kind::Share => "a number from 0 to 1, such as 0.1".to_owned(),
         Kind::Duration { min, max } => format!(
             "a duration from {} to {}, such as \"300ms\", \"10s\", \"5m\" or \"1h\"",
             print_duration(Duration::from_millis(*min)),

@@ -83,7 +83,7 @@ const ABOUT_INCLUDE: &str = r#"A configuration may have several files. `include`
 
     include = ["shop/forebay.toml", "${DATABASE_URL:+reports/forebay.toml}"]
 
-Their pools, scripts, databases and routes are served as if they stood in this file, together with its own. What there is once, `[server]`, `[admin]`, `[log]`, `[store]` and `[records]`, stands in the file that is served and holds for all.
+Their pools, scripts, databases and routes are served as if they stood in this file, together with its own. What there is once, `[server]`, `[admin]`, `[log]`, `[trace]`, `[store]` and `[records]`, stands in the file that is served and holds for all.
 A name that two files have is an error, as are two routes that would tie; a file that is included includes no others. The second text above names a file where the variable has a value, and none otherwise.
 "#;
 
@@ -138,6 +138,11 @@ fn kind_schema(kind: &Kind) -> Value {
             { "type": "string", "pattern": "^[0-9]+$" },
             substituted(),
         ] }),
+        Kind::Share => json!({ "anyOf": [
+            { "type": "number", "minimum": 0, "maximum": 1 },
+            { "type": "string", "pattern": "^[0-9]*[.]?[0-9]+$" },
+            substituted(),
+        ] }),
         Kind::Size { min, max } => json!({ "anyOf": [
             { "type": "integer", "minimum": min, "maximum": max },
             { "type": "string", "pattern": "^[0-9]+([KMGT]i?)?B?$" },
@@ -173,7 +178,7 @@ fn default_value(key: &Key) -> Option<Value> {
         return None;
     };
     match &key.kind {
-        Kind::Flag | Kind::Integer { .. } => serde_json::from_str(text).ok(),
+        Kind::Flag | Kind::Integer { .. } | Kind::Share => serde_json::from_str(text).ok(),
         Kind::Texts { .. } if text.is_empty() => Some(json!([])),
         Kind::Texts { .. } => Some(json!([text])),
         Kind::TextMap | Kind::Table(_) | Kind::TableMap(_) => Some(json!({})),
@@ -221,6 +226,7 @@ fn kind_cell(kind: &Kind) -> String {
     match kind {
         Kind::Flag => "`true` or `false`".to_owned(),
         Kind::Integer { min, max } => format!("{min} to {max}"),
+        Kind::Share => "0 to 1".to_owned(),
         Kind::Size { min, max } => format!("{} to {}", print_size(*min), print_size(*max)),
         Kind::Duration { min, max } => {
             let print = |millis| print_duration(Duration::from_millis(millis));
@@ -248,7 +254,7 @@ fn default_cell(key: &Key) -> String {
         (Default::Is(""), Kind::Texts { .. }) => "`[]`".to_owned(),
         (Default::Is(_), Kind::TextMap | Kind::Table(_) | Kind::TableMap(_)) => "`{}`".to_owned(),
         (Default::Is(text), Kind::Texts { .. }) => format!("`[\"{text}\"]`"),
-        (Default::Is(text), Kind::Flag | Kind::Integer { .. }) => format!("`{text}`"),
+        (Default::Is(text), Kind::Flag | Kind::Integer { .. } | Kind::Share) => format!("`{text}`"),
         (Default::Is(text), _) => format!("`\"{text}\"`"),
     }
 }

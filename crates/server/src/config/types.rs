@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use forebay_records::Settings;
 use forebay_runtimes::Runtime;
-use forebay_script::Priority;
+use forebay_script::{PostAddress, Priority};
 use forebay_store::index::Definition;
 
 pub(super) use self::sql::threads as sql_threads;
@@ -31,6 +31,8 @@ pub struct Config {
     pub admin: Admin,
     /// `[log]`
     pub log: Log,
+    /// `[trace]`; `None`: the file has no such section.
+    pub trace: Option<Trace>,
     /// `[store]`; `None`: the file has no such section.
     pub store: Option<Store>,
     /// `[records]`
@@ -104,6 +106,21 @@ pub struct Log {
     pub rotate: LogRotation,
     /// Whether each request is logged.
     pub access: bool,
+}
+
+/// `[trace]`: where the traces of requests go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trace {
+    /// The collector.
+    pub otlp: PostAddress,
+    /// Of requests that do not say themselves whether they are traced, the share that are; from 0 to 1.
+    pub share: f64,
+    /// Fields of what is posted, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// What traces call this server.
+    pub service: String,
+    /// Spans that may wait to be sent.
+    pub queue_max: usize,
 }
 
 /// `log.format`

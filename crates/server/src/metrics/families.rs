@@ -76,6 +76,7 @@ families! {
     GENERATION = Gauge "forebay_generation" [] "Configurations that have been in force since the start.";
     RELOADS_REFUSED = Counter "forebay_reloads_refused_total" [] "Reloads after which the configuration in force stayed.";
     LOG_LINES_LOST = Counter "forebay_log_lines_lost_total" [] "Lines of the log, and of the logs of workflows, that came faster than they could be written.";
+    TRACE_SPANS = Counter "forebay_trace_spans_total" ["outcome"] "Spans of requests that are traced ([trace]): sent, the collector has taken them; dropped, there was no room for them to wait (trace.queue_max); failed, the collector did not take them, or could not be reached.";
     CONNECTIONS_OPEN = Gauge "forebay_connections_open" [] "Open client connections.";
     CONNECTIONS_ACCEPTED = Counter "forebay_connections_accepted_total" [] "Client connections accepted, those turned away included.";
     CONNECTIONS_TURNED_AWAY = Counter "forebay_connections_turned_away_total" [] "Client connections closed because of server.connections_max.";

@@ -17,6 +17,7 @@ use crate::{
     front::ConnectionCounts,
     sources::{Database, DatabaseFacts},
     store::StoreFacts,
+    traces::SPAN_OUTCOMES,
 };
 
 /// The phases of a worker.
@@ -32,6 +33,8 @@ pub(crate) struct Facts {
     pub(crate) generation: u64,
     pub(crate) reloads_refused: u64,
     pub(crate) log_lines_lost: u64,
+    /// By outcome, where requests are traced for a collector.
+    pub(crate) trace_spans: Option<[u64; SPAN_OUTCOMES.len()]>,
     pub(crate) connections: ConnectionCounts,
     pub(crate) routes: Vec<RouteTotals>,
     /// When there is one.
@@ -84,6 +87,10 @@ fn server(text: &mut Text, facts: &Facts) {
     text.one(&families::GENERATION, &[], facts.generation as f64);
     text.one(&families::RELOADS_REFUSED, &[], facts.reloads_refused as f64);
     text.one(&families::LOG_LINES_LOST, &[], facts.log_lines_lost as f64);
+    text.family(&families::TRACE_SPANS);
+    for (outcome, count) in SPAN_OUTCOMES.iter().zip(facts.trace_spans.into_iter().flatten()) {
+        text.sample(&families::TRACE_SPANS, &[outcome], count as f64);
+    }
     text.one(&families::CONNECTIONS_OPEN, &[], facts.connections.open as f64);
     text.one(
         &families::CONNECTIONS_ACCEPTED,
@@ -485,6 +492,7 @@ mod tests {
             generation: 4,
             reloads_refused: 5,
             log_lines_lost: 6,
+            trace_spans: None,
             connections: ConnectionCounts {
                 open: 7,
                 accepted: 8,

@@ -2,7 +2,11 @@
 //!
 //! One is traced when it carries a token that the control socket has given out for it, or when a run samples the requests of its route. Neither can be brought about, or read, by those who send
 //! requests. While nobody wants to know anything, a request costs the look at one counter.
+//!
+//! Where the configuration names a collector, requests are traced for that, too; then what their callers say of their own trace decides.
 
+mod context;
+mod otlp;
 mod told;
 
 use std::{
@@ -17,8 +21,9 @@ use forebay_trace::{Kind, Span, Trace};
 use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-pub(crate) use self::told::Told;
-use crate::{app::Route, target::Request};
+use self::otlp::{Exporter, Sampled as ForCollector};
+pub(crate) use self::{otlp::SPAN_OUTCOMES, told::Told};
+use crate::{app::Route, config, target::Request};
 
 /// The field of a request that has a token.
 pub(crate) const HEADER: &str = "forebay-trace";
@@ -39,6 +44,8 @@ pub(crate) struct Traces {
     /// Unused tokens, and one for a run.
     wanted: AtomicUsize,
     state: Mutex<State>,
+    /// There when the configuration has `[trace]`; that cannot change.
+    exporter: Option<Arc<Exporter>>,
 }
 
 #[derive(Debug, Default)]
@@ -103,19 +110,52 @@ enum Purpose {
     Run(u64),
 }
 
+/// Who is told of a request over the control socket, and what.
+#[derive(Debug)]
+struct Asked {
+    purpose: Purpose,
+    told: Box<Told>,
+}
+
 /// A request that is traced. It is told of when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Traced {
     traces: Arc<Traces>,
-    purpose: Purpose,
+    asked: Option<Asked>,
+    for_collector: Option<Box<ForCollector>>,
     trace: Trace,
-    told: Box<Told>,
+    status: u16,
+    /// Of the answer's body.
+    bytes: u64,
     /// When its target had made the answer.
     answered: Option<Instant>,
     until: Option<Instant>,
 }
 
 impl Traces {
+    /// With a collector, where one is configured.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with I/O and time.
+    pub(crate) fn new(config: Option<&config::Trace>) -> Self {
+        Self {
+            exporter: config.map(Exporter::start),
+            ..Self::default()
+        }
+    }
+
+    /// What has become of spans for the collector, where there is one, in the order of [`SPAN_OUTCOMES`].
+    pub(crate) fn exported(&self) -> Option<[u64; SPAN_OUTCOMES.len()]> {
+        self.exporter.as_ref().map(|exporter| exporter.counts())
+    }
+
+    /// Has the collector get what waits for it, at the latest then. No request is under way any more.
+    pub(crate) async fn end(&self, deadline: tokio::time::Instant) {
+        if let Some(exporter) = &self.exporter {
+            exporter.end(deadline).await;
+        }
+    }
+
     /// A token for one request.
     pub(crate) fn admit(&self) -> std::io::Result<String> {
         let mut bytes = [0; 16];
@@ -193,10 +233,21 @@ impl Traces {
 
     /// Begins to trace a request, if that is wanted.
     pub(crate) fn begin(self: &Arc<Self>, request: &Request<'_>, route: &Route) -> Option<Traced> {
-        if self.wanted.load(Ordering::Relaxed) == 0 {
+        let is_wanted = self.wanted.load(Ordering::Relaxed) > 0;
+        if !is_wanted && self.exporter.is_none() {
             return None;
         }
-        let purpose = self.purpose(request, route.counts.name())?;
+        let name = route.counts.name();
+        let purpose = is_wanted.then(|| self.purpose(request, name)).flatten();
+        let asked = purpose.map(|purpose| Asked {
+            purpose,
+            told: Box::new(Told::of(request, name)),
+        });
+        let exporter = self.exporter.as_ref();
+        let for_collector = exporter.and_then(|exporter| exporter.sample(request));
+        if asked.is_none() && for_collector.is_none() {
+            return None;
+        }
         let trace = Trace::new(request.arrived);
         trace.record(Span::new(
             Kind::Front,
@@ -206,9 +257,11 @@ impl Traces {
         ));
         Some(Traced {
             traces: self.clone(),
-            purpose,
+            asked,
+            for_collector,
             trace,
-            told: Box::new(Told::of(request, route.counts.name())),
+            status: 0,
+            bytes: 0,
             answered: None,
             until: None,
         })
@@ -320,11 +373,16 @@ impl Run {
             // Its time is over; what was under way still has its chance.
             return self.seen;
         }
-        self.chance ^= self.chance << 13;
-        self.chance ^= self.chance >> 7;
-        self.chance ^= self.chance << 17;
+        self.chance = xorshift(self.chance);
         self.chance
     }
+}
+
+/// The number that follows one that is not 0.
+fn xorshift(mut number: u64) -> u64 {
+    number ^= number << 13;
+    number ^= number >> 7;
+    number ^ number << 17
 }
 
 impl Traced {
@@ -335,7 +393,7 @@ impl Traced {
     /// Its target has answered then, and this is what the client is told.
     pub(crate) fn answered(&mut self, at: Option<Instant>, status: u16, bytes: u64) {
         self.answered = at;
-        (self.told.status, self.told.bytes) = (status, bytes);
+        (self.status, self.bytes) = (status, bytes);
     }
 
     /// The answer is written.
@@ -351,9 +409,18 @@ impl Drop for Traced {
             self.trace
                 .record(Span::new(Kind::Write, "answer", answered, until));
         }
-        let mut told = std::mem::take(&mut self.told);
-        told.fill(self.trace.begun(), until, self.trace.end());
-        self.traces.keep(&self.purpose, told);
+        let begun = self.trace.begun();
+        let record = self.trace.end();
+        if let Some(Asked { purpose, mut told }) = self.asked.take() {
+            (told.status, told.bytes) = (self.status, self.bytes);
+            told.fill(begun, until, &record);
+            self.traces.keep(&purpose, told);
+        }
+        if let Some(request) = self.for_collector.take()
+            && let Some(exporter) = &self.traces.exporter
+        {
+            exporter.over(request, (begun, until), (self.status, self.bytes), record);
+        }
     }
 }
 

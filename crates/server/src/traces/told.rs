@@ -68,12 +68,12 @@ impl Told {
         }
     }
 
-    pub(super) fn fill(&mut self, begun: Instant, until: Instant, record: Record) {
+    pub(super) fn fill(&mut self, begun: Instant, until: Instant, record: &Record) {
         self.total = until.saturating_duration_since(begun);
         self.spans_left_out = record.left_out;
         self.spans = record
             .spans
-            .into_iter()
+            .iter()
             .map(|span| ToldSpan::of(span, begun))
             .collect();
         self.spans.sort_by_key(|span| span.from);
@@ -81,9 +81,9 @@ impl Told {
 }
 
 impl ToldSpan {
-    fn of(span: Span, begun: Instant) -> Self {
+    fn of(span: &Span, begun: Instant) -> Self {
         let mut before = span.from;
-        let parts = span.parts.into_iter().map(|(name, at)| {
+        let parts = span.parts.iter().map(|&(name, at)| {
             let took = at.saturating_duration_since(before);
             before = before.max(at);
             Part { name, took }
@@ -91,7 +91,7 @@ impl ToldSpan {
         Self {
             kind: span.kind.name(),
             parts: parts.collect(),
-            detail: span.detail,
+            detail: span.detail.clone(),
             from: span.from.saturating_duration_since(begun),
             took: span.until.saturating_duration_since(span.from),
         }

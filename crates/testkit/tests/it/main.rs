@@ -19,6 +19,7 @@ mod handlers;
 mod lifecycle;
 mod limits;
 mod logs;
+mod otlp;
 mod output;
 mod postgres;
 mod python;

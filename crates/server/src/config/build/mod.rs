@@ -13,6 +13,7 @@ mod script;
 mod server;
 mod sql;
 mod store;
+mod trace;
 mod workflow;
 
 pub(super) use self::route::TARGETS_LISTED;
@@ -43,6 +44,7 @@ pub(super) fn build(
     let server = builder.server(&sections.server, !sections.pools.is_empty());
     let admin = builder.admin(&sections.admin, &server);
     let log = builder.log(&sections.log);
+    let trace = sections.trace.as_ref().and_then(|fields| builder.trace(fields));
     let store = sections.store.as_ref().map(|fields| builder.store(fields));
     let has_store = store.is_some();
     let records = builder.records(&sections.records, sections.has_records, has_store);
@@ -132,6 +134,7 @@ pub(super) fn build(
             server,
             admin,
             log,
+            trace,
             store,
             records,
             pools,

@@ -1,0 +1,161 @@
+//! Bodies that the server itself sends to another, over HTTP/1.1.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Uri,
+    header::{RETRY_AFTER, USER_AGENT},
+};
+use http_body_util::{BodyExt as _, Full, Limited};
+use url::Url;
+
+use crate::fetch::{HttpClient, NAME, Trust, chain, http_client};
+
+/// Most bytes of an answer that are read.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// The beginning of an address: scheme, host, port, and where there is one, a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostAddress(Url);
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PostError {
+    /// A text is no address. It may have a password, so it is not repeated.
+    #[error(
+        "is no address: expected `http://` or `https://`, a host, and neither a user nor a query, such as `http://127.0.0.1:4318`"
+    )]
+    NoAddress,
+    /// A field's name or value is none.
+    #[error("`{name}` cannot be sent as a field")]
+    Field {
+        /// Its name.
+        name: String,
+    },
+    /// The connection, or what came over it.
+    #[error("{reason}")]
+    Failed {
+        /// What has happened.
+        reason: String,
+    },
+}
+
+impl FromStr for PostAddress {
+    type Err = PostError;
+
+    fn from_str(text: &str) -> Result<Self, PostError> {
+        let url = Url::parse(text).map_err(|_| PostError::NoAddress)?;
+        let is_plain = url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none();
+        if matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain {
+            Ok(Self(url))
+        } else {
+            Err(PostError::NoAddress)
+        }
+    }
+}
+
+impl fmt::Display for PostAddress {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.0.as_str().trim_end_matches('/'))
+    }
+}
+
+/// Sends bodies to one address; connections are used again.
+#[derive(Debug)]
+pub struct Post {
+    uri: Uri,
+    fields: HeaderMap,
+    client: HttpClient,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Posted {
+    /// Its status.
+    pub status: u16,
+    /// How long to wait before the next body, where it says so in seconds.
+    pub retry_after: Option<Duration>,
+    /// Its body, at most 64 KiB.
+    pub body: Bytes,
+}
+
+impl Post {
+    /// Sends to a path below an address, with these fields. Reads the system's certificates when the address has `https:`.
+    pub fn new(address: &PostAddress, path: &str, fields: &[(String, String)]) -> Result<Self, PostError> {
+        let uri = format!("{address}{path}");
+        let uri = uri.parse().map_err(|_| PostError::NoAddress)?;
+        let mut all = HeaderMap::new();
+        all.insert(USER_AGENT, HeaderValue::from_static(NAME));
+        for (name, value) in fields {
+            let field = || PostError::Field { name: name.clone() };
+            let value = HeaderValue::from_str(value).map_err(|_| field())?;
+            all.insert(HeaderName::try_from(name).map_err(|_| field())?, value);
+        }
+        let trust = match address.0.scheme() {
+            "https" => Trust::System,
+            _ => Trust::Nobody,
+        };
+        let client = http_client(trust).map_err(|error| PostError::Failed {
+            reason: chain(&error),
+        })?;
+        Ok(Self {
+            uri,
+            fields: all,
+            client,
+        })
+    }
+
+    /// Sends a body. Whoever drops this ends the request.
+    pub async fn send(&self, body: Bytes) -> Result<Posted, PostError> {
+        let mut request = http::Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        request.uri_mut().clone_from(&self.uri);
+        request.headers_mut().clone_from(&self.fields);
+        let answer = self
+            .client
+            .request(request)
+            .await
+            .map_err(|error| PostError::Failed {
+                reason: chain(&error),
+            })?;
+        let status = answer.status().as_u16();
+        let retry_after = answer.headers().get(RETRY_AFTER);
+        let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| PostError::Failed {
+            reason: chain(&*error),
+        })?;
+        Ok(Posted {
+            status,
+            retry_after: retry_after.map(Duration::from_secs),
+            body: body.to_bytes(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_scheme_and_a_host_and_nothing_secret() {
+        for text in ["http://127.0.0.1:4318", "https://collector.example/otel/"] {
+            let address: PostAddress = text.parse().unwrap();
+            assert_eq!(address.to_string(), text.trim_end_matches('/'));
+        }
+        for text in [
+            "",
+            "collector:4318",
+            "grpc://collector:4317",
+            "http://",
+            "http://user:word@collector",
+            "http://collector?key=1",
+        ] {
+            assert_eq!(text.parse::<PostAddress>(), Err(PostError::NoAddress), "{text}");
+        }
+    }
+}

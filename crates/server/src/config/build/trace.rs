@@ -1,0 +1,53 @@
+//! `[trace]`
+
+use super::{Builder, SERVER_HEADERS, is_header_value};
+use crate::config::{Trace, fields::Fields};
+use crate::reply::is_token;
+
+/// What every post says itself, beside what describes its connection and length.
+const POST_HEADERS: [&str; 3] = ["content-type", "host", "user-agent"];
+
+impl Builder<'_> {
+    /// `None`: a problem has been noted.
+    pub(super) fn trace(&mut self, fields: &Fields) -> Option<Trace> {
+        let headers = self.post_headers(fields);
+        let service = fields.text("service");
+        if service.is_empty() {
+            self.note(fields.problem("service", "found \"\", expected a name"));
+        }
+        match fields.text("otlp").parse() {
+            Ok(otlp) => Some(Trace {
+                otlp,
+                share: fields.share("share"),
+                headers,
+                service: service.to_owned(),
+                queue_max: usize::try_from(fields.integer("queue_max")).unwrap_or(usize::MAX),
+            }),
+            Err(error) => {
+                self.note(fields.problem("otlp", format!("what is written there {error}")));
+                None
+            }
+        }
+    }
+
+    /// The fields of what is posted, names in lower case.
+    fn post_headers(&mut self, fields: &Fields) -> Vec<(String, String)> {
+        let mut headers = Vec::new();
+        for (header, value) in fields.text_map("headers") {
+            let lower = header.to_ascii_lowercase();
+            let message = if !is_token(lower.as_bytes()) {
+                "this is not a header's name (RFC 9110, 5.1)"
+            } else if SERVER_HEADERS.contains(&&*lower) || POST_HEADERS.contains(&&*lower) {
+                "the server sets this header itself"
+            } else if !is_header_value(&value.text) {
+                // It may be a secret, so it is not repeated.
+                "expected printable ASCII without a space at either end"
+            } else {
+                headers.push((lower, value.text.clone()));
+                continue;
+            };
+            self.note(fields.problem_at(value.line, &format!("headers.{header}"), message));
+        }
+        headers
+    }
+}

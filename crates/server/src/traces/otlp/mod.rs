@@ -1,0 +1,359 @@
+//! Requests whose spans go to a collector of OpenTelemetry.
+//!
+//! A request is sampled as its caller says, or else by lot. What is recorded of it waits in a bounded queue, from which one task posts it; no request waits for that.
+
+mod body;
+mod sending;
+
+use std::{
+    cell::Cell,
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use forebay_trace::{Record, Span};
+use parking_lot::Mutex;
+use rustix::rand::{GetRandomFlags, getrandom};
+use tokio::sync::{Notify, watch};
+
+use self::sending::send_all;
+use super::{
+    context::{self, Caller, SpanId, TraceId},
+    xorshift,
+};
+use crate::{config, front::Head, target::Request};
+
+/// What becomes of spans.
+pub(crate) const SPAN_OUTCOMES: [&str; 3] = ["sent", "dropped", "failed"];
+/// So many spans are posted at once; those of one request are never parted.
+const BATCH_SPANS: usize = 512;
+/// How long a span waits for others to be posted with it.
+const BATCH_TIME: Duration = Duration::from_secs(1);
+/// Most of a stopping server's time that the collector gets for what is left.
+const END_MAX: Duration = Duration::from_secs(5);
+/// Longest path, host or other text of a request that is told whole.
+const TEXT_BYTES_MAX: usize = 256;
+
+/// Its place in [`SPAN_OUTCOMES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SpanOutcome {
+    Sent,
+    Dropped,
+    Failed,
+}
+
+/// What waits for the collector, and what has become of the rest.
+#[derive(Debug)]
+pub(super) struct Exporter {
+    share: f64,
+    queue_max: usize,
+    queue: Mutex<Queue>,
+    /// There is something to send, or a whole batch.
+    filled: Notify,
+    /// True once nothing more comes.
+    ending: watch::Sender<bool>,
+    counts: [AtomicU64; SPAN_OUTCOMES.len()],
+    task: Mutex<Option<tokio::task::JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    served: VecDeque<Served>,
+    /// Of all of them.
+    spans: usize,
+    /// When the first of them came.
+    since: Option<Instant>,
+}
+
+/// A request that is sampled, as its span says it.
+#[derive(Debug)]
+pub(super) struct Sampled {
+    trace: TraceId,
+    span: SpanId,
+    caller: Option<SpanId>,
+    state: String,
+    method: String,
+    pattern: String,
+    path: String,
+    host: String,
+    user_agent: String,
+    request_id: String,
+    is_http10: bool,
+}
+
+/// A request that is over.
+#[derive(Debug)]
+struct Served {
+    request: Box<Sampled>,
+    begun: Instant,
+    until: Instant,
+    /// 0: its client has left.
+    status: u16,
+    /// Of the answer's body.
+    bytes: u64,
+    spans: Vec<Span>,
+    left_out: usize,
+}
+
+impl Served {
+    fn spans(&self) -> usize {
+        1 + self.spans.len()
+    }
+}
+
+impl Exporter {
+    /// # Panics
+    /// Outside of a tokio runtime with I/O and time.
+    pub(super) fn start(config: &config::Trace) -> Arc<Self> {
+        let exporter = Arc::new(Self::new(config));
+        let task = tokio::spawn(send_all(exporter.clone(), config.clone()));
+        *exporter.task.lock() = Some(task);
+        exporter
+    }
+
+    fn new(config: &config::Trace) -> Self {
+        Self {
+            share: config.share,
+            queue_max: config.queue_max,
+            queue: Mutex::default(),
+            filled: Notify::new(),
+            ending: watch::Sender::new(false),
+            counts: Default::default(),
+            task: Mutex::default(),
+        }
+    }
+
+    /// The span of a request, if it is to have one.
+    pub(super) fn sample(&self, request: &Request<'_>) -> Option<Box<Sampled>> {
+        let caller = Caller::of(request.head);
+        let is_sampled = caller.map_or_else(|| self.is_drawn(), |caller| caller.is_sampled);
+        if !is_sampled {
+            return None;
+        }
+        Sampled::new(request, caller)
+    }
+
+    fn is_drawn(&self) -> bool {
+        // Its 53 upper bits are what a float can hold.
+        self.share >= 1.0 || ((draw() >> 11) as f64) < self.share * (1_u64 << 53) as f64
+    }
+
+    /// A request is over: its spans wait for the collector, or are dropped.
+    pub(super) fn over(
+        &self,
+        request: Box<Sampled>,
+        (begun, until): (Instant, Instant),
+        (status, bytes): (u16, u64),
+        record: Record,
+    ) {
+        let served = Served {
+            request,
+            begun,
+            until,
+            status,
+            bytes,
+            spans: record.spans,
+            left_out: record.left_out,
+        };
+        if self.put(served) {
+            self.filled.notify_one();
+        }
+    }
+
+    /// Whether there is now something to do that there was not before.
+    fn put(&self, served: Served) -> bool {
+        let spans = served.spans();
+        let mut queue = self.queue.lock();
+        if queue.spans + spans > self.queue_max {
+            drop(queue);
+            self.count(SpanOutcome::Dropped, spans);
+            return false;
+        }
+        let before = queue.spans;
+        queue.since.get_or_insert_with(Instant::now);
+        queue.spans += spans;
+        queue.served.push_back(served);
+        before == 0 || (before < BATCH_SPANS && queue.spans >= BATCH_SPANS)
+    }
+
+    /// A batch that is due; else, when one will be, if anything waits.
+    fn take(&self, at: Instant) -> Result<Vec<Served>, Option<Instant>> {
+        let mut queue = self.queue.lock();
+        let due = queue.since.ok_or(None)? + BATCH_TIME;
+        if queue.spans < BATCH_SPANS && at < due && !*self.ending.borrow() {
+            return Err(Some(due));
+        }
+        let (mut batch, mut spans) = (Vec::new(), 0);
+        while spans < BATCH_SPANS
+            && let Some(served) = queue.served.pop_front()
+        {
+            spans += served.spans();
+            batch.push(served);
+        }
+        queue.spans -= spans;
+        if queue.spans == 0 {
+            queue.since = None;
+        }
+        Ok(batch)
+    }
+
+    fn count(&self, outcome: SpanOutcome, spans: usize) {
+        self.counts[outcome as usize].fetch_add(spans as u64, Ordering::Relaxed);
+    }
+
+    /// Spans by what has become of them.
+    pub(super) fn counts(&self) -> [u64; SPAN_OUTCOMES.len()] {
+        std::array::from_fn(|outcome| self.counts[outcome].load(Ordering::Relaxed))
+    }
+
+    /// Has what waits be posted, and returns when it is, at the latest then. Nothing is tried twice any more.
+    pub(super) async fn end(&self, deadline: tokio::time::Instant) {
+        let deadline = deadline.min(tokio::time::Instant::now() + END_MAX);
+        self.ending.send_replace(true);
+        let Some(mut task) = self.task.lock().take() else {
+            return;
+        };
+        if tokio::time::timeout_at(deadline, &mut task).await.is_err() {
+            task.abort();
+            let spans = self.queue.lock().spans;
+            tracing::warn!(target: "forebay::trace", spans, "the collector is too slow; what waits for it is lost");
+        }
+    }
+}
+
+impl Sampled {
+    fn new(request: &Request<'_>, caller: Option<Caller>) -> Option<Box<Self>> {
+        let mut random = [0; 24];
+        // Before the system has randomness nobody asks.
+        getrandom(&mut random, GetRandomFlags::empty()).ok()?;
+        let (trace, span) = random.split_first_chunk::<16>().expect("there are 24 bytes");
+        let span = span.first_chunk::<8>().expect("there are 8 bytes left");
+        let drawn = TraceId(u128::from_ne_bytes(*trace).max(1));
+        let head = request.head;
+        Some(Box::new(Self {
+            trace: caller.map_or(drawn, |caller| caller.trace),
+            span: SpanId(u64::from_ne_bytes(*span).max(1)),
+            caller: caller.map(|caller| caller.span),
+            state: caller.map(|_| context::state(head)).unwrap_or_default(),
+            method: short(head.method().as_bytes()),
+            pattern: request.pattern.to_owned(),
+            path: short(head.path_bytes()),
+            host: short(head.host_bytes()),
+            user_agent: field(head, "user-agent"),
+            request_id: request.id.to_owned(),
+            is_http10: head.is_http10,
+        }))
+    }
+}
+
+fn field(head: &Head, name: &str) -> String {
+    short(head.field(name).unwrap_or_default())
+}
+
+fn short(text: &[u8]) -> String {
+    let mut text = String::from_utf8_lossy(&text[..text.len().min(TEXT_BYTES_MAX)]).into_owned();
+    text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+    text
+}
+
+thread_local! {
+    static DRAWN: Cell<u64> = Cell::new(seed());
+}
+
+fn seed() -> u64 {
+    let mut bytes = [0; 8];
+    // Without randomness threads draw alike, which is no worse than any other lot.
+    let _ = getrandom(&mut bytes, GetRandomFlags::empty());
+    u64::from_ne_bytes(bytes) | 1
+}
+
+fn draw() -> u64 {
+    DRAWN.with(|drawn| {
+        drawn.set(xorshift(drawn.get()));
+        drawn.get()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn exporter(share: f64, queue_max: usize) -> Exporter {
+        Exporter::new(&config::Trace {
+            otlp: "http://127.0.0.1:4318".parse().unwrap(),
+            share,
+            headers: Vec::new(),
+            service: "shop".to_owned(),
+            queue_max,
+        })
+    }
+
+    pub(super) fn served(spans: usize) -> Served {
+        let now = Instant::now();
+        let span = Span::new(forebay_trace::Kind::Statement, "select 1", now, now);
+        Served {
+            request: Box::new(Sampled {
+                trace: TraceId(1),
+                span: SpanId(u64::MAX),
+                caller: None,
+                state: String::new(),
+                method: "GET".to_owned(),
+                pattern: "/orders/:id".to_owned(),
+                path: "/orders/7".to_owned(),
+                host: "shop.example".to_owned(),
+                user_agent: String::new(),
+                request_id: "0".to_owned(),
+                is_http10: false,
+            }),
+            begun: now,
+            until: now,
+            status: 200,
+            bytes: 3,
+            spans: vec![span; spans - 1],
+            left_out: 0,
+        }
+    }
+
+    #[test]
+    fn a_batch_is_due_when_it_is_whole_or_has_waited() {
+        let exporter = exporter(1.0, 10_000);
+        assert_eq!(exporter.take(Instant::now()).unwrap_err(), None);
+        assert!(exporter.put(served(2)), "something waits now");
+        assert!(!exporter.put(served(2)), "that was known");
+        let due = exporter.take(Instant::now()).unwrap_err().expect("it waits");
+        assert_eq!(exporter.take(due).unwrap().len(), 2);
+        assert!(exporter.put(served(BATCH_SPANS - 1)));
+        assert!(exporter.put(served(2)), "a batch is whole now");
+        assert!(!exporter.put(served(5)));
+        let now = Instant::now();
+        assert_eq!(exporter.take(now).unwrap().len(), 2);
+        assert!(exporter.take(now).unwrap_err().is_some(), "5 are no batch");
+        exporter.ending.send_replace(true);
+        assert_eq!(exporter.take(now).unwrap().len(), 1);
+        assert_eq!(exporter.take(now).unwrap_err(), None);
+    }
+
+    #[test]
+    fn what_the_queue_has_no_room_for_is_dropped_whole_and_counted() {
+        let exporter = exporter(1.0, 10);
+        for spans in [6, 5, 4, 1] {
+            exporter.put(served(spans));
+        }
+        assert_eq!(exporter.counts(), [0, 6, 0]);
+        assert_eq!(exporter.queue.lock().spans, 10);
+    }
+
+    #[test]
+    fn about_the_share_is_drawn() {
+        let drawn = |share| {
+            let exporter = exporter(share, 10);
+            (0..10_000).filter(|_| exporter.is_drawn()).count()
+        };
+        assert_eq!((drawn(0.0), drawn(1.0)), (0, 10_000));
+        assert!((2_000..3_000).contains(&drawn(0.25)));
+    }
+}
