@@ -104,6 +104,13 @@ drain_max = "0s"
 listen = "off"
 socket = "run.sock"
 
+[trace]
+otlp = "https://collector.example/otel/"
+share = "${SHARE:-0.25}"
+headers = { Authorization = "Bearer x" }
+service = "shop"
+queue_max = 100
+
 [log]
 level = "info,forebay::pool=debug"
 format = "json"

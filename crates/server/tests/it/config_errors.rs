@@ -23,7 +23,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[severr]",
-            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [store], [records], [pool.NAME], [script.NAME], [sql.NAME], [redis.NAME], [s3.NAME], [mail.NAME], [kafka.NAME], [workflow], [[route]]",
+            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [trace], [store], [records], [pool.NAME], [script.NAME], [sql.NAME], [redis.NAME], [s3.NAME], [mail.NAME], [kafka.NAME], [workflow], [[route]]",
         ),
         (
             "server = 1",
@@ -96,6 +96,14 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         (
             "[log]\nlevel = 'loud'",
             "2: log.level: found \"loud\", expected one of error, warn, info, debug, trace, off, or a list such as \"info,forebay::pool=debug\"",
+        ),
+        (
+            "[trace]\nshare = 1.5\nservice = ''\nheaders = { Host = 'a', b = 'c ' }",
+            "1: trace.otlp: missing; expected text without NUL\n./forebay.toml:2: trace.share: found 1.5, expected a number from 0 to 1, such as 0.1",
+        ),
+        (
+            "[trace]\notlp = 'http://u:secret@h'\nservice = ''\nheaders = { Host = 'a', b = 'c ' }",
+            "4: trace.headers.Host: the server sets this header itself\n./forebay.toml:4: trace.headers.b: expected printable ASCII without a space at either end\n./forebay.toml:3: trace.service: found \"\", expected a name\n./forebay.toml:2: trace.otlp: what is written there is no address: expected `http://` or `https://`, a host, and neither a user nor a query, such as `http://127.0.0.1:4318`",
         ),
         (
             "[log]\nformat = 'xml'",

@@ -330,9 +330,9 @@ fn the_log_says_once_that_spans_are_refused_and_once_that_they_are_taken_again()
             all == collector.spans().len() as u64
         });
     }
-    let log = server.wait_for_log(&["the collector takes spans again"]);
-    assert!(log.contains("it has answered with 400"), "{log}");
+    server.wait_for_log(&["the collector takes spans again"]);
     let log = server.log();
+    assert!(log.contains("it has answered with 400"), "{log}");
     assert_eq!(log.matches("does not take spans").count(), 1, "{log}");
     let spans_of = |at: usize| spans(&collector.posts()[at].body).len() as u64;
     assert_eq!(counted(&server, "failed"), spans_of(0) + 1 + spans_of(2));
