@@ -45,7 +45,7 @@ impl FromStr for PostAddress {
     type Err = PostError;
 
     fn from_str(text: &str) -> Result<Self, PostError> {
-        let url = Url::parse(text).map_err(|_| PostError::NoAddress)?;
+        let url = Url::parse(text.trim_end_matches('/')).map_err(|_| PostError::NoAddress)?;
         let is_plain = url.username().is_empty()
             && url.password().is_none()
             && url.query().is_none()
