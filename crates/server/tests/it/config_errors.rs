@@ -103,7 +103,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[trace]\notlp = 'http://u:secret@h'\nservice = ''\nheaders = { Host = 'a', b = 'c ' }",
-            "4: trace.headers.Host: the server sets this header itself\n./forebay.toml:4: trace.headers.b: expected printable ASCII without a space at either end\n./forebay.toml:3: trace.service: found \"\", expected a name\n./forebay.toml:2: trace.otlp: what is written there is no address: expected `http://` or `https://`, a host, and neither a user nor a query, such as `http://127.0.0.1:4318`",
+            "2: trace.otlp: what is written there is no address: expected `http://` or `https://`, a host, and neither a user nor a query, such as `http://127.0.0.1:4318`\n./forebay.toml:3: trace.service: found \"\", expected a name\n./forebay.toml:4: trace.headers.Host: the server sets this header itself\n./forebay.toml:4: trace.headers.b: expected printable ASCII without a space at either end",
         ),
         (
             "[log]\nformat = 'xml'",
