@@ -5,6 +5,8 @@
 
 mod desk;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod kafka;
 mod mail;
 mod operation;

@@ -4,6 +4,7 @@
 use crate::{
     failure::Refusal,
     front::{Decoder, Framing, Head, Parsed, Step},
+    target::workflow::read_xml,
 };
 
 /// Limit of the heads that are read.
@@ -82,6 +83,21 @@ pub fn http_body(bytes: &[u8]) {
         if let Framing::Length(length) = framing {
             assert_eq!(ended, body.len() as u64 == length);
         }
+    }
+}
+
+/// Reads the XML of a hook: arguments that are no longer than what they were made of, or an error that says what is wrong.
+pub fn hook_xml(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    match read_xml(text) {
+        Ok(arguments) => {
+            let written = serde_json::Value::from(arguments).to_string();
+            // A control character takes six bytes, and an element's name and text a few more.
+            assert!(written.len() <= 16 * bytes.len() + 64, "arguments are bounded");
+        }
+        Err(what) => assert!(!what.is_empty()),
     }
 }
 
@@ -172,6 +188,31 @@ mod tests {
         "a",
     ];
 
+    const XML_WORDS: &[&str] = &[
+        "<?xml version=\"1.0\"?>",
+        "<a>",
+        "</a>",
+        "<a b=\"1\">",
+        "<a/>",
+        "<x:a xmlns:x='u'>",
+        "</x:a>",
+        "text",
+        "&lt;",
+        "&#65;",
+        "&none;",
+        "<![CDATA[",
+        "]]>",
+        "<!--",
+        "-->",
+        "<!DOCTYPE a [<!ENTITY b 'c'>]>",
+        "<",
+        ">",
+        "\"",
+        "=",
+        "\u{e9}",
+        " ",
+    ];
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -179,6 +220,12 @@ mod tests {
         fn any_head_is_read_the_same_however_it_arrives(bytes in near(HEAD_WORDS)) {
             http_head(&bytes);
             http_head(&[b"GET / HTTP/1.1\r\nhost: a\r\n", &bytes[..], b"\r\n"].concat());
+        }
+
+        #[test]
+        fn any_xml_is_arguments_or_an_error(bytes in near(XML_WORDS)) {
+            hook_xml(&bytes);
+            hook_xml(&[b"<a>", &bytes[..], b"</a>"].concat());
         }
 
         #[test]

@@ -14,6 +14,22 @@ pub use url::{RedisUrl, UrlError};
 
 use std::time::Duration;
 
+/// Reads a reply, and gives what it counts for: 32 bytes for each part besides those of texts; `None` where it cannot be read.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) async fn read_reply(bytes: &mut &[u8], bytes_max: usize) -> Option<usize> {
+    fn counted(value: &serde_json::Value) -> usize {
+        match value {
+            serde_json::Value::Array(elements) => 32 + elements.iter().map(counted).sum::<usize>(),
+            value => 32 + value.as_str().map_or(0, str::len),
+        }
+    }
+    match reply::read(bytes, bytes_max).await {
+        Ok(value) => Some(counted(&value)),
+        Err(reply::ReplyError::Refused(reason)) => Some(reason.len()),
+        Err(_) => None,
+    }
+}
+
 /// A server of Redis, and what bounds its use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisOptions {

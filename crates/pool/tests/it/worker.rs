@@ -195,7 +195,8 @@ impl Worker {
                 self.answer(job, flag::END, &told[CALL_NUMBER_BYTES..]);
                 // The others are over with the job.
                 for _ in 0..1024 {
-                    assert_eq!(self.next().0.kind, FrameType::Return);
+                    let (header, _) = self.next_return();
+                    assert_eq!((header.slot, header.job), job);
                 }
             }
             "/call-socket" => {
@@ -251,18 +252,28 @@ impl Worker {
         self.put_call(job, 7, body);
         let mut told = Vec::new();
         loop {
+            let (header, payload) = self.next_return();
+            assert_eq!((header.slot, header.job), job);
+            assert_eq!(payload[..CALL_NUMBER_BYTES], 7u32.to_le_bytes());
+            told.extend_from_slice(&payload[CALL_NUMBER_BYTES..]);
+            if header.has(flag::END) {
+                return told;
+            }
+        }
+    }
+
+    /// The next answer to a call, or piece of one. Answers wait their turns, so other frames overtake them; those are for later. What is said of the end of a job is not listened to.
+    fn next_return(&mut self) -> (Header, Vec<u8>) {
+        let mut others = VecDeque::new();
+        loop {
             match self.next() {
                 (header, payload) if header.kind == FrameType::Return => {
-                    assert_eq!((header.slot, header.job), job);
-                    assert_eq!(payload[..CALL_NUMBER_BYTES], 7u32.to_le_bytes());
-                    told.extend_from_slice(&payload[CALL_NUMBER_BYTES..]);
-                    if header.has(flag::END) {
-                        return told;
-                    }
+                    others.append(&mut self.backlog);
+                    self.backlog = others;
+                    return (header, payload);
                 }
-                // What is said of the job meanwhile is not listened to.
                 (header, _) if header.kind == FrameType::Abort => {}
-                other => self.backlog.push_back(other),
+                other => others.push_back(other),
             }
         }
     }

@@ -201,6 +201,7 @@ fn what_is_documented_as_fixed_is_refused_by_its_name() {
             "log.format" => format!("{config}[log]\nformat = \"text\"\n"),
             "log.rotate" => format!("{config}[log]\nrotate = {{ keep = 3 }}\n"),
             "store" => format!("{config}[store]\npath = \"data\"\n"),
+            "trace" => format!("{config}[trace]\notlp = \"http://127.0.0.1:1\"\n"),
             other => panic!("this test changes no `{other}`"),
         };
         server.folder().write("forebay.toml", changed);
@@ -209,7 +210,7 @@ fn what_is_documented_as_fixed_is_refused_by_its_name() {
         let detail = refused.detail();
         assert!(detail.contains(&format!("{key} has changed")), "{key}: {detail}");
     }
-    assert_eq!(keys.len(), 8);
+    assert_eq!(keys.len(), 9);
     assert_eq!(pids(&server), before);
 }
 

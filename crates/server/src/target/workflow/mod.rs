@@ -27,6 +27,8 @@ pub(crate) use self::releases::{
     files::is_workflow_file,
     shelf::{Chosen, Reading, Shelf},
 };
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use self::requests::read_xml;
 use self::{
     admission::{Admission, Asker},
     book::Plan,

@@ -6,3 +6,9 @@ pub(super) mod named;
 pub(super) mod scenes;
 pub(super) mod template;
 mod xml;
+
+/// Reads XML as other systems send it.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn read_xml(text: &str) -> Result<serde_json::Map<String, serde_json::Value>, String> {
+    xml::read(text)
+}

@@ -1,0 +1,5 @@
+//! What a Redis replies.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| forebay_clients::fuzzing::redis_reply(bytes));
