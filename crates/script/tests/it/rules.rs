@@ -85,6 +85,13 @@ impl Rules {
         Self(Script::start(options).unwrap())
     }
 
+    /// Until all that were begun have an engine.
+    async fn until_none_waits(&self) {
+        while self.0.options().counts.read().queued > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
     pub(crate) async fn run(&self, rules: &[&str]) -> Result<Value, Failure> {
         self.run_until(rules, None).await
     }
@@ -471,6 +478,8 @@ const PASSES: &str = "function process() { return new ScriptResult(true); }";
 async fn runs_with_a_higher_priority_overtake_those_that_wait() {
     let rules = Rules::new();
     let first = rules.begin(&[STAYS], None, Priority::Low).unwrap();
+    // It must have the engine before others come, who would overtake it.
+    rules.until_none_waits().await;
     let waiting = [
         Priority::Low,
         Priority::Normal,
@@ -505,9 +514,7 @@ async fn a_run_that_waits_makes_room_for_one_with_a_higher_priority() {
     let busy = Failure::Busy { in_flight_max: 2 };
     let first = rules.begin(&[STAYS], None, Priority::Low).unwrap();
     // It must have its engine before another can be the last that waits.
-    while rules.0.options().counts.read().queued > 0 {
-        tokio::task::yield_now().await;
-    }
+    rules.until_none_waits().await;
     let low = rules.begin(&[PASSES], None, Priority::Low).unwrap();
     let high = rules.begin(&[PASSES], None, Priority::High).unwrap();
     assert_eq!(low.await.unwrap_err(), busy, "it was displaced");
