@@ -202,9 +202,11 @@ fn write_timestamp(text: &[u8], out: &mut Vec<u8>) {
         return;
     };
     out[from + space] = b'T';
-    let end = out.len() - 1;
-    if matches!(out[end - 3..end], [b'+' | b'-', b'0'..=b'9', b'0'..=b'9']) {
-        out.truncate(end);
+    if matches!(
+        out[from..],
+        [.., b'+' | b'-', b'0'..=b'9', b'0'..=b'9', b'"']
+    ) {
+        out.pop();
         out.extend_from_slice(b":00\"");
     }
 }
