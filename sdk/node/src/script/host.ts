@@ -135,6 +135,10 @@ export interface Host {
   /** The digest of a text, in base64. */
   hash(name: 'md5' | 'sha1' | 'sha256' | 'sha384' | 'sha512', text: string): string;
   hmac(name: 'sha1' | 'sha256' | 'sha512', key: string, text: string): string;
+  /** A whole number at random below another, which is from 1 to 2^53. */
+  randomBelow(end: number): number;
+  /** A text of so many characters, each drawn from these: 65,536 at most. */
+  randomText(characters: string, count: number): string;
   /** So many random bytes in base64. */
   randomBase64(length: number): string;
   /** Keys, initial vectors and what is encrypted are in base64. */

@@ -55,6 +55,10 @@ pub(super) enum ToolError {
     RsaCiphertext { expected: usize, length: usize },
     #[error("RSA failed")]
     Rsa(#[from] rsa::Error),
+    #[error("{end} was given, and a number at random is below one from 1 to 9007199254740992")]
+    RandomEnd { end: f64 },
+    #[error("there is no character to choose from")]
+    NoCharacters,
     #[error("no random bytes")]
     Random(#[from] getrandom::Error),
     #[error("there is no memory for it")]
