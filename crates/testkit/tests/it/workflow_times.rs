@@ -193,3 +193,49 @@ fn a_rule_that_was_stopped_is_tried_again_and_a_rule_stands_in_for_it() {
         );
     }
 }
+
+/// A decision of one table, whose row is so where this expression is.
+fn table(condition: &str) -> String {
+    let content = json!({
+        "hitPolicy": "first",
+        "inputs": [{"id": "i", "name": "is", "field": ""}],
+        "outputs": [{"id": "o", "name": "found", "field": "found"}],
+        "rules": [{"_id": "1", "i": condition, "o": "true"}, {"_id": "2", "i": "", "o": "false"}],
+    });
+    json!({
+        "nodes": [
+            {"id": "in", "name": "in", "type": "inputNode"},
+            {"id": "table", "name": "table", "type": "decisionTableNode", "content": content},
+            {"id": "out", "name": "out", "type": "outputNode"},
+        ],
+        "edges": [
+            {"id": "1", "sourceId": "in", "targetId": "table"},
+            {"id": "2", "sourceId": "table", "targetId": "out"},
+        ],
+    })
+    .to_string()
+}
+
+#[test]
+fn loops_of_a_decision_end_with_the_time_of_the_run() {
+    let search = "some(items, contains(text, needle))";
+    let keys = "executors = 1\nengines_max = 2\ntimeout = \"1s\"";
+    let server = Setup::new(&format!("[workflow]\npath = \"flows\"\n{keys}\n{ROUTES}"))
+        .threads(1)
+        .admin()
+        .file("flows/search.json", table(search))
+        .start();
+    let (text, items): (_, Vec<u32>) = ("a".repeat(800_000), (0..20_000).collect());
+    let asked = |needle: &str| json!({"text": text, "needle": needle, "items": items});
+    let needle = format!("{}b", "a".repeat(1000));
+    let (status, problem) = run(&server, "/workflow/search", &asked(&needle));
+    assert_eq!(status, 504, "{problem}");
+    // The one thread that there is has done with it.
+    let (status, answer) = run(&server, "/workflow/search", &asked("a"));
+    assert_eq!((status, &answer["result"]), (200, &json!({"found": true})));
+    let metrics = server.admin().get("/metrics").text().to_owned();
+    let line = metrics
+        .lines()
+        .find(|line| line.starts_with("forebay_script_threads_given_up_total"));
+    assert!(line.is_some_and(|line| line.ends_with(" 0")), "{metrics}");
+}

@@ -589,8 +589,7 @@ fn loops_without_rules_end_with_their_time_and_results_are_bounded() {
         .start();
     let many: Vec<u32> = (0..5000).collect();
     let (status, problem) = run(&server, "/workflow/empty", &json!({"a": many, "b": []}));
-    // Whichever of the two threads that watch the time is first.
-    assert!(matches!(status, 500 | 504), "{problem}");
+    assert_eq!(status, 504, "{problem}");
     // The one thread that there is has done with it.
     assert_eq!(run(&server, "/workflow/echo", &json!({"a": [1]})).0, 200);
     let long: Vec<String> = vec!["x".repeat(1000); 100];

@@ -1,5 +1,5 @@
-//! Bounds that compiled expressions have to keep: how many numbers a range may become when something goes over it, how many items loops within one another may go over, and how long a text or a list may be that an
-//! expression gives a name to, to use it again and again.
+//! Bounds that compiled expressions have to keep: how many numbers a range may become when something goes over it, how many items loops within one another may go over, how long a text or a list may be that an
+//! expression gives a name to, to use it again and again, how much text is compared for its likeness, and until when loops may turn.
 //!
 //! The code of an expression is a list of operations, whose jumps say how far they go. An operation that could make too much is replaced by a jump behind the end of the code, where its operands are looked at first;
 //! from there a jump leads back. So all other jumps stay right.
@@ -12,7 +12,11 @@ use zen_expression::{
     functions::{FunctionKind, InternalFunction},
 };
 
-use super::{program::Fault, value::ITEMS_MAX};
+use super::{
+    clock::{CLOCK, LATE},
+    program::Fault,
+    value::ITEMS_MAX,
+};
 
 /// Longest text, and longest list, that an expression gives a name to.
 pub(super) const TEXT_MAX: usize = 1 << 16;
@@ -20,11 +24,15 @@ pub(super) const TEXT_MAX: usize = 1 << 16;
 const LOOPS_MAX: usize = 3;
 /// Most items of a loop, as often as the loop around it turns.
 pub(super) const LOOPED_MAX: usize = 1_000_000;
+/// Most bytes of text that `fuzzyMatch` compares, those of one side multiplied by those of the other: its time goes by that.
+pub(super) const LIKENED_MAX: usize = 4_000_000;
 
 /// Operations that fail with these numbers in their message are those that a bound has put there.
 const RANGE_MARK: u32 = 4_000_000_001;
 const TEXT_MARK: u32 = 4_000_000_002;
 const LOOPS_MARK: u32 = 4_000_000_003;
+const LIKENED_MARK: u32 = 4_000_000_004;
+const LATE_MARK: u32 = 4_000_000_005;
 
 /// The same code, within its bounds.
 pub(super) fn guarded(code: &[Opcode]) -> Result<Arc<[Opcode]>, String> {
@@ -37,6 +45,12 @@ pub(super) fn guarded(code: &[Opcode]) -> Result<Arc<[Opcode]>, String> {
         let (before, after) = match operation {
             Opcode::Interval { .. } if !is_small(code, at) => (range_guard(), Vec::new()),
             Opcode::AssignedObjectStep => (named_guard(), Vec::new()),
+            Opcode::CallFunction {
+                kind: FunctionKind::Internal(InternalFunction::FuzzyMatch),
+                arg_count: 2,
+            } => (likened_guard(), Vec::new()),
+            // Each loop ends its turns with this.
+            Opcode::IncrementIt => (Vec::new(), late_guard()),
             Opcode::Begin => {
                 loops += 1;
                 if loops > LOOPS_MAX {
@@ -74,6 +88,10 @@ pub(super) fn fault_of(text: &str) -> Fault {
         Fault::Loops
     } else if text.contains(&TEXT_MARK.to_string()) {
         Fault::Text
+    } else if text.contains(&LIKENED_MARK.to_string()) {
+        Fault::Likened
+    } else if text.contains(&LATE_MARK.to_string()) {
+        Fault::Late
     } else {
         Fault::Failed(text.to_owned())
     }
@@ -165,6 +183,49 @@ fn loop_guard() -> (Vec<Opcode>, Vec<Opcode>) {
         Opcode::Pop,
     ];
     (before, after)
+}
+
+/// The first operand is a text, or a list of texts.
+fn likened_guard() -> Vec<Opcode> {
+    let mut guard = Vec::from(hold());
+    guard.extend(is_of(1, "string"));
+    guard.extend([Opcode::Jump(Jump::IfFalse, 20), Opcode::Pop]);
+    let nothing = || Opcode::PushString(Arc::from(""));
+    guard.push(nothing());
+    guard.extend(operand(0));
+    guard.extend([
+        number(2),
+        Opcode::Array,
+        Opcode::Flatten,
+        nothing(),
+        Opcode::Join,
+        call(InternalFunction::Len),
+    ]);
+    guard.extend(operand(1));
+    guard.extend([
+        call(InternalFunction::Len),
+        Opcode::Multiply,
+        number(LIKENED_MAX),
+        Opcode::Compare(Compare::LessOrEqual),
+        Opcode::Jump(Jump::IfTrue, 1),
+        Opcode::Pointer(LIKENED_MARK),
+    ]);
+    // The first jump leads here too.
+    guard.push(Opcode::Pop);
+    guard.extend(release());
+    guard
+}
+
+fn late_guard() -> Vec<Opcode> {
+    vec![
+        Opcode::FetchEnv(Arc::from(CLOCK)),
+        call(InternalFunction::Type),
+        Opcode::PushString(Arc::from(LATE)),
+        Opcode::Equal,
+        Opcode::Jump(Jump::IfFalse, 1),
+        Opcode::Pointer(LATE_MARK),
+        Opcode::Pop,
+    ]
 }
 
 fn named_guard() -> Vec<Opcode> {

@@ -8,6 +8,7 @@
 
 mod bounds;
 mod check;
+mod clock;
 mod course;
 mod document;
 mod error;

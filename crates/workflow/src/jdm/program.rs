@@ -4,17 +4,20 @@ use std::{
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
+    time::Instant,
 };
 
 use thiserror::Error;
 use zen_expression::{
     Isolate, IsolateError, Scope, Variable,
     compiler::{FetchFastTarget, Opcode},
+    variable::Symbol,
     vm::VM,
 };
 
 use super::{
     bounds,
+    clock::{CLOCK, clock},
     value::{Excess, NODES, measure},
 };
 
@@ -40,6 +43,16 @@ pub(super) struct Program {
     pub(super) sees_dollar: bool,
     /// Whether it may look at `$nodes`.
     pub(super) sees_nodes: bool,
+    loops: Loops,
+}
+
+/// Whether something in an expression goes over a list.
+#[derive(Clone, Copy, Debug)]
+enum Loops {
+    None,
+    /// It looks at `$root` too, which is all that it sees as one value.
+    BesideRoot,
+    Some,
 }
 
 /// Why an expression has no value.
@@ -60,6 +73,15 @@ pub enum Fault {
         bounds::TEXT_MAX
     )]
     Text,
+    /// It compares too much text.
+    #[error(
+        "`fuzzyMatch` compares texts whose lengths, multiplied, are more than {}",
+        bounds::LIKENED_MAX
+    )]
+    Likened,
+    /// It still went over a list when the time of the run was over.
+    #[error("it was not done when the time of the run was over")]
+    Late,
     /// Its value is more than one may be.
     #[error("{0}")]
     TooMuch(Excess),
@@ -149,9 +171,25 @@ impl Compiler {
         Ok(Program {
             sees_dollar: sees(DOLLAR),
             sees_nodes: sees(NODES),
+            loops: loops(&code),
             text: Arc::from(text),
             code,
         })
+    }
+}
+
+fn loops(code: &[Opcode]) -> Loops {
+    let is_root = |code: &Opcode| match code {
+        Opcode::FetchRootEnv => true,
+        Opcode::FetchFast(path) => matches!(path[..], [FetchFastTarget::Root, ..]),
+        _ => false,
+    };
+    if !code.iter().any(|code| matches!(code, Opcode::IncrementIt)) {
+        Loops::None
+    } else if code.iter().any(is_root) {
+        Loops::BesideRoot
+    } else {
+        Loops::Some
     }
 }
 
@@ -183,28 +221,49 @@ fn nesting(text: &str) -> usize {
 #[derive(Debug)]
 pub(super) struct Machine {
     vm: VM,
+    /// What loops look at.
+    clock: Variable,
 }
 
 impl Machine {
-    pub(super) fn new() -> Self {
-        Self { vm: VM::new() }
+    /// Loops that turn at the deadline fail.
+    pub(super) fn new(deadline: Option<Instant>) -> Self {
+        Self {
+            vm: VM::new(),
+            clock: clock(deadline),
+        }
     }
 
     /// The value of an expression.
     pub(super) fn value(&mut self, program: &Program, scope: &Scope) -> Result<Variable, Fault> {
-        let value = self.run(&program.code, scope)?;
+        let value = self.run(program, scope)?;
         measure(&value).map_err(Fault::TooMuch)?;
         Ok(value)
     }
 
     /// Whether it is so: not, where the expression has no value or another than true.
     pub(super) fn is_so(&mut self, program: &Program, scope: &Scope) -> bool {
-        matches!(self.run(&program.code, scope), Ok(Variable::Bool(true)))
+        matches!(self.run(program, scope), Ok(Variable::Bool(true)))
     }
 
-    fn run(&mut self, code: &[Opcode], scope: &Scope) -> Result<Variable, Fault> {
+    fn run(&mut self, program: &Program, scope: &Scope) -> Result<Variable, Fault> {
+        let has_clock = match program.loops {
+            Loops::None => false,
+            // `$root` would be made anew each time it is looked at, with the clock in it.
+            Loops::BesideRoot => !matches!(scope.base(), Variable::Object(_)),
+            Loops::Some => true,
+        };
+        if !has_clock {
+            return self.run_in(program, scope);
+        }
+        let mut scope = scope.clone();
+        scope.set_local(Symbol::from_static(CLOCK), self.clock.clone());
+        self.run_in(program, &scope)
+    }
+
+    fn run_in(&mut self, program: &Program, scope: &Scope) -> Result<Variable, Fault> {
         // What a panic leaves behind is the machine's stack, which is given up with it, and values, none of which is borrowed any longer.
-        match catch_unwind(AssertUnwindSafe(|| self.vm.run(code, scope))) {
+        match catch_unwind(AssertUnwindSafe(|| self.vm.run(&program.code, scope))) {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(bounds::fault_of(&error.to_string())),
             Err(_) => {

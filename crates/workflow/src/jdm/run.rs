@@ -39,6 +39,9 @@ pub trait Functions {
 
     /// Another decision, by its key.
     fn decision(&self, key: &str) -> Option<Arc<Decision>>;
+
+    /// When an expression may go over lists no longer; `None`: it always may.
+    fn deadline(&self) -> Option<Instant>;
 }
 
 /// A function that is to be called.
@@ -159,7 +162,7 @@ impl Decision {
         let begun = Instant::now();
         let mut walk = Walk {
             functions,
-            machine: Machine::new(),
+            machine: Machine::new(functions.deadline()),
             runs: 0,
             wants_trace,
         };

@@ -176,7 +176,7 @@ impl Table {
     /// What the table says of a value, which is an object as a rule. A row whose conclusions cannot be evaluated does not match.
     pub fn decide(&self, input: &Variable, wants_trace: bool) -> Decided {
         let mut scope = Scope::new(input.clone());
-        self.decide_with(&mut scope, &mut Machine::new(), wants_trace)
+        self.decide_with(&mut scope, &mut Machine::new(None), wants_trace)
     }
 
     pub(super) fn decide_with(&self, scope: &mut Scope, machine: &mut Machine, wants_trace: bool) -> Decided {

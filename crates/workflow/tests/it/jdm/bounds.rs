@@ -1,6 +1,6 @@
 //! What a run may not do, whatever it is given.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{fmt::Write as _, sync::Arc, time::Instant};
 
 use forebay_workflow::jdm::from_json;
 use serde_json::{Value, json};
@@ -58,6 +58,67 @@ fn loops_within_one_another_go_over_so_many_items_and_no_more() {
     let text = "map(items, sum(map([1..10000], #)))";
     assert_eq!(gives(text, &items(100)), json!(vec![50_005_000; 100]));
     assert!(fails(&[("a", text)], &items(101)).ends_with("1000000 items"));
+}
+
+#[test]
+fn texts_are_compared_for_their_likeness_as_far_as_that_takes_no_long_time() {
+    let of = |left: Value, right: usize| json!({"left": left, "right": "a".repeat(right)});
+    let text = "fuzzyMatch(left, right)";
+    let a = |count: usize| json!("a".repeat(count));
+    assert_eq!(gives(text, &of(a(2000), 2000)), json!(1));
+    let refused = fails(&[("a", text)], &of(a(2000), 2001));
+    let right = "`fuzzyMatch` compares texts whose lengths, multiplied, are more than 4000000";
+    assert_eq!(refused, format!("node `it` failed: `{text}`: {right}"));
+    assert!(fails(&[("a", text)], &of(json!(["a", a(999), a(1001)]), 2000)).ends_with(right));
+    // The bound is in nobody's way.
+    assert_eq!(gives(text, &of(json!(["a", "aa"]), 2)), json!([0.5, 1]));
+    assert_eq!(gives(text, &of(json!([]), 2)), json!([]));
+    assert_eq!(gives(text, &of(json!(""), 5_000_000)), json!(0));
+    let within = "map(left, fuzzyMatch(#, right) > 0.9 ? # : fuzzyMatch([#], right)[0])";
+    assert_eq!(gives(within, &of(json!(["aa", "ab"]), 2)), json!(["aa", 0.5]));
+    let number = fails(&[("a", text)], &json!({"left": "a", "right": 5}));
+    assert!(number.contains("`fuzzyMatch` failed"), "{number}");
+}
+
+#[test]
+fn loops_turn_until_the_run_has_to_be_over() {
+    let text = "map(items, # + 1)";
+    let late = |text: &str, input: Value, deadline: Instant| {
+        let host = Host {
+            deadline: Some(deadline),
+            ..Host::default()
+        };
+        let decision = decision(&alone("expressionNode", expressions(&[("a", text)])));
+        let run = evaluated_by(&host, &decision, input, false);
+        run.result.map_err(|error| error.to_string())
+    };
+    let now = Instant::now();
+    let later = now + std::time::Duration::from_hours(1);
+    let right = |text: &str| {
+        Err(format!(
+            "node `it` failed: `{text}`: it was not done when the time of the run was over"
+        ))
+    };
+    let items = json!({"items": [1, 2]});
+    assert_eq!(late(text, items.clone(), now), right(text));
+    assert_eq!(late(text, items.clone(), later), Ok(json!({"a": [2, 3]})));
+    for text in [
+        "all(items, # > 0)",
+        "count(items, # > 1)",
+        "flatMap(items, [#])",
+        "map([1..2], map(items, #))",
+    ] {
+        assert_eq!(late(text, items.clone(), now), right(text));
+        assert!(late(text, items.clone(), later).is_ok());
+    }
+    // Without a turn there is nothing to stop, and what is all that it sees has no clock in it.
+    assert_eq!(late("map([], 1)", items.clone(), now), Ok(json!({"a": []})));
+    let text = "[keys($root), map(items, 1)]";
+    let seen = json!({"a": [["items", "$nodes"], [1, 1]]});
+    assert_eq!(late(text, items, later), Ok(seen));
+    let text = "map($root, # + 1)";
+    assert_eq!(late(text, json!([1]), later), Ok(json!({"a": [2]})));
+    assert_eq!(late(text, json!([1]), now), right(text));
 }
 
 #[test]

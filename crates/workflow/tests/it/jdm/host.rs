@@ -1,6 +1,6 @@
 //! What documents of tests are made of, and a host that evaluates them.
 
-use std::{cell::RefCell, collections::HashMap, fmt::Write as _, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, fmt::Write as _, sync::Arc, time::Instant};
 
 use forebay_workflow::jdm::{
     Answer, Decision, Document, Evaluation, FunctionCall, Functions, Problem, Work, check,
@@ -72,6 +72,8 @@ fn told(problems: &[Problem]) -> String {
 #[derive(Default)]
 pub(crate) struct Host {
     pub(crate) decisions: HashMap<&'static str, Arc<Decision>>,
+    /// When runs have to be over.
+    pub(crate) deadline: Option<Instant>,
     /// What functions were called with.
     pub(crate) calls: RefCell<Vec<Value>>,
 }
@@ -95,6 +97,10 @@ impl Functions for Host {
 
     fn decision(&self, key: &str) -> Option<Arc<Decision>> {
         self.decisions.get(key).cloned()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 }
 

@@ -1,6 +1,6 @@
 //! How runs go from node to node, and what they are told of others.
 
-use std::{cell::RefCell, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -211,10 +211,10 @@ fn a_reply_is_what_clients_of_gorules_read() {
 fn host_of(decisions: Vec<(&'static str, Value)>) -> Host {
     let decisions = decisions.into_iter();
     Host {
-        calls: RefCell::default(),
         decisions: decisions
             .map(|(key, document)| (key, Arc::new(decision(&document))))
             .collect(),
+        ..Host::default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What decisions of GoRules ask of those who call their functions.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use forebay_script::RuleOutcome;
 use forebay_workflow::jdm::{Answer, Decision, FunctionCall, Functions, Work};
@@ -66,5 +66,9 @@ impl Functions for DecisionDesk<'_> {
             Plan::Decision(decision) => Some(Arc::clone(decision)),
             Plan::Graph(_) => None,
         }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.desk.deadline())
     }
 }

@@ -122,6 +122,11 @@ impl Desk {
         }
     }
 
+    /// How long a run may last.
+    pub(super) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
     /// Whether a run has lasted as long as it may: what goes on without rules asks, for nobody stops it.
     pub(super) fn is_late(&self) -> bool {
         Instant::now() >= self.deadline
