@@ -13,12 +13,19 @@ const LATE_P99_MAX_MS = 5;
 /**
  * Runs a plan and resolves with what happened. The plan:
  * `port`; `warmup_s` whose requests are not counted; `seconds`; `connections`, opened before the start; `connections_max`, to which they
- * grow when all are busy (a request that finds none waits, and its wait counts); `streams`: `[{name, path, rate}]`, rate in requests/s.
+ * grow when all are busy (a request that finds none waits, and its wait counts); `streams`: `[{name, path, post, rate}]`, rate in requests/s; with
+ * `post`, POST of this JSON instead of GET.
  */
 export async function generate(plan) {
   const run = new Run(plan);
   await run.connect();
   return run.toEnd();
+}
+
+function requestText(port, path, post) {
+  const host = `HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\n`;
+  if (post === undefined) return `GET ${path} ${host}\r\n`;
+  return `POST ${path} ${host}content-type: application/json\r\ncontent-length: ${Buffer.byteLength(post)}\r\n\r\n${post}`;
 }
 
 class Run {
@@ -38,10 +45,10 @@ class Run {
 
   constructor(plan) {
     this.#plan = plan;
-    this.#streams = plan.streams.map(({ name, path, rate }) => ({
+    this.#streams = plan.streams.map(({ name, path, post, rate }) => ({
       name,
       rate,
-      request: `GET ${path} HTTP/1.1\r\nhost: 127.0.0.1:${plan.port}\r\n\r\n`,
+      request: requestText(plan.port, path, post),
       next: 0, // number of the next request
       total: Math.floor(rate * (plan.warmup_s + plan.seconds)),
       latencies_ms: new Map(), // by status

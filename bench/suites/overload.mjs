@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { forebay } from '../forebay.mjs';
 import { runOpenLoop } from '../openloop/run.mjs';
 import { treeRss_bytes } from '../proc.mjs';
@@ -7,43 +8,58 @@ import { atMost, row } from '../rows.mjs';
 import { median } from '../stats.mjs';
 import { runWrk } from '../wrk.mjs';
 
-const PATH = '/slow?ms=1'; // about 900 requests/s from one worker: ten times that is still little work for the generator
 const QUEUE_MAX = 256;
+const EXAMPLE = fileURLToPath(new URL('../../examples/workflows/workflows', import.meta.url));
+/** Both carry 400 to 900 requests/s: ten times that is still little work for the generator. */
+const WORKER = { what: 'a Node worker', path: '/slow?ms=1', options: { pool: { runtime: 'node', workers: 1, queue_max: QUEUE_MAX } } };
+const WORKFLOW = {
+  what: "Rengine's benchmark1 as a workflow",
+  path: '/workflow/test_script_sdk_example',
+  post: '{"userId":"u10010101","foo":"bar"}',
+  options: { more: `[workflow]\npath = "${EXAMPLE}"\naccept_queue_max = ${QUEUE_MAX}\n\n[[route]]\npath = "/workflow/*"\nworkflow = {}`, connections_max: 4000 },
+};
 const TIMES = 10;
 const RSS_EVERY_MS = 200;
 
-/** Ten times the load that one worker can carry: the queue stays within its bound, the rest is refused at once, memory stays flat. */
+/** Ten times the load that a worker, or the executors of workflows, can carry: the queue stays within its bound, the rest is refused at once, memory stays flat. */
 export const overload = {
   name: 'overload',
-  title: `${TIMES} times overload of one Node worker that blocks 1 ms a request, queue_max ${QUEUE_MAX}`,
+  title: `${TIMES} times overload of one Node worker that blocks 1 ms a request, and of workflows; both queues have ${QUEUE_MAX} places`,
   needsForebay: true,
   async run(context) {
-    const subject = forebay(context.binary, 'Forebay under overload', { pool: { runtime: 'node', workers: 1, queue_max: QUEUE_MAX } });
-    const runs = [];
-    for (let number = 0; number < context.repeats; number += 1) {
-      context.progress(`overload, run ${number + 1} of ${context.repeats}`);
-      runs.push(await overloadOnce(context, subject));
+    const openLoop = [];
+    const rows = [];
+    for (const load of [WORKER, WORKFLOW]) {
+      const side = forebay(context.binary, `Forebay, ${load.what}`, load.options);
+      const runs = [];
+      for (let number = 0; number < context.repeats; number += 1) {
+        context.progress(`overload of ${load.what}, run ${number + 1} of ${context.repeats}`);
+        runs.push(await overloadOnce(context, side, load));
+      }
+      openLoop.push(...runs);
+      rows.push(...rowsOf(load.what, runs));
     }
-    const clean = runs.filter(({ flags }) => flags.length === 0);
-    const of = runs.length;
-    return {
-      openLoop: runs,
-      rows: [
-        row({ what: 'p99 of accepted : (queue_max / rate)', bar: atMost(2), samples: clean.map((run) => run.p99_by_queue_time), of }),
-        row({ what: 'RSS of server and worker, last quarter : second quarter', bar: atMost(1.1), samples: clean.map((run) => run.rss_growth), of }),
-        row({ what: 'refusals (503) without Retry-After', bar: atMost(0), samples: clean.map((run) => run.streams.work.without_retry_after), of }),
-        row({ what: 'accepted under overload : rate without', samples: clean.map((run) => run.goodput), of }),
-        row({ what: 'p99 of refusals', unit: 'ms', samples: clean.map((run) => run.streams.work.answers[503].p99), of }),
-      ],
-    };
+    return { openLoop, rows };
   },
 };
 
-async function overloadOnce(context, side) {
+function rowsOf(what, runs) {
+  const clean = runs.filter(({ flags }) => flags.length === 0);
+  const of = runs.length;
+  return [
+    row({ what: `${what}: p99 of accepted : (places in the queue / rate)`, bar: atMost(2), samples: clean.map((run) => run.p99_by_queue_time), of }),
+    row({ what: `${what}: RSS of all processes, last quarter : second quarter`, bar: atMost(1.1), samples: clean.map((run) => run.rss_growth), of }),
+    row({ what: `${what}: refusals (503) without Retry-After`, bar: atMost(0), samples: clean.map((run) => run.streams.work.without_retry_after), of }),
+    row({ what: `${what}: accepted under overload : rate without`, samples: clean.map((run) => run.goodput), of }),
+    row({ what: `${what}: p99 of refusals`, unit: 'ms', samples: clean.map((run) => run.streams.work.answers[503].p99), of }),
+  ];
+}
+
+async function overloadOnce(context, side, { path, post }) {
   const server = await side.start(context.folder);
   try {
-    const calm = await runWrk(server.url + PATH, { connections: 16, seconds: context.seconds });
-    const streams = [{ name: 'work', path: PATH, rate: Math.round(TIMES * calm.requests_per_s) }];
+    const calm = await runWrk(server.url + path, { connections: 16, seconds: context.seconds, post });
+    const streams = [{ name: 'work', path, post, rate: Math.round(TIMES * calm.requests_per_s) }];
     const plan = { warmup_s: context.warmup_s, seconds: context.openLoop_s, connections: 512, connections_max: 1500, streams };
     const memory = watchMemory(server, context.warmup_s * 1000);
     const outcome = await runOpenLoop(server, plan);
