@@ -67,6 +67,8 @@ impl Held {
 #[derive(Debug)]
 pub struct Desk {
     clients: Rc<Clients>,
+    /// When the run has to be over.
+    deadline: Instant,
     locks: RefCell<Vec<(Rc<Server>, Held)>>,
 }
 
@@ -81,10 +83,11 @@ impl Clients {
         })
     }
 
-    /// For a run that begins.
-    pub fn desk(self: &Rc<Self>) -> Desk {
+    /// For a run that has to be over by then.
+    pub fn desk(self: &Rc<Self>, deadline: Instant) -> Desk {
         Desk {
             clients: Rc::clone(self),
+            deadline,
             locks: RefCell::default(),
         }
     }
@@ -222,6 +225,11 @@ impl Desk {
                 topic,
                 records,
             } => self.clients.kafka(&source)?.publish(&topic, records).await,
+            Operation::Pool { pool, request } => {
+                let pool = self.clients.options.pool(&pool)?;
+                let answer = pool.answer(request, self.deadline).await?;
+                Ok(json!({ "status": answer.status, "headers": answer.headers, "body": answer.body }))
+            }
             Operation::Process {
                 program,
                 args,
@@ -336,7 +344,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         on_a_thread(async {
             let clients = clients(&listener);
-            let (server, desk) = (clients.redis(None).unwrap(), clients.desk());
+            let (server, desk) = (clients.redis(None).unwrap(), clients.desk(Instant::now()));
             let ask = |time_ms| {
                 let lock = Lock::new("key".to_owned(), time_ms).unwrap();
                 desk.hold(&server, lock.clone()).map(|()| desk.ends(&lock))

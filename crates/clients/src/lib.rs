@@ -16,6 +16,7 @@ mod redis;
 mod s3;
 mod stream;
 mod token;
+mod worker;
 
 pub use desk::{Clients, Desk};
 pub use error::ClientError;
@@ -27,3 +28,4 @@ pub use mail::{
 pub use options::Options;
 pub use redis::{RedisOptions, RedisUrl, UrlError as RedisUrlError};
 pub use s3::S3Options;
+pub use worker::{WorkerAnswer, WorkerRequest, Workers};

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::{kafka, mail};
+use crate::{WorkerRequest, kafka, mail};
 
 /// An operation.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
@@ -37,6 +37,8 @@ pub(crate) enum Operation {
         topic: String,
         records: Vec<kafka::Draft>,
     },
+    /// Has a worker of a pool answer.
+    Pool { pool: String, request: WorkerRequest },
     /// Runs a program to its end.
     Process {
         program: String,

@@ -1,13 +1,13 @@
 //! What may be reached, and what bounds it.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use url::Url;
 
-use crate::{ClientError, KafkaOptions, MailOptions, RedisOptions, S3Options};
+use crate::{ClientError, KafkaOptions, MailOptions, RedisOptions, S3Options, Workers};
 
 /// What may be reached; nothing that is not named.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Servers of Redis by their names, in the order in which they are allowed.
     pub redis: Vec<String>,
@@ -25,6 +25,10 @@ pub struct Options {
     pub kafka: Vec<String>,
     /// All clusters of Kafka that there are.
     pub kafka_clusters: BTreeMap<String, KafkaOptions>,
+    /// Pools of workers by their names, in the order in which they are allowed.
+    pub pools: Vec<String>,
+    /// All pools that there are.
+    pub all_pools: BTreeMap<String, Arc<dyn Workers>>,
     /// Programs that may be run, by their absolute paths.
     pub programs: Vec<PathBuf>,
     /// Bytes that a program may write, to standard output and to standard error, each.
@@ -50,6 +54,12 @@ impl Options {
     /// A cluster of Kafka that may be published to.
     pub(crate) fn kafka(&self, name: &str) -> Result<(&str, &KafkaOptions), ClientError> {
         allowed("Kafka", "kafka", &self.kafka, &self.kafka_clusters, Some(name))
+    }
+
+    /// A pool that may be asked.
+    pub(crate) fn pool(&self, name: &str) -> Result<&dyn Workers, ClientError> {
+        let (_, pool) = allowed("pool", "pool", &self.pools, &self.all_pools, Some(name))?;
+        Ok(&**pool)
     }
 
     /// Whether an address is that of an object in a bucket that may be reached.

@@ -3,6 +3,7 @@
 
 #![deny(unsafe_code)]
 
+mod asked;
 mod call_socket;
 mod calls;
 mod delivery;
@@ -27,6 +28,7 @@ mod sys;
 mod vital;
 mod worker_log;
 
+pub use asked::{NoAnswer, Whole};
 pub use call_socket::CallSocket;
 pub use calls::{Call, Calls};
 pub use delivery::{Answer, Delivery, Timing};

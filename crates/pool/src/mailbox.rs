@@ -21,6 +21,8 @@ pub struct Mailboxes {
     shared: Box<[Shared]>,
     /// The next thread to be given a worker's link.
     next_reader: std::sync::atomic::AtomicUsize,
+    /// The next thread to be given work.
+    next_work: std::sync::atomic::AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +37,17 @@ enum Item {
     Delivery(ReplyTo, Delivery),
     /// A worker's link that this thread shall read from now on.
     Adopt(Box<Reader>),
+    /// This thread shall do it.
+    Work(Work),
+}
+
+/// What a server thread does with its mailbox.
+pub(crate) struct Work(pub(crate) Box<dyn FnOnce(Rc<LocalMailbox>) + Send>);
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Work")
+    }
 }
 
 impl Mailboxes {
@@ -44,6 +57,7 @@ impl Mailboxes {
         Arc::new(Self {
             shared: (0..threads).map(|_| Shared::default()).collect(),
             next_reader: 0.into(),
+            next_work: 0.into(),
         })
     }
 
@@ -56,6 +70,12 @@ impl Mailboxes {
             turn % self.shared.len(),
             std::iter::once(Item::Adopt(Box::new(reader))),
         );
+    }
+
+    /// Gives work to the threads in turn.
+    pub(crate) fn hand(&self, work: Work) {
+        let turn = self.next_work.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.post(turn % self.shared.len(), std::iter::once(Item::Work(work)));
     }
 
     pub(crate) fn deliver(&self, deliveries: impl IntoIterator<Item = (ReplyTo, Delivery)>) {
@@ -135,6 +155,7 @@ impl LocalMailbox {
             for item in taken.drain(..) {
                 match item {
                     Item::Delivery(to, delivery) => self.deliver(to, delivery),
+                    Item::Work(work) => (work.0)(self.clone()),
                     Item::Adopt(reader) => drop(tokio::task::spawn_local(vital(
                         "reader of a worker",
                         reader.run(self.clone()),

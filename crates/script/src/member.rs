@@ -506,7 +506,8 @@ impl Executor {
                 (task, None)
             }
             What::Client(operation) => {
-                let desk = self.work.client_desk(key, || self.clients.desk());
+                let deadline = engine.instance.until(call).at;
+                let desk = self.work.client_desk(key, || self.clients.desk(deadline));
                 let task = tokio::task::spawn_local(async move {
                     let outcome = desk.call(&operation).await;
                     own.came(key, &engine, wait, Came::Outcome(outcome));

@@ -23,8 +23,8 @@ use crate::{
     store::OpenStore,
     target::{
         FilesTarget, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target,
-        TqlTarget, WorkflowTarget,
-        workflow::{KeptRuns, Reading, Releases, RunLimits, Shelf, ShelfError},
+        TqlTarget, WorkflowTarget, pool,
+        workflow::{KeptRuns, PoolWorkers, Reading, Releases, RunLimits, Shelf, ShelfError},
     },
     traces::Traces,
 };
@@ -75,7 +75,7 @@ pub(crate) struct App {
     pub(crate) unrouted: Arc<RouteCounts>,
     pub(crate) access_log: Option<AccessLog>,
     /// Closed with the app.
-    held: watch::Sender<()>,
+    held: Arc<watch::Sender<()>>,
 }
 
 /// A route: its limits, and who answers it.
@@ -141,11 +141,6 @@ impl App {
             Some(Sdk::unpack()?)
         };
         let scripts = scripts(&config, ground)?;
-        let workflow = config
-            .workflow
-            .as_ref()
-            .map(|workflow| workflow_target(&config, workflow, ground))
-            .transpose()?;
         let start = |pool: &config::Pool| {
             let mut options = options(pool, sdk.as_ref(), ground.store.as_deref(), &config);
             options.calls = calls(pool, ground, &config.records);
@@ -158,6 +153,13 @@ impl App {
             .values()
             .map(start)
             .collect::<Result<BTreeMap<_, _>, BuildError>>()?;
+        let held = Arc::new(watch::Sender::new(()));
+        let workflow = config
+            .workflow
+            .as_ref()
+            .map(|workflow| workflow_target(&config, workflow, &pools, &held, ground))
+            .transpose()
+            .inspect_err(|_| pools.values().for_each(Pool::stop_now))?;
         let store = ground.store.as_ref().zip(config.store.as_ref());
         let store_target = store.map(|(open, config)| StoreTarget::new(open, config));
         let records = store.map(|(open, of_store)| RecordsTarget::new(open, of_store, &config.records));
@@ -193,7 +195,7 @@ impl App {
             unrouted: ground.routes.unrouted(),
             access_log: config.log.access.then(|| ground.log.access_log()),
             config,
-            held: watch::Sender::new(()),
+            held,
         })
     }
 
@@ -312,6 +314,8 @@ pub(crate) fn compat_of(workflow: &config::Workflow) -> Compat {
 fn workflow_target(
     config: &Config,
     workflow: &config::Workflow,
+    pools: &BTreeMap<String, Pool>,
+    held: &Arc<watch::Sender<()>>,
     ground: &Ground,
 ) -> Result<WorkflowTarget, BuildError> {
     let reading = Reading {
@@ -336,6 +340,8 @@ fn workflow_target(
         counts: ground.scripts.of(WORKFLOW_COUNTS),
         workflows: Arc::clone(&ground.workflows),
         sources: &ground.sources,
+        pools,
+        held: Some(held.clone()),
         store: store_options(config, ground),
         open_store: ground.store.clone(),
         kept: ground.kept_runs.clone(),
@@ -350,6 +356,10 @@ pub(crate) struct WorkflowSurroundings<'a> {
     pub(crate) counts: Arc<Counts>,
     pub(crate) workflows: Arc<WorkflowBook>,
     pub(crate) sources: &'a SourceBook,
+    /// Those that are there to be asked.
+    pub(crate) pools: &'a BTreeMap<String, Pool>,
+    /// Of the app with them.
+    pub(crate) held: Option<Arc<watch::Sender<()>>>,
     /// How rules open the store.
     pub(crate) store: Option<forebay_script::StoreOptions>,
     /// The server's, where answers wait for the disk.
@@ -374,6 +384,21 @@ pub(crate) fn workflow_engines(
     let mail_servers = mail_servers.map(|(name, server)| (name.clone(), server.options.clone()));
     let kafka_clusters = config.kafka.iter();
     let kafka_clusters = kafka_clusters.map(|(name, cluster)| (name.clone(), cluster.options.clone()));
+    let all_pools = around.pools.iter().map(|(name, pool)| {
+        let of = &config.pools[name];
+        let writes = of.store == config::StoreMode::ReadWrite;
+        let workers = PoolWorkers {
+            pool: pool.clone(),
+            limits: pool::limits(of.queue_timeout, of.run_timeout, of.retry),
+            message_bytes_max: of.message_bytes_max as usize,
+            bytes_max: bytes(workflow.fetch_bytes_max),
+            store: around.open_store.clone().filter(|_| writes),
+        };
+        (
+            name.clone(),
+            Arc::new(workers) as Arc<dyn forebay_clients::Workers>,
+        )
+    });
     let options = forebay_script::Options {
         name: WORKFLOW_COUNTS.to_owned(),
         program: forebay_script::Program::Rules,
@@ -403,6 +428,8 @@ pub(crate) fn workflow_engines(
                 mail_servers: mail_servers.collect(),
                 kafka: workflow.kafka.clone(),
                 kafka_clusters: kafka_clusters.collect(),
+                pools: workflow.pools.clone(),
+                all_pools: all_pools.collect(),
                 programs: workflow.programs.clone(),
                 output_bytes_max: bytes(workflow.process_output_max),
             }),

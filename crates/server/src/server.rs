@@ -338,15 +338,6 @@ impl Shared {
         }
         // A reload that was under way gives up, or has put its pools with the others.
         let _turn = tokio::time::timeout_at(deadline, self.reloading.turn()).await;
-        let pools = self.pools.living();
-        pools.iter().for_each(Pool::stop);
-        for pool in pools {
-            if tokio::time::timeout_at(deadline, pool.stopped()).await.is_err() {
-                tracing::warn!(target: "forebay::server", pool = pool.name(), "workers are left after drain_max and are killed");
-                pool.stop_now();
-                pool.stopped().await;
-            }
-        }
         if let Some(kept) = &self.ground.kept_runs {
             if tokio::time::timeout_at(deadline, kept.stopped()).await.is_err() {
                 tracing::warn!(target: "forebay::server", "runs of workflows are left after drain_max; they are run after the next start");
@@ -359,6 +350,16 @@ impl Shared {
             if tokio::time::timeout_at(deadline, script.stopped()).await.is_err() {
                 let script = &*script.options().name;
                 tracing::warn!(target: "forebay::server", script, "what it does when it stops is left after drain_max and is cut off");
+            }
+        }
+        // Runs of workflows ask them until their engines have stopped.
+        let pools = self.pools.living();
+        pools.iter().for_each(Pool::stop);
+        for pool in pools {
+            if tokio::time::timeout_at(deadline, pool.stopped()).await.is_err() {
+                tracing::warn!(target: "forebay::server", pool = pool.name(), "workers are left after drain_max and are killed");
+                pool.stop_now();
+                pool.stopped().await;
             }
         }
         self.ground.traces.end(deadline).await;

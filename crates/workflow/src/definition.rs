@@ -171,6 +171,7 @@ impl Kind {
                 Errand::Sql { .. } => "SQL",
                 Errand::Store { .. } => "STORE",
                 Errand::Http { .. } => "HTTP",
+                Errand::Pool { .. } => "POOL",
             },
             Self::Logical(_) => "LOGICAL",
             Self::Switch { .. } => "SWITCH",

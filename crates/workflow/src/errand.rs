@@ -1,4 +1,4 @@
-//! Nodes that ask a database, the store or a server for something, and need no rule for it.
+//! Nodes that ask a database, the store, a server or a pool for something, and need no rule for it.
 
 use serde_json::{Map, Value};
 
@@ -51,19 +51,35 @@ pub enum Errand {
     },
     /// A request to a server.
     Http {
-        /// In capitals.
-        method: String,
         /// Begins with `http://` or `https://`.
         url: String,
-        /// What is added to the query of the address.
-        query: Vec<(String, Given)>,
-        /// By their names.
-        headers: Vec<(String, Given)>,
-        /// What is sent.
-        body: Option<Given>,
-        /// The statuses that are good, 100 to 599; without any those from 200 to 299.
-        ok: Vec<u16>,
+        /// The rest of it.
+        request: Request,
     },
+    /// A request that a worker of a pool answers.
+    Pool {
+        /// The name of the pool.
+        pool: String,
+        /// Begins with `/`, and has no query.
+        path: String,
+        /// The rest of it.
+        request: Request,
+    },
+}
+
+/// A request without its address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// In capitals.
+    pub method: String,
+    /// What is added to the query of the address.
+    pub query: Vec<(String, Given)>,
+    /// Header fields by their names.
+    pub headers: Vec<(String, Given)>,
+    /// What is sent.
+    pub body: Option<Given>,
+    /// The statuses that are good, 100 to 599; without any those from 200 to 299.
+    pub ok: Vec<u16>,
 }
 
 /// What is taken of the rows of a statement.
@@ -131,6 +147,10 @@ impl Errand {
                 &["method", "url", "query", "headers", "body", "ok"],
                 Self::http(object)?,
             ),
+            "POOL" => (
+                &["pool", "method", "path", "query", "headers", "body", "ok"],
+                Self::pool(object)?,
+            ),
             _ => return Ok(None),
         };
         let is_known = |member: &str| own.contains(&member) || COMMON.contains(&member);
@@ -184,13 +204,6 @@ impl Errand {
     }
 
     fn http(object: &Object<'_>) -> Result<Self, DefinitionError> {
-        let method = match object.text("method")? {
-            None => "GET",
-            Some(method) if METHODS.contains(&method) => method,
-            Some(_) => {
-                return Err(object.unexpected("method", "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"));
-            }
-        };
         let url = object.needed("url")?;
         let host = ["http://", "https://"]
             .iter()
@@ -198,13 +211,41 @@ impl Errand {
         if host.is_none_or(|host| host.is_empty() || host.contains(|letter: char| letter <= ' ')) {
             return Err(object.unexpected("url", "an address that begins with http:// or https://"));
         }
+        Ok(Self::Http {
+            url: url.to_owned(),
+            request: Request::read(object)?,
+        })
+    }
+
+    fn pool(object: &Object<'_>) -> Result<Self, DefinitionError> {
+        let path = object.needed("path")?;
+        let is_path = path.starts_with('/') && !path.starts_with("//");
+        if !is_path || path.contains(|letter: char| letter <= ' ' || "?#\\".contains(letter)) {
+            return Err(object.unexpected("path", "a path that begins with one /, without a query"));
+        }
+        Ok(Self::Pool {
+            pool: object.filled("pool")?,
+            path: path.to_owned(),
+            request: Request::read(object)?,
+        })
+    }
+}
+
+impl Request {
+    fn read(object: &Object<'_>) -> Result<Self, DefinitionError> {
+        let method = match object.text("method")? {
+            None => "GET",
+            Some(method) if METHODS.contains(&method) => method,
+            Some(_) => {
+                return Err(object.unexpected("method", "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"));
+            }
+        };
         let body = object.given("body")?;
         if body.is_some() && ["GET", "HEAD"].contains(&method) {
             return Err(object.unexpected("body", "nothing: GET and HEAD send no body"));
         }
-        Ok(Self::Http {
+        Ok(Self {
             method: method.to_owned(),
-            url: url.to_owned(),
             query: object.all_given("query")?,
             headers: object.all_given("headers")?,
             body,

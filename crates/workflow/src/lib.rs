@@ -14,7 +14,7 @@ mod schema;
 
 pub use check::check;
 pub use definition::{Definition, Edge, Fallback, Join, Kind, Logical, Node};
-pub use errand::{Errand, Given, Operation, Taken};
+pub use errand::{Errand, Given, Operation, Request, Taken};
 pub use error::{DefinitionError, Problem};
 pub use graph::Graph;
 pub use run::{

@@ -443,11 +443,13 @@ fn write_workflow(out: &mut String, workflow: &Workflow) -> fmt::Result {
     writeln!(out, "process_output_max = {}", size(workflow.process_output_max))?;
     let (redis, s3) = (texts(&workflow.redis), texts(&workflow.s3));
     let (mail, kafka) = (texts(&workflow.mail), texts(&workflow.kafka));
-    let programs = paths(&workflow.programs);
+    let (pools, programs) = (texts(&workflow.pools), paths(&workflow.programs));
     write_allow(
         out,
         &workflow.allow,
-        &format!(", redis = {redis}, s3 = {s3}, mail = {mail}, kafka = {kafka}, process = {programs}"),
+        &format!(
+            ", redis = {redis}, s3 = {s3}, mail = {mail}, kafka = {kafka}, pool = {pools}, process = {programs}"
+        ),
     )?;
     if let Some(runs) = &workflow.runs {
         writeln!(

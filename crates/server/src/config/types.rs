@@ -513,6 +513,8 @@ pub struct Workflow {
     pub mail: Vec<String>,
     /// Keys of [`Config::kafka`] that they may reach, too.
     pub kafka: Vec<String>,
+    /// Keys of [`Config::pools`] that they may ask, too.
+    pub pools: Vec<String>,
     /// Programs that they may run, absolute.
     pub programs: Vec<PathBuf>,
     /// Bytes that such a program writes to standard output, and to standard error; beyond it what waits for it fails.

@@ -54,24 +54,11 @@ impl PoolTarget {
         message_bytes_max: usize,
         store: Option<Arc<OpenStore>>,
     ) -> Self {
-        let first_bytes_max = if pool.protocol().takes_whole_bodies() {
-            message_bytes_max
-        } else {
-            INLINE_BODY_BYTES
-        };
-        let retry = match route.retry {
-            crate::config::Retry::Never => Retry::Never,
-            crate::config::Retry::Idempotent => Retry::Idempotent,
-        };
         Self {
-            pool,
-            limits: Limits {
-                queue_timeout: route.queue_timeout,
-                run_timeout: route.run_timeout,
-                retry,
-            },
+            limits: limits(route.queue_timeout, route.run_timeout, route.retry),
             store,
-            first_bytes_max,
+            first_bytes_max: first_bytes_max(&pool, message_bytes_max),
+            pool,
         }
     }
 
@@ -104,9 +91,7 @@ impl PoolTarget {
                 .map_err(|what| Refusal::Untellable { what })?;
         }
         let mut limits = self.limits;
-        if !is_idempotent(request.head.method()) {
-            limits.retry = Retry::Never;
-        }
+        limits.retry = retry_of(limits.retry, request.head.method());
         let trace = forebay_trace::current();
         let job = Job {
             trace: trace.clone(),
@@ -155,6 +140,36 @@ impl PoolTarget {
     }
 }
 
+/// What bounds the jobs of a route, or of a pool.
+pub(crate) fn limits(queue_timeout: Duration, run_timeout: Duration, retry: crate::config::Retry) -> Limits {
+    Limits {
+        queue_timeout,
+        run_timeout,
+        retry: match retry {
+            crate::config::Retry::Never => Retry::Never,
+            crate::config::Retry::Idempotent => Retry::Idempotent,
+        },
+    }
+}
+
+/// Bytes of a body that are in the payload of its job; the rest follows, where the protocol has pieces.
+pub(super) fn first_bytes_max(pool: &Pool, message_bytes_max: usize) -> usize {
+    if pool.protocol().takes_whole_bodies() {
+        message_bytes_max
+    } else {
+        INLINE_BODY_BYTES
+    }
+}
+
+/// Whether a request with this method is tried again, where its pool does that.
+pub(super) fn retry_of(retry: Retry, method: &str) -> Retry {
+    if is_idempotent(method) {
+        retry
+    } else {
+        Retry::Never
+    }
+}
+
 /// RFC 9110, 9.2.2.
 fn is_idempotent(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
@@ -194,7 +209,7 @@ pub(super) fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> 
 }
 
 /// Fields that are about this connection only (RFC 9110, 7.6.1), and `expect`, which the server has met.
-fn is_hop(name: &[u8]) -> bool {
+pub(super) fn is_hop(name: &[u8]) -> bool {
     matches!(
         name,
         b"connection"

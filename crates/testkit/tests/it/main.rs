@@ -53,6 +53,7 @@ mod wabur;
 mod workflow_admission;
 mod workflow_modules;
 mod workflow_nodes;
+mod workflow_pools;
 mod workflow_releases;
 mod workflow_requests;
 mod workflow_runs;

@@ -183,6 +183,30 @@ fn nodes_that_need_no_rule_say_what_they_ask_for() {
             r#""@type": "HTTP", "url": "http://a", "headers": {"accept": "text/plain"}"#,
             format!(r#"nodes[0].headers.accept: found "text/plain", expected {place}"#),
         ),
+        (
+            r#""@type": "POOL", "pool": "a""#,
+            "nodes[0]: `path` is missing".to_owned(),
+        ),
+        (
+            r#""@type": "POOL", "path": "/""#,
+            "nodes[0]: `pool` is missing".to_owned(),
+        ),
+        (
+            r#""@type": "POOL", "pool": "", "path": "/""#,
+            r#"nodes[0].pool: found "", expected text that is not empty"#.to_owned(),
+        ),
+        (
+            r#""@type": "POOL", "pool": "a", "path": "/a?b=1""#,
+            r#"nodes[0].path: found "/a?b=1", expected a path that begins with one /, without a query"#.to_owned(),
+        ),
+        (
+            r#""@type": "POOL", "pool": "a", "path": "//a""#,
+            r#"nodes[0].path: found "//a", expected a path that begins with one /, without a query"#.to_owned(),
+        ),
+        (
+            r#""@type": "POOL", "pool": "a", "path": "/", "body": "args""#,
+            r#"nodes[0].body: found "args", expected nothing: GET and HEAD send no body"#.to_owned(),
+        ),
     ] {
         let told = node(&format!("{{{members}, \"id\": 1}}")).unwrap_err();
         assert_eq!(told.to_string(), right);

@@ -5,7 +5,7 @@ import { cancelWait, forgetWaits, step, waitFor, wake } from '../script/waits.js
 import { installGlobals, loadAll } from '../script/web/install.js';
 import { console } from './console.js';
 import { ScriptContext, ScriptParameter, ScriptResult, type RunInput } from './context.js';
-import { classes } from './data/index.js';
+import { classes, pools } from './data/index.js';
 import * as modules from './modules.js';
 import * as realm from './realm.js';
 import { tools } from './tools/index.js';
@@ -21,7 +21,7 @@ const besides = [
   ...Object.values(host.module('dist/script/web/inspect.js')),
 ];
 const { store, sql } = databases;
-realm.close({ ScriptContext, ScriptResult, ...tools, console, store, sql, require: modules.require }, besides);
+realm.close({ ScriptContext, ScriptResult, ...tools, console, store, sql, pools, require: modules.require }, besides);
 
 /** Those of `databases.ts`, which is loaded only where there is anything to reach. */
 function loadDatabases(): Pick<typeof import('./databases.js'), 'store' | 'sql' | 'besides' | 'clean'> {

@@ -76,6 +76,7 @@ pub(super) fn build(
                     ("s3", names(&sections.s3)),
                     ("mail", names(&sections.mail)),
                     ("kafka", names(&sections.kafka)),
+                    ("pool", names(&sections.pools)),
                 ],
             )
         })

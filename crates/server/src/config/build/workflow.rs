@@ -60,6 +60,7 @@ impl Builder<'_> {
             s3: named("s3"),
             mail: named("mail"),
             kafka: named("kafka"),
+            pools: named("pool"),
             programs,
             process_output_max: fields.integer("process_output_max"),
             clients: self.workflow_clients(fields),

@@ -305,6 +305,13 @@ static ALLOW: &[Key] = &[
         exceeded: "",
     },
     Key {
+        name: "pool",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "Pools whose workers answer nodes and rules: NAMEs of `[pool.NAME]`.",
+        exceeded: "",
+    },
+    Key {
         name: "process",
         kind: Kind::Texts { min: 0 },
         default: Default::Is(""),

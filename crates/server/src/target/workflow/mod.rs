@@ -9,6 +9,7 @@ mod releases;
 mod requests;
 mod runs;
 mod schemas;
+mod workers;
 
 use std::{
     sync::Arc,
@@ -29,6 +30,7 @@ pub(crate) use self::releases::{
 };
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use self::requests::read_xml;
+pub(crate) use self::workers::PoolWorkers;
 use self::{
     admission::{Admission, Asker},
     book::Plan,
@@ -81,6 +83,8 @@ pub(crate) struct WorkflowTarget {
     kept: Option<Arc<KeptRuns>>,
     /// Where rules may have committed something.
     store: Option<Arc<OpenStore>>,
+    /// Runs that go on without their clients hold the app, whose pools they may ask.
+    _held: Option<Arc<tokio::sync::watch::Sender<()>>>,
 }
 
 /// What bounds a run.
@@ -196,6 +200,7 @@ impl WorkflowTarget {
             route,
             kept: around.kept,
             store: around.open_store,
+            _held: around.held,
         }
     }
 
@@ -398,6 +403,10 @@ impl WorkflowTarget {
         let answer = awaited.map_err(Refusal::Script)?.await;
         drop(admitted);
         let answer = answer.map_err(Refusal::Script)?;
+        // A run that ends by itself when its time is over, and one that the watchdog ends, are told alike.
+        if Instant::now() >= deadline {
+            return Err(Refusal::Script(Failure::DeadlinePassed));
+        }
         on_disk(self.store.as_deref(), answer.commit).await?;
         Ok(whole(answer))
     }

@@ -1,6 +1,6 @@
 //! Runs workflows without a server, in engines like those of one.
 
-use std::{path::Path, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Instant};
 
 use forebay_script::Failure;
 use forebay_store::{Options, Store, StoreError};
@@ -108,6 +108,8 @@ impl Offline {
             counts: Arc::default(),
             workflows: Arc::default(),
             sources: &sources,
+            pools: &BTreeMap::new(),
+            held: None,
             store: store_options,
             open_store: None,
             kept: None,

@@ -5,12 +5,13 @@ import { HttpAnswer, HttpClient } from './http.js';
 import { JdbcFacade } from './jdbc.js';
 import { KafkaFacade } from './kafka.js';
 import { MailNotifier } from './mail.js';
+import { pools, WorkerPool } from './pools.js';
 import { ProcessClient } from './process.js';
 import { RedisFacade, RedisLock, RedisLockClient } from './redis.js';
 import { S3Client } from './s3.js';
 import { DataService } from './service.js';
 
-export { DataService, ScriptExecutor };
+export { DataService, pools, ScriptExecutor };
 
 /** What rules meet of it, so that it can be closed with the globals. */
-export const classes = [ClientError, DataService, HttpAnswer, HttpClient, JdbcFacade, KafkaFacade, MailNotifier, ProcessClient, RedisFacade, RedisLock, RedisLockClient, S3Client, ScriptExecutor];
+export const classes = [ClientError, DataService, HttpAnswer, HttpClient, JdbcFacade, KafkaFacade, MailNotifier, ProcessClient, RedisFacade, RedisLock, RedisLockClient, S3Client, ScriptExecutor, WorkerPool];

@@ -1,15 +1,17 @@
-//! Rules that are made for nodes without one: those that ask a database, the store or a server.
+//! Rules that are made for nodes without one: those that ask a database, the store, a server or a pool.
 //!
 //! What the graph says is no part of their texts but one string of JSON, which they read: nothing in it can be code.
 
 use forebay_pg::Sql;
 use forebay_script::{Rule, RuleFile};
 use forebay_store::Key;
-use forebay_workflow::{Errand, Given, Operation, Taken};
+use forebay_workflow::{Errand, Given, Operation, Request, Taken};
 use serde_json::{Value, json};
 
 /// How they find what they are given.
 const GIVEN: &str = include_str!("errands/given.js");
+/// Asks a server or a pool.
+const REQUEST: &str = include_str!("errands/request.js");
 
 /// The rule that runs an errand; an error says what is wrong with it.
 pub(in crate::target::workflow) fn rule_of(errand: &Errand) -> Result<Rule, String> {
@@ -49,22 +51,8 @@ pub(in crate::target::workflow) fn rule_of(errand: &Errand) -> Result<Rule, Stri
                 json!({"operation": operation, "global": global, "subscripts": subscripts, "value": value});
             ("STORE", plan, include_str!("errands/store.js"))
         }
-        Errand::Http {
-            method,
-            url,
-            query,
-            headers,
-            body,
-            ok,
-        } => {
-            let all = |parts: &[(String, Given)]| -> Vec<Value> {
-                let pair = |(name, value): &(String, Given)| json!([name, given(value)]);
-                parts.iter().map(pair).collect()
-            };
-            let (query, headers, body) = (all(query), all(headers), body.as_ref().map(given));
-            let plan = json!({"method": method, "url": url, "query": query, "headers": headers, "body": body, "ok": ok});
-            ("HTTP", plan, include_str!("errands/http.js"))
-        }
+        Errand::Http { url, request } => ("HTTP", asked(url, None, request), REQUEST),
+        Errand::Pool { pool, path, request } => ("POOL", asked(path, Some(pool), request), REQUEST),
     };
     // A text in JSON is one of JavaScript.
     let plan = Value::from(plan.to_string());
@@ -78,6 +66,23 @@ pub(in crate::target::workflow) fn rule_of(errand: &Errand) -> Result<Rule, Stri
         file("process.js", text.to_owned()),
     ];
     Ok(Rule::new(kind, &files))
+}
+
+/// A request to a server, or to a pool.
+fn asked(address: &str, pool: Option<&String>, request: &Request) -> Value {
+    let Request {
+        method,
+        query,
+        headers,
+        body,
+        ok,
+    } = request;
+    let all = |parts: &[(String, Given)]| -> Vec<Value> {
+        let pair = |(name, value): &(String, Given)| json!([name, given(value)]);
+        parts.iter().map(pair).collect()
+    };
+    let (query, headers, body) = (all(query), all(headers), body.as_ref().map(given));
+    json!({"pool": pool, "address": address, "method": method, "query": query, "headers": headers, "body": body, "ok": ok})
 }
 
 fn given(given: &Given) -> Value {
@@ -126,6 +131,7 @@ mod tests {
         for node in [
             json!({"@type": "SQL", "id": 1, "source": text, "query": format!("select '{}'", text.replace('\'', ""))}),
             json!({"@type": "STORE", "id": 1, "operation": "set", "global": "a", "subscripts": [{"value": text}], "value": {"value": {text: text, "__proto__": 1}}}),
+            json!({"@type": "POOL", "id": 1, "pool": text, "path": "/a`${1}`", "method": "PUT", "body": {"value": text}}),
             json!({"@type": "HTTP", "id": 1, "url": "http://a", "headers": {text: {"value": text}}, "query": {text: format!("args.{text}")}}),
         ] {
             let checked = rule(&node).unwrap().check();

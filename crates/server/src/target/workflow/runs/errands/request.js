@@ -1,5 +1,6 @@
 async function process(context) {
-  const url = new URL(plan.url);
+  const isOfPool = plan.pool !== null;
+  const url = isOfPool ? new URL(plan.address, 'http://pool') : new URL(plan.address);
   for (const [name, text] of givenTexts(plan.query, context)) url.searchParams.append(name, text);
   const headers = new Headers();
   for (const [name, text] of givenTexts(plan.headers, context)) headers.set(name, text);
@@ -10,7 +11,8 @@ async function process(context) {
     if (!isReady) body = JSON.stringify(body);
     if (!headers.has('content-type')) headers.set('content-type', 'application/json');
   }
-  const response = await fetch(url.href, { method: plan.method, headers, body });
+  const init = { method: plan.method, headers, body };
+  const response = isOfPool ? await pools[plan.pool].fetch(url.pathname + url.search, init) : await fetch(url.href, init);
   const { status } = response;
   const isGood = plan.ok.length > 0 ? plan.ok.includes(status) : response.ok;
   return new ScriptResult(isGood, { status, body: await read(response) });
@@ -25,6 +27,6 @@ async function read(response) {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new TypeError(`${plan.url} has answered ${response.status} with JSON that cannot be read: ${error.message}`);
+    throw new TypeError(`${plan.address} has answered ${response.status} with JSON that cannot be read: ${error.message}`);
   }
 }
