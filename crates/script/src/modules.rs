@@ -1,7 +1,11 @@
-//! Where a script's modules come from: files, read once, and the SDK. Modules of the SDK are named `sdk:` and their path in the package.
+//! Where a script's modules come from: files of its folder, read once, and the SDK. Modules of the SDK are named `sdk:` and their path in the package.
+//!
+//! The folder is that of the handler. Nothing beside it can be imported, by whatever path or link, and nothing but regular files of at most
+//! [`MODULE_BYTES_MAX`] bytes. Rules have no folder here and import nothing: their modules are `require`d, and belong to their workflow.
 
 use std::{
     collections::HashMap,
+    io::{self, Read as _},
     path::{Component, Path, PathBuf},
     sync::{
         Arc,
@@ -10,6 +14,10 @@ use std::{
     time::Duration,
 };
 
+use cap_std::{
+    ambient_authority,
+    fs::{Dir, OpenOptions, OpenOptionsExt as _},
+};
 use parking_lot::Mutex;
 use rquickjs::{
     Ctx, Error, Module, Result,
@@ -17,7 +25,11 @@ use rquickjs::{
     module::Declared,
 };
 
-use crate::{Fault, options::Surroundings, sys::Compiled};
+use crate::{
+    Fault,
+    options::{Program, Surroundings},
+    sys::Compiled,
+};
 
 /// What the names of the SDK's modules begin with.
 const SDK: &str = "sdk:";
@@ -45,6 +57,7 @@ const MODULE_BYTES_MAX: u64 = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct Modules {
     surroundings: Surroundings,
+    program: Program,
     /// What was imported first, compiled, by the modules' names: all engines run the same, and only the first one compiles it.
     compiled: Mutex<HashMap<String, Arc<Compiled>>>,
     /// Where it was imported what is being loaded, and what could not be.
@@ -67,9 +80,10 @@ struct Trail {
 const IO_KNOWN_LOAD_MAX: Duration = Duration::from_millis(50);
 
 impl Modules {
-    pub(crate) fn new(surroundings: Surroundings) -> Self {
+    pub(crate) fn new(surroundings: Surroundings, program: Program) -> Self {
         Self {
             surroundings,
+            program,
             compiled: Mutex::default(),
             trail: Mutex::default(),
             load_us: AtomicU64::new(u64::MAX),
@@ -118,7 +132,7 @@ impl Modules {
     /// Notes that `base` cannot import `name`.
     fn note_failed(&self, base: &str, name: &str, what: String) {
         let quoted = [format!("'{name}'"), format!("\"{name}\"")];
-        let source = std::fs::read_to_string(base).unwrap_or_default();
+        let source = self.read(Path::new(base)).unwrap_or_default();
         let line = source
             .lines()
             .position(|line| quoted.iter().any(|name| line.contains(name)));
@@ -151,6 +165,7 @@ impl Modules {
         self.note_failed(&base, &name, format!("cannot import `{name}`: {what}"));
     }
 
+    /// The module that `name` means in the module `base`, which is empty where the server imports.
     fn resolve(&self, base: &str, name: &str) -> std::result::Result<String, String> {
         if let Some(base) = base.strip_prefix(SDK) {
             let base = if base.starts_with("lazy/") { "lazy" } else { base };
@@ -162,7 +177,15 @@ impl Modules {
             let replaced = REPLACED.iter().find(|(from, _)| *from == path);
             return Ok(format!("{SDK}{}", replaced.map_or(&*path, |(_, to)| to)));
         }
-        if name.starts_with(SDK) && base.is_empty() {
+        let Program::Handler(handler) = &self.program else {
+            if base.is_empty() && name == RULES_MAIN {
+                return Ok(name.to_owned());
+            }
+            return Err(format!(
+                "rules cannot import `{name}` while they run: `require` gives them the modules of their workflow"
+            ));
+        };
+        if base.is_empty() && (name == MAIN || Path::new(name) == handler) {
             return Ok(name.to_owned());
         }
         if name == "forebay" {
@@ -177,16 +200,18 @@ impl Modules {
                 "`{name}` is no part of the SDK that scripts have; a pool has all of it"
             ));
         }
-        if name.starts_with("./") || name.starts_with("../") {
-            return Ok(join(Path::new(base), name).to_string_lossy().into_owned());
+        if !name.starts_with("./") && !name.starts_with("../") {
+            return Err(format!(
+                "`{name}` cannot be imported by a script: only `forebay` and files can, by a path such as `./other.js`; a pool has the \
+                 modules of its runtime and of packages"
+            ));
         }
-        if Path::new(name).is_absolute() {
-            return Ok(name.to_owned());
+        let path = join(Path::new(base), name);
+        if path.starts_with(folder_of(handler)) {
+            Ok(path.to_string_lossy().into_owned())
+        } else {
+            Err(outside(name, handler))
         }
-        Err(format!(
-            "`{name}` cannot be imported by a script: only `forebay` and files can, by a path such as `./other.js`; a pool has the \
-             modules of its runtime and of packages"
-        ))
     }
 
     fn load<'js>(&self, ctx: &Ctx<'js>, name: &str) -> Result<Module<'js, Declared>> {
@@ -219,13 +244,12 @@ impl Modules {
     }
 
     fn read(&self, path: &Path) -> std::result::Result<String, String> {
-        let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
-        if length > MODULE_BYTES_MAX {
-            return Err(format!(
-                "it has {length} bytes, a module has at most {MODULE_BYTES_MAX}"
-            ));
-        }
-        let source = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+        let handler = self.program.handler().ok_or("rules have no files of their own")?;
+        let folder = folder_of(handler);
+        let below = path
+            .strip_prefix(folder)
+            .map_err(|_| outside(&path.to_string_lossy(), handler))?;
+        let source = read_below(folder, below).map_err(|error| error.to_string())?;
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("ts" | "mts") => (self.surroundings.erase_types)(&source, path),
             // JSON is JavaScript.
@@ -233,6 +257,40 @@ impl Modules {
             _ => Ok(source),
         }
     }
+}
+
+/// Where the modules of a handler are.
+fn folder_of(handler: &Path) -> &Path {
+    handler.parent().unwrap_or(Path::new("/"))
+}
+
+fn outside(name: &str, handler: &Path) -> String {
+    format!(
+        "`{name}` leads out of `{}`: a script imports files of its handler's folder, and of those below it",
+        folder_of(handler).display()
+    )
+}
+
+/// The text of a file, which lies below a folder whatever links lead to it.
+fn read_below(folder: &Path, path: &Path) -> io::Result<String> {
+    let folder = Dir::open_ambient_dir(folder, ambient_authority())?;
+    // A pipe or a device would otherwise keep the thread waiting.
+    let options = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .clone();
+    let file = folder.open_with(path, &options)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut source = String::new();
+    let length = file.take(MODULE_BYTES_MAX + 1).read_to_string(&mut source)?;
+    if length as u64 > MODULE_BYTES_MAX {
+        return Err(io::Error::other(format!(
+            "it is longer than a module may be ({MODULE_BYTES_MAX} bytes)"
+        )));
+    }
+    Ok(source)
 }
 
 /// The path that `name` is, seen from the file `base`.
@@ -286,11 +344,16 @@ impl Loader for ModuleLoader {
 mod tests {
     use super::*;
 
-    fn modules() -> Modules {
-        Modules::new(Surroundings {
+    fn modules_of(program: Program) -> Modules {
+        let surroundings = Surroundings {
             sdk: |path| (path == "dist/store/index.js").then_some(b"".as_slice()),
             erase_types: |source, _| Ok(source.to_owned()),
-        })
+        };
+        Modules::new(surroundings, program)
+    }
+
+    fn modules() -> Modules {
+        modules_of(Program::Handler("/app/api.js".into()))
     }
 
     #[test]
@@ -298,7 +361,8 @@ mod tests {
         let modules = modules();
         for (base, name, found) in [
             ("/app/api.js", "./other.js", "/app/other.js"),
-            ("/app/api.js", "../lib/./a.js", "/lib/a.js"),
+            ("/app/lib/a.js", "../other.js", "/app/other.js"),
+            ("/app/api.js", "./lib/.././lib/a.js", "/app/lib/a.js"),
             ("/app/api.js", "forebay", "sdk:dist/index.js"),
             ("/app/api.js", "forebay/store", "sdk:dist/store/index.js"),
             (
@@ -309,6 +373,7 @@ mod tests {
             ("sdk:dist/store/store.js", "../reply.js", "sdk:dist/reply.js"),
             ("sdk:dist/form.js", "node:buffer", "sdk:dist/script/buffer.js"),
             ("", MAIN, MAIN),
+            ("", "/app/api.js", "/app/api.js"),
         ] {
             assert_eq!(
                 modules.resolve(base, name).as_deref(),
@@ -328,9 +393,28 @@ mod tests {
             "forebay/testing",
             "sdk:dist/script/host.js",
             "https://example.org/a.js",
+            "file:///app/other.js",
+            "/app/other.js",
+            "../application/other.js",
+            "./lib/../../other.js",
+            "",
         ] {
-            let refused = modules.resolve("/app/api.js", name).unwrap_err();
-            assert!(refused.contains(name), "{refused}");
+            for base in ["/app/api.js", "<input>", ""] {
+                let refused = modules.resolve(base, name).unwrap_err();
+                assert!(refused.contains(name), "{refused}");
+            }
         }
+    }
+
+    #[test]
+    fn rules_import_nothing() {
+        let modules = modules_of(Program::Rules);
+        assert_eq!(modules.resolve("", RULES_MAIN).as_deref(), Ok(RULES_MAIN));
+        for name in [MAIN, "forebay", "./a.js", "/app/api.js", "sdk:dist/index.js"] {
+            for base in ["rule.js", "<input>", ""] {
+                assert!(modules.resolve(base, name).is_err(), "{name} in {base}");
+            }
+        }
+        assert!(modules.resolve("rule.js", RULES_MAIN).is_err());
     }
 }

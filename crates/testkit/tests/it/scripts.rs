@@ -161,3 +161,85 @@ fn where_no_further_thread_can_be_made_the_calls_are_done_by_those_that_there_ar
     drop(writer);
     assert_eq!(waiting.response().text(), "written");
 }
+
+/// Answers with what a module at the path behind `/import/` exports, or with the error.
+const IMPORTER: &str = r"
+import { router } from 'forebay';
+import { inside } from './lib/inside.mjs';
+
+const app = router();
+app.get('/inside', () => inside);
+app.post('/import', async (request) => {
+  try {
+    return { found: (await import(await request.text())).default };
+  } catch (error) {
+    return { error: `${error.message}\n${error.stack}` };
+  }
+});
+app.post('/evaluated', async (request) => {
+  try {
+    const load = new Function('name', 'return import(name)');
+    return { found: (await load(await request.text())).default };
+  } catch (error) {
+    return { error: `${error.message}\n${error.stack}` };
+  }
+});
+export default app;
+";
+
+#[test]
+fn imports_of_a_script_stay_in_its_folder() {
+    let config =
+        config("on = \"io\"\nmemory_max = \"32MiB\"\ntime_max = \"2s\"").replace("s.mjs", "app/s.mjs");
+    let setup = Setup::new(&config)
+        .file("app/s.mjs", IMPORTER)
+        .file(
+            "app/lib/inside.mjs",
+            "export { default as inside } from './value.json';",
+        )
+        .file("app/lib/value.json", r#""inside""#)
+        .file("secret.json", r#"{"password": "hunter2"}"#)
+        .file("secret.txt", "hunter2 is the password")
+        .threads(1);
+    let root = setup.folder().path().to_owned();
+    std::os::unix::fs::symlink("../secret.json", root.join("app/link.json")).unwrap();
+    std::os::unix::fs::symlink("value.json", root.join("app/lib/near.json")).unwrap();
+    std::os::unix::fs::symlink("..", root.join("app/up")).unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(root.join("app/pipe.mjs"))
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let server = setup.start();
+    assert_eq!(server.get("/inside").text(), "inside");
+    let ask = |path: &str, name: &str| server.post(path, name.as_bytes()).json();
+    for path in ["/import", "/evaluated"] {
+        for name in [
+            root.join("secret.json").to_str().unwrap(),
+            "../secret.json",
+            "./lib/../../secret.json",
+            "./link.json",
+            "./up/secret.json",
+            "../secret.txt",
+            "/dev/zero",
+            "../../../../../../../../../../dev/zero",
+            "./pipe.mjs",
+            "./lib",
+            &format!("file://{}", root.join("secret.json").display()),
+            "sdk:dist/script/main.js",
+            "sdk:dist/script/host.js",
+            "node:fs",
+            "",
+        ] {
+            let answer = ask(path, name);
+            let error = answer["error"]
+                .as_str()
+                .unwrap_or_else(|| panic!("{path} {name}: {answer}"));
+            assert!(!error.contains("hunter2"), "{path} {name}: {error}");
+        }
+    }
+    for name in ["./lib/value.json", "./lib/near.json", "./lib/../lib/value.json"] {
+        assert_eq!(ask("/import", name)["found"], "inside", "{name}");
+    }
+    assert!(server.process().rss_bytes() < 512 << 20);
+}

@@ -220,3 +220,45 @@ fn functions_of_decisions_import_modules_and_custom_nodes_are_rules_of_their_own
     assert_eq!(status, 500);
     assert_eq!(answer["detail"], "node `it` failed: RangeError: below 0");
 }
+
+#[test]
+fn rules_import_nothing_while_they_run() {
+    let import = "const load = context.getArgs().evaluated ? new Function('name', 'return import(name)') : (name) => import(name);
+        return load(context.getArgs().name).then(
+            (module) => { module.HttpError ? (module.HttpError.leak = 'A') : 0; return new ScriptResult(true, { found: JSON.stringify(module), leak: module.HttpError?.leak }); },
+            (error) => new ScriptResult(true, { error: `${error.message}\\n${error.stack}` }));";
+    let setup = rules("memory_max = \"32MiB\"\ntimeout = \"3s\"", &[("import", import)]);
+    let setup = with(setup, &[("modules/lib.js", "exports.a = 1;\n")])
+        .file("secret.json", r#"{"password": "hunter2"}"#);
+    let secret = setup.folder().path().join("secret.json");
+    let server = setup.start();
+    let path = secret.to_str().unwrap();
+    for name in [
+        path,
+        "/dev/zero",
+        "../secret.json",
+        "sdk:dist/rules/main.js",
+        "sdk:dist/script/main.js",
+        "./modules/lib.js",
+        "lib",
+        "forebay",
+        "forebay/rules",
+        "",
+    ] {
+        for evaluated in [false, true] {
+            let (status, answer) = run(
+                &server,
+                "/workflow/import",
+                &json!({"name": name, "evaluated": evaluated}),
+            );
+            assert_eq!(status, 200, "{name}: {answer}");
+            let error = answer["valueMap"]["error"]
+                .as_str()
+                .unwrap_or_else(|| panic!("{name}: {answer}"));
+            assert!(
+                error.contains("`require`") && !error.contains("hunter2"),
+                "{name}: {error}"
+            );
+        }
+    }
+}
