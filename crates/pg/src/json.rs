@@ -202,10 +202,7 @@ fn write_timestamp(text: &[u8], out: &mut Vec<u8>) {
         return;
     };
     out[from + space] = b'T';
-    if matches!(
-        out[from..],
-        [.., b'+' | b'-', b'0'..=b'9', b'0'..=b'9', b'"']
-    ) {
+    if matches!(out[from..], [.., b'+' | b'-', b'0'..=b'9', b'0'..=b'9', b'"']) {
         out.pop();
         out.extend_from_slice(b":00\"");
     }

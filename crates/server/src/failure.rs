@@ -218,6 +218,8 @@ impl StoreFailure {
             | StoreError::Damaged { .. }
             | StoreError::Format { .. }
             | StoreError::Unrecovered { .. }
+            | StoreError::LogWithoutTree { .. }
+            | StoreError::ForeignLog { .. }
             | StoreError::Absent { .. }
             | StoreError::OpenAlready { .. }
             | StoreError::InUse { .. }

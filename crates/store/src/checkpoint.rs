@@ -58,9 +58,10 @@ impl Checkpoints {
         })
     }
 
-    /// Asks for a checkpoint when so much is not on the disk, or anything at all for long.
-    pub(crate) fn ask_if_due(&mut self, unsynced_bytes: u64) {
-        let is_due = unsynced_bytes > BYTES || unsynced_bytes > 0 && self.last.elapsed() >= PERIOD;
+    /// Asks for a checkpoint when so much is not on the disk, or anything at all for long, or commits fail.
+    pub(crate) fn ask_if_due(&mut self, unsynced_bytes: u64, commits_fail: bool) {
+        let is_due =
+            unsynced_bytes > BYTES || (unsynced_bytes > 0 || commits_fail) && self.last.elapsed() >= PERIOD;
         if !is_due {
             return;
         }
@@ -94,5 +95,8 @@ fn run(shared: &Shared, disk: &Weak<Disk>) {
         let Some(disk) = disk.upgrade() else { return };
         // What failed is remembered where it failed, or tried again when it is due again.
         let _ = disk.checkpoint();
+        if disk.commit_failure().is_some() {
+            let _ = disk.probe();
+        }
     }
 }

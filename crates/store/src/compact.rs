@@ -71,7 +71,7 @@ fn replace(
 ) -> Result<Compacted, StoreError> {
     // The store is opened under a second name. So the lock file beside its first name stays ours alone: whoever opens the store
     // meanwhile waits there, and then finds that the file it has opened is no longer the store's.
-    fs::create_dir(workshop).map_err(StoreError::file("make", workshop))?;
+    folders::make(workshop).map_err(StoreError::file("make", workshop))?;
     let again = workshop.join(FILE);
     fs::hard_link(file, &again).map_err(StoreError::file("link", &again))?;
     if folder.join(changes::FOLDER).exists() {

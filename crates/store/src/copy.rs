@@ -10,7 +10,12 @@ use std::{
     time::Duration,
 };
 
-use crate::{error::StoreError, folder, opening::FILE, store::Store};
+use crate::{
+    error::StoreError,
+    folder::{self, FILE_MODE, FOLDER_MODE},
+    opening::FILE,
+    store::Store,
+};
 
 /// How often the file that is being written is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -36,7 +41,10 @@ impl Store {
         compact: bool,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<u64, StoreError> {
-        folder::make(to).map_err(StoreError::file("make the folder", to))?;
+        folder::make(to)
+            // The engine lets the group read what it copies, until that is done.
+            .and_then(|()| fs::set_permissions(to, Permissions::from_mode(FOLDER_MODE)))
+            .map_err(StoreError::file("make the folder", to))?;
         let file = to.join(FILE);
         let bytes_max = self.stats()?.file_bytes;
         let (ended, end) = mpsc::channel::<()>();
@@ -57,7 +65,7 @@ impl Store {
             copying.join().unwrap_or_else(|panic| resume_unwind(panic))
         })?;
         let copy = File::open(&file).map_err(StoreError::file("open", &file))?;
-        copy.set_permissions(Permissions::from_mode(0o600))
+        copy.set_permissions(Permissions::from_mode(FILE_MODE))
             .and_then(|()| copy.sync_all())
             .map_err(StoreError::file("keep to its owner", &file))?;
         folder::flush(to).map_err(StoreError::file("flush", to))?;

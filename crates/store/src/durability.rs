@@ -22,7 +22,7 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 
 use crate::{
-    changes::{End, Log, Segment},
+    changes::{End, Journal, Log, Segment},
     checkpoint::{self, Checkpoints},
     error::StoreError,
     sys::{Environment, Transaction},
@@ -62,7 +62,9 @@ pub(crate) struct Disk {
     pub(crate) log: Log,
     read_only: bool,
     flushed: AtomicU64,
-    /// Whether the tree has all that the log has of earlier runs of the system. What lies beyond its end may be commits until then.
+    /// What the last commit of this process said, where it failed.
+    commit_failure: Mutex<Option<String>>,
+    /// Whether the tree has all that the log has. What lies behind its end may be commits until then.
     is_recovered: AtomicBool,
 }
 
@@ -82,11 +84,12 @@ impl Disk {
             log,
             read_only,
             flushed: AtomicU64::new(0),
+            commit_failure: Mutex::new(None),
             is_recovered: AtomicBool::new(false),
         }
     }
 
-    /// Tells that whatever lies beyond the log's end has never been committed.
+    /// Tells that the tree has all that the log has.
     pub(crate) fn set_recovered(&self) {
         self.is_recovered.store(true, Relaxed);
     }
@@ -104,8 +107,41 @@ impl Disk {
         Ok(work)
     }
 
+    /// Writes a transaction's record and commits it; says which commit it was. Remembers whether it failed.
+    pub(crate) fn commit(&self, work: Transaction, journal: &mut Journal) -> Result<u64, StoreError> {
+        let outcome = self.log_and_commit(work, journal);
+        let mut failure = self.commit_failure.lock();
+        match &outcome {
+            Ok(_) if failure.is_none() => {}
+            Ok(_) => *failure = None,
+            Err(error) => *failure = Some(error.to_string()),
+        }
+        drop(failure);
+        outcome
+    }
+
+    fn log_and_commit(&self, mut work: Transaction, journal: &mut Journal) -> Result<u64, StoreError> {
+        let before = End::of(&work)?;
+        let end = self.log.append(before, journal, &self.environment)?;
+        self.before_commit(&work, end)
+            .and_then(|()| end.put(&mut work))
+            .inspect_err(|_| self.log.let_go())?;
+        work.commit().inspect_err(|_| self.take_back(before))
+    }
+
+    /// What the last commit of this process said, where it failed.
+    pub(crate) fn commit_failure(&self) -> Option<String> {
+        self.commit_failure.lock().clone()
+    }
+
+    /// Commits a change without operations, to see whether commits succeed again.
+    pub(crate) fn probe(&self) -> Result<(), StoreError> {
+        self.commit(self.begin()?, &mut Journal::without_operations())?;
+        self.flush().map(|_| ())
+    }
+
     /// Before a commit whose record the log has: a state of which no page is new counts for the engine as one that is on the disk.
-    pub(crate) fn before_commit(&self, work: &Transaction, end: End) -> Result<(), StoreError> {
+    fn before_commit(&self, work: &Transaction, end: End) -> Result<(), StoreError> {
         if work.is_clean()? {
             self.flush_log(end, work.id() - 1)?;
         }
@@ -145,7 +181,7 @@ impl Disk {
 
     /// Takes back the record of a commit that has failed, lest it be done again after a power cut. What fails here would fail the next
     /// commit, too, and that writes over it.
-    pub(crate) fn take_back(&self, before: End) {
+    fn take_back(&self, before: End) {
         self.log.let_go();
         if let Ok(still) = self.environment.write()
             && End::of(&still).is_ok_and(|now| now == before)
@@ -154,21 +190,18 @@ impl Disk {
         }
     }
 
-    /// Makes none of the record of a process that was killed between it and its commit.
-    pub(crate) fn forget_uncommitted(&self) -> Result<(), StoreError> {
-        let end = End::of(&self.environment.read()?)?;
-        if !self.log.has_beyond(end)? {
-            return Ok(());
+    /// As [`Self::clear_beyond`], once the tree has all of the log. What lies behind its end is then of a process that was killed
+    /// before it had committed.
+    fn forget_beyond(&self, end: End) -> Result<(), StoreError> {
+        if self.is_recovered.load(Relaxed) {
+            self.clear_beyond(end)?;
         }
-        // It may as well be a commit that is under way, or has been made meanwhile: nobody commits while this is looked at again.
-        let still = self.environment.write()?;
-        self.forget_beyond(End::of(&still)?)
+        Ok(())
     }
 
-    /// Makes none of what lies beyond the log's end, on the disk, too. Only who writes may do that.
-    fn forget_beyond(&self, end: End) -> Result<(), StoreError> {
-        if self.is_recovered.load(Relaxed)
-            && self.log.has_beyond(end)?
+    /// Clears what lies behind the log's end, on the disk, too. Only who holds the write lock may do that, and has applied what is whole there.
+    pub(crate) fn clear_beyond(&self, end: End) -> Result<(), StoreError> {
+        if self.log.has_beyond(end)?
             && let Some(segment) = self.log.forget_beyond(end)?
         {
             self.environment.flushing(|| segment.flush())?;
@@ -354,7 +387,7 @@ fn run(shared: &Shared, disk: &Weak<Disk>, interval: Option<Duration>, mut check
         // What other processes have committed counts as well.
         let outcome = disk.environment.info().and_then(|info| {
             if let Some(checkpoints) = &mut checkpoints {
-                checkpoints.ask_if_due(info.unsynced_bytes);
+                checkpoints.ask_if_due(info.unsynced_bytes, disk.commit_failure.lock().is_some());
             }
             if info.last_transaction > disk.flushed() {
                 disk.flush()

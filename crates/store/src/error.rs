@@ -146,11 +146,44 @@ pub enum StoreError {
         /// What this program writes.
         expected: u32,
     },
-    /// A store under which the system was started anew, opened for reading only: it is not whole before somebody opens it for writing.
-    #[error("the store in {} must be opened for writing once, since the system was started anew", path.display())]
+    /// A store opened for reading only whose log has commits that its tree does not have yet, as after a power cut.
+    #[error("the store in {} must be opened for writing once: its log has commits that its tree lacks", path.display())]
     Unrecovered {
         /// The store's folder.
         path: PathBuf,
+    },
+    /// A log of changes whose tree is missing or cut off. Nothing has been touched.
+    #[error(
+        "{} {found}, but the log of changes beside it has changes {first} to {last}, which it would lose. \
+         Make the store anew in another folder: `forebay store restore{} --changes {} --data NEW`",
+        path.join(crate::opening::FILE).display(),
+        if *first == 1 { "" } else { " BACKUP" },
+        path.display()
+    )]
+    LogWithoutTree {
+        /// The store's folder.
+        path: PathBuf,
+        /// What there is of the tree.
+        found: String,
+        /// The first change in the log.
+        first: u64,
+        /// The last whole one.
+        last: u64,
+    },
+    /// A log of changes that does not go on where the tree ends. Nothing has been touched.
+    #[error(
+        "the tree in {} ends with change {since}, and the log of changes beside it goes on with {oldest}: they do not belong together. \
+         Put back the tree that belongs to the log, or make the store anew from a backup: `forebay store restore BACKUP --changes {} --data NEW`",
+        path.display(),
+        path.display()
+    )]
+    ForeignLog {
+        /// The store's folder.
+        path: PathBuf,
+        /// The last change in the tree.
+        since: u64,
+        /// The next one in the log.
+        oldest: u64,
     },
     /// A folder that holds no store, where one was expected.
     #[error("there is no store in {}", path.display())]
@@ -236,6 +269,8 @@ impl StoreError {
             | Self::Damaged { .. }
             | Self::Format { .. }
             | Self::Unrecovered { .. }
+            | Self::LogWithoutTree { .. }
+            | Self::ForeignLog { .. }
             | Self::Absent { .. }
             | Self::OpenAlready { .. }
             | Self::InUse { .. }

@@ -41,6 +41,7 @@ pub use copy::Progress;
 pub use digest::digest;
 pub use durability::Durability;
 pub use error::StoreError;
+pub use folder::Exposed;
 pub use key::{Key, KeyError, Subscript};
 pub use locks::Locks;
 pub use opening::{Options, VALUE_BYTES_LIMIT};

@@ -3,6 +3,8 @@
 use std::{
     collections::HashMap,
     ffi::CStr,
+    fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
     sync::{Arc, LazyLock, Weak},
     thread,
@@ -12,10 +14,11 @@ use std::{
 use parking_lot::Mutex;
 
 use crate::{
-    changes::Log,
+    changes::{self, Log},
     durability::{Disk, Durability, Flusher},
     error::StoreError,
-    folder, recovery,
+    folder::{self, Exposed},
+    recovery,
     store::{Shared, Store},
     sys::{self, Environment, Opening},
     tree::Tables,
@@ -25,6 +28,8 @@ use crate::{
 const FORMAT: u32 = 2;
 /// The tree's file in the store's folder. The engine's lock file lies beside it.
 pub(crate) const FILE: &str = "store.mdbx";
+/// The engine's three pages of its own, of 4 KiB each.
+const TREE_BYTES_MIN: u64 = 3 * 4096;
 /// How often a file is opened anew that was replaced while it was being opened.
 const REPLACED_MAX: u32 = 5;
 
@@ -124,9 +129,16 @@ impl Store {
         Some(shared.options)
     }
 
+    /// Takes the files below a store's folder away from everybody but its owner, and says which were open to others: files of an earlier
+    /// version of this program, or what somebody has copied there.
+    pub fn restrict(path: &Path) -> Result<Vec<Exposed>, StoreError> {
+        folder::restrict(path).map_err(StoreError::file("look into", path))
+    }
+
     /// Opens the store in a folder. The same folder opened twice in a process gives the same store, and is refused where the options
     /// are others.
     pub fn open(path: &Path, options: &Options) -> Result<Self, StoreError> {
+        check_tree(path)?;
         if options.create && !options.read_only {
             folder::make(path).map_err(StoreError::file("make the folder", path))?;
         } else if !path.join(FILE).is_file() {
@@ -153,6 +165,31 @@ impl Store {
         open.retain(|_, other| other.strong_count() > 0);
         open.insert(path, Arc::downgrade(&shared));
         Ok(Self { shared })
+    }
+}
+
+/// Refuses a log whose tree is not there: the engine would make an empty one, to which the log does not belong.
+fn check_tree(path: &Path) -> Result<(), StoreError> {
+    let found = match fs::metadata(path.join(FILE)) {
+        Ok(tree) if tree.len() >= TREE_BYTES_MIN => return Ok(()),
+        Ok(tree) => format!("has {} bytes, less than any tree", tree.len()),
+        Err(error) if error.kind() == ErrorKind::NotFound => "is missing".to_owned(),
+        // Who opens it says why it cannot be.
+        Err(_) => return Ok(()),
+    };
+    no_log(path, &found)
+}
+
+/// Refuses a log of changes beside a tree that has none of them.
+fn no_log(path: &Path, found: &str) -> Result<(), StoreError> {
+    match changes::extent(path)? {
+        None => Ok(()),
+        Some((first, last)) => Err(StoreError::LogWithoutTree {
+            path: path.into(),
+            found: found.to_owned(),
+            first,
+            last,
+        }),
     }
 }
 
@@ -245,6 +282,7 @@ fn prepare(environment: &Arc<Environment>, path: &Path, options: &Options) -> Re
         return Ok(tables);
     }
     drop(snapshot);
+    no_log(path, "holds no store")?;
     if options.read_only {
         return Err(StoreError::Absent { path: path.into() });
     }

@@ -106,9 +106,12 @@ impl Store {
         self.shared.disk.checkpoint().map(|_| ())
     }
 
-    /// What the flush has said after which nothing can be written any more, in this process at least; `None` while all is well.
-    pub fn flush_failure(&self) -> Option<&str> {
-        self.shared.disk.environment.flush_failure()
+    /// Why this process cannot write: what the flush said after which nothing can be written until the store is opened anew, or what the
+    /// last commit said. The one who leads tries a commit each second while they fail. `None` while all is well.
+    pub fn write_failure(&self) -> Option<String> {
+        let disk = &self.shared.disk;
+        let flush = disk.environment.flush_failure().map(str::to_owned);
+        flush.or_else(|| disk.commit_failure())
     }
 
     /// What the commits after `since` did, oldest first, as of now. The first commit that changes something is number 1.

@@ -510,12 +510,7 @@ impl Transaction {
             return Ok(self.id() - 1);
         }
         let disk = &self.shared.disk;
-        let before = End::of(&self.work)?;
-        let end = disk.log.append(before, &mut self.journal, &disk.environment)?;
-        disk.before_commit(&self.work, end)
-            .and_then(|()| end.put(&mut self.work))
-            .inspect_err(|_| disk.log.let_go())?;
-        let id = self.work.commit().inspect_err(|_| disk.take_back(before))?;
+        let id = disk.commit(self.work, &mut self.journal)?;
         match durability {
             Durability::Sync => disk.flush().map(|_| ()).map_err(|error| StoreError::NotFlushed {
                 reason: error.to_string(),

@@ -492,3 +492,39 @@ fn a_log_that_was_copied_away_brings_a_backup_up_to_date() {
     );
     assert_eq!(done(&folder, &["get", "G/count", "--data", "new"]), "2\n");
 }
+
+#[test]
+fn a_log_of_changes_alone_gives_the_store_again() {
+    let folder = Folder::new();
+    for count in 1..=3 {
+        done(&folder, &["set", "G/count", &count.to_string()]);
+    }
+    for name in ["store.mdbx", "store.mdbx-lck"] {
+        fs::remove_file(folder.path().join("data").join(name)).unwrap();
+    }
+    let refused = store(&folder, &["get", "G/count"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    let advice = "`forebay store restore --changes data --data NEW`";
+    assert!(
+        refused.err.contains("data/store.mdbx is missing") && refused.err.contains(advice),
+        "{refused:?}"
+    );
+    for words in [
+        &["set", "G", "1"][..],
+        &["import", "-"],
+        &["verify"],
+        &["compact"],
+        &["backup", "copy"],
+    ] {
+        assert_ne!(fed(&folder, words, "").code, 0, "{words:?}");
+    }
+    let told = store(&folder, &["restore", "--changes", "data", "--data", "new"]);
+    assert_eq!(told.code, 0, "{told:?}");
+    assert!(
+        told.err
+            .ends_with("new: 3 changes done again\nnew: as of change 3\n"),
+        "{told:?}"
+    );
+    assert_eq!(done(&folder, &["get", "G/count", "--data", "new"]), "3\n");
+    assert_eq!(store(&folder, &["restore", "--data", "none"]).code, 2);
+}

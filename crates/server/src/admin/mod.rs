@@ -79,7 +79,7 @@ async fn ready(shared: &Shared) -> Response {
     }
     let mut answer = Map::new();
     if let Some(open) = &shared.ground.store {
-        let failure = open.store().flush_failure();
+        let failure = open.store().write_failure();
         ready &= failure.is_none();
         let state = match failure {
             None => json!({ "state": "ready" }),

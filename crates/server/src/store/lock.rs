@@ -1,8 +1,9 @@
 //! Which server leads a store: a locked file in the store's folder. The lock ends with its process, however that ends.
 
 use std::{
-    fs::{self, File},
+    fs::{DirBuilder, File},
     io::{Read, Seek, Write},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::Path,
 };
 
@@ -27,12 +28,17 @@ impl Lock {
             path: path.clone(),
             source,
         };
-        fs::create_dir_all(folder).map_err(failed)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(failed)?;
         let mut file = File::options()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(0o600)
             .open(&path)
             .map_err(failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {

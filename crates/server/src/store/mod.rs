@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 
-use forebay_store::{Options, Stats, Store, StoreError};
+use forebay_store::{Exposed, Options, Stats, Store, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::{flushes::Flushes, lock::Lock, news::News};
@@ -92,6 +92,18 @@ pub enum StoreOpenError {
     Thread(#[source] std::io::Error),
 }
 
+fn warn_of(exposed: &Exposed) {
+    let (file, mode) = (exposed.path.display(), exposed.mode);
+    match &exposed.error {
+        None => {
+            tracing::warn!(target: "forebay::store", "`{file}` of the store was open to others (mode {mode:o}); only its owner may use it now")
+        }
+        Some(error) => {
+            tracing::warn!(target: "forebay::store", "`{file}` of the store is open to others (mode {mode:o}), and that cannot be changed: {error}")
+        }
+    }
+}
+
 fn by(pid: Option<u32>) -> String {
     pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
 }
@@ -149,6 +161,9 @@ impl OpenStore {
         };
         let places = |readers| usize::try_from(options.readers_max / readers).unwrap_or(usize::MAX);
         let (streams_max, readings_max) = (places(READERS_PER_STREAM), places(READERS_PER_READING));
+        for exposed in Store::restrict(&config.path)? {
+            warn_of(&exposed);
+        }
         let store = Store::open(&config.path, &options)?;
         indexes::make(&store, &config.indexes)?;
         let writer = Writer::start(&store, config).map_err(StoreOpenError::Thread)?;

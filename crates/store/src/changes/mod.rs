@@ -12,8 +12,8 @@
 //! ```
 //!
 //! **How it stays true to the tree.** A record is written before its commit, at the place that the tree itself names as the log's
-//! end; the commit moves that end. What lies beyond the end has never happened and is made none or written over, but for after a
-//! power cut, which sets the tree back ([`crate::recovery`]). A checkpoint brings the log to the disk before the tree. When a power cut has still left
+//! end; the commit moves that end. What is whole behind the end is applied when the store is opened ([`crate::recovery`]): a power cut sets the
+//! tree back. A checkpoint brings the log to the disk before the tree. When a power cut has still left
 //! the log shorter than the tree says, the log begins anew in a segment of its own, and whoever asks for what is missing is told so.
 
 mod outline;
@@ -101,6 +101,19 @@ fn segments(store: &Path) -> Result<Vec<u64>, StoreError> {
     }
     found.sort_unstable();
     Ok(found)
+}
+
+/// The first and the last whole change of a log, whose store need not be there; `None`: it has none.
+pub(crate) fn extent(store: &Path) -> Result<Option<(u64, u64)>, StoreError> {
+    let segments = segments(store)?;
+    for segment in segments.iter().rev() {
+        let mut walk = ChangeWalk::new(store, None, segment.saturating_sub(1))?;
+        while walk.next_within(0, |_| false).transpose()?.is_some() {}
+        if walk.since() >= *segment {
+            return Ok(Some((segments[0], walk.since())));
+        }
+    }
+    Ok(None)
 }
 
 fn file_error(what: &'static str, path: &Path, source: std::io::Error) -> StoreError {

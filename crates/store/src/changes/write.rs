@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::ErrorKind,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -20,6 +20,8 @@ use super::{End, FOLDER, HEAD_BYTES, Kind, MAGIC, SEGMENT_BYTES, file_error, seg
 
 /// Follows the last record, so that what an earlier, longer one has left there is not taken for the next.
 const TERMINATOR: &[u8] = &[0; HEAD_BYTES];
+/// What stands in a record before its operations: the head, the sequence number and the time.
+const BEFORE_OPERATIONS: usize = HEAD_BYTES + 16;
 /// Bytes of zeros that are written behind a record when the file ends there.
 const AHEAD_BYTES: usize = 64 << 10;
 /// Most that one transaction may write, in bytes of paths and values. It is in memory until the commit, but for what was copied.
@@ -70,6 +72,14 @@ impl Journal {
         }
     }
 
+    /// Of a change that does nothing, and has a place in the log.
+    pub(crate) fn without_operations() -> Self {
+        Self {
+            record: vec![0; BEFORE_OPERATIONS],
+            copied: 0,
+        }
+    }
+
     /// How many bytes of paths and values were written.
     pub(crate) fn bytes(&self) -> usize {
         self.record.len().saturating_add(self.copied)
@@ -110,7 +120,7 @@ impl Journal {
 
     pub(crate) fn add(&mut self, kind: Kind, key: &Key, content: &[u8]) {
         if self.record.is_empty() {
-            self.record.resize(HEAD_BYTES + 16, 0);
+            self.record.resize(BEFORE_OPERATIONS, 0);
         }
         let path = key.as_bytes();
         self.record.push(kind as u8);
@@ -247,6 +257,7 @@ impl Log {
             .read(true)
             .write(true)
             .create_new(true)
+            .mode(folder::FILE_MODE)
             .open(&path);
         let file = file.map_err(|source| file_error("make", &path, source))?;
         file.write_all_at(MAGIC, 0)

@@ -91,6 +91,8 @@ pub fn code_of(error: &StoreError) -> &'static str {
         StoreError::Damaged { .. } => "damaged",
         StoreError::Format { .. } => "format",
         StoreError::Unrecovered { .. } => "unrecovered",
+        StoreError::LogWithoutTree { .. } => "log_without_tree",
+        StoreError::ForeignLog { .. } => "foreign_log",
         StoreError::Absent { .. } => "absent",
         StoreError::OpenAlready { .. } => "open_already",
         StoreError::InUse { .. } => "in_use",

@@ -13,12 +13,13 @@ mod sys;
 use std::{
     collections::HashMap,
     fs::File,
+    os::unix::fs::OpenOptionsExt as _,
     path::Path,
     thread,
     time::{Duration, Instant},
 };
 
-use crate::{error::StoreError, key::Key};
+use crate::{error::StoreError, folder::FILE_MODE, key::Key};
 
 pub(crate) use sys::{Hold, try_hold};
 
@@ -182,6 +183,7 @@ pub(crate) fn open_file(path: &Path) -> Result<File, StoreError> {
         .write(true)
         .create(true)
         .truncate(false)
+        .mode(FILE_MODE)
         .open(path)
         .map_err(StoreError::file("open", path))
 }

@@ -172,3 +172,107 @@ fn killed_writers_leave_whole_transactions_and_all_that_they_said_was_durable() 
         store.clear_dead_readers().unwrap();
     }
 }
+
+/// What a writer does for ever when this program is started for it: says how many writes there are, then adds one after the other, and
+/// says of each when it is durable.
+#[test]
+fn a_counter() {
+    let Some(folder) = env::var_os(FOLDER) else {
+        return;
+    };
+    let store = Store::open(Path::new(&folder), &Options::default()).unwrap();
+    let count = |store: &Store| {
+        let snapshot = store.snapshot().unwrap();
+        snapshot
+            .children(&key("C", &[]), forebay_store::Range::default())
+            .unwrap()
+            .count()
+    };
+    let found = count(&store);
+    println!("\nwriter {found}");
+    for number in found + 1.. {
+        let mut transaction = store.begin().unwrap();
+        transaction.set(&key("C", &[&number.to_string()]), b"1").unwrap();
+        transaction.commit(Durability::Group).unwrap();
+        println!("\nwriter {number}");
+        stdout().flush().unwrap();
+    }
+}
+
+/// What a process finds where the system's boot id should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BootId {
+    /// The system's own.
+    Own,
+    /// Another one in each round, as after a restart of the system.
+    Changed,
+    /// A file with the same text in each round, as a container manager may mount it.
+    Mounted,
+    /// None at all.
+    Missing,
+}
+
+/// Starts [`a_counter`] with this boot id in a mount namespace of its own.
+fn start_counter(folder: &Path, boot: BootId, round: usize) -> (Child, impl Iterator<Item = u64> + use<>) {
+    let id = folder.with_extension("boot_id");
+    std::fs::write(
+        &id,
+        match boot {
+            BootId::Changed => format!("5a5a5a5a-0000-4000-8000-{round:012}\n"),
+            _ => "5a5a5a5a-1111-4111-8111-111111111111\n".to_owned(),
+        },
+    )
+    .unwrap();
+    let mount = match boot {
+        BootId::Own => "true",
+        BootId::Changed | BootId::Mounted => "mount --bind \"$ID\" /proc/sys/kernel/random/boot_id",
+        BootId::Missing => "mount -t tmpfs none /proc/sys/kernel/random",
+    };
+    let mut command = Command::new("unshare");
+    command.arg("--mount");
+    if !rustix::process::geteuid().is_root() {
+        command.arg("--map-root-user");
+    }
+    let mut child = command
+        .args(["sh", "-c", &format!("{mount} && exec \"$@\""), "sh"])
+        .arg(env::current_exe().unwrap())
+        .args(["--exact", "crashes::a_counter", "--nocapture", "--test-threads=1"])
+        .env(FOLDER, folder)
+        .env("ID", &id)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let told = lines
+        .map_while(Result::ok)
+        .filter_map(|line| line.strip_prefix("writer ")?.parse().ok());
+    (child, told)
+}
+
+#[test]
+fn a_killed_process_has_lost_nothing_whatever_the_boot_id_is() {
+    let (rounds, writes) = if env::var_os("FOREBAY_SOAK").is_some() {
+        (50, 200)
+    } else {
+        (3, 20)
+    };
+    for boot in [BootId::Own, BootId::Changed, BootId::Mounted, BootId::Missing] {
+        let above = tempfile::tempdir().unwrap();
+        let folder = above.path().join("store");
+        let mut acknowledged = 0;
+        for round in 0..=rounds {
+            let (mut killed, mut told) = start_counter(&folder, boot, round);
+            let found = told.next().unwrap();
+            assert!(
+                found == acknowledged || found == acknowledged + 1,
+                "{boot:?}, round {round}: {found} of {acknowledged}"
+            );
+            let last = told.by_ref().nth(writes - 1).unwrap();
+            killed.kill().unwrap();
+            // What it had said before it died counts as well.
+            acknowledged = told.last().unwrap_or(last);
+            killed.wait().unwrap();
+        }
+        println!("{boot:?}: {acknowledged} acknowledged writes, none lost");
+    }
+}

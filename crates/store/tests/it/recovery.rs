@@ -30,6 +30,13 @@ impl Files {
     }
 
     fn of(folder: &Path) -> Self {
+        Self {
+            tree: fs::read(folder.join("store.mdbx")).unwrap(),
+            log: Self::of_log(folder),
+        }
+    }
+
+    fn of_log(folder: &Path) -> Vec<(String, Vec<u8>)> {
         let entries = fs::read_dir(folder.join("changes")).unwrap();
         let read = |entry: fs::DirEntry| {
             let name = entry.file_name().into_string().unwrap();
@@ -37,10 +44,7 @@ impl Files {
         };
         let mut log: Vec<_> = entries.map(|entry| read(entry.unwrap())).collect();
         log.sort();
-        Self {
-            tree: fs::read(folder.join("store.mdbx")).unwrap(),
-            log,
-        }
+        log
     }
 
     /// Has the system be another one than the one that wrote them.
@@ -147,12 +151,93 @@ fn what_only_the_log_has_after_a_power_cut_is_done_again() {
 }
 
 #[test]
-fn what_lies_beyond_the_tree_without_a_power_cut_has_never_been() {
-    let disk = commits_of_every_kind(3).0.lay_down();
+fn what_only_the_log_has_is_applied_whatever_the_boot_id_says() {
+    let (files, document) = commits_of_every_kind(3);
+    let disk = files.lay_down();
+    assert!(matches!(
+        Store::open(disk.path(), &read_only()),
+        Err(StoreError::Unrecovered { .. })
+    ));
     let store = Store::open(disk.path(), &options()).unwrap();
     let snapshot = store.snapshot().unwrap();
-    assert_eq!(snapshot.get(&key(&["rounds"])).unwrap(), Some(&b"1"[..]));
-    assert_eq!(store.changes(0).unwrap().count(), 1);
+    assert_eq!(snapshot.document(&key(&[])).unwrap().unwrap(), document);
+    assert_eq!(store.changes(0).unwrap().count(), 6);
+}
+
+/// The log of a store with three changes, beside a tree of so many bytes, or none.
+fn without_tree(bytes: Option<usize>) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &options()).unwrap();
+    for name in ["a", "b", "c"] {
+        put(&store, name, 200_000);
+    }
+    store.checkpoint().unwrap();
+    let mut files = Files::of(store.path());
+    files.tree.truncate(bytes.unwrap_or(0));
+    let left = files.lay_down();
+    if bytes.is_none() {
+        fs::remove_file(left.path().join("store.mdbx")).unwrap();
+    }
+    left
+}
+
+#[test]
+fn a_log_whose_tree_is_missing_or_cut_off_is_refused_and_kept() {
+    for bytes in [
+        None,
+        Some(0),
+        Some(1),
+        Some(8 << 10),
+        Some(12 << 10),
+        Some(100 << 10),
+    ] {
+        let left = without_tree(bytes);
+        let before = Files::of_log(left.path());
+        for options in [options(), narrow(), read_only()] {
+            let refused = Store::open(left.path(), &options);
+            let Err(error) = refused else { panic!("{bytes:?}") };
+            if bytes.is_none_or(|bytes| bytes < 12 << 10) {
+                let StoreError::LogWithoutTree {
+                    first: 1, last: 3, ..
+                } = error
+                else {
+                    panic!("{bytes:?}: {error}")
+                };
+                assert!(
+                    error.to_string().contains("forebay store restore --changes"),
+                    "{error}"
+                );
+            }
+        }
+        assert_eq!(Files::of_log(left.path()), before, "{bytes:?}");
+        assert_eq!(left.path().join("store.mdbx").exists(), bytes.is_some());
+    }
+}
+
+#[test]
+fn a_log_that_another_tree_cannot_go_on_with_is_refused_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = Options {
+        changes_bytes_max: 0,
+        ..options()
+    };
+    let store = Store::open(folder.path(), &other).unwrap();
+    let empty = fs::read(folder.path().join("store.mdbx")).unwrap();
+    for name in 0..20 {
+        put(&store, &name.to_string(), 4 << 20);
+        store.checkpoint().unwrap();
+    }
+    // Its first segments are gone.
+    let mut files = Files::of(store.path());
+    assert_ne!(files.log[0].0, format!("{:020}.log", 1));
+    files.tree = empty;
+    let left = files.lay_down();
+    let refused = Store::open(left.path(), &options()).map(drop);
+    assert!(
+        matches!(refused, Err(StoreError::ForeignLog { since: 0, .. })),
+        "{refused:?}"
+    );
+    assert_eq!(Files::of(left.path()).log, files.log);
 }
 
 #[test]

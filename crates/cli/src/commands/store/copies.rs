@@ -32,13 +32,13 @@ pub(super) struct Backup {
     data: Data,
 }
 
-/// Make a store from a backup, in a folder that is new or empty
+/// Make a store from a backup, from a log of changes, or from both, in a folder that is new or empty
 #[derive(Debug, clap::Args)]
 pub(super) struct Restore {
     /// The backup's folder. Example: forebay store restore /backup/monday --data data
-    #[arg(value_name = "DIR")]
-    from: PathBuf,
-    /// Do again what the log of changes in this store's folder holds beyond the backup. Example: forebay store restore /backup/monday --changes data --data new
+    #[arg(value_name = "DIR", required_unless_present = "changes")]
+    from: Option<PathBuf>,
+    /// Apply what the log of changes in this store's folder holds beyond the backup; all of it where no backup is given. Example: forebay store restore /backup/monday --changes data --data new
     #[arg(long, value_name = "DIR")]
     changes: Option<PathBuf>,
     /// Only changes up to this moment, or with this number or a lower one. Example: forebay store restore /backup/monday --changes data --until 2026-11-22T08:30:00Z --data new
@@ -94,15 +94,27 @@ pub(super) fn backup(arguments: &Backup) -> anyhow::Result<()> {
 pub(super) fn restore(arguments: &Restore) -> anyhow::Result<()> {
     let folder = &arguments.data.folder;
     must_be_empty(folder)?;
-    let backup = Data {
-        folder: arguments.from.clone(),
+    let backup = match &arguments.from {
+        Some(from) => {
+            let backup = Data { folder: from.clone() };
+            Some(backup.read()?)
+        }
+        None => None,
     };
-    let backup = backup.read()?;
-    let last = match &arguments.changes {
-        Some(log) => must_reach(log, backup.snapshot()?.sequence()?, arguments.until)?,
+    let since = match &backup {
+        Some(backup) => backup.snapshot()?.sequence()?,
         None => 0,
     };
-    shown("restore", |progress| backup.backup(folder, false, progress))?;
+    let last = match &arguments.changes {
+        Some(log) => must_reach(log, since, arguments.until)?,
+        None => 0,
+    };
+    match &backup {
+        Some(backup) => {
+            shown("restore", |progress| backup.backup(folder, false, progress))?;
+        }
+        None => drop(arguments.data.write_or_make()?),
+    }
     if let Some(log) = &arguments.changes {
         replay(&arguments.data, log, arguments.until, last)?;
     }

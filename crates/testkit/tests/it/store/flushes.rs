@@ -1,5 +1,7 @@
 //! A disk that does not take what is flushed.
 
+use forebay_testkit::wait_until;
+
 use super::{ask, disk::Disk, put, setup, text};
 
 #[test]
@@ -34,4 +36,25 @@ fn after_a_failed_flush_nothing_is_written_and_everything_can_be_read() {
     let ready = server.admin().get("/health/ready");
     assert_eq!(ready.status, 503, "{ready:?}");
     assert!(ready.text().contains("\"store\":{\"reason\":"), "{ready:?}");
+}
+
+#[test]
+fn a_store_whose_commits_fail_is_not_ready_until_one_succeeds() {
+    let server = setup("", "").start();
+    let ready = || server.admin().get("/health/ready");
+    assert_eq!(ready().status, 200);
+    // The log can be neither opened nor written.
+    let log = server.folder().path().join("data/changes");
+    std::fs::write(&log, "in the way").unwrap();
+    let refused = ask(&mut server.connect(), "PUT", "/store/Open/1", &[], b"1");
+    assert_eq!(refused.status, 500, "{refused:?}");
+    let failing = ready();
+    assert_eq!(failing.status, 503, "{failing:?}");
+    assert!(failing.text().contains("changes"), "{failing:?}");
+    // Nobody has to write for the server to notice that it can again.
+    std::fs::remove_file(&log).unwrap();
+    wait_until("the store to be ready", || ready().status == 200);
+    put(&mut server.connect(), "/store/Open/1", "2");
+    assert_eq!(ready().status, 200);
+    assert_eq!(text(&mut server.connect(), "/store/Open/1"), "2");
 }

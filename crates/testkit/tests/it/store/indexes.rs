@@ -14,7 +14,7 @@ fn keys(folder: &Folder, indexes: &str) -> String {
 }
 
 /// A start that does not come about; what was said.
-fn refused(server: &Server, keys: &str) -> Output {
+pub(super) fn refused(server: &Server, keys: &str) -> Output {
     let folder = Folder::new();
     let sections = "[server]\nlisten = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"off\"\nsocket = \"off\"\n";
     folder.write("forebay.toml", format!("{sections}{}", config(keys, OPEN, "")));

@@ -3,6 +3,8 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
 };
@@ -10,7 +12,7 @@ use std::{
 use forebay_store::{Options, Store};
 use forebay_testkit::{Client, Folder, wait_until};
 
-use super::{OPEN, config, put, reload, send, setup, start};
+use super::{OPEN, config, indexes::refused, put, reload, send, setup, start};
 use crate::support::metric;
 
 #[test]
@@ -120,4 +122,84 @@ fn an_orderly_end_keeps_relaxed_writes_and_a_write_under_way() {
     let server = setup(&keys, "").start();
     assert_eq!(server.get("/store/Open/1").text(), "1");
     assert_eq!(server.get("/store/Open/2").text(), "2");
+}
+
+/// The permissions of everything below a folder, by its path.
+fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        found.push((
+            path.clone(),
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        ));
+        if path.is_dir() {
+            found.append(&mut modes(&path));
+        }
+    }
+    found
+}
+
+#[test]
+fn only_its_owner_may_use_what_is_in_the_folder_of_a_store() {
+    let folder = Folder::new();
+    let data = folder.path().join("data");
+    let keys = format!("path = \"{}\"", data.display());
+    let only_owner = || {
+        let found = modes(&data);
+        assert!(found.len() > 4, "{found:?}");
+        for (path, mode) in found {
+            assert_eq!(
+                mode,
+                if path.is_dir() { 0o700 } else { 0o600 },
+                "{}",
+                path.display()
+            );
+        }
+        assert_eq!(fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o700);
+    };
+    let server = setup(&keys, "").start();
+    put(&mut server.connect(), "/store/Open/1", "1");
+    only_owner();
+    drop(server);
+    for (path, _) in modes(&data) {
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let server = setup(&keys, "").start();
+    server.wait_for_log(&["data/changes/", "was open to others (mode 755)"]);
+    only_owner();
+    assert_eq!(server.get("/store/Open/1").text(), "1");
+}
+
+#[test]
+fn a_server_does_not_begin_an_empty_store_beside_the_log_of_another() {
+    let program = setup("path = \"other\"", "").start();
+    for bytes in [None, Some(0), Some(8 << 10)] {
+        let folder = Folder::new();
+        let data = folder.path().join("data");
+        let keys = format!("path = \"{}\"", data.display());
+        let mut server = setup(&keys, "").start();
+        for number in 0..340 {
+            put(&mut server.connect(), "/store/Open/1", &number.to_string());
+        }
+        server.kill();
+        drop(server);
+        let tree = data.join("store.mdbx");
+        match bytes {
+            None => fs::remove_file(&tree).unwrap(),
+            Some(bytes) => fs::File::options()
+                .write(true)
+                .open(&tree)
+                .unwrap()
+                .set_len(bytes)
+                .unwrap(),
+        }
+        let said = refused(&program, &keys);
+        let said = String::from_utf8_lossy(&said.stderr);
+        assert!(
+            said.contains("has changes 1 to 340") && said.contains("forebay store restore"),
+            "{said}"
+        );
+        assert_eq!(fs::read_dir(data.join("changes")).unwrap().count(), 1);
+    }
 }
