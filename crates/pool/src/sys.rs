@@ -12,7 +12,10 @@ use std::{
     },
     process::Command,
     ptr::NonNull,
-    sync::atomic::{AtomicU32, AtomicU64},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, AtomicU64},
+    },
 };
 
 use forebay_wire::PAGE_BYTES;
@@ -142,9 +145,15 @@ pub(crate) fn contain(command: &mut Command, fds: Vec<(RawFd, RawFd)>) {
         "sources lie above the targets"
     );
     let parent = std::process::id();
+    let open_files = OPEN_FILES.get().copied();
     let prepare = move || {
         // SAFETY: only async-signal-safe calls on plain numbers, as is required between fork and exec.
         unsafe {
+            if let Some(limit) = &open_files
+                && libc::setrlimit(libc::RLIMIT_NOFILE, limit) != 0
+            {
+                return Err(io::Error::last_os_error());
+            }
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -163,6 +172,31 @@ pub(crate) fn contain(command: &mut Command, fds: Vec<(RawFd, RawFd)>) {
     command.process_group(0);
     // SAFETY: `prepare` allocates nothing, takes no lock and touches no memory but its own.
     unsafe { command.pre_exec(prepare) };
+}
+
+/// How many files this process might have open before [`raise_open_files_max`]: workers get that, since programs of theirs may use `select`.
+static OPEN_FILES: OnceLock<libc::rlimit> = OnceLock::new();
+
+/// Lets this process have as many files and sockets open as it may ask for; says how many those are.
+pub fn raise_open_files_max() -> io::Result<u64> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the place for the answer is valid.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let raised = libc::rlimit {
+        rlim_cur: limit.rlim_max,
+        ..limit
+    };
+    // SAFETY: the limit is a valid one, that of before.
+    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    OPEN_FILES.get_or_init(|| limit);
+    Ok(limit.rlim_max)
 }
 
 /// Sends a signal to a process group.

@@ -4,6 +4,9 @@
 //! answered by an executor in next to no time; the first that takes too long, or wants something that only an executor does, is done
 //! again by one (nothing has happened yet: here a script can only read), and its shape stays there, or for a minute where it took too long. What waits for statements that change nothing is
 //! answered here too, in an engine of its own: there several calls are open at a time, which takes the engine more work for each.
+//!
+//! Whoever chooses the paths of requests can make shapes without end. So what calls of a script take beyond their time here counts for the
+//! script as a whole, too: a script that has held others up for [`OVERRUN_MAX`] in all is left to executors, and each time for longer.
 
 mod seat;
 mod waiting;
@@ -30,6 +33,10 @@ use crate::{
 const PROBATION: u8 = 4;
 /// How long requests of a shape stay with executors of which one took too long.
 const REST: Duration = Duration::from_mins(1);
+/// Time that the calls of a script may take here beyond `io_cpu_max` each, in all, before the script rests.
+const OVERRUN_MAX: Duration = Duration::from_millis(50);
+/// Longest rest of a script.
+const REST_MAX: Duration = Duration::from_hours(1);
 /// Most shapes that are remembered; beyond, all begin anew.
 const SHAPES_MAX: usize = 4096;
 
@@ -123,6 +130,40 @@ pub struct IoScript {
     /// Of those that wait.
     waiting: Seat,
     standings: HashMap<Shape, Standing, BuildHasherDefault<AsItIs>>,
+    overruns: Overruns,
+}
+
+/// How long the calls of a script have held up the thread.
+#[derive(Debug)]
+struct Overruns {
+    /// Since the last rest.
+    taken: Duration,
+    /// How long the next rest is.
+    next_rest: Duration,
+    until: Option<Instant>,
+}
+
+impl Overruns {
+    fn new() -> Self {
+        Self {
+            taken: Duration::ZERO,
+            next_rest: REST,
+            until: None,
+        }
+    }
+
+    fn add(&mut self, overrun: Duration, now: Instant) {
+        self.taken += overrun;
+        if self.taken > OVERRUN_MAX {
+            self.taken = Duration::ZERO;
+            self.until = Some(now + self.next_rest);
+            self.next_rest = (self.next_rest * 2).min(REST_MAX);
+        }
+    }
+
+    fn is_resting(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| now < until)
+    }
 }
 
 impl IoScript {
@@ -133,11 +174,15 @@ impl IoScript {
             options,
             load,
             standings: HashMap::default(),
+            overruns: Overruns::new(),
         }
     }
 
     /// Whether a request of this shape may be tried here.
     pub fn is_fit(&self, shape: Shape) -> bool {
+        if self.overruns.until.is_some() && self.overruns.is_resting(Instant::now()) {
+            return false;
+        }
         match self.standings.get(&shape) {
             Some(Standing::Light(PROBATION)) => self.light.may_be_used(),
             Some(Standing::Waits(PROBATION)) => self.waiting.may_be_used(),
@@ -189,7 +234,11 @@ impl IoScript {
         };
         let engine = &engine.instance;
         let id = engine.open(payload, deadline);
-        let step = engine.run(id, self.options.limits.io_cpu_max);
+        let io_cpu_max = self.options.limits.io_cpu_max;
+        let step = engine.run(id, io_cpu_max);
+        if step.took > io_cpu_max {
+            self.overruns.add(step.took - io_cpu_max, Instant::now());
+        }
         let wants_more = engine.take_elsewhere();
         let mut standing = match &step.stopped {
             Some(_) => rests(),
@@ -207,7 +256,7 @@ impl IoScript {
         let is_light = |answer: &Answer| answer.weight == Weight::Light;
         match answer.filter(|answer| is_light(answer) && !wants_more && step.stopped.is_none()) {
             Some(answer) => {
-                if step.took > self.options.limits.io_cpu_max {
+                if step.took > io_cpu_max {
                     // It was in a step that cannot be stopped: the next like it must not keep others waiting.
                     self.standings.insert(shape, rests());
                 }
@@ -294,6 +343,20 @@ mod tests {
         let rests = Standing::Rests(now + REST);
         assert_eq!(after(rests, &[Weight::Light; 9]), rests);
         assert_eq!(after(Standing::Rests(now), &[Weight::Light]), new);
+    }
+
+    #[test]
+    fn a_script_that_has_held_others_up_rests_longer_each_time() {
+        let mut now = Instant::now();
+        let mut overruns = Overruns::new();
+        overruns.add(OVERRUN_MAX, now);
+        assert!(!overruns.is_resting(now));
+        for minutes in [1, 2, 4, 8, 16, 32, 60, 60] {
+            overruns.add(OVERRUN_MAX + Duration::from_millis(1), now);
+            assert!(overruns.is_resting(now + Duration::from_mins(minutes) - Duration::from_secs(1)));
+            now += Duration::from_mins(minutes);
+            assert!(!overruns.is_resting(now), "{minutes}");
+        }
     }
 
     #[test]

@@ -22,8 +22,8 @@ use crate::{
     sources::SourceBook,
     store::OpenStore,
     target::{
-        FilesTarget, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target,
-        TqlTarget, WorkflowTarget, pool,
+        FilesTarget, Origins, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget, SqlTarget, StoreTarget,
+        Target, TqlTarget, WorkflowTarget, pool,
         workflow::{KeptRuns, PoolWorkers, Reading, Releases, RunLimits, Shelf, ShelfError},
     },
     traces::Traces,
@@ -83,6 +83,8 @@ pub(crate) struct App {
 pub(crate) struct Route {
     pub(crate) deadline: Duration,
     pub(crate) body_bytes_max: u64,
+    /// Of routes that change what is stored without any handler.
+    pub(crate) origins: Option<Origins>,
     pub(crate) headers: HeaderLines,
     pub(crate) target: Target,
     pub(crate) counts: Arc<RouteCounts>,
@@ -235,6 +237,12 @@ fn rules(
             target: Route {
                 deadline: route.deadline,
                 body_bytes_max: route.body_bytes_max,
+                origins: match route.target {
+                    config::Target::Store | config::Target::Records | config::Target::Tql => {
+                        Some(Origins::new(&route.origins))
+                    }
+                    _ => None,
+                },
                 headers: headers(route),
                 target: target(route, kind, parts)?,
                 counts: counts.of(route),
@@ -732,6 +740,7 @@ fn python_options(application: &config::PythonApplication) -> Vec<OsString> {
         ("object", application.object.as_deref()),
         ("interface", Some(application.interface.name())),
         ("mount", application.mount.as_deref()),
+        ("encoded-slashes", application.encoded_slashes.then_some("decode")),
     ]
     .into_iter()
     .filter_map(|(name, value)| Some(format!("--{name}={}", value?).into()))

@@ -92,6 +92,10 @@ pub(crate) enum Refusal {
     WrongToken { what: &'static str },
     #[error("nobody may {what} this global over HTTP (store.access)")]
     Closed { what: &'static str },
+    #[error(
+        "a page of another site ({origin}) asks for a change; `origins` of the route would have to name it"
+    )]
+    OtherOrigin { origin: String },
     #[error("{queue_max} writes wait for the store already (store.queue_max)")]
     WriteQueueFull { queue_max: usize },
     #[error("writes that wait for the store hold {queue_bytes_max} bytes already (store.queue_bytes_max)")]
@@ -397,7 +401,7 @@ impl Refusal {
             Self::Records(failure) => failure.class(),
             Self::NoIdLeft { .. } => Class::Conflict,
             Self::TokenNeeded { .. } | Self::WrongToken { .. } => Class::Unauthorized,
-            Self::Closed { .. } | Self::NoStoreHere => Class::Forbidden,
+            Self::Closed { .. } | Self::NoStoreHere | Self::OtherOrigin { .. } => Class::Forbidden,
             Self::WriteQueueFull { .. }
             | Self::WriteQueueBytesFull { .. }
             | Self::TooManyStreams { .. }

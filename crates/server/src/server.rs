@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use crate::{
-    admin::{Admin, http},
+    admin::{Admin, Hosts, http},
     app::{App, BuildError, EraseTypes, Ground},
     calls::{CallThread, DeskThread},
     check::ask_of_statements,
@@ -153,6 +153,26 @@ impl Signals {
     }
 }
 
+/// Files that a server has open beside its connections: listeners, the store, a link or two for each worker, logs.
+const OTHER_FILES: u64 = 256;
+
+/// Raises the limit of open files, and says so where it still leaves no room for `connections_max`.
+fn check_open_files(config: &Config) {
+    let connections_max = config.server.connections_max as u64;
+    match forebay_pool::raise_open_files_max() {
+        Ok(files_max) if files_max >= connections_max + OTHER_FILES => {}
+        Ok(files_max) => tracing::warn!(
+            target: "forebay::server",
+            "the system lets this process have {files_max} files and connections open, fewer than \
+             server.connections_max {connections_max} and {OTHER_FILES} for itself: connections may be refused before \
+             connections_max is reached (raise LimitNOFILE or `ulimit -Hn`)"
+        ),
+        Err(error) => {
+            tracing::warn!(target: "forebay::server", "the limit of open files cannot be raised: {error}")
+        }
+    }
+}
+
 impl Server {
     /// Listens, starts the pools, and from then on notices signals, which [`Server::run`] obeys. Requests are taken at once; those for
     /// a pool wait until it is ready.
@@ -168,8 +188,9 @@ impl Server {
         let started = Instant::now();
         let signals = Signals::register().map_err(StartError::Signals)?;
         let threads = config.server.threads;
+        check_open_files(&config);
         let bind = |listen: &Listen| {
-            Bound::bind(listen, threads).map_err(|source| StartError::Listen {
+            Bound::bind(listen, threads, config.server.unix_mode).map_err(|source| StartError::Listen {
                 listen: listen.clone(),
                 source,
             })
@@ -181,7 +202,7 @@ impl Server {
             .map(bind)
             .collect::<Result<Vec<_>, _>>()?;
         let bind = |listen: &Listen| {
-            Bound::bind(listen, 1).map_err(|source| StartError::Admin {
+            Bound::bind(listen, 1, config.admin.unix_mode).map_err(|source| StartError::Admin {
                 listen: listen.clone(),
                 source,
             })
@@ -271,10 +292,15 @@ impl Server {
         let mut served = JoinSet::new();
         self.shared.check_statements();
         if let Some(admin) = &mut self.admin {
-            served.spawn(http::serve(admin.take(), Admin::new(self.shared.clone())));
+            let hosts = Hosts::new(&self.shared.front.app().config.admin.hosts);
+            served.spawn(http::serve(admin.take(), hosts, Admin::new(self.shared.clone())));
         }
         if let Some(control) = &mut self.control {
-            served.spawn(http::serve(control.take(), Control::new(self.shared.clone())));
+            served.spawn(http::serve(
+                control.take(),
+                Hosts::new(&[]),
+                Control::new(self.shared.clone()),
+            ));
         }
         if self.shared.reloading.watch {
             served.spawn(watch(self.shared.clone()));

@@ -22,7 +22,7 @@ pub struct Setup {
     listen: String,
     server_keys: String,
     threads: usize,
-    admin: &'static str,
+    admin: String,
     arguments: Vec<String>,
     env: Vec<(String, String)>,
 }
@@ -41,7 +41,7 @@ impl Setup {
             listen: "\"127.0.0.1:0\"".to_owned(),
             server_keys: String::new(),
             threads: 2,
-            admin: ADMIN_OFF,
+            admin: ADMIN_OFF.to_owned(),
             arguments: Vec::new(),
             env: Vec::new(),
         }
@@ -50,7 +50,14 @@ impl Setup {
     /// With an admin listener and a control socket: see [`Server::admin`] and [`Server::control`].
     #[must_use]
     pub fn admin(mut self) -> Self {
-        self.admin = ADMIN_ON;
+        ADMIN_ON.clone_into(&mut self.admin);
+        self
+    }
+
+    /// With these keys of `[admin]`.
+    #[must_use]
+    pub fn admin_keys(mut self, keys: &str) -> Self {
+        keys.clone_into(&mut self.admin);
         self
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as _json
 from typing import Any, AsyncIterator, Dict, Iterator, NoReturn, Optional, Tuple
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_to_bytes
 
 from ._fields import Fields, Headers
 from ._form import Form, read_form
@@ -242,6 +242,18 @@ def _decoded(value: str) -> str:
         return unquote(value, errors="strict") if "%" in value else value
     except UnicodeDecodeError:
         return value
+
+
+def decoded_path(raw: bytes, encoded_slashes: bool) -> bytes:
+    """A path as WSGI and ASGI have it, percent-decoded; `HttpError` 400 for one with an encoded slash, unless those may be decoded.
+
+    The server's routes take `%2F` for a part of a segment. Decoded it would be a slash, and lead around a route that guards what is below it.
+    """
+    if b"%" not in raw:
+        return raw
+    if not encoded_slashes and b"%2f" in raw.lower():
+        raise HttpError(400, 'the path has an encoded slash (%2F), which the application would take for a slash; encoded_slashes = "decode" in the pool lets it')
+    return unquote_to_bytes(raw)
 
 
 def head_of(data: bytes, at: int) -> Tuple[str, str, str]:

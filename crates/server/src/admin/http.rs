@@ -1,11 +1,11 @@
 //! HTTP/1.1 for the admin listener and the control socket: few connections, small requests, one at a time each. The same strict reading
 //! of heads and bodies as on the front.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{net::IpAddr, pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 use tracing::Level;
@@ -17,7 +17,7 @@ use crate::{
     reply::{self, Delimiting, HeaderLines},
 };
 
-/// Connections served at a time; further ones wait.
+/// Connections served at a time. A further one takes the place of the one that has waited longest for a request.
 const CONNECTIONS_MAX: usize = 64;
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 const BODY_BYTES_MAX: u64 = 64 * 1024;
@@ -31,6 +31,30 @@ pub(crate) struct Request {
     pub(crate) path: String,
     pub(crate) query: String,
     pub(crate) body: Vec<u8>,
+    /// The Host field, or the authority of the target.
+    host: String,
+}
+
+/// The names by which a listener may be asked. A page on the web can have a name of its own lead to this machine (DNS rebinding), and then
+/// read what it is answered; an address it cannot.
+#[derive(Clone, Debug)]
+pub(crate) struct Hosts(Arc<[String]>);
+
+impl Hosts {
+    /// These names, beside `localhost` and all addresses.
+    pub(crate) fn new(names: &[String]) -> Self {
+        Self(names.into())
+    }
+
+    fn admits(&self, host: &str) -> bool {
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => host,
+        };
+        let is_address = name.starts_with('[') || name.parse::<IpAddr>().is_ok();
+        let is_named = |known: &str| known.eq_ignore_ascii_case(name);
+        name.is_empty() || is_address || is_named("localhost") || self.0.iter().any(|known| is_named(known))
+    }
 }
 
 impl Request {
@@ -213,8 +237,8 @@ pub(crate) trait Service: Clone + Send + Sync + 'static {
     }
 }
 
-/// Accepts connections and serves them, for ever.
-pub(crate) async fn serve(accepting: Accepting, service: impl Service) {
+/// Accepts connections and serves them, for ever; those over TCP only under these names.
+pub(crate) async fn serve(accepting: Accepting, hosts: Hosts, service: impl Service) {
     let listener = match accepting.register() {
         Ok(listener) => listener,
         Err(error) => {
@@ -223,12 +247,8 @@ pub(crate) async fn serve(accepting: Accepting, service: impl Service) {
         }
     };
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let crowded = Arc::new(Notify::new());
     loop {
-        let place = places
-            .clone()
-            .acquire_owned()
-            .await
-            .expect("the semaphore is never closed");
         let accepted = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -237,11 +257,20 @@ pub(crate) async fn serve(accepting: Accepting, service: impl Service) {
                 continue;
             }
         };
-        let service = service.clone();
+        if places.available_permits() == 0 {
+            crowded.notify_one();
+        }
+        let place = places.clone().acquire_owned().await;
+        let place = place.expect("the semaphore is never closed");
+        let (service, hosts, crowded) = (service.clone(), hosts.clone(), crowded.clone());
         tokio::spawn(async move {
             match accepted {
-                Accepted::Tcp(socket, _) => Connection::new(socket).serve(&service).await,
-                Accepted::Unix(socket) => Connection::new(socket).serve(&service).await,
+                Accepted::Tcp(socket, _) => {
+                    Connection::new(socket, Some(hosts))
+                        .serve(&service, &crowded)
+                        .await
+                }
+                Accepted::Unix(socket) => Connection::new(socket, None).serve(&service, &crowded).await,
             }
             drop(place);
         });
@@ -251,6 +280,8 @@ pub(crate) async fn serve(accepting: Accepting, service: impl Service) {
 struct Connection<S> {
     socket: S,
     input: Vec<u8>,
+    /// None: whoever reaches the socket may ask.
+    hosts: Option<Hosts>,
 }
 
 /// Why no request comes.
@@ -267,18 +298,22 @@ impl From<Refusal> for NoRequest {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    fn new(socket: S) -> Self {
+    fn new(socket: S, hosts: Option<Hosts>) -> Self {
         Self {
             socket,
             input: Vec::new(),
+            hosts,
         }
     }
 
-    async fn serve(mut self, service: &impl Service) {
+    /// Serves requests, until one side ends the connection or another one needs its place while it waits for a request.
+    async fn serve(mut self, service: &impl Service, crowded: &Notify) {
         loop {
-            let read = timeout(PATIENCE, self.read())
-                .await
-                .unwrap_or(Err(NoRequest::Gone));
+            let read = tokio::select! {
+                biased;
+                read = timeout(PATIENCE, self.read()) => read.unwrap_or(Err(NoRequest::Gone)),
+                () = crowded.notified() => Err(NoRequest::Gone),
+            };
             let goes_on = match read {
                 Err(NoRequest::Gone) => false,
                 Err(NoRequest::Refused(refusal)) => {
@@ -292,7 +327,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     false
                 }
                 Ok((request, manner)) => {
-                    let response = if service.ends_with_client(&request) {
+                    let response = if !self
+                        .hosts
+                        .as_ref()
+                        .is_none_or(|hosts| hosts.admits(&request.host))
+                    {
+                        Some(Response::problem(
+                            421,
+                            "this listener answers under an address, localhost and the names of admin.hosts",
+                        ))
+                    } else if service.ends_with_client(&request) {
                         self.unless_gone(service.answer(request)).await
                     } else {
                         Some(service.answer(request).await)
@@ -356,6 +400,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             path: head.path().to_owned(),
             query: String::from_utf8_lossy(head.query()).into_owned(),
             body,
+            host: head.host().to_owned(),
         };
         let manner = Manner {
             close: head.is_http10 || !head.keep_alive,

@@ -13,6 +13,7 @@ use forebay_pool::Readiness;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
+pub(crate) use self::http::Hosts;
 use self::http::{Request, Response, Service};
 use crate::{metrics::exposition, server::Shared};
 

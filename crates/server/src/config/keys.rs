@@ -231,6 +231,13 @@ static SERVER: &[Key] = &[
         exceeded: "",
     },
     Key {
+        name: "unix_mode",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "Permissions of the Unix sockets in `listen`, in octal: `0660` lets their owner and group connect. Without the key those that the umask leaves.",
+        exceeded: "",
+    },
+    Key {
         name: "threads",
         kind: Kind::Integer { min: 0, max: 256 },
         default: Default::Is("0"),
@@ -308,6 +315,20 @@ static ADMIN: &[Key] = &[
         default: Default::Is("127.0.0.1:8081"),
         meaning: "Address for health, metrics and status, written as in `server.listen`; `off`: none. It only reads; changes go through the socket.",
         exceeded: "",
+    },
+    Key {
+        name: "unix_mode",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "Permissions of a Unix socket in `listen`, as in `server.unix_mode`.",
+        exceeded: "",
+    },
+    Key {
+        name: "hosts",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "Names under which the listener answers, beside `localhost` and any address: a name of somebody else's could be made to lead here by a page in a browser (DNS rebinding).",
+        exceeded: "421",
     },
     Key {
         name: "socket",
@@ -550,6 +571,13 @@ static POOL: &[Key] = &[
         exceeded: "",
     },
     Key {
+        name: "encoded_slashes",
+        kind: Kind::Choice(&["refuse", "decode"]),
+        default: Default::Is("refuse"),
+        meaning: "A path with `%2F` for a WSGI or ASGI application, which sees the path decoded: `/admin%2Fusers` would be `/admin/users` to it, and one segment to the routes. `refuse`: 400. `decode`: the application gets it.",
+        exceeded: "400",
+    },
+    Key {
         name: "protocol",
         kind: Kind::Choice(&["framed", "jsonl", "wabur"]),
         default: Default::Is("framed"),
@@ -773,6 +801,13 @@ static ROUTE: &[Key] = &[
         default: Default::Is(""),
         meaning: "Headers added to every answer of this route.",
         exceeded: "",
+    },
+    Key {
+        name: "origins",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "For `store`, `records` and `tql`: origins of web pages, beside the server's own, that may have browsers change something, such as `https://example.org`; `*`: all. A browser says where a page comes from (`Sec-Fetch-Site`, `Origin`); other programs need no entry.",
+        exceeded: "403",
     },
     Key {
         name: "respond",

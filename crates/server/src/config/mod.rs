@@ -18,6 +18,7 @@ mod python;
 mod read;
 mod reference;
 mod runtime;
+mod secret;
 mod substitute;
 mod types;
 mod units;
@@ -31,11 +32,12 @@ pub use forebay_runtimes::{Runtime, Surroundings};
 pub use listen::{Listen, ListenError};
 use places::Places;
 pub use reference::{reference, schema};
+pub use secret::Secret;
 pub(crate) use types::PathKind;
 pub use types::{
     Access, Admin, Compat, Config, Durability, Files, Interface, KafkaCluster, KeptRuns, Link, Log,
     LogFormat, LogRotation, MailServer, Permission, Pool, PoolRoute, Protocol, PythonApplication,
-    PythonModule, Recycle, Respond, Retry, Route, S3Bucket, Script, ScriptAllow, ScriptPlace, Secret, Server,
+    PythonModule, Recycle, Respond, Retry, Route, S3Bucket, Script, ScriptAllow, ScriptPlace, Server,
     SqlResult, SqlRoute, SqlStatement, Store, StoreMode, Target, Trace, Worker, Workers, Workflow,
     WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene, WorkflowSource,
 };

@@ -18,7 +18,7 @@ use crate::store::path::put_key;
 
 impl Config {
     /// The effective configuration: every key with its value, paths absolute. It reads back as an equal configuration on the
-    /// same machine. What was substituted into it stands in it, secrets too.
+    /// same machine, but for literal secrets, which are `***`. What was substituted into other values stands in it.
     pub fn to_toml(&self) -> String {
         let mut out = String::new();
         self.write(&mut out).expect("writing to a string does not fail");
@@ -66,6 +66,7 @@ fn write_server(out: &mut String, server: &Server) -> fmt::Result {
     let listen: Vec<String> = server.listen.iter().map(Listen::to_string).collect();
     writeln!(out, "[server]")?;
     writeln!(out, "listen = {}", texts(&listen))?;
+    write_unix_mode(out, server.unix_mode)?;
     writeln!(out, "threads = {}", server.threads)?;
     writeln!(out, "header_bytes_max = {}", size(server.header_bytes_max))?;
     writeln!(out, "body_bytes_max = {}", size(server.body_bytes_max))?;
@@ -83,7 +84,16 @@ fn write_admin(out: &mut String, admin: &Admin) -> fmt::Result {
         .as_ref()
         .map_or_else(|| "off".to_owned(), Listen::to_string);
     let socket = admin.socket.as_deref().map_or_else(|| text("off"), path);
-    writeln!(out, "\n[admin]\nlisten = {}\nsocket = {socket}", text(&listen))
+    writeln!(out, "\n[admin]\nlisten = {}", text(&listen))?;
+    write_unix_mode(out, admin.unix_mode)?;
+    writeln!(out, "hosts = {}\nsocket = {socket}", texts(&admin.hosts))
+}
+
+fn write_unix_mode(out: &mut String, mode: Option<u32>) -> fmt::Result {
+    match mode {
+        None => Ok(()),
+        Some(mode) => writeln!(out, "unix_mode = \"{mode:04o}\""),
+    }
 }
 
 fn write_log(out: &mut String, log: &Log) -> fmt::Result {
@@ -108,7 +118,11 @@ fn write_log(out: &mut String, log: &Log) -> fmt::Result {
 fn write_trace(out: &mut String, trace: &Trace) -> fmt::Result {
     writeln!(out, "\n[trace]\notlp = {}", text(&trace.otlp.to_string()))?;
     writeln!(out, "share = {:?}", trace.share)?;
-    writeln!(out, "headers = {}", headers(&trace.headers))?;
+    writeln!(
+        out,
+        "headers = {}",
+        table(trace.headers.iter().map(|(name, value)| (name, value.shown())))
+    )?;
     writeln!(out, "service = {}", text(&trace.service))?;
     writeln!(out, "queue_max = {}", trace.queue_max)
 }
@@ -175,6 +189,12 @@ fn write_python(
     if let Some(mount) = &application.mount {
         writeln!(out, "mount = {}", text(mount))?;
     }
+    let slashes = if application.encoded_slashes {
+        "decode"
+    } else {
+        "refuse"
+    };
+    writeln!(out, "encoded_slashes = \"{slashes}\"")?;
     if let Some(start) = start {
         writeln!(out, "start = {}", path(start))?;
     }
@@ -347,7 +367,7 @@ fn write_s3(out: &mut String, name: &str, bucket: &S3Bucket) -> fmt::Result {
     writeln!(out, "region = {}", text(&bucket.region))?;
     writeln!(out, "bucket = {}", text(&bucket.bucket))?;
     writeln!(out, "access_key = {}", text(&bucket.access_key))?;
-    writeln!(out, "secret_key = {}", text(&bucket.secret_key.variable))
+    writeln!(out, "secret_key = {}", text(bucket.secret_key.shown()))
 }
 
 fn write_mail(out: &mut String, name: &str, server: &MailServer) -> fmt::Result {
@@ -363,7 +383,7 @@ fn write_mail(out: &mut String, name: &str, server: &MailServer) -> fmt::Result 
     writeln!(out, "tls = {}", text(tls))?;
     if let (Some(login), Some(password)) = (&options.login, &server.password) {
         writeln!(out, "user = {}", text(&login.user))?;
-        writeln!(out, "password = {}", text(&password.variable))?;
+        writeln!(out, "password = {}", text(password.shown()))?;
     }
     writeln!(out, "from = {}", text(&options.from.to_string()))?;
     writeln!(out, "to = {}", texts(&options.to.texts()))?;
@@ -389,7 +409,7 @@ fn write_kafka(out: &mut String, name: &str, cluster: &KafkaCluster) -> fmt::Res
     writeln!(out, "tls = {}", options.is_encrypted)?;
     if let (Some(login), Some(password)) = (&options.login, &cluster.password) {
         writeln!(out, "user = {}", text(&login.user))?;
-        writeln!(out, "password = {}", text(&password.variable))?;
+        writeln!(out, "password = {}", text(password.shown()))?;
     }
     writeln!(out, "client_id = {}", text(&options.client_id))?;
     writeln!(out, "topics = {}", texts(&options.topics))?;
@@ -465,7 +485,7 @@ fn write_workflow(out: &mut String, workflow: &Workflow) -> fmt::Result {
         writeln!(out, "\n[workflow.clients.{}]", quoted(id))?;
         for (key, secret) in [("secret", &client.secret), ("token", &client.token)] {
             if let Some(secret) = secret {
-                writeln!(out, "{key} = {}", text(&secret.variable))?;
+                writeln!(out, "{key} = {}", text(secret.shown()))?;
             }
         }
         writeln!(out, "workflows = {}", texts(&client.workflows))?;
@@ -516,6 +536,9 @@ fn write_route(out: &mut String, route: &Route) -> fmt::Result {
         writeln!(out, "host = {}", text(host))?;
     }
     writeln!(out, "headers = {}", headers(&route.headers))?;
+    if !route.origins.is_empty() {
+        writeln!(out, "origins = {}", texts(&route.origins))?;
+    }
     writeln!(out, "deadline = {}", duration(route.deadline))?;
     writeln!(out, "body_bytes_max = {}", size(route.body_bytes_max))?;
     match &route.target {
@@ -599,9 +622,9 @@ fn headers(headers: &[(String, String)]) -> String {
     table(headers.iter().map(|(name, value)| (name, value)))
 }
 
-fn table<'e>(entries: impl Iterator<Item = (&'e String, &'e String)>) -> String {
+fn table<'e, T: AsRef<str> + ?Sized + 'e>(entries: impl Iterator<Item = (&'e String, &'e T)>) -> String {
     let entries: Vec<String> = entries
-        .map(|(name, value)| format!("{} = {}", quoted(name), text(value)))
+        .map(|(name, value)| format!("{} = {}", quoted(name), text(value.as_ref())))
         .collect();
     if entries.is_empty() {
         "{}".to_owned()

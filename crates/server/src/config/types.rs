@@ -14,7 +14,7 @@ use forebay_store::index::Definition;
 
 pub(super) use self::sql::threads as sql_threads;
 pub use self::sql::{SqlResult, SqlRoute, SqlStatement};
-use super::Listen;
+use super::{Listen, Secret};
 
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,6 +64,8 @@ pub struct Config {
 pub struct Server {
     /// At least one address.
     pub listen: Vec<Listen>,
+    /// Permissions of Unix sockets among them; `None`: those that the umask leaves.
+    pub unix_mode: Option<u32>,
     /// I/O threads, 1 to 256.
     pub threads: usize,
     /// Request line and header section together; beyond it the client gets 431.
@@ -89,6 +91,10 @@ pub struct Server {
 pub struct Admin {
     /// Health, metrics, status; `None` when switched off.
     pub listen: Option<Listen>,
+    /// Permissions of that, where it is a Unix socket; `None`: those that the umask leaves.
+    pub unix_mode: Option<u32>,
+    /// Names under which it answers over TCP, beside `localhost` and addresses.
+    pub hosts: Vec<String>,
     /// The control socket's file; `None` when switched off.
     pub socket: Option<PathBuf>,
 }
@@ -116,7 +122,7 @@ pub struct Trace {
     /// Of requests that do not say themselves whether they are traced, the share that are; from 0 to 1.
     pub share: f64,
     /// Fields of what is posted, names in lower case.
-    pub headers: Vec<(String, String)>,
+    pub headers: Vec<(String, Secret)>,
     /// What traces call this server.
     pub service: String,
     /// Spans that may wait to be sent.
@@ -188,21 +194,6 @@ pub struct Access {
     pub write: Permission,
 }
 
-/// What an environment variable held when the configuration was read. It is never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret {
-    /// The variable's name.
-    pub variable: String,
-    /// Printable ASCII without spaces, not empty.
-    pub value: String,
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.variable)
-    }
-}
-
 /// Who may do something over HTTP.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Permission {
@@ -219,7 +210,7 @@ impl fmt::Debug for Permission {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Public => out.write_str("public"),
-            Self::Token(secret) => write!(out, "token:{}", secret.variable),
+            Self::Token(secret) => write!(out, "token:{}", secret.shown()),
             Self::Nobody => out.write_str("none"),
         }
     }
@@ -335,6 +326,8 @@ pub struct PythonApplication {
     pub interface: Interface,
     /// The path that it is mounted at, such as `/py`; `None`: it sees the whole path.
     pub mount: Option<String>,
+    /// Whether a WSGI or ASGI application is given paths with an encoded slash, which it sees as any other; else 400.
+    pub encoded_slashes: bool,
 }
 
 /// A module of Python.
@@ -438,7 +431,7 @@ pub struct Script {
     pub handler: PathBuf,
     /// Which threads run it.
     pub on: ScriptPlace,
-    /// Longest body of a request that an I/O thread answers.
+    /// Longest request that an I/O thread answers: path, query, headers and body.
     pub io_input_max: u64,
     /// How long a call runs on an I/O thread; then an executor does it again.
     pub io_cpu_max: Duration,
@@ -710,6 +703,8 @@ pub struct Route {
     pub methods: Vec<String>,
     /// Lower case, `example.com` or `*.example.com`; `None`: every host.
     pub host: Option<String>,
+    /// Origins of web pages that may change what the route stores; `*` is any.
+    pub origins: Vec<String>,
     /// Added to every answer of this route; names in lower case.
     pub headers: Vec<(String, String)>,
     /// From arrival to the answer, at most the server's; then 504.

@@ -5,8 +5,8 @@ use crate::failure::Refusal;
 
 /// Longest line of a chunk's size with its extensions, and of one trailer field.
 const LINE_BYTES_MAX: usize = 4096;
-/// Most bytes of all trailer fields, which are read and dropped.
-const TRAILER_BYTES_MAX: usize = 16 * 1024;
+/// Most bytes of all extensions and trailer fields of a body, which are read and dropped.
+const DROPPED_BYTES_MAX: usize = 16 * 1024;
 
 /// Takes a body's framing off.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +14,8 @@ pub(crate) struct Decoder {
     state: State,
     taken: u64,
     max: u64,
+    /// Bytes of extensions and trailer fields so far.
+    dropped: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +25,7 @@ enum State {
     ChunkSize,
     ChunkData(u64),
     ChunkEnd,
-    Trailer { taken: usize },
+    Trailer,
 }
 
 /// What the start of the input is.
@@ -48,7 +50,12 @@ impl Decoder {
             Framing::Length(length) => State::Length(length),
             Framing::Chunked => State::ChunkSize,
         };
-        Ok(Self { state, taken: 0, max })
+        Ok(Self {
+            state,
+            taken: 0,
+            max,
+            dropped: 0,
+        })
     }
 
     pub(crate) fn ended(&self) -> bool {
@@ -101,26 +108,31 @@ impl Decoder {
                     Ok(Step::Framing { used: text.len() + 2 })
                 }
             },
-            State::Trailer { taken } => match line(input)? {
+            State::Trailer => match line(input)? {
                 None => Ok(Step::Framing { used: 0 }),
                 Some([]) => {
                     self.state = State::Done;
                     Ok(Step::Framing { used: 2 })
                 }
                 Some(text) => {
-                    let taken = taken + text.len() + 2;
-                    if taken > TRAILER_BYTES_MAX {
-                        return Err(malformed("trailer fields are too long"));
-                    }
-                    self.state = State::Trailer { taken };
+                    self.drop(text.len() + 2)?;
                     Ok(Step::Framing { used: text.len() + 2 })
                 }
             },
         }
     }
 
+    fn drop(&mut self, bytes: usize) -> Result<(), Refusal> {
+        self.dropped += bytes;
+        if self.dropped > DROPPED_BYTES_MAX {
+            return Err(malformed("chunk extensions and trailer fields are too long"));
+        }
+        Ok(())
+    }
+
     fn start_chunk(&mut self, line: &[u8]) -> Result<(), Refusal> {
         let size = line.split(|&byte| byte == b';').next().unwrap_or_default();
+        self.drop(line.len() - size.len())?;
         let blanks = size
             .iter()
             .rev()
@@ -140,7 +152,7 @@ impl Decoder {
             });
         }
         self.state = if size == 0 {
-            State::Trailer { taken: 0 }
+            State::Trailer
         } else {
             State::ChunkData(size)
         };

@@ -286,6 +286,12 @@ impl<S: Stream> Exchange<S> {
             Ok(body) => body,
             Err(refusal) => return self.refuse(&refusal, Some(request.head), request.id, Some(route)),
         };
+        if let Some(Err(refusal)) = route.origins.as_ref().map(|origins| origins.check(request.head)) {
+            let reply = refusal.reply(request.id);
+            return self
+                .send(reply, request.head, request.id, Some(route), body)
+                .await;
+        }
         let reply = match &route.target {
             Target::Respond(respond) => Ok(respond.reply()),
             Target::Files(files) => files.reply(request).map_err(End::from),

@@ -1,7 +1,7 @@
 //! The head of an HTTP/1.1 request: parsed by `httparse`, then held to what RFC 9112 lets a server refuse. Whatever could be read in
 //! two ways by two programs is refused: both lengths, repeated lengths, folded lines, bare line feeds.
 
-use std::{borrow::Cow, mem::MaybeUninit};
+use std::{borrow::Cow, mem::MaybeUninit, net::Ipv6Addr};
 
 use smallvec::SmallVec;
 
@@ -124,7 +124,7 @@ impl Head {
             let authority = &target[scheme.len()..];
             let length = authority.find(['/', '?', '#']).unwrap_or(authority.len());
             let name = &authority.as_bytes()[..length];
-            if name.is_empty() || !name.iter().all(|&byte| is_host_byte(byte)) {
+            if name.is_empty() || !is_host(name) {
                 return Err(Refusal::Malformed {
                     what: "the request target names no host",
                 });
@@ -188,7 +188,7 @@ impl Head {
                 b"host" => {
                     hosts += 1;
                     host = Some(value);
-                    if !text.iter().all(|&byte| is_host_byte(byte)) {
+                    if !is_host(text) {
                         return Err(malformed("host is not a host name"));
                     }
                 }
@@ -332,9 +332,38 @@ pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Bytes of `uri-host [ ":" port ]` (RFC 3986, 3.2.2).
-fn is_host_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]%".contains(&byte)
+/// Whether a text is `uri-host [ ":" port ]` (RFC 3986, 3.2.2 and 3.2.3). An empty host is one.
+fn is_host(text: &[u8]) -> bool {
+    let (host, port) = match memchr::memchr(b']', text) {
+        Some(end) => {
+            let (address, rest) = (&text[..end], &text[end + 1..]);
+            let address = address.strip_prefix(b"[").unwrap_or_default();
+            let address = std::str::from_utf8(address).unwrap_or_default();
+            if address.parse::<Ipv6Addr>().is_err() {
+                return false;
+            }
+            (&b""[..], rest)
+        }
+        None => text.split_at(memchr::memchr(b':', text).unwrap_or(text.len())),
+    };
+    is_name(host) && (port.is_empty() || is_port(&port[1..]) && port[0] == b':')
+}
+
+/// `reg-name`, whose encoded bytes are two hexadecimal digits each.
+fn is_name(mut text: &[u8]) -> bool {
+    while let [first, rest @ ..] = text {
+        text = match (first, rest) {
+            (b'%', [high, low, rest @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => rest,
+            (byte, rest) if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(byte) => rest,
+            _ => return false,
+        };
+    }
+    true
+}
+
+/// RFC 3986 lets a port be empty.
+fn is_port(text: &[u8]) -> bool {
+    text.is_empty() || decimal(text).is_some_and(|port| port <= u64::from(u16::MAX))
 }
 
 #[cfg(test)]
@@ -388,6 +417,30 @@ mod tests {
                 "malformed request: the request target names no host",
                 "{target}"
             );
+        }
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_an_address_and_perhaps_a_port() {
+        for host in [
+            "a",
+            "a.b:80",
+            "a:",
+            "",
+            "127.0.0.1:65535",
+            "[::1]",
+            "[::ffff:1.2.3.4]:1",
+            "a%c3%a9",
+            "a_b",
+            ":80",
+        ] {
+            assert!(is_host(host.as_bytes()), "{host}");
+        }
+        for host in [
+            "a:80:90", "a:b", "a:65536", "a:-1", "a:+1", "[::1", "::1", "[::1]a", "[::1]:x", "[a]", "[]",
+            "a[::1]", "a]", "a b", "a%", "a%zz", "a/b", "a@b", "]", "]a", "]]", "a:80:", "[::1]]", "[[::1]",
+        ] {
+            assert!(!is_host(host.as_bytes()), "{host}");
         }
     }
 

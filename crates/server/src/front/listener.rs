@@ -40,15 +40,15 @@ enum At {
 }
 
 impl Bound {
-    /// Binds an address for so many threads.
-    pub(crate) fn bind(listen: &Listen, threads: usize) -> io::Result<Self> {
+    /// Binds an address for so many threads; a Unix socket with these permissions, or those that the umask leaves.
+    pub(crate) fn bind(listen: &Listen, threads: usize, unix_mode: Option<u32>) -> io::Result<Self> {
         match listen {
             Listen::Tcp { host, port } => {
                 let mut addresses = (host.as_str(), *port).to_socket_addrs()?;
                 let address = addresses.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
                 Self::bind_tcp(address, threads)
             }
-            Listen::Unix(path) => Self::bind_unix(path, threads, None),
+            Listen::Unix(path) => Self::bind_unix(path, threads, unix_mode.map(Mode::from_bits_truncate)),
         }
     }
 
@@ -164,6 +164,10 @@ fn unix_socket(path: &Path, mode: Option<Mode>) -> io::Result<Socket> {
         rustix::fs::fchmod(&socket, mode)?;
     }
     socket.bind(&socket2::SockAddr::unix(path)?)?;
+    if let Some(mode) = mode {
+        // The umask has taken from it what it takes from every file.
+        rustix::fs::chmod(path, mode)?;
+    }
     socket.listen(BACKLOG)?;
     Ok(socket)
 }

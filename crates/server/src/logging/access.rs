@@ -162,7 +162,7 @@ fn put_json(line: &mut String, text: &[u8]) {
         match character {
             '"' => line.push_str("\\\""),
             '\\' => line.push_str("\\\\"),
-            control if control < ' ' => {
+            control if control.is_control() => {
                 write!(line, "\\u{:04x}", u32::from(control)).expect("a String takes everything");
             }
             plain => line.push(plain),

@@ -139,7 +139,9 @@ impl Line<'_> {
         for (name, value) in &self.fields.others {
             write!(line, ",\"{name}\":{value}").expect("a String takes everything");
         }
-        line.push_str("}\n");
+        line.push('}');
+        line = escape_controls(line);
+        line.push('\n');
         line
     }
 
@@ -242,6 +244,22 @@ const fn colour_of(level: Level) -> &'static str {
     }
 }
 
+/// JSON whose control characters are all escaped. JSON itself asks for that up to U+001F; those from U+007F to U+009F steer some terminals, too.
+fn escape_controls(json: String) -> String {
+    if !json.chars().any(char::is_control) {
+        return json;
+    }
+    let mut escaped = String::with_capacity(json.len() + 16);
+    for character in json.chars() {
+        if character.is_control() {
+            write!(escaped, "\\u{:04x}", u32::from(character)).expect("a String takes everything");
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped
+}
+
 /// Text without the power to move the terminal's cursor or to look like another line. Lines of one message are indented.
 fn put_printable(line: &mut String, text: &str) {
     for character in text.chars() {
@@ -288,6 +306,14 @@ mod tests {
             line,
             "2025-01-02T03:04:05.000006Z ERROR forebay::pool: worker\n    has \\u{1b}[2Jended pool=a\\u{7}\n"
         );
+    }
+
+    #[test]
+    fn a_json_line_has_no_control_character_as_it_is() {
+        let text = "a\u{1b}\u{7f}\u{85}\u{9b}31mé";
+        let json = line(&[("said", text.into())]).json();
+        assert!(!json.trim_end().chars().any(char::is_control), "{json:?}");
+        assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["said"], text);
     }
 
     #[test]

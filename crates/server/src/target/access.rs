@@ -62,7 +62,7 @@ fn judge(rule: Option<&Permission>, head: &Head) -> Result<(), Denial> {
         Permission::Nobody => Err(Denial::Nobody),
         Permission::Token(token) => match bearer(head) {
             None => Err(Denial::TokenNeeded),
-            Some(found) if is_same(found, token.value.as_bytes()) => Ok(()),
+            Some(found) if is_same(found, token.reveal().as_bytes()) => Ok(()),
             Some(_) => Err(Denial::WrongToken),
         },
     }

@@ -6,6 +6,7 @@ mod committed;
 mod credentials;
 pub mod files;
 mod media_type;
+mod origin;
 mod parameters;
 pub(crate) mod pool;
 mod posted;
@@ -24,6 +25,7 @@ use std::{borrow::Cow, time::Instant};
 
 pub(crate) use self::{
     files::FilesTarget,
+    origin::Origins,
     pool::{PoolStream, PoolTarget},
     reading::Begun,
     records::RecordsTarget,

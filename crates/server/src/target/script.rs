@@ -107,7 +107,8 @@ impl ScriptTarget {
         let payload = encode(request, peer, &input);
         let head = request.head;
         let is_safe = matches!(head.method(), "GET" | "HEAD");
-        let is_small = is_safe && input.len() <= self.io_input_max && self.place != ScriptPlace::Executor;
+        // What a call of the language itself takes, which cannot be stopped, grows with what it is given: all of the request counts.
+        let is_small = is_safe && payload.len() <= self.io_input_max && self.place != ScriptPlace::Executor;
         let shape = is_small.then(|| Shape::of(head.method().as_bytes(), head.path_bytes()));
         let trace = forebay_trace::current().map(|trace| (trace, Instant::now()));
         let place = match shape {

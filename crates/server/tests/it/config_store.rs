@@ -48,10 +48,7 @@ fn rules_name_globals_and_tokens() {
     let config = project.good(text);
     assert_eq!(config.routes[0].target, Target::Store);
     let access = &config.store.as_ref().unwrap().access;
-    let token = Permission::Token(Secret {
-        variable: "TOKEN".into(),
-        value: "s3cret".into(),
-    });
+    let token = Permission::Token(Secret::of_variable("TOKEN", "s3cret"));
     let (read, write) = (Permission::Public, token);
     assert_eq!(access["Person"], Access { read, write });
     let (read, write) = (Permission::Nobody, Permission::Nobody);

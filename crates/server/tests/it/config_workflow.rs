@@ -25,12 +25,7 @@ fn clients_and_scenes_are_read_and_printed_without_what_is_secret() {
         [workflow.scenes.x]\nruns_max = 2\nqueue_max = 0\ntimeout = '50ms'\npriority = 'low'\n[workflow.scenes.y]\n";
     let config = project.good(text);
     let workflow = config.workflow.as_ref().unwrap();
-    let secret = || {
-        Some(Secret {
-            variable: "SHOP".into(),
-            value: "s3cret".into(),
-        })
-    };
+    let secret = || Some(Secret::of_variable("SHOP", "s3cret"));
     let shop = WorkflowClient {
         secret: secret(),
         token: None,

@@ -1,8 +1,8 @@
 //! What the server tells about itself.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs, net::TcpListener, os::unix::fs::PermissionsExt as _, process::Command};
 
-use forebay_testkit::wait_until;
+use forebay_testkit::{Client, Setup, wait_for, wait_until};
 
 use crate::support::{ONE_WORKER, TOOLBOX, fake, metric, node, open, wait_for_note, wait_until_ready};
 
@@ -169,4 +169,112 @@ fn it_answers_while_every_io_thread_and_worker_is_busy() {
     assert_eq!(admin.get("/health/live").status, 200);
     let status = admin.get("/status").json();
     assert_eq!(status["pools"][0]["workers"][0]["in_flight"], 1);
+}
+
+const HERE: &str = "[[route]]\npath = \"/here\"\nrespond = { text = \"here\" }\n";
+
+#[test]
+fn idle_connections_do_not_keep_health_from_being_asked_for() {
+    let server = Setup::new(HERE).admin().start();
+    let mut idle: Vec<Client> = (0..200).map(|_| server.admin()).collect();
+    // Some have said a part of a request.
+    for client in idle.iter_mut().step_by(2) {
+        // Its place may have gone to another already.
+        let _ = client.try_send(b"GET /health/live HTTP/1.1\r\nhost:");
+    }
+    for _ in 0..3 {
+        assert_eq!(server.admin().get("/health/live").status, 200);
+    }
+}
+
+#[test]
+fn the_admin_listener_answers_under_its_own_names_alone() {
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let keys = format!("listen = \"127.0.0.1:{port}\"\nhosts = [\"metrics.internal\"]\nsocket = \"off\"");
+    let _server = Setup::new(HERE).admin_keys(&keys).start();
+    let mut client = Client::tcp(([127, 0, 0, 1], port).into());
+    for (host, status) in [
+        ("127.0.0.1", 200),
+        (&format!("127.0.0.1:{port}"), 200),
+        ("[::1]:8081", 200),
+        ("10.1.2.3:8081", 200),
+        ("localhost", 200),
+        ("LocalHost:8081", 200),
+        ("Metrics.Internal:8081", 200),
+        ("evil.example", 421),
+        ("evil.example:8081", 421),
+        ("localhost.evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+    ] {
+        for path in ["/health/live", "/status", "/metrics"] {
+            client.send(format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n"));
+            assert_eq!(client.response().status, status, "{host} {path}");
+        }
+    }
+}
+
+#[test]
+fn unix_sockets_have_the_permissions_of_the_configuration() {
+    let server = Setup::new(HERE)
+        .listen("\"unix:web.sock\"")
+        .server("unix_mode = \"0620\"")
+        .admin_keys("listen = \"unix:admin.sock\"\nunix_mode = \"0606\"\nsocket = \"control.sock\"")
+        .start();
+    for (name, mode) in [
+        ("web.sock", 0o620),
+        ("admin.sock", 0o606),
+        ("control.sock", 0o600),
+    ] {
+        let found = fs::metadata(server.folder().path().join(name)).unwrap();
+        assert_eq!(found.permissions().mode() & 0o777, mode, "{name}");
+    }
+}
+
+/// What a process may have open: the soft limit and the hard one.
+fn open_files_of(limits: &str) -> Vec<String> {
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"))
+        .unwrap();
+    line.split_whitespace()
+        .skip(3)
+        .take(2)
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn a_server_takes_as_many_open_files_as_it_may_and_its_workers_what_there_were() {
+    let source = "import { readFileSync } from 'node:fs';
+        process.stdout.write('limits ' + readFileSync('/proc/self/limits', 'utf8').match(/Max open files +(\\d+)/)[1] + '\\n');
+        export default () => 'x';";
+    let server = node(source, ONE_WORKER).server("connections_max = 5000").start();
+    let program = fs::read_link(format!("/proc/{}/exe", server.process().pid)).unwrap();
+    let mut limited = Command::new("sh")
+        .args([
+            "-c",
+            "ulimit -Sn 300 && ulimit -Hn 4000 && exec \"$@\" 2>limited.log",
+            "sh",
+        ])
+        .arg(program)
+        .args(["serve", "-c", "forebay.toml"])
+        .current_dir(server.folder().path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let limits = wait_for("the limits to be raised", || {
+        let limits = fs::read_to_string(format!("/proc/{}/limits", limited.id())).ok()?;
+        Some(open_files_of(&limits)).filter(|limits| limits[0] == "4000")
+    });
+    assert_eq!(limits, ["4000", "4000"]);
+    let log = || server.folder().read("limited.log").unwrap_or_default();
+    wait_until("the server to say that this is little", || {
+        log().contains("4000 files and connections open") && log().contains("server.connections_max 5000")
+    });
+    let stopped = limited.kill().and_then(|()| limited.wait());
+    assert!(stopped.is_ok());
 }

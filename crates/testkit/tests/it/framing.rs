@@ -7,7 +7,7 @@ fn serve() -> Server {
 }
 
 /// Bytes, and the status of the refusal.
-const REFUSED: [(&[u8], u16); 33] = [
+const REFUSED: [(&[u8], u16); 37] = [
     // The body's length in two ways.
     (b"POST /here HTTP/1.1\r\nhost: a\r\ncontent-length: 6\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 400),
     (b"POST /here HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ncontent-length: 6\r\n\r\n0\r\n\r\n", 400),
@@ -21,6 +21,10 @@ const REFUSED: [(&[u8], u16); 33] = [
     (b"POST /here HTTP/1.1\r\nhost: a\r\ncontent-length:\r\n\r\n", 400),
     (b"POST /here HTTP/1.1\r\nhost: a\r\ncontent-length: 99999999999999999999999\r\n\r\n", 400),
     // Codings that are not understood, or hidden ones.
+    (b"GET /here HTTP/1.1\r\nhost: a:80:90\r\n\r\n", 400),
+    (b"GET /here HTTP/1.1\r\nhost: a:b\r\n\r\n", 400),
+    (b"GET /here HTTP/1.1\r\nhost: [::1\r\n\r\n", 400),
+    (b"GET http://a:80:90/here HTTP/1.1\r\nhost: a\r\n\r\n", 400),
     (b"POST /here HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501),
     (b"POST /here HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 501),
     (b"POST /here HTTP/1.1\r\nhost: a\r\ntransfer-encoding: xchunked\r\n\r\n0\r\n\r\n", 501),
@@ -101,6 +105,28 @@ fn chunks_that_are_not_exact_end_the_request_with_400() {
         client.ends();
     }
     assert_eq!(server.post("/echo", b"fine").text(), "fine");
+}
+
+#[test]
+fn what_chunks_say_beside_the_body_is_bounded() {
+    let server = crate::support::fake("well", "workers = { min = 1, max = 1 }").start();
+    let extension = format!("1;{}\r\nx\r\n", "e".repeat(4000));
+    let trailer = format!("t: {}\r\n", "e".repeat(4000));
+    for (extensions, trailers) in [(8, 0), (0, 8), (3, 3)] {
+        let body = format!(
+            "{}0\r\n{}\r\n",
+            extension.repeat(extensions),
+            trailer.repeat(trailers)
+        );
+        let mut client = server.connect();
+        client.send(b"POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n");
+        // The rest is not read once the server has had enough.
+        let _ = client.try_send(body.as_bytes());
+        assert_eq!(client.response().status, 400, "{extensions} {trailers}");
+    }
+    let mut client = server.connect();
+    client.send(b"POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nt: u\r\n\r\n");
+    assert_eq!(client.response().text(), "hello");
 }
 
 /// Requests changed at random in a few places: whatever comes of each, the server answers the next one.

@@ -243,3 +243,45 @@ fn imports_of_a_script_stay_in_its_folder() {
     }
     assert!(server.process().rss_bytes() < 512 << 20);
 }
+
+#[test]
+fn a_script_that_holds_up_an_io_thread_is_left_to_executors_whatever_its_paths_are() {
+    const NATIVE: &str = r"
+        import { router } from 'forebay';
+        const app = router();
+        app.get('/find/:word', (request) => {
+          const half = 'a'.repeat(request.query.get('n') / 2);
+          return String((half + half).indexOf(half + 'b'));
+        });
+        export default app;
+    ";
+    let server = Setup::new(&config("io_cpu_max = \"5ms\""))
+        .file("s.mjs", NATIVE)
+        .threads(1)
+        .admin()
+        .start();
+    let answers_on_io = || of_script(&server, "calls_answered_total", ",place=\"io\"");
+    let word = |number: usize| -> String { "abcdefghij".chars().skip(number).chain("xyz".chars()).collect() };
+    let mut client = server.connect();
+    // One that executors have answered quickly is answered on the I/O thread.
+    for _ in 0..8 {
+        assert_eq!(client.get("/find/first?n=2").text(), "-1");
+    }
+    let before = answers_on_io();
+    assert!(before > 0);
+    // Each path is a new one to the server, and each is quick at first.
+    for number in 0..10 {
+        for _ in 0..6 {
+            assert_eq!(client.get(&format!("/find/{}?n=2", word(number))).text(), "-1");
+        }
+        assert_eq!(
+            client.get(&format!("/find/{}?n=60000", word(number))).text(),
+            "-1"
+        );
+    }
+    // The first of the long ones was; and what followed it was not.
+    let on_io = answers_on_io() - before;
+    assert!((1..=6).contains(&on_io), "{on_io}");
+    // A request that is longer than `io_input_max` is none for the thread either.
+    assert_eq!(server.get("/here").text(), "here");
+}

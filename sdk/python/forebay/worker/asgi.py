@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any, Awaitable, Callable, Dict, MutableMapping, Optional
-from urllib.parse import unquote_to_bytes
 
 from .._reply import HttpError
+from .._request import decoded_path
 from .._wire import KIND_NONE, PAIR, REQUEST_TABLE, read_pairs
 from .answer import error_parts
 from .job import DONE, NEW, Gone, bounded
@@ -29,15 +29,20 @@ class Asgi:
     with 404. As ASGI has it, `path` is the whole path in any case.
     """
 
-    def __init__(self, application: Application, mount: str = "") -> None:
+    def __init__(self, application: Application, mount: str = "", *, encoded_slashes: bool = False) -> None:
         self._application = application
+        self._encoded_slashes = encoded_slashes
         self._mount = mount
         #: What the lifespan put there, for every request.
         self.state: Dict[str, Any] = {}
 
     async def __call__(self, job: LoopingJob) -> None:
         """Answers one job, and goes on with what the application does after that."""
-        scope = self._scope(job)
+        try:
+            scope = self._scope(job)
+        except HttpError as error:
+            await job.respond(*error_parts(error, job.request_id))
+            return
         path = scope["path"]
         mount = self._mount
         if mount and not (path.startswith(mount) and path[len(mount) : len(mount) + 1] in ("", "/")):
@@ -71,7 +76,7 @@ class Asgi:
             "http_version": "1.1",
             "method": verb,
             "scheme": "http",
-            "path": (unquote_to_bytes(raw) if b"%" in raw else raw).decode("utf-8", "replace"),
+            "path": decoded_path(raw, self._encoded_slashes).decode("utf-8", "replace"),
             "raw_path": raw,
             "query_string": search,
             "root_path": self._mount,

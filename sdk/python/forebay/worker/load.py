@@ -35,6 +35,8 @@ class Wanted(NamedTuple):
     interface: str
     #: The path that the application is mounted at; empty: none.
     mount: str
+    #: Whether a path may have an encoded slash, which the application would see as any other.
+    encoded_slashes: bool
 
 
 class Loaded(NamedTuple):
@@ -43,6 +45,7 @@ class Loaded(NamedTuple):
     application: Any
     interface: str
     mount: str
+    encoded_slashes: bool
 
 
 def load(file: Optional[str], wanted: Wanted) -> Loaded:
@@ -59,7 +62,7 @@ def load(file: Optional[str], wanted: Wanted) -> Loaded:
         raise LoadError(f"the application of {where} is a {type(application).__name__}, which cannot be called")
     if interface == FOREBAY and wanted.mount:
         raise LoadError(f'the patterns of an App are whole paths: write {wanted.mount} into them, mount = "{wanted.mount}" is for WSGI and ASGI')
-    return Loaded(application, interface, wanted.mount)
+    return Loaded(application, interface, wanted.mount, wanted.encoded_slashes)
 
 
 def import_file(file: str) -> ModuleType:
@@ -187,4 +190,4 @@ def _shape(application: Any) -> Optional[str]:
 def parse_arguments(arguments: List[str]) -> Wanted:
     """Reads the command line: `--name=value`, each at most once."""
     given = dict(argument[2:].split("=", 1) for argument in arguments if argument.startswith("--") and "=" in argument)
-    return Wanted(given.get("module", ""), given.get("object"), given.get("interface", "auto"), given.get("mount", ""))
+    return Wanted(given.get("module", ""), given.get("object"), given.get("interface", "auto"), given.get("mount", ""), given.get("encoded-slashes") == "decode")

@@ -195,7 +195,7 @@ def _serve_blocking(
     except Exception as error:
         raise StartFailed from error
     application = program.loaded.application
-    handle = Handlers(application, context) if program.loaded.interface == FOREBAY else Wsgi(application, program.loaded.mount)
+    handle = Handlers(application, context) if program.loaded.interface == FOREBAY else Wsgi(application, program.loaded.mount, encoded_slashes=program.loaded.encoded_slashes)
     _settle_memory()
     engine.write(frame(READY, 0, generation, 0, 0))
     engine.serve(handle)
@@ -221,10 +221,10 @@ async def _serve_async(
     if program.loaded.interface == FOREBAY:
         handle = AsyncHandlers(application, context, init.concurrency)
     elif program.loaded.interface == ASGI:
-        handle = asgi = Asgi(application, program.loaded.mount)
+        handle = asgi = Asgi(application, program.loaded.mount, encoded_slashes=program.loaded.encoded_slashes)
         lifespan = Lifespan(application, asgi.state)
     else:
-        handle = InThreads(Wsgi(application, program.loaded.mount, threads=True), init.concurrency)
+        handle = InThreads(Wsgi(application, program.loaded.mount, threads=True, encoded_slashes=program.loaded.encoded_slashes), init.concurrency)
     try:
         for hook in program.start:
             await _run_hook(hook, context)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 import sys
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
-from urllib.parse import unquote_to_bytes
 
 from .._reply import HttpError
-from .._request import head_of
+from .._request import decoded_path, head_of
 from .._wire import KIND_NONE, PAIR, REQUEST_TABLE
 from .answer import send_error
 from .job import Exchange, bounded
@@ -29,8 +28,9 @@ class Wsgi:
     answered with 404. Without one, it sees the whole path.
     """
 
-    def __init__(self, application: Application, mount: str = "", *, threads: bool = False) -> None:
+    def __init__(self, application: Application, mount: str = "", *, threads: bool = False, encoded_slashes: bool = False) -> None:
         self._application = application
+        self._encoded_slashes = encoded_slashes
         self._mount = mount
         #: The same as PEP 3333 has all texts: bytes, read as Latin-1.
         self._prefix = mount.encode().decode("latin-1")
@@ -53,7 +53,11 @@ class Wsgi:
 
     def __call__(self, exchange: Exchange) -> None:
         """Answers one job."""
-        environ = self._environ(exchange)
+        try:
+            environ = self._environ(exchange)
+        except HttpError as error:
+            send_error(exchange, error)
+            return
         if environ is None:
             job = exchange.job
             path = head_of(job.data, job.at)[1]
@@ -82,7 +86,7 @@ class Wsgi:
         at = end
         end += path
         raw = data[at:end]
-        info = (unquote_to_bytes(raw) if b"%" in raw else raw).decode("latin-1")
+        info = decoded_path(raw, self._encoded_slashes).decode("latin-1")
         prefix = self._prefix
         if prefix:
             if not info.startswith(prefix) or info[len(prefix) : len(prefix) + 1] not in ("", "/"):

@@ -50,7 +50,7 @@ impl Builder<'_> {
         let login = user.zip(password.as_ref());
         let login = login.map(|(user, password)| KafkaLogin {
             user: user.to_owned(),
-            password: password.value.clone(),
+            password: password.reveal().to_owned(),
         });
         let count = |key| usize::try_from(fields.integer(key)).unwrap_or(usize::MAX);
         let topics = fields.texts("topics").iter();

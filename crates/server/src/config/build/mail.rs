@@ -40,7 +40,7 @@ impl Builder<'_> {
         let login = user.zip(password.as_ref());
         let login = login.map(|(user, password)| MailLogin {
             user: user.to_owned(),
-            password: password.value.clone(),
+            password: password.reveal().to_owned(),
         });
         let mut to = MailRecipients::default();
         for pattern in fields.texts("to") {

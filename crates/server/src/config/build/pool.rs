@@ -40,7 +40,7 @@ const PROTOCOL_VARIABLES: [&str; 22] = [
 ];
 
 /// Keys of pools whose handler Python runs.
-const PYTHON_KEYS: [&str; 3] = ["python", "interface", "mount"];
+const PYTHON_KEYS: [&str; 4] = ["python", "interface", "mount", "encoded_slashes"];
 
 impl Builder<'_> {
     /// `None`: a problem has been noted.
@@ -150,6 +150,7 @@ impl Builder<'_> {
                 object: handler.object.map(str::to_owned),
                 interface: interface(fields.text("interface")),
                 mount: mount.map(str::to_owned),
+                encoded_slashes: fields.text("encoded_slashes") == "decode",
             },
             start,
         })

@@ -67,11 +67,38 @@ impl Builder<'_> {
             path,
             methods,
             host,
+            origins: self.origins(fields, target.as_ref()?),
             headers,
             deadline,
             body_bytes_max,
             target: target?,
         })
+    }
+
+    fn origins(&mut self, fields: &Fields, target: &Target) -> Vec<String> {
+        let origins = fields.texts("origins");
+        let stores = matches!(target, Target::Store | Target::Records | Target::Tql);
+        if let (Some(first), false) = (origins.first(), stores) {
+            let message = "only routes with store, records or tql have origins";
+            self.note(fields.problem_at(first.line, "origins", message));
+        }
+        for origin in origins {
+            let authority = origin
+                .text
+                .strip_prefix("https://")
+                .or_else(|| origin.text.strip_prefix("http://"));
+            let is_origin = authority.is_some_and(|authority| {
+                !authority.is_empty() && !authority.contains(['/', ' ', '?', '#', '@'])
+            });
+            if !is_origin && origin.text != "*" {
+                let message = format!(
+                    "found {:?}, expected an origin such as \"https://example.org\", or \"*\"",
+                    origin.text
+                );
+                self.note(fields.problem_at(origin.line, "origins", message));
+            }
+        }
+        origins.iter().map(|origin| origin.text.clone()).collect()
     }
 
     /// Compiling the route alone finds what is wrong with its path and host.

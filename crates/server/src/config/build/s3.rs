@@ -14,7 +14,7 @@ impl Builder<'_> {
         let text = |key: &str| fields.text(key).to_owned();
         let (endpoint, region, bucket) = (text("endpoint"), text("region"), text("bucket"));
         let access_key = text("access_key");
-        let made = S3Options::new(&endpoint, &region, &bucket, &access_key, &secret_key.value);
+        let made = S3Options::new(&endpoint, &region, &bucket, &access_key, secret_key.reveal());
         let options = match made {
             Ok(options) => options,
             Err(reason) => {

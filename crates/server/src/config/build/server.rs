@@ -21,6 +21,7 @@ impl Builder<'_> {
         };
         Server {
             listen: self.listeners(fields),
+            unix_mode: self.unix_mode(fields),
             threads,
             header_bytes_max: fields.integer("header_bytes_max"),
             body_bytes_max: fields.integer("body_bytes_max"),
@@ -54,7 +55,26 @@ impl Builder<'_> {
         if let Some(path) = &socket {
             self.check_socket_path(fields, "socket", fields.line_of("socket"), path);
         }
-        Admin { listen, socket }
+        Admin {
+            listen,
+            unix_mode: self.unix_mode(fields),
+            hosts: fields
+                .texts("hosts")
+                .iter()
+                .map(|host| host.text.clone())
+                .collect(),
+            socket,
+        }
+    }
+
+    fn unix_mode(&mut self, fields: &Fields) -> Option<u32> {
+        let text = fields.opt_text("unix_mode")?;
+        let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+        if mode.is_none() {
+            let message = format!("found {text:?}, expected permissions in octal, such as \"0660\"");
+            self.note(fields.problem("unix_mode", message));
+        }
+        mode
     }
 
     pub(super) fn log(&mut self, fields: &Fields) -> Log {

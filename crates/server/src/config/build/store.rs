@@ -124,7 +124,6 @@ impl Builder<'_> {
             self.note(fields.problem(name, message));
             return None;
         }
-        let variable = variable.to_owned();
-        Some(Secret { variable, value })
+        Some(Secret::of_variable(variable, &value))
     }
 }

@@ -1,7 +1,7 @@
 //! `[trace]`
 
 use super::{Builder, SERVER_HEADERS, is_header_value};
-use crate::config::{Trace, fields::Fields};
+use crate::config::{Secret, Trace, fields::Fields};
 use crate::reply::is_token;
 
 /// What every post says itself, beside what describes its connection and length.
@@ -31,7 +31,7 @@ impl Builder<'_> {
     }
 
     /// The fields of what is posted, names in lower case.
-    fn post_headers(&mut self, fields: &Fields) -> Vec<(String, String)> {
+    fn post_headers(&mut self, fields: &Fields) -> Vec<(String, Secret)> {
         let mut headers = Vec::new();
         for (header, value) in fields.text_map("headers") {
             let lower = header.to_ascii_lowercase();
@@ -43,7 +43,7 @@ impl Builder<'_> {
                 // It may be a secret, so it is not repeated.
                 "expected printable ASCII without a space at either end"
             } else {
-                headers.push((lower, value.text.clone()));
+                headers.push((lower, Secret::literal(&value.text)));
                 continue;
             };
             self.note(fields.problem_at(value.line, &format!("headers.{header}"), message));

@@ -21,7 +21,7 @@ pub(super) static SCRIPT: &[Key] = &[
         name: "io_input_max",
         kind: Kind::Size { min: 0, max: MIB },
         default: Default::Is("8KiB"),
-        meaning: "Longest body of a request that an I/O thread answers; an executor answers others.",
+        meaning: "Longest request that an I/O thread answers, its path, query, headers and body together; an executor answers others. What one call of the language itself takes, such as `indexOf`, cannot be stopped and grows with its input.",
         exceeded: "",
     },
     Key {

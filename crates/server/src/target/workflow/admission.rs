@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::WorkflowFailure;
 use crate::{
-    config::{self, WorkflowClient, WorkflowScene},
+    config::{self, Secret, WorkflowClient, WorkflowScene},
     failure::Refusal,
     front::Head,
     target::credentials::{basic, bearer, is_same},
@@ -126,7 +126,7 @@ impl Admission {
             let mut found = None;
             for (id, client) in clients {
                 let expected = client.rules.token.as_ref();
-                if expected.is_some_and(|expected| is_same(token, expected.value.as_bytes())) {
+                if expected.is_some_and(|expected| is_same(token, expected.reveal().as_bytes())) {
                     found = Some(Asker::of(id, client));
                 }
             }
@@ -156,7 +156,7 @@ impl Admission {
             .and_then(|clients| clients.get_key_value(id));
         let expected = client.and_then(|(_, client)| client.rules.secret.as_ref());
         // Who is not there takes as long as who is.
-        let expected_text = expected.map_or("none", |secret| &*secret.value);
+        let expected_text = expected.map_or("none", Secret::reveal);
         let is_right = is_same(secret.as_bytes(), expected_text.as_bytes()) && expected.is_some();
         match client {
             Some((id, client)) if is_right => Ok(Asker::of(id, client)),

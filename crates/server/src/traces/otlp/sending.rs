@@ -34,7 +34,10 @@ struct Refused {
 
 /// Posts until nothing more comes and nothing waits.
 pub(super) async fn send_all(exporter: Arc<Exporter>, config: config::Trace) {
-    let mut headers = config.headers.clone();
+    let headers = config.headers.iter();
+    let mut headers: Vec<_> = headers
+        .map(|(name, value)| (name.clone(), value.reveal().to_owned()))
+        .collect();
     headers.push(("content-type".to_owned(), "application/json".to_owned()));
     let post = Post::new(&config.otlp, PATH, &headers);
     let mut ending = exporter.ending.subscribe();

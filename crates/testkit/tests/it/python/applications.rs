@@ -127,3 +127,80 @@ fn a_module_is_imported_from_the_working_folder_and_a_file_of_a_package_as_part_
         assert_eq!(server.get("/").text(), "mine.web.app", "{handler}");
     }
 }
+
+/// Answers with the path that it sees.
+const WSGI_PATH: &str = r"
+def app(environ, start_response):
+    start_response('200 OK', [('content-type', 'text/plain')])
+    return [(environ['SCRIPT_NAME'] + environ['PATH_INFO']).encode('latin-1')]
+";
+const ASGI_PATH: &str = r"
+async def app(scope, receive, send):
+    if scope['type'] == 'lifespan':
+        await receive()
+        await send({'type': 'lifespan.startup.complete'})
+        return
+    await send({'type': 'http.response.start', 'status': 200, 'headers': [(b'content-type', b'text/plain')]})
+    await send({'type': 'http.response.body', 'body': scope['path'].encode()})
+";
+
+/// A pool below `/py/`, of which `/py/admin/` is refused.
+fn guarded(source: &str, keys: &str) -> Setup {
+    Setup::new(&format!(
+        "[pool.py]\nhandler = \"app.py\"\n{ONE_WORKER}\n{keys}\n[[route]]\npath = \"/py/*\"\npool = \"py\"\n\
+         [[route]]\npath = \"/py/admin/*\"\nrespond = {{ status = 403, text = \"no\" }}\n"
+    ))
+    .file("app.py", source)
+}
+
+#[test]
+fn no_path_leads_an_application_around_a_route_that_guards_a_part_of_it() {
+    for (source, keys) in [
+        (WSGI_PATH, ""),
+        (WSGI_PATH, "mount = \"/py\""),
+        (WSGI_PATH, "interface = \"wsgi\"\nconcurrency = 2"),
+        (ASGI_PATH, ""),
+        (ASGI_PATH, "mount = \"/py\""),
+    ] {
+        let server = guarded(source, keys).start();
+        assert_eq!(server.get("/py/admin/users").status, 403);
+        assert_eq!(server.get("/py/%61dmin/users").status, 403);
+        assert_eq!(server.get("/%70y/admin/users").status, 403);
+        for path in [
+            "/py/admin%2fusers",
+            "/py/admin%2Fusers",
+            "/py%2fadmin/users",
+            "/py/%2fadmin/users",
+            "/py/x%2f..%2fadmin/users",
+            "/py/%2e/admin/users",
+            "/py/x/%2e%2e/admin/users",
+            "/py/x/.%2e/admin/users",
+            "/py/./admin/users",
+            "/py/x/../admin/users",
+            "/py/admin%c0%afusers",
+            "/py/%c1%a1dmin/users",
+            "/py/admin%00/users",
+            "/py/admin%252fusers",
+            "/py//admin/users",
+            "/py/admin;x=1/users",
+            "/py/Admin/users",
+            "/py/admin%5cusers",
+            "/py/admin%/users",
+        ] {
+            let answer = server.get(path);
+            let is_refused = matches!(answer.status, 400 | 403 | 404);
+            assert!(
+                is_refused || !answer.text().starts_with("/py/admin/"),
+                "{keys}: {path} is {}: {}",
+                answer.status,
+                answer.text()
+            );
+        }
+        let refused = server.get("/py/a%2Fb");
+        assert_eq!(refused.status, 400, "{refused:?}");
+        assert!(refused.detail().contains("encoded slash"), "{refused:?}");
+        assert_eq!(server.get("/py/a%20b%252f").text(), "/py/a b%2f");
+    }
+    let server = guarded(ASGI_PATH, "encoded_slashes = \"decode\"").start();
+    assert_eq!(server.get("/py/a%2Fb").text(), "/py/a/b");
+}

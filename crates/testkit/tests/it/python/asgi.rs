@@ -151,8 +151,8 @@ fn what_goes_on_after_an_answer_is_waited_for_when_the_worker_ends() {
 #[test]
 fn a_mounted_application_knows_where_it_is() {
     let server = asgi("mount = \"/py\"").start();
-    let scope = server.get("/py/scope/a%2Fb").json();
-    assert_eq!(scope["path"], "/py/scope/a/b");
+    let scope = server.get("/py/scope/a%20b").json();
+    assert_eq!(scope["path"], "/py/scope/a b");
     assert_eq!(scope["root_path"], "/py");
     assert_eq!(scope["client"], "127.0.0.1");
     assert!(scope["url"].as_str().unwrap().ends_with("/py/state"), "{scope}");

@@ -2,7 +2,7 @@
 
 use forebay_testkit::Setup;
 
-use super::{ask, config};
+use super::{ask, config, setup};
 
 const RULES: &str = "Open = { read = \"public\", write = \"public\" }\n\
     Shown = { read = \"public\" }\n\
@@ -98,4 +98,54 @@ fn methods_that_a_node_does_not_have_are_named() {
     assert_eq!((options.status, options.header("allow")), (204, Some(allowed)));
     let refused = ask(&mut client, "QUERY", "/store/Open/1", &[], b"{}");
     assert_eq!((refused.status, refused.header("allow")), (405, Some(allowed)));
+}
+
+#[test]
+fn a_page_of_another_site_changes_nothing_unless_the_route_names_it() {
+    let server = setup("", "origins = [\"https://friend.example\"]").start();
+    let mut client = server.connect();
+    for (fields, status) in [
+        (&[][..], 204),
+        (
+            &[("sec-fetch-site", "same-origin"), ("origin", "http://test")],
+            204,
+        ),
+        (&[("sec-fetch-site", "none")], 204),
+        (&[("origin", "http://test")], 204),
+        (
+            &[
+                ("origin", "https://friend.example"),
+                ("sec-fetch-site", "cross-site"),
+            ],
+            204,
+        ),
+        (&[("origin", "https://friend.example")], 204),
+        (&[("origin", "https://evil.example")], 403),
+        (
+            &[
+                ("origin", "https://evil.example"),
+                ("sec-fetch-site", "cross-site"),
+            ],
+            403,
+        ),
+        (
+            &[("origin", "http://sub.test"), ("sec-fetch-site", "same-site")],
+            403,
+        ),
+        (&[("origin", "null")], 403),
+        (&[("sec-fetch-site", "cross-site")], 403),
+    ] {
+        for (method, path) in [
+            ("PUT", "/store/Open/1"),
+            ("DELETE", "/store/Open/2"),
+            ("PATCH", "/store/Open/1"),
+            ("POST", "/store/Open"),
+        ] {
+            let answer = ask(&mut client, method, path, fields, b"{}");
+            let is_refused = answer.status == 403;
+            assert_eq!(is_refused, status == 403, "{method} {fields:?}: {answer:?}");
+        }
+        let read = ask(&mut client, "GET", "/store/Open", fields, b"");
+        assert_ne!(read.status, 403, "{fields:?}");
+    }
 }
