@@ -224,6 +224,11 @@ impl Pending<'_> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
+    /// Whether nothing more comes.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
     /// Polls for [`Pending::next`].
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Delivery> {
         assert!(!self.over, "nothing comes after the end");

@@ -22,8 +22,8 @@ use crate::{
     sources::SourceBook,
     store::OpenStore,
     target::{
-        FilesTarget, Origins, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget, SqlTarget, StoreTarget,
-        Target, TqlTarget, WorkflowTarget, pool,
+        Bounds, FilesTarget, Kept, Origins, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget,
+        SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget, pool,
         workflow::{KeptRuns, PoolWorkers, Reading, Releases, RunLimits, Shelf, ShelfError},
     },
     traces::Traces,
@@ -59,6 +59,8 @@ pub(crate) struct Ground {
     pub(crate) calls: Option<CallThread>,
     /// Has what handlers in pools do with databases done.
     pub(crate) desks: DeskThread,
+    /// Bodies that are kept so that no worker waits for a slow client.
+    pub(crate) kept: Arc<Kept>,
 }
 
 /// Routes and pools in force. Requests hold the app that they began with.
@@ -174,6 +176,7 @@ impl App {
             open_store: ground.store.as_ref(),
             sources: &ground.sources,
             config: &config,
+            kept: &ground.kept,
         };
         let rules = config
             .routes
@@ -221,6 +224,7 @@ struct Parts<'a> {
     open_store: Option<&'a Arc<OpenStore>>,
     sources: &'a SourceBook,
     config: &'a Config,
+    kept: &'a Arc<Kept>,
 }
 
 /// What a route answers: one rule for each of its paths.
@@ -285,7 +289,8 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
             let writes = parts.config.pools[&way.pool].store == config::StoreMode::ReadWrite;
             let store = parts.open_store.filter(|_| writes).cloned();
             let message_bytes_max = parts.config.pools[&way.pool].message_bytes_max as usize;
-            Target::Pool(PoolTarget::new(pool, way, message_bytes_max, store))
+            let (kept, bounds) = (parts.kept.clone(), Bounds::of(&parts.config.server));
+            Target::Pool(PoolTarget::new(pool, way, message_bytes_max, store, kept, bounds))
         }
     })
 }

@@ -43,6 +43,8 @@ pub(crate) enum Refusal {
     BadCall { what: String },
     #[error("body did not arrive within {body_timeout:?} (body_timeout)")]
     BodyTimeout { body_timeout: Duration },
+    #[error("the body comes slower than {min_rate} bytes a second (server.min_rate)")]
+    BodyTooSlow { min_rate: u64 },
     #[error("no route has this path")]
     NotFound,
     #[error("method is not allowed here; allowed: {allow}")]
@@ -370,7 +372,7 @@ impl Refusal {
             Self::TransferCoding => Class::NotImplemented,
             Self::Expectation => Class::Expectation,
             Self::HeadTooLarge { .. } | Self::TooManyFields { .. } => Class::HeadTooLarge,
-            Self::HeadTimeout { .. } | Self::BodyTimeout { .. } => Class::Timeout,
+            Self::HeadTimeout { .. } | Self::BodyTimeout { .. } | Self::BodyTooSlow { .. } => Class::Timeout,
             Self::BodyTooLarge { .. } | Self::MessageTooLarge { .. } => Class::BodyTooLarge,
             Self::NotFound | Self::NoRow | Self::NoSuchFile | Self::NoSuchNode | Self::NoReference => {
                 Class::NotFound

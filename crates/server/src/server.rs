@@ -246,6 +246,7 @@ impl Server {
             store,
             calls,
             desks: DeskThread::default(),
+            kept: Arc::default(),
         };
         let app = Arc::new(App::build(config, &ground)?);
         (*ground.workflow_logs.lock()).clone_from(&app.workflow_logs);

@@ -32,6 +32,7 @@ impl Shared {
             log_lines_lost: self.ground.log.lines_lost() + of_workflows,
             trace_spans: self.ground.traces.exported(),
             connections: self.front.connections(),
+            kept_bytes: self.ground.kept.bytes(),
             routes: self.ground.routes.totals(),
             store: self.ground.store.as_ref().map(|store| store.facts()),
             pools: self.pools.states(generation),
@@ -68,6 +69,7 @@ impl Shared {
                 "open": facts.connections.open,
                 "accepted": facts.connections.accepted,
                 "turned_away": facts.connections.turned_away,
+                "too_slow": facts.connections.too_slow,
             },
             "process": {
                 "rss_bytes": facts.process.rss_bytes,

@@ -72,6 +72,16 @@ fn write_server(out: &mut String, server: &Server) -> fmt::Result {
     writeln!(out, "body_bytes_max = {}", size(server.body_bytes_max))?;
     writeln!(out, "header_timeout = {}", duration(server.header_timeout))?;
     writeln!(out, "body_timeout = {}", duration(server.body_timeout))?;
+    for (name, bytes) in [
+        ("body_buffer_max", server.body_buffer_max),
+        ("answer_buffer_max", server.answer_buffer_max),
+        ("answer_spool_max", server.answer_spool_max),
+        ("buffers_max", server.buffers_max),
+        ("min_rate", server.min_rate),
+    ] {
+        writeln!(out, "{name} = {}", size(bytes))?;
+    }
+    writeln!(out, "min_rate_grace = {}", duration(server.min_rate_grace))?;
     writeln!(out, "idle_timeout = {}", duration(server.idle_timeout))?;
     writeln!(out, "connections_max = {}", server.connections_max)?;
     writeln!(out, "deadline = {}", duration(server.deadline))?;

@@ -76,6 +76,18 @@ pub struct Server {
     pub header_timeout: Duration,
     /// From the end of the header section to the end of the body; then 408.
     pub body_timeout: Duration,
+    /// Bodies up to this are read before a worker gets the request.
+    pub body_buffer_max: u64,
+    /// Of an answer that a worker has whole, in memory.
+    pub answer_buffer_max: u64,
+    /// Of all answers together, in temporary files.
+    pub answer_spool_max: u64,
+    /// Of all bodies and answers together, in memory.
+    pub buffers_max: u64,
+    /// Bytes a second that a client has to send or take; 0: any rate will do.
+    pub min_rate: u64,
+    /// How long it may be slower.
+    pub min_rate_grace: Duration,
     /// A kept-alive connection without a request is closed after this.
     pub idle_timeout: Duration,
     /// Open connections on all listeners together; further ones are closed at once.

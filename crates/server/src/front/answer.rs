@@ -1,7 +1,7 @@
 //! How an answer gets onto its connection: its head, then a body from memory or from a file, or piece by piece: of a worker, lines of the
 //! store, and its changes.
 
-use std::{io, os::unix::fs::FileExt, sync::Arc, time::Instant};
+use std::{io, os::unix::fs::FileExt, sync::Arc, task::Context, time::Instant};
 
 use super::{
     connection::{Exchange, Next},
@@ -56,6 +56,7 @@ impl<S: Stream> Exchange<S> {
         route: Option<&Route>,
         mut body: RequestBody,
     ) -> Next {
+        self.socket.begin_answer(self.limits.pace());
         let content = match reply.body {
             Body::Stream(stream) => {
                 reply.body = Body::Empty;
@@ -198,6 +199,17 @@ impl<S: Stream> Exchange<S> {
 
     /// Writes a piece of an answer's body, and with the last one what tells its end.
     async fn write_piece(&mut self, piece: &[u8], delimiting: Delimiting, is_last: bool) -> io::Result<()> {
+        self.write_piece_while(piece, delimiting, is_last, |_| ()).await
+    }
+
+    /// The same, and does something else whenever the client is waited for.
+    async fn write_piece_while(
+        &mut self,
+        piece: &[u8],
+        delimiting: Delimiting,
+        is_last: bool,
+        meanwhile: impl FnMut(&mut Context<'_>),
+    ) -> io::Result<()> {
         if delimiting == Delimiting::Chunked {
             reply::put_chunk(&mut self.output, piece);
             if is_last {
@@ -206,7 +218,7 @@ impl<S: Stream> Exchange<S> {
         } else {
             self.output.extend_from_slice(piece);
         }
-        self.flush().await?;
+        self.flush_while(meanwhile).await?;
         self.sent.bytes += piece.len() as u64;
         Ok(())
     }
@@ -251,11 +263,9 @@ impl<S: Stream> Exchange<S> {
                 Err(End::Refused(refusal)) => return cut_off(&refusal, id),
                 Err(End::Gone) => return Next::Abort,
             };
-            if self
-                .write_piece(&piece.bytes, delimiting, piece.end)
-                .await
-                .is_err()
-            {
+            let written =
+                self.write_piece_while(&piece.bytes, delimiting, piece.end, |cx| stream.poll_ahead(cx));
+            if written.await.is_err() {
                 return Next::Abort;
             }
             if piece.end {

@@ -5,6 +5,7 @@ use std::{
     io,
     pin::pin,
     rc::Rc,
+    task::Context,
     time::{Duration, Instant},
 };
 
@@ -183,13 +184,18 @@ impl<S: Stream> Exchange<S> {
     }
 
     pub(super) async fn flush(&mut self) -> io::Result<()> {
+        self.flush_while(|_| ()).await
+    }
+
+    /// The same, and does something else whenever the client is waited for.
+    pub(super) async fn flush_while(&mut self, meanwhile: impl FnMut(&mut Context<'_>)) -> io::Result<()> {
         if self.output.is_empty() {
             self.all_written();
             return Ok(());
         }
         let written = self
             .socket
-            .write_all(&mut &self.output[..], self.limits.idle_timeout)
+            .write_all_while(&mut &self.output[..], self.limits.idle_timeout, meanwhile)
             .await;
         self.output.clear();
         self.all_written();

@@ -8,6 +8,7 @@ mod body;
 mod connection;
 mod head;
 mod listener;
+mod pace;
 mod request_body;
 mod socket;
 mod thread;
@@ -27,8 +28,6 @@ use forebay_pool::Mailboxes;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use self::head::Framing;
 pub(crate) use self::{
     bell::together,
     body::{Decoder, Step},
@@ -38,6 +37,7 @@ pub(crate) use self::{
     socket::{Socket, Stream},
     thread::Thread,
 };
+pub(crate) use self::{head::Framing, pace::Pace};
 use crate::{app::App, config::Server, traces::Traces};
 
 /// What bounds a connection.
@@ -48,9 +48,17 @@ pub(crate) struct Limits {
     pub(crate) header_timeout: Duration,
     pub(crate) body_timeout: Duration,
     pub(crate) idle_timeout: Duration,
+    /// Bytes a second; 0: none.
+    pub(crate) min_rate: u64,
+    pub(crate) min_rate_grace: Duration,
 }
 
 impl Limits {
+    /// Of one body.
+    pub(crate) fn pace(&self) -> Pace {
+        Pace::new(self.min_rate, self.min_rate_grace)
+    }
+
     fn of(server: &Server) -> Self {
         Self {
             header_bytes_max: usize::try_from(server.header_bytes_max).unwrap_or(usize::MAX),
@@ -58,6 +66,8 @@ impl Limits {
             header_timeout: server.header_timeout,
             body_timeout: server.body_timeout,
             idle_timeout: server.idle_timeout,
+            min_rate: server.min_rate,
+            min_rate_grace: server.min_rate_grace,
         }
     }
 }
@@ -73,6 +83,8 @@ pub(crate) struct Shared {
     open: AtomicUsize,
     accepted: AtomicU64,
     turned_away: AtomicU64,
+    /// Clients that were given up because they were slower than `min_rate`.
+    too_slow: AtomicU64,
     phase: watch::Sender<Phase>,
     pub(crate) traces: Arc<Traces>,
     /// Threads whose connections have all ended.
@@ -95,11 +107,16 @@ pub(crate) struct ConnectionCounts {
     pub(crate) open: usize,
     pub(crate) accepted: u64,
     pub(crate) turned_away: u64,
+    pub(crate) too_slow: u64,
 }
 
 impl Shared {
     fn app_version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
+    }
+
+    fn note_too_slow(&self) {
+        self.too_slow.fetch_add(1, Ordering::Relaxed);
     }
 
     fn current_app(&self) -> (u64, Arc<App>) {
@@ -131,6 +148,7 @@ impl Front {
             open: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             turned_away: AtomicU64::new(0),
+            too_slow: AtomicU64::new(0),
             phase: watch::Sender::new(Phase::Serving),
             traces: traces.clone(),
             drained: watch::Sender::new(0),
@@ -184,6 +202,7 @@ impl Front {
             open: self.shared.open.load(Ordering::Relaxed),
             accepted: self.shared.accepted.load(Ordering::Relaxed),
             turned_away: self.shared.turned_away.load(Ordering::Relaxed),
+            too_slow: self.shared.too_slow.load(Ordering::Relaxed),
         }
     }
 

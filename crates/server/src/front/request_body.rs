@@ -10,6 +10,7 @@ use super::{
     Limits,
     body::{Decoder, Step},
     head::Head,
+    pace::Pace,
     socket::{Filled, Socket, Stream},
 };
 use crate::{failure::Refusal, reply, target::End};
@@ -30,6 +31,9 @@ pub(crate) struct RequestBody {
     patience: Duration,
     /// When patience ends, while the client is waited for.
     until: Option<Instant>,
+    /// Since when the client is waited for.
+    since: Option<Instant>,
+    pace: Pace,
     /// When the request must be answered, while nobody but this reading sees to it.
     deadline: Option<Instant>,
 }
@@ -44,6 +48,8 @@ impl RequestBody {
             limits,
             patience: limits.body_timeout,
             until: None,
+            since: None,
+            pace: limits.pace(),
             deadline: None,
         })
     }
@@ -140,16 +146,29 @@ impl RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), End>> {
         let body_timeout = self.limits.body_timeout;
-        let until = *self.until.get_or_insert_with(|| Instant::now() + self.patience);
-        let deadline = self.deadline.filter(|&deadline| deadline < until);
-        match ready!(socket.poll_fill_until(cx, deadline.unwrap_or(until))) {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let until = *self.until.get_or_insert(since + self.patience);
+        let slow = self
+            .pace
+            .left()
+            .map(|left| since + left)
+            .filter(|slow| *slow < until);
+        let deadline = self.deadline.filter(|&deadline| deadline < slow.unwrap_or(until));
+        match ready!(socket.poll_fill_until(cx, deadline.or(slow).unwrap_or(until))) {
             Filled::Bytes => {
-                self.until = None;
-                self.patience = until.saturating_duration_since(Instant::now());
+                let now = Instant::now();
+                (self.since, self.until) = (None, None);
+                self.patience = until.saturating_duration_since(now);
+                self.pace.note(socket.input().len(), now - since);
                 Poll::Ready(Ok(()))
             }
             Filled::End => Poll::Ready(Err(End::Gone)),
             Filled::TimedOut if deadline.is_some() => Poll::Ready(Err(Refusal::DeadlinePassed.into())),
+            Filled::TimedOut if slow.is_some() => {
+                socket.note_too_slow();
+                let min_rate = self.pace.min_rate();
+                Poll::Ready(Err(Refusal::BodyTooSlow { min_rate }.into()))
+            }
             Filled::TimedOut => Poll::Ready(Err(Refusal::BodyTimeout { body_timeout }.into())),
         }
     }

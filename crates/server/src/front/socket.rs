@@ -11,7 +11,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{thread::Thread, timer::Timer};
+use super::{pace::Pace, thread::Thread, timer::Timer};
 
 /// Input kept by a connection that waits for its next request.
 const IDLE_BUFFER_BYTES: usize = 1024;
@@ -32,6 +32,8 @@ pub(crate) struct Socket<S> {
     taken: usize,
     ended: bool,
     timer: Timer,
+    /// Of the answer that is written.
+    pace: Pace,
 }
 
 /// How waiting for input ended.
@@ -52,6 +54,7 @@ impl<S: Stream> Socket<S> {
             taken: 0,
             ended: false,
             timer: Timer::new(now),
+            pace: Pace::new(0, Duration::ZERO),
         }
     }
 
@@ -149,25 +152,54 @@ impl<S: Stream> Socket<S> {
 
     /// Writes everything; after an error, `bytes` is what was not written. A client that takes nothing for `stall_max` is given up.
     pub(crate) async fn write_all(&mut self, bytes: &mut &[u8], stall_max: Duration) -> io::Result<()> {
-        let mut until = None;
+        self.write_all_while(bytes, stall_max, |_| ()).await
+    }
+
+    /// The same, and does something else whenever the client is waited for.
+    pub(crate) async fn write_all_while(
+        &mut self,
+        bytes: &mut &[u8],
+        stall_max: Duration,
+        mut meanwhile: impl FnMut(&mut Context<'_>),
+    ) -> io::Result<()> {
         while !bytes.is_empty() {
+            let mut waiting = None;
             let written = poll_fn(|cx| {
                 if let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(cx, bytes) {
-                    until = None;
                     return Poll::Ready(written);
                 }
-                let until = *until.get_or_insert_with(|| Instant::now() + stall_max);
-                self.timer
-                    .poll(cx, until)
-                    .map(|()| Err(io::ErrorKind::TimedOut.into()))
+                meanwhile(cx);
+                let (_, until, is_too_slow) = *waiting.get_or_insert_with(|| {
+                    let since = Instant::now();
+                    let left = self.pace.left().filter(|left| *left < stall_max);
+                    (since, since + left.unwrap_or(stall_max), left.is_some())
+                });
+                self.timer.poll(cx, until).map(|()| {
+                    if is_too_slow {
+                        self.thread.shared.note_too_slow();
+                    }
+                    Err(io::ErrorKind::TimedOut.into())
+                })
             })
             .await?;
             if written == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
+            let waited = waiting.map_or(Duration::ZERO, |(since, ..)| since.elapsed());
+            self.pace.note(written, waited);
             *bytes = &bytes[written..];
         }
         Ok(())
+    }
+
+    /// The client is given up, since it is slower than `min_rate`.
+    pub(crate) fn note_too_slow(&self) {
+        self.thread.shared.note_too_slow();
+    }
+
+    /// An answer begins, which its client has to take at this pace.
+    pub(crate) fn begin_answer(&mut self, pace: Pace) {
+        self.pace = pace;
     }
 
     /// Ends the sending direction, then reads what still comes for a short while: closing a socket with unread input would

@@ -79,6 +79,9 @@ families! {
     TRACE_SPANS = Counter "forebay_trace_spans_total" ["outcome"] "Spans of requests that are traced ([trace]): sent, the collector has taken them; dropped, there was no room for them to wait (trace.queue_max); failed, the collector did not take them, or could not be reached.";
     CONNECTIONS_OPEN = Gauge "forebay_connections_open" [] "Open client connections.";
     CONNECTIONS_ACCEPTED = Counter "forebay_connections_accepted_total" [] "Client connections accepted, those turned away included.";
+    CONNECTIONS_TOO_SLOW = Counter "forebay_connections_too_slow_total" [] "Client connections given up because a body was sent, or an answer taken, slower than server.min_rate.";
+    KEPT_MEMORY = Gauge "forebay_kept_memory_bytes" [] "Memory of request bodies and answers that are kept so that no worker waits for a slow client.";
+    KEPT_FILES = Gauge "forebay_kept_files_bytes" [] "Bytes of such answers in temporary files.";
     CONNECTIONS_TURNED_AWAY = Counter "forebay_connections_turned_away_total" [] "Client connections closed because of server.connections_max.";
     REQUESTS = Counter "forebay_requests_total" ["route", "class"] "Requests by the class of their answer's status: 2xx and so on; gone: the client left before an answer. Requests that no route takes have the route (none).";
     REQUEST_DURATION = Histogram "forebay_request_duration_seconds" ["route"] "From a request's arrival until its answer was written, for requests that were answered.";

@@ -36,6 +36,8 @@ pub(crate) struct Facts {
     /// By outcome, where requests are traced for a collector.
     pub(crate) trace_spans: Option<[u64; SPAN_OUTCOMES.len()]>,
     pub(crate) connections: ConnectionCounts,
+    /// Of bodies that are kept for slow clients: in memory, and in files.
+    pub(crate) kept_bytes: (u64, u64),
     pub(crate) routes: Vec<RouteTotals>,
     /// When there is one.
     pub(crate) store: Option<StoreFacts>,
@@ -102,6 +104,14 @@ fn server(text: &mut Text, facts: &Facts) {
         &[],
         facts.connections.turned_away as f64,
     );
+    text.one(
+        &families::CONNECTIONS_TOO_SLOW,
+        &[],
+        facts.connections.too_slow as f64,
+    );
+    let (memory, files) = facts.kept_bytes;
+    text.one(&families::KEPT_MEMORY, &[], memory as f64);
+    text.one(&families::KEPT_FILES, &[], files as f64);
 }
 
 fn routes(text: &mut Text, routes: &[RouteTotals]) {
@@ -497,7 +507,9 @@ mod tests {
                 open: 7,
                 accepted: 8,
                 turned_away: 9,
+                too_slow: 10,
             },
+            kept_bytes: (11, 12),
             routes: RouteBook::new(1).totals(),
             store: Some(StoreFacts {
                 stats: Some(Stats {

@@ -14,6 +14,7 @@ mod reading;
 pub(crate) mod records;
 pub(crate) mod respond;
 pub(crate) mod script;
+mod spool;
 mod sql;
 pub(crate) mod store;
 mod streamed;
@@ -31,6 +32,7 @@ pub(crate) use self::{
     records::RecordsTarget,
     respond::RespondTarget,
     script::{ScriptStream, ScriptTarget, TriedHere},
+    spool::{Bounds, Kept},
     sql::{SqlStream, SqlTarget},
     store::{ChangeFeed, Fed, StoreTarget},
     streamed::Streamed,

@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     future::poll_fn,
+    mem,
     rc::Rc,
     sync::Arc,
     task::{Context, Poll},
@@ -11,8 +12,8 @@ use std::{
 
 use bytes::Bytes;
 use forebay_pool::{
-    Answer, Delivery, INLINE_BODY_BYTES, Job, Limits, LocalMailbox, Pending, Pool, RequestParts, Retry,
-    Timing,
+    Answer, Delivery, Failure, INLINE_BODY_BYTES, Job, Limits, LocalMailbox, Pending, Pool, RequestParts,
+    Retry, Timing,
 };
 
 use forebay_trace::{Kind, Span, Trace};
@@ -21,12 +22,13 @@ use super::{
     End, Request,
     answered::{Length, answer_headers, invalid},
     committed::wait_for_disk,
+    spool::{Bounds, Kept, Part, Share, Spool},
     streamed::{Piece, Streamed},
 };
 use crate::{
     config::PoolRoute,
     failure::Refusal,
-    front::{Head, RequestBody, Socket, Stream},
+    front::{Framing, Head, RequestBody, Socket, Stream},
     reply::{Body, Reply},
     store::OpenStore,
 };
@@ -43,8 +45,10 @@ pub(crate) struct PoolTarget {
     limits: Limits,
     /// The store, when handlers can write to it.
     store: Option<Arc<OpenStore>>,
-    /// Bytes of a body that are read before the job is submitted; the rest follows, where the protocol has pieces.
+    /// Bytes of a body that are in the payload of a job; the rest follows, where the protocol has pieces.
     first_bytes_max: usize,
+    kept: Arc<Kept>,
+    bounds: Bounds,
 }
 
 impl PoolTarget {
@@ -53,8 +57,12 @@ impl PoolTarget {
         route: &PoolRoute,
         message_bytes_max: usize,
         store: Option<Arc<OpenStore>>,
+        kept: Arc<Kept>,
+        bounds: Bounds,
     ) -> Self {
         Self {
+            kept,
+            bounds,
             limits: limits(route.queue_timeout, route.run_timeout, route.retry),
             store,
             first_bytes_max: first_bytes_max(&pool, message_bytes_max),
@@ -74,13 +82,23 @@ impl PoolTarget {
         body: &mut RequestBody,
         socket: &mut Socket<S>,
     ) -> Result<Reply<'a>, End> {
-        let (first, since) = if body.ended() {
-            (Vec::new(), request.arrived)
+        let (mut first, since, share) = if body.ended() {
+            (Vec::new(), request.arrived, None)
         } else {
-            let first = body.read(socket, self.first_bytes_max, request.deadline).await?;
-            (first, Instant::now())
+            let share = self.room_for(request.head);
+            let enough = match &share {
+                Some((_, bytes)) => *bytes,
+                None => self.first_bytes_max,
+            };
+            let first = body.read(socket, enough, request.deadline).await?;
+            (first, Instant::now(), share)
         };
-        let whole = body.ended();
+        let rest = if first.len() > self.first_bytes_max {
+            Bytes::from(first.split_off(self.first_bytes_max))
+        } else {
+            Bytes::new()
+        };
+        let whole = body.ended() && rest.is_empty();
         if self.pool.protocol().takes_whole_bodies() {
             if !whole {
                 let message_bytes_max = self.first_bytes_max;
@@ -108,9 +126,14 @@ impl PoolTarget {
             target: self,
             hold_max: request.deadline.saturating_duration_since(request.arrived),
             granted: 0,
+            owed: 0,
+            rest,
+            _share: share,
+            spool: None,
             sent: whole,
             length: Length::default(),
             first: None,
+            failed: None,
         };
         let answer = match stream.next_delivery(body, socket).await? {
             Delivery::Answer(answer) => answer,
@@ -124,6 +147,21 @@ impl PoolTarget {
         }
         wait_for_disk(self.store.as_deref(), answer.commit(), request.deadline, socket).await?;
         reply(&answer, stream)
+    }
+
+    /// Room to read a body before the job is submitted, and how much of it that is; `None`: no more of it than the job's payload takes.
+    fn room_for(&self, head: &Head) -> Option<(Share, usize)> {
+        if self.pool.protocol().takes_whole_bodies() {
+            return None;
+        }
+        let bytes = match head.framing {
+            Framing::Length(length) => Some(length).filter(|length| *length <= self.bounds.body),
+            Framing::Chunked => Some(self.bounds.body),
+            Framing::None => None,
+        };
+        let bytes = bytes.filter(|bytes| *bytes > self.first_bytes_max as u64)?;
+        let share = Share::for_body(&self.kept, &self.bounds, bytes)?;
+        Some((share, bytes as usize))
     }
 
     /// The worker's clock says how long its handler ran, not when: that is put at the end of the time that the worker had the job. While a statement of it is under way it is taken to wait for that.
@@ -250,6 +288,10 @@ fn reply<'a>(answer: &Answer, mut stream: PoolStream<'a>) -> Result<Reply<'a>, E
         reply.body = Body::Bytes(body);
         return Ok(reply);
     }
+    // An answer whose length is known is one that its worker has whole.
+    if announced.is_some() {
+        stream.spool = Spool::new(&stream.target.kept, stream.target.bounds);
+    }
     reply.body = Body::Stream(Box::new(stream.starting_with(body)));
     Ok(reply)
 }
@@ -263,10 +305,19 @@ pub(crate) struct PoolStream<'a> {
     hold_max: Duration,
     /// Bytes of the request's body that the worker takes.
     granted: usize,
+    /// What was read of it and is not in the job's payload.
+    rest: Bytes,
+    _share: Option<(Share, usize)>,
+    /// What has come of the answer and its client has not taken, where that is kept.
+    spool: Option<Spool>,
+    /// Bytes that the worker is granted once there is room in the spool.
+    owed: usize,
     /// Whether the worker has all of the request's body.
     sent: bool,
     length: Length,
     first: Option<Bytes>,
+    /// Why no more of the answer comes.
+    failed: Option<Failure>,
 }
 
 impl PoolStream<'_> {
@@ -297,6 +348,7 @@ impl Streamed for PoolStream<'_> {
                 end: false,
                 windowed: false,
             },
+            None if self.spool.is_some() => self.next_kept(body, socket).await?,
             None => match self.next_delivery(body, socket).await? {
                 Delivery::Chunk { bytes, end, commit } => {
                     let until = Instant::now() + self.hold_max;
@@ -315,6 +367,26 @@ impl Streamed for PoolStream<'_> {
         Ok(piece)
     }
 
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        let Some(spool) = &mut self.spool else { return };
+        // A failure is met when the client has taken all that came before.
+        while !self.pending.is_over() {
+            match self.pending.poll_next(cx) {
+                Poll::Ready(Delivery::Chunk { bytes, end, commit }) => {
+                    self.owed += bytes.len();
+                    spool.push(Part { bytes, end, commit });
+                    if !end && spool.has_room() {
+                        self.pending.grant(mem::take(&mut self.owed) as u32);
+                    }
+                }
+                Poll::Ready(Delivery::Window(bytes)) => self.granted += bytes as usize,
+                Poll::Ready(Delivery::Failed(failure)) => self.failed = Some(failure),
+                Poll::Ready(Delivery::Answer(_)) => unreachable!("one answer comes, and first"),
+                Poll::Pending => return,
+            }
+        }
+    }
+
     fn grant(&self, piece: &Piece) {
         if piece.windowed {
             self.pending.grant(piece.bytes.len() as u32);
@@ -323,6 +395,48 @@ impl Streamed for PoolStream<'_> {
 }
 
 impl PoolStream<'_> {
+    /// The next piece of an answer that is kept for its client.
+    async fn next_kept<S: Stream>(
+        &mut self,
+        body: &mut RequestBody,
+        socket: &mut Socket<S>,
+    ) -> Result<Piece, End> {
+        poll_fn(|cx| {
+            loop {
+                self.poll_ahead(cx);
+                let is_empty = self.spool.as_ref().is_none_or(Spool::is_empty);
+                if !is_empty || self.failed.is_some() {
+                    return Poll::Ready(Ok::<_, End>(()));
+                }
+                match self.poll_body(cx, body, socket) {
+                    Poll::Ready(moved) => moved?,
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+        })
+        .await?;
+        let spool = self.spool.as_mut().expect("answers that are kept have one");
+        let part = spool.pop().map_err(|error| {
+            tracing::warn!(target: "forebay::front", cause = %error, "what was kept of an answer cannot be read");
+            invalid("what was kept of it cannot be read")
+        })?;
+        let Some(Part { bytes, end, commit }) = part else {
+            let failure = self.failed.take().expect("there is a part or a failure");
+            return Err(failure.into());
+        };
+        // Where nothing may be kept, the next piece comes when this one is on its way.
+        if self.owed > 0 && !self.pending.is_over() && (spool.is_empty() || spool.has_room()) {
+            self.pending.grant(mem::take(&mut self.owed) as u32);
+        }
+        let until = Instant::now() + self.hold_max;
+        wait_for_disk(self.target.store.as_deref(), commit, until, socket).await?;
+        Ok(Piece {
+            bytes,
+            end,
+            windowed: false,
+        })
+    }
+
     /// Waits for what comes back, and meanwhile moves the request's body to the worker as it asks for it.
     async fn next_delivery<S: Stream>(
         &mut self,
@@ -354,8 +468,17 @@ impl PoolStream<'_> {
         if self.sent || self.granted == 0 {
             return socket.poll_gone(cx).map(|()| Err(End::Gone));
         }
-        let mut piece = Vec::new();
         let room = self.granted.min(PIECE_BYTES);
+        if !self.rest.is_empty() {
+            let piece = self.rest.split_to(room.min(self.rest.len()));
+            self.sent = self.rest.is_empty() && body.ended();
+            self.granted -= piece.len();
+            if !self.pending.send_body(&piece, self.sent) {
+                self.sent = true;
+            }
+            return Poll::Ready(Ok(()));
+        }
+        let mut piece = Vec::new();
         match body.poll_read(socket, cx, room, |bytes| piece.extend_from_slice(bytes)) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Err(end)) => Poll::Ready(Err(end)),

@@ -1,5 +1,7 @@
 //! Answers whose bodies come piece by piece, from wherever.
 
+use std::task::Context;
+
 use bytes::Bytes;
 
 use super::End;
@@ -25,6 +27,9 @@ pub(crate) trait Streamed {
     /// The next piece of the answer's body. What is left of the request's goes the other way meanwhile.
     async fn next<S: Stream>(&mut self, body: &mut RequestBody, socket: &mut Socket<S>)
     -> Result<Piece, End>;
+
+    /// The client is waited for: takes what comes meanwhile, as far as that may be kept.
+    fn poll_ahead(&mut self, _: &mut Context<'_>) {}
 
     /// The client has taken a piece: as much may come again.
     fn grant(&self, piece: &Piece);

@@ -33,6 +33,7 @@ mod script_answers;
 mod script_tls;
 mod scripts;
 mod shutdown;
+mod slow_clients;
 mod sql;
 mod sql_copies;
 mod sql_doctor;
