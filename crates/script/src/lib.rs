@@ -14,6 +14,8 @@ mod entry;
 mod executor;
 mod fetch;
 mod fetch_host;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod host;
 mod in_flight;
 mod instance;

@@ -166,7 +166,7 @@ impl Modules {
     }
 
     /// The module that `name` means in the module `base`, which is empty where the server imports.
-    fn resolve(&self, base: &str, name: &str) -> std::result::Result<String, String> {
+    pub(crate) fn resolve(&self, base: &str, name: &str) -> std::result::Result<String, String> {
         if let Some(base) = base.strip_prefix(SDK) {
             let base = if base.starts_with("lazy/") { "lazy" } else { base };
             let path = if name.starts_with('.') {

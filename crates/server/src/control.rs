@@ -337,6 +337,7 @@ mod tests {
             path: "/".into(),
             query: String::new(),
             body: body.into(),
+            ..Request::default()
         }
     }
 

@@ -4,6 +4,7 @@
 use crate::{
     failure::Refusal,
     front::{Decoder, Framing, Head, Parsed, Step},
+    router::{Outcome, Router, Rule},
     target::workflow::read_xml,
 };
 
@@ -65,6 +66,69 @@ fn check_parts(head: &Head) {
                 .is_some()
         );
     }
+}
+
+/// Finds the route of a path. What an application sees that decodes the path as a whole lies below the pattern that was found, and below no other
+/// route that guards a part of it; but for encoded slashes, which such applications are not given.
+pub fn request_path(bytes: &[u8]) {
+    let Ok(path) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    let rule = |path: &str| Rule {
+        methods: Vec::new(),
+        host: None,
+        path: path.to_owned(),
+        target: (),
+    };
+    let rules = ["/py/*", "/py/admin/*", "/py/:name", "/other"];
+    let Ok(router) = Router::compile(rules.map(rule).into()) else {
+        unreachable!("the rules are good")
+    };
+    let Outcome::Found(found) = router.find("GET", "", path) else {
+        return;
+    };
+    let decoded = percent_decoded(path.as_bytes());
+    let decoded = std::str::from_utf8(&decoded).expect("what is found is UTF-8 once decoded");
+    assert!(!decoded.contains('\0') && decoded.starts_with('/'));
+    if path.to_ascii_lowercase().contains("%2f") {
+        return;
+    }
+    assert!(
+        !decoded.split('/').any(|segment| matches!(segment, "." | "..")),
+        "{path}"
+    );
+    match found.pattern {
+        "/py/*" => assert!(
+            decoded.starts_with("/py/") && !decoded.starts_with("/py/admin/"),
+            "{path}"
+        ),
+        "/py/admin/*" => assert!(decoded.starts_with("/py/admin/"), "{path}"),
+        "/other" => assert_eq!(decoded, "/other"),
+        _ => assert!(
+            decoded.starts_with("/py/") && !decoded[4..].contains('/'),
+            "{path}"
+        ),
+    }
+}
+
+/// As WSGI and ASGI servers decode a path; what is no encoding stays.
+fn percent_decoded(mut bytes: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::new();
+    while let [first, rest @ ..] = bytes {
+        let digits = rest.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes = match (first, byte) {
+            (b'%', Some(byte)) => {
+                decoded.push(byte);
+                &rest[2..]
+            }
+            _ => {
+                decoded.push(*first);
+                rest
+            }
+        };
+    }
+    decoded
 }
 
 /// Reads a request's body, of which the first two bytes say how it is framed and in which pieces it arrives. The pieces change nothing.
@@ -129,6 +193,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_path_leads_below_its_pattern(path in near(&["/", "py", "admin", "%2f", "%2F", "%2e", ".", "..", "%61", "%c0%af", "%", "a", ";", "\\", "%5c", "other", "%25"])) {
+            request_path(&path);
+        }
+    }
 
     /// Random requests are refused at their first byte; these come near to good ones.
     fn near(words: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {

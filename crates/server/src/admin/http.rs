@@ -25,14 +25,14 @@ const BODY_BYTES_MAX: u64 = 64 * 1024;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A request, whole.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Request {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) query: String,
     pub(crate) body: Vec<u8>,
     /// The Host field, or the authority of the target.
-    host: String,
+    pub(crate) host: String,
 }
 
 /// The names by which a listener may be asked. A page on the web can have a name of its own lead to this machine (DNS rebinding), and then
@@ -508,7 +508,11 @@ mod tests {
     async fn what_takes_long_is_given_up_when_its_client_has_gone_and_not_before() {
         let (mut client, server) = tokio::io::duplex(64 * 1024);
         let (sender, mut given_up) = mpsc::unbounded_channel();
-        let serving = tokio::spawn(async move { Connection::new(server).serve(&Slow(sender)).await });
+        let serving = tokio::spawn(async move {
+            Connection::new(server, None)
+                .serve(&Slow(sender), &Notify::new())
+                .await
+        });
         let requests = "GET / HTTP/1.1\r\nHost: x\r\n\r\nGET /long HTTP/1.1\r\nHost: x\r\n\r\n";
         client.write_all(requests.as_bytes()).await.unwrap();
         client.write_all(b"GET /next").await.unwrap();
@@ -526,7 +530,7 @@ mod tests {
         let (mut client, server) = tokio::io::duplex(64 * 1024);
         client.write_all(sent.as_bytes()).await.unwrap();
         client.shutdown().await.unwrap();
-        Connection::new(server).serve(&Echo).await;
+        Connection::new(server, None).serve(&Echo, &Notify::new()).await;
         let mut received = String::new();
         client.read_to_string(&mut received).await.unwrap();
         let lines = received

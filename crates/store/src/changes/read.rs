@@ -369,13 +369,13 @@ fn decode(body: &[u8]) -> Option<Change> {
         let (length, after) = after.split_first_chunk::<4>()?;
         let (content, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
         rest = after;
-        let key = Key::from_encoded(path);
+        let key = Key::from_stored(path)?;
         operations.push(match *kind {
             kind if kind == Kind::Set as u8 => Operation::Set(key, content.to_vec()),
             kind if kind == Kind::Put as u8 => Operation::Put(key, content.to_vec()),
             kind if kind == Kind::LayOver as u8 => Operation::LayOver(key, content.to_vec()),
             kind if kind == Kind::Kill as u8 => Operation::Kill(key),
-            kind if kind == Kind::Merge as u8 => Operation::Merge(key, Key::from_encoded(content)),
+            kind if kind == Kind::Merge as u8 => Operation::Merge(key, Key::from_stored(content)?),
             kind if kind == Kind::Expire as u8 => {
                 Operation::Expire(key, content.try_into().ok().map(u64::from_le_bytes))
             }

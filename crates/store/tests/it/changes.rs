@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use forebay_store::{
     Durability, Key, Options, Read, Store, StoreError,
-    changes::{Change, Operation, Outline, Step},
+    changes::{Change, ChangeWalk, Operation, Outline, Step},
 };
 
 fn key(path: &[&str]) -> Key {
@@ -283,4 +283,49 @@ fn a_change_that_is_too_long_is_told_by_its_globals() {
         "{step:?}"
     );
     assert!(walk.next_within(1000, |_| true).is_none());
+}
+
+/// Reads a log of one segment: whatever stands there, it comes to an end, and each change follows the one before.
+fn read_log(segment: &[u8]) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("changes")).unwrap();
+    std::fs::write(folder.path().join("changes/00000000000000000001.log"), segment).unwrap();
+    let Ok(Some(mut walk)) = ChangeWalk::of_log(folder.path(), 0) else {
+        return;
+    };
+    let mut since = 0;
+    while let Some(Ok(Step::Change(change))) = walk.next_within(u64::MAX, |_| true) {
+        since += 1;
+        assert_eq!(change.sequence, since);
+        let json: serde_json::Value = serde_json::from_slice(&change.to_json()).unwrap();
+        assert_eq!(json["sequence"], since);
+    }
+    let mut outlines = ChangeWalk::of_log(folder.path(), 0).unwrap().unwrap();
+    while let Some(Ok(step)) = outlines.next_within(0, |global| global.len() < 3) {
+        assert!(step.sequence() >= 1);
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_log_of_any_bytes_is_read_to_an_end(
+        raw in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200),
+        bodies in proptest::collection::vec(proptest::collection::vec(proptest::prelude::any::<u8>(), 0..60), 0..4),
+    ) {
+        read_log(&raw);
+        // Records that are whole, of operations that nobody has written.
+        let mut log = b"FBCHG001".to_vec();
+        for (before, operations) in bodies.iter().enumerate() {
+            let mut body = (before as u64 + 1).to_le_bytes().to_vec();
+            body.extend_from_slice(&[0; 8]);
+            body.extend_from_slice(operations);
+            log.extend_from_slice(&(body.len() as u32).to_le_bytes());
+            log.extend_from_slice(&crc32c::crc32c(&body).to_le_bytes());
+            log.extend_from_slice(&body);
+        }
+        log.extend_from_slice(&raw);
+        read_log(&log);
+    }
 }

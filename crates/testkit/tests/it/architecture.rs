@@ -127,3 +127,39 @@ fn one_file_of_the_server_writes_the_fields_that_delimit_an_answer() {
         .collect();
     assert_eq!(writing, BTreeSet::from(["reply.rs".to_owned()]));
 }
+
+/// All Rust below a folder, as one text.
+fn sources_below(folder: &Path, text: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources_below(&path, text);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text.push_str(&fs::read_to_string(path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn each_line_of_what_parties_may_do_names_a_test_that_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut sources = String::new();
+    sources_below(&root.join("crates"), &mut sources);
+    let page = fs::read_to_string(root.join("docs/operating/security.md")).unwrap();
+    let rows = page
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.ends_with("` |"));
+    let mut count = 0;
+    for row in rows {
+        let tests = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        for test in tests.split(", ") {
+            let test = test.trim_matches('`');
+            assert!(
+                sources.contains(&format!("fn {test}()")),
+                "{test} is no test: {row}"
+            );
+            count += 1;
+        }
+    }
+    assert!(count > 30, "{count}");
+}

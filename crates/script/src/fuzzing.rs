@@ -1,0 +1,53 @@
+//! What must hold for anything that a script imports, as a function that panics when it does not. A fuzz target calls it, and a test below
+//! with random names.
+
+use std::path::{Component, Path};
+
+use crate::{
+    modules::{MAIN, Modules},
+    options::{Program, Surroundings},
+};
+
+/// Resolves a name in a module of a handler in `/app`: what comes of it is a module of the SDK, or a file below that folder.
+pub fn module_name(base: &str, name: &str) {
+    let surroundings = Surroundings {
+        sdk: |_| None,
+        erase_types: |source, _| Ok(source.to_owned()),
+    };
+    let rules = Modules::new(surroundings, Program::Rules);
+    let base = base.strip_prefix("sdk:").unwrap_or(base);
+    assert!(
+        base.is_empty() || rules.resolve(base, name).is_err(),
+        "rules import nothing"
+    );
+    let modules = Modules::new(surroundings, Program::Handler("/app/api.js".into()));
+    let Ok(found) = modules.resolve(base, name) else {
+        return;
+    };
+    if found == MAIN || found == "sdk:dist/index.js" {
+        return;
+    }
+    let path = Path::new(&found);
+    assert!(path.starts_with("/app"), "{base:?} {name:?} is {found:?}");
+    assert!(
+        !path.components().any(|part| part == Component::ParentDir),
+        "{found:?}"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_import_stays_in_the_folder(
+            base in "(/app/api\\.js|/app/lib/a\\.js|/etc/passwd|<input>|)",
+            name in "(\\./|\\.\\./|/|sdk:|forebay|app|lib|a\\.js|\\.|file://){0,8}",
+        ) {
+            module_name(&base, &name);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What a script imports, in which of its modules: a line each.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    let (base, name) = text.split_once('\n').unwrap_or((text, text));
+    forebay_script::fuzzing::module_name(base, name);
+});

@@ -1,0 +1,5 @@
+//! The path of a request, and which route it leads to.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| forebay_server::fuzzing::request_path(bytes));
