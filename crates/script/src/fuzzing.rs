@@ -20,7 +20,13 @@ pub fn module_name(base: &str, name: &str) {
         base.is_empty() || rules.resolve(base, name).is_err(),
         "rules import nothing"
     );
-    let modules = Modules::new(surroundings, Program::Handler("/app/api.js".into()));
+    let modules = Modules::new(
+        surroundings,
+        Program::Handler {
+            file: "/app/api.js".into(),
+            modules: "/app".into(),
+        },
+    );
     let Ok(found) = modules.resolve(base, name) else {
         return;
     };

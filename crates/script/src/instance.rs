@@ -473,7 +473,7 @@ impl Instance {
 /// Loads the SDK's part and the script; gives the function that calls it.
 fn load_script(ctx: &Ctx<'_>, host: &Rc<Host>) -> rquickjs::Result<Entry> {
     host::install(ctx, host)?;
-    let Program::Handler(handler) = &host.options.program else {
+    let Program::Handler { file: handler, .. } = &host.options.program else {
         let main: Object<'_> = Module::import(ctx, RULES_MAIN)?.finish()?;
         return Entry::of(ctx, &main);
     };

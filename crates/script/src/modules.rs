@@ -1,6 +1,6 @@
 //! Where a script's modules come from: files of its folder, read once, and the SDK. Modules of the SDK are named `sdk:` and their path in the package.
 //!
-//! The folder is that of the handler. Nothing beside it can be imported, by whatever path or link, and nothing but regular files of at most
+//! The folder is that of the handler, or one above it that the configuration names. Nothing beside it can be imported, by whatever path or link, and nothing but regular files of at most
 //! [`MODULE_BYTES_MAX`] bytes. Rules have no folder here and import nothing: their modules are `require`d, and belong to their workflow.
 
 use std::{
@@ -177,7 +177,7 @@ impl Modules {
             let replaced = REPLACED.iter().find(|(from, _)| *from == path);
             return Ok(format!("{SDK}{}", replaced.map_or(&*path, |(_, to)| to)));
         }
-        let Program::Handler(handler) = &self.program else {
+        let Program::Handler { file, modules } = &self.program else {
             if base.is_empty() && name == RULES_MAIN {
                 return Ok(name.to_owned());
             }
@@ -185,7 +185,7 @@ impl Modules {
                 "rules cannot import `{name}` while they run: `require` gives them the modules of their workflow"
             ));
         };
-        if base.is_empty() && (name == MAIN || Path::new(name) == handler) {
+        if base.is_empty() && (name == MAIN || Path::new(name) == file) {
             return Ok(name.to_owned());
         }
         if name == "forebay" {
@@ -207,10 +207,10 @@ impl Modules {
             ));
         }
         let path = join(Path::new(base), name);
-        if path.starts_with(folder_of(handler)) {
+        if path.starts_with(modules) {
             Ok(path.to_string_lossy().into_owned())
         } else {
-            Err(outside(name, handler))
+            Err(outside(name, modules))
         }
     }
 
@@ -244,12 +244,13 @@ impl Modules {
     }
 
     fn read(&self, path: &Path) -> std::result::Result<String, String> {
-        let handler = self.program.handler().ok_or("rules have no files of their own")?;
-        let folder = folder_of(handler);
+        let Program::Handler { modules, .. } = &self.program else {
+            return Err("rules have no files of their own".into());
+        };
         let below = path
-            .strip_prefix(folder)
-            .map_err(|_| outside(&path.to_string_lossy(), handler))?;
-        let source = read_below(folder, below).map_err(|error| error.to_string())?;
+            .strip_prefix(modules)
+            .map_err(|_| outside(&path.to_string_lossy(), modules))?;
+        let source = read_below(modules, below).map_err(|error| error.to_string())?;
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("ts" | "mts") => (self.surroundings.erase_types)(&source, path),
             // JSON is JavaScript.
@@ -259,15 +260,10 @@ impl Modules {
     }
 }
 
-/// Where the modules of a handler are.
-fn folder_of(handler: &Path) -> &Path {
-    handler.parent().unwrap_or(Path::new("/"))
-}
-
-fn outside(name: &str, handler: &Path) -> String {
+fn outside(name: &str, modules: &Path) -> String {
     format!(
-        "`{name}` leads out of `{}`: a script imports files of its handler's folder, and of those below it",
-        folder_of(handler).display()
+        "`{name}` leads out of `{}`: a script imports files of its handler's folder and below it, or of the folder that `modules` names",
+        modules.display()
     )
 }
 
@@ -353,7 +349,10 @@ mod tests {
     }
 
     fn modules() -> Modules {
-        modules_of(Program::Handler("/app/api.js".into()))
+        modules_of(Program::Handler {
+            file: "/app/api.js".into(),
+            modules: "/app".into(),
+        })
     }
 
     #[test]

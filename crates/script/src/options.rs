@@ -33,7 +33,7 @@ impl Options {
     /// As errors name it.
     pub(crate) fn subject(&self) -> String {
         match self.program {
-            Program::Handler(_) => format!("script `{}`", self.name),
+            Program::Handler { .. } => format!("script `{}`", self.name),
             Program::Rules => "`[workflow]`".to_owned(),
         }
     }
@@ -42,8 +42,13 @@ impl Options {
 /// What runs in the engines of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// A module that answers requests; its path is absolute.
-    Handler(PathBuf),
+    /// A module that answers requests.
+    Handler {
+        /// Absolute, and below `modules`.
+        file: PathBuf,
+        /// The folder whose files, and those below it, may be imported; absolute.
+        modules: PathBuf,
+    },
     /// Rules. Each call says which, by its course, and no other call has its engine until it is over.
     Rules,
 }
@@ -52,7 +57,7 @@ impl Program {
     /// The module that answers requests.
     pub fn handler(&self) -> Option<&Path> {
         match self {
-            Self::Handler(path) => Some(path),
+            Self::Handler { file, .. } => Some(file),
             Self::Rules => None,
         }
     }

@@ -527,7 +527,10 @@ pub(crate) fn script_options(
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     forebay_script::Options {
         name: script.name.clone(),
-        program: forebay_script::Program::Handler(script.handler.clone()),
+        program: forebay_script::Program::Handler {
+            file: script.handler.clone(),
+            modules: script.modules.clone(),
+        },
         limits: forebay_script::Limits {
             io_cpu_max: script.io_cpu_max,
             cpu_max: script.cpu_max,

@@ -127,7 +127,11 @@ impl Io {
 pub(crate) fn options(folder: &Path, handler: &str, limits: Limits, allow: Allow) -> Options {
     let file = folder.join("handler.mjs");
     std::fs::write(&file, handler).unwrap();
-    options_of(Program::Handler(file), limits, allow)
+    let program = Program::Handler {
+        file,
+        modules: folder.to_owned(),
+    };
+    options_of(program, limits, allow)
 }
 
 pub(crate) fn options_of(program: Program, limits: Limits, allow: Allow) -> Options {

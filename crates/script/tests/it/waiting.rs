@@ -54,7 +54,7 @@ app.get('/fetch-error', async (request) => {
   try { return await (await fetch(request.query.get('url'))).text(); } catch (error) { return `${error.name}: ${error.message}`; }
 });
 app.get('/post', async (request) => (await fetch(request.query.get('url'), { method: 'POST', body: JSON.stringify({ a: 1 }) })).text());
-app.get('/passes-on', (request) => fetch(request.query.get('url')));
+app.get('/passes-on', (request) => fetch(request.query.get('url'), null));
 app.get('/too-many', async (request) => {
   for (let i = 0; i < 20; i++) try { await fetch(request.query.get('url')); } catch (error) { return `${i} ${error.message}`; }
 });

@@ -343,6 +343,7 @@ fn write_source(out: &mut String, name: &str, source: &forebay_pg::Settings, dir
 fn write_script(out: &mut String, script: &Script) -> fmt::Result {
     writeln!(out, "\n[script.{}]", script.name)?;
     writeln!(out, "handler = {}", path(&script.handler))?;
+    writeln!(out, "modules = {}", path(&script.modules))?;
     writeln!(out, "on = {}", text(script.on.name()))?;
     writeln!(out, "io_input_max = {}", size(script.io_input_max))?;
     writeln!(out, "io_cpu_max = {}", duration(script.io_cpu_max))?;

@@ -441,6 +441,8 @@ pub struct Script {
     pub name: String,
     /// The handler's module, absolute.
     pub handler: PathBuf,
+    /// The folder whose files it may import, absolute; the handler is in it, or below it.
+    pub modules: PathBuf,
     /// Which threads run it.
     pub on: ScriptPlace,
     /// Longest request that an I/O thread answers: path, query, headers and body.

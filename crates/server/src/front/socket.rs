@@ -31,6 +31,8 @@ pub(crate) struct Socket<S> {
     input: Vec<u8>,
     taken: usize,
     ended: bool,
+    /// Whether a client that ends its sending side still waits for its answer.
+    may_half_close: bool,
     timer: Timer,
     /// Of the answer that is written.
     pace: Pace,
@@ -53,6 +55,7 @@ impl<S: Stream> Socket<S> {
             input: Vec::new(),
             taken: 0,
             ended: false,
+            may_half_close: false,
             timer: Timer::new(now),
             pace: Pace::new(0, Duration::ZERO),
         }
@@ -132,12 +135,19 @@ impl<S: Stream> Socket<S> {
         self.thread.is_draining()
     }
 
+    /// A request begins. One that is the connection's last by its own words may be followed by the end of what the client sends: it still
+    /// waits for the answer then, and that it has left is noticed when the answer is written.
+    pub(crate) fn begin_request(&mut self, is_last: bool) {
+        self.may_half_close = is_last;
+    }
+
     /// Polls whether the client is gone. What it sends meanwhile is kept, up to a bound; beyond that nothing is read, and its
     /// going is noticed when the answer is written.
     pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.input().len() < AHEAD_BYTES_MAX {
             match self.poll_fill(cx) {
                 Poll::Ready(Filled::Bytes) => {}
+                Poll::Ready(_) if self.may_half_close => return Poll::Pending,
                 Poll::Ready(_) => return Poll::Ready(()),
                 Poll::Pending => return Poll::Pending,
             }

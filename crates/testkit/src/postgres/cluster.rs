@@ -139,9 +139,16 @@ impl Cluster {
         mut start: impl FnMut(&Self) -> Result<Process, Error>,
     ) -> Result<Process, Error> {
         if self.port > 0 {
-            let process = start(self)?;
-            self.wait_until_it_answers(process)?;
-            return Ok(process);
+            let until = Instant::now() + PATIENCE;
+            loop {
+                let process = start(self)?;
+                match self.wait_until_it_answers(process) {
+                    Ok(()) => return Ok(process),
+                    // A neighbour has been given the port meanwhile, for a connection of its own.
+                    Err(Error::Ended { .. }) if Instant::now() < until => {}
+                    Err(error) => return Err(error),
+                }
+            }
         }
         // Neighbours in time have neighbouring numbers: each begins where the one before it would be after some.
         let spread = std::process::id().wrapping_mul(16) % u32::from(PORTS);

@@ -381,7 +381,7 @@ fn an_upload_whose_client_leaves_ends_in_the_handler() {
             }
         };
     ";
-    let server = node(source, ONE_WORKER).start();
+    let server = node(source, ONE_WORKER).server("body_buffer_max = 0").start();
     let mut client = server.connect();
     client.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 500000\r\n\r\n");
     client.send(bytes(100_000));

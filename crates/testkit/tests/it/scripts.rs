@@ -245,6 +245,26 @@ fn imports_of_a_script_stay_in_its_folder() {
 }
 
 #[test]
+fn a_script_shares_modules_of_a_folder_that_the_configuration_names() {
+    let config = config("modules = \"app\"").replace("s.mjs", "app/handlers/s.mjs");
+    let server = Setup::new(&config)
+        .file("app/handlers/s.mjs", IMPORTER)
+        .file(
+            "app/handlers/lib/inside.mjs",
+            "export { default as inside } from '../../shared.json';",
+        )
+        .file("app/shared.json", r#""shared""#)
+        .file("secret.json", r#""hunter2""#)
+        .start();
+    assert_eq!(server.get("/inside").text(), "shared");
+    let answer = server.post("/import", b"../../secret.json").json();
+    assert!(
+        answer["error"].as_str().unwrap().contains("`modules` names"),
+        "{answer}"
+    );
+}
+
+#[test]
 fn a_script_that_holds_up_an_io_thread_is_left_to_executors_whatever_its_paths_are() {
     const NATIVE: &str = r"
         import { router } from 'forebay';
@@ -255,11 +275,13 @@ fn a_script_that_holds_up_an_io_thread_is_left_to_executors_whatever_its_paths_a
         });
         export default app;
     ";
-    let server = Setup::new(&config("io_cpu_max = \"5ms\""))
-        .file("s.mjs", NATIVE)
-        .threads(1)
-        .admin()
-        .start();
+    let server = Setup::new(&config(
+        "io_cpu_max = \"5ms\"\ncpu_max = \"20s\"\ntime_max = \"20s\"",
+    ))
+    .file("s.mjs", NATIVE)
+    .threads(1)
+    .admin()
+    .start();
     let answers_on_io = || of_script(&server, "calls_answered_total", ",place=\"io\"");
     let word = |number: usize| -> String { "abcdefghij".chars().skip(number).chain("xyz".chars()).collect() };
     let mut client = server.connect();
@@ -275,7 +297,7 @@ fn a_script_that_holds_up_an_io_thread_is_left_to_executors_whatever_its_paths_a
             assert_eq!(client.get(&format!("/find/{}?n=2", word(number))).text(), "-1");
         }
         assert_eq!(
-            client.get(&format!("/find/{}?n=60000", word(number))).text(),
+            client.get(&format!("/find/{}?n=30000", word(number))).text(),
             "-1"
         );
     }

@@ -188,3 +188,35 @@ fn clients_that_crawl_are_given_up() {
     assert_whole(&server.get("/whole/31457280").body, 30 << 20);
     wait_until_nothing_is_kept(&server);
 }
+
+#[test]
+fn a_client_that_says_nothing_more_gets_its_answer_from_a_worker() {
+    let source = "import { existsSync } from 'node:fs';
+        export default async () => {
+          while (!existsSync('gate')) await new Promise((next) => setTimeout(next, 2));
+          return 'answered';
+        };";
+    let server = node(source, ONE_WORKER).admin().start();
+    let requests = [
+        "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n",
+        "GET / HTTP/1.0\r\n\r\n",
+        "POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok",
+    ];
+    let mut clients = requests.map(|request| {
+        let mut client = server.connect();
+        client.send(request);
+        client.finish_sending();
+        client
+    });
+    wait_until("the requests to be there", || {
+        metric(&server, "forebay_pool_queue_jobs{pool=\"api\"}") == 2
+    });
+    // Long enough for the server to have seen the end of each.
+    for _ in 0..20 {
+        assert_eq!(server.admin().get("/health/live").status, 200);
+    }
+    open(&server, "gate");
+    for client in &mut clients {
+        assert_eq!(client.response().text(), "answered");
+    }
+}

@@ -1,6 +1,6 @@
 //! `[script.NAME]`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use forebay_script::FetchHost;
 
@@ -20,9 +20,24 @@ impl Builder<'_> {
         self.check_name(name, "script", fields);
         let handler = self.existing_file(fields, "handler");
         let allow = self.allow(fields.table("allow"), has_store, sources);
+        let handler = handler?;
+        let modules = match fields.opt_text("modules") {
+            None => handler.parent().map(Path::to_path_buf).unwrap_or_default(),
+            Some(written) => {
+                let folder = self.resolve(fields, written);
+                if !folder.is_dir() || !handler.starts_with(&folder) {
+                    let message = format!(
+                        "found {written:?}, expected a folder that has the handler in it, or below it"
+                    );
+                    self.note(fields.problem("modules", message));
+                }
+                folder
+            }
+        };
         Some(Script {
             name: name.to_owned(),
-            handler: handler?,
+            handler,
+            modules,
             on: match fields.text("on") {
                 "io" => ScriptPlace::Io,
                 "executor" => ScriptPlace::Executor,

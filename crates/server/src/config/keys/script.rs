@@ -11,6 +11,13 @@ pub(super) static SCRIPT: &[Key] = &[
         exceeded: "",
     },
     Key {
+        name: "modules",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "The folder whose files, and those below it, the script may import; the handler is one of them. Without the key: the handler's folder.",
+        exceeded: "",
+    },
+    Key {
         name: "on",
         kind: Kind::Choice(&["auto", "io", "executor"]),
         default: Default::Is("auto"),

@@ -119,6 +119,8 @@ fn serving(disk: &Disk, handler: &str, deadline: &str) -> Server {
          [[route]]\npath = \"/0\"\npool = \"api\"\n\
          [[route]]\npath = \"/*\"\npool = \"api\"\ndeadline = \"{deadline}\"\n",
     ));
+    // Handlers begin before all of a body is there.
+    let setup = setup.server("body_buffer_max = 0");
     let server = disk.under(setup).file("api.mjs", handler).start();
     wait_until("the pool to answer", || server.get("/0").status == 200);
     server

@@ -7,7 +7,7 @@ import { ReadableStream, type Controller } from './streams.js';
 /** Statuses whose responses have no body. */
 const BODILESS = [101, 103, 204, 205, 304];
 
-export async function fetch(input: unknown, init: RequestInit = {}): Promise<Response> {
+export async function fetch(input: unknown, init?: RequestInit | null): Promise<Response> {
   const request = new Request(input, init);
   const { signal, method } = request;
   signal.throwIfAborted();

@@ -21,7 +21,8 @@ export class Request extends Body {
   readonly redirect: 'follow' | 'manual' | 'error';
   readonly signal: AbortSignal;
 
-  constructor(input: unknown, init: RequestInit = {}) {
+  constructor(input: unknown, given?: RequestInit | null) {
+    const init = given ?? {};
     const from = input instanceof Request ? input : null;
     const method = methodOf(init.method ?? from?.method ?? 'GET');
     const hasNone = method === 'GET' || method === 'HEAD';
@@ -68,7 +69,8 @@ export class Response extends Body {
   #origin: Origin = { url: '', redirected: false };
   #isError = false;
 
-  constructor(body: BodyInit | null = null, init: ResponseInit = {}) {
+  constructor(body: BodyInit | null = null, given?: ResponseInit | null) {
+    const init = given ?? {};
     const status = init.status ?? 200;
     if (!Number.isInteger(status) || status < 200 || status > 599) {
       throw new RangeError(`init["status"] must be in the range of 200 to 599, inclusive.`);
