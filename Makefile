@@ -64,7 +64,7 @@ run: build
 	exec target/release/forebay serve -c examples/showcase/forebay.toml $(ARGS)
 
 test: deps browser postgresql redis sdk
-	cargo test --workspace
+	FOREBAY_BINARY="$${CARGO_TARGET_DIR:-$(CURDIR)/target}/debug/forebay" cargo test --workspace
 	cd sdk/node && npm run --silent test:built
 	cd sdk/python && tests/.venv/bin/python -W error -m unittest discover --start-directory tests --top-level-directory .
 	node --test bench/test/*.test.mjs

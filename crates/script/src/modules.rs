@@ -262,7 +262,7 @@ impl Modules {
 
 fn outside(name: &str, modules: &Path) -> String {
     format!(
-        "`{name}` leads out of `{}`: a script imports files of its handler's folder and below it, or of the folder that `modules` names",
+        "`{name}` leads out of `{}`, the script's folder (`modules` names another)",
         modules.display()
     )
 }

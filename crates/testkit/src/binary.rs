@@ -20,10 +20,14 @@ pub(crate) fn about(words: &[&str], config: &Path) -> Command {
     command
 }
 
-/// The built binary of the profile that this test has; built now, once, if it is not up to date.
+/// The binary that `FOREBAY_BINARY` names, as `make test` does; else the one of the profile that this test has, built now, once, if it is not
+/// up to date.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
+        if let Some(binary) = std::env::var_os("FOREBAY_BINARY") {
+            return binary.into();
+        }
         let test = std::env::current_exe().expect("a test knows its own file");
         // target/PROFILE/deps/TEST
         let folder = test

@@ -259,7 +259,7 @@ fn a_script_shares_modules_of_a_folder_that_the_configuration_names() {
     assert_eq!(server.get("/inside").text(), "shared");
     let answer = server.post("/import", b"../../secret.json").json();
     assert!(
-        answer["error"].as_str().unwrap().contains("`modules` names"),
+        answer["error"].as_str().unwrap().contains("leads out of"),
         "{answer}"
     );
 }
