@@ -58,6 +58,8 @@ const STATUSES: Readonly<Record<StoreErrorCode, number>> = {
   open_already: FAULT,
   in_use: FAULT,
   unrecovered: FAULT,
+  log_without_tree: FAULT,
+  foreign_log: FAULT,
   format: FAULT,
   index: FAULT,
   writes_already: FAULT,

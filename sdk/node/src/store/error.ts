@@ -51,6 +51,8 @@ export type StoreErrorCode =
   | 'in_use'
   /** The system was started anew since the store was written: it must be opened for writing once, before it can be read. */
   | 'unrecovered'
+  | 'log_without_tree'
+  | 'foreign_log'
   /** The store is of another version of this program. */
   | 'format'
   /** No space is left: on the disk, or up to the store's limit. */
