@@ -236,8 +236,8 @@ impl IoScript {
         let id = engine.open(payload, deadline);
         let io_cpu_max = self.options.limits.io_cpu_max;
         let step = engine.run(id, io_cpu_max);
-        if step.took > io_cpu_max {
-            self.overruns.add(step.took - io_cpu_max, Instant::now());
+        if let Some(overrun) = step.took.checked_sub(io_cpu_max) {
+            self.overruns.add(overrun, Instant::now());
         }
         let wants_more = engine.take_elsewhere();
         let mut standing = match &step.stopped {
@@ -353,7 +353,7 @@ mod tests {
         assert!(!overruns.is_resting(now));
         for minutes in [1, 2, 4, 8, 16, 32, 60, 60] {
             overruns.add(OVERRUN_MAX + Duration::from_millis(1), now);
-            assert!(overruns.is_resting(now + Duration::from_mins(minutes) - Duration::from_secs(1)));
+            assert!(overruns.is_resting(now + Duration::from_secs(minutes * 60 - 1)));
             now += Duration::from_mins(minutes);
             assert!(!overruns.is_resting(now), "{minutes}");
         }

@@ -168,7 +168,7 @@ fn check_open_files(config: &Config) {
              connections_max is reached (raise LimitNOFILE or `ulimit -Hn`)"
         ),
         Err(error) => {
-            tracing::warn!(target: "forebay::server", "the limit of open files cannot be raised: {error}")
+            tracing::warn!(target: "forebay::server", "the limit of open files cannot be raised: {error}");
         }
     }
 }

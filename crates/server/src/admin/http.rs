@@ -268,7 +268,7 @@ pub(crate) async fn serve(accepting: Accepting, hosts: Hosts, service: impl Serv
                 Accepted::Tcp(socket, _) => {
                     Connection::new(socket, Some(hosts))
                         .serve(&service, &crowded)
-                        .await
+                        .await;
                 }
                 Accepted::Unix(socket) => Connection::new(socket, None).serve(&service, &crowded).await,
             }
@@ -511,7 +511,7 @@ mod tests {
         let serving = tokio::spawn(async move {
             Connection::new(server, None)
                 .serve(&Slow(sender), &Notify::new())
-                .await
+                .await;
         });
         let requests = "GET / HTTP/1.1\r\nHost: x\r\n\r\nGET /long HTTP/1.1\r\nHost: x\r\n\r\n";
         client.write_all(requests.as_bytes()).await.unwrap();

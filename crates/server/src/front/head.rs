@@ -363,7 +363,7 @@ fn is_name(mut text: &[u8]) -> bool {
 
 /// RFC 3986 lets a port be empty.
 fn is_port(text: &[u8]) -> bool {
-    text.is_empty() || decimal(text).is_some_and(|port| port <= u64::from(u16::MAX))
+    text.is_empty() || decimal(text).is_some_and(|port| u16::try_from(port).is_ok())
 }
 
 #[cfg(test)]

@@ -96,10 +96,10 @@ fn warn_of(exposed: &Exposed) {
     let (file, mode) = (exposed.path.display(), exposed.mode);
     match &exposed.error {
         None => {
-            tracing::warn!(target: "forebay::store", "`{file}` of the store was open to others (mode {mode:o}); only its owner may use it now")
+            tracing::warn!(target: "forebay::store", "`{file}` of the store was open to others (mode {mode:o}); only its owner may use it now");
         }
         Some(error) => {
-            tracing::warn!(target: "forebay::store", "`{file}` of the store is open to others (mode {mode:o}), and that cannot be changed: {error}")
+            tracing::warn!(target: "forebay::store", "`{file}` of the store is open to others (mode {mode:o}), and that cannot be changed: {error}");
         }
     }
 }

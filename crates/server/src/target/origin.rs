@@ -13,7 +13,7 @@ impl Origins {
 
     /// Refuses what another site's page has a browser send, unless it only reads. Other programs send neither field.
     pub(crate) fn check(&self, head: &Head) -> Result<(), Refusal> {
-        if matches!(head.method(), "GET" | "HEAD" | "OPTIONS") || self.is_of_this_site(head) {
+        if matches!(head.method(), "GET" | "HEAD" | "OPTIONS") || Self::is_of_this_site(head) {
             return Ok(());
         }
         let origin = head.field("origin").unwrap_or_default();
@@ -27,7 +27,7 @@ impl Origins {
     }
 
     /// What browsers say of themselves (Fetch Metadata), or else of the page (RFC 6454).
-    fn is_of_this_site(&self, head: &Head) -> bool {
+    fn is_of_this_site(head: &Head) -> bool {
         match (head.field("sec-fetch-site"), head.field("origin")) {
             (Some(site), _) => matches!(site, b"same-origin" | b"none"),
             (None, None) => true,

@@ -239,7 +239,7 @@ fn open_files_of(limits: &str) -> Vec<String> {
     let line = limits
         .lines()
         .find(|line| line.starts_with("Max open files"))
-        .unwrap();
+        .expect("every process has that limit");
     line.split_whitespace()
         .skip(3)
         .take(2)

@@ -130,12 +130,12 @@ fn one_file_of_the_server_writes_the_fields_that_delimit_an_answer() {
 
 /// All Rust below a folder, as one text.
 fn sources_below(folder: &Path, text: &mut String) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(folder).expect("the sources can be read") {
+        let path = entry.expect("the sources can be read").path();
         if path.is_dir() {
             sources_below(&path, text);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            text.push_str(&fs::read_to_string(path).unwrap());
+            text.push_str(&fs::read_to_string(path).expect("the sources can be read"));
         }
     }
 }

@@ -36,7 +36,7 @@ const HANDLER: &str = r"
 fn assert_whole(body: &[u8], length: usize) {
     assert_eq!(body.len(), length);
     for at in (0..length - 4).step_by(4096) {
-        let found = u32::from_le_bytes(body[at..at + 4].try_into().unwrap());
+        let found = u32::from_le_bytes(body[at..at + 4].try_into().expect("four bytes"));
         assert_eq!(found as usize, at);
     }
 }

@@ -40,8 +40,8 @@ class Asgi:
         """Answers one job, and goes on with what the application does after that."""
         try:
             scope = self._scope(job)
-        except HttpError as error:
-            await job.respond(*error_parts(error, job.request_id))
+        except HttpError as refused:
+            await job.respond(*error_parts(refused, job.request_id))
             return
         path = scope["path"]
         mount = self._mount

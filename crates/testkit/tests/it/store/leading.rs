@@ -127,11 +127,15 @@ fn an_orderly_end_keeps_relaxed_writes_and_a_write_under_way() {
 /// The permissions of everything below a folder, by its path.
 fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(folder).expect("the folder can be read") {
+        let path = entry.expect("the folder can be read").path();
         found.push((
             path.clone(),
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            fs::metadata(&path)
+                .expect("the folder can be read")
+                .permissions()
+                .mode()
+                & 0o777,
         ));
         if path.is_dir() {
             found.append(&mut modes(&path));
