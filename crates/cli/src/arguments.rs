@@ -5,8 +5,8 @@ use std::{path::PathBuf, time::Instant};
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, check, completions, explain, load, logs, new, pool, profile, reload, serve, sql, status, store,
-    strip, version, workflow,
+    bench, check, completions, explain, guard, load, logs, new, pool, profile, reload, serve, sql, status,
+    store, strip, version, workflow,
 };
 
 const EXIT_CODES: &str = "\
@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Completions(completions::Arguments),
     #[command(hide = true)]
     Strip(strip::Arguments),
+    #[command(hide = true)]
+    Guard(guard::Arguments),
 }
 
 impl Command {
@@ -72,6 +74,7 @@ impl Command {
             Self::Version(arguments) => version::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
             Self::Strip(arguments) => strip::run(&arguments),
+            Self::Guard(arguments) => guard::run(&arguments),
         }
     }
 }

@@ -12,6 +12,7 @@ mod dialect;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+pub mod guard;
 mod link;
 mod mailbox;
 mod options;
