@@ -27,7 +27,7 @@ SDK_ADDON := sdk/node/dist/forebay.node
 
 help:
 	@echo 'make run     build, and serve examples/showcase (ARGS="--workers 4" passes options on)'
-	@echo 'make test    fetch what the tests need, and run them all'
+	@echo 'make test    fetch what the tests need, and run them all (SUITES="pool node": those with such names)'
 	@echo 'make build   target/release/forebay, and what the examples need'
 	@echo 'make postgres  a PostgreSQL in the background, with data to try; target/postgres.env says where, and make run reads it. make postgres-stop ends it'
 	@echo 'make lint    formatting, clippy, types'
@@ -64,10 +64,7 @@ run: build
 	exec target/release/forebay serve -c examples/showcase/forebay.toml $(ARGS)
 
 test: deps browser postgresql redis sdk
-	FOREBAY_BINARY="$${CARGO_TARGET_DIR:-$(CURDIR)/target}/debug/forebay" cargo test --workspace
-	cd sdk/node && npm run --silent test:built
-	cd sdk/python && tests/.venv/bin/python -W error -m unittest discover --start-directory tests --top-level-directory .
-	node --test bench/test/*.test.mjs
+	node tests/run.mjs $(SUITES)
 
 build: sdk $(SHOWCASE_MODULES) $(SHOWCASE_PYTHON)
 	cargo build --release --package forebay
