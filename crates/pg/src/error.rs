@@ -80,7 +80,7 @@ pub enum PgError {
         reason: String,
     },
     /// A statement about its whole connection, which others use too.
-    #[error("`{keyword}` is about a whole connection, and statements share theirs; transactions have an own")]
+    #[error("`{keyword}` affects the whole connection, which statements share; use a transaction")]
     Session {
         /// How it begins.
         keyword: &'static str,

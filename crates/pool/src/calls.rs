@@ -97,7 +97,7 @@ impl OpenCalls {
     /// Takes a call; none: there are too many already.
     pub(crate) fn open(&mut self, id: String, deadline: Instant) -> Result<CallKey, (String, String)> {
         if self.open.len() >= CALLS_OPEN_MAX {
-            let error = format!("{CALLS_OPEN_MAX} calls of this worker are open already, that is the most");
+            let error = format!("this worker already has {CALLS_OPEN_MAX} open calls");
             return Err((id, error));
         }
         self.nonces += 1;

@@ -132,13 +132,11 @@ impl Address {
 pub(crate) enum Refusal {
     #[error("this pool reaches no database: its `sql` names none")]
     NoDesks,
-    #[error("the request that this belongs to is over, and what it had begun on databases with it")]
+    #[error("the request has ended, and its database work was cancelled")]
     Over,
-    #[error("{max} calls of this {whose} are open already, that is the most")]
+    #[error("this {whose} already has {max} open calls")]
     Full { whose: &'static str, max: usize },
-    #[error(
-        "the calls of this worker that are open take more than {CALL_BYTES_MAX} bytes with this one, that is the most"
-    )]
+    #[error("with this call the open calls of this worker exceed {CALL_BYTES_MAX} bytes")]
     CallTooLarge,
     #[error("the result has {bytes} bytes; with those that wait to be read, that is more than {max}")]
     ResultTooLarge { bytes: usize, max: usize },

@@ -219,7 +219,7 @@ fn of_kind(kind: Option<&String>) -> String {
 fn denied(kind: &str, action: Action, denial: Denial) -> String {
     let action = action.name();
     match denial {
-        Denial::Nobody => format!("nobody may {action} records of kind {kind} here (store.access)"),
+        Denial::Nobody => format!("no one may {action} records of kind {kind} here (store.access)"),
         Denial::TokenNeeded => format!("a bearer token is needed to {action} records of kind {kind}"),
         Denial::WrongToken => format!("this token may not {action} records of kind {kind}"),
     }
@@ -228,7 +228,7 @@ fn denied(kind: &str, action: Action, denial: Denial) -> String {
 fn record_denied(reference: Reference, action: Action, denial: Denial) -> String {
     let action = action.name();
     match denial {
-        Denial::Nobody => format!("nobody may {action} record {reference} here"),
+        Denial::Nobody => format!("no one may {action} record {reference} here"),
         Denial::TokenNeeded => format!("a bearer token is needed to {action} record {reference}"),
         Denial::WrongToken => format!("this token may not {action} record {reference}"),
     }

@@ -103,9 +103,7 @@ impl forebay_pool::Calls for Calls {
     fn call(&self, call: Call) {
         let sent = self.thread.waiting.try_send((Arc::clone(&self.tql), call));
         if let Err(mpsc::error::TrySendError::Full((_, call))) = sent {
-            call.refuse(&format!(
-                "{CALLS_WAITING_MAX} calls wait already, that is the most"
-            ));
+            call.refuse(&format!("the call queue is full ({CALLS_WAITING_MAX} waiting)"));
         }
     }
 }

@@ -172,7 +172,7 @@ impl Control {
         }
         match self.shared.ground.traces.sample(route, time) {
             Some(run) => Response::json(200, &json!({ "run": run })),
-            None => Response::problem(409, "requests are sampled already, for somebody else"),
+            None => Response::problem(409, "requests are already being sampled for another client"),
         }
     }
 
@@ -271,7 +271,7 @@ impl Control {
         else {
             return Response::problem(
                 503,
-                &format!("{FOLLOWERS_MAX} clients follow the log already, that is the most"),
+                &format!("too many clients follow the log (at most {FOLLOWERS_MAX})"),
             );
         };
         let workflow = request

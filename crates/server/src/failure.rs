@@ -51,7 +51,7 @@ pub(crate) enum Refusal {
     MethodNotAllowed { allow: String },
     #[error("there is no such file")]
     NoSuchFile,
-    #[error("the file has {size} bytes, and none of those that Range asks for")]
+    #[error("the requested range is outside the file of {size} bytes")]
     Range { size: u64 },
     #[error("file cannot be read")]
     FileUnreadable,
@@ -67,7 +67,7 @@ pub(crate) enum Refusal {
     NoIndex { what: String },
     #[error(transparent)]
     Tags(#[from] TagsError),
-    #[error("what is there is not as If-Match or If-None-Match demands")]
+    #[error("precondition failed: If-Match or If-None-Match does not hold")]
     Precondition,
     #[error("the document is too long for its tag to be compared (value_bytes_max {max}); only `*` can be")]
     TooLongToCompare { max: usize },
@@ -92,21 +92,21 @@ pub(crate) enum Refusal {
     TokenNeeded { what: &'static str },
     #[error("this token may not {what} this global")]
     WrongToken { what: &'static str },
-    #[error("nobody may {what} this global over HTTP (store.access)")]
+    #[error("no one may {what} this global over HTTP (store.access)")]
     Closed { what: &'static str },
     #[error(
-        "a page of another site ({origin}) asks for a change; `origins` of the route would have to name it"
+        "the request comes from a page of another site ({origin}); to allow it, add that origin to `origins` of the route"
     )]
     OtherOrigin { origin: String },
     #[error("{queue_max} writes wait for the store already (store.queue_max)")]
     WriteQueueFull { queue_max: usize },
     #[error("writes that wait for the store hold {queue_bytes_max} bytes already (store.queue_bytes_max)")]
     WriteQueueBytesFull { queue_bytes_max: usize },
-    #[error("{max} clients take lines from the store already, that is the most; pages need no such place")]
+    #[error("too many clients read lines from the store (at most {max}); use pages instead")]
     TooManyStreams { max: usize },
     #[error("the request was not answered by its deadline (deadline)")]
     DeadlinePassed,
-    #[error("the write waited until its deadline and was not done")]
+    #[error("the deadline passed while the write was queued; it was not done")]
     WriteExpired,
     #[error("the server is stopping")]
     Stopping,

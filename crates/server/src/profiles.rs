@@ -37,7 +37,7 @@ impl Default for Profiles {
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoProfile {
-    #[error("the server is being profiled already, for somebody else")]
+    #[error("a profile is already running for another client")]
     Busy,
     #[error("this process cannot be profiled: {0}{cause}", cause = with_cause(.0))]
     Failed(ProfileError),

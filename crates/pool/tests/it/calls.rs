@@ -187,7 +187,7 @@ fn a_job_may_have_so_many_calls_open_and_no_more() {
         let told = String::from_utf8(told).unwrap();
         assert_eq!(
             told,
-            r#"{"error":{"code":"full","message":"1024 calls of this request are open already, that is the most"}}"#
+            r#"{"error":{"code":"full","message":"this request already has 1024 open calls"}}"#
         );
         assert_eq!(house.call(job_with("/call", b"a")).await.unwrap(), b"a");
     });

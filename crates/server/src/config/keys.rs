@@ -139,7 +139,7 @@ pub(super) static SECTIONS: &[Section] = &[
     Section {
         name: "admin",
         shape: Shape::Once,
-        meaning: "Where the server reports on itself and takes orders.",
+        meaning: "Status of the server, and its control socket.",
         keys: ADMIN,
     },
     Section {
@@ -369,7 +369,7 @@ static ADMIN: &[Key] = &[
         name: "hosts",
         kind: Kind::Texts { min: 0 },
         default: Default::Is(""),
-        meaning: "Names under which the listener answers, beside `localhost` and any address: a name of somebody else's could be made to lead here by a page in a browser (DNS rebinding).",
+        meaning: "Host names that the listener accepts besides `localhost` and addresses; this protects against DNS rebinding.",
         exceeded: "421",
     },
     Key {
@@ -516,7 +516,7 @@ static STORE: &[Key] = &[
         name: "index",
         kind: Kind::TableMap(INDEX),
         default: Default::Is(""),
-        meaning: "`[store.index.NAME]`: an index, made at the start where it is missing. One of that name that is another one keeps the server from starting; one that is not named here stays.",
+        meaning: "`[store.index.NAME]`: an index, created at the start if missing. If one of that name exists with other fields, the server does not start; an index that is not listed stays.",
         exceeded: "",
     },
 ];

@@ -44,7 +44,7 @@ const READERS_PER_READING: u32 = 8;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreOpenError {
     /// Another server leads it.
-    #[error("the store in {} is led by another server{}", path.display(), by(*pid))]
+    #[error("another server has the store in {} open{}", path.display(), by(*pid))]
     Led {
         /// The store's folder.
         path: PathBuf,
@@ -62,7 +62,7 @@ pub enum StoreOpenError {
     },
     /// An index of the configuration is there, and is another one.
     #[error(
-        "index `{name}` is {found}, and the configuration (store.index.{name}) has {wanted}; to have it made anew: forebay store index drop {name} --data {}",
+        "index `{name}` exists with {found}, but the configuration (store.index.{name}) has {wanted}; to recreate it: forebay store index drop {name} --data {}",
         path.display()
     )]
     OtherIndex {

@@ -26,7 +26,7 @@ pub enum SessionError {
     /// An operation before which others were to be committed, which failed; those who made them are told by [`Session::settle`].
     ///
     /// [`Session::settle`]: super::Session::settle
-    #[error("what other requests have written could not be committed: {reason}")]
+    #[error("a commit shared with earlier requests failed: {reason}")]
     NotSettled {
         /// What the commit said.
         reason: String,
@@ -37,7 +37,7 @@ pub enum SessionError {
     /// A wait whose [`Patience`] was over; nothing was written or locked.
     ///
     /// [`Patience`]: super::Patience
-    #[error("the time for this was over before others were done with the store")]
+    #[error("timed out waiting for other writers to the store")]
     GivenUp,
     /// Text that is not UTF-8.
     #[error("the text is not well-formed Unicode (a lone surrogate, or bytes that are not UTF-8)")]

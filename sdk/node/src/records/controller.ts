@@ -254,7 +254,7 @@ function missing(kind: string, reference: string): HttpError {
 }
 
 function unwanted(): HttpError {
-  return new HttpError(412, 'the record is not as If-Match or If-None-Match demands');
+  return new HttpError(412, 'precondition failed: If-Match or If-None-Match does not hold');
 }
 
 function memberOf(place: unknown, name: string): unknown {

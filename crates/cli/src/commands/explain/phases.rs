@@ -20,7 +20,7 @@ pub(super) const PHASES: [Phase; 11] = [
     },
     Phase {
         name: "handler",
-        meaning: "the handler has it and does not run: the way to a worker and back, or a wait for something else",
+        meaning: "in the handler but not running: the round trip to a worker, or another wait",
     },
     Phase {
         name: "sql wait",
@@ -40,11 +40,11 @@ pub(super) const PHASES: [Phase; 11] = [
     },
     Phase {
         name: "sql hand-over",
-        meaning: "rows are there, and who asked for them is not awake yet",
+        meaning: "rows are decoded, their caller is not awake yet",
     },
     Phase {
         name: "between",
-        meaning: "none of these: threads are woken, or others have their turn",
+        meaning: "none of these: threads are being woken, or run other tasks",
     },
     Phase {
         name: "write",

@@ -115,7 +115,8 @@ impl Asked {
             None => self.args.clone(),
         };
         let read = arguments_of(&text);
-        Ok(read.map_err(|reason| UsageError(format!("--args are no JSON object of arguments: {reason}")))?)
+        Ok(read
+            .map_err(|reason| UsageError(format!("--args are not a JSON object of arguments: {reason}")))?)
     }
 
     /// Runs it; the result, with which workflows that were and how long it took in milliseconds.

@@ -153,8 +153,7 @@ impl Builder<'_> {
             // A lock ends with its transaction.
             let keyword = sql.session_keyword();
             if let Some(keyword) = keyword.filter(|&keyword| key == "query" || keyword != "lock") {
-                let message =
-                    format!("`{keyword}` is about a whole connection, and statements of routes share theirs");
+                let message = format!("`{keyword}` affects the whole connection, which routes share");
                 self.note(fields.problem_at(line, key, message));
             }
             let (file, line) = self.places.at(line);

@@ -108,18 +108,18 @@ pub(crate) enum WorkflowFailure {
     #[error("there is no rule `{name}`")]
     NoSuchRule { name: String },
     #[error(
-        "no release of the workflows is published in the global `{global}` of the store; `forebay workflow import` makes one, and `forebay workflow publish` has it answer"
+        "no release of the workflows is published in the global `{global}`: create one with `forebay workflow import` and publish it with `forebay workflow publish`"
     )]
     NothingPublished { global: String },
     #[error(
-        "there is no release {number} of the workflows that requests may ask for: one that is for test (`forebay workflow state {number} test`), or that is published"
+        "requests cannot use release {number}: it is neither published nor in test (`forebay workflow state {number} test`)"
     )]
     NoSuchRelease { number: u64 },
-    #[error("the body is no JSON object of arguments: {what}")]
+    #[error("the body is not a JSON object of arguments: {what}")]
     Arguments { what: String },
-    #[error("the arguments are not as their schema says: {what}")]
+    #[error("the arguments do not match their schema: {what}")]
     OtherArguments { what: String },
-    #[error("the result is not as its schema says: {what}")]
+    #[error("the result does not match its schema: {what}")]
     Result { what: String },
     #[error("{what}")]
     Request { what: String },
@@ -133,21 +133,21 @@ pub(crate) enum WorkflowFailure {
     WrongCredentials,
     #[error("this client may not run `{name}` (workflow.clients)")]
     NotAllowed { name: String },
-    #[error("this client has had {runs_per_second} runs in a second, that is the most (runs_per_second)")]
+    #[error("this client exceeds {runs_per_second} runs per second (runs_per_second)")]
     Quota { runs_per_second: u32 },
-    #[error("this client has {runs_max} runs under way, that is the most (runs_max)")]
+    #[error("this client already has {runs_max} runs (runs_max)")]
     ClientBusy { runs_max: usize },
-    #[error("there is no run `{id}`: what one has come to is kept for a while only (workflow.runs.kept)")]
+    #[error("there is no run `{id}`: results are deleted after a while (workflow.runs.kept)")]
     NoSuchRun { id: String },
-    #[error("`{id}` is the key of another run: of another workflow, or with other arguments")]
+    #[error("key `{id}` was already used with another workflow or other arguments")]
     OtherRun { id: String },
-    #[error("{open_max} runs that are kept are not over, that is the most (workflow.runs: open_max)")]
+    #[error("too many durable runs are open (workflow.runs: open_max {open_max})")]
     TooManyRuns { open_max: usize },
     #[error("{path} in the store is no run: {reason}")]
     ForeignRun { path: String, reason: String },
     #[error("{what}")]
     Ended { status: u16, what: String },
-    #[error("{queue_max} runs of `{name}` wait already, that is the most (workflow.scenes: queue_max)")]
+    #[error("the queue of workflow `{name}` is full (workflow.scenes: queue_max {queue_max})")]
     SceneBusy { name: String, queue_max: usize },
 }
 
@@ -413,7 +413,7 @@ impl WorkflowTarget {
 }
 
 /// What the log says of a run that was late.
-const NOT_OVER: &str = "the run was not over in its time (timeout)";
+const NOT_OVER: &str = "the run timed out (timeout)";
 
 /// Tells a workflow's log of a run that was not over in its time, where nobody waits for it any more.
 struct Late {

@@ -58,13 +58,13 @@ pub enum ReleaseError {
         max: usize,
     },
     /// There are as many for test as there may be.
-    #[error("{max} releases are for test, as many as may be")]
+    #[error("{max} releases are already in test, which is the maximum")]
     TooManyForTest {
         /// How many.
         max: usize,
     },
     /// A release takes requests, and so it stays.
-    #[error("release {number} {state}, and stays")]
+    #[error("release {number} cannot be discarded: it {state}")]
     InForce {
         /// Which.
         number: u64,

@@ -97,7 +97,7 @@ fn statement(query: &str, parameters: &[(String, Given)]) -> Result<(String, Vec
     let sql = Sql::parse(query).map_err(|error| format!("query: {error}"))?;
     if let Some(keyword) = sql.session_keyword() {
         return Err(format!(
-            "query: `{keyword}` is about a whole connection, which others share"
+            "query: `{keyword}` affects the whole connection, which others share"
         ));
     }
     if let Some((name, _)) = parameters.iter().find(|(name, _)| !sql.names().contains(name)) {
@@ -157,7 +157,7 @@ mod tests {
                 sql("select $1"),
                 "query: `$1` at byte 7: parameters have names here",
             ),
-            (sql("listen x"), "query: `listen` is about a whole connection"),
+            (sql("listen x"), "query: `listen` affects the whole connection"),
             (global, "global: "),
         ] {
             let told = rule(&node).unwrap_err();
