@@ -1,4 +1,4 @@
-//! What the server tells about itself.
+//! The server's counters and its status document.
 
 use std::time::UNIX_EPOCH;
 
@@ -17,7 +17,7 @@ use crate::{
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 impl Shared {
-    /// Everything that is counted, now.
+    /// A snapshot of every counter.
     pub(crate) fn facts(&self) -> Facts {
         let generation = self.reloading.generation();
         let logs = self.ground.workflow_logs.lock().clone();
@@ -44,7 +44,7 @@ impl Shared {
         }
     }
 
-    /// The same for people and programs, with what cannot be a number.
+    /// The same as JSON for people and programs, plus values that are not numbers.
     pub(crate) fn status(&self) -> Value {
         let facts = self.facts();
         let routes: Vec<Value> = facts

@@ -1,7 +1,7 @@
-//! Wakes the tasks of one I/O thread from other threads, with one interruption however many they are.
+//! Wakes tasks of one I/O thread from other threads, with one interruption for a whole batch.
 //!
-//! The runtime interrupts its thread for every task that another thread wakes, a system call each time. Whoever answers many
-//! requests at once would make as many of them.
+//! Without this, the runtime interrupts its thread once per task that another thread wakes, with a system call each time; answering many
+//! requests at once would make as many system calls.
 
 use std::{
     cell::RefCell,
@@ -14,11 +14,11 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 thread_local! {
-    /// Calls of this thread that are held back until its work is done.
+    /// Wake-ups by this thread that are held back until its batch of work is done.
     static HELD: RefCell<Option<Vec<Arc<Call>>>> = const { RefCell::new(None) };
 }
 
-/// The bell of one I/O thread.
+/// The wake-up channel of one I/O thread.
 #[derive(Debug)]
 pub(super) struct Bell {
     shared: Arc<Shared>,
@@ -26,26 +26,26 @@ pub(super) struct Bell {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Who is to be woken. The thread has been interrupted for them when there is one.
+    /// Tasks to wake. If there are any, the thread has been notified already.
     woken: Mutex<Vec<Waker>>,
     rung: Notify,
 }
 
-/// One task that waits for the bell.
+/// A waker for one task that goes through the bell.
 struct Call {
     shared: Arc<Shared>,
     task: Waker,
 }
 
 impl Bell {
-    /// A bell that the current [`tokio::task::LocalSet`] answers.
+    /// Creates a bell whose wake-ups are handled by a task on the current [`tokio::task::LocalSet`].
     pub(super) fn hang() -> Self {
         let shared = Arc::new(Shared::default());
         tokio::task::spawn_local(answer(shared.clone()));
         Self { shared }
     }
 
-    /// Wakes a task of this thread from any other.
+    /// A waker that other threads may use for a task of this thread.
     pub(super) fn waker(&self, task: &Waker) -> Waker {
         Waker::from(Arc::new(Call {
             shared: self.shared.clone(),
@@ -69,7 +69,7 @@ impl Wake for Call {
 }
 
 impl Call {
-    /// Has the task woken when the bell is rung next; says whether it has to be rung for that.
+    /// Queues the task to be woken; returns whether the thread has to be notified, which only the first in the queue needs.
     fn lay_down(&self) -> bool {
         let mut woken = self.shared.woken.lock();
         woken.push(self.task.clone());
@@ -77,14 +77,14 @@ impl Call {
     }
 }
 
-/// Wakes all whom the work wakes by a bell at its end, so that none of them runs before the last one is woken.
+/// Runs `work` and delivers the wake-ups it causes afterwards, as one batch: no woken task runs before the last one is queued.
 pub(crate) fn together(work: impl FnOnce()) {
     HELD.set(Some(Vec::new()));
     let _ring = Ring;
     work();
 }
 
-/// Rings for those that were held back, also when the work panics.
+/// Delivers the held wake-ups, even if the work panics.
 struct Ring;
 
 impl Drop for Ring {

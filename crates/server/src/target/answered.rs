@@ -1,11 +1,11 @@
-//! Answers of handlers, wherever those run: their header fields as HTTP has them, and whether the body is as long as they announce.
+//! Responses of handlers, wherever those run: their header fields in HTTP's form, and a check that the body is as long as announced.
 
 use std::borrow::Cow;
 
 use super::End;
 use crate::{failure::Refusal, front::decimal, reply::HeaderLines};
 
-/// Fields of an answer that belong to the server, whatever a handler says: the list of PROTOCOL.md, section 5.
+/// Response fields that only the server sets, whatever a handler returns: the list in PROTOCOL.md, section 5.
 const SERVERS_OWN: [&[u8]; 8] = [
     b"connection",
     b"transfer-encoding",
@@ -20,12 +20,12 @@ const SERVERS_OWN: [&[u8]; 8] = [
 /// A field's name and value.
 pub(super) type Field<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
-/// That an answer cannot be sent as it is.
+/// The error for a handler's response that cannot be sent.
 pub(super) fn invalid(what: &'static str) -> End {
     Refusal::InvalidAnswer { what }.into()
 }
 
-/// A field given as text, whose characters of up to U+00FF are each a byte.
+/// A field given as text, each character of which (up to U+00FF) stands for one byte.
 pub(super) fn latin1_pair(name: &str, value: &str) -> Result<Field<'static>, End> {
     let latin1 = |text: &str| -> Result<Cow<'static, [u8]>, End> {
         let bytes: Result<Vec<u8>, _> = text.chars().map(u8::try_from).collect();
@@ -36,7 +36,7 @@ pub(super) fn latin1_pair(name: &str, value: &str) -> Result<Field<'static>, End
     Ok((latin1(name)?, latin1(value)?))
 }
 
-/// The fields of an answer, and the length of its body that they announce.
+/// Converts a response's fields, and returns the body length that they announce.
 pub(super) fn answer_headers<'a>(
     media_type: Option<&str>,
     fields: impl Iterator<Item = Result<Field<'a>, End>>,
@@ -56,7 +56,7 @@ pub(super) fn answer_headers<'a>(
                     return Err(invalid("it has two content-lengths"));
                 }
             }
-            // Another case would hide a field from the arms above.
+            // Upper case would hide a field from the arms above.
             name if name.iter().any(u8::is_ascii_uppercase) => {
                 return Err(invalid("a header name is not in lower case"));
             }
@@ -66,16 +66,16 @@ pub(super) fn answer_headers<'a>(
     Ok((lines, announced))
 }
 
-/// How long the body of an answer is that comes in pieces.
+/// Checks the length of a body that arrives in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Length {
     announced: Option<u64>,
-    /// Bytes that have passed.
+    /// Bytes seen so far.
     passed: u64,
 }
 
 impl Length {
-    /// As the headers have it.
+    /// `announced` is the Content-Length of the response, if it has one.
     pub(super) fn new(announced: Option<u64>) -> Self {
         Self { announced, passed: 0 }
     }
@@ -84,7 +84,7 @@ impl Length {
         self.announced
     }
 
-    /// A piece passes; an error when the body is not as long as announced.
+    /// Counts a piece; an error if the body turns out shorter or longer than announced.
     pub(super) fn pass(&mut self, bytes: usize, is_last: bool) -> Result<(), End> {
         self.passed += bytes as u64;
         match self.announced {

@@ -1,4 +1,4 @@
-//! Answers that depend on a commit are held until that is on the disk: nobody is told of what a power cut could take back.
+//! Holds responses that depend on a commit until it is on disk: a client is never told of a change that a power cut could undo.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::{
     store::OpenStore,
 };
 
-/// Waits until a commit is on the disk; `store` is `None` where nothing can be committed.
+/// Waits until a commit is on disk. `store` is `None` where nothing can be committed.
 pub(crate) async fn wait_for_disk<S: Stream>(
     store: Option<&OpenStore>,
     commit: u64,
@@ -24,7 +24,7 @@ pub(crate) async fn wait_for_disk<S: Stream>(
         .map_err(End::from)
 }
 
-/// The same, for somebody who has a deadline of their own.
+/// Like [`wait_for_disk`], for callers that enforce their own deadline.
 pub(crate) async fn on_disk(store: Option<&OpenStore>, commit: u64) -> Result<(), Refusal> {
     let Some(store) = store.filter(|store| !store.flushes().has(commit)) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What answers a route: one module for each target.
+//! Targets of routes: one module for each kind.
 
 mod access;
 mod answered;
@@ -41,7 +41,7 @@ pub(crate) use self::{
 };
 use crate::{failure::Refusal, front::Head};
 
-/// Who answers.
+/// The target of a route.
 #[derive(Debug)]
 pub(crate) enum Target {
     Respond(RespondTarget),
@@ -56,7 +56,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// The pool whose worker answers.
+    /// The pool that handles the route's requests, if its target is one.
     pub(crate) fn pool_name(&self) -> Option<&str> {
         match self {
             Self::Respond(_)
@@ -75,9 +75,9 @@ impl Target {
 /// Why a target stops working on a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum End {
-    /// It is answered with this.
+    /// The client gets an error response.
     Refused(Refusal),
-    /// Nobody is there to be answered.
+    /// The client has disconnected.
     Gone,
 }
 
@@ -93,7 +93,7 @@ impl From<forebay_pool::Failure> for End {
     }
 }
 
-/// A request as its target sees it.
+/// A request as handed to its target.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) head: &'a Head,
@@ -101,9 +101,9 @@ pub(crate) struct Request<'a> {
     pub(crate) pattern: &'a str,
     /// Names and decoded values.
     pub(crate) params: &'a [(&'a str, Cow<'a, str>)],
-    /// What the pattern's `*` took, percent-encoded.
+    /// The part of the path that the pattern's `*` matched, percent-encoded.
     pub(crate) rest: Option<&'a str>,
-    /// When its head had been read.
+    /// When the head had been read.
     pub(crate) arrived: Instant,
     pub(crate) deadline: Instant,
 }

@@ -1,11 +1,11 @@
-//! Targets that take POST.
+//! Targets that only accept POST.
 
 use crate::{failure::Refusal, front::Head, reply::Reply};
 
-/// What a target takes that takes nothing else.
+/// Methods of a target that only accepts POST, as an Allow field lists them.
 pub(super) const POSTED: &str = "OPTIONS, POST";
 
-/// The answer to whoever asks for the methods, which are these; `None`: it is a POST, and the target answers.
+/// `None` for POST, which the target handles; the response to OPTIONS; or a refusal of any other method.
 pub(super) fn unless_posted(head: &Head, methods: &'static str) -> Result<Option<Reply<'static>>, Refusal> {
     match head.method() {
         "POST" => Ok(None),

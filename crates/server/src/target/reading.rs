@@ -1,5 +1,5 @@
-//! Requests that read the store. They are begun on the I/O thread from a snapshot. Most are over then; the others go on in pieces, between
-//! which other requests of the thread have their turn.
+//! Requests that read the store. They begin on the I/O thread, from a snapshot. Most finish at once; the others continue in pieces, between
+//! which the thread serves other requests.
 
 use std::{borrow::Cow, fmt, task::Context};
 
@@ -13,29 +13,29 @@ use crate::{
     store::{Collected, DocumentPieces, OpenStore, Pieces, collect},
 };
 
-/// A request that has been begun.
+/// The outcome of a read's first piece.
 #[derive(Debug)]
 pub(crate) enum Begun {
     Answered(Reply<'static>),
-    /// There is more to read than is soon done.
+    /// Takes longer than one piece.
     Unfinished(Unfinished),
 }
 
-/// What is still to be read for an answer, in one state of the store.
+/// A read in progress, from one snapshot of the store.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     reading: Box<dyn Reading>,
     found: Vec<u8>,
 }
 
-/// An answer that is read in pieces, and sent when all of it is there.
+/// A response that is read in pieces and sent once it is complete.
 pub(super) trait Reading: Pieces {
-    /// The answer with this text, which is all pieces.
+    /// The response with `text`, the concatenation of all pieces.
     fn reply(&mut self, head: &Head, text: Vec<u8>) -> Result<Reply<'static>, Refusal>;
 }
 
 impl Begun {
-    /// Reads the first piece, and so mostly everything.
+    /// Reads the first piece, which is mostly all there is.
     pub(super) fn with(mut reading: Box<dyn Reading>, head: &Head) -> Result<Self, Refusal> {
         let mut found = Vec::new();
         if reading.next(&mut found)? {
@@ -44,7 +44,7 @@ impl Begun {
         reading.reply(head, found).map(Self::Answered)
     }
 
-    /// Reads a document, which `reply` answers with; none when there is nothing.
+    /// Reads a document and hands it to `reply`. `None`: there is no such document.
     pub(super) fn document(
         snapshot: Snapshot,
         key: &Key,
@@ -67,8 +67,8 @@ impl Begun {
 }
 
 impl Unfinished {
-    /// Reads the rest. Snapshots are few, so there is a place for it first: whoever has to wait for one gives its snapshot back, and
-    /// begins again.
+    /// Reads the rest. Long-lived snapshots are limited, so this first takes a permit for one. A read that has to wait for a permit gives
+    /// its snapshot back and begins again.
     pub(super) async fn finish<S: Stream>(
         mut self,
         open: &OpenStore,
@@ -98,10 +98,10 @@ impl Unfinished {
     }
 }
 
-/// A document that is put together, and what it is answered with.
+/// A document being assembled, and the function that turns it into a response.
 struct DocumentReading<F> {
     pieces: DocumentPieces,
-    /// There until it has answered.
+    /// `None` once the response is made.
     reply: Option<F>,
 }
 

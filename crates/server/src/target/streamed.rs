@@ -1,4 +1,4 @@
-//! Answers whose bodies come piece by piece, from wherever.
+//! Responses whose bodies arrive piece by piece, from any source.
 
 use std::task::Context;
 
@@ -7,30 +7,30 @@ use bytes::Bytes;
 use super::End;
 use crate::front::{RequestBody, Socket, Stream};
 
-/// A piece of an answer's body.
+/// A piece of a response's body.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) bytes: Bytes,
     pub(crate) end: bool,
-    /// Whether it used up some of a worker's window; what came with the answer's head did not.
+    /// Whether it used up some of a worker's window; a piece that came with the head did not.
     pub(super) windowed: bool,
 }
 
-/// The rest of an answer that has begun.
+/// The rest of a response that has begun.
 pub(crate) trait Streamed {
-    /// The answer's length as its headers have it.
+    /// The Content-Length of the response, if it has one.
     fn announced(&self) -> Option<u64>;
 
-    /// Whether a piece is there without waiting.
+    /// Whether a piece is available without waiting.
     fn has_piece(&self) -> bool;
 
-    /// The next piece of the answer's body. What is left of the request's goes the other way meanwhile.
+    /// The next piece of the response's body. The rest of the request's body is sent meanwhile.
     async fn next<S: Stream>(&mut self, body: &mut RequestBody, socket: &mut Socket<S>)
     -> Result<Piece, End>;
 
-    /// The client is waited for: takes what comes meanwhile, as far as that may be kept.
+    /// Called while the client is slow to read: takes pieces that arrive meanwhile, as far as they may be buffered.
     fn poll_ahead(&mut self, _: &mut Context<'_>) {}
 
-    /// The client has taken a piece: as much may come again.
+    /// The client has taken a piece, so as many bytes may be sent again.
     fn grant(&self, piece: &Piece);
 }

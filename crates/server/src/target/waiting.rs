@@ -1,4 +1,4 @@
-//! A request that waits for another thread.
+//! Requests that wait for another thread.
 
 use std::{
     future::poll_fn,
@@ -13,7 +13,7 @@ use crate::{
     front::{Socket, Stream},
 };
 
-/// Waits for what comes from another thread, until the deadline and as long as the client stays.
+/// Awaits a result from another thread until the deadline, or until the client disconnects.
 pub(super) async fn wait_for<S: Stream, T>(
     awaited: impl Future<Output = T>,
     deadline: Instant,

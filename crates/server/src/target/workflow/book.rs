@@ -1,4 +1,4 @@
-//! Graphs and rules that were read and checked, so that they can be run.
+//! Workflows compiled for running: the graphs, decisions and rules of a set of files, read and checked.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -24,56 +24,56 @@ use super::{
 };
 use crate::app::EraseTypes;
 
-/// Graphs and rules as they are in force. Runs hold the book that they began with.
+/// Compiled workflows. A run keeps the book that it began with.
 #[derive(Debug)]
 pub(crate) struct Book {
     workflows: BTreeMap<String, Workflow>,
     rules: HashMap<String, Arc<Rule>>,
-    /// Modules that rules require, by their paths.
+    /// Modules that rules require, by path.
     modules: HashMap<String, Arc<Rule>>,
-    /// What custom nodes of decisions do, by their kinds.
+    /// Implementations of decisions' custom nodes, by kind.
     nodes: HashMap<String, Arc<Rule>>,
-    /// Functions of decisions, by their text.
+    /// Functions of decisions, by their source text.
     functions: HashMap<String, Arc<Rule>>,
-    /// Of nodes that need no rule of their own, by what stands for them in graphs.
+    /// Rules generated for built-in nodes, by the name that graphs have for them.
     errands: HashMap<String, Arc<Rule>>,
     tests: Vec<StoredTest>,
     templates: HashMap<String, Template>,
     schemas: HashMap<String, Schemas>,
 }
 
-/// A workflow that can be run.
+/// A runnable workflow.
 #[derive(Debug)]
 pub(crate) struct Workflow {
     pub(super) plan: Plan,
-    /// Those of the graph: JSON, an object.
+    /// The graph's attributes: a JSON object.
     pub(super) attributes: String,
 }
 
-/// What a run goes through.
+/// The program of a run.
 #[derive(Clone, Debug)]
 pub(super) enum Plan {
     /// A graph of rules.
     Graph(Arc<Graph>),
-    /// A decision of GoRules.
+    /// A GoRules decision.
     Decision(Arc<Decision>),
 }
 
-/// All that is wrong with the files of workflows.
+/// Every error in a set of workflow files.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.iter().map(|fault| &*fault.text).collect::<Vec<_>>().join("\n"))]
 pub struct BookFaults(pub(super) Vec<BookFault>);
 
-/// Something that is wrong, with the file where it is.
+/// An error in workflow files.
 #[derive(Debug)]
 pub(super) struct BookFault {
-    /// Its path; `None`: it is wrong with the files as a whole.
+    /// Path of the file; `None`: the error concerns the files as a whole.
     pub(super) file: Option<String>,
     pub(super) text: String,
 }
 
 impl BookFaults {
-    /// The files that something is wrong with, and what.
+    /// Each error that concerns one file: the file's path and the error.
     pub fn of_files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
@@ -82,12 +82,12 @@ impl BookFaults {
 }
 
 impl Book {
-    /// Reads a folder.
+    /// Compiles the files of a folder.
     pub(crate) fn read(folder: &Path, compat: Compat, erase_types: EraseTypes) -> Result<Self, BookFaults> {
         Self::of(&WorkflowFiles::read(folder)?, folder, compat, erase_types)
     }
 
-    /// Of files; errors say where these are.
+    /// Compiles `files`; errors name them with `place` as their folder.
     pub(crate) fn of(
         files: &WorkflowFiles,
         place: &Path,
@@ -137,7 +137,7 @@ impl Book {
             }
         }
         for (path, node, workflow) in std::mem::take(&mut reader.subflows) {
-            // One that cannot be read has its own fault.
+            // A workflow that exists but cannot be read has an error of its own.
             if !names.contains(&*workflow) {
                 reader.fault(&path, format!("node `{node}`: there is no workflow `{workflow}`"));
             }
@@ -160,22 +160,22 @@ impl Book {
         }
     }
 
-    /// The tests that are stored with them.
+    /// Tests stored among the files.
     pub(super) fn tests(&self) -> &[StoredTest] {
         &self.tests
     }
 
-    /// A template of answers, by its name.
+    /// A response template, by name.
     pub(super) fn template(&self, name: &str) -> Option<&Template> {
         self.templates.get(name)
     }
 
-    /// What the arguments and results of a workflow have to be, where that is said.
+    /// The schemas of a workflow's arguments and results, if it has any.
     pub(super) fn schemas(&self, name: &str) -> Option<&Schemas> {
         self.schemas.get(name)
     }
 
-    /// All workflows, in the order of their names.
+    /// Names of all workflows, sorted.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.workflows.keys().map(String::as_str)
     }
@@ -189,22 +189,22 @@ impl Book {
         self.workflows.get(name)
     }
 
-    /// A function of a decision, by its text.
+    /// A decision's function, by its source text.
     pub(super) fn function(&self, source: &str) -> Option<&Arc<Rule>> {
         self.functions.get(source)
     }
 
-    /// What custom nodes of a kind do.
+    /// The implementation of custom nodes of this kind.
     pub(super) fn node(&self, kind: &str) -> Option<&Arc<Rule>> {
         self.nodes.get(kind)
     }
 
-    /// The module that a rule requires by this name, or the module at the path `from`, which is empty for rules.
+    /// The module that `from` requires as `name`. `from` is the path of a module, or empty for a rule.
     pub(super) fn module(&self, from: &str, name: &str) -> Result<RuleModule, String> {
         module_of(&self.modules, from, name)
     }
 
-    /// A graph that has one node, which runs this rule.
+    /// A graph whose only node runs this rule.
     pub(super) fn plan_of_rule(&self, rule: &str) -> Option<Plan> {
         let nodes = json!([{"@type": "BOOT", "id": "0"}, {"@type": "PROCESS", "id": "1", "ruleId": rule}]);
         let definition =
@@ -213,14 +213,14 @@ impl Book {
         Some(Plan::Graph(Arc::new(graph)))
     }
 
-    /// A rule as graphs name it.
+    /// A rule, by its name in graphs.
     pub(super) fn rule(&self, name: &str) -> Option<&Arc<Rule>> {
         self.rules.get(name).or_else(|| self.errands.get(name))
     }
 }
 
 struct Reader<'r> {
-    /// Where the files are.
+    /// The folder of the files, as errors name it.
     place: &'r Path,
     erase_types: EraseTypes,
     faults: Vec<BookFault>,
@@ -228,12 +228,12 @@ struct Reader<'r> {
     errands: HashMap<String, Arc<Rule>>,
     modules: HashMap<String, Arc<Rule>>,
     nodes: HashMap<String, Arc<Rule>>,
-    /// Graphs that graphs run: the file, its node, and which.
+    /// Workflows that graphs run as subflows: the file, its node, and the workflow's name.
     subflows: Vec<(String, String, String)>,
 }
 
 impl Reader<'_> {
-    /// A file as errors name it.
+    /// A file's path as errors show it.
     fn shown(&self, path: &str) -> String {
         self.place.join(path).display().to_string()
     }
@@ -243,7 +243,7 @@ impl Reader<'_> {
         self.placed_fault(path, format!("{shown}: {what}"));
     }
 
-    /// What says where it is.
+    /// Adds an error whose text already says where it is.
     fn placed_fault(&mut self, path: &str, text: String) {
         let file = Some(path.to_owned());
         self.faults.push(BookFault { file, text });
@@ -384,7 +384,7 @@ impl Reader<'_> {
     }
 
     fn rules(&mut self, files: &WorkflowFiles) -> HashMap<String, Arc<Rule>> {
-        // Those of one rule follow one another, but for a file of the same name as a folder.
+        // The files of one rule are adjacent, unless a file has the same name as a folder.
         let mut parts: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
         for (path, text) in files.iter() {
             if let Some(Role::Rule(name)) = role_of(path) {
@@ -399,7 +399,7 @@ impl Reader<'_> {
             {
                 self.fault(path, format!("the rule `{name}` is there twice"));
             }
-            // Stable: those before it keep their order.
+            // The sort is stable, so the files before `index` keep their order.
             parts.sort_by_key(|(path, _)| Path::new(path).file_stem().is_some_and(|stem| stem == "index"));
             let first = parts[0].0;
             let parts: Vec<_> = parts
@@ -415,7 +415,7 @@ impl Reader<'_> {
         rules
     }
 
-    /// Reads modules, and what custom nodes do.
+    /// Compiles modules and custom nodes.
     fn modules(&mut self, files: &WorkflowFiles) {
         for (path, text) in files.iter() {
             let (name, is_module) = match role_of(path) {
@@ -442,7 +442,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Names the modules that are required and not there.
+    /// Reports modules that are required but missing.
     fn check_required(&mut self, rules: &HashMap<String, Arc<Rule>>) {
         let mut faults = Vec::new();
         let others = rules
@@ -466,7 +466,7 @@ impl Reader<'_> {
         for (file, text) in faults {
             let within = Path::new(&file).strip_prefix(self.place);
             let within = within.unwrap_or(Path::new(&file)).to_string_lossy().into_owned();
-            // That of a function names its node as well.
+            // The file name of a function includes its node.
             let path = within.split(": node `").next().unwrap_or(&within);
             self.placed_fault(path, text);
         }
@@ -488,7 +488,7 @@ impl Reader<'_> {
     }
 }
 
-/// The module that is named so at the path `from`: by its path from the folder of modules, or behind `./` or `../` from that of `from`.
+/// Resolves a module name: a path from the modules folder, or, starting with `./` or `../`, relative to the module at `from`.
 fn module_of(modules: &HashMap<String, Arc<Rule>>, from: &str, name: &str) -> Result<RuleModule, String> {
     let mut parts: Vec<&str> = Vec::new();
     if name.starts_with("./") || name.starts_with("../") {
@@ -519,7 +519,7 @@ fn module_of(modules: &HashMap<String, Arc<Rule>>, from: &str, name: &str) -> Re
     }
 }
 
-/// Whether it is a decision of GoRules, whose nodes have a `type` in the place of an `@type`. What cannot be read is none.
+/// Whether a file is a GoRules decision, whose nodes have a `type` instead of an `@type`. An unreadable file is not.
 fn is_decision(text: &str) -> bool {
     let Ok(value) = serde_json::from_str::<Value>(text) else {
         return false;

@@ -1,4 +1,4 @@
-//! Has graphs of rules run: by name, with the arguments as the body, or several at a time as Rengine's requests name them.
+//! Runs workflows: one by name, with the arguments as the body, or several at a time as requests of Rengine name them.
 
 mod admission;
 mod book;
@@ -67,10 +67,10 @@ use crate::{
     store::OpenStore,
 };
 
-/// As what rules are counted that are run alone: no workflow has this name.
+/// Metrics name for rules that are run alone. No workflow has this name.
 const RULES: &str = "(rules)";
 
-/// Graphs of rules, and the engines in which the rules run.
+/// The workflows target: the workflows in force, and the engines that run their rules.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkflowTarget {
     script: Arc<Script>,
@@ -81,26 +81,26 @@ pub(crate) struct WorkflowTarget {
     limits: RunLimits,
     route: WorkflowRoute,
     kept: Option<Arc<KeptRuns>>,
-    /// Where rules may have committed something.
+    /// The store that rules may have written to.
     store: Option<Arc<OpenStore>>,
-    /// Runs that go on without their clients hold the app, whose pools they may ask.
+    /// Keeps the app in use: runs that outlive their request may still call its pools.
     _held: Option<Arc<tokio::sync::watch::Sender<()>>>,
 }
 
-/// What bounds a run.
+/// Limits on a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunLimits {
-    /// How long it may take, waiting included.
+    /// Longest duration, including the wait for an engine.
     pub(crate) timeout: Duration,
-    /// Bytes that its rules log.
+    /// Most bytes that its rules may log.
     pub(crate) log_max: usize,
-    /// Bytes of its result, and of all that its rules give.
+    /// Most bytes of its result, and of all its rules' results together.
     pub(crate) output_max: usize,
-    /// Whether requests are answered as Rengine does where programs could depend on that.
+    /// Whether responses are exactly Rengine's wherever programs could depend on that.
     pub(crate) is_as_rengine: bool,
 }
 
-/// Why a run is refused, or what it has failed with.
+/// Why a run is refused, or why it failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum WorkflowFailure {
     #[error("there is no workflow `{name}`")]
@@ -151,24 +151,24 @@ pub(crate) enum WorkflowFailure {
     SceneBusy { name: String, queue_max: usize },
 }
 
-/// A run that is asked for.
+/// A request for one run.
 #[derive(Debug)]
 struct Ask<'a> {
-    /// Where the workflow is.
+    /// The compiled workflows to run from.
     book: &'a Arc<Book>,
     workflow: &'a str,
     args: &'a RawValue,
     asker: Asker<'a>,
     trace_id: &'a str,
-    /// What rules are told by `isTrace()`.
+    /// The value of `isTrace()` in rules.
     is_traced: bool,
     wants_trace: bool,
-    /// Set when it begins.
+    /// Notified when the run begins.
     begun: Option<Arc<kept::Entry>>,
 }
 
 impl Chosen {
-    /// Says with an answer which release it comes from.
+    /// Names the release in a response header.
     fn tell(&self, mut reply: Reply<'static>) -> Reply<'static> {
         if let Some(number) = self.release {
             let number = number.to_string();
@@ -204,7 +204,7 @@ impl WorkflowTarget {
         }
     }
 
-    /// The same for a route.
+    /// The same target for a route.
     pub(crate) fn at(&self, route: WorkflowRoute) -> Self {
         Self {
             route,
@@ -212,28 +212,28 @@ impl WorkflowTarget {
         }
     }
 
-    /// The book for the runs of a request with this id.
+    /// The book for a request with this id: of the given release, of the route's, or of the one in force.
     fn choose(&self, id: &str, release: Option<u64>) -> Result<Chosen, Refusal> {
         let release = release.or(self.route.release);
         self.shelf.choose(id, release).map_err(Refusal::Workflow)
     }
 
-    /// The book of the release that is published, or of the one that the route has.
+    /// The book of the published release, or of the route's own.
     fn choose_published(&self) -> Result<Chosen, WorkflowFailure> {
         self.shelf.published(self.route.release)
     }
 
-    /// The releases that runs have, and what each is.
+    /// Releases that runs get without asking, each with its state.
     pub(crate) fn releases(&self) -> Vec<(u64, &'static str)> {
         self.shelf.shared()
     }
 
-    /// The runs that are kept.
+    /// The durable runs, if they are configured.
     pub(crate) fn kept(&self) -> Option<&Arc<KeptRuns>> {
         self.kept.as_ref()
     }
 
-    /// Where its rules log.
+    /// Log files of its rules.
     pub(crate) fn logs(&self) -> Option<Arc<WorkflowLogs>> {
         self.logs.clone()
     }
@@ -242,14 +242,14 @@ impl WorkflowTarget {
         &self.script
     }
 
-    /// Answers a request.
+    /// Dispatches a request to the route's kind of API.
     pub(crate) async fn answer<S: Stream>(
         &self,
         request: &Request<'_>,
         body: &mut RequestBody,
         socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
-        // What others send, they may send as they like.
+        // Systems that know nothing of workflows may send GET or POST.
         let is_read = matches!(request.head.method(), "GET" | "HEAD");
         if is_read
             && self.route.api == WorkflowApi::Named
@@ -270,7 +270,7 @@ impl WorkflowTarget {
         }
     }
 
-    /// What it takes, but where other systems send what they like.
+    /// Methods of the route, except for [`WorkflowApi::Custom`], which also takes GET.
     fn methods(&self) -> &'static str {
         if self.route.api == WorkflowApi::Named && self.kept.is_some() {
             "GET, HEAD, OPTIONS, POST"
@@ -279,15 +279,15 @@ impl WorkflowTarget {
         }
     }
 
-    /// How long a run of this workflow may take.
+    /// Longest duration of a run of this workflow.
     fn timeout_of(&self, workflow: &str) -> Duration {
         let own = self.admission.timeout(workflow).unwrap_or(Duration::MAX);
         own.min(self.limits.timeout)
     }
 
-    /// Has a workflow run, until `deadline`; gives its result.
+    /// Runs a workflow until `deadline` and returns its result.
     async fn run(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Bytes, Refusal> {
-        // Those who may not have it run are not told whether it is there.
+        // A client that may not run the workflow does not learn whether it exists.
         if let Err(refusal) = Admission::check(ask.asker, ask.workflow) {
             if ask.book.workflow(ask.workflow).is_some() {
                 let counted = self.counts.of(ask.workflow).begin(deadline);
@@ -313,7 +313,7 @@ impl WorkflowTarget {
         Ok(bytes)
     }
 
-    /// Has one rule run, as if a graph had nothing else.
+    /// Runs a single rule, as if it were the only node of a graph.
     async fn run_rule(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Bytes, Refusal> {
         Admission::check(ask.asker, ask.workflow)?;
         let Some(plan) = ask.book.plan_of_rule(ask.workflow) else {
@@ -342,7 +342,7 @@ impl WorkflowTarget {
         result
     }
 
-    /// Where the lines of a run are written, beside its trace.
+    /// The log file that a run's lines go to, in addition to its trace.
     fn log_of(&self, ask: &Ask<'_>) -> Option<RunLog> {
         let logs = self.logs.as_ref()?;
         Some(logs.of_run(ask.workflow, ask.trace_id))
@@ -403,7 +403,7 @@ impl WorkflowTarget {
         let answer = awaited.map_err(Refusal::Script)?.await;
         drop(admitted);
         let answer = answer.map_err(Refusal::Script)?;
-        // A run that ends by itself when its time is over, and one that the watchdog ends, are told alike.
+        // A run that notices its deadline itself and one that the watchdog stops get the same error.
         if Instant::now() >= deadline {
             return Err(Refusal::Script(Failure::DeadlinePassed));
         }
@@ -412,18 +412,18 @@ impl WorkflowTarget {
     }
 }
 
-/// What the log says of a run that was late.
-const NOT_OVER: &str = "the run timed out (timeout)";
+/// Log line for a run that timed out.
+const NOT_OVER: &str = "the run was not over in its time (timeout)";
 
-/// Tells a workflow's log of a run that was not over in its time, where nobody waits for it any more.
+/// Writes a failed run to the workflow's log; a timeout even if the run's future is dropped because nothing waits for it any more.
 struct Late {
-    /// There until it is over.
+    /// Taken when the run is over.
     log: Option<RunLog>,
     deadline: Instant,
 }
 
 impl Late {
-    /// The run is over.
+    /// Logs the failure of a run that is over.
     fn over(mut self, result: &Result<Bytes, Refusal>, outcome: RunOutcome) {
         if let (Some(mut log), Err(refusal)) = (self.log.take(), result)
             && outcome != RunOutcome::Refused
@@ -449,7 +449,7 @@ impl Drop for Late {
     }
 }
 
-/// The arguments that a body is.
+/// Parses a body as the arguments of a run.
 fn arguments(text: &[u8]) -> Result<&RawValue, Refusal> {
     let what = match serde_json::from_slice::<&RawValue>(text) {
         Ok(args) if args.get().starts_with('{') => return Ok(args),
@@ -474,7 +474,7 @@ fn read_result(bytes: &[u8]) -> Result<RunResult<'_>, Refusal> {
     })
 }
 
-/// What has become of a run with this result.
+/// The outcome that a run's result is counted as.
 fn outcome_of(result: &Result<Bytes, Refusal>) -> RunOutcome {
     let bytes = match result {
         Ok(bytes) => bytes,
@@ -489,7 +489,7 @@ fn outcome_of(result: &Result<Bytes, Refusal>) -> RunOutcome {
     result::outcome_of(bytes)
 }
 
-/// Of an error, without where it was thrown.
+/// The first line of an error, without the stack trace.
 fn first_line(error: &str) -> &str {
     error.lines().next().unwrap_or_default()
 }

@@ -1,8 +1,9 @@
-//! Runs that are kept in the store: accepted durably before anybody is told so, run whether or not somebody waits, and what they have come to is there to be asked
-//! for. What was accepted and is not over when a server ends is run by the next.
+//! Durable runs, kept in the store: a run is on disk before its client is told that it is accepted, it runs whether or not the client
+//! waits, and its outcome can be queried later. Runs that are accepted but unfinished when a server ends are run by the next one.
 //!
-//! **Invariants:** there is at most one entry for a name, and it is there from before the store is asked for that name until the store has what the run has come to.
-//! So a name is never run twice at a time, and never again while its outcome is kept. What was promised to somebody who does not wait is not given up; a run that has begun is begun again only by the server after the one that died or had to cut it off.
+//! **Invariants:** a name has at most one entry, which exists from before the store is asked to accept the name until the store has the
+//! outcome. So one name never runs twice at the same time, and never again while its outcome is kept. An accepted asynchronous run is never
+//! dropped. A run that has begun is begun again only by the server that follows one that died or had to cut it off.
 
 pub(super) mod records;
 
@@ -30,20 +31,20 @@ use crate::{
     store::{OpenStore, Pending, now_ms},
 };
 
-/// How long a run that finds no room waits before it is tried again; twice as long each time, up to the most.
+/// Pause before another attempt of a run that found no room. It doubles each time, up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// Longest error of a run that is kept, in characters.
+/// Longest stored error of a run, in characters.
 const ERROR_CHARS_MAX: usize = 4096;
 
-/// All runs that are kept, and those of them that are not over.
+/// All durable runs, with those that are unfinished in memory.
 pub(crate) struct KeptRuns {
     records: Records,
     open_max: usize,
-    /// Of those that nobody waits for.
+    /// Permits for running asynchronous runs.
     places: Semaphore,
     entries: Mutex<HashMap<RunName, Arc<Entry>>>,
-    /// Who runs them: the workflows that are in force.
+    /// The workflows in force, which execute the runs.
     target: watch::Sender<Option<WorkflowTarget>>,
     is_ending: watch::Sender<bool>,
     runtime: Handle,
@@ -55,29 +56,29 @@ impl fmt::Debug for KeptRuns {
     }
 }
 
-/// A run that is not over.
+/// An unfinished run.
 #[derive(Debug)]
 pub(super) struct Entry {
     workflow: String,
-    /// Of what is asked for.
+    /// Digest of the request.
     mark: u128,
-    /// Whether somebody does not wait for it: it begins when there is room, whenever that is.
+    /// Whether some client does not wait for it: then it begins whenever there is room.
     is_promised: AtomicBool,
     has_begun: AtomicBool,
     progress: watch::Sender<Progress>,
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Clone, Debug)]
 pub(super) enum Progress {
-    /// The store does not have it yet.
+    /// Not stored yet.
     Accepting,
     Waiting,
-    /// It begins as soon as an engine has room for it.
+    /// Waiting for an engine.
     Queued,
     Running,
     Over(Arc<Over>),
-    /// This server does not run it: it was not accepted, could not begin while somebody waited, or is left to the next.
+    /// Not run by this server: it was not accepted, could not begin while its clients waited, or is left to the next server.
     Refused(Refusal),
 }
 
@@ -92,11 +93,11 @@ impl Entry {
         })
     }
 
-    /// The first progress that is one of these.
+    /// Waits for the first progress that `wanted` accepts.
     pub(super) async fn comes_to(&self, wanted: fn(&Progress) -> bool) -> Progress {
         let mut progress = self.progress.subscribe();
         let come = progress.wait_for(wanted).await;
-        // The sender is there as long as the entry.
+        // The entry owns the sender, so it outlives this wait.
         come.map_or(Progress::Refused(Refusal::Stopping), |come| come.clone())
     }
 
@@ -104,7 +105,7 @@ impl Entry {
         self.progress.borrow().clone()
     }
 
-    /// An engine has it.
+    /// Called when an engine starts the run.
     pub(super) fn begins(&self) {
         self.has_begun.store(true, Ordering::Release);
         self.progress.send_replace(Progress::Running);
@@ -125,29 +126,29 @@ impl Progress {
     }
 }
 
-/// What an attempt to run has come to.
+/// Result of one attempt to run.
 enum Attempt {
     Over(Over),
-    /// It found no room.
+    /// There was no room.
     NotBegun(Refusal),
-    /// The server ends, and has ended it.
+    /// Interrupted because the server is stopping.
     CutOff,
 }
 
-/// How a run is wanted.
+/// Whether the client waits for the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Somebody waits: it begins now or is refused.
+    /// The client waits: the run begins now or is refused.
     Now,
-    /// It begins when there is room.
+    /// The run begins when there is room.
     Later,
 }
 
 impl KeptRuns {
-    /// Those of a configuration; what was accepted before and is not over runs when there is a target.
+    /// Opens the runs of a configuration. Those accepted by an earlier server and unfinished are run once there is a target.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with time.
+    /// Outside of a tokio runtime with time enabled.
     pub(crate) fn start(store: &Arc<OpenStore>, config: &config::KeptRuns) -> Result<Arc<Self>, Refusal> {
         let records = Records::new(Arc::clone(store), &config.global, config.kept);
         let records = records.map_err(forebay_store::StoreError::from)?;
@@ -165,7 +166,7 @@ impl KeptRuns {
             tracing::info!(target: "forebay::workflow", runs = left.len(), "runs that were accepted and are not over are run");
         }
         for name in left {
-            // Of one that cannot be read the others know nothing.
+            // A run that cannot be read does not affect the others.
             let Some(asked) = kept.asked(&name) else {
                 continue;
             };
@@ -179,17 +180,17 @@ impl KeptRuns {
         Ok(kept)
     }
 
-    /// These workflows are in force from now on.
+    /// Puts these workflows in force.
     pub(crate) fn serve(&self, target: Option<&WorkflowTarget>) {
         self.target.send_replace(target.cloned());
     }
 
-    /// Of those that nobody waits for none begins any more: they are there for the next server.
+    /// Begins no more asynchronous runs; the next server will.
     pub(crate) fn stop(&self) {
         self.is_ending.send_replace(true);
     }
 
-    /// Gives back when none is under way.
+    /// Returns once no run is in progress.
     pub(crate) async fn stopped(&self) {
         let entries: Vec<_> = self.entries.lock().values().cloned().collect();
         for entry in entries {
@@ -198,12 +199,12 @@ impl KeptRuns {
         }
     }
 
-    /// How many are accepted and not over.
+    /// Number of runs accepted and unfinished.
     pub(crate) fn open(&self) -> usize {
         self.entries.lock().len()
     }
 
-    /// The run of this name: one that is not over, what it has come to, or a new one.
+    /// The run of this name: an unfinished one, one whose outcome is stored, or a new one.
     pub(super) fn run(
         self: &Arc<Self>,
         name: RunName,
@@ -230,7 +231,7 @@ impl KeptRuns {
         let entry = Entry::new(&asked, wanted == Wanted::Later, Progress::Accepting);
         entries.insert(name.clone(), Arc::clone(&entry));
         drop(entries);
-        // Whoever asked may go: what is begun goes on without them.
+        // A spawned task, so that the run continues even if the client disconnects.
         let (kept, its) = (Arc::clone(self), Arc::clone(&entry));
         self.runtime.spawn(async move {
             match kept.accept(&name, asked).await {
@@ -245,12 +246,12 @@ impl KeptRuns {
         Ok(entry)
     }
 
-    /// Whether there is a run of this name, or what one has come to.
+    /// Whether this name has an unfinished run or a stored outcome.
     pub(super) fn knows(&self, name: &RunName) -> Result<bool, Refusal> {
         Ok(self.entries.lock().contains_key(name) || self.records.over(name)?.is_some())
     }
 
-    /// How far the run of this name of a workflow has come, as soon as it is over or at `until`.
+    /// The progress of a workflow's run by name: its outcome as soon as there is one, or its progress at `until`.
     pub(super) async fn find(
         &self,
         name: &RunName,
@@ -270,7 +271,7 @@ impl KeptRuns {
         Ok(over.map(|over| Progress::Over(Arc::new(over))))
     }
 
-    /// Writes that it is asked for; gives what it has come to where it is over already.
+    /// Stores the request; returns the outcome if the run has finished earlier.
     async fn accept(&self, name: &RunName, asked: Asked) -> Result<Option<Over>, Refusal> {
         if let Some(over) = self.records.over(name)? {
             return if over.mark == asked.mark_text() {
@@ -284,18 +285,18 @@ impl KeptRuns {
         Ok(None)
     }
 
-    /// What this server does for it is done: nobody finds it among those that are not over any more.
+    /// Removes the entry: this server has nothing more to do for the run.
     fn conclude(&self, name: &RunName, entry: &Entry, progress: Progress) {
         self.entries.lock().remove(name);
         entry.progress.send_replace(progress);
     }
 
-    /// It stays in the store, for the next server.
+    /// Leaves the run in the store, for the next server.
     fn leave(&self, name: &RunName, entry: &Entry) {
         self.conclude(name, entry, Progress::Refused(Refusal::Stopping));
     }
 
-    /// What a run is asked for; the log is told where that cannot be read.
+    /// The stored request of a run; logs an error if it cannot be read.
     fn asked(&self, name: &RunName) -> Option<Asked> {
         match self.records.asked(name) {
             Ok(asked) => asked,
@@ -307,7 +308,7 @@ impl KeptRuns {
         }
     }
 
-    /// Has a run that was accepted come to its end.
+    /// Runs an accepted run until it has an outcome.
     async fn see_to(&self, name: &RunName, entry: &Arc<Entry>) {
         let mut ending = self.is_ending.subscribe();
         let mut pause = PAUSE;
@@ -320,7 +321,7 @@ impl KeptRuns {
                     taken = self.places.acquire() => place = taken.ok(),
                 }
             }
-            // Arguments are in memory for as long as they are needed.
+            // Reads the arguments for each attempt, so that waiting runs do not hold them in memory.
             let Some(asked) = self.asked(name) else {
                 let id = name.id.clone();
                 let refusal = WorkflowFailure::NoSuchRun { id }.into();
@@ -342,7 +343,7 @@ impl KeptRuns {
                     }
                 }
             }
-            // Others may begin meanwhile. Nobody is told of an error, for it is tried again.
+            // Gives others a chance to begin. The error is not reported, because the run will be attempted again.
             drop(place);
             entry.progress.send_replace(Progress::Waiting);
             drop(tokio::time::timeout(pause, ending.wait_for(|ending| *ending)).await);
@@ -350,7 +351,8 @@ impl KeptRuns {
         }
     }
 
-    /// Refuses a run that has not begun, and for which all that asked wait: its name is free. False: it is promised to somebody.
+    /// Refuses a run that has not begun while every client waits for it, which frees its name. Returns false if the run was promised to a
+    /// client that does not wait.
     async fn take_back(&self, name: &RunName, entry: &Entry, refusal: Refusal) -> bool {
         let forgotten = {
             let mut entries = self.entries.lock();
@@ -358,7 +360,7 @@ impl KeptRuns {
                 return false;
             }
             entries.remove(name);
-            // Before whoever asks for this name next has it written.
+            // Submitted under the lock, before another request can store this name again.
             self.records.forget(name)
         };
         let is_forgotten = match forgotten {
@@ -372,7 +374,7 @@ impl KeptRuns {
         true
     }
 
-    /// Writes what a run has come to, however long that takes.
+    /// Stores the outcome, retrying for as long as it takes.
     async fn write(&self, name: &RunName, entry: &Entry, mut over: Over) {
         let (mut pause, mut is_replaced) = (PAUSE, false);
         loop {
@@ -381,7 +383,7 @@ impl KeptRuns {
                 Err(refusal) => Err(refusal),
             };
             let refusal = match written {
-                // Or somebody has taken it out of the store, and nobody asks for it any more.
+                // NoSuchNode: the run was removed from the store, so its outcome is of no interest.
                 Ok(()) | Err(Refusal::NoSuchNode) => {
                     return self.conclude(name, entry, Progress::Over(Arc::new(over)));
                 }
@@ -392,7 +394,7 @@ impl KeptRuns {
                 _ => refusal.status() < 500,
             };
             if is_too_long && !is_replaced {
-                // That is what it has come to.
+                // The error becomes the outcome.
                 is_replaced = true;
                 over.status = 500;
                 over.answer = format!("the result of the run cannot be kept: {refusal}");
@@ -408,7 +410,7 @@ impl KeptRuns {
     }
 }
 
-/// Has it run once.
+/// Makes one attempt to run it.
 async fn attempt(
     target: &WorkflowTarget,
     name: &RunName,
@@ -440,7 +442,7 @@ async fn attempt(
     })
 }
 
-/// Has a workflow run as it was asked for; the release it had, and its answer.
+/// Runs the workflow as requested; returns the release it used, and the result.
 async fn run(
     target: &WorkflowTarget,
     name: &RunName,
@@ -481,12 +483,12 @@ async fn run(
     (chosen.release, answer.await)
 }
 
-/// Whether a run that did not begin may at another time, or with other engines.
+/// Whether a run that has not begun may begin at another time, or with other engines.
 fn may_begin_later(refusal: &Refusal) -> bool {
     matches!(refusal, Refusal::Script(Failure::GivenUp)) || matches!(refusal.status(), 429 | 503 | 504)
 }
 
-/// Waits for a write.
+/// Waits for a write to be committed.
 async fn done(mut pending: Pending) -> Result<(), Refusal> {
     poll_fn(|context| pending.poll(context)).await.map(drop)
 }

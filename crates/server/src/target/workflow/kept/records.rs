@@ -1,6 +1,7 @@
-//! Runs in the store: `"open",CLIENT,ID` is one that was accepted and is not over, `"over",CLIENT,ID` what one has come to, for as long as that is kept.
+//! Durable runs as stored: `"open",CLIENT,ID` is a run accepted and unfinished; `"over",CLIENT,ID` is an outcome, for as long as it is
+//! kept.
 //!
-//! Arguments and results are texts of JSON, not trees: nobody asks for a part of them, and they come back as they were.
+//! Arguments and results are stored as JSON texts rather than trees: they are only read whole, and come back exactly as they were.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,72 +16,72 @@ use crate::{
 
 const OPEN: &str = "open";
 const OVER: &str = "over";
-/// In place of a client's id, where everybody may have workflows run.
+/// Stands for the client's id where no clients are configured.
 const EVERYBODY: &str = "*";
 
-/// Which run: what its client calls it, or what it was called for them.
+/// Key of a run: the client's name for it, or a generated one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(in crate::target::workflow) struct RunName {
-    /// `None`: there are no clients.
+    /// `None`: no clients are configured.
     pub(in crate::target::workflow) client: Option<String>,
     pub(in crate::target::workflow) id: String,
 }
 
-/// What is asked for.
+/// A request for a run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::target::workflow) struct Asked {
     pub(in crate::target::workflow) workflow: String,
-    /// JSON, an object.
+    /// A JSON object.
     pub(in crate::target::workflow) args: String,
-    /// The release that was asked for, if one was.
+    /// The requested release, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::target::workflow) release: Option<u64>,
     #[serde(default)]
     pub(in crate::target::workflow) wants_trace: bool,
-    /// When, in milliseconds since 1970 UTC.
+    /// Time of the request, in milliseconds since 1970 UTC.
     pub(in crate::target::workflow) at_ms: u64,
 }
 
 impl Asked {
-    /// Whether it is the same that is asked for: two requests with one key have to be about one run.
+    /// A digest of the request: two requests with one key must ask for the same run.
     pub(in crate::target::workflow) fn mark(&self) -> u128 {
         let (workflow, args) = (&self.workflow, &self.args);
         let (release, trace) = (self.release, self.wants_trace);
         forebay_store::digest(format!("{workflow}\n{release:?}\n{trace}\n{args}").as_bytes())
     }
 
-    /// The same as it is written.
+    /// The digest in hexadecimal, as it is stored.
     pub(in crate::target::workflow) fn mark_text(&self) -> String {
         format!("{:032x}", self.mark())
     }
 }
 
-/// What a run has come to.
+/// The outcome of a run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::target::workflow) struct Over {
     pub(in crate::target::workflow) workflow: String,
-    /// Of what was asked for.
+    /// Digest of the request.
     pub(in crate::target::workflow) mark: String,
-    /// When it was asked for, and when it ended, in milliseconds since 1970 UTC.
+    /// Times of the request and of the end, in milliseconds since 1970 UTC.
     pub(in crate::target::workflow) asked_ms: u64,
     pub(in crate::target::workflow) ended_ms: u64,
-    /// Of the answer: 200, or of an error.
+    /// HTTP status of the response: 200, or that of the error.
     pub(in crate::target::workflow) status: u16,
-    /// With 200 JSON, otherwise what went wrong.
+    /// JSON if the status is 200, otherwise the error's text.
     pub(in crate::target::workflow) answer: String,
-    /// The release that has answered, where there are releases.
+    /// The release that ran, if there are releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::target::workflow) release: Option<u64>,
 }
 
-/// The runs under one global.
+/// Runs stored under one global.
 #[derive(Debug)]
 pub(super) struct Records {
     open: Arc<OpenStore>,
     root: Key,
-    /// How long what a run has come to is kept.
+    /// How long outcomes are kept.
     kept: Duration,
 }
 
@@ -105,7 +106,7 @@ impl Records {
         read.map_err(|error| foreign(&key, &error.to_string()))
     }
 
-    /// What a run that is not over is asked for.
+    /// The request of an unfinished run.
     pub(super) fn asked(&self, name: &RunName) -> Result<Option<Asked>, Refusal> {
         self.read(OPEN, name)
     }
@@ -114,7 +115,7 @@ impl Records {
         self.read(OVER, name)
     }
 
-    /// All runs that were accepted and are not over.
+    /// All runs that are accepted and unfinished.
     pub(super) fn all_open(&self) -> Result<Vec<RunName>, Refusal> {
         let snapshot = self.open.store().snapshot()?;
         let mut names = Vec::new();
@@ -132,7 +133,7 @@ impl Records {
         Ok(names)
     }
 
-    /// A run is accepted, once what this gives is done.
+    /// Stores a request: the run is accepted once the returned write is done.
     pub(super) fn accept(&self, name: &RunName, asked: &Asked) -> Result<Pending, Refusal> {
         let document = self.document(asked)?;
         let bytes = document.len() + OPERATION_BYTES;
@@ -140,7 +141,7 @@ impl Records {
         self.open.writer().submit(vec![operation], bytes)
     }
 
-    /// A run is over, once what this gives is done.
+    /// Replaces a run's request by its outcome: it is over once the returned write is done.
     pub(super) fn end(&self, name: &RunName, over: &Over) -> Result<Pending, Refusal> {
         let document = self.document(over)?;
         let bytes = document.len() + 2 * OPERATION_BYTES;
@@ -152,7 +153,7 @@ impl Records {
         self.open.writer().submit(operations, bytes)
     }
 
-    /// A run was accepted and did not begin: whoever asks again asks for the first time.
+    /// Removes a request that was accepted but never began, so that a retry counts as a new request.
     pub(super) fn forget(&self, name: &RunName) -> Result<Pending, Refusal> {
         let operation = self.operation(self.key(OPEN, name)?, Change::Delete, None);
         self.open.writer().submit(vec![operation], OPERATION_BYTES)

@@ -1,6 +1,7 @@
-//! The workflows that runs have: of a folder, or of releases in the store. What is in force changes as a whole; a run that has begun keeps its book.
+//! The workflows in force, from a folder or from releases in the store. They are replaced as a whole; a run that has begun keeps its book.
 //!
-//! A thread looks for what others have changed, reads it, and puts it in force. What it cannot read is told in the log, and what was in force stays.
+//! A thread polls for changes made by others, reads them and puts them in force. If they cannot be read, it logs the error and keeps the
+//! current workflows in force.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,27 +23,27 @@ use crate::{
     watch::{self, ENTRIES_MAX, Found, Stamps},
 };
 
-/// How often the store is looked at: one node is read.
+/// Polling interval for the store: each poll reads one node.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How often a folder is: each of its files is asked for its time.
+/// Polling interval for a folder: each poll reads the modification time of every file.
 const LOOK_AT_FOLDER_EVERY: Duration = Duration::from_millis(250);
 
-/// Why the workflows cannot be used when a server starts or reloads.
+/// Why workflows cannot be used at startup or after a reload.
 #[derive(Debug, thiserror::Error)]
 pub enum ShelfError {
-    /// What is wrong with them.
+    /// The workflow files have errors.
     #[error(transparent)]
     Faults(#[from] BookFaults),
     /// The releases cannot be read.
     #[error(transparent)]
     Releases(#[from] ReleaseError),
-    /// The thread that looks for changes cannot be started.
+    /// The polling thread cannot be started.
     #[error("cannot start the thread that looks for changes")]
     Thread(#[source] io::Error),
 }
 
 impl ShelfError {
-    /// Whether a release may be read later though nothing about it changes: the store did not give it, or has it not yet.
+    /// Whether reading may succeed later without another change: the store failed, or does not have the release yet.
     fn may_mend(&self) -> bool {
         matches!(
             self,
@@ -51,21 +52,21 @@ impl ShelfError {
     }
 }
 
-/// How books are read.
+/// Options for compiling workflows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     pub(crate) compat: Compat,
     pub(crate) erase_types: EraseTypes,
 }
 
-/// What runs have at the moment.
+/// The workflows currently in force.
 #[derive(Debug)]
 pub(crate) struct Shelf {
     in_force: RwLock<InForce>,
     ending: Arc<Ending>,
 }
 
-/// A book that a run has, and which release that is; `None`: it is a folder's.
+/// The book for a run and the release that it comes from; `None` for a folder's.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
     pub(crate) book: Arc<Book>,
@@ -74,16 +75,16 @@ pub(crate) struct Chosen {
 
 #[derive(Debug, Default)]
 struct InForce {
-    /// The global of the releases; `None`: a folder, whose book is the one that is published.
+    /// The global with the releases; `None`: a folder, whose only book counts as published.
     global: Option<String>,
     published: Option<Chosen>,
     canary: Option<Canary>,
-    /// By number: the one with a share, those for test, and those that routes name.
+    /// By release number: the canary, those for test, and those pinned by routes.
     others: BTreeMap<u64, Arc<Book>>,
 }
 
 impl InForce {
-    /// The book of a release, or of the one that is published.
+    /// The book of the given release, or of the published one.
     fn find(&self, release: Option<u64>) -> Result<Chosen, WorkflowFailure> {
         let published = self.published.as_ref();
         let Some(number) = release else {
@@ -104,14 +105,14 @@ impl InForce {
         }
     }
 
-    /// Which release runs have, and which has a share of them.
+    /// The published release, and the canary.
     fn shared(&self) -> (Option<u64>, Option<Canary>) {
         let published = self.published.as_ref().and_then(|chosen| chosen.release);
         (published, self.canary)
     }
 }
 
-/// Whether nobody needs the thread any more.
+/// Tells the polling thread to end.
 #[derive(Debug, Default)]
 struct Ending {
     is_over: Mutex<bool>,
@@ -119,7 +120,7 @@ struct Ending {
 }
 
 impl Ending {
-    /// Waits for so long; true: it is over.
+    /// Waits for `time`; true if the thread is to end.
     fn passes(&self, time: Duration) -> bool {
         let mut is_over = self.is_over.lock();
         if !*is_over {
@@ -137,7 +138,7 @@ impl Drop for Shelf {
 }
 
 impl Shelf {
-    /// One book, for good.
+    /// A shelf that always has this one book.
     pub(crate) fn of(book: Book) -> Arc<Self> {
         let book = Arc::new(book);
         Self::new(InForce {
@@ -153,13 +154,13 @@ impl Shelf {
         })
     }
 
-    /// The workflows of a folder; with `is_watched` as they are at any time.
+    /// The workflows of a folder. With `is_watched`, changes to its files come into force.
     pub(crate) fn of_folder(
         folder: &Path,
         reading: Reading,
         is_watched: bool,
     ) -> Result<Arc<Self>, ShelfError> {
-        // What changes from here on is noticed.
+        // Taken before the files are read, so that any later change is noticed.
         let found = watch::look_at_workflows(folder);
         let shelf = Self::of(Book::read(folder, reading.compat, reading.erase_types)?);
         if is_watched {
@@ -176,7 +177,7 @@ impl Shelf {
         Ok(shelf)
     }
 
-    /// The releases in the store as they are published at any time, and those of `pinned` numbers.
+    /// The releases in the store as they are published, and those `pinned` by routes.
     pub(crate) fn of_store(
         releases: Releases,
         pinned: Vec<u64>,
@@ -202,7 +203,8 @@ impl Shelf {
         Ok(shelf)
     }
 
-    /// The book for a run with this id, of the release that is asked for, or of the one that is published. Whoever tries again with the same id has the same.
+    /// Picks the book for a run: of the given release, of the canary for its share of ids, or of the published release. One id always has
+    /// the same release, so a retry does too.
     pub(crate) fn choose(&self, id: &str, release: Option<u64>) -> Result<Chosen, WorkflowFailure> {
         let in_force = self.in_force.read();
         let shared = in_force.canary;
@@ -210,12 +212,12 @@ impl Shelf {
         in_force.find(release.or(shared.map(|canary| canary.release)))
     }
 
-    /// The book of a release, or of the one that is published.
+    /// The book of the given release, or of the published one.
     pub(crate) fn published(&self, release: Option<u64>) -> Result<Chosen, WorkflowFailure> {
         self.in_force.read().find(release)
     }
 
-    /// The releases that runs have without asking for one, and what each is.
+    /// Releases that runs get without asking, each with its state.
     pub(crate) fn shared(&self) -> Vec<(u64, &'static str)> {
         let (published, canary) = self.in_force.read().shared();
         let published = published.map(|release| (release, State::Published.name()));
@@ -223,12 +225,12 @@ impl Shelf {
         published.into_iter().chain(canary).collect()
     }
 
-    /// Whether there are releases to ask for.
+    /// Whether releases can be requested by number.
     pub(crate) fn has_releases(&self) -> bool {
         self.in_force.read().global.is_some()
     }
 
-    /// Looks for changes, until nobody has the shelf any more.
+    /// Starts a thread that polls for changes until the shelf is dropped.
     fn keep(self: &Arc<Self>, every: Duration, mut keeper: impl Keeper) -> Result<(), ShelfError> {
         let (ending, shelf) = (Arc::clone(&self.ending), Arc::downgrade(self));
         let look = move || {
@@ -244,12 +246,12 @@ impl Shelf {
     }
 }
 
-/// How errors name the place of a release's files. Without a space, so that places in them are found in what engines say.
+/// The folder that errors name for a release's files. It has no space, so that positions can be parsed from the engine's messages.
 pub fn place_of_release(number: u64) -> PathBuf {
     PathBuf::from(format!("release-{number}"))
 }
 
-/// Of ten thousand places, the one of an id. FNV-1a, whose bits a multiplication spreads once more.
+/// Maps an id to a bucket from 0 to 9,999: FNV-1a, with its bits spread by a further multiplication.
 fn place_of(id: &str) -> u32 {
     let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -258,7 +260,7 @@ fn place_of(id: &str) -> u32 {
     ((spread >> 32) % 10_000) as u32
 }
 
-/// Looks for what has changed, and puts it in force.
+/// Polls for changes and puts them in force.
 trait Keeper: Send + 'static {
     fn look(&mut self, shelf: &Shelf);
 }
@@ -266,15 +268,15 @@ trait Keeper: Send + 'static {
 struct FolderKeeper {
     folder: PathBuf,
     reading: Reading,
-    /// What there was at the last look, and what there was when it was read last.
+    /// File stamps at the last poll, and those of the version that was read last.
     seen: Stamps,
     in_force: Stamps,
-    /// Whether the log has been told that there is more than is looked at.
+    /// Whether the log has been told that the folder has too many entries.
     is_told: bool,
 }
 
 impl FolderKeeper {
-    /// Of what was found; where that is not all, the log is told once.
+    /// The stamps; if they are incomplete, logs that once.
     fn stamps(&mut self, found: Found) -> Stamps {
         if !found.whole && !self.is_told {
             self.is_told = true;
@@ -292,7 +294,7 @@ impl Keeper for FolderKeeper {
     fn look(&mut self, shelf: &Shelf) {
         let now = self.stamps(watch::look_at_workflows(&self.folder));
         let is_quiet = now == self.seen;
-        // A file in the middle of being saved is waited for, so that one save is one change.
+        // Waits until the files are quiet, so that a save in progress is not read halfway and one save is one change.
         if !is_quiet || now == self.in_force {
             self.seen = now;
             return;
@@ -316,13 +318,13 @@ struct StoreKeeper {
     releases: Releases,
     pinned: Vec<u64>,
     reading: Reading,
-    /// What was read last; `None`: it could not be, or not all of it.
+    /// The state that was read last; `None`: it could not be read, or not completely.
     seen: Option<Standing>,
-    /// What the log was told last of why the store cannot be read.
+    /// The last logged error from reading the store.
     told: String,
-    /// The releases that could not be had when it was read last, and why. The log has been told.
+    /// Releases that were unusable at the last read, with the reasons. They have been logged.
     unusable: BTreeSet<(u64, String)>,
-    /// What the log was told last of what is in force.
+    /// The releases in force that were logged last.
     announced: Option<(Option<u64>, Option<Canary>)>,
 }
 
@@ -331,7 +333,7 @@ impl Keeper for StoreKeeper {
         match self.releases.standing() {
             Ok(standing) if self.seen.as_ref() == Some(&standing) => {}
             Ok(standing) => {
-                // Why the published one may not be among it is in the log.
+                // If the published release is missing from it, the reason is in the log.
                 let (in_force, _) = self.read(standing, &shelf.in_force.read());
                 let shared = in_force.shared();
                 *shelf.in_force.write() = in_force;
@@ -353,7 +355,7 @@ impl Keeper for StoreKeeper {
     }
 }
 
-/// Tells the log what is in force.
+/// Logs the releases in force.
 fn announce((published, canary): (Option<u64>, Option<Canary>)) {
     let share = canary.map(|canary| format!(", and release {} for {canary} of the runs", canary.release));
     tracing::info!(
@@ -365,7 +367,7 @@ fn announce((published, canary): (Option<u64>, Option<Canary>)) {
 }
 
 impl StoreKeeper {
-    /// Why a route may not name a release, if so: a draft is for nobody yet.
+    /// Why a route may not name this release, if so: drafts cannot be requested.
     fn why_not_pinned(&self, number: u64, standing: &Standing) -> Option<NotHad> {
         let prefix = "a route names a release that it cannot have";
         match self.releases.about(number) {
@@ -378,14 +380,15 @@ impl StoreKeeper {
             }),
             Err(error) => Some(NotHad {
                 reason: format!("{prefix}: {}", failure::with_causes(&error)),
-                // One that comes to be is a draft.
+                // A release that is created later is a draft, so a missing one cannot become usable by itself.
                 may_mend: matches!(error, ReleaseError::Store(_)),
             }),
         }
     }
 
-    /// What is to be in force, with the books that are there already. A published release that cannot be read leaves the one before it, and why is given, too; of
-    /// others that is only logged. What may be had later is read again at the next look.
+    /// Reads the releases that should be in force, reusing books that are loaded already. If the published release cannot be read, the
+    /// previous one stays in force and the error is returned; for others the error is only logged. Releases that may become readable are
+    /// read again at the next poll.
     fn read(&mut self, standing: Standing, before: &InForce) -> (InForce, Option<ShelfError>) {
         let mut in_force = InForce {
             global: Some(self.releases.global().to_owned()),
@@ -453,14 +456,14 @@ impl StoreKeeper {
     }
 }
 
-/// Why a release cannot be had.
+/// Why a release is unavailable.
 struct NotHad {
     reason: String,
-    /// Whether it may be had later, with nothing changed in which releases runs have.
+    /// Whether it may become available without any change to the releases' state.
     may_mend: bool,
 }
 
-/// Reads a release and checks it.
+/// Reads and compiles a release.
 pub(in crate::target::workflow) fn read_release(
     releases: &Releases,
     number: u64,

@@ -1,4 +1,4 @@
-//! Runs that are kept: asked for with `Prefer: respond-async` (RFC 7240) or with an `Idempotency-Key`, and asked about by their ids.
+//! Durable runs over HTTP: requested with `Prefer: respond-async` (RFC 7240) or with an `Idempotency-Key`, and queried by id.
 
 use std::time::Duration;
 
@@ -30,28 +30,28 @@ use crate::{
     },
 };
 
-/// Longest key of a run, in bytes: it is a subscript of the store.
+/// Longest key of a run, in bytes: it becomes a subscript in the store.
 const KEY_BYTES_MAX: usize = 128;
 
-/// How a request wishes its run to be kept.
+/// How a request wants its run to be kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KeptWish {
-    /// What the client calls the run.
+    /// The client's key for the run.
     pub(super) key: Option<String>,
     prefers: Preferences,
 }
 
-/// What `Prefer` says, as far as it is known.
+/// The known preferences in the Prefer field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Preferences {
-    /// The answer may come before the run is over.
+    /// The response may be sent before the run is over.
     respond_async: bool,
-    /// How long the client would rather wait.
+    /// How long the client prefers to wait.
     wait: Option<Duration>,
 }
 
 impl KeptWish {
-    /// What a head says; `None`: the run is one like all others.
+    /// Reads the head. `None`: the request does not want a durable run.
     pub(super) fn of(head: &Head) -> Result<Option<Self>, Refusal> {
         let mut keys = head
             .fields()
@@ -65,7 +65,7 @@ impl KeptWish {
     }
 }
 
-/// A key, in quotes or as it is.
+/// Parses a key, with or without quotes.
 fn key(written: &[u8]) -> Result<String, Refusal> {
     let bare = written
         .strip_prefix(b"\"")
@@ -94,7 +94,7 @@ fn preferences(head: &Head) -> Preferences {
         match preference.split_once('=') {
             None if preference == "respond-async" => prefers.respond_async = true,
             Some((name, seconds)) if name.trim() == "wait" => {
-                // More than any deadline, and still a time from now.
+                // `u32` seconds exceed any deadline, and still can be added to an instant.
                 let seconds: Option<u32> = seconds.trim().trim_matches('"').parse().ok();
                 prefers.wait = prefers
                     .wait
@@ -106,7 +106,7 @@ fn preferences(head: &Head) -> Preferences {
     prefers
 }
 
-/// The arguments of a run that is kept.
+/// The arguments of a durable run.
 pub(super) fn arguments_of(text: &[u8]) -> Result<&RawValue, Refusal> {
     if text.trim_ascii_start().starts_with(b"[") {
         let what = "a run that is kept has one object of arguments, not a list".to_owned();
@@ -115,7 +115,7 @@ pub(super) fn arguments_of(text: &[u8]) -> Result<&RawValue, Refusal> {
     arguments(if text.is_empty() { b"{}" } else { text })
 }
 
-/// Has a run begin that is kept, or finds the one that its key names; answers with what it comes to, or with where that will be.
+/// Starts a durable run, or finds the one with this key; responds with its outcome, or with where to query it.
 pub(super) async fn answer<S: Stream>(
     target: &WorkflowTarget,
     request: &Request<'_>,
@@ -135,7 +135,7 @@ pub(super) async fn answer<S: Stream>(
         client: asker.id.map(str::to_owned),
         id: wish.key.map_or_else(new_id, Ok)?,
     };
-    // One that is there is told whatever has become of its workflow.
+    // An existing run is reported even if its workflow is gone.
     if !kept.knows(&name)? {
         let chosen = target.choose(&name.id, asked.release)?;
         check_there(asker, &chosen, &asked.workflow)?;
@@ -159,7 +159,7 @@ pub(super) async fn answer<S: Stream>(
         return ended(&id, accepted);
     }
     if let Some(wait) = wait {
-        // Early enough to say where the run is when it is not over.
+        // Leaves time to respond with the run's location if it is not over.
         let room = deadline.saturating_duration_since(request.arrived);
         let until = request.arrived + wait.min(room * 9 / 10);
         let over = tokio::time::timeout_at(until.into(), entry.comes_to(Progress::is_over));
@@ -180,7 +180,7 @@ pub(super) async fn answer<S: Stream>(
     Ok(reply)
 }
 
-/// What a run has come to, as if it had been waited for.
+/// The response with a run's outcome, as if the request had waited for it.
 fn ended(id: &str, progress: Progress) -> Result<Reply<'static>, End> {
     let over = match progress {
         Progress::Over(over) => over,
@@ -203,7 +203,7 @@ fn ended(id: &str, progress: Progress) -> Result<Reply<'static>, End> {
     Ok(reply)
 }
 
-/// Tells how far a run has come: `GET ?run=ID`, with `Prefer: wait=N` only when it is over or N seconds have passed.
+/// Responds with a run's progress: `GET ?run=ID`. With `Prefer: wait=N`, waits until it is over or N seconds have passed.
 pub(in crate::target::workflow) async fn tell<S: Stream>(
     target: &WorkflowTarget,
     kept: &KeptRuns,
@@ -290,7 +290,7 @@ fn state(progress: &Progress) -> &'static str {
     }
 }
 
-/// A name for a run that nobody has named.
+/// A random id for a run without a key.
 fn new_id() -> Result<String, Refusal> {
     let mut bytes = [0; 16];
     getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|error| {

@@ -1,4 +1,4 @@
-//! A run as the course of a call: what is to run runs in the call's engine, and a graph or a decision says which.
+//! Drives one run inside an engine: the graph or decision picks the next rule, and the engine executes it.
 
 use std::{
     cell::RefCell,
@@ -32,53 +32,53 @@ use crate::{
     },
 };
 
-/// What a line takes beside its text, in bytes.
+/// Bytes that a log line counts for beyond its text.
 const LINE_BYTES: usize = 32;
 
-/// A run that is wanted.
+/// The parameters of a run.
 #[derive(Debug)]
 pub(in crate::target::workflow) struct Wanted {
     pub(in crate::target::workflow) book: Arc<Book>,
     pub(in crate::target::workflow) plan: Plan,
     pub(in crate::target::workflow) counts: Arc<WorkflowCounts>,
-    /// Where what rules log is written, beside the trace.
+    /// Log file that lines go to, in addition to the trace.
     pub(in crate::target::workflow) log: Option<RunLog>,
-    /// JSON, an object.
+    /// A JSON object.
     pub(in crate::target::workflow) args: Box<RawValue>,
-    /// Whether the result tells what each node has come to.
+    /// Whether the result includes a trace of the nodes.
     pub(in crate::target::workflow) wants_trace: bool,
-    /// Bytes that rules may log.
+    /// Most bytes that rules may log.
     pub(in crate::target::workflow) log_max: usize,
-    /// Bytes of the result, and of all that rules give.
+    /// Most bytes of the result, and of all rules' results together.
     pub(in crate::target::workflow) output_max: usize,
-    /// When it has lasted as long as it may.
+    /// When the run times out.
     pub(in crate::target::workflow) deadline: Instant,
 }
 
-/// The course of one run.
+/// The state machine of one run.
 pub(in crate::target::workflow) struct RunCourse {
-    /// Gives the result, as JSON.
+    /// Resolves to the result, as JSON.
     run: Pin<Box<dyn Future<Output = Vec<u8>>>>,
     desk: Rc<Desk>,
     log: Rc<RefCell<Log>>,
     book: Arc<Book>,
-    /// Whether there is a result.
+    /// Whether the result has been returned.
     is_over: bool,
 }
 
-/// What rules have logged.
+/// Lines logged by rules, for the trace.
 #[derive(Debug)]
 pub(in crate::target::workflow) struct Log {
     pub(in crate::target::workflow) lines: Vec<LogLine>,
     bytes: usize,
     bytes_max: usize,
-    /// Lines for which there was no room.
+    /// Lines dropped for lack of room.
     pub(in crate::target::workflow) left_out: usize,
-    /// Where they are written as well.
+    /// Log file that lines are written to as well.
     written: Option<RunLog>,
 }
 
-/// The levels of lines.
+/// Log levels by their number in a [`LogLine`].
 const LEVELS: [Level; 4] = [Level::DEBUG, Level::INFO, Level::WARN, Level::ERROR];
 
 impl Log {
@@ -88,7 +88,7 @@ impl Log {
         }
     }
 
-    /// A node has failed: its error, and where that was thrown behind the first line.
+    /// Logs a node's failure; the stack trace follows the first line of `error`.
     fn failed(&mut self, node: &str, error: &str) {
         self.write(Level::ERROR, first_line(error), Some((node, error)));
     }
@@ -104,7 +104,7 @@ impl Drop for Log {
 }
 
 impl RunCourse {
-    /// Begins a run; nothing is done before the first event.
+    /// Creates a run. Nothing happens before the first event.
     pub(in crate::target::workflow) fn new(wanted: Wanted) -> Self {
         let Wanted {
             book,
@@ -157,7 +157,7 @@ impl RunCourse {
     }
 }
 
-/// Remembers that it was woken. A run wakes itself where it lets others go first.
+/// Records a wake-up. A run wakes itself when it yields.
 #[derive(Default)]
 struct Woken(AtomicBool);
 
@@ -183,7 +183,7 @@ impl Course for RunCourse {
             woken.0.store(false, Ordering::Relaxed);
             if let Poll::Ready(result) = self.run.as_mut().poll(&mut Context::from_waker(&waker)) {
                 self.is_over = true;
-                // What was ordered is not wanted any more.
+                // Pending tasks are no longer needed.
                 drop(self.desk.take_orders());
                 return vec![Order::Answer(result)];
             }

@@ -1,4 +1,4 @@
-//! Where what a run has ordered comes to it: rules, functions and times.
+//! Tracks a run's pending rules, functions and timers.
 
 use std::{
     cell::{Cell, RefCell},
@@ -14,7 +14,7 @@ use forebay_script::{Order, Rule, RuleOutcome, RunOrder, Ticket};
 
 use crate::metrics::WorkflowCounts;
 
-/// Why a rule has failed: the error and where it was thrown.
+/// Why a rule failed: the error, with its stack trace.
 #[derive(Clone, Debug)]
 pub(super) struct Reason(pub(in crate::target::workflow) Rc<str>);
 
@@ -30,20 +30,20 @@ impl From<String> for Reason {
     }
 }
 
-/// Why what goes on without rules ends.
+/// The error of a run that reaches its deadline while no rule is running.
 pub(super) const LATE: &str = "the time of the run is over (timeout)";
-/// So many decisions are made before others have their turn.
+/// Decisions made between two yields to other runs.
 const DECISIONS_AT_ONCE: u32 = 16;
 
-/// The orders of one run.
+/// The pending tasks of one run.
 pub(super) struct Desk {
-    /// Bytes that rules have given, and how many they may.
+    /// Bytes returned by rules so far, and their limit.
     bytes: Cell<usize>,
     bytes_max: usize,
     deadline: Instant,
     counts: Arc<WorkflowCounts>,
     last: Cell<Ticket>,
-    /// Decisions that were made without a rule.
+    /// Number of decisions made without a rule.
     decided: Cell<u32>,
     orders: RefCell<Vec<Order>>,
     slots: RefCell<HashMap<Ticket, Slot>>,
@@ -55,13 +55,13 @@ struct Slot {
     waker: Option<Waker>,
 }
 
-/// What has come of an order.
+/// Completion of a task.
 pub(super) enum Came {
     Ended(Result<RuleOutcome, String>),
     Passed,
 }
 
-/// Something that was ordered; it is not wanted any more when this is dropped.
+/// A pending task, cancelled on drop.
 struct Ordered<'d> {
     desk: &'d Desk,
     ticket: Ticket,
@@ -96,19 +96,19 @@ impl Ordered<'_> {
     }
 }
 
-/// A rule that is to run, where, and with what.
+/// A rule to run, its node and its input.
 pub(super) struct Task<'t> {
     pub(super) rule: &'t Arc<Rule>,
     pub(super) node: &'t str,
     pub(super) kind: &'static str,
     pub(super) last: Option<RuleOutcome>,
     pub(super) item: Option<String>,
-    /// How long its node waits for it.
+    /// Time limit of its node.
     pub(super) time_max: Option<Duration>,
 }
 
 impl Desk {
-    /// Of a run whose rules may give so many bytes.
+    /// For a run whose rules may return at most `bytes_max` bytes.
     pub(super) fn new(bytes_max: usize, deadline: Instant, counts: Arc<WorkflowCounts>) -> Self {
         Self {
             bytes: Cell::new(0),
@@ -122,17 +122,17 @@ impl Desk {
         }
     }
 
-    /// How long a run may last.
+    /// When the run times out.
     pub(super) fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Whether a run has lasted as long as it may: what goes on without rules asks, for nobody stops it.
+    /// Whether the run has timed out. Work without rules has to check this itself, because nothing interrupts it.
     pub(super) fn is_late(&self) -> bool {
         Instant::now() >= self.deadline
     }
 
-    /// Counts what a run keeps; an error where that is more than it may.
+    /// Counts bytes that the run holds; an error beyond the limit.
     pub(super) fn keep(&self, bytes: usize) -> Result<(), Reason> {
         self.bytes.set(self.bytes.get().saturating_add(bytes));
         if self.bytes.get() <= self.bytes_max {
@@ -142,7 +142,7 @@ impl Desk {
         Err(format!("the rules of this run have given more than {bytes_max} bytes (output_max)").into())
     }
 
-    /// Lets others go first, now and then; an error where the run has lasted as long as it may.
+    /// Yields to other runs now and then; an error if the run has timed out.
     pub(super) async fn give_way(&self) -> Result<(), Reason> {
         if self.is_late() {
             return Err(LATE.to_owned().into());
@@ -162,7 +162,7 @@ impl Desk {
         Ordered { desk: self, ticket }
     }
 
-    /// Has a rule run.
+    /// Runs a rule in the engine and returns its outcome.
     pub(super) async fn run(&self, task: Task<'_>) -> Result<RuleOutcome, Reason> {
         let begun = Instant::now();
         let ordered = self.order(|ticket| {
@@ -188,12 +188,12 @@ impl Desk {
         }
     }
 
-    /// Resolves after so long.
+    /// Waits for `time`.
     pub(super) async fn sleep(&self, time: Duration) {
         self.order(|ticket| Order::Pass { ticket, time }).came().await;
     }
 
-    /// Something has come; nobody may wait for it any more.
+    /// Completes a task; ignored if it has been cancelled.
     pub(super) fn come(&self, ticket: Ticket, came: Came) {
         let waker = {
             let mut slots = self.slots.borrow_mut();
@@ -208,7 +208,7 @@ impl Desk {
         }
     }
 
-    /// What is to be done now.
+    /// Takes the commands for the engine that have accumulated.
     pub(super) fn take_orders(&self) -> Vec<Order> {
         self.orders.take()
     }

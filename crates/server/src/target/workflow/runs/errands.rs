@@ -1,6 +1,6 @@
-//! Rules that are made for nodes without one: those that ask a database, the store, a server or a pool.
+//! Rules generated for built-in nodes: those that query a database, access the store, or send a request to a server or a pool.
 //!
-//! What the graph says is no part of their texts but one string of JSON, which they read: nothing in it can be code.
+//! The graph's settings are embedded in the rule's text only as one JSON string, which the rule parses, so nothing in them can become code.
 
 use forebay_pg::Sql;
 use forebay_script::{Rule, RuleFile};
@@ -8,12 +8,12 @@ use forebay_store::Key;
 use forebay_workflow::{Errand, Given, Operation, Request, Taken};
 use serde_json::{Value, json};
 
-/// How they find what they are given.
+/// JavaScript that resolves operands.
 const GIVEN: &str = include_str!("errands/given.js");
-/// Asks a server or a pool.
+/// JavaScript that sends a request to a server or a pool.
 const REQUEST: &str = include_str!("errands/request.js");
 
-/// The rule that runs an errand; an error says what is wrong with it.
+/// Generates the rule of a built-in node. The error says what is wrong with its settings.
 pub(in crate::target::workflow) fn rule_of(errand: &Errand) -> Result<Rule, String> {
     let (kind, plan, text) = match errand {
         Errand::Sql {
@@ -54,7 +54,7 @@ pub(in crate::target::workflow) fn rule_of(errand: &Errand) -> Result<Rule, Stri
         Errand::Http { url, request } => ("HTTP", asked(url, None, request), REQUEST),
         Errand::Pool { pool, path, request } => ("POOL", asked(path, Some(pool), request), REQUEST),
     };
-    // A text in JSON is one of JavaScript.
+    // A JSON string is also a JavaScript string literal.
     let plan = Value::from(plan.to_string());
     let file = |name: &str, text: String| RuleFile {
         name: format!("node {kind}, {name}"),
@@ -68,7 +68,7 @@ pub(in crate::target::workflow) fn rule_of(errand: &Errand) -> Result<Rule, Stri
     Ok(Rule::new(kind, &files))
 }
 
-/// A request to a server, or to a pool.
+/// The settings of a request to a server or a pool.
 fn asked(address: &str, pool: Option<&String>, request: &Request) -> Value {
     let Request {
         method,
@@ -92,7 +92,7 @@ fn given(given: &Given) -> Value {
     }
 }
 
-/// A statement with `$1`, `$2` and so on, and what is given for each.
+/// Converts a statement to `$1`, `$2` and so on; returns it with the operand for each.
 fn statement(query: &str, parameters: &[(String, Given)]) -> Result<(String, Vec<Value>), String> {
     let sql = Sql::parse(query).map_err(|error| format!("query: {error}"))?;
     if let Some(keyword) = sql.session_keyword() {

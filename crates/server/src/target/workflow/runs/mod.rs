@@ -1,4 +1,4 @@
-//! Runs, on the threads of the engines: a graph or a decision says what is next, the engine runs it.
+//! Runs, on the engines' threads: a graph or a decision picks the next rule, and the engine executes it.
 
 pub(super) mod course;
 mod decisions;

@@ -1,4 +1,4 @@
-/** A constant, or what stands at a place. */
+/** Resolves an operand: a constant, or the value at a path in the context. */
 function given({ place, value }, context) {
   if (place === undefined) return value;
   const [root, ...names] = place.split('.');
@@ -15,7 +15,7 @@ function given({ place, value }, context) {
   return found;
 }
 
-/** Names with what is given for them, as texts. */
+/** Resolves named operands to texts; values that are not strings become JSON. */
 function givenTexts(all, context) {
   return all.map(([name, one]) => {
     const value = given(one, context);

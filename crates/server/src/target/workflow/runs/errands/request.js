@@ -18,7 +18,7 @@ async function process(context) {
   return new ScriptResult(isGood, { status, body: await read(response) });
 }
 
-/** JSON as its value, other bodies as text, and null for none. */
+/** The parsed body if it is JSON, other bodies as text, and null for an empty one. */
 async function read(response) {
   const text = await response.text();
   if (text === '') return null;
