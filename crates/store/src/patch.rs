@@ -56,7 +56,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Replaces the document at a node. If the new document has children, the node's own value stays.
+    /// Replaces the document at a node. If both the old and the new document have children, the node's own value stays.
     fn replace(&mut self, key: &Key, document: &Json<'_>) -> Result<(), StoreError> {
         let beside = self.defined(key)?.children && !document.is_leaf();
         let own = self.get(key)?.filter(|_| beside).map(<[u8]>::to_vec);

@@ -161,7 +161,7 @@ impl Locks {
             self.held.remove(&at);
         }
         if before != after {
-            // Downgrading a lock never fails.
+            // Weakening a lock always succeeds.
             self.set(at, after)?;
         }
         Ok(())

@@ -83,7 +83,7 @@ pub fn import(
     Ok(import.so_far)
 }
 
-/// What the next line must look like.
+/// Expected form of the next line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Unknown,

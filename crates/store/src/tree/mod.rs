@@ -24,7 +24,7 @@ pub(crate) use record::Record;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tables {
     pub(crate) nodes: Table,
-    /// Metadata of the store: format, recovery, index catalogue.
+    /// Metadata of the store: format, boot id of the last recovery, index catalogue.
     pub(crate) meta: Table,
     /// Index entries.
     pub(crate) index: Table,
