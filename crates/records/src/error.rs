@@ -46,7 +46,7 @@ impl fmt::Display for Position {
 pub struct StatementError {
     /// Where the error was found.
     pub position: Position,
-    /// What is wrong there, and what would be accepted.
+    /// Description of the error, and what would be accepted.
     pub what: String,
     /// Whether the text is not TQL at all; otherwise it is well-formed, but asks for something impossible.
     pub syntax: bool,

@@ -30,7 +30,7 @@ pub fn named(read: &impl Read, name: &str, now_ms: u64) -> Result<Option<Referen
     Ok(is_there.then_some(reference))
 }
 
-/// Assigns a name to a newly created record, discarding an earlier assignment whose record is gone.
+/// Assigns a name to a newly created record, overwriting an earlier assignment.
 pub(crate) fn give(
     transaction: &mut Transaction,
     name: &str,

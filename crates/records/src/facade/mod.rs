@@ -88,7 +88,7 @@ pub enum Change {
     Replace,
     /// Changed by a merge patch (RFC 7396).
     Patch,
-    /// Removed.
+    /// Removed for good, together with its reference.
     Delete,
 }
 
