@@ -49,7 +49,7 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Creates one for a handler that may use these databases.
+    /// Creates a desk for a handler that may use these databases.
     pub fn new(sources: Arc<BTreeMap<String, Source>>) -> Self {
         Self {
             sources,

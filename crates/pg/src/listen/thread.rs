@@ -53,7 +53,7 @@ async fn serve(hub: &Hub) {
             Err(error) => {
                 let source = &*hub.source;
                 tracing::warn!(target: "forebay::sql", source, "listening broke off, and begins again: {error}");
-                // For any other error they wait for the next connection.
+                // After any other error the new listeners wait for the next connection.
                 if matches!(&error, PgError::Server(error) if !error.is_fatal) {
                     hub.refuse(&error);
                 }
