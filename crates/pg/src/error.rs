@@ -113,7 +113,7 @@ pub enum PgError {
     /// It took too long.
     #[error("{what} took longer than {limit:?}")]
     TimedOut {
-        /// What took too long.
+        /// The stage that timed out.
         what: Stage,
         /// The time limit that applied.
         limit: Duration,

@@ -30,7 +30,7 @@ pub enum SqlError {
     /// An unterminated string, comment or the like.
     #[error("{what} that begins at byte {at} does not end")]
     Open {
-        /// What is unterminated.
+        /// Kind of the unterminated token.
         what: &'static str,
         /// Offset of its beginning.
         at: usize,

@@ -82,7 +82,7 @@ fn whole(
     written
 }
 
-/// Prepares a statement under a name, closing another one first.
+/// Prepares a statement under a name, closing another one first if required.
 pub(crate) fn write_prepare(
     name: &str,
     text: &str,
