@@ -54,8 +54,8 @@ const FORMS: [(Oid, Oid, Form); 20] = [
 pub enum Numbers {
     /// Arbitrary precision: all numbers stay numbers.
     Exact,
-    /// Floating point: numbers that would lose digits become strings, namely all of `numeric`, and integers beyond 2^53
-    /// - 1.
+    /// Floating point: numbers that would lose digits become strings: integers whose magnitude exceeds 2^53 − 1, and
+    /// all of `numeric`.
     Doubles,
 }
 

@@ -1,6 +1,8 @@
 //! A durable tree of JSON values, shared by many processes at the same time.
 //!
-//! [`Store::open`] opens a folder. [`Store::snapshot`] gives one consistent state of everything, which is read without waiting for writers; [`Store::begin`] starts a write transaction, of which there is one at a time across all processes. Both offer the same reads of nodes, which are named by a [`Key`]: a global and subscripts.
+//! [`Store::open`] opens a folder. [`Store::snapshot`] gives one consistent state of everything, which is read without
+//! waiting for writers; [`Store::begin`] starts a write transaction, of which there is one at a time across all
+//! processes. Both offer the same reads of nodes, which are named by a [`Key`]: a global and subscripts.
 
 pub mod changes;
 mod checkpoint;

@@ -51,7 +51,7 @@ struct State {
 #[derive(Debug)]
 struct Open {
     connection: Connection,
-    /// When it is to be replaced.
+    /// Interval at which a task that waits for room checks again, because not everything that frees room notifies it.
     until: Instant,
     /// When it was last used.
     used: Instant,

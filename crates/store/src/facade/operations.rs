@@ -86,7 +86,7 @@ impl From<&SessionError> for Refused {
     }
 }
 
-/// Result of a call: a value, or `None` for undefined.
+/// Result of a call: a value, or `None` if it has none.
 pub type Outcome<C> = Result<Option<<C as Call>::Value>, <C as Call>::Error>;
 
 /// An operation that bindings expose as a function.
