@@ -1,6 +1,7 @@
-//! Statements on PostgreSQL.
+//! PostgreSQL client.
 //!
-//! A [`Source`] runs them, pipelined or blocking; [`Sql`] is one whose parameters have names; [`json`] writes values as JSON. A [`Desk`] is what one call of a handler does with databases.
+//! A [`Source`] runs statements, with a pipelined or a blocking driver; [`Sql`] parses statements with named
+//! parameters; [`json`] writes values as JSON. A [`Desk`] executes the database operations of one call of a handler.
 
 mod blocking;
 mod counts;

@@ -1,4 +1,4 @@
-//! Transactions that are known as a whole before they begin, and so can be run again.
+//! Transactions whose statements are all known in advance, so that they can be run again.
 
 use std::time::{Duration, Instant};
 
@@ -7,9 +7,10 @@ use crate::{
     counts::{Counting, Placed},
 };
 
-/// How often a transaction is run that stands in the way of others.
+/// How often a transaction is run that conflicts with others.
 const RUNS_MAX: u32 = 5;
-/// How long it waits before it is run again, at most; twice as long each time. A part of that is drawn by lot, so that two that met do not meet again.
+/// Longest pause before the first repetition; it doubles each time. A random part of it is used, so that two
+/// conflicting transactions do not meet again.
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 
 /// A statement of a transaction, with its parameters as text; `None` is null.
@@ -18,15 +19,15 @@ pub type Step<'s> = (&'s str, Vec<Option<&'s [u8]>>);
 /// Why a transaction has not taken effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// Which statement it is about, from 0; none where it is about the beginning or the end.
+    /// Index of the failed statement; `None` if beginning or committing failed.
     pub step: Option<usize>,
-    /// What.
+    /// Error of the statement or transaction.
     pub error: PgError,
 }
 
 impl Source {
-    /// Runs statements as one transaction, until `deadline`, and gives the last one's result once all have taken effect; where `is_wanted` does not want that result, none has. One that stood in the way of another
-    /// transaction is run again.
+    /// Runs statements as one transaction, until `deadline`, and returns the last one's result once all have taken
+    /// effect; if `is_wanted` rejects that result, none has. A transaction that conflicts with another is run again.
     pub async fn transact(
         &self,
         steps: &[Step<'_>],
@@ -84,7 +85,7 @@ impl Source {
             .map_err(outside)?;
         counting.place(Instant::now());
         let mut last = None;
-        // Those behind one that fails are refused by the server.
+        // Statements after a failed one are rejected by the server.
         for (index, outcome) in transaction
             .query_all(steps)
             .await

@@ -1,4 +1,4 @@
-//! Bytes as hexadecimal digits: places of an index, which clients give back as they have got them.
+//! Hexadecimal encoding of positions in an index, which clients send back as they received them.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ pub fn write(bytes: &[u8]) -> String {
     text
 }
 
-/// What [`write`] has written, small letters or capitals; signs are no digits.
+/// Decodes the output of [`write`], in lower or upper case; signs are not accepted.
 pub fn read(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let (pairs, []) = text.as_bytes().as_chunks::<2>() else {

@@ -1,4 +1,4 @@
-//! Statements on threads that wait for them, each with a connection of its own.
+//! The blocking driver: statements run on threads that wait for them, each with its own connection.
 
 mod connection;
 mod pool;

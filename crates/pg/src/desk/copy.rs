@@ -1,4 +1,4 @@
-//! Rows that handlers copy in and out.
+//! COPY operations of handlers, in and out.
 
 use std::{sync::Arc, time::Instant};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{PgError, json::write_string};
 
-/// Bytes that are copied out are gathered up to this, as far as they are there.
+/// Most bytes of one piece when copying out; pieces that have already arrived are joined up to this.
 const PIECE_BYTES: usize = 65_536;
 
 impl Desk {
@@ -36,7 +36,7 @@ impl Desk {
         Ok(number("copy", self.open.add_copying(copying)))
     }
 
-    /// `{}`, once the server has room for more.
+    /// `{}`, once the server can accept more.
     pub(super) async fn copy_send(&self, it: CopyPiece, deadline: Instant) -> Result<Vec<u8>, DeskError> {
         let id = it.copy;
         let bytes = it.bytes()?;
@@ -106,7 +106,7 @@ impl Desk {
         Ok(format!("{{\"copy\":{id},\"binary\":{is_binary}}}").into_bytes())
     }
 
-    /// `{"text":"..."}`, or of what is binary `{"bytes":"\\x..."}`; `{}` after the last.
+    /// `{"text":"..."}`, or for binary data `{"bytes":"\\x..."}`; `{}` after the last.
     pub(super) async fn copy_read(&self, it: &OfCopy, deadline: Instant) -> Result<Vec<u8>, DeskError> {
         let read = match self.open.copying(it.copy)? {
             Copying::Out(copied) => {
@@ -138,7 +138,7 @@ impl Desk {
         Ok(bytes.map_or_else(|| b"{}".to_vec(), |bytes| piece(&bytes, is_binary)))
     }
 
-    /// Ends what is copied before its end; that it is over already is no error.
+    /// Ends a copy early; not an error if it has already ended.
     pub(super) async fn close_copy(&self, id: Id, deadline: Instant) -> Result<(), DeskError> {
         let ended = self.open.end_copying(id);
         if let Some(Copying::InWithin(transaction) | Copying::OutWithin(transaction, _)) = ended
@@ -152,7 +152,7 @@ impl Desk {
     }
 }
 
-/// The first bytes, and those after them that are there already.
+/// The first bytes, joined with further ones that have already arrived.
 fn gathered(
     first: Result<Option<Bytes>, PgError>,
     mut next: impl FnMut() -> Option<Bytes>,

@@ -1,4 +1,4 @@
-//! Results that handlers take part by part.
+//! Cursors of handlers: results read in parts.
 
 use std::{sync::Arc, time::Instant};
 
@@ -13,13 +13,13 @@ use super::{
 };
 use crate::Rows;
 
-/// Most rows that are given at a time.
+/// Most rows per part.
 const BATCH_MAX: usize = 10_000;
-/// Rows are given once they are so many bytes, even if more are asked for.
+/// A part ends once its rows have this many bytes, even if more were requested.
 const BATCH_BYTES: usize = 1 << 20;
 
 impl Desk {
-    /// `{"cursor":1,"rows":[...],"count":256}`; with `null` for the cursor when these are all the rows.
+    /// `{"cursor":1,"rows":[...],"count":256}`; the cursor is `null` if these are all the rows.
     pub(super) async fn open_cursor(&self, it: &OpenCursor, deadline: Instant) -> Result<Vec<u8>, DeskError> {
         let source = self.source(&it.source)?;
         if !(1..=BATCH_MAX).contains(&it.batch) {
@@ -48,7 +48,7 @@ impl Desk {
         Ok(part.written(id))
     }
 
-    /// A cursor of a transaction, between whose parts other statements may be run.
+    /// Opens a cursor in a transaction, which can execute other statements between its parts.
     async fn declare(&self, id: Id, it: &OpenCursor, deadline: Instant) -> Result<Vec<u8>, DeskError> {
         let mut turn = self.open.transaction(id, deadline).await?;
         turn.cursors += 1;
@@ -72,7 +72,7 @@ impl Desk {
         Ok(part.written(id))
     }
 
-    /// The same as the first time.
+    /// Same result as opening the cursor.
     pub(super) async fn fetch(&self, it: &Fetch, deadline: Instant) -> Result<Vec<u8>, DeskError> {
         let part = match self.open.cursor(it.cursor)? {
             Cursor::Alone(streaming) => {
@@ -109,21 +109,21 @@ impl Desk {
         Ok(Part::of(&rows, is_last))
     }
 
-    /// Ends a cursor before its end; that one is over already is no error.
+    /// Closes a cursor early; not an error if it has already ended.
     pub(super) async fn close_cursor(&self, id: Id, deadline: Instant) -> Result<(), DeskError> {
         if let Some(Cursor::Within(declared)) = self.open.end_cursor(id)
             && let Ok(mut turn) = self.open.transaction(declared.transaction, deadline).await
         {
             let text = format!("close c{}", declared.number);
             let transaction = turn.ready(declared.transaction, deadline)?;
-            // A transaction that has failed has none any more, and says so to whoever goes on with it.
+            // In a failed transaction the cursor is already gone; the failure is reported to the next operation.
             drop(transaction.query_own(&text, &[]).await);
         }
         Ok(())
     }
 }
 
-/// Rows of a result.
+/// Some rows of a result.
 struct Part {
     rows: Vec<u8>,
     is_last: bool,
@@ -136,7 +136,7 @@ impl Part {
         Self { rows: out, is_last }
     }
 
-    /// `id` is what is asked for more.
+    /// Writes the result; `id` names the cursor for further parts.
     fn written(self, id: Option<Id>) -> Vec<u8> {
         let id = id.map_or("null".to_owned(), |id| id.to_string());
         let mut out = format!("{{\"cursor\":{id},").into_bytes();

@@ -1,71 +1,71 @@
-//! Why an operation has no outcome of its own.
+//! Errors of operations.
 
 use std::time::Duration;
 
 use crate::PgError;
 
-/// What is wrong with an operation, or went wrong with it.
+/// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeskError {
-    /// It cannot be read.
+    /// Malformed operation.
     #[error("an operation on databases cannot be read: {reason}")]
     Malformed {
-        /// Why.
+        /// Description of the error.
         reason: String,
     },
-    /// There is none of this name.
+    /// There is no operation of this name.
     #[error("there is no operation `{op}` on databases; there are {known}")]
     UnknownOperation {
-        /// The name.
+        /// Name of the requested operation.
         op: String,
-        /// Those that there are.
+        /// Names of all operations.
         known: String,
     },
-    /// The handler may not reach this database.
+    /// The handler may not use this database.
     #[error("database `{name}` may not be reached: {}", allowed_text(.allowed))]
     NotAllowed {
-        /// The database.
+        /// Name of the requested database.
         name: String,
-        /// Those that may be.
+        /// Names of the databases it may use.
         allowed: Vec<String>,
     },
-    /// As much is open as may be.
+    /// Too many objects are open.
     #[error("{open_max} transactions, cursors, copies and listeners are open already (open_max)")]
     TooManyOpen {
-        /// How many that is.
+        /// The limit on open objects.
         open_max: usize,
     },
-    /// What is to be used has ended, or was never open.
+    /// The object has ended, or was never open.
     #[error("nothing is open as {id}: it has ended, or failed")]
     NotOpen {
-        /// The number that it is said to have.
+        /// Its id in the request.
         id: u32,
     },
-    /// It was waited for until its deadline.
+    /// The object was still in use when the deadline passed.
     #[error("what is open as {id} was in use by others for {limit:?}")]
     InUse {
-        /// The number that it has.
+        /// Its id in the request.
         id: u32,
-        /// How long it was waited for.
+        /// How long the operation waited for it.
         limit: Duration,
     },
     /// The transaction has no such savepoint.
     #[error("the transaction has no savepoint {savepoint}")]
     NoSavepoint {
-        /// Its number.
+        /// Id of the savepoint.
         savepoint: u32,
     },
-    /// What the database said, or why it said nothing.
+    /// An error of the database, or of the connection to it.
     #[error("{error}")]
     Pg {
-        /// The database's name.
+        /// Name of the database.
         database: String,
-        /// That.
+        /// Error of the statement or connection.
         error: PgError,
     },
 }
 
-/// What `allow` says.
+/// Lists the databases in `allow`, for an error message.
 pub(super) fn allowed_text(allowed: &[String]) -> String {
     if allowed.is_empty() {
         "its `allow` names none in `sql`".to_owned()
@@ -75,7 +75,7 @@ pub(super) fn allowed_text(allowed: &[String]) -> String {
 }
 
 impl DeskError {
-    /// What kind of error it is, in a word; of what the database said the SQLSTATE.
+    /// Error code for programs; for errors of the database, the SQLSTATE.
     pub fn code(&self) -> &str {
         match self {
             Self::Malformed { .. } => "malformed",

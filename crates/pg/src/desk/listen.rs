@@ -1,4 +1,4 @@
-//! What handlers hear.
+//! LISTEN operations of handlers.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::{
 use crate::{Heard, json::write_string};
 
 impl Desk {
-    /// `{"listen":1}`, once nothing is missed any more.
+    /// `{"listen":1}`, once no notification can be missed any more.
     pub(super) async fn listen(&self, it: &Listen, deadline: Instant) -> Result<Vec<u8>, DeskError> {
         let source = self.source(&it.source)?;
         self.open.check_room()?;
@@ -18,7 +18,9 @@ impl Desk {
         Ok(number("listen", self.open.add_listener(listener)))
     }
 
-    /// `{"heard":["payload",null]}`: null where something may be missing. Empty when nothing was heard in the time that the operation itself names, however long its call may last: an answer that tells what is heard lasts as long as its client.
+    /// `{"heard":["payload",null]}`: null where notifications may be missing. Empty if none arrives within the
+    /// operation's own `wait_ms`, however long its call may last: a response that streams notifications lasts as long
+    /// as its client.
     pub(super) async fn hear(&self, it: &Hear) -> Result<Vec<u8>, DeskError> {
         let listener = self.open.listener(it.listen)?;
         let wait = Duration::from_millis(it.wait_ms.into());

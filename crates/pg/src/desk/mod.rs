@@ -1,25 +1,26 @@
-//! What handlers do with databases, one operation after another: JSON goes in, JSON comes out. Scripts and workers have it alike.
+//! Database operations of handlers, for scripts and workers alike: a JSON request gives a JSON result.
 //!
-//! | operation | outcome |
+//! | operation | result |
 //! |---|---|
 //! | `{"op":"statements","source":"main","statements":[["select $1",["1"]],...]}`, with `"transaction":1` in that | `[{"rows":[{...}],"count":1},{"error":{...}},...]` |
-//! | `{"op":"begin","source":"main","isolation":"serializable","read_only":true}`, the last two if wanted | `{"transaction":1}` |
+//! | `{"op":"begin","source":"main","isolation":"serializable","read_only":true}`, the last two optional | `{"transaction":1}` |
 //! | `{"op":"savepoint","source":"main","transaction":1}` | `{"savepoint":1}` |
 //! | `{"op":"release","source":"main","transaction":1,"savepoint":1}`, or `rollback_to`; the savepoint is gone after either | `{}` |
 //! | `{"op":"commit","source":"main","transaction":1}`, or `rollback` | `{}` |
 //! | `{"op":"cursor","source":"main","statement":["select ...",[]],"batch":256}`, with `"transaction":1` in that | `{"cursor":1,"rows":[...],"count":256}`; `"cursor":null` with the last rows |
 //! | `{"op":"fetch","source":"main","cursor":1}` | the same |
 //! | `{"op":"copy_in","source":"main","text":"copy t from stdin"}`, with `"transaction":1` in that | `{"copy":1}` |
-//! | `{"op":"copy_send","source":"main","copy":1,"text":"..."}`, or `"bytes":"\\x00ff"` | `{}`, when there is room for more |
+//! | `{"op":"copy_send","source":"main","copy":1,"text":"..."}`, or `"bytes":"\\x00ff"` | `{}`, once the server can accept more |
 //! | `{"op":"copy_done","source":"main","copy":1}` | `{"count":1}` |
 //! | `{"op":"copy_out","source":"main","text":"copy t to stdout"}`, with `"transaction":1` in that | `{"copy":1,"binary":false}` |
-//! | `{"op":"copy_read","source":"main","copy":1}` | `{"text":"..."}`, or `{"bytes":"\\x00ff"}` of what is binary; `{}` after the last |
-//! | `{"op":"listen","source":"main","channel":"orders"}` | `{"listen":1}`, once nothing is missed any more |
-//! | `{"op":"hear","source":"main","listen":1,"wait_ms":15000}` | `{"heard":["payload",null]}`, `null` where something may have been missed; empty when nothing was heard in time |
-//! | `{"op":"close","source":"main","id":1}`, a cursor, what is copied, or who listens | `{}` |
+//! | `{"op":"copy_read","source":"main","copy":1}` | `{"text":"..."}`, or `{"bytes":"\\x00ff"}` for binary data; `{}` after the last |
+//! | `{"op":"listen","source":"main","channel":"orders"}` | `{"listen":1}`, once no notification can be missed any more |
+//! | `{"op":"hear","source":"main","listen":1,"wait_ms":15000}` | `{"heard":["payload",null]}`, `null` where notifications may be missing; empty if none arrives in time |
+//! | `{"op":"close","source":"main","id":1}`, for a cursor, copy or listener | `{}` |
 //!
-//! Parameters are text or `null`. Rows have `"bytea":["name"]` beside them where columns are of that type. Every operation may come to `{"error":{"code":"...","message":"..."}}` instead: `code` is an SQLSTATE or one of the
-//! words of [`DeskError::code`].
+//! Parameters are text or `null`. If columns have the type `bytea`, their names are listed next to the rows as
+//! `"bytea":["name"]`. Every operation may instead return `{"error":{"code":"...","message":"..."}}`, where `code` is
+//! an SQLSTATE or a word of [`DeskError::code`].
 
 mod copy;
 mod cursor;
@@ -39,7 +40,8 @@ pub use operation::Statement;
 use operation::{Id, Operation};
 pub use write::pg_error as write_pg_error;
 
-/// What one call of a handler has open on databases. All of it ends with this: transactions are rolled back.
+/// The open transactions, cursors, copies and listeners of one call of a handler. Dropping it closes them all and rolls
+/// the transactions back.
 #[derive(Debug)]
 pub struct Desk {
     sources: Arc<BTreeMap<String, Source>>,
@@ -47,7 +49,7 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// One for a handler that may reach these databases.
+    /// Creates a desk for a handler that may use these databases.
     pub fn new(sources: Arc<BTreeMap<String, Source>>) -> Self {
         Self {
             sources,
@@ -55,8 +57,9 @@ impl Desk {
         }
     }
 
-    /// Does an operation, until `deadline`; what goes wrong is its outcome. The task is one of a thread's [`tokio::task::LocalSet`]. Operations may be under way at the same time; those of one transaction wait for each
-    /// other, in the order in which they were first polled. One that nobody waits for any more is given up when its future is dropped.
+    /// Executes an operation, until `deadline`; an error becomes its result. Must run in a thread's
+    /// [`tokio::task::LocalSet`]. Operations may run concurrently; those on the same transaction wait for each other,
+    /// in the order in which they were first polled. Dropping the future gives the operation up.
     pub async fn call(&self, body: &[u8], deadline: Instant) -> Vec<u8> {
         let outcome = match Operation::parse(body) {
             Ok(operation) => self.perform(operation, deadline).await,
@@ -108,7 +111,7 @@ impl Desk {
     }
 }
 
-/// What a database said, as an error of an operation.
+/// Wraps an error of a database as an error of an operation.
 fn of(database: &str) -> impl Fn(PgError) -> DeskError {
     move |error| DeskError::Pg {
         database: database.to_owned(),
@@ -121,7 +124,7 @@ fn number(name: &str, number: Id) -> Vec<u8> {
     format!("{{\"{name}\":{number}}}").into_bytes()
 }
 
-/// The database of a name, if it is one of these, and else why not.
+/// The database with that name; an error if it is not among the permitted ones.
 pub fn source<'s>(sources: &'s BTreeMap<String, Source>, name: &str) -> Result<&'s Source, DeskError> {
     sources.get(name).ok_or_else(|| DeskError::NotAllowed {
         name: name.to_owned(),
@@ -129,7 +132,7 @@ pub fn source<'s>(sources: &'s BTreeMap<String, Source>, name: &str) -> Result<&
     })
 }
 
-/// The operation `statements`: statements that are sent without waiting for each other, and the outcome of each.
+/// Executes the operation `statements`: pipelines its statements and returns the outcome of each.
 async fn run_statements(
     source: &Source,
     statements: &[Statement],

@@ -1,4 +1,4 @@
-//! What is open, by the numbers that it was given.
+//! Open objects, by id.
 
 use std::{
     collections::HashMap,
@@ -12,10 +12,10 @@ use tokio::sync::{Mutex as Turns, OwnedMutexGuard};
 use super::{DeskError, operation::Id};
 use crate::{CopyIn, CopyOut, Listener, RowStream, Savepoint, Transaction, source::whole_ms};
 
-/// What one call of a handler may have open at a time.
+/// Most objects that one call of a handler may have open at a time.
 pub(super) const OPEN_MAX: usize = 32;
 
-/// What one call of a handler has open. Who uses something of it has its turn; others wait for theirs, in order.
+/// Open objects of one call of a handler. Each is used by one operation at a time; others wait in order.
 #[derive(Debug, Default)]
 pub(super) struct Open {
     state: Mutex<State>,
@@ -30,21 +30,21 @@ struct State {
     listeners: HashMap<Id, Arc<Listener>>,
 }
 
-/// A transaction, and its savepoints by their numbers.
+/// A transaction, and its savepoints by id.
 #[derive(Debug)]
 pub(super) struct InProgress {
     pub(super) source: String,
     pub(super) statement_timeout: Duration,
-    /// Gone when it has ended.
+    /// `None` once it has ended.
     pub(super) transaction: Option<Transaction>,
     pub(super) savepoints: Vec<Savepoint>,
-    /// Cursors that were declared.
+    /// Cursors declared so far.
     pub(super) cursors: u32,
-    /// When whoever has it now has asked for it.
+    /// When the current operation was requested.
     pub(super) asked: Instant,
 }
 
-/// A cursor.
+/// An open cursor, in either form.
 #[derive(Clone, Debug)]
 pub(super) enum Cursor {
     /// On a connection of its own.
@@ -67,25 +67,25 @@ pub(super) struct Declared {
     pub(super) batch: usize,
 }
 
-/// Rows that are copied, on a connection of their own or in a transaction.
+/// A copy, on a connection of its own or in a transaction.
 #[derive(Clone, Debug)]
 pub(super) enum Copying {
     In(Arc<Turns<Copied<CopyIn>>>),
     Out(Arc<Turns<Copied<CopyOut>>>),
     InWithin(Id),
-    /// And whether what comes is no text.
+    /// The flag tells whether the data is binary.
     OutWithin(Id, bool),
 }
 
 #[derive(Debug)]
 pub(super) struct Copied<C> {
     pub(super) source: String,
-    /// Gone when it has ended.
+    /// `None` once it has ended.
     pub(super) copy: Option<C>,
 }
 
 impl Copying {
-    /// The transaction in which it is.
+    /// The transaction it belongs to.
     fn transaction(&self) -> Option<Id> {
         match self {
             Self::In(_) | Self::Out(_) => None,
@@ -95,7 +95,7 @@ impl Copying {
 }
 
 impl Open {
-    /// Whether something more may be opened.
+    /// Fails if no further object may be opened.
     pub(super) fn check_room(&self) -> Result<(), DeskError> {
         let state = self.state.lock();
         let open =
@@ -121,7 +121,7 @@ impl Open {
         id
     }
 
-    /// The turn of somebody who uses a transaction.
+    /// Waits for exclusive use of a transaction.
     pub(super) async fn transaction(
         &self,
         id: Id,
@@ -134,7 +134,7 @@ impl Open {
         Ok(turn)
     }
 
-    /// The same of who ends it, and its cursors: nobody else begins to use it.
+    /// The same, and removes the transaction and its cursors, so that no other operation starts to use it.
     pub(super) async fn end_transaction(
         &self,
         id: Id,
@@ -170,7 +170,7 @@ impl Open {
         state.copies.get(&id).cloned().ok_or(DeskError::NotOpen { id })
     }
 
-    /// Ends what is copied, if anything is; gives it.
+    /// Removes and returns a copy, if it exists.
     pub(super) fn end_copying(&self, id: Id) -> Option<Copying> {
         self.state.lock().copies.remove(&id)
     }
@@ -187,13 +187,13 @@ impl Open {
         state.listeners.get(&id).cloned().ok_or(DeskError::NotOpen { id })
     }
 
-    /// Ends listening, if anybody listens.
+    /// Removes a listener, if it exists.
     pub(super) fn end_listener(&self, id: Id) {
         let ended = self.state.lock().listeners.remove(&id);
         drop(ended);
     }
 
-    /// Ends a cursor, if there is one; gives it.
+    /// Removes and returns a cursor, if it exists.
     pub(super) fn end_cursor(&self, id: Id) -> Option<Cursor> {
         self.state.lock().cursors.remove(&id)
     }
@@ -206,7 +206,7 @@ impl State {
     }
 }
 
-/// Waits for the turn to use something.
+/// Waits for exclusive use of an object.
 pub(super) async fn turn<O>(
     found: Option<Arc<Turns<O>>>,
     id: Id,

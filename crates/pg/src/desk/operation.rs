@@ -1,4 +1,4 @@
-//! Operations as they come.
+//! Parsed operations.
 
 use serde::{
     Deserialize,
@@ -8,13 +8,13 @@ use serde::{
 use super::DeskError;
 use crate::{Beginning, Isolation};
 
-/// A statement whose parameters are text; `None` is null. As JSON `["select $1", ["1"]]`.
+/// A statement with parameters as text; `None` is null. As JSON `["select $1", ["1"]]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "(String, Vec<Option<String>>)")]
 pub struct Statement {
-    /// With `$1`, `$2` and so on.
+    /// SQL text with `$1`, `$2` and so on.
     pub text: String,
-    /// As many as it has.
+    /// Values of the parameters, in order.
     pub parameters: Vec<Option<String>>,
 }
 
@@ -25,7 +25,7 @@ impl From<(String, Vec<Option<String>>)> for Statement {
 }
 
 impl Statement {
-    /// The parameters as they are sent.
+    /// The parameters as bytes.
     pub(super) fn parameters(&self) -> Vec<Option<&[u8]>> {
         self.parameters
             .iter()
@@ -34,10 +34,10 @@ impl Statement {
     }
 }
 
-/// Names something that is open.
+/// Id of an open object.
 pub(super) type Id = u32;
 
-/// One operation.
+/// A parsed operation.
 #[derive(Debug)]
 pub(super) enum Operation {
     Statements(Run),
@@ -59,19 +59,19 @@ pub(super) enum Operation {
     Close(Close),
 }
 
-/// Statements, sent without waiting for each other.
+/// Statements to be pipelined.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Run {
     #[serde(rename = "op")]
     _op: IgnoredAny,
     pub(super) source: String,
-    /// The transaction of which they are.
+    /// Transaction to run them in.
     pub(super) transaction: Option<Id>,
     pub(super) statements: Vec<Statement>,
 }
 
-/// A transaction.
+/// Begins a transaction.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Begin {
@@ -106,7 +106,7 @@ impl Begin {
     }
 }
 
-/// Something about a transaction.
+/// An operation on a transaction.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InTransaction {
@@ -117,7 +117,7 @@ pub(super) struct InTransaction {
     pub(super) transaction: Id,
 }
 
-/// Something about a savepoint of a transaction.
+/// An operation on a savepoint of a transaction.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ToSavepoint {
@@ -129,21 +129,21 @@ pub(super) struct ToSavepoint {
     pub(super) savepoint: Id,
 }
 
-/// A cursor, and its first rows.
+/// Opens a cursor and reads its first rows.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OpenCursor {
     #[serde(rename = "op")]
     _op: IgnoredAny,
     pub(super) source: String,
-    /// The transaction in which it is.
+    /// Transaction to open it in.
     pub(super) transaction: Option<Id>,
     pub(super) statement: Statement,
-    /// How many rows to give at a time.
+    /// Rows per part.
     pub(super) batch: usize,
 }
 
-/// The next rows of a cursor.
+/// Reads the next rows of a cursor.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fetch {
@@ -154,19 +154,19 @@ pub(super) struct Fetch {
     pub(super) cursor: Id,
 }
 
-/// A statement that copies.
+/// Starts a copy.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Copy {
     #[serde(rename = "op")]
     _op: IgnoredAny,
     pub(super) source: String,
-    /// The transaction in which it is.
+    /// Transaction to run it in.
     pub(super) transaction: Option<Id>,
     pub(super) text: String,
 }
 
-/// Something about what is copied.
+/// An operation on a copy.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OfCopy {
@@ -177,7 +177,7 @@ pub(super) struct OfCopy {
     pub(super) copy: Id,
 }
 
-/// What is copied in: text, or bytes as the database writes those of `bytea`.
+/// Data to copy in: text, or bytes in the database's notation for `bytea`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CopyPiece {
@@ -217,7 +217,7 @@ fn from_hex(hex: &str) -> Option<Vec<u8>> {
     rest.is_empty().then(|| bytes.collect())?
 }
 
-/// Somebody who listens to a channel.
+/// Listens to a channel.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Listen {
@@ -227,7 +227,7 @@ pub(super) struct Listen {
     pub(super) channel: String,
 }
 
-/// What was heard, when there is something, and after so long at any rate.
+/// Waits for notifications, but no longer than the given time.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Hear {
@@ -239,7 +239,7 @@ pub(super) struct Hear {
     pub(super) wait_ms: u16,
 }
 
-/// The end of something that is open.
+/// Closes an open object.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Close {
@@ -250,7 +250,7 @@ pub(super) struct Close {
     pub(super) id: Id,
 }
 
-/// Which operation it is. The rest is read once that is known.
+/// Name of the operation. The rest is parsed once that is known.
 #[derive(Deserialize)]
 struct Head {
     op: String,

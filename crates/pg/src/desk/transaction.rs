@@ -1,4 +1,4 @@
-//! Transactions of handlers.
+//! Transaction operations of handlers.
 
 use std::time::Instant;
 
@@ -29,7 +29,7 @@ impl Desk {
         Ok(number("transaction", id))
     }
 
-    /// Statements of a transaction, one after the other.
+    /// Runs statements of a transaction one after another.
     pub(super) async fn run_within(
         &self,
         id: Id,
@@ -60,7 +60,7 @@ impl Desk {
         Ok(number("savepoint", turn.savepoints.len() as Id))
     }
 
-    /// `{}`; the savepoint is gone.
+    /// `{}`; removes the savepoint.
     pub(super) async fn release(&self, it: &ToSavepoint, deadline: Instant) -> Result<Vec<u8>, DeskError> {
         let (mut turn, savepoint) = self.at_savepoint(it, deadline).await?;
         let released = turn.ready(it.transaction, deadline)?.release(savepoint).await;
@@ -69,7 +69,7 @@ impl Desk {
         Ok(b"{}".to_vec())
     }
 
-    /// `{}`; what was done since is undone, and the savepoint is gone.
+    /// `{}`; undoes everything since the savepoint and removes it.
     pub(super) async fn rollback_to(
         &self,
         it: &ToSavepoint,
@@ -98,7 +98,7 @@ impl Desk {
         Ok((turn, savepoint))
     }
 
-    /// `{}`, or an error, when nothing of it has taken effect; but where the connection breaks nobody knows.
+    /// `{}`. After an error nothing has taken effect, except when the connection breaks: then the outcome is unknown.
     pub(super) async fn commit(&self, it: &InTransaction, deadline: Instant) -> Result<Vec<u8>, DeskError> {
         let (source, transaction) = self.last(it.transaction, deadline).await?;
         transaction.commit().await.map_err(of(&source))?;
@@ -112,7 +112,7 @@ impl Desk {
         Ok(b"{}".to_vec())
     }
 
-    /// A transaction for who ends it, when all that was asked of it before is done.
+    /// Takes a transaction in order to end it, after all earlier operations on it.
     async fn last(&self, id: Id, deadline: Instant) -> Result<(String, Transaction), DeskError> {
         let mut turn = self.open.end_transaction(id, deadline).await?;
         let mut transaction = turn.transaction.take().ok_or(DeskError::NotOpen { id })?;
@@ -122,7 +122,8 @@ impl Desk {
 }
 
 impl InProgress {
-    /// The transaction, for a statement that takes until `deadline` or as long as one may.
+    /// The transaction, with a time limit for the next statement: `deadline` or the statement timeout, whichever is
+    /// earlier.
     pub(super) fn ready(&mut self, id: Id, deadline: Instant) -> Result<&mut Transaction, DeskError> {
         let until = deadline.min(Instant::now() + self.statement_timeout);
         let transaction = self.transaction.as_mut().ok_or(DeskError::NotOpen { id })?;
@@ -132,7 +133,7 @@ impl InProgress {
     }
 }
 
-/// Whether a statement's error is about where in it something stands, and where that is without what was written before it.
+/// Corrects the position in a statement's error by the length of the text written before it.
 pub(super) fn shifted(mut error: PgError, before: usize) -> PgError {
     if let PgError::Server(error) = &mut error {
         error.position = error.position.and_then(|position| position.checked_sub(before));

@@ -1,4 +1,4 @@
-//! Outcomes as JSON.
+//! Results as JSON.
 
 use super::DeskError;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     json::{Numbers, write_string},
 };
 
-/// The outcomes of statements, each as [`rows`] or [`pg_error`].
+/// Outcomes of statements, each as [`rows`] or [`pg_error`].
 pub(super) fn outcomes(outcomes: &[Result<Rows, PgError>], source: &str) -> Vec<u8> {
     let mut out = vec![b'['];
     for (index, outcome) in outcomes.iter().enumerate() {
@@ -26,7 +26,8 @@ pub(super) fn outcomes(outcomes: &[Result<Rows, PgError>], source: &str) -> Vec<
     out
 }
 
-/// `"rows":[...],"count":1`, and where there are columns of `bytea` their names, as `"bytea":["name"]`: their values are text as the database writes it, and say nothing of their type themselves.
+/// `"rows":[...],"count":1`, and if there are `bytea` columns their names, as `"bytea":["name"]`: their values are text
+/// in the database's notation, which does not show the type.
 pub(super) fn members(rows: &Rows, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\"rows\":");
     rows.write_all(Numbers::Doubles, out);
@@ -34,7 +35,7 @@ pub(super) fn members(rows: &Rows, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(rows.affected).as_bytes());
     let mut follows = false;
     for (index, column) in rows.columns.iter().enumerate() {
-        // Of columns with the same name the last is the one that is seen.
+        // Of columns with the same name only the last one is visible.
         let is_hidden = || {
             rows.columns[index + 1..]
                 .iter()
@@ -51,7 +52,7 @@ pub(super) fn members(rows: &Rows, out: &mut Vec<u8>) {
     }
 }
 
-/// Bytes as the database writes those of `bytea`: `"\\x00ff"`.
+/// Bytes in the database's notation for `bytea`: `"\\x00ff"`.
 pub(super) fn hex(bytes: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.extend_from_slice(b"\"\\\\x");
@@ -73,7 +74,7 @@ pub(super) fn error(error: &DeskError, out: &mut Vec<u8>) {
     out.extend_from_slice(b"}}");
 }
 
-/// Appends what a database said as `{"error":{...}}`, with the members that the SDK's `SqlError` has.
+/// Appends an error of a database as `{"error":{...}}`, with the members of the SDK's `SqlError`.
 pub fn pg_error(error: &PgError, database: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"error\":{\"message\":");
     match error {

@@ -1,4 +1,4 @@
-//! Operations of handlers.
+//! Database operations of handlers.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -96,7 +96,7 @@ fn table(postgres: &Postgres, name: &str) {
     postgres.admin().batch_execute(&make).unwrap();
 }
 
-/// Statements of a transaction; their outcomes.
+/// Runs statements of a transaction; returns their outcomes.
 async fn within(desk: &Desk, transaction: &Value, statements: Value) -> Value {
     let operation =
         json!({"op": "statements", "source": "main", "transaction": transaction, "statements": statements});
@@ -107,7 +107,7 @@ async fn begin(desk: &Desk) -> Value {
     call(desk, json!({"op": "begin", "source": "main"})).await["transaction"].clone()
 }
 
-/// Something about a transaction.
+/// Runs an operation on a transaction.
 async fn about(desk: &Desk, op: &str, transaction: &Value) -> Value {
     call(
         desk,
@@ -195,7 +195,7 @@ fn a_long_pipeline_in_a_transaction_with_large_statements_and_results_comes_to_i
         let source = Source::new("main", settings(&postgres.url(), BOTH[0]), 1);
         let desk = desk_of(&source);
         let large = "x".repeat(200_000);
-        // The first time it is prepared; then all are sent before the first is answered.
+        // The first time it is prepared; then all are sent before the first answer.
         let statements: Vec<Value> = (0..200)
             .map(|number| {
                 let text = ["select $1::int as n, $2 as t", "select $1::int as n, $2 as t, 1"][number % 2];

@@ -1,4 +1,4 @@
-//! Sources on a real PostgreSQL.
+//! Sources with a real PostgreSQL server.
 
 #![allow(
     missing_docs,

@@ -1,4 +1,4 @@
-//! Transactions that are known as a whole, and what statements take.
+//! Transactions known in advance, and descriptions of statements.
 
 use std::time::Instant;
 
@@ -63,7 +63,7 @@ fn a_transaction_says_which_statement_failed_and_leaves_nothing() {
                 .await;
             let failed = failed.unwrap_err();
             assert_eq!((failed.step, failed.error.code().as_str()), (Some(1), "22012"));
-            // What is not wanted has no effect either.
+            // An unwanted result prevents the changes as well.
             let unwanted = ["insert into notes values (1)", "select n from notes"];
             let rows = source
                 .transact(&steps(&unwanted), committed, deadline, |_| false)

@@ -1,4 +1,4 @@
-//! Records that have ended by themselves are not there, also while the store has not removed them yet.
+//! Expired records do not exist, even while the store has not removed them yet.
 
 use forebay_records::{
     Everything, List, RecordsError, Reference, delete, find, find_of_kind, kind_at, patch, replace,
@@ -9,7 +9,7 @@ use crate::house::{House, NOW_MS};
 
 type Change<'c> = &'c dyn Fn(&mut Transaction) -> Result<forebay_records::Written, RecordsError>;
 
-/// Records 1 to 6, of which 2 and 5 end, and 6 with its whole kind.
+/// Records 1 to 6, of which 2 and 5 expire on their own, and 6 with its whole kind.
 fn house() -> House {
     let house = House::new();
     house.index("by_n", "Article", &["n"], false);

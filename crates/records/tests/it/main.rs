@@ -1,4 +1,4 @@
-//! Records and TQL through their public face.
+//! Records and TQL through their public API.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

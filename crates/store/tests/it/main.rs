@@ -1,4 +1,4 @@
-//! The store through its public face.
+//! The store through its public API.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! Transactions of one session that are committed together.
+//! Transactions of one session that share a commit.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use forebay_store::{
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
-/// A session that another process flushes for.
+/// A session whose commits another process flushes.
 fn session(folder: &Path) -> Session {
     let mut session = Session::open(folder, &Options::default()).unwrap();
     session.announce(|_| {});
@@ -25,7 +25,7 @@ fn path(name: &str) -> Vec<u8> {
     [part("G"), part(name)].concat()
 }
 
-/// What everybody else sees at a node.
+/// Value of a node as everyone else sees it.
 fn seen(store: &Store, name: &str) -> Option<String> {
     let mut key = Key::global("G").unwrap();
     key.push(name).unwrap();
@@ -34,7 +34,7 @@ fn seen(store: &Store, name: &str) -> Option<String> {
     value.map(|value| String::from_utf8(value.to_vec()).unwrap())
 }
 
-/// What the session itself sees there.
+/// Value of a node as the session itself sees it.
 fn own(session: &mut Session, name: &str) -> Option<String> {
     let value = session.value(&path(name)).unwrap();
     value.map(|value| String::from_utf8(value.to_vec()).unwrap())
@@ -89,7 +89,7 @@ fn one_that_is_rolled_back_takes_nothing_else_along() {
         (own(&mut session, "a").as_deref(), own(&mut session, "b")),
         (Some("1"), None)
     );
-    // Nor does one whose inner one was rolled back.
+    // Nor does one whose inner transaction was rolled back.
     session.begin(Begin::Together).unwrap();
     session.set(&path("c"), b"3").unwrap();
     session.begin(Begin::Together).unwrap();
@@ -99,7 +99,7 @@ fn one_that_is_rolled_back_takes_nothing_else_along() {
     session.settle().unwrap();
     let found = ["a", "b", "c", "d"].map(|name| seen(&store, name));
     assert_eq!(found, [Some("1".into()), None, None, Some("4".into())]);
-    // The log tells what was kept, and no more.
+    // The log has exactly what was kept.
     let operations: usize = store
         .changes(0)
         .unwrap()
@@ -126,7 +126,7 @@ fn an_index_or_a_time_that_is_rolled_back_is_not_kept_up() {
     assert_eq!(session.expires(&path("a")).unwrap(), None);
     let snapshot = store.snapshot().unwrap();
     assert!(snapshot.indexes().unwrap().is_empty());
-    // Made again, it has no entry from before.
+    // Created again, it has no entry from before.
     session.kill(&path("r")).unwrap();
     session.define_index(definition).unwrap();
     assert_eq!(store.snapshot().unwrap().verify_indexes().unwrap(), 0);
@@ -176,12 +176,12 @@ fn nothing_is_held_that_nobody_is_told_of_or_that_is_to_be_on_the_disk() {
     session.begin(Begin::Together).unwrap();
     session.set(&path("c"), b"1").unwrap();
     session.commit(Some(Durability::Sync)).unwrap();
-    // With it goes what was held.
+    // It also commits the transactions held before it.
     assert_eq!(
         (seen(&store, "b").as_deref(), seen(&store, "c").as_deref()),
         (Some("1"), Some("1"))
     );
-    // What changes nothing holds nobody up.
+    // A transaction without changes is not held, so it blocks no one.
     together(&mut session, |_| {});
     let mut other = store.begin().unwrap();
     other.increment(&Key::global("G").unwrap(), "1").unwrap();
@@ -210,11 +210,11 @@ fn what_is_held_is_committed_as_durably_as_the_strongest_of_its_parts_asks_for()
         told != 0
     };
     let relaxed = (Some(Durability::Relaxed), true);
-    // Nobody waits for what asks nobody to.
+    // No wait for transactions that do not ask for one.
     assert!(!parts(&[relaxed]));
     assert!(!parts(&[relaxed, relaxed]));
     assert!(!parts(&[relaxed, (None, false)]));
-    // The store's own is that of a group.
+    // The store's default is `Group`.
     assert!(parts(&[relaxed, (None, true)]));
     assert!(parts(&[(Some(Durability::Group), true), relaxed]));
     assert!(parts(&[(None, true), (None, false), relaxed]));
@@ -304,7 +304,7 @@ fn all_that_is_lost_with_a_commit_is_told_and_nothing_is_written_before_that() {
 /// One step of a program.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A transaction of so many writes, kept or not.
+    /// A transaction with that many writes, committed or rolled back.
     Transaction {
         begin: Begin,
         writes: Vec<(u8, u16)>,
@@ -375,10 +375,10 @@ proptest! {
         }
         session.settle().unwrap();
         if mine.is_empty() {
-            // Nothing was ever committed: there is no log.
+            // Nothing was ever committed, so there is no log.
             return Ok(());
         }
-        // The log alone leads to the same.
+        // Replaying the log alone gives the same.
         let copy = tempfile::tempdir().unwrap();
         let again = Store::open(copy.path(), &Options { lead: false, ..Options::default() }).unwrap();
         again.replay(folder.path(), |_| true).unwrap();

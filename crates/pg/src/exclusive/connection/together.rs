@@ -1,4 +1,4 @@
-//! Statements of one task that do not wait for each other.
+//! Pipelined statements of one task.
 
 use std::{collections::VecDeque, mem};
 
@@ -10,15 +10,16 @@ use crate::{
     timing::{Reached, Timing},
 };
 
-/// Statements that are sent together, fewer than are kept prepared.
+/// Most statements sent together: fewer than are kept prepared.
 const TOGETHER_MAX: usize = 128;
 
 /// A statement and its parameters.
 pub(crate) type Asked<'a> = (&'a str, Vec<Option<&'a [u8]>>);
 
 impl Connection {
-    /// Runs statements to their ends, one after the other. Those that are prepared already are sent without waiting for those before: others may be wrong until those before have been run. What comes after an
-    /// error that is none of the server's is not sent, and has the same error.
+    /// Runs statements one after another. Prepared ones are sent without waiting for those before them; a new one
+    /// waits, because it may be invalid until they have run. After an error that is not reported by the server, the
+    /// remaining statements are not sent and get the same error.
     pub(in crate::exclusive) async fn query_all(
         &mut self,
         statements: &[Asked<'_>],
@@ -52,7 +53,7 @@ impl Connection {
         outcomes
     }
 
-    /// Runs the first of these statements, as many as are prepared.
+    /// Runs the first statements, as many as are prepared.
     async fn run_together(
         &mut self,
         known: Vec<Prepared>,
@@ -85,7 +86,7 @@ impl Connection {
         Ok(outcomes)
     }
 
-    /// Sends, and takes the answers to these statements.
+    /// Sends the statements and collects their results.
     async fn ends(&mut self, sent: &[&Timing]) -> Result<VecDeque<End>, PgError> {
         let (mut rows, mut bytes) = (Vec::new(), 0);
         let mut ends: VecDeque<End> = VecDeque::with_capacity(sent.len());
@@ -120,5 +121,5 @@ impl Connection {
     }
 }
 
-/// The rows of a statement, and what came after them.
+/// Rows of a statement, and its outcome.
 type End = (Vec<Row>, Result<Outcome, PgError>);
