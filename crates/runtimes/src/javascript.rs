@@ -47,7 +47,7 @@ pub enum RuntimeError {
     NotExecutable {
         /// The environment variable.
         variable: &'static str,
-        /// Its value.
+        /// The path that it names.
         program: PathBuf,
     },
 }

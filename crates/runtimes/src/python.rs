@@ -25,7 +25,7 @@ pub enum PythonError {
     NotExecutable {
         /// The key or the environment variable.
         name: &'static str,
-        /// Its value.
+        /// The text that it contains.
         found: String,
     },
 }
