@@ -209,11 +209,11 @@ pub struct Access {
 /// A permission over HTTP.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Permission {
-    /// Anyone.
+    /// Any client.
     Public,
     /// Clients that send the token as `Authorization: Bearer`.
     Token(Secret),
-    /// No one.
+    /// No client.
     Nobody,
 }
 
@@ -473,7 +473,7 @@ pub struct Script {
     pub fetch_bytes_max: u64,
     /// Fetches per call; further ones fail.
     pub fetches_max: u32,
-    /// Its permissions.
+    /// Permissions of the script.
     pub allow: ScriptAllow,
 }
 
