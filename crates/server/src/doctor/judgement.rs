@@ -17,7 +17,7 @@ const ROUND_TRIP_US_MAX: u64 = 1000;
 pub struct Finding {
     /// The setting or property that was checked.
     pub what: &'static str,
-    /// The severity.
+    /// Whether something has to change.
     pub level: Level,
     /// The value found.
     pub found: String,
