@@ -1,5 +1,5 @@
-//! Drives the server's own pool in this process, without HTTP, by the same loop as the SDK's driver has for pools of JavaScript. Messages
-//! are the bodies of requests, as they are in the server; each that waits for its reply is a task on one thread, as a connection is.
+//! Drives the server's own pool in this process, without HTTP, with the same loop as the SDK's driver for JavaScript pools. Messages are
+//! request bodies, as in the server; each outstanding message is a task on one thread, as a connection is.
 
 mod messages;
 
@@ -21,24 +21,24 @@ use crate::{
     suite::Tell,
 };
 
-/// The handler for Node and Bun, in the SDK.
+/// The SDK's handler for Node and Bun.
 const HANDLER: &str = "dist/pool/benchmark/handlers/served.js";
-/// The application for Python.
+/// The SDK's application for Python.
 const MODULE: &str = "--module=forebay._benchmark";
-/// Names the file of an own handler to workers.
+/// The environment variable that tells workers the file of a custom handler.
 const HANDLER_VARIABLE: &str = "FOREBAY_BENCH_HANDLER";
-/// How long a worker may take to start, as in the server.
+/// How long a worker may take to start; the same as in the server.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a signal to a worker may be ignored.
+/// How long a worker may ignore a signal before it is killed.
 const KILL_GRACE: Duration = Duration::from_millis(300);
-/// How long workers may take to end after a measurement.
+/// How long workers may take to exit after a measurement.
 const STOP_MAX: Duration = Duration::from_secs(5);
-/// Of shorter runs nothing is said about others: one tick would be a percent.
+/// In shorter runs the CPU use of other processes is not reported: one tick of the clock would be a percent.
 const JUDGED_MIN: Duration = Duration::from_millis(500);
-/// Bytes of a message without its payload, and of what stands around it in a frame.
+/// Bytes of a message without its payload, including its overhead in a frame.
 const MESSAGE_BYTES: usize = 512;
 
-/// Measures the server's pool once.
+/// Runs one measurement of the server's pool.
 pub(crate) fn measure(
     language: Language,
     workers: usize,
@@ -94,7 +94,7 @@ fn options(language: Language, workers: usize, plan: &Plan, sdk: &Sdk) -> Result
             env,
             protocol: Protocol::Framed,
             cwd: plan.folder.clone(),
-            // Without its page a worker gets no message beyond those that it runs.
+            // Without a shared page a worker is given only as many messages as it runs at once.
             page: plan.in_flight.is_none(),
             handler,
             start: None,
@@ -115,7 +115,7 @@ fn options(language: Language, workers: usize, plan: &Plan, sdk: &Sdk) -> Result
     })
 }
 
-/// The command line of a worker, and the handler that it is told of.
+/// The command line of a worker, and the handler passed to it.
 fn command(
     language: Language,
     plan: &Plan,
@@ -146,7 +146,7 @@ async fn measure_pool(
 ) -> Result<Outcome, BenchError> {
     let start_ms = begun.elapsed().as_secs_f64() * 1e3;
     if plan.warmup > 0 {
-        // Warmed up by a load that is nothing but load: how fast blocks come is no part of what becomes warm.
+        // The warm-up always saturates the pool: the delay between blocks has no effect on what gets warm.
         let load = match plan.load {
             Load::Saturating { .. } => plan.load,
             Load::Blocks { .. } => Load::Saturating {
@@ -210,7 +210,7 @@ async fn measure_pool(
     })
 }
 
-/// What each worker has answered between two looks.
+/// Messages answered by each worker between two snapshots of the pool's status.
 fn handled(before: &Status, after: &Status) -> Vec<Handled> {
     let answered = |id: u64| {
         before
@@ -229,13 +229,13 @@ fn handled(before: &Status, after: &Status) -> Vec<Handled> {
         .collect()
 }
 
-/// The part of the machine that others used; `None` where the kernel's ticks are too coarse to say.
+/// Other processes' share of the machine; `None` if the run was too short for the kernel's clock ticks.
 fn others_share(us: f64, elapsed: Duration) -> Option<f64> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (elapsed >= JUDGED_MIN).then(|| (us / 1e6 / elapsed.as_secs_f64() / cores as f64).max(0.0))
 }
 
-/// Percentiles of what came between two looks at a histogram of microseconds.
+/// Percentiles of the values added between two snapshots of a histogram, which counts microseconds.
 fn times_between(before: &Histogram<u64>, after: &Histogram<u64>) -> Option<Times> {
     let mut between = after.clone();
     between.subtract(before).ok()?;

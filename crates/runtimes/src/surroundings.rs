@@ -1,17 +1,17 @@
-//! What is found around a process: the environment, installed programs, cores.
+//! The environment of a process: variables, installed programs, cores.
 
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// What a configuration depends on besides its text and the files that it names, and what workers are started in.
+/// Everything a configuration depends on besides its text and the files it names; also the environment workers are started in.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
     /// The value of an environment variable.
     pub env: &'a dyn Fn(&str) -> Option<String>,
-    /// The executable of a program's name, absolute, as a shell would find it in `PATH`.
+    /// Finds a program by name in `PATH`, as a shell would; returns an absolute path.
     pub find_program: &'a dyn Fn(&str) -> Option<PathBuf>,
-    /// What `0 = one per core` becomes; at least 1.
+    /// The value of `0 = one per core`; at least 1.
     pub cores: usize,
 }
 
@@ -42,7 +42,7 @@ fn find_in_path(name: &str) -> Option<PathBuf> {
         .find(|file| is_executable(file))
 }
 
-/// Whether this is a file that somebody may run.
+/// Whether this is a file with any execute bit set.
 pub fn is_executable(file: &Path) -> bool {
     std::fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

@@ -1,4 +1,4 @@
-//! What a configuration becomes: routes with their targets, and the pools behind them. Immutable; a reload makes another one.
+//! An app is a configuration in force: its routes with their targets, and its pools. Immutable; a reload builds another one.
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc, time::Duration};
 
@@ -29,12 +29,12 @@ use crate::{
     traces::Traces,
 };
 
-/// As what the engines of the workflows are counted: no script has this name.
+/// The script name under which workflow engines are counted; no real script can have it.
 pub(crate) const WORKFLOW_COUNTS: &str = "(workflow)";
-/// How long a worker may take to start.
+/// Limit for the start of a worker.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What outlives every app of a server.
+/// Services shared by every app of the process; they survive reloads.
 #[derive(Debug)]
 pub(crate) struct Ground {
     pub(crate) supervisor: Supervisor,
@@ -42,28 +42,28 @@ pub(crate) struct Ground {
     pub(crate) routes: RouteBook,
     pub(crate) scripts: ScriptBook,
     pub(crate) workflows: Arc<WorkflowBook>,
-    /// Their runs that are kept; there when the configuration has `workflow.runs`, and that cannot change.
+    /// Durable workflow runs; present if `workflow.runs` is configured, which cannot change while the server runs.
     pub(crate) kept_runs: Option<Arc<KeptRuns>>,
-    /// What their rules log.
+    /// The log files of workflow rules, if they are configured.
     pub(crate) workflow_logs: Mutex<Option<Arc<WorkflowLogs>>>,
     pub(crate) sources: SourceBook,
-    /// Requests whose time is recorded.
+    /// Request tracing.
     pub(crate) traces: Arc<Traces>,
     pub(crate) profiles: Profiles,
     pub(crate) log: logging::Handle,
-    /// Makes JavaScript of TypeScript.
+    /// Erases the types of TypeScript sources.
     pub(crate) erase_types: EraseTypes,
-    /// There when the configuration has `[store]`; that cannot change.
+    /// Present if `[store]` is configured, which cannot change while the server runs.
     pub(crate) store: Option<Arc<OpenStore>>,
-    /// Answers what controllers ask; there with the store.
+    /// Answers the calls of controllers; present together with the store.
     pub(crate) calls: Option<CallThread>,
-    /// Has what handlers in pools do with databases done.
+    /// Runs the database statements of handlers in pools.
     pub(crate) desks: DeskThread,
-    /// Bodies that are kept so that no worker waits for a slow client.
+    /// Bodies of requests and responses spooled so that no worker waits for a slow client.
     pub(crate) kept: Arc<Kept>,
 }
 
-/// Routes and pools in force. Requests hold the app that they began with.
+/// Routes and pools in force. A request holds on to the app it started with.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) config: Config,
@@ -71,34 +71,34 @@ pub(crate) struct App {
     pub(crate) pools: BTreeMap<String, Pool>,
     pub(crate) scripts: Vec<Arc<Script>>,
     pub(crate) workflow: Option<WorkflowTarget>,
-    /// What the rules of its workflows log.
+    /// The log files of workflow rules.
     pub(crate) workflow_logs: Option<Arc<WorkflowLogs>>,
-    /// Counts requests that no route takes.
+    /// Counts of requests that match no route.
     pub(crate) unrouted: Arc<RouteCounts>,
     pub(crate) access_log: Option<AccessLog>,
-    /// Closed with the app.
+    /// Never sent on; receivers see it close once the app has been dropped everywhere.
     held: Arc<watch::Sender<()>>,
 }
 
-/// A route: its limits, and who answers it.
+/// A compiled route: its limits and its target.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) deadline: Duration,
     pub(crate) body_bytes_max: u64,
-    /// Of routes that change what is stored without any handler.
+    /// Origins allowed to make changes; only on routes that change stored data without a handler.
     pub(crate) origins: Option<Origins>,
     pub(crate) headers: HeaderLines,
     pub(crate) target: Target,
     pub(crate) counts: Arc<RouteCounts>,
 }
 
-/// Makes JavaScript of the TypeScript of a file, every line and column kept; an error says what stands in the way.
+/// Erases the types of a TypeScript file and keeps every line and column. The error describes the construct that cannot be erased.
 pub type EraseTypes = fn(&str, &Path) -> Result<String, String>;
 
-/// Why a configuration does not become an app.
+/// A configuration could not be turned into an app.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// Two routes take the same requests.
+    /// Two routes match the same requests.
     #[error(transparent)]
     Router(#[from] RouterError),
     /// A folder of static files cannot be opened.
@@ -106,32 +106,32 @@ pub enum BuildError {
     Folder {
         /// The route's path.
         route: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
     /// A script cannot be loaded.
     #[error("script `{script}` does not start")]
     Script {
-        /// Its name.
+        /// The script's name in the configuration.
         script: String,
-        /// Why.
+        /// The script's failure.
         #[source]
         source: forebay_script::Failure,
     },
-    /// The graphs and rules of the workflows cannot be used.
+    /// The graphs and rules of the workflows are invalid or unreadable.
     #[error("the workflows cannot be used")]
     Workflows(#[from] ShelfError),
-    /// What the rules of workflows log cannot be written.
+    /// The log of workflow rules cannot be written.
     #[error("the workflows cannot log")]
     WorkflowLogs(#[source] LoggingError),
-    /// The engines of the workflows do not start.
+    /// The engines of the workflows failed to start.
     #[error("the workflows do not start")]
     WorkflowEngines(#[source] forebay_script::Failure),
-    /// The thread on which handlers' statements run cannot be started.
+    /// The thread for handlers' database statements cannot be started.
     #[error("cannot start the thread on which handlers in pools reach databases")]
     Desks(#[source] std::io::Error),
-    /// The SDK for workers cannot be laid down.
+    /// The SDK for workers cannot be unpacked.
     #[error(transparent)]
     Sdk(#[from] SdkError),
 }
@@ -204,7 +204,7 @@ impl App {
         })
     }
 
-    /// Waits until nobody holds this app any more.
+    /// Completes once the app is no longer held anywhere.
     pub(crate) fn released(&self) -> impl Future<Output = ()> + use<> {
         let mut held = self.held.subscribe();
         async move {
@@ -214,7 +214,7 @@ impl App {
     }
 }
 
-/// What targets are made of.
+/// The parts from which targets are built.
 struct Parts<'a> {
     pools: &'a BTreeMap<String, Pool>,
     scripts: &'a BTreeMap<String, ScriptTarget>,
@@ -227,7 +227,7 @@ struct Parts<'a> {
     kept: &'a Arc<Kept>,
 }
 
-/// What a route answers: one rule for each of its paths.
+/// The routing rules of a configured route: one for each of its paths.
 fn rules(
     route: &config::Route,
     parts: &Parts<'_>,
@@ -295,7 +295,7 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
     })
 }
 
-/// Loads the scripts, by their names.
+/// Loads all scripts, by name.
 fn scripts(config: &Config, ground: &Ground) -> Result<BTreeMap<String, ScriptTarget>, BuildError> {
     let load = |script: &config::Script| {
         let store = store_options(config, ground);
@@ -314,7 +314,7 @@ fn scripts(config: &Config, ground: &Ground) -> Result<BTreeMap<String, ScriptTa
     config.scripts.values().map(load).collect()
 }
 
-/// Whether graphs are taken as Rengine takes them.
+/// Whether graphs are interpreted as Rengine interprets them.
 pub(crate) fn compat_of(workflow: &config::Workflow) -> Compat {
     if workflow.is_as_rengine {
         Compat::Rengine
@@ -323,7 +323,7 @@ pub(crate) fn compat_of(workflow: &config::Workflow) -> Compat {
     }
 }
 
-/// Reads the graphs and rules, and starts an engine for them.
+/// Reads the graphs and rules and starts an engine for them.
 fn workflow_target(
     config: &Config,
     workflow: &config::Workflow,
@@ -363,23 +363,23 @@ fn workflow_target(
     workflow_engines(config, workflow, shelf, surroundings)
 }
 
-/// What the engines of workflows have around them.
+/// The environment of workflow engines.
 pub(crate) struct WorkflowSurroundings<'a> {
     pub(crate) erase_types: EraseTypes,
     pub(crate) counts: Arc<Counts>,
     pub(crate) workflows: Arc<WorkflowBook>,
     pub(crate) sources: &'a SourceBook,
-    /// Those that are there to be asked.
+    /// The pools that rules may call.
     pub(crate) pools: &'a BTreeMap<String, Pool>,
-    /// Of the app with them.
+    /// The `held` sender of the app that owns these pools.
     pub(crate) held: Option<Arc<watch::Sender<()>>>,
     /// How rules open the store.
     pub(crate) store: Option<forebay_script::StoreOptions>,
-    /// The server's, where answers wait for the disk.
+    /// The server's own store, in which responses wait for commits to become durable.
     pub(crate) open_store: Option<Arc<OpenStore>>,
-    /// The runs that are kept.
+    /// Durable runs.
     pub(crate) kept: Option<Arc<KeptRuns>>,
-    /// Where rules log.
+    /// The log of rules.
     pub(crate) logs: Option<Arc<WorkflowLogs>>,
 }
 
@@ -468,7 +468,7 @@ pub(crate) fn workflow_engines(
     ))
 }
 
-/// Where rules log; what is written to the same folder already goes on as it was.
+/// The log of rules. If the folder is unchanged, the current log continues.
 fn workflow_logs(
     workflow: &config::Workflow,
     ground: &Ground,
@@ -497,7 +497,7 @@ fn surroundings(erase_types: EraseTypes) -> forebay_script::Surroundings {
     }
 }
 
-/// What may be reached, but for databases.
+/// Permissions of a script without its databases.
 fn allow(allow: &config::ScriptAllow) -> forebay_script::Allow {
     forebay_script::Allow {
         store: allow.store.clone(),
@@ -508,7 +508,7 @@ fn allow(allow: &config::ScriptAllow) -> forebay_script::Allow {
     }
 }
 
-/// The databases that may be reached, by their names.
+/// The accessible databases, by name.
 fn sources(
     allow: &config::ScriptAllow,
     config: &Config,
@@ -553,7 +553,7 @@ pub(crate) fn script_options(
     }
 }
 
-/// Who answers what a pool's workers ask.
+/// The handler for calls from a pool's workers.
 fn calls(pool: &config::Pool, ground: &Ground, records: &Settings) -> Option<Arc<dyn forebay_pool::Calls>> {
     let (thread, store) = ground.calls.as_ref().zip(ground.store.as_ref())?;
     let answer_bytes_max = pool.message_bytes_max as usize;
@@ -566,7 +566,7 @@ fn calls(pool: &config::Pool, ground: &Ground, records: &Settings) -> Option<Arc
     )))
 }
 
-/// Where a pool's workers ask for statements; none: they may not.
+/// The handler for SQL calls from a pool's workers; `None` if they may not use any database.
 fn desks(
     pool: &config::Pool,
     ground: &Ground,
@@ -610,7 +610,8 @@ fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, co
     }
 }
 
-/// What a worker is told of databases: those that it reaches through the server, and the URLs of those to which it connects itself.
+/// Environment variables about databases for a worker: the names of those used through the server, and the URLs of those to which the
+/// worker connects itself.
 fn sql_env(pool: &config::Pool, config: &Config) -> Vec<(OsString, OsString)> {
     let (direct, shared): (Vec<_>, Vec<_>) = pool
         .sql
@@ -630,7 +631,7 @@ fn sql_env(pool: &config::Pool, config: &Config) -> Vec<(OsString, OsString)> {
     env
 }
 
-/// What a worker is told of the store, so that its handlers are bound by the same configuration as HTTP is.
+/// Environment variables about the store for a worker, so that handlers follow the same configuration as HTTP.
 fn store_env(store: &OpenStore, records: &Settings) -> [(OsString, OsString); 5] {
     let options = store.store().options();
     let durability = match options.durability {
@@ -737,7 +738,7 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, co
     }
 }
 
-/// The options of the Python worker's program that say what `INIT` does not.
+/// Command-line options of the Python worker for settings that `INIT` does not carry.
 fn python_options(application: &config::PythonApplication) -> Vec<OsString> {
     let module = match &application.module {
         config::PythonModule::File(_) => None,

@@ -1,4 +1,4 @@
-//! The control socket: orders to a running server, as HTTP with JSON bodies over a Unix socket that only the server's user may open.
+//! The control socket: commands to a running server, as HTTP with JSON bodies over a Unix socket that only the server's user can open.
 
 use std::{borrow::Cow, collections::BTreeSet, str::FromStr, sync::Arc, time::Duration};
 
@@ -19,10 +19,10 @@ use crate::{
 
 /// Most workers that a pool may have, as in the configuration.
 const WORKERS_MAX: u64 = 1024;
-/// Most clients that follow the log at a time. Fewer than the connections served, so that orders always find a place.
+/// Most clients following the log at once. Fewer than the connections served, so that commands always get through.
 const FOLLOWERS_MAX: usize = 16;
 
-/// Answers on the control socket.
+/// Handles requests on the control socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     shared: Arc<Shared>,
@@ -176,7 +176,7 @@ impl Control {
         }
     }
 
-    /// The routes that are called so, or have this path, with their names in metrics; at least one.
+    /// The routes with this name or path, with their names in metrics; never empty.
     fn routes(&self, wanted: &str) -> Result<Vec<(String, Target)>, Response> {
         let app = self.shared.front.app();
         let named: Vec<(String, &Route)> = app
@@ -223,7 +223,7 @@ impl Control {
                 _ => None,
             })
             .collect();
-        // The app itself is not kept: a reload waits until nobody has it.
+        // Do not keep the app itself: a reload waits until it is released.
         let app = self.shared.front.app();
         let pools: Vec<Pool> = pools
             .iter()
@@ -310,7 +310,7 @@ fn members<const N: usize>(request: &Request, names: &[&str; N]) -> Result<[Opti
     }
 }
 
-/// The range of workers that a request asks for.
+/// The range of workers in a request.
 fn size(numbers: &[Option<Value>; 3]) -> Result<(usize, usize), String> {
     let (min, max) = match numbers {
         [Some(workers), None, None] => (workers, workers),

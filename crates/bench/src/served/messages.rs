@@ -1,4 +1,4 @@
-//! The loop: submits messages, in blocks or as replies come, and counts what becomes of each.
+//! The loop that submits messages, in blocks or as replies arrive, and records the result of each.
 
 use std::{
     cell::{Cell, RefCell},
@@ -21,24 +21,24 @@ use crate::{
     suite::Tell,
 };
 
-/// How often progress is told, and looked for.
+/// Interval of progress reports and of the check for the deadline.
 const WATCH: Duration = Duration::from_millis(200);
-/// So many different errors are kept with their texts; the others are counted.
+/// Distinct error texts kept; further ones are only counted.
 const ERROR_TEXTS_MAX: usize = 5;
-/// Characters of an error's text that are kept.
+/// Characters kept of an error's text.
 const ERROR_TEXT_MAX: usize = 300;
-/// The longest latency that is told apart: an hour.
+/// The largest latency that the histogram resolves: one hour.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
-/// So many messages, and what becomes of them. Each that waits for its reply has a task that shares this.
+/// The messages of one run and their results. The tasks of outstanding messages share it.
 pub(super) struct Messages {
     pool: Pool,
     mailbox: Rc<LocalMailbox>,
     total: u64,
     deadline: Duration,
-    /// The member of every message with its text, or nothing.
+    /// The JSON member with the payload text that is part of every message, or nothing.
     payload: String,
-    /// Whether replies are those of the usual handler, which say to which message they belong.
+    /// Whether replies come from the built-in handler, which names the message each belongs to.
     checked: bool,
     begun: Instant,
     begun_unix: Duration,
@@ -49,10 +49,10 @@ pub(super) struct Messages {
     counted: RefCell<Counted>,
 }
 
-/// How a loop ended.
+/// Figures of a completed loop.
 pub(super) struct Driven {
     pub(super) elapsed: Duration,
-    /// Between blocks, at the end.
+    /// The delay between blocks when the loop ended.
     pub(super) delay: Duration,
     pub(super) outstanding_max: u64,
 }
@@ -73,7 +73,7 @@ impl Default for Counted {
     }
 }
 
-/// What the usual handler answers, as far as it is looked at.
+/// The fields of the built-in handler's reply that are checked.
 #[derive(Deserialize)]
 struct Reply {
     #[serde(rename = "messageNo")]
@@ -107,7 +107,7 @@ impl Messages {
         self.counted.take()
     }
 
-    /// Submits all messages, and ends when each has ended. Fails when no reply has come for the deadline.
+    /// Submits all messages and returns when each has been answered or has failed. Fails if no reply arrives within the deadline.
     pub(super) async fn drive(
         self: Rc<Self>,
         load: Load,
@@ -115,7 +115,7 @@ impl Messages {
         warming_up: bool,
         tell: &mut Tell<'_>,
     ) -> Result<Driven, BenchError> {
-        // Dropping it ends the tasks that are left.
+        // Dropping the set aborts the remaining tasks.
         let mut tasks = JoinSet::new();
         let (mut delay, adaptive) = match load {
             Load::Saturating { .. } => (AdaptiveDelay::new(Duration::ZERO), false),
@@ -146,7 +146,7 @@ impl Messages {
                         if adaptive {
                             self.adapt(&mut delay, number, waiting, tell);
                         }
-                        // Those that have ended take memory until they are looked at.
+                        // Finished tasks occupy memory until they are joined.
                         while tasks.try_join_next().is_some() {}
                         for number in (0..size).map_while(|_| self.take_number()) {
                             tasks.spawn_local(self.clone().send_one(number));
@@ -205,7 +205,7 @@ impl Messages {
         }
     }
 
-    /// The number of the next message; `None` when there are no more.
+    /// The number of the next message; `None` once all have been taken.
     fn take_number(&self) -> Option<u64> {
         let number = self.submitted.get() + 1;
         if number > self.total {
@@ -230,7 +230,7 @@ impl Messages {
         self.send(number, &mut body).await;
     }
 
-    /// Submits a message, and counts what becomes of it.
+    /// Submits a message and records its result.
     async fn send(&self, number: u64, body: &mut Vec<u8>) {
         let now = Instant::now();
         let unix_ms = (self.begun_unix + (now - self.begun)).as_millis();
@@ -259,7 +259,7 @@ impl Messages {
         }
     }
 
-    /// The error says in a sentence what is wrong with the reply.
+    /// Submits one message and checks its reply. The error describes in a sentence what is wrong with the reply.
     async fn reply(&self, now: Instant, body: &[u8], number: u64) -> Result<(), String> {
         let job = Job {
             payload: payload(body),

@@ -1,4 +1,5 @@
-//! What handlers in pools do with databases: on a thread of its own, which has connections as I/O threads have, each job's calls at a desk that ends with the job.
+//! Database access for handlers in pools. One thread with connections of its own, as an I/O thread has, serves all jobs; each job has a
+//! session that ends with the job.
 
 use std::{cell::RefCell, collections::BTreeMap, io, rc::Rc, sync::Arc, thread};
 
@@ -12,26 +13,26 @@ use tokio::{
     task::{LocalSet, spawn_local, yield_now},
 };
 
-/// The databases that a pool's handlers may reach, by their names.
+/// The databases that a pool's handlers may use, by name.
 type Sources = Arc<BTreeMap<String, Source>>;
 
-/// The thread of desks, which starts with the first pool that needs it.
+/// The thread that runs the sessions; started with the first pool that needs it.
 #[derive(Debug, Default)]
 pub(crate) struct DeskThread {
     arrivals: Mutex<Option<mpsc::UnboundedSender<Arrival>>>,
 }
 
-/// What the thread is to do. There are no more of these than jobs under way and workers.
+/// A task for the thread. At most one per running job and one per worker is queued.
 #[derive(Debug)]
 enum Arrival {
-    /// Answer these calls until their job is over.
+    /// Serve the calls of a job until the job is over.
     Desk(Sources, mpsc::UnboundedReceiver<FrameCall>, Option<Trace>),
-    /// Read this socket until its worker is gone.
+    /// Serve this socket until its worker is gone.
     Socket(CallSocket),
 }
 
 impl DeskThread {
-    /// The desks of a pool whose handlers may reach these databases.
+    /// The sessions of a pool whose handlers may use these databases.
     pub(crate) fn desks(&self, sources: BTreeMap<String, Source>) -> io::Result<Desks> {
         let mut arrivals = self.arrivals.lock();
         let arrivals = match &*arrivals {
@@ -45,7 +46,7 @@ impl DeskThread {
     }
 }
 
-/// It ends with the server.
+/// Starts the thread, which lives as long as the server.
 fn start() -> io::Result<mpsc::UnboundedSender<Arrival>> {
     let (arrivals, mut arriving) = mpsc::unbounded_channel();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -69,7 +70,7 @@ fn start() -> io::Result<mpsc::UnboundedSender<Arrival>> {
     Ok(arrivals)
 }
 
-/// Answers the calls of one job. What is under way when the job is over, and what is open on databases then, ends with this.
+/// Serves the calls of one job. When the job is over, running statements and open transactions end with this future.
 async fn serve(sources: Sources, mut calls: mpsc::UnboundedReceiver<FrameCall>, answers: Rc<Answers>) {
     let desk = Desk::new(sources);
     let mut running = FuturesUnordered::new();
@@ -88,7 +89,7 @@ async fn serve(sources: Sources, mut calls: mpsc::UnboundedReceiver<FrameCall>, 
     }
 }
 
-/// Answers that are written together, once for each worker, when the thread has nothing else to run.
+/// Results batched into one write per worker, once the thread has nothing else to run.
 #[derive(Debug, Default)]
 struct Answers {
     unwritten: RefCell<Vec<Unwritten>>,
@@ -108,7 +109,7 @@ impl Answers {
     async fn write(self: Rc<Self>) {
         loop {
             self.write.notified().await;
-            // One more look at the sockets first: what has arrived meanwhile joins the batch.
+            // Poll the sockets once more first, so that newly arrived results join the batch.
             yield_now().await;
             let unwritten = std::mem::take(&mut *self.unwritten.borrow_mut());
             unwritten.into_iter().for_each(Unwritten::write);
@@ -116,7 +117,7 @@ impl Answers {
     }
 }
 
-/// The desks of one pool.
+/// Opens the sessions of one pool.
 #[derive(Debug)]
 pub(crate) struct Desks {
     arrivals: mpsc::UnboundedSender<Arrival>,
@@ -126,7 +127,7 @@ pub(crate) struct Desks {
 impl forebay_pool::Desks for Desks {
     fn open(&self, trace: Option<Trace>) -> Box<dyn forebay_pool::Desk> {
         let (calls, arriving) = mpsc::unbounded_channel();
-        // The thread outlives every pool that can reach it; without it, each call is answered as one of a job that is over.
+        // The thread outlives every pool that uses it. If it were gone, each call would be answered as if its job were over.
         let _ = self
             .arrivals
             .send(Arrival::Desk(Arc::clone(&self.sources), arriving, trace));
@@ -138,7 +139,7 @@ impl forebay_pool::Desks for Desks {
     }
 }
 
-/// The end at which a job's calls come in.
+/// The sending half of a job's calls.
 #[derive(Debug)]
 struct JobDesk {
     calls: mpsc::UnboundedSender<FrameCall>,

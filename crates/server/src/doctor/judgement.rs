@@ -1,41 +1,41 @@
-//! What the settings of a database and ours mean together.
+//! Evaluates a database's settings together with ours.
 
 use forebay_pg::PgError;
 use serde::Serialize;
 
 use super::{Facts, Ours};
 
-/// Versions before this get no more fixes (postgresql.org/support/versioning, November 2026: 14 is the oldest until the 12th).
+/// Older versions get no more fixes (postgresql.org/support/versioning, November 2026: 14 is the oldest until the 12th).
 const VERSION_MIN: u32 = 140_000;
-/// `shared_buffers` of a PostgreSQL that nobody has configured.
+/// PostgreSQL's default for `shared_buffers`.
 const SHARED_BUFFERS_DEFAULT: u64 = 128 << 20;
-/// From here on the way to the database is what a request mostly waits for.
+/// Above this, requests mostly wait for the network to the database.
 const ROUND_TRIP_US_MAX: u64 = 1000;
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// The setting or property that was checked.
     pub what: &'static str,
-    /// Whether it is as it should be.
+    /// Whether something has to change.
     pub level: Level,
-    /// What it is.
+    /// The value found.
     pub found: String,
-    /// Why that matters.
+    /// Why it matters.
     pub why: &'static str,
-    /// What to change; empty where it is fine.
+    /// The suggested change; empty if none is needed.
     pub change: String,
 }
 
-/// Whether something is as it should be.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// As it should be.
+    /// Nothing to change.
     Fine,
-    /// It works, and could be better.
+    /// It works but could be better.
     Advice,
-    /// Requests will fail, or data can be lost or read by others.
+    /// Requests will fail, or data may be lost or exposed.
     Wrong,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn unreachable(error: &PgError) -> Finding {
     )
 }
 
-/// Judges everything, in the order in which it is told.
+/// Runs all checks, in the order of the report.
 pub(super) fn judge(facts: &Facts, ours: &Ours) -> Vec<Finding> {
     vec![
         version(facts),
@@ -319,7 +319,7 @@ mod tests {
         (facts, ours)
     }
 
-    /// What is not fine when something is changed.
+    /// The findings that are not fine after a change.
     fn found(change: impl FnOnce(&mut Facts, &mut Ours)) -> Vec<(&'static str, Level, String)> {
         let (mut facts, mut ours) = well();
         change(&mut facts, &mut ours);

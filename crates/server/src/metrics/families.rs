@@ -1,11 +1,11 @@
-//! The metrics that there are. The reference in docs/reference/metrics.md is made from this list.
+//! The list of all metrics, from which docs/reference/metrics.md is generated.
 
-/// Metrics of one name.
+/// A metric family: all metrics of one name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Family {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
-    /// The names of its labels, in their order.
+    /// Label names, in order.
     pub(super) labels: &'static [&'static str],
     pub(super) help: &'static str,
 }
@@ -32,13 +32,13 @@ macro_rules! families {
         $(pub(super) const $id: Family =
             Family { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help };)*
 
-        /// Every family, in the order of the exposition.
+        /// All families, in exposition order.
         #[cfg(test)]
         pub(super) const ALL: &[Family] = &[$($id),*];
     };
 }
 
-/// What is counted of statements.
+/// The families that describe statements.
 #[derive(Debug)]
 pub(super) struct Statements {
     pub(super) ended: Family,
@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// docs/reference/metrics.md has this table.
+    /// The table of docs/reference/metrics.md.
     fn table() -> String {
         let mut table = String::from("| name | type | labels | meaning |\n|---|---|---|---|\n");
         for family in ALL {

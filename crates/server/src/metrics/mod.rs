@@ -1,4 +1,4 @@
-//! What the server counts, kept across reloads, and how monitoring reads it.
+//! The server's metrics, which survive reloads, and their export to monitoring.
 
 mod durations;
 mod families;

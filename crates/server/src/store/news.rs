@@ -1,9 +1,9 @@
-//! Tells all threads when there are changes that nobody can lose any more.
+//! Notifies all threads of durable changes to the store.
 //!
-//! Any process may commit, so the only way to know is to look. One thread looks, and only while somebody listens; a change is news
-//! once it is on the disk, so that no follower ever knows more than the store after a power cut.
+//! Any process may commit, so changes can only be found by polling. One thread polls, and only while there are listeners. A change is
+//! announced once it is on disk, so that after a power cut no follower knows more than the store.
 //!
-//! A second thread reads the log for all who follow it, a turn for each: they may begin a gigabyte back, on a disk that is slow.
+//! A second thread reads the log for all followers, one request of each in turn, because they may start a gigabyte back on a slow disk.
 
 use std::{
     fmt, io,
@@ -17,15 +17,15 @@ use forebay_store::{Store, StoreError};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{oneshot, watch};
 
-/// How often the store is looked at while somebody listens.
+/// Polling interval while there are listeners.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// How long after it could not be looked at.
+/// Delay before polling again after a failure.
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
 
-/// Where the log of changes is known to end.
+/// Announces the end of the log of changes.
 pub(crate) struct News {
     shared: Arc<Shared>,
-    /// What is to be read; nobody has more than one thing in it.
+    /// Read requests for the log thread; a follower has at most one queued.
     reading: mpsc::Sender<Reading>,
 }
 
@@ -43,14 +43,14 @@ impl fmt::Debug for News {
 struct Shared {
     /// Sequence number of the last change on the disk.
     last: watch::Sender<u64>,
-    /// Whether nobody will listen any more.
+    /// Set when the handle is dropped, which ends the polling thread.
     ended: Mutex<bool>,
-    /// Somebody has begun to listen, or `ended` has changed.
+    /// Signals that a listener has arrived or that `ended` has changed.
     begun: Condvar,
 }
 
 impl News {
-    /// Starts the threads. They end when this is dropped.
+    /// Starts both threads. They end when the handle is dropped.
     pub(crate) fn start(store: &Store) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             last: watch::Sender::new(0),
@@ -65,31 +65,31 @@ impl News {
         let store = store.clone();
         thread::Builder::new().name("store-log".into()).spawn(move || {
             for read in readings {
-                // Whoever asked misses its answer and knows; all others go on.
+                // After a panic only this request goes unanswered; its sender is dropped. The thread continues with the others.
                 let _ = catch_unwind(AssertUnwindSafe(|| read(&store)));
             }
         })?;
         Ok(Self { shared, reading })
     }
 
-    /// Has the log read on the thread for that. No answer comes when that fails altogether.
+    /// Runs a read on the log thread. The receiver reports an error if the read panics.
     pub(crate) fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Store) -> T + Send + 'static,
     ) -> oneshot::Receiver<T> {
         let (sender, receiver) = oneshot::channel();
         let reading: Reading = Box::new(move |store| {
-            // A follower that is gone has nothing read for it any more.
+            // The follower may be gone by now.
             if !sender.is_closed() {
                 let _ = sender.send(read(store));
             }
         });
-        // Without the thread, the sender goes with what cannot be sent.
+        // If the thread is gone, the sender is dropped with the unsent request.
         let _ = self.reading.send(reading);
         receiver
     }
 
-    /// The last change on the disk, from now on.
+    /// The sequence number of the last durable change, updated from now on.
     pub(crate) fn listen(&self) -> watch::Receiver<u64> {
         let ended = self.shared.ended.lock();
         let listener = self.shared.last.subscribe();

@@ -1,4 +1,4 @@
-//! What is told of a request that was traced.
+//! The trace of a request as reported over the control socket.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use serde::{Serialize, Serializer};
 
 use crate::target::Request;
 
-/// Longest target of a request that is told whole.
+/// Longest request target shown; longer ones are truncated.
 const TARGET_BYTES_MAX: usize = 256;
 
-/// Where the time of a request went. Times are in microseconds, from its beginning.
+/// A request's trace. Times are in microseconds from the start of the request.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Told {
     request_id: String,
@@ -44,7 +44,7 @@ struct Part {
     took: Duration,
 }
 
-/// Microseconds with one digit behind the point.
+/// Microseconds with one decimal.
 fn micros<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     let tenths = u64::try_from(duration.as_nanos() / 100).unwrap_or(u64::MAX);
     serializer.serialize_f64(tenths as f64 / 10.0)

@@ -1,4 +1,4 @@
-//! The whole text of each error of a configuration.
+//! The complete text of each configuration error.
 
 use crate::config::Project;
 

@@ -1,4 +1,4 @@
-//! What a configuration takes from the machine: files, programs, paths of sockets.
+//! The parts of a configuration that depend on the machine: files, programs, socket paths.
 
 use std::fs;
 

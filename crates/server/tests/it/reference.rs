@@ -1,4 +1,4 @@
-//! `docs/reference/` says what the program does.
+//! `docs/reference/` must match the program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference")
 }
 
-/// Compares a file with what the program makes it from, or writes it when `FOREBAY_REFRESH` is set.
+/// Compares a file with its generated content, or writes it if `FOREBAY_REFRESH` is set.
 fn assert_fresh(name: &str, made: &str) {
     let file = docs().join(name);
     if std::env::var_os("FOREBAY_REFRESH").is_some() {

@@ -9,7 +9,7 @@ use crate::config::fields::Fields;
 use crate::config::{Script, ScriptAllow, ScriptPlace};
 
 impl Builder<'_> {
-    /// `None`: a problem has been noted.
+    /// Returns `None` after reporting a problem.
     pub(super) fn script(
         &mut self,
         name: &str,
@@ -64,7 +64,7 @@ impl Builder<'_> {
         })
     }
 
-    /// What a script, or rules, may reach.
+    /// The permissions of a script or of rules.
     pub(super) fn allow(&mut self, fields: &Fields, has_store: bool, sources: &[&str]) -> ScriptAllow {
         let store = fields.texts("store");
         if let (Some(first), false) = (store.first(), has_store) {
@@ -85,7 +85,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The hosts of `allow.fetch`.
+    /// The hosts listed in `allow.fetch`.
     fn fetch_hosts(&mut self, allow: &Fields) -> Vec<FetchHost> {
         let mut hosts = Vec::new();
         for host in allow.texts("fetch") {
@@ -97,7 +97,7 @@ impl Builder<'_> {
         hosts
     }
 
-    /// The folders of `allow.files`.
+    /// The folders listed in `allow.files`.
     fn file_folders(&mut self, allow: &Fields) -> Vec<PathBuf> {
         let mut folders = Vec::new();
         for folder in allow.texts("files") {

@@ -15,7 +15,7 @@ use crate::config::{
 use crate::router::Pattern;
 
 impl Builder<'_> {
-    /// `None`: a problem has been noted.
+    /// Returns `None` after reporting a problem.
     pub(super) fn workflow(
         &mut self,
         fields: &Fields,
@@ -69,7 +69,7 @@ impl Builder<'_> {
         })
     }
 
-    /// `None` where there are none, or a problem has been noted.
+    /// Returns `None` if no durable runs are configured, or after reporting a problem.
     fn kept_runs(&mut self, runs: &Fields, has_store: bool, releases: Option<&str>) -> Option<KeptRuns> {
         let Some(global) = runs.opt_text("global") else {
             for key in ["kept", "open_max", "at_a_time"] {
@@ -125,7 +125,7 @@ impl Builder<'_> {
         clients
     }
 
-    /// What an environment variable holds that a key names.
+    /// The value of the environment variable named by a key.
     pub(super) fn secret(&mut self, fields: &Fields, name: &str) -> Option<Secret> {
         let variable = fields.opt_text(name)?;
         if is_name(variable) {
@@ -136,7 +136,7 @@ impl Builder<'_> {
         None
     }
 
-    /// The programs of `allow.process`.
+    /// The programs listed in `allow.process`.
     fn programs(&mut self, allow: &Fields) -> Vec<PathBuf> {
         let mut programs = Vec::new();
         for program in allow.texts("process") {
