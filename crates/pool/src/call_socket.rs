@@ -1,4 +1,4 @@
-//! Reads a worker's second socket, on which it waits for the answers to its calls.
+//! Reads a worker's second socket, which carries calls that block the worker until they are answered.
 
 use std::{io, sync::Arc, time::Instant};
 
@@ -8,7 +8,7 @@ use tokio::io::Interest;
 
 use crate::{link::Link, pool::Shared, reader::WatchedSocket, state::EndCause, sys, vital::vital};
 
-/// Bytes that one read asks for.
+/// Maximum number of bytes per read.
 const READ_BYTES: usize = 64 * 1024;
 
 /// The server's end of a worker's call socket.
@@ -16,13 +16,13 @@ const READ_BYTES: usize = 64 * 1024;
 pub struct CallSocket {
     pub(crate) pool: Arc<Shared>,
     pub(crate) link: Arc<Link>,
-    /// The worker's key in the pool's state, which is another's once the worker is gone.
+    /// The worker's key in the pool's state. It is reused once the worker is gone.
     pub(crate) worker: usize,
-    /// The worker's number, which is never another's.
+    /// The worker's number, which is never reused.
     pub(crate) id: u64,
 }
 
-/// Why reading ends before the socket does.
+/// The reason why reading ends before the socket is closed.
 #[derive(Debug, thiserror::Error)]
 enum ReadError {
     #[error("worker has broken the protocol")]
@@ -71,7 +71,7 @@ impl CallSocket {
                             self.take(&mut bytes)?;
                         }
                         Err(rustix::io::Errno::AGAIN) => ready.clear_ready(),
-                        // A reset means the same as an end: nothing more comes.
+                        // A reset means the same as an end: no more data will arrive.
                         Err(_) => return Ok(()),
                     }
                 }
@@ -85,7 +85,7 @@ impl CallSocket {
         }
     }
 
-    /// Takes every whole frame.
+    /// Processes every complete frame.
     fn take(&self, bytes: &mut BytesMut) -> Result<(), WireError> {
         let mut used = 0;
         let mut session = self.pool.session(None);
@@ -101,7 +101,7 @@ impl CallSocket {
         drop(session);
         drop(bytes.split_to(used));
         if bytes.is_empty() {
-            // What a long call has taken is given back.
+            // Release the memory of a long call.
             *bytes = BytesMut::new();
         }
         Ok(())

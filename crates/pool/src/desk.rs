@@ -1,4 +1,4 @@
-//! Calls of workers that speak frames (PROTOCOL.md, section 9): each job has a desk of its own, at which they are answered, and which ends with it.
+//! Calls of workers that speak frames (PROTOCOL.md, section 9). Each job has its own handler for calls, which is dropped with the job.
 
 use std::{
     collections::HashMap,
@@ -16,28 +16,29 @@ use parking_lot::Mutex;
 
 use crate::link::Link;
 
-/// Most calls that one worker may have open.
+/// Maximum number of open calls per worker.
 pub(crate) const WORKER_CALLS_MAX: usize = 4096;
-/// Most calls that one job may have open, so that it leaves some to the others of its worker.
+/// Maximum number of open calls per job, so that one job cannot use up its worker's share.
 const JOB_CALLS_MAX: usize = 1024;
-/// Most bytes of one worker's open calls.
+/// Maximum total size of one worker's open calls.
 const CALL_BYTES_MAX: usize = 64 << 20;
 
-/// Gives jobs their desks.
+/// Creates the call handlers of jobs.
 pub trait Desks: fmt::Debug + Send + Sync {
-    /// A desk for one job, which may be traced, or for what one worker does outside of jobs. It is dropped when that is over; what is still being done there ends then.
+    /// Creates the handler for one job, which may be traced, or for the calls that a worker makes outside of jobs. Dropping it cancels
+    /// whatever it is still doing.
     fn open(&self, trace: Option<Trace>) -> Box<dyn Desk>;
     /// Has a thread read a worker's call socket to its end.
     fn attend(&self, socket: crate::CallSocket);
 }
 
-/// Where the calls of one job are answered.
+/// Handles the calls of one job.
 pub trait Desk: fmt::Debug + Send {
-    /// Takes a call, to answer it from any thread. Whoever hands it over has the pool locked, so this must not wait.
+    /// Accepts a call, which may be answered from any thread. The caller holds the pool's lock, so this must not block.
     fn call(&self, call: FrameCall);
 }
 
-/// A call of a worker. Dropped without an answer, it is answered with an error: its job is over.
+/// A call of a worker. If it is dropped unanswered, the worker is told that the job is over.
 #[derive(Debug)]
 pub struct FrameCall {
     body: Vec<u8>,
@@ -47,7 +48,7 @@ pub struct FrameCall {
     _place: Place,
 }
 
-/// Where the answer to a call goes.
+/// Where to send the answer to a call.
 #[derive(Clone, Debug)]
 struct Address {
     link: Weak<Link>,
@@ -55,7 +56,7 @@ struct Address {
     number: u32,
 }
 
-/// An answer that lies in the memory of its link, so that several can be written together.
+/// An answer that is buffered in its link, so that several can be written together.
 #[derive(Debug)]
 #[must_use = "it is sent once it is written"]
 pub struct Unwritten(Arc<Link>);
@@ -66,24 +67,24 @@ impl Unwritten {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Writes what its link has.
+    /// Writes everything that its link has buffered.
     pub fn write(self) {
         self.0.flush();
     }
 }
 
 impl FrameCall {
-    /// What is asked.
+    /// The content of the call.
     pub fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// After this nobody wants the answer any more.
+    /// When the worker stops waiting for the answer.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Answers. Nothing is left to write when the worker is gone.
+    /// Buffers the answer. `None` if the worker is gone.
     pub fn answer(mut self, body: Vec<u8>) -> Option<Unwritten> {
         self.is_answered = true;
         self.address.put(0, body)
@@ -127,7 +128,7 @@ impl Address {
     }
 }
 
-/// Why a call is not done.
+/// The reason why a call was not executed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("this pool reaches no database: its `sql` names none")]
@@ -143,7 +144,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// The word for it in the SDKs' `SqlError`.
+    /// The error code in the SDKs' `SqlError`.
     fn code(&self) -> &'static str {
         match self {
             Self::NoDesks => "unavailable",
@@ -159,14 +160,14 @@ impl Refusal {
     }
 }
 
-/// What one worker has open, on both of its sockets.
+/// Open calls of one worker, on both of its sockets.
 #[derive(Debug, Default)]
 pub(crate) struct Open {
     calls: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-/// A desk, and how many calls are open there.
+/// The handler of one job, with the number of its open calls.
 #[derive(Debug)]
 pub(crate) struct OpenDesk {
     desk: Box<dyn Desk>,
@@ -182,7 +183,7 @@ impl OpenDesk {
     }
 }
 
-/// A call's share of what may be open.
+/// The share of the limits that one call occupies. Dropping it releases the share.
 #[derive(Debug)]
 struct Place {
     worker: Arc<Open>,
@@ -224,15 +225,15 @@ impl Drop for Place {
     }
 }
 
-/// The calls that come over one socket.
+/// Calls that arrive over one socket.
 #[derive(Debug, Default)]
 pub(crate) struct Intake {
     open: Arc<Open>,
-    /// Those whose last piece has not come; `None`: they are refused already.
+    /// Incomplete calls. `None` marks a call that is already refused.
     begun: Mutex<HashMap<u32, Option<Vec<u8>>>>,
 }
 
-/// A call that has come as a whole, or is refused for its length.
+/// A complete call, or one that is refused for its length.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     address: Address,
@@ -240,7 +241,7 @@ pub(crate) struct Arrived {
 }
 
 impl Intake {
-    /// For another socket of the same worker.
+    /// Creates the intake for another socket of the same worker.
     pub(crate) fn beside(other: &Self) -> Self {
         Self {
             open: Arc::clone(&other.open),
@@ -248,7 +249,7 @@ impl Intake {
         }
     }
 
-    /// Takes a CALL frame; none: more of the call follows.
+    /// Processes a CALL frame. `None` until the call is complete.
     pub(crate) fn take(
         &self,
         link: &Arc<Link>,
@@ -291,12 +292,12 @@ impl Intake {
 }
 
 impl Arrived {
-    /// The slot and number of its job; 0 and 0: it has none.
+    /// Slot and number of the call's job; both 0 if it has none.
     pub(crate) fn job(&self) -> (u32, u32) {
         self.address.job
     }
 
-    /// Hands the call over at a desk. Returns whether something is to be written to its link now.
+    /// Passes the call to a handler. Returns whether an error is buffered for the link.
     pub(crate) fn hand_over(self, open: &Intake, desk: Result<(&OpenDesk, Instant), Refusal>) -> bool {
         let Self { address, body } = self;
         let counted = body.as_ref().map_or(0, Vec::len);
@@ -308,7 +309,7 @@ impl Arrived {
                     return Err(refusal);
                 }
             };
-            // From here on the place gives the bytes back.
+            // From here on, dropping `place` releases the bytes.
             let place = Place::take(&open.open, &desk.calls, counted)?;
             Ok((desk, deadline, body, place))
         });
@@ -323,7 +324,7 @@ impl Arrived {
                 });
                 false
             }
-            // It is written with what else the link gets in this turn.
+            // The error is written together with whatever else is buffered for the link.
             Err(refusal) => address.refuse(&refusal).is_some(),
         }
     }

@@ -1,5 +1,5 @@
-//! A bounded queue of jobs and a supervised pool of worker processes that answer them. Knows no HTTP: a job is the payload of a
-//! REQUEST frame, an answer that of a RESPONSE.
+//! A bounded queue of jobs and a supervised pool of worker processes that run them. The crate knows no HTTP: a job is the payload of a
+//! REQUEST frame, its response that of a RESPONSE frame.
 
 #![deny(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Nodes that ask a database, the store, a server or a pool for something, and need no rule for it.
+//! Nodes that send a request to a database, the store, a server or a pool, and need no rule for it.
 
 use serde_json::{Map, Value};
 
@@ -7,9 +7,9 @@ use crate::{
     definition::{Object, shown},
 };
 
-/// Most parameters, subscripts, headers, members of a query and statuses of one node.
+/// Maximum number of parameters, subscripts, headers, query members or statuses of one node.
 const PARTS_MAX: usize = 1000;
-/// What a value may be written as.
+/// The accepted forms of a value, for error messages.
 const GIVEN: &str =
     "a place (`args`, `last`, `item` or `attributes`, and names behind points), or {\"value\": a constant}";
 /// Members that every node may have.
@@ -24,45 +24,45 @@ const COMMON: [&str; 7] = [
 ];
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// What a node asks for.
+/// The request that a node makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Errand {
-    /// A statement on a database.
+    /// Executes a statement on a database.
     Sql {
         /// The name of the database.
         source: String,
-        /// The statement, in which `:name` stands for a parameter.
+        /// The statement, with parameters written as `:name`.
         query: String,
-        /// Its parameters by their names.
+        /// The parameters with their names.
         parameters: Vec<(String, Given)>,
-        /// What is taken of the rows.
+        /// The part of the result to return.
         result: Taken,
     },
-    /// A node of the store.
+    /// Reads or changes a node of the store.
     Store {
-        /// What becomes of it.
+        /// The operation on the node.
         operation: Operation,
-        /// The global that it is in.
+        /// The global that contains the node.
         global: String,
-        /// Where it is in that.
+        /// The node's subscripts within the global.
         subscripts: Vec<Given>,
-        /// What is set, or added; without it 1 is added.
+        /// The value to set or the number to add. An increment without a value adds 1.
         value: Option<Given>,
     },
-    /// A request to a server.
+    /// Sends an HTTP request.
     Http {
         /// Begins with `http://` or `https://`.
         url: String,
-        /// The rest of it.
+        /// Method, query, headers, body and accepted statuses.
         request: Request,
     },
-    /// A request that a worker of a pool answers.
+    /// Sends a request to a worker pool.
     Pool {
         /// The name of the pool.
         pool: String,
-        /// Begins with `/`, and has no query.
+        /// Begins with `/` and has no query.
         path: String,
-        /// The rest of it.
+        /// Method, query, headers, body and accepted statuses.
         request: Request,
     },
 }
@@ -70,50 +70,50 @@ pub enum Errand {
 /// A request without its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// In capitals.
+    /// The method in upper case.
     pub method: String,
-    /// What is added to the query of the address.
+    /// Parameters to add to the query of the address.
     pub query: Vec<(String, Given)>,
-    /// Header fields by their names.
+    /// Header fields: name and value.
     pub headers: Vec<(String, Given)>,
-    /// What is sent.
+    /// The request body.
     pub body: Option<Given>,
-    /// The statuses that are good, 100 to 599; without any those from 200 to 299.
+    /// Statuses that count as success, each from 100 to 599. If empty: 200 to 299.
     pub ok: Vec<u16>,
 }
 
-/// What is taken of the rows of a statement.
+/// The part of a statement's result to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// All of them.
+    /// All rows.
     Rows,
-    /// The first.
+    /// The first row.
     Row,
-    /// The first value of the first.
+    /// The first value of the first row.
     Value,
-    /// How many it gave or changed.
+    /// The number of rows returned or changed.
     Count,
 }
 
-/// What becomes of a node of the store.
+/// An operation on a node of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// It is read.
+    /// Reads the value.
     Get,
-    /// It is given a value.
+    /// Sets the value.
     Set,
-    /// A number is added to it.
+    /// Adds a number to the value.
     Increment,
-    /// It is removed, with all below it.
+    /// Removes the node and all its descendants.
     Remove,
 }
 
-/// A value of an errand.
+/// An operand: a constant or a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Given {
-    /// The same each time.
+    /// A constant JSON value.
     Constant(Value),
-    /// What stands at a place when the node runs: `args`, `last`, `item` or `attributes`, and names behind points.
+    /// A reference that is resolved when the node runs: `args`, `last`, `item` or `attributes`, then member names separated by dots.
     Place(String),
 }
 
@@ -135,7 +135,7 @@ impl Given {
 }
 
 impl Errand {
-    /// Reads what a node of this kind asks for; `None`: it is a node of another kind.
+    /// Reads the request of a node of this kind. `None` if the kind is not a built-in task.
     pub(crate) fn of(kind: &str, object: &Object<'_>) -> Result<Option<Self>, DefinitionError> {
         let (own, errand): (&[&str], _) = match kind {
             "SQL" => (&["source", "query", "parameters", "result"], Self::sql(object)?),
@@ -254,7 +254,7 @@ impl Request {
     }
 }
 
-/// What errands have that other nodes have not.
+/// Readers for members that only built-in tasks have.
 impl Object<'_> {
     fn filled(&self, member: &'static str) -> Result<String, DefinitionError> {
         match self.needed(member)? {
@@ -268,7 +268,7 @@ impl Object<'_> {
         value.map(|value| self.part(member, None, value)).transpose()
     }
 
-    /// A value of a member, or of a part of one.
+    /// Reads an operand: the value of a member, or of a part of one.
     fn part(
         &self,
         member: &'static str,
@@ -295,7 +295,7 @@ impl Object<'_> {
         members.iter().map(given).collect()
     }
 
-    /// A list of at most so many.
+    /// A list of at most [`PARTS_MAX`] values.
     fn parts(&self, member: &'static str) -> Result<&[Value], DefinitionError> {
         match self.members.get(member) {
             None | Some(Value::Null) => Ok(&[]),

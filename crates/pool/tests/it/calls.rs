@@ -1,4 +1,4 @@
-//! What workers ask of the server while they work.
+//! Calls that workers make to the server during jobs.
 
 use std::{
     sync::{
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::house::{self, job, job_with, options, until};
 
-/// Says what was asked, or something longer, or nothing as long as its desk is there.
+/// Creates call handlers that echo the call, return a long text, or never answer, as the call demands.
 #[derive(Debug, Default)]
 struct Echo {
     opened: AtomicUsize,
@@ -96,7 +96,7 @@ fn a_call_is_answered_on_the_socket_it_came_on_whatever_its_length() {
                     .unwrap();
                 assert!(answer == asked.repeat(times), "{path}: {} bytes", answer.len());
             }
-            // Far more than a socket holds, while other frames go on.
+            // Far more than a socket buffer holds, while other frames are sent.
             let answer = house.call(job_with(path, b"long 20000000")).await.unwrap();
             assert_eq!(answer.len(), 20_000_000, "{path}");
         }
@@ -119,7 +119,7 @@ fn a_job_has_a_desk_of_its_own_which_ends_with_it() {
             until_is("the desk to close", &counts.closed, turn).await;
             assert_eq!(counts.opened.load(Ordering::SeqCst), turn);
         }
-        // What a job has not waited for ends as well, and the worker is told.
+        // A call that its job has not waited for ends as well, and the worker is told.
         house.call(job_with("/call-late", b"hold")).await.unwrap();
         let told = house.call(job("/told")).await.unwrap();
         let told = String::from_utf8(told).unwrap();
@@ -138,7 +138,7 @@ fn a_desk_ends_when_nobody_waits_for_its_job_any_more() {
             until_is("the call to be there", &counts.held, turn + 1).await;
             drop(pending);
             until_is("the desk to close", &counts.closed, turn + 1).await;
-            // Its worker goes on, so it has heard that the call is over.
+            // The worker still works, so it has heard that the call is over.
             assert_eq!(house.call(job_with("/echo", b"next")).await.unwrap(), b"next");
         }
     });

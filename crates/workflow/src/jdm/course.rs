@@ -1,4 +1,4 @@
-//! The way of a run through the nodes: which one is next, what it is given, and which ways switches have cut.
+//! Traversal of a decision graph: which node is next, its input, and which edges switches have cut.
 
 use std::rc::Rc;
 
@@ -12,18 +12,18 @@ use super::{
     value::{NODES, copied, merged},
 };
 
-/// The way of a run through the nodes, and what they have come to.
+/// The state of a traversal, with the results so far.
 pub(super) struct Course<'d> {
     decision: &'d Decision,
-    /// What is to be come to, the next last.
+    /// Stack of nodes to visit; the next is last.
     waiting: Vec<usize>,
     is_passed: Vec<bool>,
     pub(super) results: Vec<Option<Variable>>,
-    /// Whether a switch has decided.
+    /// For each node, whether it is a switch that has decided.
     pub(super) is_decided: Vec<bool>,
-    /// Edges that are not gone any more.
+    /// For each edge, whether a switch has cut it.
     is_cut: Vec<bool>,
-    /// What nodes have come to, by their names, if anything may ask for that.
+    /// Results by node name (`$nodes`), if anything may read them.
     nodes: Option<RcCell<VariableMap>>,
     nodes_value: Option<Variable>,
 }
@@ -54,7 +54,7 @@ impl<'d> Course<'d> {
         self.nodes_value.as_ref()
     }
 
-    /// The next node all of whose predecessors have been passed.
+    /// Returns the next node whose predecessors have all been passed.
     pub(super) fn next(&mut self) -> Option<usize> {
         while let Some(node) = self.waiting.pop() {
             if self.is_passed[node] {
@@ -74,7 +74,7 @@ impl<'d> Course<'d> {
         None
     }
 
-    /// Goes on with what comes after a node.
+    /// Schedules the successors of a node.
     pub(super) fn go_on(&mut self, node: usize) {
         let edges = self.decision.nodes[node].after.iter();
         let edges = edges.filter(|&&edge| !self.is_cut[edge]);
@@ -82,7 +82,7 @@ impl<'d> Course<'d> {
             .extend(edges.map(|&edge| self.decision.edges[edge].to));
     }
 
-    /// What a node is given: what those before it have come to, together.
+    /// Input of a node: the merged results of its predecessors.
     pub(super) fn given(&self, node: usize) -> Variable {
         let mut results = self
             .before(node)
@@ -96,7 +96,8 @@ impl<'d> Course<'d> {
 
     pub(super) fn come_to(&mut self, node: usize, value: Variable, around: Option<&Variable>) {
         if let Some(nodes) = &mut self.nodes {
-            // What was made of the nodes before must not become a part of itself. One holder is this, one what expressions are given.
+            // A value that was derived from `$nodes` must not become a part of itself. Two references are expected: this one, and the one
+            // that expressions read.
             if Rc::strong_count(nodes) > 2 {
                 *nodes = copied(nodes);
                 self.nodes_value = Some(Variable::Object(Rc::clone(nodes)));
@@ -117,7 +118,9 @@ impl<'d> Course<'d> {
         self.results[node] = Some(value);
     }
 
-    /// Cuts the ways that a switch does not go, and with them all that only they lead to, or that leads nowhere but to them. If there are any, the run goes its way again from the beginning, past all that has been done.
+    /// Cuts the edges that a switch does not take, and then every edge that is only reachable through them or leads only to them. `gone`
+    /// says which statements' edges are taken. If anything was cut, returns true and restarts the traversal at the input; finished nodes
+    /// keep their results.
     pub(super) fn decide(&mut self, switch: usize, gone: &[bool]) -> bool {
         self.is_decided[switch] = true;
         let decision = self.decision;
@@ -144,7 +147,7 @@ impl<'d> Course<'d> {
         true
     }
 
-    /// What the nodes that nothing comes after have come to, together.
+    /// Result of the traversal: the merged results of all nodes without successors.
     pub(super) fn result(&self) -> Variable {
         let nodes = self.decision.nodes.iter().enumerate();
         let ends = nodes.filter(|(at, node)| node.after.is_empty() && self.is_passed[*at]);

@@ -1,10 +1,12 @@
-//! Decision graphs of GoRules: a [`Document`] in the JSON Decision Model is read, checked into a [`Decision`], and evaluated as often as it is asked for.
+//! Decision graphs of GoRules: a [`Document`] in the JSON Decision Model is read, checked into a [`Decision`], and evaluated any number of
+//! times.
 //!
-//! The nodes pass a JSON value on: tables of rules, lists of expressions, switches, functions, other decisions. Expressions are compiled when a document is checked, never in a run. What functions do is for others
-//! ([`Functions`]); everything else happens here, on one thread, and waits for nothing.
+//! Nodes pass on a JSON value: decision tables, lists of expressions, switches, functions, other decisions. Expressions are compiled when a
+//! document is checked, never during a run. Functions are left to the host ([`Functions`]); everything else happens here, on one thread,
+//! without waiting.
 //!
-//! A document means what it means to ZEN, GoRules' own engine, with these differences: what cannot work is refused when the document is checked, not in the run that comes to it; expressions never change what other
-//! nodes have come to; all is bounded.
+//! A document means what it means to ZEN, GoRules' own engine, with these differences: what cannot work is rejected when the document is
+//! checked, not when a run gets there; expressions never change the results of other nodes; everything has a limit.
 
 mod bounds;
 mod check;

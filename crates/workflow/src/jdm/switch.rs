@@ -1,4 +1,4 @@
-//! Switches: of the ways on, those whose conditions are true are gone.
+//! Switches: the outgoing edges whose conditions are true are taken.
 
 use zen_expression::Scope;
 
@@ -9,7 +9,7 @@ use super::{
     table::Flaw,
 };
 
-/// A switch that was compiled.
+/// A compiled switch.
 #[derive(Clone, Debug)]
 pub(super) struct Switch {
     collects: bool,
@@ -19,7 +19,7 @@ pub(super) struct Switch {
 #[derive(Clone, Debug)]
 struct Way {
     id: Box<str>,
-    /// Without one it is always gone.
+    /// Without a condition, the edge is always taken.
     condition: Option<Program>,
 }
 
@@ -57,7 +57,7 @@ impl Switch {
         })
     }
 
-    /// Whether each statement's way is gone.
+    /// Returns for each statement whether its edges are taken.
     pub(super) fn decide(&self, scope: &Scope, machine: &mut Machine) -> Vec<bool> {
         let mut is_decided = false;
         let gone = self.statements.iter().map(|way| {

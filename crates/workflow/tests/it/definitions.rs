@@ -1,4 +1,4 @@
-//! How graphs are written.
+//! Parsing of graph definitions.
 
 use forebay_workflow::{Definition, Errand, Given, Kind, Logical, Operation};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What breaks from outside: starts, workers, the pool's size, frames that are not where they belong.
+//! Faults from outside: failing starts, killed workers, changes of the pool's size, misplaced frames.
 
 use bytes::Bytes;
 use forebay_wire::flag;
@@ -9,7 +9,7 @@ use super::{
     world::{World, response},
 };
 
-/// How starts go at the moment.
+/// How starts currently behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weather {
     Fine,
@@ -29,7 +29,7 @@ const WEATHERS: [Weather; 5] = [
 ];
 
 impl Weather {
-    /// What becomes of a start in this weather; none: there is not even a process.
+    /// Draws the outcome of a start. `None` means that there is not even a process.
     pub(super) fn boot(self, dice: &mut Dice) -> Option<Boot> {
         let now = match self {
             Self::Mixed if dice.chance(500) => WEATHERS[dice.size(0, WEATHERS.len() - 2)],
@@ -47,7 +47,7 @@ impl Weather {
 }
 
 impl World {
-    /// Does one thing that nobody asked for.
+    /// Injects one random fault.
     pub(super) fn chaos(&mut self) {
         self.next_chaos = Some(self.now + self.dice.pause(200_000));
         let dice = &mut self.dice;
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// Frames for jobs that are over, were never there, or are another's: they are counted and change nothing.
+    /// Sends frames for jobs that are over, never existed, or belong to another worker: they are counted and change nothing.
     fn stray(&mut self) {
         let dice = &mut self.dice;
         let talking: Vec<_> = self

@@ -1,4 +1,4 @@
-//! What a seed decides at the start: the kind of world, the pool's options, and what each job does.
+//! Initial choices of a seed: the kind of world, the pool's options, and the behaviour of each job.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use super::{
 };
 use crate::{Options, Program, Recycle};
 
-/// What kind of world a seed makes.
+/// The kind of world.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nature {
-    /// Workers claim their jobs.
+    /// Whether workers claim their jobs.
     pub(super) claims: bool,
-    /// Workers, their starts and the pool's size change without a reason.
+    /// Whether workers, their starts and the pool's size change at random.
     pub(super) chaos: bool,
-    /// Per mille of jobs whose handlers misbehave.
+    /// Jobs per thousand whose handlers misbehave.
     pub(super) misbehaving: u64,
-    /// Microseconds between jobs, on average; chaos changes from one to another.
+    /// Mean microseconds between jobs; chaos switches between them.
     pub(super) gaps_us: [u64; 6],
 }
 
