@@ -80,7 +80,7 @@ pub enum PgError {
         reason: String,
     },
     /// A statement that affects its whole connection, which others share.
-    #[error("`{keyword}` is about a whole connection, and statements share theirs; transactions have an own")]
+    #[error("`{keyword}` affects the whole connection, which statements share; use a transaction")]
     Session {
         /// First word of the statement.
         keyword: &'static str,

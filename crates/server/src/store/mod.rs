@@ -44,7 +44,7 @@ const READERS_PER_READING: u32 = 8;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreOpenError {
     /// Another server leads the store.
-    #[error("the store in {} is led by another server{}", path.display(), by(*pid))]
+    #[error("another server has the store in {} open{}", path.display(), by(*pid))]
     Led {
         /// The store's folder.
         path: PathBuf,

@@ -413,7 +413,7 @@ impl WorkflowTarget {
 }
 
 /// Log line for a run that timed out.
-const NOT_OVER: &str = "the run was not over in its time (timeout)";
+const NOT_OVER: &str = "the run timed out (timeout)";
 
 /// Writes a failed run to the workflow's log; a timeout even if the run's future is dropped because nothing waits for it any more.
 struct Late {

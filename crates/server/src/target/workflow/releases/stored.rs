@@ -58,13 +58,13 @@ pub enum ReleaseError {
         max: usize,
     },
     /// The limit on releases for test is reached.
-    #[error("{max} releases are for test, as many as may be")]
+    #[error("{max} releases are already in test, which is the maximum")]
     TooManyForTest {
         /// Most releases for test at a time.
         max: usize,
     },
     /// The release answers requests, so it cannot be changed this way.
-    #[error("release {number} {state}, and stays")]
+    #[error("release {number} cannot be discarded: it {state}")]
     InForce {
         /// Number of the release.
         number: u64,
