@@ -2,17 +2,14 @@
 //! that a run without checks neither keeps nor reads them.
 
 mod check;
-mod decode;
 mod json_path;
 
 use std::ops::RangeInclusive;
 
 use serde_json::Value;
 
-pub(crate) use self::{check::pattern, decode::decoded};
 pub use self::{
     check::{Check, FirstLength},
-    decode::ACCEPTED as CODINGS_ACCEPTED,
     json_path::{JsonPath, JsonPathError},
 };
 use crate::failure::Class;
@@ -157,11 +154,6 @@ impl<'a> Seen<'a> {
                 let is_it = line[..colon].eq_ignore_ascii_case(name.as_bytes());
                 is_it.then(|| line[colon + 1..].trim_ascii())
             })
-    }
-
-    /// Whether all of the body was kept.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.body_bytes == self.body.len() as u64
     }
 
     /// The first of them.

@@ -12,7 +12,6 @@ use rustix::{
 
 use super::transport::{Fault, PLAIN_BYTES_MIN, Received, Transport};
 use crate::{
-    h2,
     plan::Plan,
     request::{Seat, Source},
     response::{KnownHead, Read, Reader},
@@ -27,12 +26,10 @@ const _: () = assert!(SCRATCH_BYTES >= PLAIN_BYTES_MIN);
 /// A request and its answer.
 #[derive(Clone, Debug)]
 pub struct Exchange {
-    /// What was sent. Of HTTP/2 the request as it was before it was put into frames.
+    /// What was sent.
     pub sent: Vec<u8>,
-    /// What came. Of HTTP/2 the answer's head and body out of their frames.
+    /// What came.
     pub received: Vec<u8>,
-    /// Whether it went in frames of HTTP/2.
-    pub http2: bool,
     /// What TLS was agreed on.
     pub negotiated: Option<Negotiated>,
     /// From the first attempt to connect to the end of the answer.
@@ -72,21 +69,14 @@ pub fn exchange(plan: &Plan) -> Result<Exchange, ExchangeError> {
         lanes: 1,
     };
     let mut source = Source::new(&lane.requests, 1, plan.seed, seat);
-    let mut user = source.user(0);
     let mut sent = Vec::new();
-    let put = source.next(user.as_deref_mut(), &mut sent);
+    let put = source.next(&mut sent);
     let began = Instant::now();
     let mut link = Wire::connect(plan)?;
     link.until = began + plan.connect_timeout + plan.timeout;
     let negotiated = link.transport.negotiated();
-    let (received, broken) = if lane.link.http2 {
-        let mut coder = h2::Coder::new(lane.link.tls.is_some());
-        let coded = coder.code(&sent).map_err(failed)?;
-        link.frames(coded, put.head_only)?
-    } else {
-        link.write(&sent)?;
-        link.read(put.head_only)?
-    };
+    link.write(&sent)?;
+    let (received, broken) = link.read(put.head_only)?;
     if received.is_empty()
         && let Some(what) = broken
     {
@@ -95,7 +85,6 @@ pub fn exchange(plan: &Plan) -> Result<Exchange, ExchangeError> {
     Ok(Exchange {
         sent,
         received,
-        http2: lane.link.http2,
         negotiated,
         took: began.elapsed(),
         broken,
@@ -113,7 +102,7 @@ struct Wire {
 impl Wire {
     fn connect(plan: &Plan) -> Result<Self, ExchangeError> {
         let lane = &plan.lanes[0];
-        let (transport, mut goes_on) = Transport::connect(&lane.address, &lane.link.bind, true, 0)
+        let (transport, mut goes_on) = Transport::connect(&lane.address, true)
             .map_err(Fault::from)
             .map_err(failed)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(wait_failed)?;
@@ -128,7 +117,12 @@ impl Wire {
         };
         let mut hung_up = false;
         loop {
-            if goes_on && wire.transport.progress(&lane.link, hung_up).map_err(failed)? {
+            if goes_on
+                && wire
+                    .transport
+                    .progress(lane.tls.as_ref(), hung_up)
+                    .map_err(failed)?
+            {
                 return Ok(wire);
             }
             match wire.wait()? {
@@ -220,45 +214,6 @@ impl Wire {
                     ));
                 }
                 Err(broken) => return Ok((received, Some(broken.what.to_owned()))),
-            }
-        }
-    }
-
-    fn frames(
-        &mut self,
-        coded: &h2::Coded,
-        head_only: bool,
-    ) -> Result<(Vec<u8>, Option<String>), ExchangeError> {
-        let mut client = h2::Client::new(true);
-        loop {
-            client.upload();
-            let out = std::mem::take(&mut client.out);
-            if !out.is_empty() {
-                self.write(&out)?;
-                continue;
-            }
-            let count = match self.receive()? {
-                Ok(count) => count,
-                Err(what) => return Ok((Vec::new(), Some(what))),
-            };
-            let mut at = 0;
-            while at < count {
-                let (used, event) = match client.read(&self.scratch[at..count]) {
-                    Ok(read) => read,
-                    Err(broken) => return Ok((Vec::new(), Some(broken.what.to_owned()))),
-                };
-                at += used;
-                match event {
-                    None => {}
-                    Some(h2::Event::Settled) => client.request(coded, head_only),
-                    Some(h2::Event::Answer { .. }) => {
-                        let kept = client.kept.take().unwrap_or_default();
-                        return Ok(([kept.head, kept.body].concat(), None));
-                    }
-                    Some(h2::Event::Lost { what, .. } | h2::Event::GoesAway { what, .. }) => {
-                        return Ok((Vec::new(), Some(what)));
-                    }
-                }
             }
         }
     }

@@ -90,11 +90,9 @@ fn run(report: &Report) -> Object {
     object.value("connections", run.connections);
     object.value("pipeline", run.pipeline);
     object.value("keep_alive", run.keep_alive);
-    object.value_if("connect_rate", run.connect_rate);
     let (model, per_second, arrivals) = match run.load.map_or(Pace::Closed, |load| load.pace) {
         Pace::Closed => ("closed", None, None),
         Pace::Open { per_second, arrivals } => ("open", Some(per_second), Some(arrivals)),
-        Pace::PerConnection { per_second } => ("per_connection", Some(per_second), None),
     };
     object.value("model", model);
     object.value_if("asked_per_second", per_second);
@@ -102,7 +100,6 @@ fn run(report: &Report) -> Object {
         Arrivals::Uniform => "uniform".to_owned(),
         Arrivals::Poisson => "poisson".to_owned(),
         Arrivals::Burst(size) => format!("burst:{size}"),
-        Arrivals::Trace => "trace".to_owned(),
     });
     object.value_if("arrivals", arrivals);
     object.value_if("duration_seconds", run.duration_seconds);
@@ -112,7 +109,6 @@ fn run(report: &Report) -> Object {
         object.value("started_unix_ms", run.started_unix_ms);
     }
     object.text_if("server_software", report.server());
-    object.value("exclude_errors", run.exclude_errors);
     if !run.stages.is_empty() {
         let stages = run
             .stages
@@ -135,11 +131,6 @@ fn requests(report: &Report) -> Object {
     object.value("under_way_before", report.under_way);
     object.value("failed", report.failed());
     object.value("warm_up", report.warm_up.requests);
-    object.value_if("redirects", (report.redirects > 0).then_some(report.redirects));
-    let (whole, failed) = report.passes;
-    let has_passes = whole + failed > 0;
-    object.value_if("passes_whole", has_passes.then_some(whole));
-    object.value_if("passes_failed", has_passes.then_some(failed));
     object
 }
 

@@ -143,17 +143,11 @@ impl Page<'_> {
         if !run.keep_alive {
             also.push("a new connection for every request".into());
         }
-        if let Some(per_second) = run.connect_rate {
-            also.push(format!("connections opened at {} a second", rate(per_second)));
-        }
         if run.body_bytes > 0 {
             also.push(format!("{} body a request", bytes(run.body_bytes as f64)));
         }
         if let Some(server) = self.report.server() {
             also.push(format!("server {}", plain(server, 40)));
-        }
-        if run.exclude_errors {
-            also.push("the latency of what failed is left out".into());
         }
         if self.report.warm_up.seconds > 0.0 {
             let warm_up = words::warm_up(&self.report.warm_up);
@@ -376,14 +370,6 @@ impl Page<'_> {
             let _ = write!(text, "; {each} an answer, {body} of it the body");
         }
         self.section("Bytes", &text);
-        if report.redirects > 0 {
-            self.section("Redirects", &format!("{} followed", count(report.redirects)));
-        }
-        let (whole, failed) = report.passes;
-        if whole + failed > 0 {
-            let text = format!("{} whole, {} failed", count(whole), count(failed));
-            self.section("Passes", &text);
-        }
         self.section("Connections", &connections::facts(report));
         self.openings();
         self.line("");

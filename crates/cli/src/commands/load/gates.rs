@@ -1,19 +1,16 @@
 //! What must hold for a result: assertions, and a saved run to compare with. Read before the run, judged after it.
 
-use std::{fmt::Write as _, fs, io::Write as _, path::Path};
+use std::{fmt::Write as _, fs, path::Path};
 
 use anyhow::Context as _;
 use forebay_load::report::{
     Report,
-    assert::{self, Assertion, Measured, Outcome, Saved},
-    verdict::Verdict,
+    assert::{self, Assertion, Measured, Saved},
 };
 
-use super::{LoadError, arguments::Options, outputs};
+use super::{LoadError, arguments::Options};
 use crate::{failure::UsageError, output};
 
-/// The variable that names the file of a GitHub job's page.
-const GITHUB_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 /// What is told about a saved run when no assertion says more.
 const COMPARED: [&str; 3] = ["p50", "p99", "max"];
 
@@ -32,11 +29,6 @@ impl Gates {
             let read = assert::parse(text).map_err(|error| UsageError(format!("--assert: {error}")))?;
             assertions.extend(read);
         }
-        if assertions.is_empty() && options.junit.is_some() {
-            return Err(
-                UsageError("--junit needs --assert: there is nothing to report on".to_owned()).into(),
-            );
-        }
         let saved = options.compare.as_deref().map(saved).transpose()?;
         let needs_one = assertions
             .iter()
@@ -51,7 +43,7 @@ impl Gates {
     }
 
     /// Judges a result and says what was found, on standard error. A run that was interrupted passes: it is not what was asked for.
-    pub(crate) fn judge(&self, options: &Options, report: &Report) -> anyhow::Result<()> {
+    pub(crate) fn judge(&self, report: &Report) -> anyhow::Result<()> {
         if let Some(saved) = &self.saved {
             output::complaint(&compared(saved, report));
         }
@@ -66,12 +58,6 @@ impl Gates {
         for outcome in &outcomes {
             let held = if outcome.held { "holds" } else { "does not hold" };
             output::complaint(&format!("{} {held}: {}", outcome.assertion, outcome.found));
-        }
-        if let Some(file) = &options.junit {
-            outputs::put(file, &assert::junit(report, &outcomes))?;
-        }
-        if let Some(file) = std::env::var_os(GITHUB_SUMMARY).filter(|file| !file.is_empty()) {
-            append(Path::new(&file), report, &outcomes)?;
         }
         match outcomes.iter().filter(|outcome| !outcome.held).count() {
             0 => Ok(()),
@@ -116,16 +102,4 @@ fn compared(saved: &Saved, report: &Report) -> String {
         text += "; the rates' intervals overlap, so noise may be all of their difference";
     }
     text
-}
-
-/// Adds to the page of a GitHub job.
-fn append(file: &Path, report: &Report, outcomes: &[Outcome]) -> Result<(), LoadError> {
-    let text = assert::summary(report, &Verdict::of(report), outcomes);
-    let opened = fs::OpenOptions::new().create(true).append(true).open(file);
-    opened
-        .and_then(|mut page| page.write_all(text.as_bytes()))
-        .map_err(|source| LoadError::Write {
-            file: file.display().to_string(),
-            source,
-        })
 }

@@ -46,7 +46,6 @@ pub(crate) struct Live {
     /// Lines of the last picture, which the next one replaces.
     drawn: usize,
     last: Sample,
-    hint: &'static str,
 }
 
 /// Figures at one moment.
@@ -58,8 +57,8 @@ struct Sample {
 }
 
 impl Live {
-    /// Nothing is shown yet. `what` is what goes on, such as `measuring`; `hint` says which keys do something.
-    pub(crate) fn new(quiet: bool, what: &'static str, until: Until, hint: &'static str) -> Self {
+    /// Nothing is shown yet. `what` is what goes on, such as `measuring`.
+    pub(crate) fn new(quiet: bool, what: &'static str, until: Until) -> Self {
         let way = if quiet {
             Way::Quiet
         } else if output::has_pictures() {
@@ -69,10 +68,10 @@ impl Live {
         } else {
             Way::Lines
         };
-        Self::shown(way, what, until, hint)
+        Self::shown(way, what, until)
     }
 
-    fn shown(way: Way, what: &'static str, until: Until, hint: &'static str) -> Self {
+    fn shown(way: Way, what: &'static str, until: Until) -> Self {
         let begun = Instant::now();
         let first = if way == Way::Lines {
             LINE_EVERY
@@ -87,7 +86,6 @@ impl Live {
             next: begun + first,
             drawn: 0,
             last: Sample::default(),
-            hint,
         }
     }
 
@@ -193,7 +191,7 @@ impl Live {
         } else {
             errors
         };
-        let _ = writeln!(text, "{shown}{dim}{}{off}", self.hint);
+        let _ = writeln!(text, "{shown}");
         text
     }
 

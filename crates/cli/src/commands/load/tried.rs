@@ -45,9 +45,7 @@ impl Tried {
     pub(crate) fn reports(mut self) -> Vec<Report> {
         let weight = |load: &Load| match load.pace {
             Pace::Closed => (load.connections, 0.0),
-            Pace::Open { per_second, .. } | Pace::PerConnection { per_second } => {
-                (load.connections, per_second)
-            }
+            Pace::Open { per_second, .. } => (load.connections, per_second),
         };
         self.measured.sort_by(|(a, _), (b, _)| {
             let (a, b) = (weight(a), weight(b));

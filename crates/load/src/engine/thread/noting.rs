@@ -9,9 +9,8 @@ use crate::{
     engine::{
         Notice,
         connection::{Connection, Sent},
-        notes::{FirstAnswer, HEAD_MAX, Line, URLS_MAX},
+        notes::{FirstAnswer, HEAD_MAX, URLS_MAX},
     },
-    failure::Class,
     response::{Answer, KEPT_BODY_BYTES_MAX},
 };
 
@@ -24,34 +23,11 @@ impl Context {
         self.keeps() || self.first_wanted && index == 0
     }
 
-    /// An answer; `begun`: when its first byte came; `wrong`: what is wrong with it.
-    pub(super) fn note(
-        &mut self,
-        connection: &mut Connection,
-        sent: Sent,
-        answer: Answer,
-        begun: Option<u64>,
-        wrong: Option<Class>,
-    ) {
-        let now = self.woke;
-        let latency = now.saturating_sub(sent.due);
-        if wrong.is_some() && self.plan.notes.exclude_errors {
-            let first = begun
-                .filter(|begun| *begun < now)
-                .map(|begun| begun.saturating_sub(sent.due));
-            self.window.exclude(latency, now.saturating_sub(sent.at), first);
-        }
+    /// Takes down an answer; `failed`: it is not as expected.
+    pub(super) fn note(&mut self, connection: &mut Connection, sent: Sent, answer: Answer, failed: bool) {
         if self.plan.notes.urls {
-            self.note_url(connection.lane, sent, Some(latency), wrong.is_some());
-        }
-        if let Some(log) = &mut self.log {
-            log.put(Line {
-                due_ns: sent.due,
-                latency_ns: latency,
-                status: answer.status,
-                bytes: answer.wire_bytes,
-                class: wrong,
-            });
+            let latency = self.woke.saturating_sub(sent.due);
+            self.note_url(connection.lane, sent, Some(latency), failed);
         }
         if self.first_wanted && connection.index == 0 {
             self.look_at_first(connection, answer);
@@ -59,22 +35,10 @@ impl Context {
     }
 
     /// Requests that came to nothing.
-    pub(super) fn note_lost(&mut self, lane: usize, lost: impl Iterator<Item = Sent>, class: Class) {
-        if !self.plan.notes.urls && self.log.is_none() {
-            return;
-        }
-        for sent in lost {
-            if self.plan.notes.urls {
+    pub(super) fn note_lost(&mut self, lane: usize, lost: impl Iterator<Item = Sent>) {
+        if self.plan.notes.urls {
+            for sent in lost {
                 self.note_url(lane, sent, None, true);
-            }
-            if let Some(log) = &mut self.log {
-                log.put(Line {
-                    due_ns: sent.due,
-                    latency_ns: self.woke.saturating_sub(sent.due),
-                    status: 0,
-                    bytes: 0,
-                    class: Some(class),
-                });
             }
         }
     }
@@ -91,7 +55,7 @@ impl Context {
         let url = urls[at].get_or_insert_default();
         url.answers += u64::from(latency.is_some());
         url.failures += u64::from(failed);
-        if let Some(latency) = latency.filter(|_| !failed || !self.plan.notes.exclude_errors) {
+        if let Some(latency) = latency {
             url.latency.saturating_record(latency);
         }
     }
@@ -127,9 +91,6 @@ impl Context {
         self.notices.tell(Notice::First(first));
         if self.looks != Looks::All {
             connection.reader.kept = None;
-            if let Some(h2) = &mut connection.h2 {
-                h2.keep_no_more();
-            }
         }
     }
 }

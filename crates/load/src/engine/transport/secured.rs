@@ -26,7 +26,6 @@ pub(crate) const PLAIN_BYTES_MIN: usize = CIPHERTEXT_BYTES + RECORD_BYTES_MAX;
 #[derive(Debug)]
 pub(super) struct Secured {
     connection: ClientConnection,
-    needs_http2: bool,
     /// The other side has said that it sends nothing more.
     ended: bool,
     /// To be told once what came before it has been taken.
@@ -34,11 +33,10 @@ pub(super) struct Secured {
 }
 
 impl Secured {
-    pub(super) fn new(tls: &Tls, needs_http2: bool) -> Result<Self, Fault> {
+    pub(super) fn new(tls: &Tls) -> Result<Self, Fault> {
         Ok(Self {
             connection: ClientConnection::new(tls.config.clone(), tls.name.clone())
                 .map_err(|error| fault(&error))?,
-            needs_http2,
             ended: false,
             fault: None,
         })
@@ -52,7 +50,7 @@ impl Secured {
         loop {
             self.flush(socket).map_err(|error| broken(&error))?;
             if !self.connection.is_handshaking() {
-                return self.check_protocol().map(|()| true);
+                return Ok(true);
             }
             match self.connection.read_tls(&mut Wire(socket)) {
                 Ok(0) => {
@@ -74,19 +72,6 @@ impl Secured {
         }
     }
 
-    fn check_protocol(&self) -> Result<(), Fault> {
-        match self.connection.alpn_protocol() {
-            Some(b"h2") => Ok(()),
-            _ if !self.needs_http2 => Ok(()),
-            Some(other) => Err(Fault::Tls(
-                format!("the server chose {}, not HTTP/2", String::from_utf8_lossy(other)).into(),
-            )),
-            None => Err(Fault::Tls(
-                "the server does not offer HTTP/2 (it chose no protocol by ALPN)".into(),
-            )),
-        }
-    }
-
     pub(super) fn negotiated(&self) -> Option<Negotiated> {
         Some(Negotiated {
             version: match self.connection.protocol_version()? {
@@ -95,10 +80,6 @@ impl Secured {
                 other => other.as_str()?,
             },
             cipher: self.connection.negotiated_cipher_suite()?.suite().as_str()?,
-            alpn: self
-                .connection
-                .alpn_protocol()
-                .map(|name| String::from_utf8_lossy(name).into_owned()),
         })
     }
 

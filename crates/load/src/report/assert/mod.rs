@@ -1,8 +1,6 @@
-//! What must hold for a run, such as `p99<10ms,errors<0.1%`: read ([`parse`]), judged ([`judge`]), and written down for machines that build
-//! software ([`junit`], [`summary`]). The same grammar says what a searched rate must keep ([`promise`]).
+//! What must hold for a run, such as `p99<10ms,errors<0.1%`: read ([`parse`]), and judged ([`judge`]). The same grammar says what a searched rate must keep ([`promise`]).
 
 mod grammar;
-mod outcome;
 mod saved;
 
 use hdrhistogram::Histogram;
@@ -10,7 +8,6 @@ use hdrhistogram::Histogram;
 use self::grammar::{Comparison, Failed, Latency, Metric};
 pub use self::{
     grammar::{AssertError, Assertion, parse, promise},
-    outcome::{junit, summary},
     saved::{Saved, SavedError},
 };
 use super::{Report, words};

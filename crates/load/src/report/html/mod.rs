@@ -9,7 +9,7 @@ mod tables;
 use std::fmt::Write as _;
 
 use super::{
-    Options, Report, course, explain, terms,
+    Options, Report, course,
     verdict::{Kind, Verdict},
     words::{self, bytes, count, duration, percent, plain, rate},
 };
@@ -73,8 +73,6 @@ fn whole(report: &Report, options: &Options) -> String {
     html.push_str(&tables::urls(report));
     html.push_str(&tables::answers_and_errors(report));
     html.push_str(&tables::run_and_machine(report));
-    html.push_str(&conclusions(report));
-    html.push_str(&meanings(report));
     html.push_str("</main>\n");
     html
 }
@@ -176,31 +174,6 @@ fn tiles(report: &Report) -> String {
         ));
     }
     format!("<dl class=\"tiles\">\n{}</dl>\n", tiles.concat())
-}
-
-/// What can be concluded.
-fn conclusions(report: &Report) -> String {
-    let sentences = explain::diagnosis(report);
-    let sentences: Vec<_> = sentences
-        .iter()
-        .map(|sentence| format!("<li>{}</li>\n", escape(sentence)))
-        .collect();
-    format!(
-        "<h2>What this run says</h2>\n<ul class=\"said\">\n{}</ul>\n",
-        sentences.concat()
-    )
-}
-
-/// What each number of the page means.
-fn meanings(report: &Report) -> String {
-    let terms: Vec<_> = terms::of(report)
-        .iter()
-        .map(|(term, meaning)| format!("<dt>{}</dt><dd>{}</dd>\n", escape(term), escape(meaning)))
-        .collect();
-    format!(
-        "<h2>What the numbers mean</h2>\n<dl class=\"terms\">\n{}</dl>\n",
-        terms.concat()
-    )
 }
 
 fn tile(name: &str, figure: &str, more: &str) -> String {
@@ -376,7 +349,6 @@ mod tests {
             let head = format!("<th class=\"number\">{column}</th>");
             assert!(page.contains(&head), "{column}");
         }
-        assert!(page.contains("<dt>First byte</dt>"));
     }
 
     #[test]

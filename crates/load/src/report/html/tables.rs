@@ -177,16 +177,6 @@ fn transfer(report: &Report) -> String {
         );
         rows.push(("an answer", format!("{each}, {body} of it the body")));
     }
-    if report.redirects > 0 {
-        rows.push(("redirects followed", count(report.redirects)));
-    }
-    let (whole, failed) = report.passes;
-    if whole + failed > 0 {
-        rows.push((
-            "passes of the scenario",
-            format!("{} whole, {} failed", count(whole), count(failed)),
-        ));
-    }
     if report.under_way > 0 {
         rows.push(("under way before", words::several(report.under_way, "request")));
     }
@@ -273,9 +263,6 @@ pub(super) fn run_and_machine(report: &Report) -> String {
             .as_ref()
             .map(|first| ("first answer", first.line())),
     );
-    if run.exclude_errors {
-        rows.push(("latency of what failed", "left out".into()));
-    }
     let mut html = format!(
         "<h2>What was run on what</h2>\n<div class=\"sides even\">\n{}",
         pairs("Run", &rows)

@@ -1,4 +1,4 @@
-//! Looks at a run from one side after the other, and says what speaks against its figures.
+//! The checks behind a verdict: each examines one aspect of a run and records what makes its figures doubtful.
 
 use super::{
     ACHIEVED_MIN, DRIFT_MAX, FAILED_MAX, FULL, Kind, LITTLE_MAX, LOOP_BUSY_MAX, OTHERS_MAX, OWN_SHARE_MAX,
@@ -7,7 +7,7 @@ use super::{
 use crate::{
     failure::Class,
     machine::Usage,
-    plan::{Arrivals, Pace},
+    plan::Pace,
     report::{
         Report,
         words::{count, duration, percent, rate, several},
@@ -26,37 +26,37 @@ const UNSENT_NOTE: f64 = 0.1;
 /// Most classes of failures that a reason names.
 const CLASSES_MAX: usize = 3;
 
-/// What is judged, and what was found so far.
-pub(super) struct Court<'a> {
+/// Checks of one run, and their findings so far.
+pub(super) struct Checks<'a> {
     report: &'a Report,
     usage: Option<&'a Usage>,
     pub(super) reasons: Vec<(Kind, String)>,
     pub(super) notes: Vec<String>,
 }
 
-impl<'a> Court<'a> {
-    /// Looks at everything.
-    pub(super) fn sit(report: &'a Report) -> Self {
-        let mut court = Self {
+impl<'a> Checks<'a> {
+    /// Runs all checks.
+    pub(super) fn run(report: &'a Report) -> Self {
+        let mut checks = Self {
             report,
             usage: report.usage.as_ref(),
             reasons: Vec::new(),
             notes: Vec::new(),
         };
-        court.failures();
-        let client_bound = court.client();
-        court.rate_of_open_load(client_bound);
-        court.littles_law();
-        court.waiting();
+        checks.failures();
+        let client_bound = checks.client();
+        checks.rate_of_open_load(client_bound);
+        checks.littles_law();
+        checks.waiting();
         if report.answers > 0 {
-            court.warm_up();
+            checks.warm_up();
         }
         // What changes its load by intention changes its rate, too.
         if report.answers > 0 && report.run.stages.is_empty() {
-            court.steadiness();
+            checks.steadiness();
         }
-        court.neighbours();
-        court
+        checks.neighbours();
+        checks
     }
 
     fn because(&mut self, kind: Kind, reason: String) {
@@ -156,14 +156,8 @@ impl<'a> Court<'a> {
     fn rate_of_open_load(&mut self, client_bound: bool) {
         let report = self.report;
         let (target, arrivals) = match report.run.load.map(|load| load.pace) {
-            // The rate of a trace is a mean over all of it: any part may have another one.
-            Some(Pace::Open { per_second, arrivals }) if arrivals != Arrivals::Trace => {
-                (per_second, arrivals)
-            }
-            Some(Pace::PerConnection { per_second }) => {
-                (per_second * report.run.connections as f64, Arrivals::Uniform)
-            }
-            Some(Pace::Closed | Pace::Open { .. }) | None => return,
+            Some(Pace::Open { per_second, arrivals }) => (per_second, arrivals),
+            Some(Pace::Closed) | None => return,
         };
         let asked = target * report.seconds;
         if asked < 1.0 || report.answers == 0 || !report.run.stages.is_empty() {
@@ -200,12 +194,8 @@ impl<'a> Court<'a> {
     fn littles_law(&mut self) {
         let report = self.report;
         let closed = report.run.load.is_some_and(|load| load.pace == Pace::Closed);
-        // Not all connections were open all the time when they were opened one after the other.
-        let rises = report.run.connect_rate.is_some() && report.held < report.run.connections as u64;
-        // Without the latency of what failed the sum has a hole.
-        let complete = !report.run.exclude_errors || report.failures.is_empty();
         let steady = report.run.stages.is_empty();
-        let fills = closed && report.run.keep_alive && !report.run.pauses && !rises && complete && steady;
+        let fills = closed && report.run.keep_alive && steady;
         if !fills || report.answers == 0 || report.latency_ns.is_empty() {
             return;
         }
@@ -415,10 +405,6 @@ const fn advice(class: Class) -> &'static str {
             " What the server sends is not clear HTTP; look at the first example."
         }
         Class::Timeout | Class::Unanswered => " Use fewer connections (-c), or wait for longer (--timeout).",
-        Class::FirstByteTimeout => " Use fewer connections (-c), or wait for longer (--first-byte-timeout).",
-        Class::IdleTimeout => {
-            " Look into the server's log for why it stopped in the middle, or wait for longer (--idle-timeout)."
-        }
         Class::Status => " Look at the URL, or say which statuses are right (--expect-status).",
         Class::Mismatch => " Look at the first example, and at what was expected.",
         Class::Dropped => " Ask for a lower rate, or give more connections (-c).",
