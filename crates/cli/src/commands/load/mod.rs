@@ -31,7 +31,7 @@ pub(crate) mod values;
 
 use std::ffi::OsString;
 
-use self::{arguments::Options, tools::Tool};
+use self::{arguments::Options, tools::TABLES};
 pub(crate) use self::{
     error::LoadError,
     loading::Loading,
@@ -90,17 +90,19 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         removed::check(&arguments.options)?;
         return run::run(arguments.options);
     };
-    let (tool, words) = match line {
+    let (name, words) = match line {
         Instead::Report(arguments) => return report::run(arguments),
-        Instead::Autocannon(words) => (Tool::Autocannon, words),
-        Instead::Ab(words) => (Tool::Ab, words),
-        Instead::Hose(words) => (Tool::Hose, words),
-        Instead::GoWrk(words) => (Tool::GoWrk, words),
-        Instead::Jmeter(words) => (Tool::Jmeter, words),
+        Instead::Autocannon(words) => ("autocannon", words),
+        Instead::Ab(words) => ("ab", words),
+        Instead::Hose(words) => ("hose", words),
+        Instead::GoWrk(words) => ("go-wrk", words),
+        Instead::Jmeter(words) => ("jmeter", words),
     };
+    let tool = TABLES.iter().find(|table| table.name == name);
+    let tool = tool.expect("each of these sub-commands has a table");
     match tool.read(&words.words) {
         Ok(tools::Line::Run(options)) => run::run(*options),
         Ok(tools::Line::Help(text)) => Ok(output::whole(&text)?),
-        Err(wrong) => Err(UsageError(format!("{}: {wrong}", tool.table().name)).into()),
+        Err(wrong) => Err(UsageError(format!("{name}: {wrong}")).into()),
     }
 }

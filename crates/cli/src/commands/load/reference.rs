@@ -3,7 +3,7 @@
 
 use std::{fmt::Write as _, fs, path::Path};
 
-use super::tools::Tool;
+use super::tools::TABLES;
 
 const HEAD: &str = r#"# `forebay load`
 
@@ -105,8 +105,7 @@ that of `forebay load`, with the percentiles that the tool prints. Requests are 
 
 fn page() -> String {
     let mut page = String::from(HEAD);
-    for tool in Tool::ALL {
-        let table = tool.table();
+    for table in TABLES {
         let name = table.name;
         write!(
             page,

@@ -5,10 +5,7 @@ use std::time::Duration;
 /// What a command line asks for; its words are apart by spaces, but for those within single quotes.
 fn read(line: &str) -> Result<Options, String> {
     let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
-    let tool = Tool::ALL
-        .into_iter()
-        .find(|tool| tool.table().name == name)
-        .unwrap();
+    let tool = TABLES.iter().find(|table| table.name == name).unwrap();
     let mut words: Vec<OsString> = Vec::new();
     for (at, part) in rest.split('\'').enumerate() {
         if at % 2 == 1 {
@@ -187,17 +184,19 @@ fn a_number_as_go_wrks_method_is_the_count_and_a_note_says_so() {
 fn what_makes_no_sense_is_refused_with_a_sentence() {
     for (line, complaint) in [
         ("ab -n", "-n: its REQUESTS is missing"),
-        ("ab -n many http://h/", "-n: found \"many\", expected a count"),
-        ("ab http://h/ http://i/", "after the URL"),
-        ("ab", "a URL is missing"),
+        ("ab -n many http://h/", "found \"many\", expected a count"),
+        (
+            "ab http://h/ http://i/",
+            "found \"http://i/\", expected nothing more",
+        ),
+        ("ab", "URL is missing"),
         ("ab -J http://h/", "-J: no such flag"),
-        ("autocannon", "a URL is missing"),
+        ("autocannon", "URL is missing"),
         ("autocannon -W [ -c 1", "-W: the bracket is not closed"),
         ("autocannon -W [ -c 1 ] http://h/", "-W: found"),
         ("autocannon http://h/ -- node x.mjs", "needs --on-port"),
-        ("autocannon --on-port=1 http://h/", "it takes no value"),
+        ("autocannon --on-port=1 http://h/", "expected true or false"),
         ("hose -p x", "HOST:PORT is missing"),
-        ("hose -b 4 h:1", "needs -k"),
         ("go-wrk -k=maybe http://h/", "expected true or false"),
         (
             "jmeter --ramp-up 5 http://h/",
@@ -205,7 +204,7 @@ fn what_makes_no_sense_is_refused_with_a_sentence() {
         ),
         (
             "jmeter --loops 3 http://h/",
-            "-n of `forebay load` counts requests",
+            "expected forever; `-n` counts requests",
         ),
         ("jmeter --threads 2,0 http://h/", "--threads: found 0"),
     ] {
@@ -218,13 +217,13 @@ fn what_makes_no_sense_is_refused_with_a_sentence() {
 
 #[test]
 fn every_tool_lists_its_flags_and_none_twice() {
-    for table in Tool::ALL.map(Tool::table) {
+    for table in TABLES {
         let help = read(&format!("{} --help", table.name)).unwrap_err();
         assert!(
             help.starts_with(&format!("Usage: forebay load {}", table.name)),
             "{help}"
         );
-        let mut names: Vec<&str> = table.flags.iter().flat_map(|flag| flag.0).copied().collect();
+        let mut names: Vec<&str> = table.flags.iter().flat_map(|flag| flag.0.split(' ')).collect();
         assert!(names.iter().all(|name| help.contains(name)));
         let all = names.len();
         names.sort_unstable();
