@@ -91,30 +91,6 @@ impl Class {
         }
     }
 
-    /// What it means, in a sentence without its full stop.
-    pub const fn meaning(self) -> &'static str {
-        match self {
-            Self::ConnectRefused => "nobody listened at the address",
-            Self::ConnectTimeout => "no connection came about in the time there was for it",
-            Self::Connect => "a connection could not be made",
-            Self::Resources => "the generator's machine had no free port or file descriptor",
-            Self::Tls => "the TLS handshake failed",
-            Self::Write => "the request could not be written",
-            Self::Reset => "the connection was reset while answers were due",
-            Self::ClosedEarly => "the connection was closed before an answer began",
-            Self::Truncated => "the connection was closed in the middle of an answer",
-            Self::Malformed => "what came was not an HTTP answer",
-            Self::Framing => "the answer did not say clearly where it ends",
-            Self::OverLong => "a head, chunk line or trailer was longer than is read",
-            Self::Unsolicited => "bytes came that no request had asked for",
-            Self::Timeout => "no whole answer came in the time there was for it",
-            Self::Status => "the status was not one of those expected",
-            Self::Mismatch => "body or fields were not as expected",
-            Self::Dropped => "the request was due while too many others waited, and was not sent",
-            Self::Unanswered => "the run ended before the answer",
-        }
-    }
-
     /// Whether there was a whole answer, which is counted as one too.
     pub const fn has_answer(self) -> bool {
         matches!(self, Self::Status | Self::Mismatch)

@@ -13,8 +13,8 @@ use rustix::{
     net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt},
 };
 
-pub(crate) use self::secured::PLAIN_BYTES_MIN;
 use self::secured::Secured;
+pub(crate) use self::secured::{PLAIN_BYTES_MIN, negotiated};
 use super::calls::{self, Call};
 use crate::{
     failure::Class,

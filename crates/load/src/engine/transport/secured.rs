@@ -73,14 +73,7 @@ impl Secured {
     }
 
     pub(super) fn negotiated(&self) -> Option<Negotiated> {
-        Some(Negotiated {
-            version: match self.connection.protocol_version()? {
-                rustls::ProtocolVersion::TLSv1_2 => "TLSv1.2",
-                rustls::ProtocolVersion::TLSv1_3 => "TLSv1.3",
-                other => other.as_str()?,
-            },
-            cipher: self.connection.negotiated_cipher_suite()?.suite().as_str()?,
-        })
+        negotiated(&self.connection)
     }
 
     pub(super) fn is_resumed(&self) -> bool {
@@ -188,6 +181,18 @@ impl Secured {
             let _ = self.flush(socket);
         }
     }
+}
+
+/// What both sides have agreed on, once they have.
+pub(crate) fn negotiated(connection: &ClientConnection) -> Option<Negotiated> {
+    Some(Negotiated {
+        version: match connection.protocol_version()? {
+            rustls::ProtocolVersion::TLSv1_2 => "TLSv1.2",
+            rustls::ProtocolVersion::TLSv1_3 => "TLSv1.3",
+            other => other.as_str()?,
+        },
+        cipher: connection.negotiated_cipher_suite()?.suite().as_str()?,
+    })
 }
 
 fn fault(error: &rustls::Error) -> Fault {

@@ -4,7 +4,6 @@
 pub mod chart;
 mod figures;
 mod several;
-mod tables;
 
 use std::fmt::Write as _;
 
@@ -62,19 +61,54 @@ pub fn page(title: &str, body: &str) -> String {
 
 /// A run in full.
 fn whole(report: &Report, options: &Options) -> String {
-    let mut html = header(report);
-    html.push_str("<main>\n");
-    html.push_str(&verdict(report));
-    html.push_str(&tiles(report));
-    html.push_str(&figures::latency(report));
-    html.push_str(&tables::percentiles(report, options));
-    html.push_str("</div>\n");
-    html.push_str(&figures::over_time(report));
-    html.push_str(&tables::urls(report));
-    html.push_str(&tables::answers_and_errors(report));
-    html.push_str(&tables::run_and_machine(report));
-    html.push_str("</main>\n");
-    html
+    let text = super::text::write(
+        report,
+        &Options {
+            colour: false,
+            ..options.clone()
+        },
+    );
+    let environment = report
+        .environment
+        .iter()
+        .flat_map(|environment| environment.lines());
+    let environment: Vec<_> = environment
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
+    [
+        header(report),
+        "<main>
+"
+        .into(),
+        verdict(report),
+        tiles(report),
+        figures::latency(report),
+        figures::over_time(report),
+        "<h2>All figures</h2>
+"
+        .into(),
+        lines(&text),
+        format!(
+            "<p class=\"note\">{}</p>
+</main>
+",
+            escape(&environment.join("; "))
+        ),
+    ]
+    .concat()
+}
+
+/// Lines as they stand.
+fn lines(text: &str) -> String {
+    let lines: Vec<String> = text.trim_end().lines().map(escape).collect();
+    format!(
+        "<pre class=\"card scroll\">{}</pre>
+",
+        lines.join(
+            "
+"
+        )
+    )
 }
 
 /// Text as it may stand in an element or an attribute.
@@ -290,7 +324,7 @@ mod tests {
         report.run.stages = vec![stage(0.0, "1 to 64 connections"), stage(4.0, "64 <connections>")];
         let page = write(&report, &Options::default());
         assert!(page.contains("0 s: 1 to 64 connections; 4 s: 64 &lt;connections&gt;."));
-        assert_eq!(page.matches("<path class=\"mark\" d=\"M400 0V1000\">").count(), 4);
+        assert_eq!(page.matches("<path class=\"mark\" d=\"M400 0V1000\">").count(), 3);
         assert!(page.contains(
             "load in stages, on at most 64 connections: 1 to 64 connections, then 64 &lt;connections&gt;"
         ));
@@ -304,7 +338,7 @@ mod tests {
             open_elements(page.trim_end().trim_end_matches("</html>")),
             [""; 0]
         );
-        assert_eq!(page.matches("<details").count(), 4);
+        assert_eq!(page.matches("<details").count(), 3);
         for shown in [
             "4 runs",
             "1: local route",
@@ -346,8 +380,7 @@ mod tests {
     fn first_bytes_and_openings_have_their_columns() {
         let page = write(&slow(), &Options::default());
         for column in ["whole", "first byte", "opening", "TLS handshake"] {
-            let head = format!("<th class=\"number\">{column}</th>");
-            assert!(page.contains(&head), "{column}");
+            assert!(page.contains(&format!("{column:>14}")), "{column}");
         }
     }
 

@@ -21,23 +21,11 @@ const DRAWN_MAX: usize = 2 * COLOURS;
 /// Most characters of a name in a legend.
 const NAME_MAX: usize = 60;
 /// Classes of the lines: a colour for each run, twice.
+#[rustfmt::skip]
 const CLASSES: [&str; DRAWN_MAX] = [
-    "run c1",
-    "run c2",
-    "run c3",
-    "run c4",
-    "run c5",
-    "run c6",
-    "run c7",
-    "run c8",
-    "run broken c1",
-    "run broken c2",
-    "run broken c3",
-    "run broken c4",
-    "run broken c5",
-    "run broken c6",
-    "run broken c7",
-    "run broken c8",
+    "run c1", "run c2", "run c3", "run c4", "run c5", "run c6", "run c7", "run c8",
+    "run broken c1", "run broken c2", "run broken c3", "run broken c4",
+    "run broken c5", "run broken c6", "run broken c7", "run broken c8",
 ];
 
 /// What all of them are called.
@@ -56,8 +44,7 @@ pub(super) fn name(at: usize, report: &Report) -> String {
 pub(super) fn overview(reports: &[Report], found: &str) -> String {
     let mut html = format!("<header>\n<h1>{}</h1>\n</header>\n", escape(&title(reports)));
     if !found.is_empty() {
-        let lines: Vec<String> = found.trim_end().lines().map(escape).collect();
-        let _ = writeln!(html, "<pre class=\"card scroll\">{}</pre>", lines.join("\n"));
+        html += &super::lines(found);
     }
     html += &table(reports);
     html += "<h2>How long answers took</h2>\n<div class=\"wide\">\n";
