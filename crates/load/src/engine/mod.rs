@@ -115,15 +115,15 @@ enum Notice {
     Idle(u64),
 }
 
-/// What becomes of a measurement, as whoever watches it decides.
+/// What the watcher of a measurement decides.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Course {
-    /// It goes on.
-    On,
-    /// It goes on under another load.
-    Load(Load),
-    /// It ends now.
-    End,
+pub enum Control {
+    /// The measurement goes on.
+    Continue,
+    /// The measurement goes on under another load.
+    SetLoad(Load),
+    /// The measurement ends now.
+    Stop,
 }
 
 /// When a measurement ends: at whichever comes first.
@@ -390,12 +390,12 @@ impl Session {
     pub fn measure(&mut self, load: Load, until: Until, watch: &mut dyn FnMut(&Stretch)) -> Stretch {
         self.steer(load, until, &mut |stretch| {
             watch(stretch);
-            Course::On
+            Control::Continue
         })
     }
 
     /// Measures as [`Session::measure`] does; what `watch` returns, some twenty times a second, changes the load or ends it.
-    pub fn steer(&mut self, load: Load, until: Until, watch: &mut dyn FnMut(&Stretch) -> Course) -> Stretch {
+    pub fn steer(&mut self, load: Load, until: Until, watch: &mut dyn FnMut(&Stretch) -> Control) -> Stretch {
         let mut between = std::mem::replace(&mut self.between, Stretch::nothing(self.load));
         let cpu_before = cpu_ns();
         self.begin(until.requests, load, &mut between);
@@ -418,9 +418,9 @@ impl Session {
             if look <= now {
                 look = now + TICK;
                 match watch(&stretch) {
-                    Course::On => {}
-                    Course::Load(load) => self.set_load(load),
-                    Course::End => break,
+                    Control::Continue => {}
+                    Control::SetLoad(load) => self.set_load(load),
+                    Control::Stop => break,
                 }
             }
             let wake = end.map_or(look, |end| end.min(look));

@@ -2,11 +2,11 @@
 //! (edge-triggered) a request costs one read, one write, and its share of one wait for all connections that are ready; with io_uring
 //! (`completions.rs`) its share of one call for everything.
 
+mod commands;
 mod completions;
 mod exchange;
-mod noting;
 mod opening;
-mod orders;
+mod recording;
 mod timeouts;
 
 use std::{
@@ -99,9 +99,9 @@ struct Context {
     timers: BinaryHeap<Reverse<(u64, usize)>>,
     in_flight: usize,
     /// Whether [`Notice::Idle`] was sent for what is under way.
-    idle_told: bool,
-    examples_told: u32,
-    negotiated_told: bool,
+    idle_reported: bool,
+    examples_reported: u32,
+    negotiated_reported: bool,
     timeouts: Timeouts,
     next_sweep: u64,
     sweep_every: u64,
@@ -109,7 +109,7 @@ struct Context {
     /// What `looks` is once the first answer has been seen.
     looks_later: Looks,
     /// Whether the first answer on the first connection is still to be looked at.
-    first_wanted: bool,
+    wants_first: bool,
     /// For each lane, the number of its first request among those that are told apart.
     first_urls: Vec<usize>,
 }
@@ -172,14 +172,14 @@ impl Thread {
         let now = clock.now();
         let ring = ring::for_thread(&plan)?;
         let notes = &plan.notes;
-        let first_wanted = notes.first_answer && index == 0;
+        let wants_first = notes.first_answer && index == 0;
         let looks_later = match &plan.expect {
             expect if expect.keeps() => Looks::All,
             expect if expect.looks() || notes.urls => Looks::Length,
             _ => Looks::Status,
         };
         let looks = match looks_later {
-            Looks::Status if first_wanted => Looks::Length,
+            Looks::Status if wants_first => Looks::Length,
             later => later,
         };
         let first_urls = plan.lanes.iter().scan(0, |all, lane| {
@@ -212,15 +212,15 @@ impl Thread {
             waiting: VecDeque::new(),
             timers: BinaryHeap::new(),
             in_flight: 0,
-            idle_told: true,
-            examples_told: 0,
-            negotiated_told: false,
+            idle_reported: true,
+            examples_reported: 0,
+            negotiated_reported: false,
             next_sweep: now,
             sweep_every: timeouts.sweep_every_ns(),
             timeouts,
             looks,
             looks_later,
-            first_wanted,
+            wants_first,
             first_urls,
             plan,
         };
@@ -251,7 +251,7 @@ impl Thread {
             let now = self.context.clock.now();
             if rung {
                 for command in self.context.inbox.take() {
-                    if self.obey(command, now) {
+                    if self.execute(command, now) {
                         return;
                     }
                 }

@@ -4,7 +4,7 @@
 use hdrhistogram::{Counter, Histogram};
 use serde_json::{Map, Value, json};
 
-use super::{Options, Report, course, course::Step, verdict::Verdict, words};
+use super::{Options, Report, steps, steps::Step, verdict::Verdict, words};
 use crate::{
     machine::Usage,
     plan::{Arrivals, Pace},
@@ -179,7 +179,7 @@ pub(super) fn whole(report: &Report, options: &Options) -> Map<String, Value> {
                 })
                 .into(),
         ),
-        ("timeline", course::steps(report).iter().map(step).collect()),
+        ("timeline", steps::of(report).iter().map(step).collect()),
     ];
     let parts = parts.into_iter().filter(|(_, part)| !part.is_null());
     let parts = parts.map(|(name, part)| match part {
@@ -257,7 +257,7 @@ fn latency<C: Counter>(histogram: &Histogram<C>, options: &Options) -> Value {
         "max": value(histogram.max() as f64),
     });
     for percent in percentiles(options) {
-        object[name(percent)] = value(course::percentile(histogram, percent) as f64).into();
+        object[name(percent)] = value(steps::percentile(histogram, percent) as f64).into();
     }
     object
 }
@@ -412,7 +412,7 @@ mod tests {
             saved.interval.map(|interval| interval.low.round()),
             report.rate_interval().map(|interval| interval.low.round())
         );
-        let p99 = course::percentile(&report.latency_ns, 99.0) as f64;
+        let p99 = steps::percentile(&report.latency_ns, 99.0) as f64;
         assert!((saved.latency_ns["p99"] - p99).abs() < 1.0, "{saved:?}");
     }
 

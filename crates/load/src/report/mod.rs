@@ -3,13 +3,13 @@
 pub mod assert;
 pub mod comparison;
 mod connections;
-mod course;
 #[cfg(test)]
 mod fixture;
 pub mod html;
 pub mod json;
 mod ranges;
 pub mod saved;
+mod steps;
 pub mod text;
 pub mod verdict;
 pub mod words;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    engine::{Course, Session, Stretch, Until},
+    engine::{Control, Session, Stretch, Until},
     plan::Load,
     stats::is_steady,
 };
@@ -74,9 +74,9 @@ pub fn warm_up(session: &mut Session, load: Load, how: WarmUp, watch: &mut dyn F
                 if stretch.seconds() >= least.as_secs_f64() && is_steady(&stretch.timeline) =>
             {
                 steady = Some(true);
-                Course::End
+                Control::Stop
             }
-            _ => Course::On,
+            _ => Control::Continue,
         }
     });
     WarmedUp {

@@ -26,7 +26,7 @@ mod searches;
 mod spawn;
 mod stages;
 mod tools;
-mod tried;
+mod trials;
 pub(crate) mod values;
 
 use std::ffi::OsString;

@@ -12,7 +12,7 @@ use std::{
 
 use forebay_load::{
     Session, Url,
-    engine::{Course, Exchange, Stretch, exchange},
+    engine::{Control, Exchange, Stretch, exchange},
     machine::{self, Machine, MachineError, Usage},
     plan::Load,
     report::Report,
@@ -381,27 +381,27 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    fn look(&mut self, stretch: &Stretch) -> Course {
+    fn look(&mut self, stretch: &Stretch) -> Control {
         self.live.look(stretch);
         if stretch.total.failures.total() >= self.failures_max {
             self.ended = Some("ended early: so many failures were not to be exceeded");
-            return Course::End;
+            return Control::Stop;
         }
         if stretch.total.answers > self.seen.1 {
             self.seen = (Instant::now(), stretch.total.answers);
         } else if self.stall.is_some_and(|stall| self.seen.0.elapsed() > stall) {
             self.ended = Some("ended early: no answer comes any more");
-            return Course::End;
+            return Control::Stop;
         }
         let Some(schedule) = &self.job.schedule else {
-            return Course::On;
+            return Control::Continue;
         };
         let load = schedule.at(self.begun.elapsed());
         if load == self.load {
-            return Course::On;
+            return Control::Continue;
         }
         self.load = load;
-        Course::Load(load)
+        Control::SetLoad(load)
     }
 }
 

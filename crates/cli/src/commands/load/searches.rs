@@ -22,7 +22,7 @@ use super::{
     outputs,
     plan::Job,
     run::{Observed, unix_ms},
-    tried::Tried,
+    trials::Trials,
 };
 use crate::{failure::UsageError, output};
 
@@ -98,7 +98,7 @@ pub(crate) fn run(
         }
     };
     let mut reports = Vec::new();
-    let mut tries = Tried::new(job, options.forms.html.is_some());
+    let mut tries = Trials::new(job, options.forms.html.is_some());
     let finding = if options.find_best {
         let usual = Sweep::default();
         let measure = options.duration.unwrap_or(usual.measure);

@@ -9,7 +9,7 @@ use crate::{
     engine::{
         Notice,
         connection::{Connection, Phase, Sent},
-        transport::{Fault, Received, Transport},
+        transport::{Received, Transport, TransportError},
         window::Window,
     },
     expect::Seen,
@@ -157,12 +157,12 @@ impl Context {
             let (received, more) = match transport.receive(&mut self.scratch) {
                 Ok(Received::Bytes { count, more }) => (count, more),
                 Ok(Received::End) => return self.ended(connection),
-                Err(Fault::Socket(Errno::AGAIN)) => return After::Goes,
-                Err(Fault::Socket(Errno::INTR)) => continue,
-                Err(fault @ Fault::Tls(_)) => {
+                Err(TransportError::Socket(Errno::AGAIN)) => return After::Goes,
+                Err(TransportError::Socket(Errno::INTR)) => continue,
+                Err(fault @ TransportError::Tls(_)) => {
                     return self.close(connection, Class::Tls, &fault.to_string());
                 }
-                Err(Fault::Socket(error)) => {
+                Err(TransportError::Socket(error)) => {
                     return self.close(
                         connection,
                         Class::Reset,
@@ -369,8 +369,8 @@ impl Context {
     /// Reports the first failure of a class in each stretch of the run.
     pub(super) fn example(&mut self, class: Class, text: impl FnOnce() -> String) {
         let bit = 1 << class as u32;
-        if self.examples_told & bit == 0 {
-            self.examples_told |= bit;
+        if self.examples_reported & bit == 0 {
+            self.examples_reported |= bit;
             // Nobody listens any more when the session is being dropped.
             self.notices.tell(Notice::Example {
                 epoch: self.epoch,
@@ -392,8 +392,8 @@ impl Context {
     /// Tells the session once when nothing is under way and nothing will be.
     pub(super) fn tell_idle(&mut self) {
         let done = self.active == 0 || self.budget.is_spent();
-        if done && self.in_flight == 0 && !self.idle_told {
-            self.idle_told = true;
+        if done && self.in_flight == 0 && !self.idle_reported {
+            self.idle_reported = true;
             let now = self.clock.now();
             self.publish(now);
             self.notices.tell(Notice::Idle(self.epoch));

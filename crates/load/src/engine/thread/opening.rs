@@ -9,7 +9,7 @@ use crate::{
     engine::{
         Notice,
         connection::{Connection, Phase},
-        transport::{Fault, Transport},
+        transport::{Transport, TransportError},
     },
     failure::Class,
     target::Address,
@@ -29,7 +29,7 @@ impl Context {
                 return self.connect_failed(connection, Class::Connect, what);
             }
             Err(error) => {
-                let fault = Fault::from(error);
+                let fault = TransportError::from(error);
                 return self.connect_failed(connection, fault.class_of_connect(), &fault.to_string());
             }
         };
@@ -84,10 +84,10 @@ impl Context {
         }
         if let Some(transport) = &connection.transport {
             self.window.resumed += u64::from(transport.is_resumed());
-            if !self.negotiated_told
+            if !self.negotiated_reported
                 && let Some(negotiated) = transport.negotiated()
             {
-                self.negotiated_told = true;
+                self.negotiated_reported = true;
                 self.notices.tell(Notice::Negotiated(negotiated));
             }
         }

@@ -51,18 +51,18 @@ pub(crate) enum Received {
 
 /// What is wrong with a connection.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum TransportError {
     Socket(Errno),
     Tls(Box<str>),
 }
 
-impl From<Errno> for Fault {
+impl From<Errno> for TransportError {
     fn from(error: Errno) -> Self {
         Self::Socket(error)
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for TransportError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Socket(error) => error.fmt(f),
@@ -71,7 +71,7 @@ impl std::fmt::Display for Fault {
     }
 }
 
-impl Fault {
+impl TransportError {
     /// The class when it ends an attempt to connect.
     pub(crate) fn class_of_connect(&self) -> Class {
         match self {
@@ -129,7 +129,7 @@ impl Transport {
 
     /// Goes on with an attempt to connect as far as that is possible without waiting; `hung_up`: the socket may have
     /// failed. True: requests can be sent.
-    pub(crate) fn progress(&mut self, tls: Option<&Tls>, hung_up: bool) -> Result<bool, Fault> {
+    pub(crate) fn progress(&mut self, tls: Option<&Tls>, hung_up: bool) -> Result<bool, TransportError> {
         loop {
             match &mut self.layer {
                 Layer::Connecting => {
@@ -174,7 +174,7 @@ impl Transport {
     }
 
     /// Receives into a buffer of at least [`PLAIN_BYTES_MIN`].
-    pub(crate) fn receive(&mut self, into: &mut [u8]) -> Result<Received, Fault> {
+    pub(crate) fn receive(&mut self, into: &mut [u8]) -> Result<Received, TransportError> {
         match &mut self.layer {
             Layer::Plain => {
                 calls::count(Call::Receive);
@@ -189,7 +189,7 @@ impl Transport {
                 })
             }
             Layer::Tls(secured) => secured.receive(&self.socket, into),
-            Layer::Connecting => Err(Fault::Socket(Errno::AGAIN)),
+            Layer::Connecting => Err(TransportError::Socket(Errno::AGAIN)),
         }
     }
 

@@ -12,7 +12,7 @@ use rustix::{
 };
 use rustls::{ClientConnection, HandshakeKind};
 
-use super::{Fault, Received};
+use super::{Received, TransportError};
 use crate::tls::{Negotiated, Tls};
 
 /// Encrypted bytes that one read may bring.
@@ -29,11 +29,11 @@ pub(super) struct Secured {
     /// The other side has said that it sends nothing more.
     ended: bool,
     /// To be told once what came before it has been taken.
-    fault: Option<Fault>,
+    fault: Option<TransportError>,
 }
 
 impl Secured {
-    pub(super) fn new(tls: &Tls) -> Result<Self, Fault> {
+    pub(super) fn new(tls: &Tls) -> Result<Self, TransportError> {
         Ok(Self {
             connection: ClientConnection::new(tls.config.clone(), tls.name.clone())
                 .map_err(|error| fault(&error))?,
@@ -43,9 +43,9 @@ impl Secured {
     }
 
     /// Goes on with the handshake. True: it is over.
-    pub(super) fn handshake(&mut self, socket: &OwnedFd) -> Result<bool, Fault> {
+    pub(super) fn handshake(&mut self, socket: &OwnedFd) -> Result<bool, TransportError> {
         let broken = |error: &dyn std::fmt::Display| {
-            Fault::Tls(format!("the connection broke in the handshake: {error}").into())
+            TransportError::Tls(format!("the connection broke in the handshake: {error}").into())
         };
         loop {
             self.flush(socket).map_err(|error| broken(&error))?;
@@ -54,7 +54,7 @@ impl Secured {
             }
             match self.connection.read_tls(&mut Wire(socket)) {
                 Ok(0) => {
-                    return Err(Fault::Tls(
+                    return Err(TransportError::Tls(
                         "the server closed the connection in the middle of the handshake".into(),
                     ));
                 }
@@ -80,7 +80,7 @@ impl Secured {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    pub(super) fn receive(&mut self, socket: &OwnedFd, into: &mut [u8]) -> Result<Received, Fault> {
+    pub(super) fn receive(&mut self, socket: &OwnedFd, into: &mut [u8]) -> Result<Received, TransportError> {
         debug_assert!(
             into.len() >= PLAIN_BYTES_MIN,
             "whatever one read brings finds room"
@@ -108,7 +108,7 @@ impl Secured {
                     Ok(state) => self.ended = state.peer_has_closed(),
                     Err(error) => self.fault = Some(fault(&error)),
                 },
-                Err(error) => self.fault = Some(Fault::Tls(error.to_string().into())),
+                Err(error) => self.fault = Some(TransportError::Tls(error.to_string().into())),
             }
             count += self.take(&mut into[count..]);
         }
@@ -195,8 +195,8 @@ pub(crate) fn negotiated(connection: &ClientConnection) -> Option<Negotiated> {
     })
 }
 
-fn fault(error: &rustls::Error) -> Fault {
-    Fault::Tls(error.to_string().into())
+fn fault(error: &rustls::Error) -> TransportError {
+    TransportError::Tls(error.to_string().into())
 }
 
 /// A socket as the TLS library reads and writes it.

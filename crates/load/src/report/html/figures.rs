@@ -9,8 +9,8 @@ use super::{
     escape,
 };
 use crate::report::{
-    Report, Stage, course,
-    course::Step,
+    Report, Stage, steps,
+    steps::Step,
     words::{self, count, duration, rate, short_duration},
 };
 
@@ -35,8 +35,8 @@ pub(super) fn latency(report: &Report) -> String {
     let end = x.high();
     let says = format!(
         "Latency by percentile: 50 % {}, 99 % {}, longest {}",
-        duration(course::percentile(latency, 50.0) as f64),
-        duration(course::percentile(latency, 99.0) as f64),
+        duration(steps::percentile(latency, 50.0) as f64),
+        duration(steps::percentile(latency, 99.0) as f64),
         duration(latency.max() as f64)
     );
     let y = Scale::logarithmic(least as f64, latency.max() as f64, short_duration);
@@ -44,7 +44,7 @@ pub(super) fn latency(report: &Report) -> String {
     let curves =
         std::iter::once(("one", latency)).chain(report.service_ns.as_ref().map(|service| ("two", service)));
     for (class, histogram) in curves {
-        let at = |nines: f64| (nines, course::percentile(histogram, percent(nines)) as f64);
+        let at = |nines: f64| (nines, steps::percentile(histogram, percent(nines)) as f64);
         let points = (0..=CURVE_POINTS).map(|part| Some(at(end * f64::from(part) / f64::from(CURVE_POINTS))));
         drawing.line(class, &points.collect::<Vec<_>>());
         for shown in [50.0, 90.0, 99.0, 99.9, 99.99, 99.999] {
@@ -63,7 +63,7 @@ pub(super) fn latency(report: &Report) -> String {
             end * f64::from(part + 1) / f64::from(HINTS),
         );
         let middle = percent(f64::midpoint(from, to));
-        let took = duration(course::percentile(latency, middle) as f64);
+        let took = duration(steps::percentile(latency, middle) as f64);
         drawing.hint(
             from,
             to,
@@ -81,10 +81,7 @@ pub(super) fn percent(nines: f64) -> f64 {
 /// Rate, latency and failures over time.
 pub(super) fn over_time(report: &Report) -> String {
     let mut html = String::from("<h2>How the run went</h2>\n");
-    let steps: Vec<Step> = course::steps(report)
-        .into_iter()
-        .filter(|step| step.whole)
-        .collect();
+    let steps: Vec<Step> = steps::of(report).into_iter().filter(|step| step.whole).collect();
     if steps.len() < 2 {
         html.push_str("<p class=\"card\">The run was too short to show its course.</p>\n");
         return html;
@@ -168,7 +165,7 @@ fn latencies(report: &Report, steps: &[Step]) -> String {
     let y = Scale::logarithmic(least as f64, most as f64, short_duration);
     let mut drawing = Drawing::new("Latency", &says, time(steps), y).low();
     mark_stages(&mut drawing, report);
-    let line = |value: fn(course::Latency) -> u64| -> Vec<_> {
+    let line = |value: fn(steps::Latency) -> u64| -> Vec<_> {
         steps
             .iter()
             .map(|step| step.latency.map(|latency| (middle(step), value(latency) as f64)))

@@ -8,7 +8,7 @@ mod several;
 use std::fmt::Write as _;
 
 use super::{
-    Options, Report, course,
+    Options, Report, steps,
     verdict::{Kind, Verdict},
     words::{self, bytes, count, duration, percent, plain, rate},
 };
@@ -185,7 +185,7 @@ fn tiles(report: &Report) -> String {
         &interval(report),
     )];
     if !report.latency_ns.is_empty() {
-        let at = |percent| duration(course::percentile(&report.latency_ns, percent) as f64);
+        let at = |percent| duration(steps::percentile(&report.latency_ns, percent) as f64);
         tiles.push(tile("Half took at most", &at(50.0), "latency, 50 %"));
         tiles.push(tile("99 of 100 took at most", &at(99.0), "latency, 99 %"));
     }

@@ -9,7 +9,7 @@ use super::{
     figures::{CURVE_POINTS, middle, percent},
 };
 use crate::report::{
-    Report, course,
+    Report, steps,
     verdict::Verdict,
     words::{self, count, duration, rate, short_duration},
 };
@@ -76,7 +76,7 @@ fn table(reports: &[Report]) -> String {
             if report.latency_ns.is_empty() {
                 return "none".to_owned();
             }
-            duration(course::percentile(&report.latency_ns, percent) as f64)
+            duration(steps::percentile(&report.latency_ns, percent) as f64)
         };
         let interval = report.rate_interval().map_or(String::new(), |interval| {
             let (low, high) = (rate(interval.low), rate(interval.high));
@@ -116,7 +116,7 @@ fn latencies(reports: &[Report]) -> String {
         let end = Scale::nines(latency.len()).high();
         let point = |part: u32| {
             let nines = end * f64::from(part) / f64::from(CURVE_POINTS);
-            Some((nines, course::percentile(latency, percent(nines)) as f64))
+            Some((nines, steps::percentile(latency, percent(nines)) as f64))
         };
         drawing.line(class, &(0..=CURVE_POINTS).map(point).collect::<Vec<_>>());
         drawing.name(class, &name(at, report));
@@ -127,7 +127,7 @@ fn latencies(reports: &[Report]) -> String {
 fn rates(reports: &[Report]) -> String {
     let courses: Vec<_> = drawn(reports)
         .map(|(at, class, report)| {
-            let steps = course::steps(report).into_iter().filter(|step| step.whole);
+            let steps = steps::of(report).into_iter().filter(|step| step.whole);
             (at, class, steps.collect::<Vec<_>>())
         })
         .filter(|(_, _, steps)| steps.len() > 1)

@@ -27,80 +27,19 @@ fn seconds(options: &Options) -> Option<f64> {
 #[test]
 fn the_command_lines_of_the_founding_benchmarks_mean_what_they_meant() {
     let ab = "ab -p benchmark1.json -T application/json -n 1000 -c 200 http://localhost:28002/execute/internal/workflow";
-    for (line, url, (connections, threads), duration, count, keep_alive) in [
-        (
-            "autocannon -c 1 -d 1 http://h:3000/local",
-            "http://h:3000/local",
-            (1, 1),
-            Some(1.0),
-            None,
-            true,
-        ),
-        (
-            "autocannon -c 8 -d 10 http://h:3000/local",
-            "http://h:3000/local",
-            (8, 1),
-            Some(10.0),
-            None,
-            true,
-        ),
-        (
-            "autocannon -c 128 -d 5 -w 4 http://h/local",
-            "http://h/local",
-            (128, 4),
-            Some(5.0),
-            None,
-            true,
-        ),
-        (
-            "hose -t 2 -c 20 -p json/0b 127.0.0.1:6363",
-            "http://127.0.0.1:6363/json/0b",
-            (20, 2),
-            Some(1.0),
-            None,
-            false,
-        ),
-        (
-            "hose -t 2 -c 20 -p v1/A/11 h:6363 -k",
-            "http://h:6363/v1/A/11",
-            (20, 2),
-            Some(1.0),
-            None,
-            true,
-        ),
-        (
-            "hose -p 'json/0b' -d 1.0 -t 2 h:6363",
-            "http://h:6363/json/0b",
-            (1000, 2),
-            Some(1.0),
-            None,
-            false,
-        ),
-        (
-            ab,
-            "http://localhost:28002/execute/internal/workflow",
-            (200, 1),
-            None,
-            Some(1000),
-            false,
-        ),
-        (
-            "go-wrk -t 2 -m 10000 http://h/queries?queries=10",
-            "http://h/queries?queries=10",
-            (100, 2),
-            None,
-            Some(10_000),
-            true,
-        ),
-        (
-            "jmeter --threads 2,4,8 --ramp-up 0 --loops forever http://h/q",
-            "http://h/q",
-            (1, 1),
-            Some(15.0),
-            None,
-            true,
-        ),
-    ] {
+    #[rustfmt::skip]
+    let lines = [
+        ("autocannon -c 1 -d 1 http://h:3000/local", "http://h:3000/local", (1, 1), Some(1.0), None, true),
+        ("autocannon -c 8 -d 10 http://h:3000/local", "http://h:3000/local", (8, 1), Some(10.0), None, true),
+        ("autocannon -c 128 -d 5 -w 4 http://h/local", "http://h/local", (128, 4), Some(5.0), None, true),
+        ("hose -t 2 -c 20 -p json/0b 127.0.0.1:6363", "http://127.0.0.1:6363/json/0b", (20, 2), Some(1.0), None, false),
+        ("hose -t 2 -c 20 -p v1/A/11 h:6363 -k", "http://h:6363/v1/A/11", (20, 2), Some(1.0), None, true),
+        ("hose -p 'json/0b' -d 1.0 -t 2 h:6363", "http://h:6363/json/0b", (1000, 2), Some(1.0), None, false),
+        (ab, "http://localhost:28002/execute/internal/workflow", (200, 1), None, Some(1000), false),
+        ("go-wrk -t 2 -m 10000 http://h/queries?queries=10", "http://h/queries?queries=10", (100, 2), None, Some(10_000), true),
+        ("jmeter --threads 2,4,8 --ramp-up 0 --loops forever http://h/q", "http://h/q", (1, 1), Some(15.0), None, true),
+    ];
+    for (line, url, (connections, threads), duration, count, keep_alive) in lines {
         let options = read(line).unwrap();
         assert_eq!(options.url, [url], "{line}");
         assert_eq!(

@@ -4,7 +4,7 @@ use super::{Class, Command, Connection, Load, Notice, Pace, Pacer, Phase, Thread
 
 impl Thread {
     /// Does what the session asks. True: the thread shall end.
-    pub(super) fn obey(&mut self, command: Command, now: u64) -> bool {
+    pub(super) fn execute(&mut self, command: Command, now: u64) -> bool {
         match command {
             Command::Load(load) => self.set_load(load, now),
             Command::Epoch {
@@ -20,8 +20,8 @@ impl Thread {
                 self.context.window.held = open.count() as u64;
                 self.context.window.under_way = self.context.in_flight as u64;
                 self.context.budget = requests;
-                self.context.idle_told = false;
-                self.context.examples_told = 0;
+                self.context.idle_reported = false;
+                self.context.examples_reported = 0;
                 self.context.notices.tell(Notice::Began(number));
                 self.set_load(load, now);
             }
@@ -72,7 +72,7 @@ impl Thread {
         let threads = self.context.plan.threads;
         self.context.load = load;
         self.context.active = self.context.share(load.connections);
-        self.context.idle_told = false;
+        self.context.idle_reported = false;
         let pacer = Pacer::new(load.pace, self.context.index, &self.context.plan, now);
         match (&mut self.context.pacer, pacer) {
             (Some(going), Some(next)) => going.resume(next, now),

@@ -31,7 +31,7 @@ pub(crate) struct Latency {
 }
 
 /// The slices of a run, in their order.
-pub(crate) fn steps(report: &Report) -> Vec<Step> {
+pub(crate) fn of(report: &Report) -> Vec<Step> {
     let slice_seconds = report.timeline.slice_ns as f64 / 1e9;
     let slices = report.timeline.slices.iter().enumerate();
     let step = |(at, slice): (usize, &crate::engine::Slice)| {
@@ -75,7 +75,7 @@ mod tests {
     fn the_last_slice_is_measured_by_its_own_length() {
         let mut report = Report::example();
         report.seconds = 9.95;
-        let steps = steps(&report);
+        let steps = of(&report);
         let (last, before) = (steps[99], steps[98]);
         assert!((last.seconds - 0.05).abs() < 1e-9 && !last.whole && before.whole);
         assert!((last.per_second - last.answers as f64 / 0.05).abs() < 1.0);
@@ -89,7 +89,7 @@ mod tests {
             slice.latency.reset();
         });
         assert!(
-            steps(&report)
+            of(&report)
                 .iter()
                 .all(|step| step.latency.is_none() && step.per_second < 1e-9)
         );

@@ -10,13 +10,13 @@ use super::plan::Job;
 
 /// Measurements by load, kept only where somebody wants to see them.
 #[derive(Debug)]
-pub(crate) struct Tried {
+pub(crate) struct Trials {
     run: Run,
     wanted: bool,
     measured: Vec<(Load, Stretch)>,
 }
 
-impl Tried {
+impl Trials {
     pub(crate) fn new(job: &Job, wanted: bool) -> Self {
         let run = Run {
             duration_seconds: None,

@@ -20,7 +20,7 @@ const SERVER_MAX: usize = 100;
 impl Context {
     /// Whether heads and bodies of the answers on a connection are kept.
     pub(super) fn keeps_on(&self, index: usize) -> bool {
-        self.keeps() || self.first_wanted && index == 0
+        self.keeps() || self.wants_first && index == 0
     }
 
     /// Takes down an answer; `failed`: it is not as expected.
@@ -29,7 +29,7 @@ impl Context {
             let latency = self.woke.saturating_sub(sent.due);
             self.note_url(connection.lane, sent, Some(latency), failed);
         }
-        if self.first_wanted && connection.index == 0 {
+        if self.wants_first && connection.index == 0 {
             self.look_at_first(connection, answer);
         }
     }
@@ -61,7 +61,7 @@ impl Context {
     }
 
     fn look_at_first(&mut self, connection: &mut Connection, answer: Answer) {
-        self.first_wanted = false;
+        self.wants_first = false;
         self.looks = self.looks_later;
         let Some(kept) = &connection.reader.kept else {
             return;
