@@ -84,7 +84,7 @@ impl Command {
 
 /// Ends as clap does for a command line that is wrong, and for help; an option of `load` that is no longer there is an error that says what
 /// to use instead.
-pub(crate) fn refuse(error: clap::Error) -> anyhow::Error {
+pub(crate) fn refuse(error: &clap::Error) -> anyhow::Error {
     let of_load = std::env::args_os()
         .nth(1)
         .is_some_and(|command| command == "load");

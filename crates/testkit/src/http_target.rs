@@ -14,6 +14,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Write as _,
     net::{SocketAddr, TcpListener},
     os::unix::net::UnixListener,
     path::{Path, PathBuf},
@@ -463,7 +464,7 @@ impl<S: Socket> Connection<S> {
         if has_body && chunked {
             head += "transfer-encoding: chunked\r\n";
         } else if has_body {
-            head += &format!("content-length: {}\r\n", body.len());
+            let _ = write!(head, "content-length: {}\r\n", body.len());
         }
         if !request.keep_alive {
             head += "connection: close\r\n";

@@ -168,9 +168,9 @@ impl Socket {
     }
 
     /// Time that is left; none at all would mean no limit to the system.
-    fn left(&self) -> Option<Duration> {
+    fn left(&self) -> Duration {
         let left = self.until.saturating_duration_since(Instant::now());
-        Some(left.max(Duration::from_millis(1)))
+        left.max(Duration::from_millis(1))
     }
 }
 
@@ -179,11 +179,11 @@ impl Read for Socket {
         let left = self.left();
         match &mut self.stream {
             Stream::Tcp(stream) => {
-                stream.set_read_timeout(left)?;
+                stream.set_read_timeout(Some(left))?;
                 stream.read(into)
             }
             Stream::Unix(stream) => {
-                stream.set_read_timeout(left)?;
+                stream.set_read_timeout(Some(left))?;
                 stream.read(into)
             }
         }
@@ -195,11 +195,11 @@ impl Write for Socket {
         let left = self.left();
         match &mut self.stream {
             Stream::Tcp(stream) => {
-                stream.set_write_timeout(left)?;
+                stream.set_write_timeout(Some(left))?;
                 stream.write(bytes)
             }
             Stream::Unix(stream) => {
-                stream.set_write_timeout(left)?;
+                stream.set_write_timeout(Some(left))?;
                 stream.write(bytes)
             }
         }

@@ -13,7 +13,7 @@ pub(crate) use self::source::{Random, Seat, Source};
 pub use self::{
     body::{Bodies, Lines, LinesError},
     parts::{Message, Parts, RequestError, Version},
-    template::{Grammar, Template, TemplateError, split_url},
+    template::{Grammar, ReadFile, Template, TemplateError, split_url},
     urls::{Origin, Target, Targets, TargetsError},
 };
 

@@ -51,11 +51,14 @@ enum Part {
     Body,
 }
 
+/// Reads a file that a placeholder names.
+pub type ReadFile<'a> = dyn Fn(&Path) -> io::Result<Vec<u8>> + 'a;
+
 /// Which placeholders there are.
 #[derive(Clone)]
 pub struct Grammar<'a> {
     /// Reads the files of `{{line FILE}}`; `None`: there are no placeholders.
-    pub braces: Option<&'a dyn Fn(&Path) -> io::Result<Vec<u8>>>,
+    pub braces: Option<&'a ReadFile<'a>>,
     /// Lines that replace the request's own body. They have no placeholders.
     pub bodies: Option<Bodies>,
 }
@@ -70,7 +73,7 @@ impl<'a> Grammar<'a> {
     }
 
     /// `{{...}}`; `read` reads the files that placeholders name.
-    pub fn braces(read: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>) -> Self {
+    pub fn braces(read: &'a ReadFile<'a>) -> Self {
         Self {
             braces: Some(read),
             ..Self::none()
@@ -354,7 +357,7 @@ impl Pieces {
 }
 
 /// The placeholder between braces; `None`: there is no such placeholder.
-fn value(text: &str, read: &dyn Fn(&Path) -> io::Result<Vec<u8>>) -> Result<Option<Value>, TemplateError> {
+fn value(text: &str, read: &ReadFile<'_>) -> Result<Option<Value>, TemplateError> {
     let words: Vec<_> = text.split_whitespace().collect();
     Ok(match words[..] {
         ["counter"] => Some(Value::Counter { first: 1 }),

@@ -5,20 +5,21 @@ use std::{fmt::Write as _, fs, path::Path};
 use anyhow::Context as _;
 use forebay_load::report::{
     Report,
-    assert::{self, Assertion, Measured, Saved},
+    assert::{self, Assertion, Measured},
+    saved,
 };
 
 use super::{LoadError, arguments::Options};
 use crate::{failure::UsageError, output};
 
 /// What is told about a saved run when no assertion says more.
-const COMPARED: [&str; 3] = ["p50", "p99", "max"];
+const COMPARED: [(&str, f64); 3] = [("p50", 50.0), ("p99", 99.0), ("max", 100.0)];
 
 /// What must hold.
 #[derive(Debug)]
 pub(crate) struct Gates {
     assertions: Vec<Assertion>,
-    saved: Option<Saved>,
+    saved: Option<Report>,
 }
 
 impl Gates {
@@ -29,7 +30,7 @@ impl Gates {
             let read = assert::parse(text).map_err(|error| UsageError(format!("--assert: {error}")))?;
             assertions.extend(read);
         }
-        let saved = options.compare.as_deref().map(saved).transpose()?;
+        let saved = options.compare.as_deref().map(read).transpose()?;
         let needs_one = assertions
             .iter()
             .find(|assertion| assertion.to_string().starts_with("regression"));
@@ -70,32 +71,29 @@ impl Gates {
     }
 }
 
-fn saved(file: &Path) -> anyhow::Result<Saved> {
+fn read(file: &Path) -> anyhow::Result<Report> {
     let refused = || UsageError(format!("--compare: cannot use {}", file.display()));
     let text = fs::read_to_string(file).with_context(refused)?;
-    Saved::read(&text).with_context(refused)
+    saved::read(&text).with_context(refused)
 }
 
 /// A saved run beside this one, in a line.
-fn compared(saved: &Saved, report: &Report) -> String {
+fn compared(saved: &Report, report: &Report) -> String {
     let change = |now: f64, then: f64| format!("{:+.1} %", (now / then - 1.0) * 100.0);
     let rates = change(report.per_second, saved.per_second);
     let mut text = format!(
         "compared with the saved run: {:.0} answers/s, {rates}",
         report.per_second
     );
-    for name in COMPARED {
-        let percent = match name {
-            "max" => 100.0,
-            percentile => percentile[1..].parse().unwrap_or(100.0),
-        };
-        if let Some(then) = saved.latency_ns.get(name) {
-            let now = report.latency_ns.value_at_percentile(percent) as f64;
-            let _ = write!(text, "; {name} {:.3} ms, {}", now / 1e6, change(now, *then));
+    for (name, percent) in COMPARED {
+        let of = |report: &Report| report.latency_ns.value_at_percentile(percent) as f64;
+        let (now, then) = (of(report), of(saved));
+        if then > 0.0 {
+            let _ = write!(text, "; {name} {:.3} ms, {}", now / 1e6, change(now, then));
         }
     }
     let by_noise = saved
-        .interval
+        .rate_interval()
         .zip(report.rate_interval())
         .is_some_and(|(then, now)| then.overlaps(&now));
     if by_noise {

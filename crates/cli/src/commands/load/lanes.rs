@@ -232,10 +232,10 @@ fn lane(
 /// TLS, for an https URL.
 fn tls(options: &Options, url: &Url) -> Result<Option<Tls>, UsageError> {
     if !url.tls {
-        return match options.cacert.is_some() || options.cert.is_some() {
-            true => Err(UsageError(format!("certificates need https; {url} is http"))),
-            false => Ok(None),
-        };
+        if options.cacert.is_some() || options.cert.is_some() {
+            return Err(UsageError(format!("certificates need https; {url} is http")));
+        }
+        return Ok(None);
     }
     let files = tls::Options {
         ca: options.cacert.clone(),

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, fs, path::Path};
 
 use super::tools::TABLES;
 
-const HEAD: &str = r#"# `forebay load`
+const HEAD: &str = r"# `forebay load`
 
 <!-- Made from crates/cli/src/commands/load. To refresh: FOREBAY_REFRESH=1 cargo test -p forebay -->
 
@@ -101,7 +101,7 @@ is ended too.
 
 Put `forebay load` before a command line of one of these tools. Its flags mean what they mean there, and its defaults hold. The report is
 that of `forebay load`, with the percentiles that the tool prints. Requests are HTTP/1.1, those of ab HTTP/1.0.
-"#;
+";
 
 fn page() -> String {
     let mut page = String::from(HEAD);

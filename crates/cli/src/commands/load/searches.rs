@@ -217,7 +217,7 @@ fn row(point: &Point) -> String {
 fn tried(point: &Point, broken: Option<&str>) -> String {
     let asked = match point.load.pace {
         Pace::Open { per_second, .. } => per_second,
-        _ => 0.0,
+        Pace::Closed => 0.0,
     };
     let kept = broken.map_or("kept".to_owned(), |why| format!("broken: {why}"));
     format!(

@@ -39,7 +39,6 @@ impl Context {
     /// late before it.
     pub(super) fn enforce_timeouts(&mut self, connection: &mut Connection, now: u64) -> After {
         match (connection.phase, connection.in_flight.front()) {
-            (Phase::Closed, _) => After::Goes,
             (Phase::Connecting, _) => {
                 if now.saturating_sub(connection.since) < self.timeouts.connect {
                     return After::Goes;
@@ -66,7 +65,7 @@ impl Context {
                 }
                 self.close(connection, Class::Timeout, "no whole answer within the time-out")
             }
-            (Phase::Open, Some(_)) => After::Goes,
+            (Phase::Closed, _) | (Phase::Open, Some(_)) => After::Goes,
         }
     }
 }

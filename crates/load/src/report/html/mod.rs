@@ -7,6 +7,8 @@ mod several;
 
 use std::fmt::Write as _;
 
+use crate::machine::Environment;
+
 use super::{
     Options, Report, steps,
     verdict::{Kind, Verdict},
@@ -68,10 +70,7 @@ fn whole(report: &Report, options: &Options) -> String {
             ..options.clone()
         },
     );
-    let environment = report
-        .environment
-        .iter()
-        .flat_map(|environment| environment.lines());
+    let environment = report.environment.iter().flat_map(Environment::lines);
     let environment: Vec<_> = environment
         .map(|(name, value)| format!("{name} {value}"))
         .collect();
@@ -338,7 +337,7 @@ mod tests {
             open_elements(page.trim_end().trim_end_matches("</html>")),
             [""; 0]
         );
-        assert_eq!(page.matches("<details").count(), 3);
+        assert_eq!(page.matches("<details").count(), 4);
         for shown in [
             "4 runs",
             "1: local route",
