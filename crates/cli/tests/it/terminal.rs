@@ -107,7 +107,9 @@ fn the_picture_is_redrawn_in_place_and_taken_away_and_ctrl_c_prints_the_partial_
         server.address()
     );
     let mut terminal = Terminal::run(&line, &[]);
-    wait_until("two pictures", || terminal.screen().matches(REDRAW).count() >= 2);
+    wait_until("two pictures", || {
+        terminal.screen().matches("measuring ").count() >= 2
+    });
     terminal.types(CTRL_C);
     let screen = terminal.end("Verdict");
     assert!(screen.contains("measuring "), "{screen:?}");
@@ -128,7 +130,7 @@ fn no_color_holds_for_the_picture_and_for_the_result() {
         server.address()
     );
     let mut terminal = Terminal::run(&line, &[("NO_COLOR", "1")]);
-    wait_until("a second picture", || terminal.screen().contains(REDRAW));
+    wait_until("a picture", || terminal.screen().contains("measuring "));
     terminal.types(CTRL_C);
     let screen = terminal.end("Verdict");
     assert!(screen.contains("measuring "), "{screen:?}");

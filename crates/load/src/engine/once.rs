@@ -125,6 +125,8 @@ fn talk(
             Ok(0) if reader.end().is_some() => break None,
             Ok(0) => break Some("the connection was closed before the answer had ended".to_owned()),
             Ok(count) => count,
+            // A read with a time-out is not taken up again by the system after a signal.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => break Some(late_or(&error, "no whole answer within the time-out")),
         };
         received.extend_from_slice(&scratch[..count]);

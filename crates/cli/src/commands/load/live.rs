@@ -77,7 +77,8 @@ impl Live {
 
     /// Clears the line: the result follows.
     pub(crate) fn end(&mut self) {
-        if self.terminal && !self.quiet {
+        let shown = self.last.0 != self.begun;
+        if self.terminal && shown {
             output::picture(CLEAR);
         }
     }
