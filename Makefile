@@ -2,7 +2,7 @@
 # newer) with pip or venv, make and cc. The tests need Chromium, PostgreSQL and Redis, too, which root on Debian gets from here.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test build sdk deps browser postgresql redis postgres postgres-stop lint bench soak
+.PHONY: help run test build dist sdk deps browser postgresql redis postgres postgres-stop lint bench soak
 
 NPM_CI := npm ci --no-fund --no-audit --loglevel=error
 # npm writes this file last, so it stands for a finished `npm ci`.
@@ -27,8 +27,9 @@ SDK_ADDON := sdk/node/dist/forebay.node
 
 help:
 	@echo 'make run     build, and serve examples/showcase (ARGS="--workers 4" passes options on)'
-	@echo 'make test    fetch what the tests need, and run them all'
+	@echo 'make test    fetch what the tests need, and run them all (SUITES="pool node": those with such names)'
 	@echo 'make build   target/release/forebay, and what the examples need'
+	@echo 'make dist    target/dist/forebay: slower to build, faster to run; what to install and to measure'
 	@echo 'make postgres  a PostgreSQL in the background, with data to try; target/postgres.env says where, and make run reads it. make postgres-stop ends it'
 	@echo 'make lint    formatting, clippy, types'
 	@echo 'make bench   measure beside other servers (ARGS="--quick" for a short run)'
@@ -64,13 +65,14 @@ run: build
 	exec target/release/forebay serve -c examples/showcase/forebay.toml $(ARGS)
 
 test: deps browser postgresql redis sdk
-	FOREBAY_BINARY="$${CARGO_TARGET_DIR:-$(CURDIR)/target}/debug/forebay" cargo test --workspace
-	cd sdk/node && npm run --silent test:built
-	cd sdk/python && tests/.venv/bin/python -W error -m unittest discover --start-directory tests --top-level-directory .
-	node --test bench/test/*.test.mjs
+	node tests/run.mjs $(SUITES)
 
 build: sdk $(SHOWCASE_MODULES) $(SHOWCASE_PYTHON)
 	cargo build --release --package forebay
+
+dist: $(SDK_SCRIPTS)
+	cd sdk/node && PROFILE=dist npm run --silent addon
+	cargo build --profile dist --package forebay
 
 sdk: $(SDK_SCRIPTS) $(SDK_ADDON)
 
@@ -111,8 +113,8 @@ lint: deps sdk
 	cd sdk/node && npx tsc --noEmit
 	cd sdk/python && tests/.venv/bin/python -m mypy --strict forebay
 
-bench: build $(PEER_MODULES) $(PEER_PYTHON)
-	cargo build --release --package forebay-store --example rates
+bench: dist $(PEER_MODULES) $(PEER_PYTHON)
+	cargo build --profile dist --package forebay-store --example rates
 	node bench/run.mjs $(ARGS)
 
 soak: REQUESTS ?= 10000000

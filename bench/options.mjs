@@ -21,7 +21,7 @@ export const HELP = `Measures Forebay beside its peers and says which bars of th
   --suite NAME     only this suite; may be repeated. Example: --suite local --suite noise
   --connections N  so many connections for the suite sql, in the place of ${FULL.connections.join(', ')}; may be repeated
   --json FILE      where the result goes; default bench/results/TIME.json
-  --forebay PATH   the binary to measure; default target/release/forebay
+  --forebay PATH   the binary to measure; default target/dist/forebay
   --help           this text
 
 Exit code: 0 all bars hold, 1 some do not or could not be measured, 2 wrong usage or something is missing, 130 interrupted.

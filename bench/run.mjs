@@ -30,7 +30,7 @@ process.once('uncaughtException', (error) => {
 function unmet(chosen, binary) {
   const found = missing();
   if (chosen.some(({ needsForebay }) => needsForebay) && !existsSync(binary)) {
-    found.push(`${binary} not found: cargo build --release, or name it with --forebay; the suites noise and peers do without`);
+    found.push(`${binary} not found: make dist, or name it with --forebay; the suites noise and peers do without`);
   }
   return found;
 }
@@ -64,7 +64,7 @@ async function main() {
     return 0;
   }
   const chosen = suites.filter(({ name }) => options.suites.includes(name));
-  const binary = resolve(options.forebay ?? join(repository, 'target/release/forebay'));
+  const binary = resolve(options.forebay ?? join(repository, 'target/dist/forebay'));
   const problems = unmet(chosen, binary);
   if (problems.length > 0) throw new SetupError(problems.join('\n'));
   const date = new Date().toISOString();

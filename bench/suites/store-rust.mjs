@@ -14,7 +14,7 @@ export const storeRust = {
   needsForebay: true,
   async run(context) {
     const program = join(dirname(context.binary), RATES);
-    if (!existsSync(program)) throw new Error(`${program} not found: cargo build --release -p forebay-store --example rates`);
+    if (!existsSync(program)) throw new Error(`${program} not found: cargo build --profile dist -p forebay-store --example rates`);
     const runs = [];
     for (let number = 0; number < context.repeats; number += 1) {
       context.progress(`run ${number + 1} of ${context.repeats}`);

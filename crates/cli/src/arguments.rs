@@ -9,8 +9,8 @@ use clap::{
 
 use crate::{
     commands::{
-        bench, check, completions, explain, load, logs, new, pool, profile, reload, serve, sql, status,
-        store, strip, version, workflow,
+        bench, check, completions, explain, guard, load, logs, new, pool, profile, reload, serve, sql,
+        status, store, strip, version, workflow,
     },
     failure::UsageError,
 };
@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Completions(completions::Arguments),
     #[command(hide = true)]
     Strip(strip::Arguments),
+    #[command(hide = true)]
+    Guard(guard::Arguments),
 }
 
 impl Command {
@@ -78,6 +80,7 @@ impl Command {
             Self::Version(arguments) => version::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
             Self::Strip(arguments) => strip::run(&arguments),
+            Self::Guard(arguments) => guard::run(&arguments),
         }
     }
 }

@@ -12,6 +12,7 @@ mod dialect;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+pub mod guard;
 mod link;
 mod mailbox;
 mod options;
@@ -43,4 +44,4 @@ pub use state::EndCause;
 pub use stats::{Counters, Timings};
 pub use status::{Percentiles, Readiness, Status, WorkerStatus};
 pub use supervisor::{INLINE_BODY_BYTES, Supervisor};
-pub use sys::raise_open_files_max;
+pub use sys::{Watchable, raise_open_files_max, watch};

@@ -225,13 +225,16 @@ pub(crate) fn advance(buffer: &mut bytes::BytesMut, read: usize) {
 }
 
 /// Watches a descriptor with the current event loop.
-pub(crate) fn watch<T: AsRawFd + Watchable>(source: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+///
+/// # Errors
+/// When the system refuses another descriptor to watch.
+pub fn watch<T: AsRawFd + Watchable>(source: T, interest: Interest) -> io::Result<AsyncFd<T>> {
     // SAFETY: `Watchable` promises one open descriptor for the whole life of the value, which the result owns.
     unsafe { AsyncFd::register_with_interest(source, interest) }.map_err(io::Error::from)
 }
 
 /// A value that returns the same open descriptor for as long as it lives.
-pub(crate) trait Watchable {}
+pub trait Watchable {}
 
 impl Watchable for OwnedFd {}
 impl Watchable for crate::reader::WatchedSocket {}

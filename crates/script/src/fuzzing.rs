@@ -15,7 +15,7 @@ pub fn module_name(base: &str, name: &str) {
         erase_types: |source, _| Ok(source.to_owned()),
     };
     let rules = Modules::new(surroundings, Program::Rules);
-    let base = base.strip_prefix("sdk:").unwrap_or(base);
+    let base = base.trim_start_matches("sdk:");
     assert!(
         base.is_empty() || rules.resolve(base, name).is_err(),
         "rules import nothing"

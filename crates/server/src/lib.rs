@@ -29,6 +29,7 @@ mod watch;
 
 pub use app::{BuildError, EraseTypes};
 pub use check::{CheckedStatements, ScriptFaults, check_scripts, check_statements, check_workflows};
+pub use forebay_pool::guard;
 pub use forebay_runtimes::SdkError;
 pub use reload::{LoadError, Reload};
 pub use server::{RunError, Server, StartError};

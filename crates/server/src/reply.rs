@@ -42,6 +42,16 @@ pub(crate) enum Body<'a> {
     Changes(Box<ChangeFeed>),
 }
 
+impl Body<'_> {
+    /// Whether the connection waits for pieces of it after the answer's head.
+    pub(crate) fn waits_for_more(&self) -> bool {
+        matches!(
+            self,
+            Self::Stream(_) | Self::Script(_) | Self::Sql(_) | Self::Changes(_)
+        )
+    }
+}
+
 impl Reply<'_> {
     pub(crate) fn new(status: u16) -> Self {
         Self {

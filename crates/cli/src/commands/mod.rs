@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod explain;
 mod flame_graph;
+pub(crate) mod guard;
 pub(crate) mod load;
 pub(crate) mod logs;
 pub(crate) mod new;

@@ -4,7 +4,7 @@ use forebay_server::{Reload, Server, config::Config, logging};
 
 use crate::{
     arguments::ConfigFile,
-    commands::strip::erase_types,
+    commands::{guard, strip::erase_types},
     output::{self, OutputError},
     overrides::Overrides,
 };
@@ -45,6 +45,7 @@ pub(crate) fn run(arguments: Arguments, started: Instant) -> anyhow::Result<()> 
             load: Box::new(move || load().map_err(Into::into)),
             watch,
         };
+        guard::enable();
         let server = Server::start(config, reload, logging.handle(), erase_types)?;
         announce(&server, started)?;
         Ok(server.run().await?)

@@ -25,7 +25,7 @@ use tokio::{
 
 use super::{handshake, signal_number};
 use crate::{
-    CallSocket, Options, Protocol,
+    CallSocket, Options, Protocol, guard,
     link::{Channel, Link},
     outbox::Page,
     pool::Shared,
@@ -94,6 +94,7 @@ impl Process {
         sys::reserve(LINK_FD..=CALL_FD)?;
         let child = command(options, id, &fds, stdio).spawn()?;
         let pid = child.id().expect("a child that was not waited for has an id");
+        guard::add(pid);
         let link = Link::new(
             channel,
             program.protocol,
@@ -326,6 +327,7 @@ pub(super) async fn watch(pool: &Arc<Shared>, key: usize, process: &Process, mut
         link.hang_up();
     }
     process.reaped.set(true);
+    guard::remove(process.pid);
     let status = leader.reap().await;
     for output in outputs.into_iter().flatten() {
         drop(tokio::time::timeout(OUTPUT_GRACE, output).await);

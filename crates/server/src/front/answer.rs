@@ -1,7 +1,14 @@
 //! How an answer gets onto its connection: its head, then a body from memory or from a file, or piece by piece: of a worker, lines of the
 //! store, and its changes.
 
-use std::{io, os::unix::fs::FileExt, sync::Arc, task::Context, time::Instant};
+use std::{
+    future::poll_fn,
+    io,
+    os::unix::fs::FileExt,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
+};
 
 use super::{
     connection::{Exchange, Next},
@@ -56,6 +63,9 @@ impl<S: Stream> Exchange<S> {
         route: Option<&Route>,
         mut body: RequestBody,
     ) -> Next {
+        if reply.body.waits_for_more() && self.has_left().await {
+            return Next::Abort;
+        }
         self.socket.begin_answer(self.limits.pace());
         let content = match reply.body {
             Body::Stream(stream) => {
@@ -157,6 +167,11 @@ impl<S: Stream> Exchange<S> {
         };
         reply::put_head(&mut self.output, reply.status, &reply.headers, frame);
         self.sent.status = reply.status;
+    }
+
+    /// Whether the client has left by now. One that has closed its sending side is told from it only before the answer begins.
+    async fn has_left(&mut self) -> bool {
+        poll_fn(|cx| Poll::Ready(self.socket.poll_gone(cx).is_ready())).await
     }
 
     async fn write_body(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -216,7 +216,7 @@ impl<S: Stream> Exchange<S> {
         let arrived = self.now;
         let app = self.thread.app();
         self.limits = Limits::of(&app.config.server);
-        self.socket.begin_request(!head.keep_alive);
+        self.socket.begin_request();
         let generated = self.thread.request_id();
         let id = request_id(head, &generated);
         let (next, route) = match app.router.find(head.method(), head.host(), head.path()) {

@@ -3,13 +3,14 @@
 use std::{
     future::poll_fn,
     io,
+    os::fd::{AsFd, OwnedFd},
     pin::Pin,
     rc::Rc,
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, unix::AsyncFd};
 
 use super::{pace::Pace, thread::Thread, timer::Timer};
 
@@ -20,8 +21,11 @@ const IDLE_BUFFER_BYTES: usize = 1024;
 const AHEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// What connections are made of: TCP, Unix sockets, and whatever wraps them.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + AsFd + Unpin {}
+impl<S: AsyncRead + AsyncWrite + AsFd + Unpin> Stream for S {}
+
+/// What every answer starts with.
+const ANSWER_START: &[u8] = b"HTTP/1.1 ";
 
 /// The two directions of one connection.
 #[derive(Debug)]
@@ -31,8 +35,12 @@ pub(crate) struct Socket<S> {
     input: Vec<u8>,
     taken: usize,
     ended: bool,
-    /// Whether a client that ends its sending side still waits for its answer.
-    may_half_close: bool,
+    /// Whether the request at hand has got a part of its answer.
+    answer_begun: bool,
+    /// Bytes of [`ANSWER_START`] that the client of the request at hand has got ahead of its answer.
+    sent_ahead: usize,
+    /// Of a client that sends nothing more: becomes ready when it takes nothing more either.
+    half_closed: Option<AsyncFd<OwnedFd>>,
     timer: Timer,
     /// Of the answer that is written.
     pace: Pace,
@@ -55,7 +63,9 @@ impl<S: Stream> Socket<S> {
             input: Vec::new(),
             taken: 0,
             ended: false,
-            may_half_close: false,
+            answer_begun: false,
+            sent_ahead: 0,
+            half_closed: None,
             timer: Timer::new(now),
             pace: Pace::new(0, Duration::ZERO),
         }
@@ -135,10 +145,9 @@ impl<S: Stream> Socket<S> {
         self.thread.is_draining()
     }
 
-    /// A request begins. One that is the connection's last by its own words may be followed by the end of what the client sends: it still
-    /// waits for the answer then, and that it has left is noticed when the answer is written.
-    pub(crate) fn begin_request(&mut self, is_last: bool) {
-        self.may_half_close = is_last;
+    /// A request begins.
+    pub(crate) fn begin_request(&mut self) {
+        self.answer_begun = false;
     }
 
     /// Polls whether the client is gone. What it sends meanwhile is kept, up to a bound; beyond that nothing is read, and its
@@ -147,12 +156,42 @@ impl<S: Stream> Socket<S> {
         while self.input().len() < AHEAD_BYTES_MAX {
             match self.poll_fill(cx) {
                 Poll::Ready(Filled::Bytes) => {}
-                Poll::Ready(_) if self.may_half_close => return Poll::Pending,
-                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Ready(_) => return self.poll_reset(cx),
                 Poll::Pending => return Poll::Pending,
             }
         }
         Poll::Pending
+    }
+
+    /// Polls whether a client that sends nothing more has left. TCP tells only when something is sent to it: a client that has left
+    /// resets the connection, one that has closed its sending side takes it. So it gets what its answer will start with in any case.
+    /// A client that ends its side in the middle of an answer has left.
+    fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.answer_begun && self.half_closed.is_none() {
+            return Poll::Ready(());
+        }
+        while !self.answer_begun && self.sent_ahead < ANSWER_START.len() {
+            match Pin::new(&mut self.stream).poll_write(cx, &ANSWER_START[self.sent_ahead..]) {
+                Poll::Ready(Ok(sent)) if sent > 0 => self.sent_ahead += sent,
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        let half_closed = match &self.half_closed {
+            Some(half_closed) => half_closed,
+            None => match watch_writing(&self.stream) {
+                Ok(watched) => self.half_closed.insert(watched),
+                // Its leaving is noticed when the answer is written.
+                Err(_) => return Poll::Pending,
+            },
+        };
+        while let Ok(mut guard) = std::task::ready!(half_closed.poll_write_ready(cx)) {
+            if guard.ready().is_write_closed() {
+                return Poll::Ready(());
+            }
+            guard.clear_ready();
+        }
+        Poll::Ready(())
     }
 
     /// Ready once `limit` has passed.
@@ -172,6 +211,14 @@ impl<S: Stream> Socket<S> {
         stall_max: Duration,
         mut meanwhile: impl FnMut(&mut Context<'_>),
     ) -> io::Result<()> {
+        if self.sent_ahead > 0 {
+            debug_assert!(
+                bytes.starts_with(ANSWER_START),
+                "an answer starts with its version"
+            );
+            *bytes = &bytes[self.sent_ahead..];
+            self.sent_ahead = 0;
+        }
         while !bytes.is_empty() {
             let mut waiting = None;
             let written = poll_fn(|cx| {
@@ -209,6 +256,7 @@ impl<S: Stream> Socket<S> {
 
     /// An answer begins, which its client has to take at this pace.
     pub(crate) fn begin_answer(&mut self, pace: Pace) {
+        self.answer_begun = true;
         self.pace = pace;
     }
 
@@ -227,4 +275,9 @@ impl<S: Stream> Socket<S> {
             self.take(length);
         }
     }
+}
+
+/// Watches whether a stream's other end takes nothing more. Through a descriptor of its own: the stream itself remembers being writable.
+fn watch_writing(stream: &impl AsFd) -> io::Result<AsyncFd<OwnedFd>> {
+    forebay_pool::watch(stream.as_fd().try_clone_to_owned()?, Interest::WRITABLE)
 }

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use forebay_testkit::{Load, Process, Server, wait_for, wait_until};
+use forebay_testkit::{Load, Server, wait_until};
 
 use crate::support::{
-    ONE_WORKER, Runtime, TOOLBOX, metric, node, noted, open, wait_for_note, wait_until_ready,
+    ONE_WORKER, Runtime, TOOLBOX, metric, node, noted, noted_child, open, wait_for_note, wait_until_ready,
 };
 
 const LIMIT: Duration = Duration::from_millis(400);
@@ -73,12 +73,7 @@ fn what_a_stopped_worker_has_started_ends_with_it() {
     let server = node(TOOLBOX, &keys).start();
     let mut client = server.connect();
     client.request("GET", "/spin-with-child");
-    let pid = wait_for("the worker's child", || {
-        noted(&server)
-            .iter()
-            .find_map(|line| line.strip_prefix("child ")?.parse().ok())
-    });
-    let child = Process::with_pid(pid).expect("the child runs");
+    let child = noted_child(&server);
     assert_eq!(client.response().status, 504);
     wait_until("the worker's child to end", || !child.is_alive());
 }

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use forebay_testkit::{Load, wait_until};
 
-use crate::support::{ONE_WORKER, Runtime, TOOLBOX, node, noted, open, wait_for_note, wait_until_ready};
+use crate::support::{
+    ONE_WORKER, Runtime, TOOLBOX, node, noted, noted_child, open, wait_for_note, wait_until_ready,
+};
 
 #[test]
 fn sigterm_under_load_answers_all_that_ran_and_ends_with_status_0() {
@@ -125,6 +127,18 @@ fn a_server_that_is_killed_takes_its_workers_with_it_within_a_second() {
         wait_for_note(&server, "begin spin");
         let took = server.kill();
         assert!(took < Duration::from_secs(1), "{runtime:?}: {took:?}");
+    }
+}
+
+#[test]
+fn what_a_worker_has_started_ends_with_a_server_that_is_killed() {
+    for runtime in Runtime::BOTH {
+        let mut server = runtime.pool(TOOLBOX, ONE_WORKER).start();
+        let mut client = server.connect();
+        client.request("GET", "/spin-with-child");
+        let child = noted_child(&server);
+        server.kill();
+        wait_until("the worker's child to end", || !child.is_alive());
     }
 }
 

@@ -190,17 +190,49 @@ fn clients_that_crawl_are_given_up() {
 }
 
 #[test]
-fn a_client_that_says_nothing_more_gets_its_answer_from_a_worker() {
+fn a_client_that_has_closed_its_sending_side_gets_its_answer_from_every_target() {
     let source = "import { existsSync } from 'node:fs';
-        export default async () => {
+        const opened = async () => {
           while (!existsSync('gate')) await new Promise((next) => setTimeout(next, 2));
+        };
+        const pieces = async function* () {
+          yield 'ans';
+          await opened();
+          yield 'wered';
+        };
+        export default async (request) => {
+          if (request.path === '/pieces') return new Response(ReadableStream.from(pieces()));
+          await opened();
           return 'answered';
         };";
-    let server = node(source, ONE_WORKER).admin().start();
+    let script = "const later = (text) => new Promise((done) => setTimeout(() => done(text), 30));
+        export default (request) => request.path === '/script/text' ? later('answered') : new Response(new ReadableStream({
+          async pull(controller) {
+            controller.enqueue('ans');
+            controller.enqueue(await later('wered'));
+            controller.close();
+          },
+        }));";
+    let keys = "workers = { min = 2, max = 2 }
+        concurrency = 2
+        [script.later]
+        handler = \"later.mjs\"
+        [[route]]
+        path = \"/script/*\"
+        script = \"later\"
+        [[route]]
+        path = \"/memory\"
+        respond = { text = \"answered\" }";
+    let server = node(source, keys).file("later.mjs", script).admin().start();
     let requests = [
         "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n",
         "GET / HTTP/1.0\r\n\r\n",
-        "POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok",
+        "GET / HTTP/1.1\r\nhost: a\r\n\r\n",
+        "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nok",
+        "GET /memory HTTP/1.1\r\nhost: a\r\n\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n",
+        "GET /pieces HTTP/1.1\r\nhost: a\r\n\r\n",
+        "GET /script/text HTTP/1.1\r\nhost: a\r\n\r\n",
+        "GET /script/pieces HTTP/1.1\r\nhost: a\r\n\r\n",
     ];
     let mut clients = requests.map(|request| {
         let mut client = server.connect();
@@ -208,7 +240,7 @@ fn a_client_that_says_nothing_more_gets_its_answer_from_a_worker() {
         client.finish_sending();
         client
     });
-    wait_until("the requests to be there", || {
+    wait_until("four requests to run and two to wait", || {
         metric(&server, "forebay_pool_queue_jobs{pool=\"api\"}") == 2
     });
     // Long enough for the server to have seen the end of each.
@@ -216,7 +248,10 @@ fn a_client_that_says_nothing_more_gets_its_answer_from_a_worker() {
         assert_eq!(server.admin().get("/health/live").status, 200);
     }
     open(&server, "gate");
-    for client in &mut clients {
-        assert_eq!(client.response().text(), "answered");
+    for (client, request) in clients.iter_mut().zip(requests) {
+        for _ in request.matches("HTTP/1") {
+            assert_eq!(client.response().text(), "answered", "{request}");
+        }
+        client.ends();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use forebay_testkit::{Server, Setup, wait_until};
+use forebay_testkit::{Process, Server, Setup, wait_for, wait_until};
 
 /// A handler with everything that the pool tests ask of one.
 pub(crate) const TOOLBOX: &str = include_str!("handlers/toolbox.mjs");
@@ -84,6 +84,16 @@ pub(crate) fn wait_for_note(server: &Server, line: &str) {
     wait_until(&format!("the note {line:?}"), || {
         noted(server).iter().any(|noted| noted == line)
     });
+}
+
+/// The process that a worker has started and noted.
+pub(crate) fn noted_child(server: &Server) -> Process {
+    let pid = wait_for("the worker's child", || {
+        noted(server)
+            .iter()
+            .find_map(|line| line.strip_prefix("child ")?.parse().ok())
+    });
+    Process::with_pid(pid).expect("the child runs")
 }
 
 /// Opens a gate of the toolbox.

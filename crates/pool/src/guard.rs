@@ -1,0 +1,128 @@
+//! A process that outlives a server killed with SIGKILL, to end what its workers have started.
+//!
+//! A worker itself dies with the server (`PR_SET_PDEATHSIG`), but its children do not. They are in the worker's process group, so the
+//! server tells the guard of each group through a pipe: `+PID` after a worker's start, `-PID` before it is reaped. The kernel closes the
+//! pipe when the server ends in whatever way, and the guard kills the groups that are left. It is no child of the server and has a
+//! session of its own, so a signal to the server's group or terminal does not reach it.
+
+use std::{
+    collections::HashSet,
+    ffi::OsString,
+    io::{self, BufRead as _, BufReader, Write as _},
+    os::fd::AsFd as _,
+    process::{Command, Stdio},
+};
+
+use parking_lot::Mutex;
+
+use crate::sys;
+
+/// The link to a program, whatever has become of the file that it was started from.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
+static GUARD: Mutex<Guard> = Mutex::new(Guard::Off);
+
+#[derive(Debug)]
+enum Guard {
+    Off,
+    /// The arguments with which this program calls [`detach`].
+    Asked(Vec<OsString>),
+    Running(io::PipeWriter),
+}
+
+/// Has a guard started together with the first worker: this program with `arguments`, which must call [`detach`].
+pub fn enable(arguments: impl IntoIterator<Item = impl Into<OsString>>) {
+    *GUARD.lock() = Guard::Asked(arguments.into_iter().map(Into::into).collect());
+}
+
+/// Runs this program with `arguments`, which must call [`run`], on the same standard input, and returns at once.
+///
+/// # Errors
+/// When the process cannot be started.
+pub fn detach(arguments: &[&str]) -> io::Result<()> {
+    Command::new(THIS_PROGRAM)
+        .args(arguments)
+        .current_dir("/")
+        .spawn()?;
+    Ok(())
+}
+
+/// Reads what a server says of its workers from standard input, until the server is gone, and kills the groups of those it has not
+/// taken back.
+///
+/// # Errors
+/// When it cannot leave the session of the server.
+pub fn run() -> io::Result<()> {
+    rustix::process::setsid()?;
+    let mut groups = HashSet::new();
+    for line in BufReader::new(io::stdin()).lines() {
+        let Ok(line) = line else { break };
+        let Some((sign, Ok(group))) = line
+            .split_at_checked(1)
+            .map(|(sign, pid)| (sign, pid.parse::<u32>()))
+        else {
+            continue;
+        };
+        match sign {
+            "+" => groups.insert(group),
+            _ => groups.remove(&group),
+        };
+    }
+    for group in groups {
+        sys::signal_group(group, libc::SIGKILL);
+    }
+    Ok(())
+}
+
+/// A worker has been started: its group ends with this server.
+pub(crate) fn add(pid: u32) {
+    let mut guard = GUARD.lock();
+    if let Guard::Asked(arguments) = &*guard {
+        *guard = match start(arguments) {
+            Ok(pipe) => Guard::Running(pipe),
+            Err(error) => {
+                tracing::warn!(
+                    target: "forebay::pool",
+                    "what workers start will outlive a server that is killed: the process that would end it did not start: {error}"
+                );
+                Guard::Off
+            }
+        };
+    }
+    tell(&mut guard, '+', pid);
+}
+
+/// A worker has ended and its group has been killed: once it is reaped, its number may be another's.
+pub(crate) fn remove(pid: u32) {
+    tell(&mut GUARD.lock(), '-', pid);
+}
+
+fn start(arguments: &[OsString]) -> io::Result<io::PipeWriter> {
+    let (stdin, pipe) = io::pipe()?;
+    // A guard that somebody has stopped must not stop the server.
+    rustix::io::ioctl_fionbio(pipe.as_fd(), true)?;
+    let status = Command::new(THIS_PROGRAM)
+        .args(arguments)
+        .stdin(stdin)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()?;
+    if status.success() {
+        Ok(pipe)
+    } else {
+        Err(io::Error::other(format!("it ended with {status}")))
+    }
+}
+
+/// Lines are shorter than what the kernel writes to a pipe as one piece.
+fn tell(guard: &mut Guard, sign: char, pid: u32) {
+    if let Guard::Running(pipe) = guard
+        && let Err(error) = pipe.write_all(format!("{sign}{pid}\n").as_bytes())
+    {
+        tracing::warn!(
+            target: "forebay::pool",
+            "what workers start will outlive a server that is killed: the process that would end it is gone: {error}"
+        );
+        *guard = Guard::Off;
+    }
+}

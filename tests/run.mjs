@@ -1,0 +1,150 @@
+#!/usr/bin/env node
+// Runs every test of the project: builds all test programs once, then runs the suites side by side, says how each ended as it ends, and names
+// the slowest tests. `make test` calls it after it has fetched what the tests need. Arguments choose suites by a part of their name:
+//
+//   node tests/run.mjs            all of them
+//   node tests/run.mjs pool node  those with `pool` or `node` in their name
+
+import { spawn } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..');
+const TARGET = process.env.CARGO_TARGET_DIR ?? join(ROOT, 'target');
+const CORES = availableParallelism();
+const SLOWEST = 10;
+/** Black-box tests wait for the processes that they start more than they compute. */
+const WAITING_THREADS = 3 * CORES;
+/** Longest first, so that no core is left alone with one of them; the others follow in any order. */
+const LONGEST_FIRST = ['testkit/it', 'node', 'cli/it', 'store/it', 'python', 'load/it'];
+/** Those that judge latencies: nothing runs beside them. */
+const ALONE = ['load/it', 'bench'];
+
+const seconds = (since) => `${((Date.now() - since) / 1000).toFixed(0)} s`;
+
+/** Runs a command and hands over its lines of standard output; resolves to its exit code and what it printed to standard error. */
+const run = (command, { cwd = ROOT, env = {}, showErrors = false, onLine }) =>
+  new Promise((resolve, reject) => {
+    const child = spawn(command[0], command.slice(1), {
+      cwd,
+      env: { ...process.env, ...env },
+      stdio: ['ignore', 'pipe', showErrors ? 'inherit' : 'pipe'],
+    });
+    let errors = '';
+    child.stderr?.setEncoding('utf8').on('data', (text) => (errors = (errors + text).slice(-1_000_000)));
+    createInterface(child.stdout).on('line', onLine);
+    child.on('error', reject);
+    child.on('close', (code, signal) => resolve({ code: code ?? signal, errors }));
+  });
+
+const build = async () => {
+  const programs = [];
+  const { code } = await run(['cargo', 'test', '--workspace', '--no-run', '--message-format=json-render-diagnostics'], {
+    showErrors: true,
+    onLine: (line) => {
+      const { executable, profile, target, manifest_path: manifest } = JSON.parse(line);
+      if (executable && profile?.test) programs.push({ executable, target, folder: dirname(manifest) });
+    },
+  });
+  if (code !== 0) process.exit(1);
+  return programs;
+};
+
+/** A test program of cargo. libtest tells how long each test took only as an unstable feature, which the variable allows. */
+const rust = ({ executable, target, folder }) => {
+  const name = `${folder.slice(join(ROOT, 'x').length - 1).replace(/^crates\//, '')}/${target.kind[0] === 'test' ? target.name : target.kind[0]}`;
+  const threads = name === 'testkit/it' ? [`--test-threads=${WAITING_THREADS}`] : [];
+  return {
+    name,
+    cwd: folder,
+    env: { RUSTC_BOOTSTRAP: '1', FOREBAY_BINARY: join(TARGET, 'debug/forebay') },
+    command: [executable, '-Zunstable-options', '--format=json', '--report-time', ...threads],
+    read: (line, suite) => {
+      if (!line.startsWith('{ "type"')) return suite.output.push(line);
+      const event = JSON.parse(line);
+      if (event.type !== 'test' || event.event === 'started') return;
+      suite.test(event.name, event.exec_time, event.event === 'ok', event.stdout);
+    },
+  };
+};
+
+/** Node's test runner; `reporter.mjs` prints a line of JSON for each test. */
+const node = (name, cwd, options = []) => ({
+  name,
+  cwd: join(ROOT, cwd),
+  command: [
+    process.execPath,
+    '--test',
+    ...options,
+    `--test-reporter=${join(ROOT, 'tests/reporter.mjs')}`,
+    '--test-reporter-destination=stdout',
+    ...readdirSync(join(ROOT, cwd, 'test')).filter((file) => file.endsWith('.test.mjs')).map((file) => join('test', file)),
+  ],
+  read: (line, suite) => {
+    if (!line.startsWith('{"test"')) return suite.output.push(line);
+    const { test, seconds, passed, error } = JSON.parse(line);
+    suite.test(test, seconds, passed, error);
+  },
+});
+
+/** A program that only its exit code and its output speak for; `count` finds the number of its tests there. */
+const other = (name, cwd, command, count) => ({
+  name,
+  cwd: join(ROOT, cwd),
+  command,
+  count,
+  read: (line, suite) => suite.output.push(line),
+});
+
+const finish = async (suite) => {
+  const since = Date.now();
+  suite.output = [];
+  suite.tests = [];
+  suite.failures = [];
+  suite.test = (name, seconds = 0, passed, output) => {
+    suite.tests.push({ name: `${suite.name}: ${name}`, seconds });
+    if (!passed) suite.failures.push({ name, output });
+  };
+  const { code, errors } = await run(suite.command, { ...suite, onLine: (line) => suite.read(line, suite) });
+  const count = suite.tests.length || [...`${suite.output.join('\n')}\n${errors}`.matchAll(suite.count ?? /$^/g)].reduce((sum, [, n]) => sum + Number(n), 0);
+  suite.count = count;
+  suite.failed = code !== 0 || suite.failures.length > 0;
+  console.log(`${suite.failed ? 'FAILED' : 'ok    '}  ${suite.name.padEnd(22)} ${String(count).padStart(5)} tests  ${seconds(since).padStart(6)}`);
+  if (!suite.failed) return;
+  for (const { name, output } of suite.failures) console.log(`\n---- ${suite.name}: ${name}\n${output ?? ''}`);
+  if (suite.failures.length === 0) console.log(`\n---- ${suite.name} ended with ${code}\n${suite.output.slice(-200).join('\n')}\n${errors}`);
+};
+
+const started = Date.now();
+const wanted = process.argv.slice(2);
+const rank = ({ name }) => (LONGEST_FIRST.includes(name) ? LONGEST_FIRST.indexOf(name) : LONGEST_FIRST.length);
+
+console.log('Building the test programs and the server ...');
+const programs = await build();
+console.log(`Built after ${seconds(started)}. Running, the longest first:`);
+const suites = [
+  ...programs.map(rust),
+  node('node', 'sdk/node', ['--test-timeout=60000', `--test-concurrency=${CORES}`]),
+  other('bun', 'sdk/node', ['npm', 'run', '--silent', 'test:bun'], /^Ran (\d+) tests/gm),
+  other('python', 'sdk/python', ['tests/.venv/bin/python', '-W', 'error', '-m', 'unittest', 'discover', '--start-directory', 'tests', '--top-level-directory', '.'], /^Ran (\d+) tests/gm),
+  node('bench', 'bench'),
+]
+  .filter(({ name }) => wanted.length === 0 || wanted.some((part) => name.includes(part)))
+  .sort((a, b) => rank(a) - rank(b));
+const queue = suites.filter(({ name }) => !ALONE.includes(name));
+const worker = async () => {
+  for (let next = queue.shift(); next; next = queue.shift()) await finish(next);
+};
+await Promise.all(Array.from({ length: CORES }, worker));
+for (const suite of suites.filter(({ name }) => ALONE.includes(name))) await finish(suite);
+
+const slowest = suites.flatMap(({ tests }) => tests).sort((a, b) => b.seconds - a.seconds).slice(0, SLOWEST);
+if (slowest.length > 0) console.log('\nThe slowest tests:');
+for (const { name, seconds } of slowest) console.log(`${seconds.toFixed(1).padStart(7)} s  ${name}`);
+const failed = suites.filter(({ failed }) => failed);
+const total = suites.reduce((sum, { count }) => sum + count, 0);
+console.log(`\n${total} tests in ${seconds(started)}${failed.length === 0 ? ', all passed' : `; failed: ${failed.map(({ name }) => name).join(', ')}`}`);
+process.exit(failed.length === 0 ? 0 : 1);
