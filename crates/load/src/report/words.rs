@@ -2,7 +2,6 @@
 //! large, small or hostile it is.
 
 use crate::{
-    calendar,
     plan::{Arrivals, Pace},
     report::Run,
     search::WarmedUp,
@@ -127,12 +126,6 @@ pub(crate) fn warm_up(warm_up: &WarmedUp) -> String {
     format!("of {took}{steady}, {}", several(warm_up.requests, "request"))
 }
 
-/// A percentile as a share of 1, likewise: `0.5`, `0.999`.
-pub(crate) fn percentile_share(percent: f64) -> String {
-    let text = format!("{:.7}", percent / 100.0);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
 /// Most stages that are told one by one.
 const STAGES_TOLD_MAX: usize = 8;
 
@@ -172,20 +165,10 @@ pub(crate) fn load(run: &Run) -> String {
                 Arrivals::Uniform => "at equal distances".to_owned(),
                 Arrivals::Poisson => "at random moments".to_owned(),
                 Arrivals::Burst(size) => format!("in bursts of {size}"),
-                Arrivals::Trace => {
-                    return format!(
-                        "open load: the requests of a trace at its times, {rate} a second on average, over {connections}, whatever the \
-                         answers do"
-                    );
-                }
             };
             format!(
                 "open load: {rate} requests a second {spread} over {connections}, whatever the answers do"
             )
-        }
-        Pace::PerConnection { per_second } => {
-            let rate = rate(per_second);
-            format!("paced load: {rate} requests a second on each of {connections}")
         }
     }
 }
@@ -194,7 +177,7 @@ pub(crate) fn load(run: &Run) -> String {
 pub(crate) fn latency_from(run: &Run) -> &'static str {
     match run.load.map_or(Pace::Closed, |load| load.pace) {
         Pace::Closed => "from the moment a request is written to the end of its answer",
-        Pace::Open { .. } | Pace::PerConnection { .. } => {
+        Pace::Open { .. } => {
             "from the moment a request was due, even if it had to wait to be sent, to the end of its answer"
         }
     }
@@ -203,33 +186,26 @@ pub(crate) fn latency_from(run: &Run) -> &'static str {
 /// A moment in UTC: `2025-10-09 08:53:20 UTC`.
 pub(crate) fn moment(unix_ms: u64) -> String {
     let seconds = unix_ms / 1000;
-    let (year, month, day) = calendar::date(seconds / 86_400);
+    let (year, month, day) = date(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// A moment in UTC as ISO 8601 has it, to the millisecond: `2025-10-09T08:53:20.000Z`.
-pub(crate) fn moment_iso(unix_ms: u64) -> String {
-    let seconds = unix_ms / 1000;
-    let (year, month, day) = calendar::date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
-        unix_ms % 1000
-    )
-}
+/// Days of an era of 400 years, which begins in March so that the leap day is its last.
+const ERA_DAYS: u64 = 146_097;
+/// 1970-01-01 is this day of the era that began on 0000-03-01.
+const EPOCH: u64 = 719_468;
 
-/// A moment in UTC as C's `ctime` writes it: `Thu Oct  9 08:53:20 2025`.
-pub(crate) fn moment_c(unix_s: u64) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
-    let days = unix_s / 86_400;
-    let (year, month, day) = calendar::date(days);
-    let (hour, minute, second) = (unix_s / 3600 % 24, unix_s / 60 % 60, unix_s % 60);
-    let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[(month - 1) as usize]);
-    format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
+/// Year, month and day so many days after 1970-01-01.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + EPOCH;
+    let (era, day) = (days / ERA_DAYS, days % ERA_DAYS);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
 /// Text from outside in one line that does nothing to a terminal, of at most so many characters.
@@ -312,13 +288,6 @@ mod tests {
         ] {
             assert_eq!(moment(unix_s * 1000), words);
         }
-    }
-
-    #[test]
-    fn moments_are_written_as_other_tools_write_them() {
-        assert_eq!(moment_iso(1_760_000_000_042), "2025-10-09T08:53:20.042Z");
-        assert_eq!(moment_c(1_760_000_000), "Thu Oct  9 08:53:20 2025");
-        assert_eq!(moment_c(951_782_400), "Tue Feb 29 00:00:00 2000");
     }
 
     #[test]
