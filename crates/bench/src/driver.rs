@@ -12,11 +12,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_runtimes::{Runtime, Sdk, Surroundings, find_runtime};
+use forebay_runtimes::{Environment, Runtime, Sdk, find_runtime};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
-use crate::{BenchError, Contender, Load, News, Outcome, Plan, suite::Tell};
+use crate::{BenchError, Contender, Load, Outcome, Plan, SuiteEvent, suite::Tell};
 
 /// The driver program, in the SDK.
 const PROGRAM: &str = "dist/pool/benchmark/main.js";
@@ -30,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A plan in the form that the driver reads.
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct DriverPlan<'a> {
     contender: &'a str,
     kind: &'a str,
     workers: usize,
@@ -99,7 +99,7 @@ pub(crate) fn measure(
         Load::Saturating { outstanding } => (Some(outstanding), Duration::ZERO, false),
         Load::Blocks { delay, adaptive } => (None, delay, adaptive),
     };
-    let told = Told {
+    let told = DriverPlan {
         contender: name,
         kind: contender.kind().name(),
         workers,
@@ -136,12 +136,12 @@ pub(crate) fn measure(
                 part,
                 messages,
                 answered,
-            }) => tell(News::Progress {
+            }) => tell(SuiteEvent::Progress {
                 warming_up: part == Part::Warmup,
                 answered,
                 messages,
             }),
-            Ok(Said::Line { text }) => tell(News::Line(&text)),
+            Ok(Said::Line { text }) => tell(SuiteEvent::Line(&text)),
             Ok(Said::Error { text }) => return Err(failed(text)),
             Ok(Said::Result(mut outcome)) => {
                 let (version, settings, start_ms) = ready.expect("a driver is ready before it has a result");
@@ -150,7 +150,7 @@ pub(crate) fn measure(
                 return Ok(*outcome);
             }
             // Output of a pool or a handler.
-            Err(_) => tell(News::Stray(&line)),
+            Err(_) => tell(SuiteEvent::Stray(&line)),
         }
     }
 }
@@ -162,8 +162,8 @@ struct Driver {
 }
 
 impl Driver {
-    fn start(runtime: Runtime, sdk: &Sdk, plan: &Told<'_>, folder: &Path) -> Result<Self, BenchError> {
-        let program = find_runtime(runtime, folder, &Surroundings::real())?;
+    fn start(runtime: Runtime, sdk: &Sdk, plan: &DriverPlan<'_>, folder: &Path) -> Result<Self, BenchError> {
+        let program = find_runtime(runtime, folder, &Environment::current())?;
         let failed = |source| BenchError::Start {
             what: program.display().to_string(),
             source,

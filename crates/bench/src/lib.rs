@@ -12,7 +12,7 @@ mod lines;
 mod outcome;
 mod plan;
 mod report;
-mod served;
+mod server_pool;
 mod suite;
 
 pub use error::BenchError;
@@ -21,4 +21,4 @@ pub use plan::{
     Contender, DELAY_MAX, Kind, Language, Load, OUTSTANDING_MAX, PAYLOAD_MAX, Peer, Plan, SWEEP, WORKERS_MAX,
 };
 pub use report::{Report, Subject, html, json, text};
-pub use suite::{News, Suite, run};
+pub use suite::{Suite, SuiteEvent, run};

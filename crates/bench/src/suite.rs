@@ -5,7 +5,7 @@ use std::{path::Path, time::Instant};
 use forebay_load::machine::Machine;
 use forebay_runtimes::Sdk;
 
-use crate::{BenchError, Contender, Outcome, Peer, Plan, Report, Subject, driver, served};
+use crate::{BenchError, Contender, Outcome, Peer, Plan, Report, Subject, driver, server_pool};
 
 /// The contenders, sizes and plan of a benchmark.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct Suite {
 
 /// Progress events of a running suite.
 #[derive(Clone, Copy, Debug)]
-pub enum News<'a> {
+pub enum SuiteEvent<'a> {
     /// A measurement begins.
     Begins {
         /// The contender's name.
@@ -53,7 +53,7 @@ pub enum News<'a> {
 }
 
 /// The callback that receives progress events.
-pub(crate) type Tell<'a> = dyn FnMut(News<'_>) + 'a;
+pub(crate) type Tell<'a> = dyn FnMut(SuiteEvent<'_>) + 'a;
 
 /// Runs all measurements. If a peer's pool fails, it is left out from then on and the report says why; if one of ours fails, the suite
 /// fails.
@@ -80,13 +80,13 @@ pub fn run(suite: &Suite, tell: &mut Tell<'_>) -> Result<Report, BenchError> {
             if subject.failure.is_some() {
                 continue;
             }
-            tell(News::Begins {
+            tell(SuiteEvent::Begins {
                 name: &subject.name(suite.workers.len() > 1),
                 number,
                 of,
             });
             let measured = measure(subject, &suite.plan, &sdk, tell);
-            tell(News::Ends {
+            tell(SuiteEvent::Ends {
                 outcome: measured.as_ref(),
             });
             match measured {
@@ -106,7 +106,7 @@ pub fn run(suite: &Suite, tell: &mut Tell<'_>) -> Result<Report, BenchError> {
 
 fn measure(subject: &Subject, plan: &Plan, sdk: &Sdk, tell: &mut Tell<'_>) -> Result<Outcome, BenchError> {
     match subject.contender {
-        Contender::Server(language) => served::measure(language, subject.workers, plan, sdk, tell),
+        Contender::Server(language) => server_pool::measure(language, subject.workers, plan, sdk, tell),
         contender @ Contender::Nothing(_) => {
             driver::measure(contender, subject.workers, &plan.of_driver_alone(), sdk, tell)
         }

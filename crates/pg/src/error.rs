@@ -205,7 +205,7 @@ const STALE: (&str, &str) = ("0A000", "RevalidateCachedQuery");
 
 /// How to handle a failed statement.
 #[derive(Debug)]
-pub(crate) enum Fate {
+pub(crate) enum FailureOutcome {
     /// Report this error to the caller.
     Told(PgError),
     /// Run it again, because its plan is out of date or it was cancelled in place of another one; report this error if
@@ -255,17 +255,17 @@ impl PgError {
 
     /// How to handle this error of a statement. `is_exposed`: another statement was to be cancelled while this one was
     /// on the connection; `is_repeatable`: running it twice is harmless.
-    pub(crate) fn fate(self, is_exposed: bool, is_repeatable: impl FnOnce() -> bool) -> Fate {
+    pub(crate) fn fate(self, is_exposed: bool, is_repeatable: impl FnOnce() -> bool) -> FailureOutcome {
         if is_exposed && self.is_cancelled() {
             if is_repeatable() {
-                Fate::Again(self)
+                FailureOutcome::Again(self)
             } else {
-                Fate::Told(Self::Hit)
+                FailureOutcome::Told(Self::Hit)
             }
         } else if self.is_stale() {
-            Fate::Again(self)
+            FailureOutcome::Again(self)
         } else {
-            Fate::Told(self)
+            FailureOutcome::Told(self)
         }
     }
 

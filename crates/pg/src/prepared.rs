@@ -29,20 +29,20 @@ impl Named for Prepared {
 
 /// The prepared statements of one connection, by text.
 #[derive(Debug)]
-pub(crate) struct PreparedBook<S> {
-    known: HashMap<Arc<str>, Kept<S>>,
+pub(crate) struct PreparedStatements<S> {
+    known: HashMap<Arc<str>, PreparedStatement<S>>,
     /// Number of names assigned plus number of uses.
     count: u64,
 }
 
 #[derive(Debug)]
-struct Kept<S> {
+struct PreparedStatement<S> {
     statement: S,
     /// Time of the last use, as a value of `count`.
     used: u64,
 }
 
-impl<S> Default for PreparedBook<S> {
+impl<S> Default for PreparedStatements<S> {
     fn default() -> Self {
         Self {
             known: HashMap::new(),
@@ -51,7 +51,7 @@ impl<S> Default for PreparedBook<S> {
     }
 }
 
-impl<S: Named> PreparedBook<S> {
+impl<S: Named> PreparedStatements<S> {
     /// The prepared statement with this text.
     pub(crate) fn find(&mut self, text: &str) -> Option<S> {
         self.count += 1;
@@ -80,7 +80,8 @@ impl<S: Named> PreparedBook<S> {
 
     pub(crate) fn insert(&mut self, text: &str, statement: S) {
         let used = self.count;
-        self.known.insert(text.into(), Kept { statement, used });
+        self.known
+            .insert(text.into(), PreparedStatement { statement, used });
     }
 
     /// Makes the next use prepare the statement again, if `is_meant` confirms that it is the right one.
@@ -91,7 +92,7 @@ impl<S: Named> PreparedBook<S> {
     }
 }
 
-impl PreparedBook<Prepared> {
+impl PreparedStatements<Prepared> {
     /// Records a statement that the server has prepared.
     pub(crate) fn learn(&mut self, text: &str, name: Arc<str>, columns: Vec<Column>) -> Prepared {
         let prepared = Prepared {

@@ -6,7 +6,9 @@ use bytes::BytesMut;
 use forebay_wire::{FrameType, Split, WireError, split_frame};
 use tokio::io::Interest;
 
-use crate::{link::Link, pool::Shared, reader::WatchedSocket, state::EndCause, sys, vital::vital};
+use crate::{
+    abort_on_panic::abort_on_panic, link::Link, pool::Shared, reader::WatchedSocket, state::EndCause, sys,
+};
 
 /// Maximum number of bytes per read.
 const READ_BYTES: usize = 64 * 1024;
@@ -34,7 +36,7 @@ enum ReadError {
 impl CallSocket {
     /// Reads until the worker is gone, on a thread whose runtime has I/O.
     pub async fn run(self) {
-        vital("reader of a call socket", async move {
+        abort_on_panic("reader of a call socket", async move {
             if let Err(error) = self.read().await {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::error!(target: "forebay::pool", pool = %self.pool.name, worker = self.id, cause, "{error}; it is stopped");

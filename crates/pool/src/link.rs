@@ -18,8 +18,8 @@ use tokio::sync::Notify;
 
 use crate::{
     Protocol,
+    call_handler::{Intake, Refusal},
     calls::{CallKey, OpenCalls},
-    desk::{Intake, Refusal},
     dialect,
     outbox::Page,
     profile::Profiles,
@@ -92,7 +92,7 @@ pub(crate) struct Unread {
 
 /// Whether a link still accepts output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Course {
+enum LinkState {
     #[default]
     Open,
     /// Nothing may be appended; what is buffered is still written.
@@ -114,7 +114,7 @@ struct Outgoing {
     writing: bool,
     /// The socket is full; the reader resumes writing when it is writable again.
     full: bool,
-    course: Course,
+    course: LinkState,
     unread: Option<Unread>,
 }
 
@@ -152,7 +152,7 @@ impl Outgoing {
 
     /// Discards everything that is buffered: the worker no longer reads.
     fn close(&mut self) {
-        self.course = Course::Closed;
+        self.course = LinkState::Closed;
         self.frames = Vec::new();
         self.returns = VecDeque::new();
         self.return_bytes = 0;
@@ -235,7 +235,7 @@ impl Link {
 
     fn append(&self, header: &Header, payload: &[u8]) {
         let mut outgoing = self.outgoing.lock();
-        if outgoing.course != Course::Closed {
+        if outgoing.course != LinkState::Closed {
             forebay_wire::put_frame(&mut outgoing.frames, header, payload);
         }
     }
@@ -249,7 +249,7 @@ impl Link {
     /// Appends a message that is not a frame, and writes.
     pub(crate) fn say(&self, message: &[u8]) {
         let mut outgoing = self.outgoing.lock();
-        if outgoing.course == Course::Open {
+        if outgoing.course == LinkState::Open {
             outgoing.frames.extend_from_slice(message);
         }
         drop(outgoing);
@@ -265,8 +265,8 @@ impl Link {
         dialect::put_stop(self.protocol, &mut word, libc::SIGTERM);
         let mut outgoing = self.outgoing.lock();
         outgoing.frames.extend_from_slice(&word);
-        if outgoing.course == Course::Open {
-            outgoing.course = Course::Ending;
+        if outgoing.course == LinkState::Open {
+            outgoing.course = LinkState::Ending;
         }
         drop(outgoing);
         self.flush();
@@ -310,7 +310,7 @@ impl Link {
         let mut message = Vec::with_capacity(body.len() + id.len() + 32);
         dialect::put_return(self.protocol, &mut message, id, body);
         let mut outgoing = self.outgoing.lock();
-        if outgoing.course != Course::Open {
+        if outgoing.course != LinkState::Open {
             return;
         }
         if outgoing.full && outgoing.frames.len() > self.message_bytes_max {
@@ -371,7 +371,7 @@ impl Link {
                 max: RETURN_BYTES_MAX,
             });
         }
-        if outgoing.course != Course::Closed {
+        if outgoing.course != LinkState::Closed {
             outgoing.return_bytes += body.len();
             outgoing.returns.push_back(Return {
                 header,
@@ -396,7 +396,7 @@ impl Link {
         }
         outgoing.writing = true;
         let before = outgoing.course;
-        while outgoing.course != Course::Closed {
+        while outgoing.course != LinkState::Closed {
             outgoing.add_returns();
             if outgoing.frames.is_empty() {
                 break;
@@ -426,10 +426,10 @@ impl Link {
             }
         }
         outgoing.writing = false;
-        let at_end = outgoing.course != Course::Open && outgoing.frames.is_empty();
+        let at_end = outgoing.course != LinkState::Open && outgoing.frames.is_empty();
         if at_end && let Channel::Pipes { to, .. } = &self.channel {
             *to.lock() = None;
-            if outgoing.course == Course::Closed && before == Course::Open {
+            if outgoing.course == LinkState::Closed && before == LinkState::Open {
                 // The worker no longer reads this pipe, but the other one may still be open.
                 self.hung_up.notify_one();
             }
@@ -495,7 +495,7 @@ impl LinkPort for Arc<Link> {
         }
         if self.protocol.takes_whole_bodies() {
             let mut outgoing = self.outgoing.lock();
-            if outgoing.course != Course::Closed {
+            if outgoing.course != LinkState::Closed {
                 dialect::put_request(self.protocol, &mut outgoing.frames, number, payload);
             }
             return;
@@ -723,7 +723,7 @@ mod tests {
         link.offer(0, 2, true, &[0; 100]);
         link.flush();
         let outgoing = link.outgoing.lock();
-        assert!(outgoing.course == Course::Closed && outgoing.frames.is_empty() && !outgoing.writing);
+        assert!(outgoing.course == LinkState::Closed && outgoing.frames.is_empty() && !outgoing.writing);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use slab::Slab;
 use tokio::sync::Notify;
 
-use crate::{Delivery, delivery::ReplyTo, link::Link, reader::Reader, vital::vital};
+use crate::{Delivery, abort_on_panic::abort_on_panic, delivery::ReplyTo, link::Link, reader::Reader};
 
 /// The mailboxes of all server threads.
 #[derive(Debug)]
@@ -139,8 +139,14 @@ impl LocalMailbox {
             unwritten: RefCell::default(),
             write: Notify::new(),
         });
-        tokio::task::spawn_local(vital("mailbox of a thread", Self::receive(local.clone())));
-        tokio::task::spawn_local(vital("writer of a thread's links", Self::write(local.clone())));
+        tokio::task::spawn_local(abort_on_panic(
+            "mailbox of a thread",
+            Self::receive(local.clone()),
+        ));
+        tokio::task::spawn_local(abort_on_panic(
+            "writer of a thread's links",
+            Self::write(local.clone()),
+        ));
         local
     }
 
@@ -156,7 +162,7 @@ impl LocalMailbox {
                 match item {
                     Item::Delivery(to, delivery) => self.deliver(to, delivery),
                     Item::Work(work) => (work.0)(self.clone()),
-                    Item::Adopt(reader) => drop(tokio::task::spawn_local(vital(
+                    Item::Adopt(reader) => drop(tokio::task::spawn_local(abort_on_panic(
                         "reader of a worker",
                         reader.run(self.clone()),
                     ))),

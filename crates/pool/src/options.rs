@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::{Calls, Desks};
+use crate::{CallHandlers, Calls};
 
 /// Maximum number of body bytes of one response that may be in transit from worker to client.
 pub(crate) const WINDOW_BYTES: u32 = 256 * 1024;
@@ -39,7 +39,7 @@ pub struct Options {
     /// Handles calls of workers that speak no frames. Without it, each call is answered with an error.
     pub calls: Option<Arc<dyn Calls>>,
     /// Creates handlers for calls of workers that speak frames. Without it, each call is answered with an error.
-    pub desks: Option<Arc<dyn Desks>>,
+    pub call_handlers: Option<Arc<dyn CallHandlers>>,
 }
 
 /// The protocol of a worker, and its transport.

@@ -15,7 +15,7 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::{
     Call,
-    dialect::{Decoder, Overlong, Piece, Resync, Said},
+    dialect::{Decoder, MessageTooLong, Piece, Resync, Said},
     link::{Channel, Link, Unread},
     mailbox::LocalMailbox,
     outbox::TailOutOfRange,
@@ -63,7 +63,7 @@ enum ReadError {
     #[error("worker has broken the protocol")]
     Outbox(#[from] TailOutOfRange),
     #[error("worker has broken the protocol")]
-    Overlong(#[from] Overlong),
+    MessageTooLong(#[from] MessageTooLong),
     #[error("worker has broken the protocol")]
     Unread(#[from] Unread),
     #[error("cannot watch a worker's link")]

@@ -14,7 +14,7 @@ use crate::{
     link::Link,
     mailbox::LocalMailbox,
     pool::Shared,
-    state::{Nameless, Outlet, State},
+    state::{Outlet, State, UnattributedAnswer},
     worker_log::{self, Level},
 };
 
@@ -275,11 +275,11 @@ impl<'a> Session<'a> {
     }
 
     /// Handles an answer that matches no job: it lost a race, or is plain output.
-    fn unclaimed(&mut self, from: usize, answered: Answered, why: Nameless) {
+    fn unclaimed(&mut self, from: usize, answered: Answered, why: UnattributedAnswer) {
         match (answered.text, why) {
             (Some(text), _) => self.printed(from, text),
-            (None, Nameless::Over) => self.stray(),
-            (None, Nameless::NotOne(jobs)) => {
+            (None, UnattributedAnswer::Over) => self.stray(),
+            (None, UnattributedAnswer::NotOne(jobs)) => {
                 self.stray();
                 let message = format!("an answer names no request, and the worker has {jobs}; it is dropped");
                 self.noted(from, None, Level::Warn, message, None);

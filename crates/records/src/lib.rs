@@ -8,8 +8,8 @@
 
 #![forbid(unsafe_code)]
 
-mod ended;
 mod error;
+mod expired;
 pub mod facade;
 mod kind;
 mod layout;

@@ -4,7 +4,7 @@ use std::{ops::Bound, time::Instant};
 
 use forebay_store::{Document, DocumentWalk, Key, Range, Read, StoreError, Subscript};
 
-use crate::{RecordsError, ended::Ended, reference::Reference};
+use crate::{RecordsError, expired::Ended, reference::Reference};
 
 /// A page ends once it has this many bytes, whatever its size.
 const PAGE_BYTES_MAX: usize = 1 << 20;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use forebay_store::{Key, Read, StoreError};
 
-use crate::{ended::Ended, kind::text_of, reference::Reference};
+use crate::{expired::Ended, kind::text_of, reference::Reference};
 
 /// The kind of a reference's record; `None` if there is no such record.
 pub fn kind_at(read: &impl Read, reference: Reference, now_ms: u64) -> Result<Option<String>, StoreError> {

@@ -6,8 +6,8 @@ use forebay_store::{Key, Read, StoreError, Subscript, Transaction, json};
 
 use crate::{
     DIRECTORY, KINDS,
-    ended::Ended,
     error::RecordsError,
+    expired::Ended,
     kind::kind_of,
     lookup, name,
     permission::{Action, Denial, Permission},

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Surroundings, is_executable};
+use crate::{Environment, is_executable};
 
 /// A JavaScript runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,10 +57,10 @@ pub enum RuntimeError {
 pub fn find_runtime(
     runtime: Runtime,
     folder: &Path,
-    surroundings: &Surroundings<'_>,
+    environment: &Environment<'_>,
 ) -> Result<PathBuf, RuntimeError> {
     let variable = runtime.variable();
-    if let Some(named) = (surroundings.env)(variable).filter(|named| !named.is_empty()) {
+    if let Some(named) = (environment.env)(variable).filter(|named| !named.is_empty()) {
         let program = folder.join(named);
         return if is_executable(&program) {
             Ok(program)
@@ -73,7 +73,7 @@ pub fn find_runtime(
         Runtime::Bun => (local_program(folder, "bun"), "node_modules/.bin or PATH"),
     };
     local
-        .or_else(|| (surroundings.find_program)(runtime.name()))
+        .or_else(|| (environment.find_program)(runtime.name()))
         .ok_or(RuntimeError::Missing { runtime, places })
 }
 

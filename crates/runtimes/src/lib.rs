@@ -3,15 +3,15 @@
 
 #![forbid(unsafe_code)]
 
+mod environment;
 mod javascript;
 mod python;
 mod sdk;
-mod surroundings;
 
+pub use environment::{Environment, is_executable};
 pub use javascript::{Runtime, RuntimeError, find_runtime};
 pub use python::{PythonError, find_python};
 pub use sdk::{Launch, Sdk, SdkError, sdk_file};
-pub use surroundings::{Surroundings, is_executable};
 
 /// Environment variables passed to every worker if they are set.
 pub const ENV_PASSED: [&str; 3] = ["PATH", "HOME", "LANG"];

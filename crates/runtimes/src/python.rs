@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Surroundings, is_executable};
+use crate::{Environment, is_executable};
 
 /// The environment variable that names the interpreter.
 const VARIABLE: &str = "FOREBAY_PYTHON";
@@ -35,14 +35,14 @@ pub enum PythonError {
 pub fn find_python(
     named: Option<&str>,
     folder: &Path,
-    surroundings: &Surroundings<'_>,
+    environment: &Environment<'_>,
 ) -> Result<PathBuf, PythonError> {
-    let variable = |name| (surroundings.env)(name).filter(|value| !value.is_empty());
+    let variable = |name| (environment.env)(name).filter(|value| !value.is_empty());
     let explicit = named
         .map(|named| ("`python`", named.to_owned()))
         .or_else(|| Some((VARIABLE, variable(VARIABLE)?)));
     if let Some((name, found)) = explicit {
-        return interpreter(&found, folder, surroundings).ok_or(PythonError::NotExecutable { name, found });
+        return interpreter(&found, folder, environment).ok_or(PythonError::NotExecutable { name, found });
     }
     let active = variable("VIRTUAL_ENV").map(|environment| folder.join(environment).join(IN_ENVIRONMENT));
     let local = folder
@@ -50,7 +50,7 @@ pub fn find_python(
         .flat_map(|above| ENVIRONMENTS.map(|name| above.join(name).join(IN_ENVIRONMENT)));
     let installed = ["python3", "python"]
         .into_iter()
-        .find_map(|name| (surroundings.find_program)(name));
+        .find_map(|name| (environment.find_program)(name));
     active
         .into_iter()
         .chain(local)
@@ -60,13 +60,13 @@ pub fn find_python(
 }
 
 /// Resolves an executable file, the folder of a virtual environment, or a program's name in `PATH`.
-fn interpreter(named: &str, folder: &Path, surroundings: &Surroundings<'_>) -> Option<PathBuf> {
+fn interpreter(named: &str, folder: &Path, environment: &Environment<'_>) -> Option<PathBuf> {
     let path = folder.join(named);
     let places = [path.join(IN_ENVIRONMENT), path];
     let file = places.into_iter().find(|program| is_executable(program));
     if named.contains('/') {
         file
     } else {
-        file.or_else(|| (surroundings.find_program)(named))
+        file.or_else(|| (environment.find_program)(named))
     }
 }

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_store::facade::Patience;
+use forebay_store::facade::WaitPolicy;
 use rustix::time::{ClockId, clock_gettime};
 
 /// How much longer than twice the time of the processor that it may use a step lasts until nobody waits for it: the machine may be busy with
@@ -220,7 +220,7 @@ impl Budget {
     }
 }
 
-impl Patience for Budget {
+impl WaitPolicy for Budget {
     fn begins(&self) {
         if let Some(until) = self.until_call.get() {
             self.pulse.waits.store(true, Ordering::Release);

@@ -58,7 +58,7 @@ impl Fault {
 /// A script that cannot be stopped costs its thread.
 pub fn check(options: Options) -> Result<Checked, Fault> {
     let options = Arc::new(options);
-    let modules = Arc::new(Modules::new(options.surroundings, options.program.clone()));
+    let modules = Arc::new(Modules::new(options.environment, options.program.clone()));
     let pulse = Arc::new(Pulse::default());
     let its_pulse = pulse.clone();
     let (sender, receiver) = mpsc::sync_channel(1);

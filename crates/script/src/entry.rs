@@ -8,8 +8,8 @@ use rquickjs::{
 use crate::{
     calls::CallId,
     fetch::Head,
+    host_ops::{OpResult, WaitId},
     text,
-    wants::{Came, WaitId},
 };
 
 /// A loaded script's way in.
@@ -45,15 +45,15 @@ impl Entry {
     }
 
     /// Goes on with what has come: a call's number and its wait's, the name and text of an error or nothing, and what has come.
-    pub(crate) fn resume(&self, ctx: &Ctx<'_>, call: CallId, wait: WaitId, came: Came) -> Result<()> {
+    pub(crate) fn resume(&self, ctx: &Ctx<'_>, call: CallId, wait: WaitId, came: OpResult) -> Result<()> {
         let resume = self.resume.clone().restore(ctx)?;
         let value = match came {
-            Came::Nothing | Came::Piece(None) => Null.into_js(ctx)?,
-            Came::Head(head) => head_value(ctx, &head)?,
-            Came::Piece(Some(bytes)) => TypedArray::new_copy(ctx.clone(), &bytes)?.into_value(),
-            Came::Outcome(json) => ctx.json_parse(json)?,
-            Came::Results(results) => results.value(ctx)?,
-            Came::Failed(error) => return resume.call((call, wait, error.name(), error.to_string())),
+            OpResult::Nothing | OpResult::Piece(None) => Null.into_js(ctx)?,
+            OpResult::Head(head) => head_value(ctx, &head)?,
+            OpResult::Piece(Some(bytes)) => TypedArray::new_copy(ctx.clone(), &bytes)?.into_value(),
+            OpResult::Outcome(json) => ctx.json_parse(json)?,
+            OpResult::Results(results) => results.value(ctx)?,
+            OpResult::Failed(error) => return resume.call((call, wait, error.name(), error.to_string())),
         };
         resume.call((call, wait, Null, value))
     }

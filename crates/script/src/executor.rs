@@ -19,7 +19,7 @@ use crate::{
     calls::Outcome,
     counts::Counts,
     in_flight::{InFlight, Load},
-    member::{self, Member},
+    member::{self, ExecutorThread},
     modules::Modules,
     options::Options,
     rules::Begin,
@@ -166,9 +166,9 @@ pub(crate) struct State {
     /// The jobs that wait, in the order of their turns.
     pub(crate) queue: BTreeMap<Turn, Job>,
     arrivals: u64,
-    pub(crate) members: Vec<Arc<Member>>,
+    pub(crate) members: Vec<Arc<ExecutorThread>>,
     /// Threads that do nothing: each of them takes a job as soon as it is called. The one that has rested least is called first.
-    idle: Vec<Arc<Member>>,
+    idle: Vec<Arc<ExecutorThread>>,
     pub(crate) given_up: usize,
     /// Whether the last attempt to make a thread has failed.
     lacks_thread: bool,
@@ -400,9 +400,9 @@ impl Shared {
             state.watchdog = Some(watchdog.thread().clone());
         }
         state.serial += 1;
-        let member = Arc::new(Member {
+        let member = Arc::new(ExecutorThread {
             serial: state.serial,
-            ..Member::default()
+            ..ExecutorThread::default()
         });
         let (shared, own) = (self.clone(), member.clone());
         let spawned = thread::Builder::new()
@@ -428,7 +428,7 @@ impl Shared {
     /// The next job for a thread, when that has room for one; `None` when all end.
     pub(crate) async fn next(
         self: &Arc<Self>,
-        member: &Arc<Member>,
+        member: &Arc<ExecutorThread>,
         has_room: impl Fn() -> bool,
     ) -> Option<Job> {
         loop {
@@ -455,7 +455,7 @@ impl Shared {
 
     /// A thread goes on with a call that has waited: it takes no job until that step is over. A job for which it was called just now is
     /// another's.
-    pub(crate) fn step_begins(self: &Arc<Self>, member: &Member) {
+    pub(crate) fn step_begins(self: &Arc<Self>, member: &ExecutorThread) {
         let mut state = self.state.lock();
         if !state.rests_no_more(member) {
             self.leave_to_others(&mut state, member);
@@ -463,7 +463,7 @@ impl Shared {
     }
 
     /// A thread takes no job; if one waits, another is called.
-    fn leave_to_others(self: &Arc<Self>, state: &mut State, member: &Member) {
+    fn leave_to_others(self: &Arc<Self>, state: &mut State, member: &ExecutorThread) {
         state.rests_no_more(member);
         if !state.queue.is_empty()
             && let Err(failure) = self.call_thread(state)
@@ -473,7 +473,7 @@ impl Shared {
     }
 
     /// The step is over, and the thread waits for a job again: perhaps one has come meanwhile.
-    pub(crate) fn step_ends(&self, member: &Arc<Member>) {
+    pub(crate) fn step_ends(&self, member: &Arc<ExecutorThread>) {
         let mut state = self.state.lock();
         if state.queue.is_empty() {
             state.rests(member);
@@ -486,7 +486,7 @@ impl Shared {
 /// A thread's place among the others, which it leaves however it ends.
 struct ThreadPlace {
     shared: Arc<Shared>,
-    member: Arc<Member>,
+    member: Arc<ExecutorThread>,
     /// Why it cannot do any calls.
     failure: Option<Failure>,
 }
@@ -509,7 +509,7 @@ impl Drop for ThreadPlace {
 
 impl State {
     /// A thread takes no jobs any more; says whether it did before.
-    pub(crate) fn leaves(&mut self, member: &Member) -> bool {
+    pub(crate) fn leaves(&mut self, member: &ExecutorThread) -> bool {
         let before = self.members.len();
         self.members.retain(|other| other.serial != member.serial);
         self.rests_no_more(member);
@@ -524,15 +524,15 @@ impl State {
     }
 
     /// A thread does something, or has no room; says whether it has rested.
-    fn rests_no_more(&mut self, member: &Member) -> bool {
+    fn rests_no_more(&mut self, member: &ExecutorThread) -> bool {
         let before = self.idle.len();
         self.idle.retain(|other| other.serial != member.serial);
         self.idle.len() < before
     }
 
     /// A thread does nothing, unless it has been given up.
-    fn rests(&mut self, member: &Arc<Member>) {
-        let is = |other: &Arc<Member>| other.serial == member.serial;
+    fn rests(&mut self, member: &Arc<ExecutorThread>) {
+        let is = |other: &Arc<ExecutorThread>| other.serial == member.serial;
         if self.members.iter().any(is) && !self.idle.iter().any(is) {
             self.idle.push(member.clone());
         }

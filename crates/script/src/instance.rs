@@ -19,6 +19,7 @@ use crate::{
     counts::CountedEngine,
     entry::Entry,
     host::{self, Host, ReadRecord, StoreHost, last_commit},
+    host_ops::{HostOp, OpResult, WaitId},
     modules::{MAIN, ModuleLoader, Modules, RULES_MAIN},
     options::{Options, Program},
     rejections::Rejections,
@@ -26,7 +27,6 @@ use crate::{
     stream::Outlet,
     sys::{Meter, Metered},
     text,
-    wants::{Came, WaitId, Want},
 };
 
 /// Room on the stack for scripts, in bytes: threads have more.
@@ -139,7 +139,7 @@ impl Instance {
             calls: RefCell::new(Calls::default()),
             store: StoreHost::new(on_io, budget.clone()),
             declared: host::DeclaredReads::default(),
-            course: host::CourseHost::new(budget.clone()),
+            course: host::DriverHost::new(budget.clone()),
             place,
             wants: RefCell::default(),
         });
@@ -244,7 +244,7 @@ impl Instance {
     }
 
     /// Goes on with a call that has waited for something.
-    pub(crate) fn resume(&self, id: CallId, wait: WaitId, came: Came) -> Step {
+    pub(crate) fn resume(&self, id: CallId, wait: WaitId, came: OpResult) -> Step {
         let left = {
             let limits = &self.host.options.limits;
             let mut calls = self.host.calls.borrow_mut();
@@ -423,7 +423,7 @@ impl Instance {
     }
 
     /// What the calls wait for since the last step.
-    pub(crate) fn take_wants(&self) -> Vec<Want> {
+    pub(crate) fn take_wants(&self) -> Vec<HostOp> {
         self.host.wants.take()
     }
 

@@ -8,8 +8,8 @@
 //! Whoever chooses the paths of requests can make shapes without end. So what calls of a script take beyond their time here counts for the
 //! script as a whole, too: a script that has held others up for [`OVERRUN_MAX`] in all is left to executors, and each time for longer.
 
-mod seat;
-mod waiting;
+mod call_inbox;
+mod engine_slot;
 
 use std::{
     collections::HashMap,
@@ -18,8 +18,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use seat::{Engine, Seat};
-pub use waiting::{Finished, Waiting};
+pub use call_inbox::{Finished, Waiting};
+use engine_slot::{Engine, EngineSlot};
 
 use crate::{
     Answer, ReadRecord, Weight,
@@ -42,7 +42,7 @@ const SHAPES_MAX: usize = 4096;
 
 /// Where a shape of request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum Placement {
     /// So many light answers by executors.
     Light(u8),
     /// The same; some have waited for statements.
@@ -53,7 +53,7 @@ enum Standing {
     Rests(Instant),
 }
 
-impl Standing {
+impl Placement {
     /// That of a shape of which an executor has answered one more.
     fn after(self, weight: Weight, now: Instant) -> Self {
         let more = |count: u8| (count + 1).min(PROBATION);
@@ -126,10 +126,10 @@ pub struct IoScript {
     options: Arc<Options>,
     load: Arc<Load>,
     /// Of calls that are over in one step.
-    light: Seat,
+    light: EngineSlot,
     /// Of those that wait.
-    waiting: Seat,
-    standings: HashMap<Shape, Standing, BuildHasherDefault<AsItIs>>,
+    waiting: EngineSlot,
+    standings: HashMap<Shape, Placement, BuildHasherDefault<AsItIs>>,
     overruns: Overruns,
 }
 
@@ -169,8 +169,8 @@ impl Overruns {
 impl IoScript {
     pub(crate) fn new(options: Arc<Options>, modules: &Arc<Modules>, load: Arc<Load>) -> Self {
         Self {
-            light: Seat::new(&options, modules, Place::Io),
-            waiting: Seat::new(&options, modules, Place::IoWaiting),
+            light: EngineSlot::new(&options, modules, Place::Io),
+            waiting: EngineSlot::new(&options, modules, Place::IoWaiting),
             options,
             load,
             standings: HashMap::default(),
@@ -184,8 +184,8 @@ impl IoScript {
             return false;
         }
         match self.standings.get(&shape) {
-            Some(Standing::Light(PROBATION)) => self.light.may_be_used(),
-            Some(Standing::Waits(PROBATION)) => self.waiting.may_be_used(),
+            Some(Placement::Light(PROBATION)) => self.light.may_be_used(),
+            Some(Placement::Waits(PROBATION)) => self.waiting.may_be_used(),
             _ => false,
         }
     }
@@ -193,9 +193,9 @@ impl IoScript {
     /// Has requests of this shape tried here from the first on.
     pub fn trust(&mut self, shape: Shape) {
         self.note(shape, |standing| match standing {
-            Standing::Light(_) => Standing::Light(PROBATION),
-            Standing::Waits(_) => Standing::Waits(PROBATION),
-            Standing::Heavy | Standing::Rests(_) => standing,
+            Placement::Light(_) => Placement::Light(PROBATION),
+            Placement::Waits(_) => Placement::Waits(PROBATION),
+            Placement::Heavy | Placement::Rests(_) => standing,
         });
     }
 
@@ -204,11 +204,11 @@ impl IoScript {
         self.note(shape, |standing| standing.after(weight, Instant::now()));
     }
 
-    fn note(&mut self, shape: Shape, change: impl FnOnce(Standing) -> Standing) {
+    fn note(&mut self, shape: Shape, change: impl FnOnce(Placement) -> Placement) {
         if self.standings.len() >= SHAPES_MAX && !self.standings.contains_key(&shape) {
             self.standings.clear();
         }
-        let standing = self.standings.entry(shape).or_insert(Standing::Light(0));
+        let standing = self.standings.entry(shape).or_insert(Placement::Light(0));
         *standing = change(*standing);
     }
 
@@ -223,7 +223,7 @@ impl IoScript {
     /// Answers a request, given as the payload of a REQUEST frame, if that is done at once or after some statements.
     pub fn call(&mut self, shape: Shape, payload: Vec<u8>, deadline: Option<Instant>) -> Tried {
         match self.standings.get(&shape) {
-            Some(Standing::Waits(_)) => self.call_waiting(shape, payload, deadline),
+            Some(Placement::Waits(_)) => self.call_waiting(shape, payload, deadline),
             _ => self.call_light(shape, payload, deadline),
         }
     }
@@ -242,13 +242,13 @@ impl IoScript {
         let wants_more = engine.take_elsewhere();
         let mut standing = match &step.stopped {
             Some(_) => rests(),
-            None => Standing::Heavy,
+            None => Placement::Heavy,
         };
         let (payload, answer) = match engine.next_over() {
             Some(over) => (over.payload, over.outcome.ok()),
             None => {
                 if !wants_more && step.stopped.is_none() && engine.weight(id) == Some(Weight::Waits) {
-                    standing = Standing::Waits(0);
+                    standing = Placement::Waits(0);
                 }
                 (engine.close(id).unwrap_or_default(), None)
             }
@@ -305,7 +305,7 @@ impl IoScript {
             }
             Finished::Elsewhere { belongs_there, .. } => {
                 self.options.counts.handed_over();
-                let standing = if *belongs_there { Standing::Heavy } else { rests() };
+                let standing = if *belongs_there { Placement::Heavy } else { rests() };
                 self.standings.insert(shape, standing);
             }
         }
@@ -317,8 +317,8 @@ impl IoScript {
     }
 }
 
-fn rests() -> Standing {
-    Standing::Rests(Instant::now() + REST)
+fn rests() -> Placement {
+    Placement::Rests(Instant::now() + REST)
 }
 
 #[cfg(test)]
@@ -328,21 +328,21 @@ mod tests {
     #[test]
     fn a_shape_is_on_probation_and_comes_back_to_it_after_a_rest() {
         let now = Instant::now();
-        let after = |standing: Standing, weights: &[Weight]| {
-            let step = |standing: Standing, weight: &Weight| standing.after(*weight, now);
+        let after = |standing: Placement, weights: &[Weight]| {
+            let step = |standing: Placement, weight: &Weight| standing.after(*weight, now);
             weights.iter().fold(standing, step)
         };
-        let new = Standing::Light(0);
-        assert_eq!(after(new, &[Weight::Light; 9]), Standing::Light(PROBATION));
+        let new = Placement::Light(0);
+        assert_eq!(after(new, &[Weight::Light; 9]), Placement::Light(PROBATION));
         assert_eq!(
             after(new, &[Weight::Light, Weight::Waits, Weight::Light]),
-            Standing::Waits(3)
+            Placement::Waits(3)
         );
         assert_eq!(after(new, &[Weight::Light, Weight::Heavy]), new);
-        assert_eq!(after(Standing::Heavy, &[Weight::Light; 9]), Standing::Heavy);
-        let rests = Standing::Rests(now + REST);
+        assert_eq!(after(Placement::Heavy, &[Weight::Light; 9]), Placement::Heavy);
+        let rests = Placement::Rests(now + REST);
         assert_eq!(after(rests, &[Weight::Light; 9]), rests);
-        assert_eq!(after(Standing::Rests(now), &[Weight::Light]), new);
+        assert_eq!(after(Placement::Rests(now), &[Weight::Light]), new);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod fetch_host;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod host;
+mod host_ops;
 mod in_flight;
 mod instance;
 mod io;
@@ -33,7 +34,6 @@ mod stream;
 mod sys;
 mod text;
 mod values;
-mod wants;
 mod watchdog;
 mod work;
 
@@ -44,10 +44,11 @@ pub use executor::{Awaited, Priority};
 pub use fetch_host::{FetchHost, NoHost};
 pub use host::ReadRecord;
 pub use io::{Finished, IoScript, Shape, Tried, Waiting};
-pub use options::{Allow, Limits, Options, Program, StoreOptions, Surroundings};
+pub use options::{Allow, Limits, Options, Program, ScriptEnvironment, StoreOptions};
 pub use post::{Post, PostAddress, PostError, Posted};
 pub use rules::{
-    Begin, Course, Event, LogLine, Order, Required, Rule, RuleFile, RuleModule, RuleOutcome, RunOrder, Ticket,
+    Begin, Command, Event, LogLine, Required, Rule, RuleFile, RuleModule, RuleOutcome, RunDriver, RunOrder,
+    TaskId,
 };
 pub use script::Script;
 pub use stream::{Next, Piece, Stream};

@@ -13,7 +13,7 @@ use std::{
 };
 
 use forebay_clients::Clients;
-use forebay_pg::Desk;
+use forebay_pg::SqlSession;
 use forebay_trace::{Kind, Span, Trace};
 use parking_lot::Mutex;
 use tokio::{
@@ -27,10 +27,10 @@ use crate::{
     calls::{CallId, Outcome, Until},
     executor::{Job, Shared, Traced},
     fetch::Fetcher,
+    host_ops::{HostOp, OpResult, WaitId, What},
     in_flight::InFlight,
     instance::{Gone, Instance, Place, Step},
     options::Program,
-    wants::{Came, WaitId, Want, What},
     work::Work,
 };
 
@@ -70,16 +70,16 @@ impl Waiter {
 
 /// A thread as others see it.
 #[derive(Debug, Default)]
-pub(crate) struct Member {
+pub(crate) struct ExecutorThread {
     pub(crate) serial: usize,
     pub(crate) pulse: Arc<Pulse>,
-    pub(crate) calls: Mutex<MemberCalls>,
+    pub(crate) calls: Mutex<ThreadCalls>,
     /// Calls the thread: a job waits, or all end.
     pub(crate) wake: Notify,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct MemberCalls {
+pub(crate) struct ThreadCalls {
     pub(crate) open: HashMap<CallKey, OpenCall>,
     /// The call whose step runs, and when it has lasted as long as it may.
     pub(crate) running: Option<(CallKey, Until)>,
@@ -88,7 +88,7 @@ pub(crate) struct MemberCalls {
 /// Runs scripts until all end or this thread is given up; fails when it cannot run any.
 pub(crate) fn run(
     shared: &Arc<Shared>,
-    member: &Arc<Member>,
+    member: &Arc<ExecutorThread>,
     loaded: Option<std::sync::mpsc::SyncSender<Result<(), Failure>>>,
 ) -> Result<(), Failure> {
     let executor = Rc::new(Executor {
@@ -145,7 +145,7 @@ pub(crate) fn run(
 /// What a thread works with.
 struct Executor {
     shared: Arc<Shared>,
-    member: Arc<Member>,
+    member: Arc<ExecutorThread>,
     current: RefCell<Option<Engine>>,
     /// Engines that are one call's alone, until it is over.
     leased: RefCell<HashMap<u32, Engine>>,
@@ -209,11 +209,11 @@ impl WeakEngine {
 struct Here {
     instance: Rc<Instance>,
     engines: Rc<Cell<usize>>,
-    member: Arc<Member>,
+    member: Arc<ExecutorThread>,
 }
 
 impl Here {
-    fn new(instance: Rc<Instance>, engines: Rc<Cell<usize>>, member: Arc<Member>) -> Rc<Self> {
+    fn new(instance: Rc<Instance>, engines: Rc<Cell<usize>>, member: Arc<ExecutorThread>) -> Rc<Self> {
         engines.set(engines.get() + 1);
         Rc::new(Self {
             instance,
@@ -328,7 +328,7 @@ impl Executor {
     }
 
     /// Goes on with a call that has waited for something.
-    fn resume(self: &Rc<Self>, key: CallKey, engine: &Engine, wait: WaitId, came: Came) {
+    fn resume(self: &Rc<Self>, key: CallKey, engine: &Engine, wait: WaitId, came: OpResult) {
         let step = self.step(key, engine, |instance| instance.resume(key.1, wait, came));
         self.settle_step(key, engine, &step);
         self.replace_if_needed(&engine.instance, &step);
@@ -451,7 +451,7 @@ impl Executor {
         }
     }
 
-    fn set_about(self: &Rc<Self>, engine: &Engine, Want { call, wait, what }: Want) {
+    fn set_about(self: &Rc<Self>, engine: &Engine, HostOp { call, wait, what }: HostOp) {
         let key = (engine.serial, call);
         if !self.member.calls.lock().open.contains_key(&key) {
             return;
@@ -460,7 +460,7 @@ impl Executor {
         let (task, demand) = match what {
             What::Turn => {
                 let task = tokio::task::spawn_local(async move {
-                    own.came(key, &engine, wait, Came::Nothing);
+                    own.came(key, &engine, wait, OpResult::Nothing);
                 });
                 (task, None)
             }
@@ -468,7 +468,7 @@ impl Executor {
                 let until = tokio::time::Instant::now() + time;
                 let task = tokio::task::spawn_local(async move {
                     tokio::time::sleep_until(until).await;
-                    own.came(key, &engine, wait, Came::Nothing);
+                    own.came(key, &engine, wait, OpResult::Nothing);
                 });
                 (task, None)
             }
@@ -478,7 +478,7 @@ impl Executor {
                 };
                 let task = tokio::task::spawn_local(async move {
                     outlet.wait(piece).await;
-                    own.came(key, &engine, wait, Came::Nothing);
+                    own.came(key, &engine, wait, OpResult::Nothing);
                 });
                 (task, None)
             }
@@ -488,29 +488,29 @@ impl Executor {
                 let task = tokio::task::spawn_local(async move {
                     let running = pin!(statements.run(deadline));
                     let results = forebay_trace::within(trace, running).await;
-                    own.came(key, &engine, wait, Came::Results(results));
+                    own.came(key, &engine, wait, OpResult::Results(results));
                 });
                 (task, None)
             }
-            What::Desk(operation) => {
+            What::SqlSession(operation) => {
                 let trace = self.trace(key);
                 let deadline = engine.instance.until(call).at;
-                let desk = self
+                let session = self
                     .work
-                    .desk(key, || Desk::new(self.shared.options.allow.sql.clone()));
+                    .session(key, || SqlSession::new(self.shared.options.allow.sql.clone()));
                 let task = tokio::task::spawn_local(async move {
-                    let calling = pin!(desk.call(&operation, deadline));
+                    let calling = pin!(session.call(&operation, deadline));
                     let outcome = forebay_trace::within(trace, calling).await;
-                    own.came(key, &engine, wait, Came::Outcome(outcome));
+                    own.came(key, &engine, wait, OpResult::Outcome(outcome));
                 });
                 (task, None)
             }
             What::Client(operation) => {
                 let deadline = engine.instance.until(call).at;
-                let desk = self.work.client_desk(key, || self.clients.desk(deadline));
+                let session = self.work.client_session(key, || self.clients.session(deadline));
                 let task = tokio::task::spawn_local(async move {
-                    let outcome = desk.call(&operation).await;
-                    own.came(key, &engine, wait, Came::Outcome(outcome));
+                    let outcome = session.call(&operation).await;
+                    own.came(key, &engine, wait, OpResult::Outcome(outcome));
                 });
                 (task, None)
             }
@@ -524,7 +524,7 @@ impl Executor {
             What::Read(fetch) => {
                 if !self.work.demand(key, fetch, wait) {
                     let task = tokio::task::spawn_local(async move {
-                        own.came(key, &engine, wait, Came::Piece(None));
+                        own.came(key, &engine, wait, OpResult::Piece(None));
                     });
                     self.work.add(key, wait, task.abort_handle(), None);
                 }
@@ -539,7 +539,7 @@ impl Executor {
     }
 
     /// What a call has waited for has come.
-    fn came(self: &Rc<Self>, key: CallKey, engine: &Engine, wait: WaitId, came: Came) {
+    fn came(self: &Rc<Self>, key: CallKey, engine: &Engine, wait: WaitId, came: OpResult) {
         // This ends the task that has called, when it next waits, which it does not. The script may wait under the same number again.
         self.work.remove(key, wait);
         self.resume(key, engine, wait, came);
@@ -556,15 +556,15 @@ impl Executor {
     ) {
         let mut answer = match self.fetcher.fetch(request).await {
             Ok((head, answer)) => {
-                self.resume(key, engine, wait, Came::Head(Box::new(head)));
+                self.resume(key, engine, wait, OpResult::Head(Box::new(head)));
                 answer
             }
-            Err(error) => return self.came(key, engine, wait, Came::Failed(error)),
+            Err(error) => return self.came(key, engine, wait, OpResult::Failed(error)),
         };
         while let Some(wait) = demands.recv().await {
             let came = match answer.next().await {
-                Ok(piece) => Came::Piece(piece),
-                Err(error) => Came::Failed(error),
+                Ok(piece) => OpResult::Piece(piece),
+                Err(error) => OpResult::Failed(error),
             };
             self.resume(key, engine, wait, came);
         }

@@ -27,7 +27,7 @@ use rquickjs::{
 
 use crate::{
     Fault,
-    options::{Program, Surroundings},
+    options::{Program, ScriptEnvironment},
     sys::Compiled,
 };
 
@@ -56,7 +56,7 @@ const MODULE_BYTES_MAX: u64 = 16 << 20;
 /// The modules of one script, for all its engines.
 #[derive(Debug)]
 pub(crate) struct Modules {
-    surroundings: Surroundings,
+    environment: ScriptEnvironment,
     program: Program,
     /// What was imported first, compiled, by the modules' names: all engines run the same, and only the first one compiles it.
     compiled: Mutex<HashMap<String, Arc<Compiled>>>,
@@ -80,9 +80,9 @@ struct Trail {
 const IO_KNOWN_LOAD_MAX: Duration = Duration::from_millis(50);
 
 impl Modules {
-    pub(crate) fn new(surroundings: Surroundings, program: Program) -> Self {
+    pub(crate) fn new(environment: ScriptEnvironment, program: Program) -> Self {
         Self {
-            surroundings,
+            environment,
             program,
             compiled: Mutex::default(),
             trail: Mutex::default(),
@@ -193,7 +193,7 @@ impl Modules {
         }
         if let Some(part) = name.strip_prefix("forebay/") {
             let path = format!("dist/{part}/index.js");
-            if (self.surroundings.sdk)(&path).is_some() {
+            if (self.environment.sdk)(&path).is_some() {
                 return Ok(format!("{SDK}{path}"));
             }
             return Err(format!(
@@ -237,7 +237,7 @@ impl Modules {
 
     fn source(&self, name: &str) -> std::result::Result<String, String> {
         if let Some(path) = name.strip_prefix(SDK) {
-            let bytes = (self.surroundings.sdk)(path).ok_or_else(|| format!("the SDK has no file {path}"))?;
+            let bytes = (self.environment.sdk)(path).ok_or_else(|| format!("the SDK has no file {path}"))?;
             return Ok(String::from_utf8_lossy(bytes).into_owned());
         }
         self.read(Path::new(name))
@@ -252,7 +252,7 @@ impl Modules {
             .map_err(|_| outside(&path.to_string_lossy(), modules))?;
         let source = read_below(modules, below).map_err(|error| error.to_string())?;
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("ts" | "mts") => (self.surroundings.erase_types)(&source, path),
+            Some("ts" | "mts") => (self.environment.erase_types)(&source, path),
             // JSON is JavaScript.
             Some("json") => Ok(format!("export default {source};")),
             _ => Ok(source),
@@ -341,11 +341,11 @@ mod tests {
     use super::*;
 
     fn modules_of(program: Program) -> Modules {
-        let surroundings = Surroundings {
+        let environment = ScriptEnvironment {
             sdk: |path| (path == "dist/store/index.js").then_some(b"".as_slice()),
             erase_types: |source, _| Ok(source.to_owned()),
         };
-        Modules::new(surroundings, program)
+        Modules::new(environment, program)
     }
 
     fn modules() -> Modules {

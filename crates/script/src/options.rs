@@ -24,7 +24,7 @@ pub struct Options {
     /// The store, where there is one.
     pub store: Option<StoreOptions>,
     /// The SDK, and what makes JavaScript of TypeScript.
-    pub surroundings: Surroundings,
+    pub environment: ScriptEnvironment,
     /// Where it is counted: those of its name.
     pub counts: Arc<Counts>,
 }
@@ -136,14 +136,14 @@ pub struct StoreOptions {
 
 /// What surrounds every script.
 #[derive(Clone, Copy)]
-pub struct Surroundings {
+pub struct ScriptEnvironment {
     /// Gives a file of the SDK by its path in the package, such as `dist/index.js`.
     pub sdk: fn(&str) -> Option<&'static [u8]>,
     /// Makes JavaScript of TypeScript, every line and column kept; an error says what stands in the way.
     pub erase_types: fn(&str, &Path) -> Result<String, String>,
 }
 
-impl fmt::Debug for Surroundings {
+impl fmt::Debug for ScriptEnvironment {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Surroundings").finish_non_exhaustive()
     }

@@ -20,12 +20,12 @@ use crate::{
 };
 
 /// Names a rule that runs, or a time that passes, within its call; the course chooses it.
-pub type Ticket = u32;
+pub type TaskId = u32;
 
 /// Says which rules a call runs, and what its answer is. It lives on the thread of its call.
-pub trait Course {
+pub trait RunDriver {
     /// Goes on with what has come about; gives what is to be done now.
-    fn go_on(&mut self, event: Event) -> Vec<Order>;
+    fn go_on(&mut self, event: Event) -> Vec<Command>;
 
     /// A rule of the call has written a line to its log.
     fn log(&mut self, line: LogLine);
@@ -58,7 +58,7 @@ pub struct Required {
 }
 
 /// Makes the course of a call, on its thread.
-pub type Begin = Box<dyn FnOnce() -> Box<dyn Course> + Send>;
+pub type Begin = Box<dyn FnOnce() -> Box<dyn RunDriver> + Send>;
 
 /// What has come about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,14 +68,14 @@ pub enum Event {
     /// A rule is over.
     Ended {
         /// Which.
-        ticket: Ticket,
+        ticket: TaskId,
         /// What it has come to, or why it failed: the error and where it was thrown.
         outcome: Result<RuleOutcome, String>,
     },
     /// A time has passed.
     Passed {
         /// Which.
-        ticket: Ticket,
+        ticket: TaskId,
     },
 }
 
@@ -90,20 +90,20 @@ pub struct RuleOutcome {
 
 /// What is to be done.
 #[derive(Debug)]
-pub enum Order {
+pub enum Command {
     /// A rule is to run.
     Run(RunOrder),
     /// This time is to pass.
     Pass {
         /// Its name.
-        ticket: Ticket,
+        ticket: TaskId,
         /// How long.
         time: Duration,
     },
     /// This is not waited for any more.
     Forget {
         /// What.
-        ticket: Ticket,
+        ticket: TaskId,
     },
     /// The call is answered with this JSON, and is over.
     Answer(Vec<u8>),
@@ -113,7 +113,7 @@ pub enum Order {
 #[derive(Debug)]
 pub struct RunOrder {
     /// Its name from here on.
-    pub ticket: Ticket,
+    pub ticket: TaskId,
     /// The rule.
     pub rule: Arc<Rule>,
     /// The node that runs it.

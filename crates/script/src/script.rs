@@ -20,7 +20,7 @@ impl Script {
     /// Loads a script; that it cannot be loaded is told here.
     pub fn start(options: Options) -> Result<Self, Failure> {
         let options = Arc::new(options);
-        let modules = Arc::new(Modules::new(options.surroundings, options.program.clone()));
+        let modules = Arc::new(Modules::new(options.environment, options.program.clone()));
         let executors = Executors::start(options.clone(), modules.clone())?;
         Ok(Self {
             options,

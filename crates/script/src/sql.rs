@@ -3,17 +3,16 @@
 use std::{ops::Range, sync::Arc, time::Instant};
 
 use forebay_pg::{
-    Ask, Column, PgError, Row, Rows, Source,
-    desk::{self, write_pg_error},
-    is_harmless,
+    Ask, Column, PgError, Row, Rows, Source, is_harmless,
     json::{self, bytes_of},
+    session::{self, write_pg_error},
 };
 use rquickjs::{Array, Ctx, Exception, Function, IntoJs as _, Result, TypedArray, Value};
 
 use crate::{
     options::Options,
     text::{self, well_formed},
-    values::{Class, Held, Kind, Name},
+    values::{Class, HeldValue, Kind, Name},
 };
 
 /// Statements that a script waits for together: they are most of what scripts ask of databases.
@@ -38,7 +37,7 @@ pub(crate) struct Results {
 
 /// The database of a name, if a script may reach it, and else why not.
 pub(crate) fn source<'o>(name: &str, options: &'o Options) -> std::result::Result<&'o Source, String> {
-    desk::source(&options.allow.sql, name).map_err(|error| format!("{}: {error}", options.subject()))
+    session::source(&options.allow.sql, name).map_err(|error| format!("{}: {error}", options.subject()))
 }
 
 impl Statements {
@@ -51,7 +50,7 @@ impl Statements {
         text_of: &Function<'js>,
         bytes_max: usize,
     ) -> Result<Self> {
-        let list = Held::of(ctx, list.as_value());
+        let list = HeldValue::of(ctx, list.as_value());
         let length = list.length()?;
         // A length costs a script nothing.
         let count = length.min(EXPECTED_MAX) as usize;
@@ -70,7 +69,7 @@ impl Statements {
             let (text, given) = if matches!(statement.kind(), Kind::Object(Class::Array)) {
                 (statement.element(0)?, statement.element(1)?)
             } else {
-                (statement, Held::undefined(ctx))
+                (statement, HeldValue::undefined(ctx))
             };
             let first = parameters.len();
             match given.kind() {
@@ -144,7 +143,7 @@ struct ParameterWriter<'w, 'js> {
 
 impl<'js> ParameterWriter<'_, 'js> {
     /// Appends the text of a value as `values.ts` of the SDK does; false: it is null.
-    fn write(&mut self, value: &Held<'_, 'js>) -> Result<bool> {
+    fn write(&mut self, value: &HeldValue<'_, 'js>) -> Result<bool> {
         match value.kind() {
             Kind::Undefined | Kind::Null => return Ok(false),
             Kind::Int(integer) => {
@@ -156,7 +155,7 @@ impl<'js> ParameterWriter<'_, 'js> {
             Kind::Object(Class::Array) => self.write_array(value, ARRAY_DEPTH_MAX)?,
             _ => {
                 let text: Value<'js> = self.text_of.call((value.to_value(),))?;
-                let text = Held::of(self.ctx, &text);
+                let text = HeldValue::of(self.ctx, &text);
                 if text.kind() == Kind::Null {
                     return Ok(false);
                 }
@@ -166,7 +165,7 @@ impl<'js> ParameterWriter<'_, 'js> {
         self.check_room().map(|()| true)
     }
 
-    fn append(&mut self, text: &Held<'_, 'js>) -> Result<()> {
+    fn append(&mut self, text: &HeldValue<'_, 'js>) -> Result<()> {
         text.with_text(|text| self.out.extend_from_slice(&well_formed(text)))
     }
 
@@ -183,7 +182,7 @@ impl<'js> ParameterWriter<'_, 'js> {
     }
 
     /// Appends an array of the database: `{1,NULL,"a \\"b\\"",{...}}` (manual, 8.15.6).
-    fn write_array(&mut self, array: &Held<'_, 'js>, depth: usize) -> Result<()> {
+    fn write_array(&mut self, array: &HeldValue<'_, 'js>, depth: usize) -> Result<()> {
         if depth == 0 {
             let message = format!("arrays of a parameter are at most {ARRAY_DEPTH_MAX} in one another");
             return Err(Exception::throw_range(self.ctx, &message));
@@ -223,7 +222,7 @@ impl<'js> ParameterWriter<'_, 'js> {
     }
 }
 
-fn text_of_statement(ctx: &Ctx<'_>, text: &Held<'_, '_>) -> Result<String> {
+fn text_of_statement(ctx: &Ctx<'_>, text: &HeldValue<'_, '_>) -> Result<String> {
     if !matches!(text.kind(), Kind::Text) {
         let message = format!(
             "a statement is text, not a value of type {}",
@@ -249,7 +248,7 @@ impl Results {
                 }
             }
         }
-        Ok(Held::array(ctx, results)?.into_value())
+        Ok(HeldValue::array(ctx, results)?.into_value())
     }
 }
 
@@ -279,7 +278,7 @@ impl<'c, 'js> Columns<'c, 'js> {
         if !known.is_some_and(|known| Arc::ptr_eq(known, columns)) {
             let names = columns.iter().map(|column| Name::of(self.ctx, &column.name));
             self.names = names.collect::<Result<_>>()?;
-            let object = Held::object(self.ctx)?;
+            let object = HeldValue::object(self.ctx)?;
             self.is_inherited = false;
             for name in &self.names {
                 self.is_inherited |= object.has(name)?;
@@ -289,26 +288,26 @@ impl<'c, 'js> Columns<'c, 'js> {
         Ok(())
     }
 
-    fn rows_value(&mut self, rows: &Rows) -> Result<Held<'c, 'js>> {
+    fn rows_value(&mut self, rows: &Rows) -> Result<HeldValue<'c, 'js>> {
         self.learn(&rows.columns)?;
         let values = rows.rows.iter().map(|row| self.row_value(rows, row));
-        let array = Held::array(self.ctx, values.collect::<Result<_>>()?)?;
-        array.define_hidden(&self.count, Held::number(self.ctx, rows.affected as f64))?;
+        let array = HeldValue::array(self.ctx, values.collect::<Result<_>>()?)?;
+        array.define_hidden(&self.count, HeldValue::number(self.ctx, rows.affected as f64))?;
         Ok(array)
     }
 
-    fn row_value(&self, rows: &Rows, row: &Row) -> Result<Held<'c, 'js>> {
+    fn row_value(&self, rows: &Rows, row: &Row) -> Result<HeldValue<'c, 'js>> {
         let ctx = self.ctx;
-        let object = Held::object(ctx)?;
+        let object = HeldValue::object(ctx)?;
         for (index, name) in self.names.iter().enumerate() {
             let value = match rows.value(row, index) {
-                json::Value::Null => Held::null(ctx),
-                json::Value::Bool(value) => Held::bool(ctx, value),
-                json::Value::Integer(value) => Held::number(ctx, value as f64),
-                json::Value::Double(value) => Held::number(ctx, value),
-                json::Value::Text(value) => Held::text(ctx, value.as_bytes())?,
+                json::Value::Null => HeldValue::null(ctx),
+                json::Value::Bool(value) => HeldValue::bool(ctx, value),
+                json::Value::Integer(value) => HeldValue::number(ctx, value as f64),
+                json::Value::Double(value) => HeldValue::number(ctx, value),
+                json::Value::Text(value) => HeldValue::text(ctx, value.as_bytes())?,
                 json::Value::Bytes(value) => {
-                    Held::of(ctx, TypedArray::<u8>::new(ctx.clone(), value)?.as_value())
+                    HeldValue::of(ctx, TypedArray::<u8>::new(ctx.clone(), value)?.as_value())
                 }
                 json::Value::Json(value) => {
                     let value = ctx.json_parse(value)?;
@@ -317,7 +316,7 @@ impl<'c, 'js> Columns<'c, 'js> {
                     } else {
                         value
                     };
-                    Held::of(ctx, &value)
+                    HeldValue::of(ctx, &value)
                 }
             };
             // The second of two columns of one name counts either way.

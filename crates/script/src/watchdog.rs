@@ -10,7 +10,7 @@ use crate::{
     Failure,
     budget::{GRACE, now_ms},
     executor::{Shared, stuck},
-    member::{Member, OpenCall, Waiter},
+    member::{ExecutorThread, OpenCall, Waiter},
 };
 
 /// How often it is looked whether a thread hangs, at least: a step that begins just after that is seen before it can be overdue, so nobody
@@ -50,7 +50,7 @@ fn until_next_look(now_ms: u64, due_ms: Option<u64>) -> Duration {
 }
 
 /// Does without a thread whose script does not stop.
-fn give_up(shared: &Arc<Shared>, member: &Member) {
+fn give_up(shared: &Arc<Shared>, member: &ExecutorThread) {
     {
         let mut state = shared.state.lock();
         if !state.leaves(member) {

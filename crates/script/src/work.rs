@@ -6,11 +6,11 @@ use std::{
     rc::Rc,
 };
 
-use forebay_clients::Desk as ClientDesk;
-use forebay_pg::Desk;
+use forebay_clients::ClientSession;
+use forebay_pg::SqlSession;
 use tokio::{sync::mpsc, task::AbortHandle};
 
-use crate::{member::CallKey, wants::WaitId};
+use crate::{host_ops::WaitId, member::CallKey};
 
 /// The tasks of a thread's calls.
 #[derive(Debug, Default)]
@@ -24,15 +24,15 @@ struct CallWork {
     guard: Option<Task>,
     waits: HashMap<WaitId, Task>,
     /// What it has open on databases.
-    desk: Option<Rc<Desk>>,
+    session: Option<Rc<SqlSession>>,
     /// What it holds elsewhere.
-    client_desk: Option<Rc<ClientDesk>>,
+    client_session: Option<Rc<ClientSession>>,
 }
 
 impl CallWork {
     /// Whether there is nothing that has to end with the call.
     fn is_empty(&self) -> bool {
-        let holds_nothing = self.desk.is_none() && self.client_desk.is_none();
+        let holds_nothing = self.session.is_none() && self.client_session.is_none();
         holds_nothing && self.waits.is_empty() && self.guard.is_none()
     }
 }
@@ -76,17 +76,21 @@ impl Work {
     }
 
     /// What a call has open on databases, which is made when it is first needed and ends with the call.
-    pub(crate) fn desk(&self, key: CallKey, make: impl FnOnce() -> Desk) -> Rc<Desk> {
+    pub(crate) fn session(&self, key: CallKey, make: impl FnOnce() -> SqlSession) -> Rc<SqlSession> {
         let mut calls = self.calls.borrow_mut();
-        let desk = &mut calls.entry(key).or_default().desk;
-        Rc::clone(desk.get_or_insert_with(|| Rc::new(make())))
+        let session = &mut calls.entry(key).or_default().session;
+        Rc::clone(session.get_or_insert_with(|| Rc::new(make())))
     }
 
     /// The same for what it holds elsewhere.
-    pub(crate) fn client_desk(&self, key: CallKey, make: impl FnOnce() -> ClientDesk) -> Rc<ClientDesk> {
+    pub(crate) fn client_session(
+        &self,
+        key: CallKey,
+        make: impl FnOnce() -> ClientSession,
+    ) -> Rc<ClientSession> {
         let mut calls = self.calls.borrow_mut();
-        let desk = &mut calls.entry(key).or_default().client_desk;
-        Rc::clone(desk.get_or_insert_with(|| Rc::new(make())))
+        let session = &mut calls.entry(key).or_default().client_session;
+        Rc::clone(session.get_or_insert_with(|| Rc::new(make())))
     }
 
     /// A call does not wait for this any more.

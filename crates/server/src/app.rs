@@ -12,19 +12,19 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::{
-    calls::{CallThread, Calls, DeskThread},
+    calls::{CallThread, Calls, SessionThread},
     config::{self, Config, PathKind},
     logging::{self, AccessLog, LoggingError, WorkflowLogs},
-    metrics::{RouteBook, RouteCounts, ScriptBook, WorkflowBook, name_of},
+    metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, name_of},
     profiles::Profiles,
     reply::HeaderLines,
     router::{Router, RouterError, Rule},
-    sources::SourceBook,
+    sources::DatabaseRegistry,
     store::OpenStore,
     target::{
-        Bounds, FilesTarget, Kept, Origins, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget,
+        Bounds, BufferUsage, FilesTarget, Origins, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget,
         SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget, pool,
-        workflow::{KeptRuns, PoolWorkers, Reading, Releases, RunLimits, Shelf, ShelfError},
+        workflow::{ActiveReleases, DurableRuns, PoolWorkers, Reading, Releases, RunLimits, ShelfError},
     },
     traces::Traces,
 };
@@ -36,17 +36,17 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Services shared by every app of the process; they survive reloads.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct Services {
     pub(crate) supervisor: Supervisor,
     pub(crate) mailboxes: Arc<Mailboxes>,
-    pub(crate) routes: RouteBook,
-    pub(crate) scripts: ScriptBook,
-    pub(crate) workflows: Arc<WorkflowBook>,
+    pub(crate) routes: RouteMetrics,
+    pub(crate) scripts: ScriptMetrics,
+    pub(crate) workflows: Arc<WorkflowMetrics>,
     /// Durable workflow runs; present if `workflow.runs` is configured, which cannot change while the server runs.
-    pub(crate) kept_runs: Option<Arc<KeptRuns>>,
+    pub(crate) kept_runs: Option<Arc<DurableRuns>>,
     /// The log files of workflow rules, if they are configured.
     pub(crate) workflow_logs: Mutex<Option<Arc<WorkflowLogs>>>,
-    pub(crate) sources: SourceBook,
+    pub(crate) sources: DatabaseRegistry,
     /// Request tracing.
     pub(crate) traces: Arc<Traces>,
     pub(crate) profiles: Profiles,
@@ -58,9 +58,9 @@ pub(crate) struct Ground {
     /// Answers the calls of controllers; present together with the store.
     pub(crate) calls: Option<CallThread>,
     /// Runs the database statements of handlers in pools.
-    pub(crate) desks: DeskThread,
+    pub(crate) sql: SessionThread,
     /// Bodies of requests and responses spooled so that no worker waits for a slow client.
-    pub(crate) kept: Arc<Kept>,
+    pub(crate) kept: Arc<BufferUsage>,
 }
 
 /// Routes and pools in force. A request holds on to the app it started with.
@@ -130,7 +130,7 @@ pub enum BuildError {
     WorkflowEngines(#[source] forebay_script::Failure),
     /// The thread for handlers' database statements cannot be started.
     #[error("cannot start the thread on which handlers in pools reach databases")]
-    Desks(#[source] std::io::Error),
+    CallHandlers(#[source] std::io::Error),
     /// The SDK for workers cannot be unpacked.
     #[error(transparent)]
     Sdk(#[from] SdkError),
@@ -138,18 +138,18 @@ pub enum BuildError {
 
 impl App {
     /// Starts the pools and compiles the routes.
-    pub(crate) fn build(config: Config, ground: &Ground) -> Result<Self, BuildError> {
+    pub(crate) fn build(config: Config, services: &Services) -> Result<Self, BuildError> {
         let sdk = if config.pools.is_empty() {
             None
         } else {
             Some(Sdk::unpack()?)
         };
-        let scripts = scripts(&config, ground)?;
+        let scripts = scripts(&config, services)?;
         let start = |pool: &config::Pool| {
-            let mut options = options(pool, sdk.as_ref(), ground.store.as_deref(), &config);
-            options.calls = calls(pool, ground, &config.records);
-            options.desks = desks(pool, ground, &config)?;
-            let pool = Pool::start(options, &ground.supervisor, ground.mailboxes.clone());
+            let mut options = options(pool, sdk.as_ref(), services.store.as_deref(), &config);
+            options.calls = calls(pool, services, &config.records);
+            options.call_handlers = sql_sessions(pool, services, &config)?;
+            let pool = Pool::start(options, &services.supervisor, services.mailboxes.clone());
             Ok((pool.name().to_owned(), pool))
         };
         let pools = config
@@ -161,10 +161,10 @@ impl App {
         let workflow = config
             .workflow
             .as_ref()
-            .map(|workflow| workflow_target(&config, workflow, &pools, &held, ground))
+            .map(|workflow| workflow_target(&config, workflow, &pools, &held, services))
             .transpose()
             .inspect_err(|_| pools.values().for_each(Pool::stop_now))?;
-        let store = ground.store.as_ref().zip(config.store.as_ref());
+        let store = services.store.as_ref().zip(config.store.as_ref());
         let store_target = store.map(|(open, config)| StoreTarget::new(open, config));
         let records = store.map(|(open, of_store)| RecordsTarget::new(open, of_store, &config.records));
         let parts = Parts {
@@ -173,15 +173,15 @@ impl App {
             scripts: &scripts,
             workflow: workflow.as_ref(),
             store: store_target.as_ref(),
-            open_store: ground.store.as_ref(),
-            sources: &ground.sources,
+            open_store: services.store.as_ref(),
+            sources: &services.sources,
             config: &config,
-            kept: &ground.kept,
+            kept: &services.kept,
         };
         let rules = config
             .routes
             .iter()
-            .map(|route| rules(route, &parts, &ground.routes));
+            .map(|route| rules(route, &parts, &services.routes));
         let router = rules
             .collect::<Result<Vec<_>, _>>()
             .and_then(|rules| Ok(Router::compile(rules.into_iter().flatten().collect())?))
@@ -197,8 +197,8 @@ impl App {
                 .cloned()
                 .collect(),
             workflow,
-            unrouted: ground.routes.unrouted(),
-            access_log: config.log.access.then(|| ground.log.access_log()),
+            unrouted: services.routes.unrouted(),
+            access_log: config.log.access.then(|| services.log.access_log()),
             config,
             held,
         })
@@ -222,16 +222,16 @@ struct Parts<'a> {
     store: Option<&'a StoreTarget>,
     records: Option<&'a RecordsTarget>,
     open_store: Option<&'a Arc<OpenStore>>,
-    sources: &'a SourceBook,
+    sources: &'a DatabaseRegistry,
     config: &'a Config,
-    kept: &'a Arc<Kept>,
+    kept: &'a Arc<BufferUsage>,
 }
 
 /// The routing rules of a configured route: one for each of its paths.
 fn rules(
     route: &config::Route,
     parts: &Parts<'_>,
-    counts: &RouteBook,
+    counts: &RouteMetrics,
 ) -> Result<Vec<Rule<Route>>, BuildError> {
     let rule = |(path, kind)| {
         Ok(Rule {
@@ -296,18 +296,18 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
 }
 
 /// Loads all scripts, by name.
-fn scripts(config: &Config, ground: &Ground) -> Result<BTreeMap<String, ScriptTarget>, BuildError> {
+fn scripts(config: &Config, services: &Services) -> Result<BTreeMap<String, ScriptTarget>, BuildError> {
     let load = |script: &config::Script| {
-        let store = store_options(config, ground);
-        let counts = ground.scripts.of(&script.name);
-        let mut options = script_options(script, store, ground.erase_types, counts);
-        options.allow.sql = sources(&script.allow, config, &ground.sources);
+        let store = store_options(config, services);
+        let counts = services.scripts.of(&script.name);
+        let mut options = script_options(script, store, services.erase_types, counts);
+        options.allow.sql = sources(&script.allow, config, &services.sources);
         let loaded = Script::start(options).map_err(|source| BuildError::Script {
             script: script.name.clone(),
             source,
         })?;
         let io_input_max = usize::try_from(script.io_input_max).unwrap_or(usize::MAX);
-        let store = ground.store.clone();
+        let store = services.store.clone();
         let target = ScriptTarget::new(Arc::new(loaded), script.on, io_input_max, store);
         Ok((script.name.clone(), target))
     };
@@ -329,46 +329,46 @@ fn workflow_target(
     workflow: &config::Workflow,
     pools: &BTreeMap<String, Pool>,
     held: &Arc<watch::Sender<()>>,
-    ground: &Ground,
+    services: &Services,
 ) -> Result<WorkflowTarget, BuildError> {
     let reading = Reading {
         compat: compat_of(workflow),
-        erase_types: ground.erase_types,
+        erase_types: services.erase_types,
     };
     let shelf = match &workflow.source {
-        config::WorkflowSource::Folder { path, watch } => Shelf::of_folder(path, reading, *watch)?,
+        config::WorkflowSource::Folder { path, watch } => ActiveReleases::of_folder(path, reading, *watch)?,
         config::WorkflowSource::Store { global } => {
             let checked = "the configuration was checked";
-            let store = ground.store.as_ref().expect(checked).store();
+            let store = services.store.as_ref().expect(checked).store();
             let pinned = config.routes.iter().filter_map(|route| match &route.target {
                 config::Target::Workflow(route) => route.release,
                 _ => None,
             });
             let releases = Releases::new(store, global).expect(checked);
-            Shelf::of_store(releases, pinned.collect(), reading)?
+            ActiveReleases::of_store(releases, pinned.collect(), reading)?
         }
     };
-    let surroundings = WorkflowSurroundings {
-        erase_types: ground.erase_types,
-        counts: ground.scripts.of(WORKFLOW_COUNTS),
-        workflows: Arc::clone(&ground.workflows),
-        sources: &ground.sources,
+    let environment = WorkflowEnvironment {
+        erase_types: services.erase_types,
+        counts: services.scripts.of(WORKFLOW_COUNTS),
+        workflows: Arc::clone(&services.workflows),
+        sources: &services.sources,
         pools,
         held: Some(held.clone()),
-        store: store_options(config, ground),
-        open_store: ground.store.clone(),
-        kept: ground.kept_runs.clone(),
-        logs: workflow_logs(workflow, ground)?,
+        store: store_options(config, services),
+        open_store: services.store.clone(),
+        kept: services.kept_runs.clone(),
+        logs: workflow_logs(workflow, services)?,
     };
-    workflow_engines(config, workflow, shelf, surroundings)
+    workflow_engines(config, workflow, shelf, environment)
 }
 
 /// The environment of workflow engines.
-pub(crate) struct WorkflowSurroundings<'a> {
+pub(crate) struct WorkflowEnvironment<'a> {
     pub(crate) erase_types: EraseTypes,
     pub(crate) counts: Arc<Counts>,
-    pub(crate) workflows: Arc<WorkflowBook>,
-    pub(crate) sources: &'a SourceBook,
+    pub(crate) workflows: Arc<WorkflowMetrics>,
+    pub(crate) sources: &'a DatabaseRegistry,
     /// The pools that rules may call.
     pub(crate) pools: &'a BTreeMap<String, Pool>,
     /// The `held` sender of the app that owns these pools.
@@ -378,7 +378,7 @@ pub(crate) struct WorkflowSurroundings<'a> {
     /// The server's own store, in which responses wait for commits to become durable.
     pub(crate) open_store: Option<Arc<OpenStore>>,
     /// Durable runs.
-    pub(crate) kept: Option<Arc<KeptRuns>>,
+    pub(crate) kept: Option<Arc<DurableRuns>>,
     /// The log of rules.
     pub(crate) logs: Option<Arc<WorkflowLogs>>,
 }
@@ -387,8 +387,8 @@ pub(crate) struct WorkflowSurroundings<'a> {
 pub(crate) fn workflow_engines(
     config: &Config,
     workflow: &config::Workflow,
-    shelf: Arc<Shelf>,
-    around: WorkflowSurroundings<'_>,
+    shelf: Arc<ActiveReleases>,
+    around: WorkflowEnvironment<'_>,
 ) -> Result<WorkflowTarget, BuildError> {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let s3_buckets = config.s3.iter();
@@ -449,7 +449,7 @@ pub(crate) fn workflow_engines(
             ..allow(&workflow.allow)
         },
         store: around.store.clone(),
-        surroundings: surroundings(around.erase_types),
+        environment: environment(around.erase_types),
         counts: Arc::clone(&around.counts),
     };
     let limits = RunLimits {
@@ -471,27 +471,27 @@ pub(crate) fn workflow_engines(
 /// The log of rules. If the folder is unchanged, the current log continues.
 fn workflow_logs(
     workflow: &config::Workflow,
-    ground: &Ground,
+    services: &Services,
 ) -> Result<Option<Arc<WorkflowLogs>>, BuildError> {
     let Some(folder) = &workflow.logs else {
         return Ok(None);
     };
-    let current = ground.workflow_logs.lock().clone();
+    let current = services.workflow_logs.lock().clone();
     let current = current.filter(|logs| logs.folder() == folder);
     let logs = current.map_or_else(|| WorkflowLogs::start(folder, workflow.logs_rotate), Ok);
     logs.map(Some).map_err(BuildError::WorkflowLogs)
 }
 
-fn store_options(config: &Config, ground: &Ground) -> Option<forebay_script::StoreOptions> {
-    ground.store.as_ref().map(|store| forebay_script::StoreOptions {
+fn store_options(config: &Config, services: &Services) -> Option<forebay_script::StoreOptions> {
+    services.store.as_ref().map(|store| forebay_script::StoreOptions {
         folder: store.path().into(),
         options: *store.store().options(),
         records: config.records.to_text(),
     })
 }
 
-fn surroundings(erase_types: EraseTypes) -> forebay_script::Surroundings {
-    forebay_script::Surroundings {
+fn environment(erase_types: EraseTypes) -> forebay_script::ScriptEnvironment {
+    forebay_script::ScriptEnvironment {
         sdk: sdk_file,
         erase_types,
     }
@@ -512,7 +512,7 @@ fn allow(allow: &config::ScriptAllow) -> forebay_script::Allow {
 fn sources(
     allow: &config::ScriptAllow,
     config: &Config,
-    sources: &SourceBook,
+    sources: &DatabaseRegistry,
 ) -> Arc<BTreeMap<String, forebay_pg::Source>> {
     let source = |name: &String| (name.clone(), sources.of(name, config));
     Arc::new(allow.sql.iter().map(source).collect())
@@ -548,14 +548,18 @@ pub(crate) fn script_options(
         },
         allow: allow(&script.allow),
         store,
-        surroundings: surroundings(erase_types),
+        environment: environment(erase_types),
         counts,
     }
 }
 
 /// The handler for calls from a pool's workers.
-fn calls(pool: &config::Pool, ground: &Ground, records: &Settings) -> Option<Arc<dyn forebay_pool::Calls>> {
-    let (thread, store) = ground.calls.as_ref().zip(ground.store.as_ref())?;
+fn calls(
+    pool: &config::Pool,
+    services: &Services,
+    records: &Settings,
+) -> Option<Arc<dyn forebay_pool::Calls>> {
+    let (thread, store) = services.calls.as_ref().zip(services.store.as_ref())?;
     let answer_bytes_max = pool.message_bytes_max as usize;
     Some(Arc::new(Calls::new(
         thread,
@@ -567,19 +571,19 @@ fn calls(pool: &config::Pool, ground: &Ground, records: &Settings) -> Option<Arc
 }
 
 /// The handler for SQL calls from a pool's workers; `None` if they may not use any database.
-fn desks(
+fn sql_sessions(
     pool: &config::Pool,
-    ground: &Ground,
+    services: &Services,
     config: &Config,
-) -> Result<Option<Arc<dyn forebay_pool::Desks>>, BuildError> {
-    let source = |name: &String| (name.clone(), ground.sources.of(name, config));
+) -> Result<Option<Arc<dyn forebay_pool::CallHandlers>>, BuildError> {
+    let source = |name: &String| (name.clone(), services.sources.of(name, config));
     let names = pool.sql.iter().filter(|name| !config.sql_direct.contains(*name));
     let sources: BTreeMap<_, _> = names.map(source).collect();
     if sources.is_empty() {
         return Ok(None);
     }
-    let desks = ground.desks.desks(sources);
-    Ok(Some(Arc::new(desks.map_err(BuildError::Desks)?)))
+    let sessions = services.sql.sessions(sources);
+    Ok(Some(Arc::new(sessions.map_err(BuildError::CallHandlers)?)))
 }
 
 fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, config: &Config) -> Options {
@@ -606,7 +610,7 @@ fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, co
         message_bytes_max: pool.message_bytes_max as usize,
         call_timeout: pool.run_timeout,
         calls: None,
-        desks: None,
+        call_handlers: None,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Calls from controllers on standard input and output: TQL statements, and records by reference, executed on a dedicated thread. Reads run
 //! there in slices, so that other calls get their turn in between; writes go to the store's writer, which batches everything that waits.
 
-mod desks;
 mod record;
+mod sql_sessions;
 
 use std::{future::poll_fn, io, sync::Arc, thread, time::Instant};
 
@@ -14,8 +14,8 @@ use tokio::{
     task::{LocalSet, spawn_local},
 };
 
-pub(crate) use self::desks::DeskThread;
 use self::record::RecordCall;
+pub(crate) use self::sql_sessions::SessionThread;
 use crate::{
     config::StoreMode,
     failure::Refusal,

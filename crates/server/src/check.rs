@@ -11,7 +11,7 @@ use forebay_script::{Checked, Fault};
 use crate::{
     app::{EraseTypes, compat_of, script_options},
     config::Config,
-    target::workflow::{Book, BookFaults},
+    target::workflow::{Bundle, BundleErrors},
 };
 
 /// Scripts that failed to load.
@@ -29,14 +29,14 @@ fn fault_lines(faults: &[(String, Fault)]) -> String {
 }
 
 /// Reads the graphs and rules of a configuration without running any. Workflows in the store are not checked.
-pub fn check_workflows(config: &Config, erase_types: EraseTypes) -> Result<(), BookFaults> {
+pub fn check_workflows(config: &Config, erase_types: EraseTypes) -> Result<(), BundleErrors> {
     let Some((workflow, folder)) = config.workflow.as_ref().and_then(|workflow| {
         let folder = workflow.source.folder()?;
         Some((workflow, folder))
     }) else {
         return Ok(());
     };
-    Book::read(folder, compat_of(workflow), erase_types).map(drop)
+    Bundle::read(folder, compat_of(workflow), erase_types).map(drop)
 }
 
 /// Loads every script of a configuration within its limits and without access to anything. Returns the names of scripts that open the store

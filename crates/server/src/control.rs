@@ -14,7 +14,7 @@ use crate::{
     reload::ReloadError,
     router::decode,
     server::Shared,
-    traces::{self, RUN_MAX, TICKET_AGE_MAX, Untold},
+    traces::{self, RUN_MAX, TICKET_AGE_MAX, TraceUnavailable},
 };
 
 /// Most workers that a pool may have, as in the configuration.
@@ -102,7 +102,7 @@ impl Control {
             Ok(_) => return Response::problem(400, "expected {\"level\": \"info\"}"),
             Err(problem) => return Response::problem(400, &problem),
         };
-        match self.shared.ground.log.set_level(&level) {
+        match self.shared.services.log.set_level(&level) {
             Ok(()) => Response::json(200, &json!({ "level": level })),
             Err(error) => Response::problem(400, &format!("level: {error}")),
         }
@@ -131,7 +131,7 @@ impl Control {
     }
 
     fn admit(&self) -> Response {
-        match self.shared.ground.traces.admit() {
+        match self.shared.services.traces.admit() {
             Ok(token) => Response::json(
                 200,
                 &json!({ "token": token, "header": traces::HEADER, "valid_ms": TICKET_AGE_MAX.as_millis() as u64 }),
@@ -141,10 +141,10 @@ impl Control {
     }
 
     fn trace(&self, token: &str) -> Response {
-        match self.shared.ground.traces.take(token) {
+        match self.shared.services.traces.take(token) {
             Ok(told) => Response::written(&told),
-            Err(Untold::NotYet) => Response::json(202, &json!({ "over": false })),
-            Err(Untold::Unknown) => {
+            Err(TraceUnavailable::NotYet) => Response::json(202, &json!({ "over": false })),
+            Err(TraceUnavailable::Unknown) => {
                 Response::problem(404, "no such token: each is told of once, within a minute")
             }
         }
@@ -170,7 +170,7 @@ impl Control {
         {
             return problem;
         }
-        match self.shared.ground.traces.sample(route, time) {
+        match self.shared.services.traces.sample(route, time) {
             Some(run) => Response::json(200, &json!({ "run": run })),
             None => Response::problem(409, "requests are already being sampled for another client"),
         }
@@ -183,7 +183,7 @@ impl Control {
             .config
             .routes
             .iter()
-            .map(|route| (self.shared.ground.routes.of(route).name().to_owned(), route))
+            .map(|route| (self.shared.services.routes.of(route).name().to_owned(), route))
             .collect();
         let found: Vec<(String, Target)> = named
             .iter()
@@ -231,7 +231,7 @@ impl Control {
             .collect();
         drop(app);
         let names: Vec<&str> = routes.iter().map(|(name, _)| name.as_str()).collect();
-        match self.shared.ground.profiles.take(time, pools).await {
+        match self.shared.services.profiles.take(time, pools).await {
             Ok(mut told) => {
                 told["routes"] = json!(names);
                 Response::json(200, &told)
@@ -242,8 +242,8 @@ impl Control {
     }
 
     fn sampled(&self, run: &str) -> Response {
-        let sampled = run.parse().map_err(|_| Untold::Unknown);
-        match sampled.and_then(|run| self.shared.ground.traces.sampled(run)) {
+        let sampled = run.parse().map_err(|_| TraceUnavailable::Unknown);
+        match sampled.and_then(|run| self.shared.services.traces.sampled(run)) {
             Ok(sampled) => Response::written(&sampled),
             Err(_) => Response::problem(
                 404,
@@ -277,9 +277,9 @@ impl Control {
         let workflow = request
             .parameter("workflow")
             .map(|name| decode(name).map_or_else(|| name.to_owned(), Cow::into_owned));
-        let logs = self.shared.ground.workflow_logs.lock().clone();
+        let logs = self.shared.services.workflow_logs.lock().clone();
         let (past, feed) = match (&workflow, logs) {
-            (None, _) => self.shared.ground.log.recent().look(),
+            (None, _) => self.shared.services.log.recent().look(),
             (Some(_), Some(logs)) => logs.recent().look(),
             (Some(_), None) => {
                 return Response::problem(

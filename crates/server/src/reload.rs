@@ -152,7 +152,7 @@ impl Shared {
             }
             Err(error) => {
                 self.reloading.refused.fetch_add(1, Ordering::Relaxed);
-                self.ground.routes.keep(&self.front.app().config.routes);
+                self.services.routes.keep(&self.front.app().config.routes);
                 let reason = error.with_causes();
                 tracing::error!(target: "forebay::server", asked_by, "configuration not reloaded, the one in force stays: {reason}");
             }
@@ -172,7 +172,7 @@ impl Shared {
         self.reloading.read.send_replace(Some(Arc::new(config.clone())));
         check_fixed(&self.front.app().config, &config)?;
         let shared = self.clone();
-        let app = blocking(move || App::build(config, &shared.ground)).await?;
+        let app = blocking(move || App::build(config, &shared.services)).await?;
         let settled = tokio::select! {
             settled = settled(&app) => settled,
             _ = stopping.wait_for(|stopping| *stopping) => Err(ReloadError::Stopping),
@@ -193,20 +193,20 @@ impl Shared {
         self.pools.add(generation, app.pools.values().cloned());
         let before = self.front.replace_app(app.clone());
         self.reloading.generation.store(generation, Ordering::Release);
-        self.ground.routes.keep(&app.config.routes);
-        self.ground.scripts.keep(|name| {
+        self.services.routes.keep(&app.config.routes);
+        self.services.scripts.keep(|name| {
             app.config.scripts.contains_key(name) || name == WORKFLOW_COUNTS && app.config.workflow.is_some()
         });
         if app.config.workflow.is_none() {
-            self.ground.workflows.clear();
+            self.services.workflows.clear();
         }
-        (*self.ground.workflow_logs.lock()).clone_from(&app.workflow_logs);
-        if let Some(kept) = &self.ground.kept_runs {
+        (*self.services.workflow_logs.lock()).clone_from(&app.workflow_logs);
+        if let Some(kept) = &self.services.kept_runs {
             kept.serve(app.workflow.as_ref());
         }
-        self.ground.sources.keep(&app.config);
+        self.services.sources.keep(&app.config);
         if app.config.log.level != before.config.log.level {
-            self.ground
+            self.services
                 .log
                 .set_level(&app.config.log.level)
                 .expect("the configuration was checked");
@@ -278,7 +278,7 @@ fn check_fixed(current: &Config, new: &Config) -> Result<(), ReloadError> {
     }
 }
 
-fn kept_runs(config: &Config) -> Option<&config::KeptRuns> {
+fn kept_runs(config: &Config) -> Option<&config::DurableRuns> {
     config.workflow.as_ref()?.runs.as_ref()
 }
 

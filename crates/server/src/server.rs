@@ -16,19 +16,19 @@ use tokio::{
 
 use crate::{
     admin::{Admin, Hosts, http},
-    app::{App, BuildError, EraseTypes, Ground},
-    calls::{CallThread, DeskThread},
+    app::{App, BuildError, EraseTypes, Services},
+    calls::{CallThread, SessionThread},
     check::ask_of_statements,
     config::{Config, Listen},
     control::Control,
     front::{Bound, Front},
     logging,
-    metrics::{PoolBook, RouteBook, ScriptBook},
+    metrics::{PoolRegistry, RouteMetrics, ScriptMetrics},
     profiles::Profiles,
     reload::{FIRST_GENERATION, Reload, Reloading},
-    sources::SourceBook,
+    sources::DatabaseRegistry,
     store::{OpenStore, StoreOpenError},
-    target::workflow::KeptRuns,
+    target::workflow::DurableRuns,
     traces::Traces,
     watch::watch,
 };
@@ -77,7 +77,7 @@ pub enum StartError {
     Store(#[from] StoreOpenError),
     /// Durable workflow runs cannot be read.
     #[error("the runs of workflows that are kept cannot be read (workflow.runs): {reason}")]
-    KeptRuns {
+    DurableRuns {
         /// The text of the error that occurred.
         reason: String,
     },
@@ -108,8 +108,8 @@ pub struct Server {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) front: Front,
-    pub(crate) ground: Ground,
-    pub(crate) pools: PoolBook,
+    pub(crate) services: Services,
+    pub(crate) pools: PoolRegistry,
     pub(crate) reloading: Reloading,
     pub(crate) started: Instant,
     pub(crate) started_at: SystemTime,
@@ -224,41 +224,41 @@ impl Server {
             .and_then(|workflow| workflow.runs.as_ref());
         let kept_runs = store.as_ref().zip(kept_runs);
         let kept_runs = kept_runs
-            .map(|(store, runs)| KeptRuns::start(store, runs))
+            .map(|(store, runs)| DurableRuns::start(store, runs))
             .transpose()
-            .map_err(|refusal| StartError::KeptRuns {
+            .map_err(|refusal| StartError::DurableRuns {
                 reason: refusal.to_string(),
             })?;
         let supervisor = Supervisor::start()?;
-        let ground = Ground {
+        let services = Services {
             supervisor,
             mailboxes: Mailboxes::new(threads),
-            routes: RouteBook::new(threads),
-            scripts: ScriptBook::default(),
+            routes: RouteMetrics::new(threads),
+            scripts: ScriptMetrics::default(),
             workflows: Arc::default(),
             kept_runs,
             workflow_logs: parking_lot::Mutex::default(),
-            sources: SourceBook::default(),
+            sources: DatabaseRegistry::default(),
             traces: Arc::new(Traces::new(config.trace.as_ref())),
             profiles: Profiles::default(),
             log,
             erase_types,
             store,
             calls,
-            desks: DeskThread::default(),
+            sql: SessionThread::default(),
             kept: Arc::default(),
         };
-        let app = Arc::new(App::build(config, &ground)?);
-        (*ground.workflow_logs.lock()).clone_from(&app.workflow_logs);
-        if let Some(kept) = &ground.kept_runs {
+        let app = Arc::new(App::build(config, &services)?);
+        (*services.workflow_logs.lock()).clone_from(&app.workflow_logs);
+        if let Some(kept) = &services.kept_runs {
             kept.serve(app.workflow.as_ref());
         }
-        let pools = PoolBook::default();
+        let pools = PoolRegistry::default();
         pools.add(FIRST_GENERATION, app.pools.values().cloned());
-        let front = Front::start(app, &mut bound, &ground.mailboxes, &ground.traces, threads)?;
+        let front = Front::start(app, &mut bound, &services.mailboxes, &services.traces, threads)?;
         let shared = Arc::new(Shared {
             front,
-            ground,
+            services,
             pools,
             reloading: Reloading::new(reload),
             started,
@@ -346,7 +346,7 @@ impl Shared {
         let shared = self.clone();
         tokio::spawn(async move {
             let config = shared.front.app().config.clone();
-            let source = |name: &str| shared.ground.sources.of(name, &config);
+            let source = |name: &str| shared.services.sources.of(name, &config);
             ask_of_statements(&config, source).await.warn();
         });
     }
@@ -354,7 +354,7 @@ impl Shared {
     /// Answers requests already read, then stops the workers; cuts off whatever remains after `drain_max`.
     async fn drain(&self) {
         let deadline = tokio::time::Instant::now() + self.front.app().config.server.drain_max;
-        if let Some(kept) = &self.ground.kept_runs {
+        if let Some(kept) = &self.services.kept_runs {
             kept.stop();
         }
         if tokio::time::timeout_at(deadline, self.front.drain())
@@ -365,7 +365,7 @@ impl Shared {
         }
         // A concurrent reload has either given up or registered its pools.
         let _turn = tokio::time::timeout_at(deadline, self.reloading.turn()).await;
-        if let Some(kept) = &self.ground.kept_runs {
+        if let Some(kept) = &self.services.kept_runs {
             if tokio::time::timeout_at(deadline, kept.stopped()).await.is_err() {
                 tracing::warn!(target: "forebay::server", "runs of workflows are left after drain_max; they are run after the next start");
             }
@@ -389,8 +389,8 @@ impl Shared {
                 pool.stopped().await;
             }
         }
-        self.ground.traces.end(deadline).await;
-        if let Some(store) = &self.ground.store {
+        self.services.traces.end(deadline).await;
+        if let Some(store) = &self.services.store {
             store.checkpoint();
         }
     }

@@ -12,7 +12,7 @@ use crate::{
 
 /// All databases of the server.
 #[derive(Debug, Default)]
-pub(crate) struct SourceBook {
+pub(crate) struct DatabaseRegistry {
     sources: Mutex<BTreeMap<String, Known>>,
     /// By route name.
     meters: Mutex<BTreeMap<String, Meter>>,
@@ -42,7 +42,7 @@ struct Known {
     threads: usize,
 }
 
-impl SourceBook {
+impl DatabaseRegistry {
     /// The database of this name, which must exist in the configuration.
     pub(crate) fn of(&self, name: &str, config: &Config) -> Source {
         let settings: &Settings = &config.sql[name];

@@ -244,7 +244,10 @@ impl<'d> Checker<'d> {
                 | Kind::Loop { .. }
                 | Kind::Delay { .. }
                 | Kind::Retry { .. } => self.check_successor(node, true),
-                Kind::Process { .. } | Kind::Relation { .. } | Kind::Errand { .. } | Kind::Subflow { .. } => {
+                Kind::Process { .. }
+                | Kind::Relation { .. }
+                | Kind::BuiltinTask { .. }
+                | Kind::Subflow { .. } => {
                     self.check_successor(node, false);
                 }
                 Kind::Parallel(_) => self.check_any(node),
@@ -345,10 +348,12 @@ impl<'d> Checker<'d> {
         let reached = (0..places.len()).filter(|&node| self.is_reached[node] && node != boot);
         let nodes = reached.map(|node| {
             let work = match self.kind(node) {
-                Kind::Process { rule } | Kind::Relation { rule } | Kind::Errand { rule, .. } => Work::Rule {
-                    rule: rule.clone(),
-                    next: next_of(node),
-                },
+                Kind::Process { rule } | Kind::Relation { rule } | Kind::BuiltinTask { rule, .. } => {
+                    Work::Rule {
+                        rule: rule.clone(),
+                        next: next_of(node),
+                    }
+                }
                 Kind::Run { rule } => Work::Rule {
                     rule: rule.clone(),
                     next: None,

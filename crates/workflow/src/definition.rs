@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::{DefinitionError, Errand};
+use crate::{BuiltinTask, DefinitionError};
 
 /// Maximum number of nodes in a graph.
 const NODES_MAX: usize = 10_000;
@@ -85,11 +85,11 @@ pub enum Kind {
         rule: String,
     },
     /// Sends a request to a database, the store, a server or a pool, and continues if there is a result.
-    Errand {
+    BuiltinTask {
         /// Stands for this task among the rules: equal for equal tasks, and never the name of a file.
         rule: String,
         /// The request with all its operands.
-        errand: Errand,
+        errand: BuiltinTask,
     },
     /// Combines the results of its children.
     Logical(Logical),
@@ -168,11 +168,11 @@ impl Kind {
             Self::Relation { .. } => "RELATION",
             Self::Run { .. } => "RUN",
             Self::Failback { .. } => "FAILBACK",
-            Self::Errand { errand, .. } => match errand {
-                Errand::Sql { .. } => "SQL",
-                Errand::Store { .. } => "STORE",
-                Errand::Http { .. } => "HTTP",
-                Errand::Pool { .. } => "POOL",
+            Self::BuiltinTask { errand, .. } => match errand {
+                BuiltinTask::Sql { .. } => "SQL",
+                BuiltinTask::Store { .. } => "STORE",
+                BuiltinTask::Http { .. } => "HTTP",
+                BuiltinTask::Pool { .. } => "POOL",
             },
             Self::Logical(_) => "LOGICAL",
             Self::Switch { .. } => "SWITCH",
@@ -192,7 +192,7 @@ impl Kind {
             | Self::Run { rule }
             | Self::Failback { rule }
             | Self::Switch { rule }
-            | Self::Errand { rule, .. } => Some(rule),
+            | Self::BuiltinTask { rule, .. } => Some(rule),
             Self::Boot
             | Self::Logical(_)
             | Self::Parallel(_)
@@ -272,8 +272,8 @@ impl Node {
                 attempts: object.attempts("attempts")?,
                 pause: object.time("delayMs")?.unwrap_or_default(),
             },
-            kind => match Errand::of(kind, object)? {
-                Some(errand) => Kind::Errand {
+            kind => match BuiltinTask::of(kind, object)? {
+                Some(errand) => Kind::BuiltinTask {
                     rule: format!("/{errand:?}"),
                     errand,
                 },

@@ -4,18 +4,18 @@
 //! that rules return as opaque. The graphs are those of Rengine's executor, with more kinds of nodes and without its defects;
 //! [`Compat::Rengine`] brings back those defects that a graph may depend on.
 
+mod builtin_task;
 mod check;
 mod definition;
-mod errand;
 mod error;
 mod graph;
 pub mod jdm;
 mod run;
 mod schema;
 
+pub use builtin_task::{BuiltinTask, Operand, Operation, Request, ResultMode};
 pub use check::check;
 pub use definition::{Definition, Edge, Fallback, Join, Kind, Logical, Node};
-pub use errand::{Errand, Given, Operation, Request, Taken};
 pub use error::{DefinitionError, Problem};
 pub use graph::Graph;
 pub use run::{

@@ -52,7 +52,7 @@ struct Page {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct Parameters {
     queries: Option<String>,
 }
 
@@ -61,7 +61,7 @@ struct Message {
     message: &'static str,
 }
 
-impl Asked {
+impl Parameters {
     fn count(&self) -> i32 {
         let asked = self.queries.as_deref().and_then(|text| text.parse().ok());
         asked.unwrap_or(1).clamp(1, QUERIES_MAX)
@@ -122,12 +122,12 @@ async fn one(State(database): Shared, Path(id): Path<i32>) -> Json<World> {
     Json(database.world(id).await.expect("a row"))
 }
 
-async fn queries(State(database): Shared, Query(asked): Query<Asked>) -> Json<Vec<World>> {
+async fn queries(State(database): Shared, Query(asked): Query<Parameters>) -> Json<Vec<World>> {
     let worlds = (0..asked.count()).map(|_| database.world(lot()));
     Json(try_join_all(worlds).await.expect("rows"))
 }
 
-async fn updates(State(database): Shared, Query(asked): Query<Asked>) -> Json<Vec<World>> {
+async fn updates(State(database): Shared, Query(asked): Query<Parameters>) -> Json<Vec<World>> {
     let ids = different_lots(asked.count());
     let mut worlds = try_join_all(ids.iter().map(|id| database.world(*id))).await.expect("rows");
     for world in &mut worlds {

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Ask, PgError, Rows, Settings, Stage,
-    prepared::{Prepared, PreparedBook},
+    prepared::{Prepared, PreparedStatements},
     protocol::{
         CancelKey, Conversation, Event, Expected, Outcome, Startup, Transaction, misplaced, write_cancel,
         write_run,
@@ -40,17 +40,17 @@ pub(super) struct Connection {
     conversation: Conversation<usize>,
     received: BytesMut,
     out: BytesMut,
-    prepared: PreparedBook<Prepared>,
+    prepared: PreparedStatements<Prepared>,
     is_broken: bool,
 }
 
 /// Deadline of a run, and whether the caller is still waiting.
-pub(super) struct Wanted<'w> {
+pub(super) struct StatementLimits<'w> {
     pub(super) until: Instant,
     pub(super) is_wanted: &'w dyn Fn() -> bool,
 }
 
-impl Wanted<'_> {
+impl StatementLimits<'_> {
     /// For a caller that never gives up.
     fn until(until: Instant) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl Connection {
             conversation: Conversation::new(),
             received: BytesMut::new(),
             out: BytesMut::new(),
-            prepared: PreparedBook::default(),
+            prepared: PreparedStatements::default(),
             is_broken: false,
             stream,
         };
@@ -99,7 +99,7 @@ impl Connection {
             connection.stream.end_point(),
             &mut connection.out,
         )?;
-        let wanted = Wanted::until(until);
+        let wanted = StatementLimits::until(until);
         loop {
             connection.send(until)?;
             connection.read(&wanted)?;
@@ -124,7 +124,7 @@ impl Connection {
         let until = until.min(Instant::now() + PROBE_TIMEOUT);
         let nothing = Statement::from(&Ask::new("", &[]));
         let mut is_answered = false;
-        self.run(&[nothing], &Wanted::until(until), &mut |_, outcome| {
+        self.run(&[nothing], &StatementLimits::until(until), &mut |_, outcome| {
             is_answered = outcome.is_ok();
         });
         is_answered
@@ -139,7 +139,7 @@ impl Connection {
     pub(super) fn run(
         &mut self,
         statements: &[Statement],
-        wanted: &Wanted<'_>,
+        wanted: &StatementLimits<'_>,
         tell: &mut dyn FnMut(usize, Result<Rows, PgError>),
     ) -> usize {
         let (count, refused) = self.run_once(statements, wanted, tell);
@@ -166,7 +166,7 @@ impl Connection {
     fn run_once(
         &mut self,
         statements: &[Statement],
-        wanted: &Wanted<'_>,
+        wanted: &StatementLimits<'_>,
         tell: &mut dyn FnMut(usize, Result<Rows, PgError>),
     ) -> (usize, Vec<(usize, PgError)>) {
         let mut refused = Vec::new();
@@ -202,7 +202,7 @@ impl Connection {
     fn write_first<'s>(
         &mut self,
         statements: &'s [Statement],
-        wanted: &Wanted<'_>,
+        wanted: &StatementLimits<'_>,
     ) -> Result<Vec<Sent<'s>>, PgError> {
         let mut sent = Vec::with_capacity(statements.len());
         for statement in statements {
@@ -232,7 +232,7 @@ impl Connection {
     fn take_answers(
         &mut self,
         sent: &mut [Sent<'_>],
-        wanted: &Wanted<'_>,
+        wanted: &StatementLimits<'_>,
         end: &mut dyn FnMut(usize, Over),
     ) -> Result<(), PgError> {
         self.send(wanted.until)?;
@@ -286,7 +286,7 @@ impl Connection {
         self.conversation.broken().find_map(|(_, said)| said)
     }
 
-    fn prepare(&mut self, text: &str, wanted: &Wanted<'_>) -> Result<Prepared, PgError> {
+    fn prepare(&mut self, text: &str, wanted: &StatementLimits<'_>) -> Result<Prepared, PgError> {
         if let Some(prepared) = self.prepared.find(text) {
             return Ok(prepared);
         }
@@ -305,7 +305,7 @@ impl Connection {
         let until = Instant::now() + CANCEL_TIMEOUT;
         while self.conversation.len() > 0 {
             self.ask_to_cancel(until)?;
-            match self.next_over(&Wanted::until(until))? {
+            match self.next_over(&StatementLimits::until(until))? {
                 Err(PgError::Server(error)) if error.is_fatal => return Err(PgError::Server(error)),
                 // The statement was cancelled, or had already finished.
                 Ok(_) | Err(_) => {}
@@ -328,7 +328,7 @@ impl Connection {
     }
 
     /// Waits for the end of the next statement in progress and returns the server's answer. Rows are dropped.
-    fn next_over(&mut self, wanted: &Wanted<'_>) -> Result<Result<Outcome, PgError>, PgError> {
+    fn next_over(&mut self, wanted: &StatementLimits<'_>) -> Result<Result<Outcome, PgError>, PgError> {
         loop {
             self.read(wanted)?;
             let mut over = None;
@@ -352,7 +352,7 @@ impl Connection {
         Ok(())
     }
 
-    fn read(&mut self, wanted: &Wanted<'_>) -> Result<(), PgError> {
+    fn read(&mut self, wanted: &StatementLimits<'_>) -> Result<(), PgError> {
         let from = self.received.len();
         self.received.resize(from + READ_BYTES, 0);
         let read = loop {

@@ -5,6 +5,6 @@ mod pool;
 mod statement;
 mod stream;
 
-use connection::{Connection, Wanted};
+use connection::{Connection, StatementLimits};
 pub(crate) use pool::Pool;
 use statement::Statement;

@@ -9,7 +9,7 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{Notify, oneshot};
 
-use super::{Connection, Statement, Wanted};
+use super::{Connection, Statement, StatementLimits};
 use crate::{Ask, PgError, Rows, Settings, Stage, exclusive::Leases, health::Health};
 
 /// A connection idle for longer than this is probed before its next use.
@@ -306,7 +306,7 @@ fn run(
             }
         },
     };
-    let wanted = Wanted {
+    let wanted = StatementLimits {
         until: job.until,
         is_wanted: &|| !job.over.is_closed(),
     };

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use crate::{
     Ask, Column, PgError, Row, Rows,
     counts::Placed,
-    error::Fate,
+    error::FailureOutcome,
     protocol::{Outcome, misplaced},
     statement::only_reads,
     timing::{Reached, Timing},
@@ -113,8 +113,8 @@ impl<'s> Sent<'s> {
             Ok(Outcome::Run(affected)) => Over::Told(Rows::new(Arc::clone(&self.columns), rows, affected)),
             Ok(Outcome::Prepared(_)) => Over::Told(Err(misplaced())),
             Err(error) => match error.fate(self.is_exposed, || only_reads(&self.statement.text)) {
-                Fate::Told(error) => Over::Told(Err(error)),
-                Fate::Again(error) => Over::Refused(error),
+                FailureOutcome::Told(error) => Over::Told(Err(error)),
+                FailureOutcome::Again(error) => Over::Refused(error),
             },
         };
         self.statement.timing.reach(Reached::Decoded);

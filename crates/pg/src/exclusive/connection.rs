@@ -4,7 +4,7 @@
 //! [`Connection::settle`] completes what is in progress.
 
 mod copy;
-mod together;
+mod pipeline;
 
 use std::{
     collections::VecDeque,
@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, ReadBuf};
 use crate::{
     PgError, Row, Rows, Settings,
     pipelined::{Stream, cancel, start_unlimited},
-    prepared::{Prepared, PreparedBook},
+    prepared::{Prepared, PreparedStatements},
     protocol::{
         CancelKey, Conversation, Copying, Description, Direction, Event, Expected, Outcome, Transaction,
         make_room, misplaced, write_copy_fail, write_end, write_fetch, write_open, write_prepare, write_run,
@@ -44,7 +44,7 @@ pub(super) struct Connection {
     conversation: Conversation<()>,
     received: BytesMut,
     out: BytesMut,
-    prepared: PreparedBook<Prepared>,
+    prepared: PreparedStatements<Prepared>,
     /// Rows of a stream that have arrived.
     rows: VecDeque<Row>,
     /// Direction of the COPY in progress.
@@ -82,7 +82,7 @@ impl Connection {
             conversation: Conversation::new(),
             received: started.received,
             out: started.out,
-            prepared: PreparedBook::default(),
+            prepared: PreparedStatements::default(),
             rows: VecDeque::new(),
             direction: None,
             takes_bytes: false,

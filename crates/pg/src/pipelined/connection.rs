@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     Ask, PgError, Row, Rows, Settings,
-    error::Fate,
-    prepared::PreparedBook,
+    error::FailureOutcome,
+    prepared::PreparedStatements,
     protocol::{Conversation, Expected, write_run},
     statement::{check_session, only_reads},
     timing::{Reached, Timing},
@@ -67,7 +67,7 @@ impl Shared {
                 unwritten: Vec::new(),
                 is_held: false,
                 is_closed: false,
-                prepared: PreparedBook::default(),
+                prepared: PreparedStatements::default(),
                 moved: Instant::now(),
                 broken: None,
             }),
@@ -96,7 +96,7 @@ pub(super) struct State {
     pub(super) is_held: bool,
     /// All handles have been dropped.
     pub(super) is_closed: bool,
-    prepared: PreparedBook<Rc<Statement>>,
+    prepared: PreparedStatements<Rc<Statement>>,
     /// When the server last answered, or was first sent something after it had answered everything.
     pub(super) moved: Instant,
     pub(super) broken: Option<PgError>,
@@ -358,13 +358,13 @@ impl Connection {
         let error = failure.unwrap_or(error);
         let is_exposed = sent.waiting.slot.is_exposed() || statement.is_exposed();
         match error.fate(is_exposed, || is_unprepared || only_reads(ask.text)) {
-            Fate::Again(error) if runs < RUNS_MAX => {
+            FailureOutcome::Again(error) if runs < RUNS_MAX => {
                 if error.is_stale() {
                     self.handle.0.state.borrow_mut().forget(statement);
                 }
                 Verdict::Again
             }
-            Fate::Again(error) | Fate::Told(error) => Verdict::Over(Err(error)),
+            FailureOutcome::Again(error) | FailureOutcome::Told(error) => Verdict::Over(Err(error)),
         }
     }
 

@@ -7,8 +7,8 @@ use forebay_testkit::Postgres;
 use serde_json::json;
 
 use crate::{
-    desk::{call, desk_of},
     rig::{BOTH, PATIENCE, becomes, first, query, run, settings, value},
+    session::{call, desk_of},
 };
 
 fn later() -> Instant {

@@ -7,8 +7,8 @@ use forebay_testkit::Postgres;
 use serde_json::json;
 
 use crate::{
-    desk::{call, desk_of},
     rig::{BOTH, PATIENCE, becomes, query, run, settings, source},
+    session::{call, desk_of},
 };
 
 async fn listen(source: &Source, channel: &str) -> Listener {

@@ -17,7 +17,7 @@ use serde_json::Value;
 use self::{members::Members, scan::Scanner};
 pub(crate) use self::{
     resync::{Piece, Resync},
-    scan::Overlong,
+    scan::MessageTooLong,
 };
 use crate::{Protocol, worker_log::Level};
 
@@ -163,7 +163,7 @@ impl Decoder {
     }
 
     /// Consumes everything that is complete from the front of `bytes`. Messages before an error are valid.
-    pub(crate) fn take(&mut self, bytes: &mut BytesMut, said: &mut Vec<Said>) -> Result<(), Overlong> {
+    pub(crate) fn take(&mut self, bytes: &mut BytesMut, said: &mut Vec<Said>) -> Result<(), MessageTooLong> {
         let protocol = self.protocol;
         self.scanner.take(bytes, said, |object| read(protocol, object))
     }

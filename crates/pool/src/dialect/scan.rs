@@ -13,7 +13,7 @@ const RETRIES_MAX: usize = 32;
 /// A message is too long, and the start of the next one is unknown.
 #[derive(Debug, thiserror::Error)]
 #[error("worker has written a message of more than {message_bytes_max} bytes (message_bytes_max)")]
-pub(crate) struct Overlong {
+pub(crate) struct MessageTooLong {
     message_bytes_max: usize,
 }
 
@@ -75,7 +75,7 @@ impl Scanner {
         bytes: &mut BytesMut,
         said: &mut Vec<Said>,
         read: impl Fn(&str) -> Option<Said>,
-    ) -> Result<(), Overlong> {
+    ) -> Result<(), MessageTooLong> {
         // Everything before this position has been passed on.
         let mut passed = 0;
         while self.at < bytes.len() {
@@ -105,7 +105,7 @@ impl Scanner {
                 Step::More => {
                     self.open = Some(open);
                     if end < bytes.len() {
-                        return Err(Overlong {
+                        return Err(MessageTooLong {
                             message_bytes_max: self.message_bytes_max,
                         });
                     }

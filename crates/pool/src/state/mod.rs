@@ -28,8 +28,8 @@ use self::{
 };
 use crate::{
     Answer, Delivery, Failure, Limits, Options, Retry, Timing as JobTiming,
+    call_handler::{OpenCalls, Refusal},
     delivery::ReplyTo,
-    desk::{OpenDesk, Refusal},
     options::WINDOW_BYTES,
     stats::{Counters, Timings},
 };
@@ -103,14 +103,14 @@ struct Job {
     /// Number of body bytes that the worker may still send in BODY frames.
     window: u64,
     /// The handler of its calls, once it has made one. Dropped with the job, or earlier if its owner no longer waits.
-    desk: Option<OpenDesk>,
+    desk: Option<OpenCalls>,
     ran_before: bool,
     place: Place,
 }
 
 /// The reason why an answer that does not name its slot matches no job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Nameless {
+pub(crate) enum UnattributedAnswer {
     /// The job is over.
     Over,
     /// It names no job, and the worker has this many.
@@ -416,18 +416,18 @@ impl<L: LinkPort> State<L> {
         from: usize,
         number: Option<u32>,
         now: Instant,
-    ) -> Result<(u32, u32), Nameless> {
-        let worker = self.workers.get(from).ok_or(Nameless::Over)?;
+    ) -> Result<(u32, u32), UnattributedAnswer> {
+        let worker = self.workers.get(from).ok_or(UnattributedAnswer::Over)?;
         match number {
             Some(number) => worker
                 .slot_of(number)
                 .map(|slot| (slot, number))
-                .ok_or(Nameless::Over),
+                .ok_or(UnattributedAnswer::Over),
             None => worker
                 .only_job()
                 .filter(|&(_, _, job)| matches!(self.jobs[job].place, Place::Sent(sent) if sent.at < now))
                 .map(|(slot, number, _)| (slot, number))
-                .ok_or(Nameless::NotOne(worker.in_flight())),
+                .ok_or(UnattributedAnswer::NotOne(worker.in_flight())),
         }
     }
 
@@ -664,9 +664,9 @@ impl<L: LinkPort> State<L> {
         (from, id): (usize, u64),
         (slot, number): (u32, u32),
         now: Instant,
-    ) -> Result<(&OpenDesk, Instant), Refusal> {
-        let desks = self.options.desks.as_ref().ok_or(Refusal::NoDesks)?;
-        let open = |trace| OpenDesk::new(desks.open(trace));
+    ) -> Result<(&OpenCalls, Instant), Refusal> {
+        let desks = self.options.call_handlers.as_ref().ok_or(Refusal::NoDesks)?;
+        let open = |trace| OpenCalls::new(desks.open(trace));
         let alone = now + self.options.call_timeout;
         let worker = self.workers.get_mut(from).filter(|worker| worker.id == id);
         let worker = worker.ok_or(Refusal::Over)?;

@@ -23,7 +23,7 @@ use bytes::Bytes;
 
 use self::{
     dice::Dice,
-    nature::{Nature, options},
+    nature::{Environment, options},
     wire::Wire,
     world::{Outputs, World, response},
 };
@@ -97,7 +97,7 @@ impl World {
     }
 }
 
-fn live(seed: u64, nature: Nature, life: Duration, tells: bool) -> u64 {
+fn live(seed: u64, nature: Environment, life: Duration, tells: bool) -> u64 {
     let mut dice = Dice::new(seed);
     let (recovers, at_once) = (dice.chance(500), dice.chance(500));
     let mut world = World::new(dice, nature);
@@ -111,7 +111,7 @@ fn live(seed: u64, nature: Nature, life: Duration, tells: bool) -> u64 {
 }
 
 /// Runs worlds of one kind; a failure names its seed.
-fn live_often(nature: Nature) {
+fn live_often(nature: Environment) {
     let replayed = std::env::var("FOREBAY_SEED")
         .ok()
         .map(|seed| seed.parse::<u64>().expect("FOREBAY_SEED is a number"));
@@ -131,7 +131,7 @@ fn live_often(nature: Nature) {
 
 #[test]
 fn a_pool_keeps_its_promises_in_a_world_of_failures() {
-    live_often(Nature {
+    live_often(Environment {
         claims: true,
         chaos: true,
         misbehaving: 60,
@@ -141,7 +141,7 @@ fn a_pool_keeps_its_promises_in_a_world_of_failures() {
 
 #[test]
 fn a_pool_keeps_its_promises_without_claim_words() {
-    live_often(Nature {
+    live_often(Environment {
         claims: false,
         chaos: true,
         misbehaving: 60,
@@ -151,7 +151,7 @@ fn a_pool_keeps_its_promises_without_claim_words() {
 
 #[test]
 fn a_pool_keeps_its_promises_when_only_handlers_fail() {
-    live_often(Nature {
+    live_often(Environment {
         claims: true,
         chaos: false,
         misbehaving: 20,
@@ -161,7 +161,7 @@ fn a_pool_keeps_its_promises_when_only_handlers_fail() {
 
 #[test]
 fn one_worker_starts_jobs_in_the_order_of_their_arrival() {
-    live_often(Nature {
+    live_often(Environment {
         claims: true,
         chaos: false,
         misbehaving: 0,
@@ -174,7 +174,7 @@ fn a_simulated_hour_passes_quickly() {
     let hour = Duration::from_hours(1);
     let delivered = live(
         1,
-        Nature {
+        Environment {
             claims: true,
             chaos: true,
             misbehaving: 30,
@@ -190,7 +190,7 @@ fn a_simulated_hour_passes_quickly() {
 #[test]
 fn a_worker_that_falls_silent_is_ended_although_it_was_heard_after_the_limit() {
     let ms = Duration::from_millis;
-    let nature = Nature {
+    let nature = Environment {
         claims: true,
         chaos: false,
         misbehaving: 0,

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use forebay_wire::SLOTS_MAX;
 
-use crate::desk::OpenDesk;
+use crate::call_handler::OpenCalls;
 
 /// Maximum amount of work in a worker's inbox beyond what it runs.
 const CREDIT_WORK: Duration = Duration::from_millis(1);
@@ -100,7 +100,7 @@ pub(crate) struct Worker<L> {
     pub(crate) to_recycle: bool,
     pub(crate) uses_page: bool,
     /// The handler of its calls outside of jobs, once it has made one.
-    pub(crate) desk: Option<OpenDesk>,
+    pub(crate) desk: Option<OpenCalls>,
     /// Resident memory at the last measurement.
     pub(crate) rss_bytes: u64,
     jobs: Vec<Slot>,

@@ -18,10 +18,10 @@ use tokio::sync::mpsc;
 pub use self::handshake::INLINE_BODY_BYTES;
 use self::process::Process;
 use crate::{
+    abort_on_panic::abort_on_panic,
     pool::Shared,
     state::{Command, Phase, Signal, Worker},
     status::{Readiness, rss_bytes},
-    vital::vital,
 };
 
 /// Interval for measuring the memory of workers, if it is limited.
@@ -48,7 +48,7 @@ impl Supervisor {
             local.block_on(&runtime, async {
                 let mut pools = tokio::task::JoinSet::new();
                 while let Some(pool) = new_pools.recv().await {
-                    pools.spawn_local(vital("supervisor", supervise(pool)));
+                    pools.spawn_local(abort_on_panic("supervisor", supervise(pool)));
                 }
                 while pools.join_next().await.is_some() {}
             });
@@ -192,7 +192,7 @@ fn start(pool: &Arc<Shared>, processes: &Processes) {
             tracing::debug!(target: "forebay::pool", pool = %pool.name, worker = id, pid = process.pid(), "worker started");
             let (pool, processes) = (pool.clone(), processes.clone());
             tokio::task::spawn_local(async move {
-                vital(
+                abort_on_panic(
                     "watcher of a worker",
                     process::watch(&pool, key, &process, leader),
                 )

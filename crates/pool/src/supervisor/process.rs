@@ -125,7 +125,7 @@ impl Process {
 
     /// Has the worker's second socket read, if it has one.
     pub(super) fn attend(&self, pool: &Arc<Shared>, key: usize, options: &Options) {
-        if let (Some(link), Some(desks)) = (&self.call_link, &options.desks) {
+        if let (Some(link), Some(desks)) = (&self.call_link, &options.call_handlers) {
             desks.attend(CallSocket {
                 pool: pool.clone(),
                 link: link.clone(),
@@ -193,7 +193,7 @@ fn generation(id: u64) -> u16 {
 
 /// Whether workers get a second socket: those that speak frames on the first one, and may make calls.
 fn has_call_socket(options: &Options) -> bool {
-    options.desks.is_some() && options.program.protocol == Protocol::Framed
+    options.call_handlers.is_some() && options.program.protocol == Protocol::Framed
 }
 
 /// Creates a link on an inherited socket: returns the server's end and the worker's.

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use forebay_pool::{CallSocket, Desk, Desks, FrameCall, Options};
+use forebay_pool::{CallHandler, CallHandlers, CallSocket, FrameCall, Options};
 use forebay_trace::Trace;
 use parking_lot::Mutex;
 
@@ -29,8 +29,8 @@ struct EchoDesk {
     calls: Mutex<Vec<FrameCall>>,
 }
 
-impl Desks for Echo {
-    fn open(&self, _trace: Option<Trace>) -> Box<dyn Desk> {
+impl CallHandlers for Echo {
+    fn open(&self, _trace: Option<Trace>) -> Box<dyn CallHandler> {
         self.opened.fetch_add(1, Ordering::SeqCst);
         Box::new(EchoDesk {
             closed: self.closed.clone(),
@@ -50,7 +50,7 @@ impl Desks for Echo {
     }
 }
 
-impl Desk for EchoDesk {
+impl CallHandler for EchoDesk {
     fn call(&self, call: FrameCall) {
         let asked = call.body().to_vec();
         let answer = match asked.strip_prefix(b"long ") {
@@ -74,7 +74,7 @@ impl Drop for EchoDesk {
 
 fn with_desks(desks: &Arc<Echo>) -> Options {
     Options {
-        desks: Some(desks.clone()),
+        call_handlers: Some(desks.clone()),
         ..options()
     }
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     RecordsError,
-    ended::Ended,
+    expired::Ended,
     kind::kind_of,
     permission::{Action, Permission},
     reference::Reference,

@@ -9,13 +9,13 @@ use super::{
     branch::each_branch,
     cursor::Cursor,
     explain::{self, Count},
-    rows::{Fate, Rows},
+    rows::{ResultState, Rows},
     template::{Row, Template},
     walk::{Plan, Walk},
 };
 use crate::{
-    RecordsError, ended::Ended, path::Path, permission::Permission, reference::Reference, settings::Settings,
-    work::Work,
+    RecordsError, expired::Ended, path::Path, permission::Permission, reference::Reference,
+    settings::Settings, work::Work,
 };
 
 /// Records fetched at a time.
@@ -149,12 +149,12 @@ impl Execution {
         }
         let (mut looked, written) = (0, out.len());
         let mut fate = if self.is_walked || self.rows.is_complete() {
-            Fate::Complete
+            ResultState::Complete
         } else {
-            Fate::Open
+            ResultState::Open
         };
         let with_cursor = self.statement.cursor.is_some();
-        while fate == Fate::Open {
+        while fate == ResultState::Open {
             let is_late = |until| Instant::now() >= until;
             if looked >= budget.records
                 || out.len() - written >= budget.bytes
@@ -188,13 +188,13 @@ impl Execution {
             looked += 1;
             fate = self.look_at(reference, read, out)?;
             // The record at which the answer is cut off has no row in it.
-            if with_cursor && !matches!(fate, Fate::Cut(_)) {
+            if with_cursor && !matches!(fate, ResultState::Cut(_)) {
                 self.behind = self.walk.place(&self.plan);
             }
         }
         self.is_walked = true;
         if self.rows.are_sorted() {
-            if fate == Fate::Cut("examined_max") {
+            if fate == ResultState::Cut("examined_max") {
                 return Err(RecordsError::ExaminedMax {
                     max: self.settings.examined_max,
                 });
@@ -230,21 +230,21 @@ impl Execution {
         reference: Reference,
         read: &impl Read,
         out: &mut Vec<u8>,
-    ) -> Result<Fate, RecordsError> {
+    ) -> Result<ResultState, RecordsError> {
         if self.examined == self.settings.examined_max {
-            return Ok(Fate::Cut("examined_max"));
+            return Ok(ResultState::Cut("examined_max"));
         }
         self.examined += 1;
         let (kind, statement) = (self.batch.kind, Arc::clone(&self.statement));
         let mut key = self.plan.kinds[kind].key.clone();
         reference.push_to(&mut key)?;
         if self.ended.has(&key, read)? {
-            return Ok(Fate::Open);
+            return Ok(ResultState::Open);
         }
         let Some(record) = read.document_within(&key, read.value_bytes_max())? else {
-            return Ok(Fate::Open);
+            return Ok(ResultState::Open);
         };
-        let (mut fate, root) = (Fate::Open, &record[..]);
+        let (mut fate, root) = (ResultState::Open, &record[..]);
         let work = Work::on(root.len());
         for_each_node(&statement, root, &work, |part, node| {
             let row = Row {
@@ -268,7 +268,7 @@ impl Execution {
             fate = self
                 .rows
                 .add(&statement, (kind, reference, part), value, write, out)?;
-            Ok(fate == Fate::Open)
+            Ok(fate == ResultState::Open)
         })?;
         check_work(&work, reference)?;
         Ok(fate)
@@ -284,10 +284,10 @@ impl Execution {
     }
 
     /// Writes what follows the rows.
-    fn end(&self, fate: Fate, out: &mut Vec<u8>) {
+    fn end(&self, fate: ResultState, out: &mut Vec<u8>) {
         out.push(b']');
         self.end_with_cursor(out);
-        if let Fate::Cut(by) = fate {
+        if let ResultState::Cut(by) = fate {
             let limit = match by {
                 "examined_max" => self.settings.examined_max,
                 "rows_max" => self.settings.rows_max,

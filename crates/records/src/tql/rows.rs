@@ -15,7 +15,7 @@ use crate::{
 
 /// State of an answer's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum ResultState {
     /// More rows are wanted.
     Open,
     /// As many as were requested.
@@ -84,7 +84,7 @@ impl Rows {
         values: impl Fn(&Path) -> Option<Vec<u8>>,
         write: impl FnOnce(&mut Vec<u8>),
         out: &mut Vec<u8>,
-    ) -> Result<Fate, RecordsError> {
+    ) -> Result<ResultState, RecordsError> {
         let unique = statement.unique.as_ref().map(|path| match values(path) {
             Some(value) if number::is_number(&value) => number::normal(&value),
             value => value.unwrap_or_default(),
@@ -95,11 +95,11 @@ impl Rows {
             if sorted.bytes() > self.answer_bytes_max {
                 return Err(self.too_long());
             }
-            return Ok(Fate::Open);
+            return Ok(ResultState::Open);
         }
         if let Some(value) = unique {
             if self.unique.contains(&value) {
-                return Ok(Fate::Open);
+                return Ok(ResultState::Open);
             }
             self.unique_bytes += value.len() + size_of::<Vec<u8>>();
             if self.unique_bytes > self.answer_bytes_max {
@@ -109,14 +109,14 @@ impl Rows {
         }
         self.count += 1;
         if self.count <= self.skip {
-            return Ok(Fate::Open);
+            return Ok(ResultState::Open);
         }
         let at = self.count - self.skip;
         if at > self.wanted {
             return Ok(if self.asked {
-                Fate::Complete
+                ResultState::Complete
             } else {
-                Fate::Cut("rows_max")
+                ResultState::Cut("rows_max")
             });
         }
         let before = out.len();
@@ -130,14 +130,14 @@ impl Rows {
             if self.first {
                 return Err(self.too_long());
             }
-            return Ok(Fate::Cut("answer_bytes_max"));
+            return Ok(ResultState::Cut("answer_bytes_max"));
         }
         self.first = false;
         self.written += length;
         Ok(if self.asked && at == self.wanted {
-            Fate::Complete
+            ResultState::Complete
         } else {
-            Fate::Open
+            ResultState::Open
         })
     }
 
@@ -153,9 +153,9 @@ impl Rows {
     }
 
     /// Writes or skips some of the sorted rows; `None` while there are more.
-    pub(super) fn write_sorted(&mut self, budget: Budget, out: &mut Vec<u8>) -> Option<Fate> {
+    pub(super) fn write_sorted(&mut self, budget: Budget, out: &mut Vec<u8>) -> Option<ResultState> {
         let Some(sorted) = &mut self.sorted else {
-            return Some(Fate::Complete);
+            return Some(ResultState::Complete);
         };
         let start = out.len();
         while let Some(row) = sorted.next() {
@@ -163,9 +163,9 @@ impl Rows {
             let at = self.count.saturating_sub(self.skip);
             if at > self.wanted {
                 return Some(if self.asked {
-                    Fate::Complete
+                    ResultState::Complete
                 } else {
-                    Fate::Cut("rows_max")
+                    ResultState::Cut("rows_max")
                 });
             }
             if at > 1 {
@@ -179,6 +179,6 @@ impl Rows {
                 return None;
             }
         }
-        Some(Fate::Complete)
+        Some(ResultState::Complete)
     }
 }

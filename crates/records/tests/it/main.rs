@@ -4,7 +4,7 @@
 
 mod changes;
 mod cursors;
-mod ended;
+mod expired;
 mod garbage;
 mod house;
 mod language;

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::{
     text,
-    values::{Class, Held, Kind, Name, Names},
+    values::{Class, HeldValue, Kind, Name, Names},
 };
 
 /// Objects and arrays in one another, of which this many are written here. A circle ends there, and the engine says that it is one.
@@ -41,7 +41,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     }
 
     /// The text of an object literal or array; `None` for anything else, and for one with a `toJSON` of its own.
-    pub(super) fn write(mut self, value: &Held<'_, 'js>) -> Result<Option<Vec<u8>>> {
+    pub(super) fn write(mut self, value: &HeldValue<'_, 'js>) -> Result<Option<Vec<u8>>> {
         let Kind::Object(class) = value.kind() else {
             return Ok(None);
         };
@@ -52,7 +52,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     }
 
     /// Writes an object or array; false: it is neither, or has a `toJSON`.
-    fn container(&mut self, object: &Held<'_, 'js>, class: Class) -> Result<bool> {
+    fn container(&mut self, object: &HeldValue<'_, 'js>, class: Class) -> Result<bool> {
         if object.get(&self.to_json)?.is_function() || self.depth == DEPTH_MAX {
             return Ok(false);
         }
@@ -66,7 +66,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
         is_written
     }
 
-    fn members(&mut self, object: &Held<'_, 'js>) -> Result<()> {
+    fn members(&mut self, object: &HeldValue<'_, 'js>) -> Result<()> {
         self.out.push(b'{');
         let start = self.out.len();
         for name in Names::of(self.ctx, object)? {
@@ -89,14 +89,14 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
         Ok(())
     }
 
-    fn elements(&mut self, array: &Held<'_, 'js>) -> Result<()> {
+    fn elements(&mut self, array: &HeldValue<'_, 'js>) -> Result<()> {
         self.out.push(b'[');
         for index in 0..array.length()? {
             if index > 0 {
                 self.out.push(b',');
             }
             let value = array.element(index)?;
-            if !self.value(value, || Held::text(self.ctx, index.to_string().as_bytes()))? {
+            if !self.value(value, || HeldValue::text(self.ctx, index.to_string().as_bytes()))? {
                 self.out.extend_from_slice(b"null");
             }
             if self.is_full() {
@@ -125,7 +125,11 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     }
 
     /// Writes a member or element, whose name may be asked for; false: it has no text.
-    fn value(&mut self, value: Held<'_, 'js>, name: impl FnOnce() -> Result<Held<'c, 'js>>) -> Result<bool> {
+    fn value(
+        &mut self,
+        value: HeldValue<'_, 'js>,
+        name: impl FnOnce() -> Result<HeldValue<'c, 'js>>,
+    ) -> Result<bool> {
         match value.kind() {
             Kind::Text => self.text(&value)?,
             Kind::Int(number) => self.number(number),
@@ -145,7 +149,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
             .extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
-    fn float(&mut self, number: f64, value: &Held<'_, 'js>) -> Result<()> {
+    fn float(&mut self, number: f64, value: &HeldValue<'_, 'js>) -> Result<()> {
         if !number.is_finite() {
             self.out.extend_from_slice(b"null");
         } else if number.fract() == 0.0 && number.abs() < 1e15 {
@@ -157,7 +161,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     }
 
     /// Writes a text in quotation marks.
-    fn text(&mut self, content: &Held<'_, 'js>) -> Result<()> {
+    fn text(&mut self, content: &HeldValue<'_, 'js>) -> Result<()> {
         let before = self.out.len();
         let is_whole = content.with_text(|content| put_quoted(&mut self.out, content))?;
         if !is_whole {
@@ -170,7 +174,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     }
 
     /// Has `JSON.stringify` write a value under its name.
-    fn left_to_engine(&mut self, value: Held<'_, 'js>, name: Held<'_, 'js>) -> Result<bool> {
+    fn left_to_engine(&mut self, value: HeldValue<'_, 'js>, name: HeldValue<'_, 'js>) -> Result<bool> {
         let name = name.into_value();
         let length = text::utf8(self.ctx.json_stringify(name.clone())?.ok_or(Error::Unknown)?)?.len();
         // Without a prototype, so that no name means anything.

@@ -1,7 +1,7 @@
 //! What scripts are given: functions of this program, reached by the SDK alone. `sdk/node/src/script/host.ts` says what each is for.
 
 mod clients;
-mod declared;
+mod declared_reads;
 mod html;
 mod json;
 mod requests;
@@ -21,16 +21,16 @@ use rquickjs::{Ctx, Function, Object, Result, String as JsString, Value, functio
 use crate::{
     answer::{Answer, Body, Weight},
     calls::{CallId, Calls},
+    host_ops::HostOp,
     instance::Place,
     options::Options,
     sys, text,
-    values::{Class, Held, Kind, Name},
-    wants::Want,
+    values::{Class, HeldValue, Kind, Name},
 };
-pub(crate) use declared::DeclaredReads;
-pub use declared::ReadRecord;
+pub(crate) use declared_reads::DeclaredReads;
+pub use declared_reads::ReadRecord;
 use json::JsonWriter;
-pub(crate) use rules::CourseHost;
+pub(crate) use rules::DriverHost;
 pub(crate) use store::{StoreHost, last_commit, store_was_missed};
 pub(crate) use waits::mark_promises;
 
@@ -49,10 +49,10 @@ pub(crate) struct Host {
     pub(crate) calls: RefCell<Calls>,
     pub(crate) store: StoreHost,
     pub(crate) declared: DeclaredReads,
-    pub(crate) course: CourseHost,
+    pub(crate) course: DriverHost,
     pub(crate) place: Place,
     /// What scripts have asked for in this step.
-    pub(crate) wants: RefCell<Vec<Want>>,
+    pub(crate) wants: RefCell<Vec<HostOp>>,
 }
 
 /// An object that is filled with functions.
@@ -74,7 +74,7 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
         object: Object::new(ctx.clone())?,
     };
     clients::install(&functions, host)?;
-    declared::install(&functions, host)?;
+    declared_reads::install(&functions, host)?;
     requests::install(&functions, host)?;
     rules::install(&functions, host)?;
     html::install(&functions, host)?;
@@ -150,16 +150,16 @@ impl Host {
         if self.store.level() > 0 {
             return Ok(NOT_ANSWERED);
         }
-        let value = Held::of(ctx, value);
+        let value = HeldValue::of(ctx, value);
         let written = match value.kind() {
             Kind::Text => Some((ContentKind::Text, value.utf8()?)),
             Kind::Object(Class::Array) => self.json(ctx, &value)?,
             // Of anything else, even to ask for its prototype may run what the script has brought.
             Kind::Object(Class::Object) => {
                 let prototype = value.prototype()?;
-                if prototype.kind() == Kind::Null || prototype.is_same(&Held::of(ctx, plain)) {
+                if prototype.kind() == Kind::Null || prototype.is_same(&HeldValue::of(ctx, plain)) {
                     self.json(ctx, &value)?
-                } else if prototype.is_same(&Held::of(ctx, html)) {
+                } else if prototype.is_same(&HeldValue::of(ctx, html)) {
                     let text = value.get(&Name::of(ctx, "text")?)?;
                     Some((ContentKind::Html, text.utf8()?))
                 } else {
@@ -177,7 +177,11 @@ impl Host {
     }
 
     /// A value as JSON, unless it has something to say about that itself.
-    fn json<'js>(&self, ctx: &Ctx<'js>, value: &Held<'_, 'js>) -> Result<Option<(ContentKind, Vec<u8>)>> {
+    fn json<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        value: &HeldValue<'_, 'js>,
+    ) -> Result<Option<(ContentKind, Vec<u8>)>> {
         let written = JsonWriter::new(ctx, self.options.limits.output_max).write(value)?;
         Ok(written.map(|json| (ContentKind::Json, json)))
     }

@@ -17,9 +17,9 @@ use crate::{
     answer::Body,
     budget::Budget,
     calls::CallId,
-    rules::{Course, Event, LogLine, Order, Rule, RuleOutcome, RunOrder, Ticket},
+    host_ops::{HostOp, WaitId, What},
+    rules::{Command, Event, LogLine, Rule, RuleOutcome, RunDriver, RunOrder, TaskId},
     text,
-    wants::{WaitId, Want, What},
 };
 use forebay_wire::ContentKind;
 
@@ -27,12 +27,12 @@ use forebay_wire::ContentKind;
 const COMPILED_MAX: usize = 4096;
 
 /// The courses of an engine's calls, and the rules that it has compiled.
-pub(crate) struct CourseHost {
+pub(crate) struct DriverHost {
     budget: Rc<Budget>,
-    courses: RefCell<HashMap<CallId, Box<dyn Course>>>,
+    courses: RefCell<HashMap<CallId, Box<dyn RunDriver>>>,
     compiled: RefCell<HashMap<u64, Compiled>>,
     /// The rules that run, of the one call that there is.
-    running: RefCell<HashMap<Ticket, Running>>,
+    running: RefCell<HashMap<TaskId, Running>>,
     /// The rule with a time of its own to which all belongs that runs now.
     timed: Cell<Option<Timed>>,
     /// The modules that rules of the call have required.
@@ -47,14 +47,14 @@ type Running = (Arc<Rule>, Option<Instant>);
 /// A rule that has a time of its own.
 #[derive(Clone, Copy, Debug)]
 struct Timed {
-    ticket: Ticket,
+    ticket: TaskId,
     until: Instant,
 }
 
 /// A rule, and the function that its files are. Whoever has the rule run holds it; of one that nobody holds any more the function goes, too.
 type Compiled = (Weak<Rule>, Persistent<Function<'static>>);
 
-impl std::fmt::Debug for CourseHost {
+impl std::fmt::Debug for DriverHost {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("CourseHost").finish_non_exhaustive()
     }
@@ -68,7 +68,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     let own = host.clone();
     functions.set(
         "ruleOver",
-        move |ctx: Ctx<'js>, call: CallId, ticket: Ticket, is_true: bool, values: JsString<'js>| {
+        move |ctx: Ctx<'js>, call: CallId, ticket: TaskId, is_true: bool, values: JsString<'js>| {
             let values = text::owned(values)?;
             if !own.course.is_over(ticket) {
                 return Array::new(ctx);
@@ -81,7 +81,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     let own = host.clone();
     functions.set(
         "ruleFailed",
-        move |ctx: Ctx<'js>, call: CallId, ticket: Ticket, reason: JsString<'js>| {
+        move |ctx: Ctx<'js>, call: CallId, ticket: TaskId, reason: JsString<'js>| {
             let reason = text::owned(reason)?;
             if !own.course.is_over(ticket) {
                 return Array::new(ctx);
@@ -93,7 +93,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     let own = host.clone();
     functions.set(
         "timePassed",
-        move |ctx: Ctx<'js>, call: CallId, ticket: Ticket| own.go_on(&ctx, call, Event::Passed { ticket }),
+        move |ctx: Ctx<'js>, call: CallId, ticket: TaskId| own.go_on(&ctx, call, Event::Passed { ticket }),
     )?;
     let own = host.clone();
     functions.set("ruleTimer", move |call: CallId, wait: WaitId, ms: f64| {
@@ -101,7 +101,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         if is_open {
             let time = Duration::try_from_secs_f64(ms / 1000.0).unwrap_or_default();
             let what = What::Time(time);
-            own.wants.borrow_mut().push(Want { call, wait, what });
+            own.wants.borrow_mut().push(HostOp { call, wait, what });
         }
         is_open
     })?;
@@ -114,7 +114,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         },
     )?;
     let own = host.clone();
-    functions.set("ruleTurn", move |ticket: Ticket| own.course.take_turn(ticket))?;
+    functions.set("ruleTurn", move |ticket: TaskId| own.course.take_turn(ticket))?;
     let own = host.clone();
     functions.set("ruleLog", move |call: CallId, level: u8, line: JsString<'js>| {
         let text = text::owned(line)?;
@@ -125,7 +125,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     })
 }
 
-impl CourseHost {
+impl DriverHost {
     pub(crate) fn new(budget: Rc<Budget>) -> Self {
         Self {
             budget,
@@ -139,7 +139,7 @@ impl CourseHost {
     }
 
     /// A call has this course from here on.
-    pub(crate) fn begin(&self, call: CallId, course: Box<dyn Course>) {
+    pub(crate) fn begin(&self, call: CallId, course: Box<dyn RunDriver>) {
         self.running.borrow_mut().clear();
         self.timed_waits.borrow_mut().clear();
         self.modules.borrow_mut().clear();
@@ -158,7 +158,7 @@ impl CourseHost {
     }
 
     /// A rule with a time of its own begins, in a step in which nothing ran before it: all that follows in it belongs to the rule, until that is over.
-    fn take_turn(&self, ticket: Ticket) {
+    fn take_turn(&self, ticket: TaskId) {
         let until = self.running.borrow().get(&ticket).and_then(|(_, until)| *until);
         self.belongs_to(until.map(|until| Timed { ticket, until }));
     }
@@ -189,7 +189,7 @@ impl CourseHost {
     }
 
     /// Whether a rule is over when it says so: not where it was stopped, of which its course learns by the time that has passed. What runs after it in this step belongs to others.
-    fn is_over(&self, ticket: Ticket) -> bool {
+    fn is_over(&self, ticket: TaskId) -> bool {
         if self.timed.get().is_none_or(|timed| timed.ticket != ticket) {
             return true;
         }
@@ -201,7 +201,7 @@ impl CourseHost {
     }
 
     /// An error of a rule that runs, with places in its files.
-    fn with_places(&self, ticket: Ticket, reason: &str) -> String {
+    fn with_places(&self, ticket: TaskId, reason: &str) -> String {
         let rule = self.running.borrow_mut().remove(&ticket);
         let placed = rule.map_or_else(|| reason.to_owned(), |(rule, _)| rule.with_places(reason));
         let modules = self.modules.borrow();
@@ -260,7 +260,7 @@ impl Host {
         let mut count = 0;
         while let Some(order) = orders.pop_front() {
             let item = match order {
-                Order::Run(order) => match self.course.function(ctx, &order.rule) {
+                Command::Run(order) => match self.course.function(ctx, &order.rule) {
                     Ok(function) => {
                         let rule = Arc::clone(&order.rule);
                         let until = order.time_max.map(|time| Instant::now() + time);
@@ -274,25 +274,25 @@ impl Host {
                         let ticket = order.ticket;
                         let next = course.go_on(Event::Ended { ticket, outcome });
                         // What was ordered before is not wanted any more once there is an answer.
-                        if next.iter().any(|order| matches!(order, Order::Answer(_))) {
+                        if next.iter().any(|order| matches!(order, Command::Answer(_))) {
                             orders.clear();
                         }
                         orders.extend(next);
                         continue;
                     }
                 },
-                Order::Pass { ticket, time } => {
+                Command::Pass { ticket, time } => {
                     let item = Array::new(ctx.clone())?;
                     item.set(0, ticket)?;
                     item.set(1, time.as_secs_f64() * 1000.0)?;
                     item
                 }
-                Order::Forget { ticket } => {
+                Command::Forget { ticket } => {
                     let item = Array::new(ctx.clone())?;
                     item.set(0, ticket)?;
                     item
                 }
-                Order::Answer(body) => {
+                Command::Answer(body) => {
                     let kind = ContentKind::Json as u8;
                     self.end(call, Self::head(200, kind, false, None, Body::Whole(body.into())));
                     is_over = true;

@@ -16,10 +16,10 @@ use crate::{
     answer::{Answer, Body, Weight},
     calls::CallId,
     fetch::{self, Redirect},
+    host_ops::{HostOp, WaitId, What},
     instance::Place,
     stream::{Piece, Room},
     text,
-    wants::{WaitId, Want, What},
 };
 
 /// Longest time that can be waited for, as in browsers.
@@ -56,7 +56,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         if is_open {
             let what = What::Turn;
             own.course.wait(wait);
-            own.wants.borrow_mut().push(Want { call, wait, what });
+            own.wants.borrow_mut().push(HostOp { call, wait, what });
         }
         is_open
     })?;
@@ -191,7 +191,7 @@ impl Host {
             }
         }
         self.course.wait(wait);
-        self.wants.borrow_mut().push(Want { call, wait, what });
+        self.wants.borrow_mut().push(HostOp { call, wait, what });
         Ok(true)
     }
 
@@ -207,7 +207,7 @@ impl Host {
 
     /// Whatever a call has waited for under this number is not wanted any more.
     fn cancel(&self, call: CallId, wait: WaitId) {
-        self.wants.borrow_mut().push(Want {
+        self.wants.borrow_mut().push(HostOp {
             call,
             wait,
             what: What::Cancel,

@@ -3,4 +3,4 @@
 
 mod sys;
 
-pub(crate) use sys::{Class, Held, Kind, Name, Names};
+pub(crate) use sys::{Class, HeldValue, Kind, Name, Names};

@@ -13,7 +13,7 @@ const PLAIN: c_int =
     (qjs::JS_PROP_CONFIGURABLE | qjs::JS_PROP_WRITABLE | qjs::JS_PROP_ENUMERABLE).cast_signed();
 
 /// A value, held as long as this is there.
-pub(crate) struct Held<'c, 'js> {
+pub(crate) struct HeldValue<'c, 'js> {
     ctx: &'c Ctx<'js>,
     raw: qjs::JSValue,
 }
@@ -56,7 +56,7 @@ fn class_of(object: qjs::JSValue) -> Class {
     }
 }
 
-impl Drop for Held<'_, '_> {
+impl Drop for HeldValue<'_, '_> {
     fn drop(&mut self) {
         // SAFETY: it owns the value, which is of this context; numbers and the like are not counted.
         unsafe {
@@ -71,7 +71,7 @@ fn context(ctx: &Ctx<'_>) -> *mut qjs::JSContext {
     ctx.as_raw().as_ptr()
 }
 
-impl<'c, 'js> Held<'c, 'js> {
+impl<'c, 'js> HeldValue<'c, 'js> {
     /// Holds a value that somebody else holds, too.
     pub(crate) fn of(ctx: &'c Ctx<'js>, value: &Value<'js>) -> Self {
         // SAFETY: the value is alive as long as it is borrowed, and counted once more.
@@ -221,7 +221,7 @@ impl<'c, 'js> Held<'c, 'js> {
     }
 
     /// Whether both are the same object, or the same text in memory.
-    pub(crate) fn is_same(&self, other: &Held<'_, 'js>) -> bool {
+    pub(crate) fn is_same(&self, other: &HeldValue<'_, 'js>) -> bool {
         // SAFETY: the tags say that both have an address, which is only compared.
         unsafe {
             let tag = qjs::JS_VALUE_GET_TAG(self.raw);
@@ -341,9 +341,9 @@ impl<'c, 'js> Name<'c, 'js> {
     }
 
     /// As a value.
-    pub(crate) fn text(&self) -> Result<Held<'c, 'js>> {
+    pub(crate) fn text(&self) -> Result<HeldValue<'c, 'js>> {
         // SAFETY: the name is alive as long as it is borrowed.
-        Held::given(self.ctx, unsafe {
+        HeldValue::given(self.ctx, unsafe {
             qjs::JS_AtomToString(context(self.ctx), self.atom)
         })
     }
@@ -365,7 +365,7 @@ impl Drop for Names<'_, '_> {
 }
 
 impl<'c, 'js> Names<'c, 'js> {
-    pub(crate) fn of(ctx: &'c Ctx<'js>, object: &Held<'_, 'js>) -> Result<Self> {
+    pub(crate) fn of(ctx: &'c Ctx<'js>, object: &HeldValue<'_, 'js>) -> Result<Self> {
         let (mut table, mut count) = (null_mut(), 0);
         let flags = (qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_ENUM_ONLY).cast_signed();
         // SAFETY: the engine writes where the table is and how long, unless it fails.
@@ -423,7 +423,7 @@ mod tests {
                 ("new Uint8Array(1)", Class::Other),
             ] {
                 let value: Value<'_> = ctx.eval(text).unwrap();
-                assert_eq!(Held::of(&ctx, &value).kind(), Kind::Object(class), "{text}");
+                assert_eq!(HeldValue::of(&ctx, &value).kind(), Kind::Object(class), "{text}");
             }
         });
     }

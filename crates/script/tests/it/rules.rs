@@ -8,8 +8,8 @@ use std::{
 };
 
 use forebay_script::{
-    Allow, Awaited, Course, Event, Failure, Limits, LogLine, Options, Order, Priority, Program, Rule,
-    RuleFile, RuleOutcome, RunOrder, Script,
+    Allow, Awaited, Command, Event, Failure, Limits, LogLine, Options, Priority, Program, Rule, RuleFile,
+    RuleOutcome, RunDriver, RunOrder, Script,
 };
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use serde_json::{Value, json};
@@ -24,15 +24,15 @@ struct OneAfterAnother {
 }
 
 impl OneAfterAnother {
-    fn next(&mut self, last: Option<RuleOutcome>) -> Vec<Order> {
+    fn next(&mut self, last: Option<RuleOutcome>) -> Vec<Command> {
         let Some(rule) = self.rules.get(self.at) else {
             let values = last.map_or_else(|| "null".to_owned(), |last| last.values);
             let values: Value = serde_json::from_str(&values).unwrap();
             let answer = json!({"values": values, "log": self.logged});
-            return vec![Order::Answer(answer.to_string().into_bytes())];
+            return vec![Command::Answer(answer.to_string().into_bytes())];
         };
         self.at += 1;
-        vec![Order::Run(RunOrder {
+        vec![Command::Run(RunOrder {
             ticket: self.at as u32,
             rule: rule.clone(),
             node: self.at.to_string(),
@@ -44,8 +44,8 @@ impl OneAfterAnother {
     }
 }
 
-impl Course for OneAfterAnother {
-    fn go_on(&mut self, event: Event) -> Vec<Order> {
+impl RunDriver for OneAfterAnother {
+    fn go_on(&mut self, event: Event) -> Vec<Command> {
         match event {
             Event::Begun => self.next(None),
             Event::Ended {
@@ -54,7 +54,9 @@ impl Course for OneAfterAnother {
             Event::Ended {
                 outcome: Err(reason), ..
             } => {
-                vec![Order::Answer(json!({"failed": reason}).to_string().into_bytes())]
+                vec![Command::Answer(
+                    json!({"failed": reason}).to_string().into_bytes(),
+                )]
             }
             Event::Passed { .. } => Vec::new(),
         }
@@ -126,7 +128,7 @@ impl Rules {
             ..get("/")
         };
         let begin = Box::new(move || {
-            let course: Box<dyn Course> = Box::new(OneAfterAnother {
+            let course: Box<dyn RunDriver> = Box::new(OneAfterAnother {
                 rules,
                 at: 0,
                 logged: Vec::new(),

@@ -10,8 +10,8 @@ use std::{
 };
 
 use forebay_script::{
-    Allow, Answer, Body, Failure, IoScript, Limits, Options, Program, Script, Shape, StoreOptions,
-    Surroundings, Tried,
+    Allow, Answer, Body, Failure, IoScript, Limits, Options, Program, Script, ScriptEnvironment, Shape,
+    StoreOptions, Tried,
 };
 use forebay_store::{Key, Read as _, Store};
 use forebay_wire::RequestParts;
@@ -141,7 +141,7 @@ pub(crate) fn options_of(program: Program, limits: Limits, allow: Allow) -> Opti
         limits,
         allow,
         store: None,
-        surroundings: Surroundings {
+        environment: ScriptEnvironment {
             sdk,
             erase_types: |_, path| Err(format!("{} has types", path.display())),
         },

@@ -79,7 +79,7 @@ async fn ready(shared: &Shared) -> Response {
         );
     }
     let mut answer = Map::new();
-    if let Some(open) = &shared.ground.store {
+    if let Some(open) = &shared.services.store {
         let failure = open.store().write_failure();
         ready &= failure.is_none();
         let state = match failure {
@@ -125,7 +125,7 @@ fn openapi(shared: &Shared) -> Response {
 async fn databases(shared: &Shared) -> Map<String, Value> {
     let deadline = Instant::now() + PROBE_TIMEOUT;
     let mut probes = JoinSet::new();
-    for (name, source) in shared.ground.sources.all() {
+    for (name, source) in shared.services.sources.all() {
         probes.spawn(async move { (name, source.probe(deadline).await) });
     }
     let mut databases = Map::new();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use forebay_runtimes::{Runtime, RuntimeError, find_runtime};
 
-use super::Surroundings;
+use super::Environment;
 
 /// Extensions of modules that both runtimes can load.
 const EXTENSIONS: [&str; 6] = ["mjs", "js", "ts", "mts", "cjs", "cts"];
@@ -31,9 +31,9 @@ pub(super) fn choose(
     word: &str,
     handler: &Path,
     folder: &Path,
-    surroundings: &Surroundings<'_>,
+    environment: &Environment<'_>,
 ) -> Result<(Runtime, PathBuf), ChoiceError> {
-    let find = |runtime| find_runtime(runtime, folder, surroundings).map(|program| (runtime, program));
+    let find = |runtime| find_runtime(runtime, folder, environment).map(|program| (runtime, program));
     match word {
         "node" => Ok(find(Runtime::Node)?),
         "bun" => Ok(find(Runtime::Bun)?),

@@ -444,7 +444,7 @@ pub struct Script {
     /// The folder from which it may import, absolute; the handler lies in it or below.
     pub modules: PathBuf,
     /// The threads that may run it.
-    pub on: ScriptPlace,
+    pub on: ScriptPlacement,
     /// Largest request handled on an I/O thread: path, query, headers and body together, in bytes.
     pub io_input_max: u64,
     /// How long a call may run on an I/O thread; then it starts over on an executor.
@@ -531,12 +531,12 @@ pub struct Workflow {
     /// Limits of single workflows, by name.
     pub scenes: BTreeMap<String, WorkflowScene>,
     /// Durable runs; `None` if they are not configured.
-    pub runs: Option<KeptRuns>,
+    pub runs: Option<DurableRuns>,
 }
 
 /// `workflow.runs`: durable runs, which continue without their clients, and their results.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptRuns {
+pub struct DurableRuns {
     /// The global of the store that holds them.
     pub global: String,
     /// How long results are kept.
@@ -675,7 +675,7 @@ impl WorkflowApi {
 
 /// `script.NAME.on`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScriptPlace {
+pub enum ScriptPlacement {
     /// The I/O thread for small safe requests of which similar ones were fast, otherwise an executor.
     Auto,
     /// The I/O thread for small safe requests, otherwise an executor.
@@ -684,7 +684,7 @@ pub enum ScriptPlace {
     Executor,
 }
 
-impl ScriptPlace {
+impl ScriptPlacement {
     /// The word used in the configuration.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,13 +1,13 @@
 //! Checks the databases of a configuration for settings that do not fit ours.
 
-mod judgement;
+mod diagnosis;
 
 use std::time::{Duration, Instant};
 
 use forebay_pg::{PgError, Source, json::Numbers};
 use serde::{Deserialize, Serialize};
 
-pub use self::judgement::{Finding, Level};
+pub use self::diagnosis::{Finding, Level};
 use crate::config::Config;
 
 /// Number of round trips measured; the median is used.
@@ -91,10 +91,10 @@ pub async fn survey(config: &Config, servers: usize) -> Vec<Survey> {
         let source = Source::new(name, settings.clone(), 1);
         let (facts, findings) = match ask(&source).await {
             Ok(facts) => {
-                let findings = judgement::judge(&facts, &ours);
+                let findings = diagnosis::judge(&facts, &ours);
                 (Some(facts), findings)
             }
-            Err(error) => (None, vec![judgement::unreachable(&error)]),
+            Err(error) => (None, vec![diagnosis::unreachable(&error)]),
         };
         surveys.push(Survey {
             name: name.clone(),

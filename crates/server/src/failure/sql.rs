@@ -132,7 +132,7 @@ impl fmt::Display for SqlFailure {
 mod tests {
     use std::time::Duration;
 
-    use forebay_pg::{ServerError, Stage, desk::write_pg_error};
+    use forebay_pg::{ServerError, Stage, session::write_pg_error};
     use serde_json::Value;
 
     use super::*;

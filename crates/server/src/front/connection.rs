@@ -21,7 +21,7 @@ use crate::{
     logging::Access,
     reply::Reply,
     router::Outcome,
-    target::{Begun, End, Request, StoreTarget, Target, TriedHere},
+    target::{End, IoOutcome, ReadOutcome, Request, StoreTarget, Target},
     traces::Traced,
 };
 
@@ -302,8 +302,8 @@ impl<S: Stream> Exchange<S> {
             Target::Respond(respond) => Ok(respond.reply()),
             Target::Files(files) => files.reply(request).map_err(End::from),
             Target::Store(store) if StoreTarget::only_reads(request.head) => match store.read(request) {
-                Ok(Begun::Answered(reply)) => Ok(reply),
-                Ok(Begun::Unfinished(unfinished)) => {
+                Ok(ReadOutcome::Answered(reply)) => Ok(reply),
+                Ok(ReadOutcome::Unfinished(unfinished)) => {
                     if self.flush().await.is_err() {
                         return Next::Abort;
                     }
@@ -323,8 +323,8 @@ impl<S: Stream> Exchange<S> {
             }
             Target::Records(records) if StoreTarget::only_reads(request.head) => {
                 match records.read(request) {
-                    Ok(Begun::Answered(reply)) => Ok(reply),
-                    Ok(Begun::Unfinished(unfinished)) => {
+                    Ok(ReadOutcome::Answered(reply)) => Ok(reply),
+                    Ok(ReadOutcome::Unfinished(unfinished)) => {
                         if self.flush().await.is_err() {
                             return Next::Abort;
                         }
@@ -387,8 +387,8 @@ impl<S: Stream> Exchange<S> {
                     .try_here(request, &self.peer, &thread, &mut body, &mut self.socket)
                     .await;
                 let answer = match tried {
-                    Ok(TriedHere::Answered(reply)) => Ok(reply),
-                    Ok(TriedHere::Later(call)) => {
+                    Ok(IoOutcome::Answered(reply)) => Ok(reply),
+                    Ok(IoOutcome::Later(call)) => {
                         if self.flush().await.is_err() {
                             return Next::Abort;
                         }

@@ -3,7 +3,6 @@
 
 mod accept;
 mod answer;
-mod bell;
 mod body;
 mod connection;
 mod head;
@@ -13,6 +12,7 @@ mod request_body;
 mod socket;
 mod thread;
 mod timer;
+mod wake_batch;
 
 use std::{
     io,
@@ -29,13 +29,13 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 pub(crate) use self::{
-    bell::together,
     body::{Decoder, Step},
     head::{Head, Parsed, decimal},
     listener::{ACCEPT_PAUSE, Accepted, Accepting, Bound},
     request_body::RequestBody,
     socket::{Socket, Stream},
     thread::Thread,
+    wake_batch::together,
 };
 pub(crate) use self::{head::Framing, pace::Pace};
 use crate::{app::App, config::Server, traces::Traces};

@@ -13,7 +13,7 @@ use forebay_script::{IoScript, Script};
 use slab::Slab;
 use tokio::sync::Notify;
 
-use super::{Limits, Shared, bell::Bell};
+use super::{Limits, Shared, wake_batch::Bell};
 use crate::app::App;
 
 /// Most bytes that one read of a socket returns.

@@ -10,10 +10,10 @@ mod scripts;
 mod workflows;
 
 pub(crate) use self::{
-    pools::PoolBook,
+    pools::PoolRegistry,
     process::ProcessUse,
     prometheus::{Facts, exposition},
-    routes::{CLASSES, RouteBook, RouteCounts, RouteTotals, name_of},
-    scripts::ScriptBook,
-    workflows::{RUN_OUTCOMES, RunOutcome, WorkflowBook, WorkflowCounts, WorkflowTotals},
+    routes::{CLASSES, RouteCounts, RouteMetrics, RouteTotals, name_of},
+    scripts::ScriptMetrics,
+    workflows::{RUN_OUTCOMES, RunOutcome, WorkflowCounts, WorkflowMetrics, WorkflowTotals},
 };

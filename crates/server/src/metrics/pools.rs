@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 /// Registry of the running pools, with the counts of those that have ended.
 #[derive(Debug, Default)]
-pub(crate) struct PoolBook {
+pub(crate) struct PoolRegistry {
     pages: Mutex<Pages>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct PoolStates {
     pub(crate) retiring: Vec<Status>,
 }
 
-impl PoolBook {
+impl PoolRegistry {
     /// Registers the pools of a new generation.
     pub(crate) fn add(&self, generation: u64, pools: impl IntoIterator<Item = Pool>) {
         self.pages

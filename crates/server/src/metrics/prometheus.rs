@@ -487,7 +487,7 @@ fn put_escaped(out: &mut String, value: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{metrics::RouteBook, store::WriterCounts};
+    use crate::{metrics::RouteMetrics, store::WriterCounts};
     use forebay_store::Stats;
 
     fn facts() -> Facts {
@@ -510,7 +510,7 @@ mod tests {
                 too_slow: 10,
             },
             kept_bytes: (11, 12),
-            routes: RouteBook::new(1).totals(),
+            routes: RouteMetrics::new(1).totals(),
             store: Some(StoreFacts {
                 stats: Some(Stats {
                     file_bytes: 1 << 20,

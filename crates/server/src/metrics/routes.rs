@@ -91,13 +91,13 @@ pub(crate) struct RouteTotals {
 
 /// Registry of all routes' counts, by name.
 #[derive(Debug)]
-pub(crate) struct RouteBook {
+pub(crate) struct RouteMetrics {
     threads: usize,
     unrouted: Arc<RouteCounts>,
     routes: Mutex<BTreeMap<String, Arc<RouteCounts>>>,
 }
 
-impl RouteBook {
+impl RouteMetrics {
     pub(crate) fn new(threads: usize) -> Self {
         Self {
             threads,
@@ -152,9 +152,9 @@ mod tests {
 
     fn route(text: &str) -> config::Route {
         let text = format!("[[route]]\n{text}\nrespond = {{ text = \"\" }}");
-        let surroundings = config::Surroundings::real();
+        let environment = config::Environment::current();
         let config =
-            config::Config::parse(&text, std::path::Path::new("/forebay.toml"), &surroundings).unwrap();
+            config::Config::parse(&text, std::path::Path::new("/forebay.toml"), &environment).unwrap();
         config.routes[0].clone()
     }
 
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn counts_go_on_after_a_reload_and_are_those_of_all_threads() {
-        let book = RouteBook::new(2);
+        let book = RouteMetrics::new(2);
         let (a, b) = (route("path = \"/a\""), route("path = \"/b\""));
         book.of(&a).of_thread(0).count(200, Duration::from_millis(1));
         book.of(&b).of_thread(0).count(200, Duration::from_millis(1));

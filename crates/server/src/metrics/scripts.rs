@@ -8,11 +8,11 @@ use parking_lot::Mutex;
 
 /// Registry of all scripts' counts, by name.
 #[derive(Debug, Default)]
-pub(crate) struct ScriptBook {
+pub(crate) struct ScriptMetrics {
     scripts: Mutex<BTreeMap<String, Arc<Counts>>>,
 }
 
-impl ScriptBook {
+impl ScriptMetrics {
     /// The counts of a script, created if there are none.
     pub(crate) fn of(&self, name: &str) -> Arc<Counts> {
         self.scripts.lock().entry(name.to_owned()).or_default().clone()

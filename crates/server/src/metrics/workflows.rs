@@ -164,11 +164,11 @@ pub(crate) struct NodeTotals {
 
 /// Registry of all workflows' counts, by name.
 #[derive(Debug, Default)]
-pub(crate) struct WorkflowBook {
+pub(crate) struct WorkflowMetrics {
     workflows: RwLock<BTreeMap<String, Arc<WorkflowCounts>>>,
 }
 
-impl WorkflowBook {
+impl WorkflowMetrics {
     /// The counts of a workflow, created if there are none.
     pub(crate) fn of(&self, name: &str) -> Arc<WorkflowCounts> {
         if let Some(counts) = self.workflows.read().get(name) {

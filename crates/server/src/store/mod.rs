@@ -1,11 +1,11 @@
 //! The server's embedded store: opened once, led by no other server, and written by a single thread.
 
+mod change_notifier;
 mod flushes;
 mod grants;
 mod indexes;
 pub(crate) mod lifetime;
 mod lock;
-mod news;
 mod operation;
 pub(crate) mod path;
 mod pieces;
@@ -22,13 +22,13 @@ use std::{
 use forebay_store::{Exposed, Options, Stats, Store, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use self::{flushes::Flushes, lock::Lock, news::News};
+use self::{change_notifier::ChangeNotifier, flushes::Flushes, lock::Lock};
 pub(crate) use self::{
     grants::Grants,
     lifetime::{Lifetime, now_ms},
     operation::{Change, Done, OPERATION_BYTES, Operation, Work},
     pieces::{Collected, DocumentPieces, PIECE_TIME, Pieces, collect, put_nodes},
-    record_operation::{RecordChange, RecordOperation, StatementOperation, Whose},
+    record_operation::{RecordChange, RecordOperation, RecordSelector, StatementOperation},
     selection::Selection,
     tag::{Condition, Tag},
     writer::{Pending, Writer, WriterCounts},
@@ -113,7 +113,7 @@ fn by(pid: Option<u32>) -> String {
 pub(crate) struct OpenStore {
     store: Store,
     writer: Writer,
-    news: News,
+    news: ChangeNotifier,
     flushes: Flushes,
     /// Permits for responses that hold a snapshot while they are sent.
     streams: Arc<Semaphore>,
@@ -126,11 +126,11 @@ pub(crate) struct OpenStore {
 
 /// A permit to hold a snapshot while a response is sent; released on drop.
 #[derive(Debug)]
-pub(crate) struct StreamPlace(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
+pub(crate) struct StreamPermit(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
 
 /// A permit to read in slices; released on drop.
 #[derive(Debug)]
-pub(crate) struct ReadingPlace(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
+pub(crate) struct ReadPermit(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
 
 /// A snapshot of the store's metrics.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +167,7 @@ impl OpenStore {
         let store = Store::open(&config.path, &options)?;
         indexes::make(&store, &config.indexes)?;
         let writer = Writer::start(&store, config).map_err(StoreOpenError::Thread)?;
-        let news = News::start(&store).map_err(StoreOpenError::Thread)?;
+        let news = ChangeNotifier::start(&store).map_err(StoreOpenError::Thread)?;
         Ok(Arc::new(Self {
             flushes: Flushes::new(&store),
             store,
@@ -189,27 +189,27 @@ impl OpenStore {
     }
 
     /// A permit for a response that holds a snapshot while it is sent. Limited, so that snapshots remain for others.
-    pub(crate) fn stream(&self) -> Result<StreamPlace, Refusal> {
+    pub(crate) fn stream(&self) -> Result<StreamPermit, Refusal> {
         let place = Arc::clone(&self.streams).try_acquire_owned();
-        place.map(StreamPlace).map_err(|_| Refusal::TooManyStreams {
+        place.map(StreamPermit).map_err(|_| Refusal::TooManyStreams {
             max: self.streams_max,
         })
     }
 
     /// A permit for a request that reads in slices, if one is free and no other request waits for it.
-    pub(crate) fn reading(&self) -> Option<ReadingPlace> {
+    pub(crate) fn reading(&self) -> Option<ReadPermit> {
         let place = Arc::clone(&self.readings).try_acquire_owned();
-        place.map(ReadingPlace).ok()
+        place.map(ReadPermit).ok()
     }
 
     /// Waits for a permit to read in slices; waiters are served in order.
-    pub(crate) async fn next_reading(&self) -> ReadingPlace {
+    pub(crate) async fn next_reading(&self) -> ReadPermit {
         let place = Arc::clone(&self.readings).acquire_owned().await;
-        ReadingPlace(place.expect("nobody closes it"))
+        ReadPermit(place.expect("nobody closes it"))
     }
 
     /// Notifies followers of changes.
-    pub(crate) fn news(&self) -> &News {
+    pub(crate) fn news(&self) -> &ChangeNotifier {
         &self.news
     }
 

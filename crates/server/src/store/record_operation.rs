@@ -35,25 +35,25 @@ pub(crate) struct RecordOperation {
 pub(crate) enum RecordChange {
     Create(Vec<u8>),
     /// Replaces an existing record. If it is named, a missing record is created.
-    Replace(Whose, Vec<u8>),
-    Patch(Whose, Vec<u8>),
-    Delete(Whose),
+    Replace(RecordSelector, Vec<u8>),
+    Patch(RecordSelector, Vec<u8>),
+    Delete(RecordSelector),
 }
 
 /// Identifies a record as the client did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum RecordSelector {
     Reference(Reference),
     Name(String),
 }
 
-impl From<Reference> for Whose {
+impl From<Reference> for RecordSelector {
     fn from(reference: Reference) -> Self {
         Self::Reference(reference)
     }
 }
 
-impl Whose {
+impl RecordSelector {
     /// The record's reference in the current state of the store.
     pub(crate) fn reference(&self, read: &impl Read, now_ms: u64) -> Result<Option<Reference>, StoreError> {
         match self {
@@ -105,17 +105,19 @@ impl RecordOperation {
         };
         let reference = match (whose.reference(transaction, now_ms)?, whose, &self.change) {
             (Some(reference), ..) => reference,
-            (None, Whose::Name(name), RecordChange::Replace(_, document)) => {
+            (None, RecordSelector::Name(name), RecordChange::Replace(_, document)) => {
                 if !self.condition.holds(Found::Nothing) {
                     return Err(Undone::Refused(Refusal::Precondition));
                 }
                 let written = create_named(transaction, name, document, settings, grants, now_ms)?;
                 return Ok(Done::Recorded(written.reference));
             }
-            (None, Whose::Name(name), _) => return Err(RecordsError::NoName { name: name.clone() }.into()),
-            (None, Whose::Reference(_), _) => unreachable!("a reference is known as it is"),
+            (None, RecordSelector::Name(name), _) => {
+                return Err(RecordsError::NoName { name: name.clone() }.into());
+            }
+            (None, RecordSelector::Reference(_), _) => unreachable!("a reference is known as it is"),
         };
-        if let (Whose::Name(_), Some((kind, _))) = (whose, find(transaction, reference, now_ms)?) {
+        if let (RecordSelector::Name(_), Some((kind, _))) = (whose, find(transaction, reference, now_ms)?) {
             let may = check_record(grants, reference, &kind, Action::Write);
             may.map_err(|error| whose.told(error))?;
         }

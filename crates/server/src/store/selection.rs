@@ -8,7 +8,7 @@ use forebay_records::{
 };
 use forebay_store::Snapshot;
 
-use super::{OpenStore, PIECE_TIME, Pieces, StreamPlace, lifetime::now_ms};
+use super::{OpenStore, PIECE_TIME, Pieces, StreamPermit, lifetime::now_ms};
 use crate::failure::Refusal;
 
 /// Records processed in one slice at most.
@@ -22,7 +22,7 @@ pub(crate) struct Selection {
     execution: Execution,
     /// Target number of bytes produced by a slice.
     part_bytes: usize,
-    place: Option<StreamPlace>,
+    place: Option<StreamPermit>,
 }
 
 impl Selection {

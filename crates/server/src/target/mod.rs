@@ -1,41 +1,41 @@
 //! Targets of routes: one module for each kind.
 
 mod access;
-mod answered;
-mod committed;
+mod body_stream;
 mod credentials;
+mod durability;
 pub mod files;
 mod media_type;
 mod origin;
 mod parameters;
+mod pending;
 pub(crate) mod pool;
-mod posted;
-mod reading;
+mod post_only;
 pub(crate) mod records;
 pub(crate) mod respond;
+mod response_headers;
 pub(crate) mod script;
+mod snapshot_read;
 mod spool;
 mod sql;
 pub(crate) mod store;
-mod streamed;
 pub(crate) mod tql;
-mod waiting;
 pub mod workflow;
 
 use std::{borrow::Cow, time::Instant};
 
 pub(crate) use self::{
+    body_stream::Streamed,
     files::FilesTarget,
     origin::Origins,
     pool::{PoolStream, PoolTarget},
-    reading::Begun,
     records::RecordsTarget,
     respond::RespondTarget,
-    script::{ScriptStream, ScriptTarget, TriedHere},
-    spool::{Bounds, Kept},
+    script::{IoOutcome, ScriptStream, ScriptTarget},
+    snapshot_read::ReadOutcome,
+    spool::{Bounds, BufferUsage},
     sql::{SqlStream, SqlTarget},
     store::{ChangeFeed, Fed, StoreTarget},
-    streamed::Streamed,
     tql::TqlTarget,
     workflow::WorkflowTarget,
 };

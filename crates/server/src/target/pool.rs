@@ -20,10 +20,10 @@ use forebay_trace::{Kind, Span, Trace};
 
 use super::{
     End, Request,
-    answered::{Length, answer_headers, invalid},
-    committed::wait_for_disk,
-    spool::{Bounds, Kept, Part, Share, Spool},
-    streamed::{Piece, Streamed},
+    body_stream::{Piece, Streamed},
+    durability::wait_for_disk,
+    response_headers::{Length, answer_headers, invalid},
+    spool::{Bounds, BufferUsage, Part, Share, Spool},
 };
 use crate::{
     config::PoolRoute,
@@ -47,7 +47,7 @@ pub(crate) struct PoolTarget {
     store: Option<Arc<OpenStore>>,
     /// Body bytes in a job's payload; the rest follows in pieces, where the protocol has them.
     first_bytes_max: usize,
-    kept: Arc<Kept>,
+    kept: Arc<BufferUsage>,
     bounds: Bounds,
 }
 
@@ -57,7 +57,7 @@ impl PoolTarget {
         route: &PoolRoute,
         message_bytes_max: usize,
         store: Option<Arc<OpenStore>>,
-        kept: Arc<Kept>,
+        kept: Arc<BufferUsage>,
         bounds: Bounds,
     ) -> Self {
         Self {

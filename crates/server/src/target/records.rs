@@ -14,7 +14,7 @@ use super::{
     End, Request,
     access::{Rules, Visitor},
     parameters::parameters,
-    reading::{Begun, Reading, Unfinished},
+    snapshot_read::{ReadOutcome, Reading, Unfinished},
     store::{
         body, document_reply, json,
         write::{appended, condition, outcome},
@@ -27,8 +27,8 @@ use crate::{
     reply::Reply,
     router::{decode, put_encoded},
     store::{
-        Done, OPERATION_BYTES, OpenStore, PIECE_TIME, Pieces, RecordChange, RecordOperation, Tag, Whose,
-        Work, lifetime,
+        Done, OPERATION_BYTES, OpenStore, PIECE_TIME, Pieces, RecordChange, RecordOperation, RecordSelector,
+        Tag, Work, lifetime,
     },
 };
 
@@ -70,7 +70,7 @@ impl RecordsTarget {
     }
 
     /// Begins a read-only request.
-    pub(crate) fn read(&self, request: &Request<'_>) -> Result<Begun, Refusal> {
+    pub(crate) fn read(&self, request: &Request<'_>) -> Result<ReadOutcome, Refusal> {
         match request.rest.unwrap_or_default() {
             "" => self.list(request),
             rest => self.record(request.head, &whose(rest)?),
@@ -88,7 +88,7 @@ impl RecordsTarget {
         unfinished.finish(&self.open, request, socket, begin).await
     }
 
-    fn record(&self, head: &Head, whose: &Whose) -> Result<Begun, Refusal> {
+    fn record(&self, head: &Head, whose: &RecordSelector) -> Result<ReadOutcome, Refusal> {
         let indent = Query::read(head.query(), &["indent"])?.indent;
         let snapshot = self.open.store().snapshot()?;
         let now_ms = lifetime::now_ms();
@@ -110,11 +110,11 @@ impl RecordsTarget {
             }
             document_reply(head, document, "")
         };
-        let begun = Begun::document(snapshot, &key, usize::MAX, self.value_bytes_max, head, reply)?;
+        let begun = ReadOutcome::document(snapshot, &key, usize::MAX, self.value_bytes_max, head, reply)?;
         Ok(begun.ok_or_else(missing)?)
     }
 
-    fn list(&self, request: &Request<'_>) -> Result<Begun, Refusal> {
+    fn list(&self, request: &Request<'_>) -> Result<ReadOutcome, Refusal> {
         let query = Query::read(
             request.head.query(),
             &["kind", "page", "after", "size", "full", "indent"],
@@ -144,7 +144,7 @@ impl RecordsTarget {
             indent: query.indent,
             answer_bytes_max: self.settings.answer_bytes_max,
         };
-        Begun::with(Box::new(reading), request.head)
+        ReadOutcome::with(Box::new(reading), request.head)
     }
 
     fn check(&self, head: &Head, kind: &str, action: Action) -> Result<(), Refusal> {
@@ -282,12 +282,12 @@ impl Reading for ListReading {
 }
 
 /// The record that a path names: by reference or by name.
-fn whose(rest: &str) -> Result<Whose, Refusal> {
+fn whose(rest: &str) -> Result<RecordSelector, Refusal> {
     if let Some(reference) = Reference::from_hex(rest) {
-        return Ok(Whose::Reference(reference));
+        return Ok(RecordSelector::Reference(reference));
     }
     let name = decode(rest).filter(|name| is_name(name));
-    name.map(|name| Whose::Name(name.into_owned()))
+    name.map(|name| RecordSelector::Name(name.into_owned()))
         .ok_or(Refusal::NoReference)
 }
 

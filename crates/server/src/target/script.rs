@@ -17,15 +17,15 @@ use forebay_trace::{Kind, Span};
 
 use super::{
     End, Request,
-    answered::{Length, answer_headers, invalid, latin1_pair},
-    committed::wait_for_disk,
+    body_stream::{Piece, Streamed},
+    durability::wait_for_disk,
+    pending::wait_for,
     pool::encode,
+    response_headers::{Length, answer_headers, invalid, latin1_pair},
     store::json,
-    streamed::{Piece, Streamed},
-    waiting::wait_for,
 };
 use crate::{
-    config::ScriptPlace,
+    config::ScriptPlacement,
     failure::Refusal,
     front::{RequestBody, Socket, Stream, Thread},
     reply::{Body, Reply},
@@ -39,14 +39,14 @@ const RUNNING_HERE: &str = "script, on the I/O thread";
 #[derive(Clone, Debug)]
 pub(crate) struct ScriptTarget {
     script: Arc<Script>,
-    place: ScriptPlace,
+    place: ScriptPlacement,
     io_input_max: usize,
     store: Option<Arc<OpenStore>>,
 }
 
 /// Result of trying to answer on the I/O thread.
 #[derive(Debug)]
-pub(crate) enum TriedHere<'a> {
+pub(crate) enum IoOutcome<'a> {
     Answered(Reply<'a>),
     /// It takes time: pending responses on this connection must be written first.
     Later(ScriptCall),
@@ -71,7 +71,7 @@ enum CallPlace {
 impl ScriptTarget {
     pub(crate) fn new(
         script: Arc<Script>,
-        place: ScriptPlace,
+        place: ScriptPlacement,
         io_input_max: usize,
         store: Option<Arc<OpenStore>>,
     ) -> Self {
@@ -95,9 +95,9 @@ impl ScriptTarget {
         thread: &Thread,
         body: &mut RequestBody,
         socket: &mut Socket<S>,
-    ) -> Result<TriedHere<'a>, End> {
+    ) -> Result<IoOutcome<'a>, End> {
         if let Some(reply) = self.read_declared(request, thread, body) {
-            return Ok(TriedHere::Answered(reply));
+            return Ok(IoOutcome::Answered(reply));
         }
         let input = if body.ended() {
             Vec::new()
@@ -109,7 +109,8 @@ impl ScriptTarget {
         let is_safe = matches!(head.method(), "GET" | "HEAD");
         // A single built-in of the language cannot be interrupted, and its cost grows with its input, so the size of the whole request
         // counts.
-        let is_small = is_safe && payload.len() <= self.io_input_max && self.place != ScriptPlace::Executor;
+        let is_small =
+            is_safe && payload.len() <= self.io_input_max && self.place != ScriptPlacement::Executor;
         let shape = is_small.then(|| Shape::of(head.method().as_bytes(), head.path_bytes()));
         let trace = forebay_trace::current().map(|trace| (trace, Instant::now()));
         let place = match shape {
@@ -118,7 +119,7 @@ impl ScriptTarget {
                     if let Some((trace, from)) = trace {
                         trace.record(Span::new(Kind::Running, RUNNING_HERE, from, Instant::now()));
                     }
-                    return self.reply(answer, hold_max(request)).map(TriedHere::Answered);
+                    return self.reply(answer, hold_max(request)).map(IoOutcome::Answered);
                 }
                 Tried::Waits(waiting) => {
                     if let Some((trace, from)) = trace {
@@ -130,7 +131,7 @@ impl ScriptTarget {
             },
             None => CallPlace::Executor(payload),
         };
-        Ok(TriedHere::Later(ScriptCall { place, shape }))
+        Ok(IoOutcome::Later(ScriptCall { place, shape }))
     }
 
     /// Answers an unconditional request for a record without calling the script, if the script has declared that response.
@@ -141,7 +142,7 @@ impl ScriptTarget {
         body: &RequestBody,
     ) -> Option<Reply<'static>> {
         let head = request.head;
-        let is_plain = head.method() == "GET" && body.ended() && self.place != ScriptPlace::Executor;
+        let is_plain = head.method() == "GET" && body.ended() && self.place != ScriptPlacement::Executor;
         if !is_plain || head.list("if-match").is_some() || head.list("if-none-match").is_some() {
             return None;
         }
@@ -160,7 +161,7 @@ impl ScriptTarget {
 
     fn call_here(&self, shape: Shape, payload: Vec<u8>, deadline: Instant, thread: &Thread) -> Tried {
         thread.with_script(&self.script, |script| {
-            if self.place == ScriptPlace::Io {
+            if self.place == ScriptPlacement::Io {
                 script.trust(shape);
             }
             if script.is_fit(shape) {

@@ -18,12 +18,12 @@ use crate::config;
 
 /// Bytes buffered for all requests together.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct BufferUsage {
     memory: AtomicU64,
     files: AtomicU64,
 }
 
-impl Kept {
+impl BufferUsage {
     /// Bytes in memory, and bytes in files.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         (self.memory.load(Relaxed), self.files.load(Relaxed))
@@ -57,13 +57,13 @@ impl Bounds {
 /// A reservation of buffer space, released when it is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
-    kept: Arc<Kept>,
+    kept: Arc<BufferUsage>,
     is_file: bool,
     bytes: u64,
 }
 
 impl Share {
-    fn new(kept: &Arc<Kept>, is_file: bool) -> Self {
+    fn new(kept: &Arc<BufferUsage>, is_file: bool) -> Self {
         Self {
             kept: kept.clone(),
             is_file,
@@ -72,7 +72,7 @@ impl Share {
     }
 
     /// Reserves memory for a request's body. `None`: not enough is left.
-    pub(super) fn for_body(kept: &Arc<Kept>, bounds: &Bounds, bytes: u64) -> Option<Self> {
+    pub(super) fn for_body(kept: &Arc<BufferUsage>, bounds: &Bounds, bytes: u64) -> Option<Self> {
         let mut share = Self::new(kept, false);
         share.grow(bytes, bounds.memory).then_some(share)
     }
@@ -143,7 +143,7 @@ struct Later {
 
 impl Spool {
     /// `None`: responses are not buffered.
-    pub(super) fn new(kept: &Arc<Kept>, bounds: Bounds) -> Option<Self> {
+    pub(super) fn new(kept: &Arc<BufferUsage>, bounds: Bounds) -> Option<Self> {
         (bounds.answer > 0).then(|| Self {
             bounds,
             memory: Share::new(kept, false),

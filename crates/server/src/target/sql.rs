@@ -18,8 +18,8 @@ use self::{
 };
 use super::{
     End, Request,
+    pending::wait_for,
     store::{body, json},
-    waiting::wait_for,
 };
 use crate::{
     config::{SqlResult, SqlRoute},

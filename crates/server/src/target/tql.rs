@@ -8,7 +8,7 @@ use forebay_records::{RecordsError, tql::Statement};
 use super::{
     End, RecordsTarget, Request,
     media_type::is_body,
-    posted::{POSTED, unless_posted},
+    post_only::{POSTED, unless_posted},
     store::{body, json, write::outcome},
 };
 use crate::{

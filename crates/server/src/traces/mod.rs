@@ -7,7 +7,7 @@
 
 mod context;
 mod otlp;
-mod told;
+mod report;
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use self::otlp::{Exporter, Sampled as ForCollector};
-pub(crate) use self::{otlp::SPAN_OUTCOMES, told::Told};
+pub(crate) use self::{otlp::SPAN_OUTCOMES, report::TraceReport};
 use crate::{app::Route, config, target::Request};
 
 /// The request header that carries a token.
@@ -50,14 +50,14 @@ pub(crate) struct Traces {
 
 #[derive(Debug, Default)]
 struct State {
-    tickets: Vec<Ticket>,
+    tickets: Vec<TraceToken>,
     run: Option<Run>,
     runs: u64,
 }
 
 /// A token, valid for one request.
 #[derive(Debug)]
-struct Ticket {
+struct TraceToken {
     token: String,
     since: Instant,
     progress: Progress,
@@ -67,7 +67,7 @@ struct Ticket {
 enum Progress {
     Unused,
     UnderWay,
-    Over(Box<Told>),
+    Over(Box<TraceReport>),
 }
 
 /// A sampling run over the requests of a route.
@@ -80,13 +80,13 @@ struct Run {
     seen: u64,
     left_out: u64,
     spans: usize,
-    samples: Vec<Told>,
+    samples: Vec<TraceReport>,
     chance: u64,
 }
 
 /// Why there is no trace to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Untold {
+pub(crate) enum TraceUnavailable {
     /// The token or run does not exist or has expired.
     Unknown,
     /// The request has not ended yet.
@@ -100,28 +100,28 @@ pub(crate) struct Sampled {
     pub(crate) seen: u64,
     /// Samples dropped because there was no room for their spans.
     pub(crate) left_out: u64,
-    pub(crate) samples: Vec<Told>,
+    pub(crate) samples: Vec<TraceReport>,
 }
 
 /// The request for which a trace is recorded: a token or a run.
 #[derive(Clone, Debug)]
 enum Purpose {
-    Ticket(String),
+    TraceToken(String),
     Run(u64),
 }
 
 /// A trace requested over the control socket.
 #[derive(Debug)]
-struct Asked {
+struct TraceRequest {
     purpose: Purpose,
-    told: Box<Told>,
+    told: Box<TraceReport>,
 }
 
 /// A request being traced. The trace is reported when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Traced {
     traces: Arc<Traces>,
-    asked: Option<Asked>,
+    asked: Option<TraceRequest>,
     for_collector: Option<Box<ForCollector>>,
     trace: Trace,
     status: u16,
@@ -167,7 +167,7 @@ impl Traces {
             let oldest = state.tickets.remove(0);
             oldest.leave(&self.wanted);
         }
-        state.tickets.push(Ticket {
+        state.tickets.push(TraceToken {
             token: token.clone(),
             since: Instant::now(),
             progress: Progress::Unused,
@@ -177,13 +177,13 @@ impl Traces {
     }
 
     /// The trace of the request that used the token; can be read only once.
-    pub(crate) fn take(&self, token: &str) -> Result<Box<Told>, Untold> {
+    pub(crate) fn take(&self, token: &str) -> Result<Box<TraceReport>, TraceUnavailable> {
         let mut state = self.state.lock();
         state.expire(&self.wanted);
         let at = state.tickets.iter().position(|ticket| ticket.token == token);
-        let at = at.ok_or(Untold::Unknown)?;
+        let at = at.ok_or(TraceUnavailable::Unknown)?;
         let Progress::Over(_) = state.tickets[at].progress else {
-            return Err(Untold::NotYet);
+            return Err(TraceUnavailable::NotYet);
         };
         match state.tickets.remove(at).progress {
             Progress::Over(told) => Ok(told),
@@ -218,9 +218,12 @@ impl Traces {
     }
 
     /// Ends a run and returns its result.
-    pub(crate) fn sampled(&self, id: u64) -> Result<Sampled, Untold> {
+    pub(crate) fn sampled(&self, id: u64) -> Result<Sampled, TraceUnavailable> {
         let mut state = self.state.lock();
-        let run = state.run.take_if(|run| run.id == id).ok_or(Untold::Unknown)?;
+        let run = state
+            .run
+            .take_if(|run| run.id == id)
+            .ok_or(TraceUnavailable::Unknown)?;
         if !run.is_noticed() {
             self.wanted.fetch_sub(1, Ordering::Relaxed);
         }
@@ -239,9 +242,9 @@ impl Traces {
         }
         let name = route.counts.name();
         let purpose = is_wanted.then(|| self.purpose(request, name)).flatten();
-        let asked = purpose.map(|purpose| Asked {
+        let asked = purpose.map(|purpose| TraceRequest {
             purpose,
-            told: Box::new(Told::of(request, name)),
+            told: Box::new(TraceReport::of(request, name)),
         });
         let exporter = self.exporter.as_ref();
         let for_collector = exporter.and_then(|exporter| exporter.sample(request));
@@ -278,7 +281,7 @@ impl Traces {
         if let Some(ticket) = unused {
             ticket.progress = Progress::UnderWay;
             self.wanted.fetch_sub(1, Ordering::Relaxed);
-            return Some(Purpose::Ticket(ticket.token.clone()));
+            return Some(Purpose::TraceToken(ticket.token.clone()));
         }
         let run = state.run.as_ref().filter(|run| !run.is_noticed())?;
         let is_meant = run
@@ -288,10 +291,10 @@ impl Traces {
         is_meant.then_some(Purpose::Run(run.id))
     }
 
-    fn keep(&self, purpose: &Purpose, told: Box<Told>) {
+    fn keep(&self, purpose: &Purpose, told: Box<TraceReport>) {
         let mut state = self.state.lock();
         match purpose {
-            Purpose::Ticket(token) => {
+            Purpose::TraceToken(token) => {
                 let ticket = state.tickets.iter_mut().find(|ticket| ticket.token == *token);
                 if let Some(ticket) = ticket {
                     ticket.progress = Progress::Over(told);
@@ -328,7 +331,7 @@ impl State {
     }
 }
 
-impl Ticket {
+impl TraceToken {
     fn leave(&self, wanted: &AtomicUsize) {
         if matches!(self.progress, Progress::Unused) {
             wanted.fetch_sub(1, Ordering::Relaxed);
@@ -343,7 +346,7 @@ impl Run {
     }
 
     /// Reservoir sampling (Vitter's algorithm R): every request has the same chance to be kept.
-    fn keep(&mut self, told: Told) {
+    fn keep(&mut self, told: TraceReport) {
         self.seen += 1;
         let spans = told.spans.len();
         if self.samples.len() < SAMPLES_MAX {
@@ -411,7 +414,7 @@ impl Drop for Traced {
         }
         let begun = self.trace.begun();
         let record = self.trace.end();
-        if let Some(Asked { purpose, mut told }) = self.asked.take() {
+        if let Some(TraceRequest { purpose, mut told }) = self.asked.take() {
             (told.status, told.bytes) = (self.status, self.bytes);
             told.fill(begun, until, &record);
             self.traces.keep(&purpose, told);
@@ -428,8 +431,8 @@ impl Drop for Traced {
 mod tests {
     use super::*;
 
-    fn told(spans: usize) -> Told {
-        let mut told = Told::default();
+    fn told(spans: usize) -> TraceReport {
+        let mut told = TraceReport::default();
         told.spans.resize_with(spans, Default::default);
         told
     }
@@ -461,7 +464,7 @@ mod tests {
         let traces = Traces::default();
         let id = run(&traces);
         for number in 0..10_000 {
-            let mut told = Told::default();
+            let mut told = TraceReport::default();
             told.bytes = number;
             traces.keep(&Purpose::Run(id), Box::new(told));
         }
@@ -482,7 +485,7 @@ mod tests {
         assert_eq!(traces.wanted.load(Ordering::Relaxed), TICKETS_MAX);
         let id = run(&traces);
         assert_eq!(traces.sample(None, RUN_MAX), None, "one goes on");
-        assert_eq!(traces.sampled(id + 1).unwrap_err(), Untold::Unknown);
+        assert_eq!(traces.sampled(id + 1).unwrap_err(), TraceUnavailable::Unknown);
         traces.sampled(id).unwrap();
         let id = traces.sample(None, Duration::ZERO).unwrap();
         traces.state.lock().end_run(&traces.wanted);

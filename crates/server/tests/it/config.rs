@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_server::config::{
-    Config, ConfigError, Files, Listen, LogFormat, PoolRoute, Respond, Retry, Runtime, Secret, Surroundings,
+    Config, ConfigError, Environment, Files, Listen, LogFormat, PoolRoute, Respond, Retry, Runtime, Secret,
     Target, Worker, Workers,
 };
 
@@ -53,12 +53,12 @@ impl Project {
                 .contains(&name)
                 .then(|| Path::new("/bin").join(name))
         };
-        let surroundings = Surroundings {
+        let environment = Environment {
             env: &env,
             find_program: &find_program,
             cores: 4,
         };
-        Config::parse(text, &self.folder.join("forebay.toml"), &surroundings)
+        Config::parse(text, &self.folder.join("forebay.toml"), &environment)
     }
 
     pub(crate) fn good(&self, text: &str) -> Config {

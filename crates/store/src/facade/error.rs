@@ -35,9 +35,9 @@ pub enum SessionError {
     /// A write inside a snapshot.
     #[error("nothing can be written inside a snapshot")]
     InSnapshot,
-    /// A wait that its [`Patience`] ended; nothing was written or locked.
+    /// A wait that its [`WaitPolicy`] ended; nothing was written or locked.
     ///
-    /// [`Patience`]: super::Patience
+    /// [`WaitPolicy`]: super::Patience
     #[error("timed out waiting for other writers to the store")]
     GivenUp,
     /// Text that is not UTF-8.

@@ -40,7 +40,7 @@ const LOCK_LOOK: Duration = Duration::from_millis(20);
 
 /// Observes the waits of a session: notified when a wait begins and ends, and asked whether the session should still
 /// wait.
-pub trait Patience: fmt::Debug {
+pub trait WaitPolicy: fmt::Debug {
     /// Called when the session starts to wait for others.
     fn begins(&self);
     /// Called when that wait is over.
@@ -66,7 +66,7 @@ pub struct Session {
     /// Called with each commit that another process waits for, so that this one need not.
     announce: Option<fn(u64)>,
     /// Set when the caller may give up waiting.
-    patience: Option<Rc<dyn Patience>>,
+    patience: Option<Rc<dyn WaitPolicy>>,
     /// Why held transactions could not be committed, until [`Session::settle`] reports it.
     lost: Option<SessionError>,
 }
@@ -162,7 +162,7 @@ impl Session {
     }
 
     /// Sets the observer of this session's waits, which can also cancel them.
-    pub fn wait_with(&mut self, patience: Rc<dyn Patience>) {
+    pub fn wait_with(&mut self, patience: Rc<dyn WaitPolicy>) {
         self.patience = Some(patience);
     }
 
@@ -469,10 +469,10 @@ impl Session {
 }
 
 /// Notifies the observer that a wait begins, and when dropped that it has ended.
-struct Wait<'p>(&'p Rc<dyn Patience>);
+struct Wait<'p>(&'p Rc<dyn WaitPolicy>);
 
 impl<'p> Wait<'p> {
-    fn begin(patience: &'p Rc<dyn Patience>) -> Self {
+    fn begin(patience: &'p Rc<dyn WaitPolicy>) -> Self {
         patience.begins();
         Self(patience)
     }

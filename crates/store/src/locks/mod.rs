@@ -34,17 +34,17 @@ const NAMES_MAX: usize = 65_536;
 #[derive(Debug)]
 pub struct Locks {
     file: File,
-    held: HashMap<u64, Held>,
+    held: HashMap<u64, HeldLock>,
 }
 
 /// How often a byte is held, for the locked node itself and for nodes below it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct HeldLock {
     locked: u32,
     above: u32,
 }
 
-impl Held {
+impl HeldLock {
     fn hold(self) -> Option<Hold> {
         match (self.locked, self.above) {
             (0, 0) => None,

@@ -11,7 +11,7 @@ use super::{
     program::{Compiler, Program},
     reader::shortened,
     switch::Switch,
-    table::{Flaw, Table},
+    table::{CellError, Table},
     value::Path,
 };
 use crate::Schema;
@@ -245,7 +245,7 @@ impl Checker<'_> {
         self.sees_nodes |= programs.any(|program| program.sees_nodes);
     }
 
-    fn tell(&mut self, node: usize, flaws: Vec<Flaw>) {
+    fn tell(&mut self, node: usize, flaws: Vec<CellError>) {
         let node = self.id(node);
         let problems = flaws.into_iter().map(|flaw| Problem::Expression {
             node: node.clone(),
@@ -318,7 +318,7 @@ impl Checker<'_> {
 
     fn turn(&mut self, node: usize, transform: &Transform) -> Option<Turn> {
         let flaw = |place: &str, text: &str, reason| {
-            vec![Flaw {
+            vec![CellError {
                 place: place.to_owned(),
                 text: shortened(text),
                 reason,

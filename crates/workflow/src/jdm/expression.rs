@@ -12,7 +12,7 @@ use super::{
     document::Expression,
     program::{Compiler, DOLLAR, Fault, Machine, Program},
     reader::shortened,
-    table::Flaw,
+    table::CellError,
     value::{Path, copied, to_json},
 };
 
@@ -33,14 +33,14 @@ struct Keyed {
 
 impl Expressions {
     /// Compiles expressions; those without a key or a text are skipped.
-    pub(super) fn compile(written: &[Expression], compiler: &mut Compiler) -> Result<Self, Vec<Flaw>> {
+    pub(super) fn compile(written: &[Expression], compiler: &mut Compiler) -> Result<Self, Vec<CellError>> {
         let mut list = Vec::with_capacity(written.len());
         let mut flaws = Vec::new();
         let written = written.iter().enumerate();
         for (number, expression) in
             written.filter(|(_, written)| !written.key.is_empty() && !written.text.is_empty())
         {
-            let flaw = |text: &str, reason| Flaw {
+            let flaw = |text: &str, reason| CellError {
                 place: format!("expression {} (`{}`)", number + 1, shortened(&expression.key)),
                 text: shortened(text),
                 reason,

@@ -11,7 +11,6 @@
 mod bounds;
 mod check;
 mod clock;
-mod course;
 mod document;
 mod error;
 mod expression;
@@ -21,6 +20,7 @@ mod run;
 mod switch;
 mod table;
 mod test;
+mod traversal;
 mod value;
 
 pub use check::{Decision, check};
@@ -28,6 +28,6 @@ pub use document::{Document, Edge, Expression, Kind, Mode, Node, Statement, Tran
 pub use error::{Cause, Problem, RunError};
 pub use program::Fault;
 pub use run::{Answer, DEPTH_MAX, Evaluation, FunctionCall, Functions, RUNS_MAX, Step, Work};
-pub use table::{Decided, Flaw, Hits, Input, Output, Row, Rows, Table};
+pub use table::{CellError, Decided, Hits, Input, Output, Row, Rows, Table};
 pub use value::{Excess, ITEMS_MAX, from_json, to_json};
 pub use zen_expression::Variable;

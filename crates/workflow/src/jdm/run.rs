@@ -15,11 +15,11 @@ use zen_expression::{
 
 use super::{
     check::{Checked, Decision, Task, Turn},
-    course::Course,
     document::Mode,
     error::{Cause, RunError},
     program::{Machine, Program},
     reader::shortened,
+    traversal::Traversal,
     value::{ITEMS_MAX, NODES, from_json, measure, merged, to_json},
 };
 use crate::{Mismatch, Schema};
@@ -226,7 +226,7 @@ impl<R: Functions> Walk<'_, R> {
         place: &Place,
         trace: &mut Option<Vec<Step>>,
     ) -> Result<Variable, RunError<R::Failure>> {
-        let mut course = Course::new(decision);
+        let mut course = Traversal::new(decision);
         while let Some(next) = course.next() {
             let node = &decision.nodes[next];
             let begun = self.wants_trace.then(Instant::now);

@@ -6,7 +6,7 @@ use super::{
     document::Statement,
     program::{Compiler, Machine, Program},
     reader::shortened,
-    table::Flaw,
+    table::CellError,
 };
 
 /// A compiled switch.
@@ -28,13 +28,13 @@ impl Switch {
         collects: bool,
         statements: &[Statement],
         compiler: &mut Compiler,
-    ) -> Result<Self, Vec<Flaw>> {
+    ) -> Result<Self, Vec<CellError>> {
         let mut flaws = Vec::new();
         let mut ways = Vec::with_capacity(statements.len());
         for (number, statement) in statements.iter().enumerate() {
             let text = Some(&*statement.condition).filter(|text| !text.is_empty());
             let condition = text.map(|text| {
-                compiler.standard(text).map_err(|reason| Flaw {
+                compiler.standard(text).map_err(|reason| CellError {
                     place: format!("statement {}", number + 1),
                     text: shortened(text),
                     reason,

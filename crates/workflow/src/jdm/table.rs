@@ -22,7 +22,7 @@ use super::{
 
 /// A cell or column that does not compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flaw {
+pub struct CellError {
     /// The location, such as "row 3, column `country`"; rows count from 1.
     pub place: String,
     /// The text of the cell, shortened.
@@ -80,11 +80,11 @@ struct Cell {
 
 impl Table {
     /// Compiles a table, or returns everything that does not compile.
-    pub fn compile(written: &Rows) -> Result<Self, Vec<Flaw>> {
+    pub fn compile(written: &Rows) -> Result<Self, Vec<CellError>> {
         Self::compile_with(written, &mut Compiler::new())
     }
 
-    pub(super) fn compile_with(written: &Rows, compiler: &mut Compiler) -> Result<Self, Vec<Flaw>> {
+    pub(super) fn compile_with(written: &Rows, compiler: &mut Compiler) -> Result<Self, Vec<CellError>> {
         let mut flaws = Vec::new();
         let mut compiled = |place: &dyn Fn() -> String, text: &str, is_unary: bool| {
             let program = match (text.is_empty(), is_unary) {
@@ -94,7 +94,7 @@ impl Table {
             };
             program
                 .map_err(|reason| {
-                    flaws.push(Flaw {
+                    flaws.push(CellError {
                         place: place(),
                         text: shortened(text),
                         reason,
@@ -154,7 +154,7 @@ impl Table {
             };
             match Path::of(path) {
                 Ok(path) => outputs.push(OutputColumn { path, is_list }),
-                Err(reason) => flaws.push(Flaw {
+                Err(reason) => flaws.push(CellError {
                     place: format!("column `{}`", named(&output.name, &output.id)),
                     text: shortened(path),
                     reason,

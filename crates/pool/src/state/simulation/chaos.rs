@@ -11,7 +11,7 @@ use super::{
 
 /// How starts currently behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Weather {
+pub(super) enum FaultPlan {
     Fine,
     SpawnsFail,
     Hang,
@@ -20,15 +20,15 @@ pub(super) enum Weather {
     Mixed,
 }
 
-const WEATHERS: [Weather; 5] = [
-    Weather::SpawnsFail,
-    Weather::Hang,
-    Weather::DieAtStart,
-    Weather::Stillborn,
-    Weather::Mixed,
+const WEATHERS: [FaultPlan; 5] = [
+    FaultPlan::SpawnsFail,
+    FaultPlan::Hang,
+    FaultPlan::DieAtStart,
+    FaultPlan::Stillborn,
+    FaultPlan::Mixed,
 ];
 
-impl Weather {
+impl FaultPlan {
     /// Draws the outcome of a start. `None` means that there is not even a process.
     pub(super) fn boot(self, dice: &mut Dice) -> Option<Boot> {
         let now = match self {
@@ -61,7 +61,7 @@ impl World {
                 self.wake();
             }
             2 => self.weather = WEATHERS[dice.size(0, WEATHERS.len() - 1)],
-            3 | 4 => self.weather = Weather::Fine,
+            3 | 4 => self.weather = FaultPlan::Fine,
             5 | 6 => {
                 let ids: Vec<_> = self.processes.keys().copied().collect();
                 if let Some(at) = ids.len().checked_sub(1) {

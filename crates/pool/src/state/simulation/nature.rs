@@ -10,7 +10,7 @@ use crate::{Options, Program, Recycle};
 
 /// The kind of world.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Nature {
+pub(super) struct Environment {
     /// Whether workers claim their jobs.
     pub(super) claims: bool,
     /// Whether workers, their starts and the pool's size change at random.
@@ -21,7 +21,7 @@ pub(super) struct Nature {
     pub(super) gaps_us: [u64; 6],
 }
 
-pub(super) fn options(dice: &mut Dice, nature: Nature) -> Options {
+pub(super) fn options(dice: &mut Dice, nature: Environment) -> Options {
     let min = dice.size(0, 3);
     let mut recycle = Recycle::default();
     if nature.chaos && dice.chance(500) {
@@ -53,11 +53,11 @@ pub(super) fn options(dice: &mut Dice, nature: Nature) -> Options {
         message_bytes_max: 1 << 20,
         call_timeout: Duration::from_secs(1),
         calls: None,
-        desks: None,
+        call_handlers: None,
     }
 }
 
-pub(super) fn script(dice: &mut Dice, nature: Nature) -> Script {
+pub(super) fn script(dice: &mut Dice, nature: Environment) -> Script {
     let work = match dice.between(0, 9) {
         0..=6 => dice.micros(10, 500),
         7 | 8 => dice.micros(500, 8_000),

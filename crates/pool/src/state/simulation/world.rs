@@ -11,10 +11,10 @@ use forebay_wire::{ContentKind, ResponseHead, flag};
 
 use super::{
     super::{Command, EndCause, JobHandle, NewJob, Outlet, Phase, Signal, State, Worker},
-    chaos::Weather,
+    chaos::FaultPlan,
     clients::{Act, Clients, Kind},
     dice::Dice,
-    nature::{Nature, options, script},
+    nature::{Environment, options, script},
     process::{Character, FromWorker, Process},
     promises,
     wire::Wire,
@@ -54,7 +54,7 @@ pub(super) struct World {
     pub(super) now: Instant,
     pub(super) clients: Clients,
     pub(super) processes: BTreeMap<u64, Process>,
-    pub(super) nature: Nature,
+    pub(super) nature: Environment,
     pub(super) dice: Dice,
     pub(super) outputs: Outputs,
     supervisor_due: Option<Instant>,
@@ -65,7 +65,7 @@ pub(super) struct World {
     next_arrival: Option<Instant>,
     pub(super) next_chaos: Option<Instant>,
     pub(super) arrival_gap_us: u64,
-    pub(super) weather: Weather,
+    pub(super) weather: FaultPlan,
     serials: u64,
     /// Times within the last second at which workers ended without having run a job.
     stillborn: Vec<Instant>,
@@ -85,7 +85,7 @@ enum Actor {
 }
 
 impl World {
-    pub(super) fn new(mut dice: Dice, nature: Nature) -> Self {
+    pub(super) fn new(mut dice: Dice, nature: Environment) -> Self {
         let now = Instant::now();
         let options = options(&mut dice, nature);
         let cores = dice.size(1, 4);
@@ -105,7 +105,7 @@ impl World {
             rest: None,
             idle_since: None,
             arrival_gap_us: nature.gaps_us[2],
-            weather: Weather::Fine,
+            weather: FaultPlan::Fine,
             serials: 0,
             stillborn: Vec::new(),
             steps_at_once: 0,
@@ -129,7 +129,7 @@ impl World {
     pub(super) fn calm(&mut self) {
         self.next_arrival = None;
         self.next_chaos = None;
-        self.weather = Weather::Fine;
+        self.weather = FaultPlan::Fine;
         self.tell(|| "calm".into());
     }
 

@@ -26,7 +26,7 @@ use crate::config::fields::Fields;
 use crate::config::places::Places;
 use crate::config::read::Sections;
 use crate::config::types::sql_threads;
-use crate::config::{Config, Surroundings};
+use crate::config::{Config, Environment};
 use crate::reply::is_token;
 
 /// Builds the configuration of `file`, an absolute path.
@@ -34,11 +34,11 @@ pub(super) fn build(
     sections: &Sections,
     file: &Path,
     places: &Places,
-    surroundings: &Surroundings<'_>,
+    environment: &Environment<'_>,
 ) -> Result<Config, Vec<Noted>> {
     let mut builder = Builder {
         places,
-        surroundings,
+        environment,
         problems: Vec::new(),
     };
     let server = builder.server(&sections.server, !sections.pools.is_empty());
@@ -162,7 +162,7 @@ const NAME_BYTES_MAX: usize = 64;
 
 struct Builder<'a> {
     places: &'a Places,
-    surroundings: &'a Surroundings<'a>,
+    environment: &'a Environment<'a>,
     problems: Vec<Noted>,
 }
 

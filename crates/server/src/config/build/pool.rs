@@ -109,7 +109,7 @@ impl Builder<'_> {
             fields.text("runtime"),
             &handler,
             self.folder(fields),
-            self.surroundings,
+            self.environment,
         ) {
             Ok((runtime, program)) => Some(Worker::Script {
                 runtime,
@@ -131,7 +131,7 @@ impl Builder<'_> {
         if let Some(problem) = mount.and_then(python::mount_problem) {
             self.note(fields.problem("mount", problem));
         }
-        let program = find_python(fields.opt_text("python"), self.folder(fields), self.surroundings)
+        let program = find_python(fields.opt_text("python"), self.folder(fields), self.environment)
             .map_err(|error| {
                 let key = if fields.written("python") {
                     "python"
@@ -217,13 +217,13 @@ impl Builder<'_> {
         if word.contains('/') {
             return Some(self.resolve(fields, word)).filter(|file| is_executable(file));
         }
-        (self.surroundings.find_program)(word)
+        (self.environment.find_program)(word)
     }
 
     fn workers(&mut self, fields: &Fields) -> Workers {
         let min = fields.integer("min") as usize;
         let max = match fields.integer("max") as usize {
-            0 => self.surroundings.cores.max(min),
+            0 => self.environment.cores.max(min),
             max => max,
         };
         if min > max {

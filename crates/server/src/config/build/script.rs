@@ -6,7 +6,7 @@ use forebay_script::FetchHost;
 
 use super::{Builder, route::none_such};
 use crate::config::fields::Fields;
-use crate::config::{Script, ScriptAllow, ScriptPlace};
+use crate::config::{Script, ScriptAllow, ScriptPlacement};
 
 impl Builder<'_> {
     /// Returns `None` after reporting a problem.
@@ -39,9 +39,9 @@ impl Builder<'_> {
             handler,
             modules,
             on: match fields.text("on") {
-                "io" => ScriptPlace::Io,
-                "executor" => ScriptPlace::Executor,
-                _ => ScriptPlace::Auto,
+                "io" => ScriptPlacement::Io,
+                "executor" => ScriptPlacement::Executor,
+                _ => ScriptPlacement::Auto,
             },
             io_input_max: fields.integer("io_input_max"),
             io_cpu_max: fields.duration("io_cpu_max"),
@@ -52,7 +52,7 @@ impl Builder<'_> {
             in_flight_max: fields.integer("in_flight_max") as usize,
             queue_bytes_max: fields.integer("queue_bytes_max"),
             executors: match fields.integer("executors") as usize {
-                0 => self.surroundings.cores,
+                0 => self.environment.cores,
                 executors => executors,
             },
             engines_max: fields.integer("engines_max") as usize,

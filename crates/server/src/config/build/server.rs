@@ -15,8 +15,8 @@ impl Builder<'_> {
     pub(super) fn server(&mut self, fields: &Fields, has_pools: bool) -> Server {
         let threads = match fields.integer("threads") as usize {
             // Workers of pools need cores too, and with fewer threads they receive larger batches.
-            0 if has_pools => self.surroundings.cores.div_ceil(2).min(256),
-            0 => self.surroundings.cores.min(256),
+            0 if has_pools => self.environment.cores.div_ceil(2).min(256),
+            0 => self.environment.cores.min(256),
             threads => threads,
         };
         Server {

@@ -115,7 +115,7 @@ impl Builder<'_> {
 
     /// The secret in the environment variable named by a key. Returns `None` after reporting a problem.
     pub(super) fn held_by(&mut self, variable: &str, fields: &Fields, name: &str) -> Option<Secret> {
-        let value = (self.surroundings.env)(variable).unwrap_or_default();
+        let value = (self.environment.env)(variable).unwrap_or_default();
         if value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
             let message = format!(
                 "the environment variable `{variable}` must hold the {}: at least one printable ASCII character, no spaces",

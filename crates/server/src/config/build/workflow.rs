@@ -10,7 +10,7 @@ use super::{Builder, route::none_such, server::rotation};
 use crate::config::fields::Fields;
 use crate::config::substitute::is_name;
 use crate::config::{
-    KeptRuns, Secret, Workflow, WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene, WorkflowSource,
+    DurableRuns, Secret, Workflow, WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene, WorkflowSource,
 };
 use crate::router::Pattern;
 
@@ -41,7 +41,7 @@ impl Builder<'_> {
             is_as_rengine: fields.text("compat") == "rengine",
             timeout: fields.duration("timeout"),
             executors: match fields.integer("executors") as usize {
-                0 => self.surroundings.cores,
+                0 => self.environment.cores,
                 executors => executors,
             },
             engines_max: fields.integer("engines_max") as usize,
@@ -70,7 +70,7 @@ impl Builder<'_> {
     }
 
     /// Returns `None` if no durable runs are configured, or after reporting a problem.
-    fn kept_runs(&mut self, runs: &Fields, has_store: bool, releases: Option<&str>) -> Option<KeptRuns> {
+    fn kept_runs(&mut self, runs: &Fields, has_store: bool, releases: Option<&str>) -> Option<DurableRuns> {
         let Some(global) = runs.opt_text("global") else {
             for key in ["kept", "open_max", "at_a_time"] {
                 if runs.written(key) {
@@ -93,7 +93,7 @@ impl Builder<'_> {
             self.note(runs.problem("global", message));
             return None;
         }
-        Some(KeptRuns {
+        Some(DurableRuns {
             global: global.to_owned(),
             kept: runs.duration("kept"),
             open_max: runs.integer("open_max") as usize,

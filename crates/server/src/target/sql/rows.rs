@@ -10,8 +10,8 @@ use crate::{
     front::{RequestBody, Socket, Stream},
     target::{
         End,
-        streamed::{Piece, Streamed},
-        waiting::wait_for,
+        body_stream::{Piece, Streamed},
+        pending::wait_for,
     },
 };
 

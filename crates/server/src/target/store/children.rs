@@ -18,10 +18,10 @@ use crate::{
     failure::Refusal,
     front::Head,
     reply::{Body, Reply},
-    store::{PIECE_TIME, Pieces, StreamPlace, put_nodes},
+    store::{PIECE_TIME, Pieces, StreamPermit, put_nodes},
     target::{
         media_type::is_accepted,
-        reading::{Begun, Reading},
+        snapshot_read::{ReadOutcome, Reading},
     },
 };
 
@@ -40,7 +40,7 @@ pub(super) fn wants_lines(head: &Head) -> bool {
 
 /// Which children, in which order, starting where.
 #[derive(Debug)]
-enum Wanted {
+enum ChildSelection {
     Range(Range),
     Search(Box<Search>),
 }
@@ -52,7 +52,7 @@ enum Walk<'s> {
     Search(QueryWalk<'s>, String),
 }
 
-impl Wanted {
+impl ChildSelection {
     /// `None`: no child can match.
     fn of(snapshot: &Snapshot, key: &Key, query: &Query) -> Result<Option<Self>, Refusal> {
         if !query.is_of_index() {
@@ -120,7 +120,7 @@ pub(super) struct Children {
     query: Query,
     value_bytes_max: usize,
     /// The children still to be read; `None` while a piece is being written and after the last.
-    wanted: Option<Wanted>,
+    wanted: Option<ChildSelection>,
     /// The unwritten rest of the last child's document.
     document: Option<DocumentWalk>,
     /// Children written so far.
@@ -160,7 +160,7 @@ impl Children {
         value_bytes_max: usize,
     ) -> Result<Self, Refusal> {
         Ok(Self {
-            wanted: Wanted::of(&snapshot, &key, &query)?,
+            wanted: ChildSelection::of(&snapshot, &key, &query)?,
             snapshot,
             key,
             query,
@@ -173,17 +173,17 @@ impl Children {
     }
 
     /// The response with one page of children.
-    pub(super) fn page(self, ends: Option<u64>, head: &Head) -> Result<Begun, Refusal> {
+    pub(super) fn page(self, ends: Option<u64>, head: &Head) -> Result<ReadOutcome, Refusal> {
         let page = Page {
             children: self,
             ends,
             next: None,
         };
-        Begun::with(Box::new(page), head)
+        ReadOutcome::with(Box::new(page), head)
     }
 
     /// The response with all children, line by line.
-    pub(super) fn lines(self, place: StreamPlace) -> Reply<'static> {
+    pub(super) fn lines(self, place: StreamPermit) -> Reply<'static> {
         let mut reply = Reply::new(200);
         reply.headers.to_mut().push_known("content-type", LINES);
         reply.headers.to_mut().push_known("vary", "accept");
@@ -247,10 +247,12 @@ impl Children {
             Walk::Search(walk, _) => Some(walk.into_place()),
         };
         match (&mut wanted, place, last) {
-            (Wanted::Search(search), Some(place), _) => search.place = place,
-            (Wanted::Range(range), _, Some(last)) if range.reverse => range.to = Bound::Excluded(last),
-            (Wanted::Range(range), _, Some(last)) => range.from = Bound::Excluded(last),
-            (_, _, None) | (Wanted::Search(_), None, _) => {}
+            (ChildSelection::Search(search), Some(place), _) => search.place = place,
+            (ChildSelection::Range(range), _, Some(last)) if range.reverse => {
+                range.to = Bound::Excluded(last)
+            }
+            (ChildSelection::Range(range), _, Some(last)) => range.from = Bound::Excluded(last),
+            (_, _, None) | (ChildSelection::Search(_), None, _) => {}
         }
         self.wanted = Some(wanted);
         Ok(Ended::Rest)
@@ -342,7 +344,7 @@ impl Reading for Page {
 #[derive(Debug)]
 struct ChildLines {
     children: Children,
-    _place: StreamPlace,
+    _place: StreamPermit,
 }
 
 impl Pieces for ChildLines {

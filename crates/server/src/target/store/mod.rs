@@ -25,7 +25,7 @@ use self::{children::Children, query::Query};
 use super::{
     End, Request,
     access::Rules,
-    reading::{Begun, Unfinished},
+    snapshot_read::{ReadOutcome, Unfinished},
 };
 use crate::{
     conditions::{self, Verdict},
@@ -71,12 +71,12 @@ impl StoreTarget {
     }
 
     /// Begins a read-only request.
-    pub(crate) fn read(&self, request: &Request<'_>) -> Result<Begun, Refusal> {
+    pub(crate) fn read(&self, request: &Request<'_>) -> Result<ReadOutcome, Refusal> {
         let head = request.head;
         match self.kind {
             PathKind::Own => self.read_at(head, rest(request)),
             PathKind::Changes => {
-                feed::reply(&self.open, head, self.rules.readable(head)?).map(Begun::Answered)
+                feed::reply(&self.open, head, self.rules.readable(head)?).map(ReadOutcome::Answered)
             }
             PathKind::Batch => Err(self.refuse_method()),
         }
@@ -93,7 +93,7 @@ impl StoreTarget {
         unfinished.finish(&self.open, request, socket, begin).await
     }
 
-    fn read_at(&self, head: &Head, rest: &str) -> Result<Begun, Refusal> {
+    fn read_at(&self, head: &Head, rest: &str) -> Result<ReadOutcome, Refusal> {
         let key = path::key(rest)?;
         self.rules.check_read(key.global_name(), head)?;
         let query = Query::read(head.query())?;
@@ -110,7 +110,7 @@ impl StoreTarget {
         if let Some(place) = lines {
             let mut reply = Children::new(snapshot, key, query, bytes_max)?.lines(place);
             put_lifetime(ends, reply.headers.to_mut());
-            return Ok(Begun::Answered(reply));
+            return Ok(ReadOutcome::Answered(reply));
         }
         if query.is_of_children() {
             return Children::new(snapshot, key, query, bytes_max)?.page(ends, head);
@@ -125,7 +125,7 @@ impl StoreTarget {
             put_lifetime(ends, reply.headers.to_mut());
             Ok(reply)
         };
-        let begun = Begun::document(snapshot, &key, depth, bytes_max, head, reply)?;
+        let begun = ReadOutcome::document(snapshot, &key, depth, bytes_max, head, reply)?;
         begun.ok_or(Refusal::NoSuchNode)
     }
 

@@ -34,7 +34,7 @@ impl Search {
         reverse: bool,
         place: Place,
     ) -> Result<Self, Refusal> {
-        let query = Wanted::of(filters)?;
+        let query = Criteria::of(filters)?;
         let mut indexes = snapshot.indexes()?;
         indexes.retain(|index| index.records == *key);
         indexes.sort_by(|a, b| (a.fields.len(), &a.name).cmp(&(b.fields.len(), &b.name)));
@@ -60,13 +60,13 @@ impl Search {
 }
 
 /// The filters' conditions, independent of any index.
-struct Wanted<'c> {
+struct Criteria<'c> {
     equal: Vec<&'c Filter>,
     /// Bounds of one field; at least one is set.
     range: Option<(Option<&'c Filter>, Option<&'c Filter>)>,
 }
 
-impl<'c> Wanted<'c> {
+impl<'c> Criteria<'c> {
     fn of(filters: &'c [Filter]) -> Result<Self, Refusal> {
         let (mut equal, mut from, mut to): (Vec<&Filter>, _, _) = (Vec::new(), None, None);
         for filter in filters {

@@ -1,8 +1,8 @@
 //! Runs workflows: one by name, with the arguments as the body, or several at a time as requests of Rengine name them.
 
 mod admission;
-mod book;
-mod kept;
+mod bundle;
+mod durable_runs;
 mod offline;
 mod openapi;
 mod releases;
@@ -22,47 +22,49 @@ use forebay_script::{Answer, Body as ScriptBody, Failure, Script};
 use serde_json::value::RawValue;
 use tracing::Level;
 
-pub(crate) use self::book::Book;
-pub(crate) use self::kept::KeptRuns;
+pub(crate) use self::bundle::Bundle;
+pub(crate) use self::durable_runs::DurableRuns;
 pub(crate) use self::releases::{
+    active::{ActiveReleases, Reading, ResolvedRelease},
     files::is_workflow_file,
-    shelf::{Chosen, Reading, Shelf},
 };
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use self::requests::read_xml;
 pub(crate) use self::workers::PoolWorkers;
 use self::{
     admission::{Admission, Asker},
-    book::Plan,
+    bundle::Plan,
     requests::{custom, named, scenes},
     runs::{
-        course::{RunCourse, Wanted},
+        driver::{RunSpec, WorkflowDriver},
         result::{self, RunResult},
     },
 };
 pub use self::{
-    book::BookFaults,
+    bundle::BundleErrors,
     offline::{Offline, OfflineError, Tested, arguments_of, check},
     releases::{
+        active::{ShelfError, place_of_release},
         cases::StoredTest,
         files::WorkflowFiles,
-        shelf::{ShelfError, place_of_release},
-        stored::{About, Actor, Canary, LogEntry, ReleaseError, Releases, RolledBack, Standing, State},
+        stored::{
+            About, Actor, Canary, LogEntry, ReleaseAssignments, ReleaseError, Releases, RolledBack, State,
+        },
     },
 };
 use super::{
     End, Request,
-    committed::on_disk,
-    posted::{POSTED, unless_posted},
+    durability::on_disk,
+    post_only::{POSTED, unless_posted},
     store::body,
 };
 use crate::{
-    app::WorkflowSurroundings,
+    app::WorkflowEnvironment,
     config::{self, WorkflowApi, WorkflowRoute},
     failure::Refusal,
     front::{RequestBody, Socket, Stream},
     logging::{RunLog, WorkflowLogs},
-    metrics::{RunOutcome, WorkflowBook, WorkflowCounts},
+    metrics::{RunOutcome, WorkflowCounts, WorkflowMetrics},
     reply::Reply,
     store::OpenStore,
 };
@@ -74,13 +76,13 @@ const RULES: &str = "(rules)";
 #[derive(Clone, Debug)]
 pub(crate) struct WorkflowTarget {
     script: Arc<Script>,
-    shelf: Arc<Shelf>,
+    shelf: Arc<ActiveReleases>,
     admission: Arc<Admission>,
-    counts: Arc<WorkflowBook>,
+    counts: Arc<WorkflowMetrics>,
     logs: Option<Arc<WorkflowLogs>>,
     limits: RunLimits,
     route: WorkflowRoute,
-    kept: Option<Arc<KeptRuns>>,
+    kept: Option<Arc<DurableRuns>>,
     /// The store that rules may have written to.
     store: Option<Arc<OpenStore>>,
     /// Keeps the app in use: runs that outlive their request may still call its pools.
@@ -155,7 +157,7 @@ pub(crate) enum WorkflowFailure {
 #[derive(Debug)]
 struct Ask<'a> {
     /// The compiled workflows to run from.
-    book: &'a Arc<Book>,
+    book: &'a Arc<Bundle>,
     workflow: &'a str,
     args: &'a RawValue,
     asker: Asker<'a>,
@@ -164,10 +166,10 @@ struct Ask<'a> {
     is_traced: bool,
     wants_trace: bool,
     /// Notified when the run begins.
-    begun: Option<Arc<kept::Entry>>,
+    begun: Option<Arc<durable_runs::Entry>>,
 }
 
-impl Chosen {
+impl ResolvedRelease {
     /// Names the release in a response header.
     fn tell(&self, mut reply: Reply<'static>) -> Reply<'static> {
         if let Some(number) = self.release {
@@ -181,10 +183,10 @@ impl Chosen {
 impl WorkflowTarget {
     pub(crate) fn new(
         script: Arc<Script>,
-        shelf: Arc<Shelf>,
+        shelf: Arc<ActiveReleases>,
         limits: RunLimits,
         workflow: &config::Workflow,
-        around: WorkflowSurroundings<'_>,
+        around: WorkflowEnvironment<'_>,
     ) -> Self {
         let route = WorkflowRoute {
             api: WorkflowApi::Named,
@@ -213,13 +215,13 @@ impl WorkflowTarget {
     }
 
     /// The book for a request with this id: of the given release, of the route's, or of the one in force.
-    fn choose(&self, id: &str, release: Option<u64>) -> Result<Chosen, Refusal> {
+    fn choose(&self, id: &str, release: Option<u64>) -> Result<ResolvedRelease, Refusal> {
         let release = release.or(self.route.release);
         self.shelf.choose(id, release).map_err(Refusal::Workflow)
     }
 
     /// The book of the published release, or of the route's own.
-    fn choose_published(&self) -> Result<Chosen, WorkflowFailure> {
+    fn choose_published(&self) -> Result<ResolvedRelease, WorkflowFailure> {
         self.shelf.published(self.route.release)
     }
 
@@ -229,7 +231,7 @@ impl WorkflowTarget {
     }
 
     /// The durable runs, if they are configured.
-    pub(crate) fn kept(&self) -> Option<&Arc<KeptRuns>> {
+    pub(crate) fn kept(&self) -> Option<&Arc<DurableRuns>> {
         self.kept.as_ref()
     }
 
@@ -255,7 +257,7 @@ impl WorkflowTarget {
             && self.route.api == WorkflowApi::Named
             && let Some(kept) = &self.kept
         {
-            return requests::kept::tell(self, kept, request, socket).await;
+            return requests::durable::tell(self, kept, request, socket).await;
         }
         let is_asked = is_read && self.route.api == WorkflowApi::Custom;
         if !is_asked && let Some(reply) = unless_posted(request.head, self.methods())? {
@@ -380,7 +382,7 @@ impl WorkflowTarget {
             body: input.as_bytes(),
         }
         .put(&mut payload);
-        let wanted = Wanted {
+        let wanted = RunSpec {
             book: Arc::clone(ask.book),
             plan,
             counts,
@@ -392,11 +394,11 @@ impl WorkflowTarget {
             deadline,
         };
         let begun = ask.begun.clone();
-        let begin = Box::new(move || -> Box<dyn forebay_script::Course> {
+        let begin = Box::new(move || -> Box<dyn forebay_script::RunDriver> {
             if let Some(begun) = begun {
                 begun.begins();
             }
-            Box::new(RunCourse::new(wanted))
+            Box::new(WorkflowDriver::new(wanted))
         });
         let priority = admitted.priority;
         let awaited = self.script.run(payload, Some(deadline), priority, begin);

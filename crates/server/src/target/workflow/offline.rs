@@ -8,14 +8,14 @@ use forebay_workflow::Compat;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    Ask, Book, BookFaults, Shelf, StoredTest, WorkflowFailure, WorkflowFiles, WorkflowTarget,
+    ActiveReleases, Ask, Bundle, BundleErrors, StoredTest, WorkflowFailure, WorkflowFiles, WorkflowTarget,
     admission::Asker,
 };
 use crate::{
-    app::{BuildError, EraseTypes, WorkflowSurroundings, compat_of, workflow_engines},
+    app::{BuildError, EraseTypes, WorkflowEnvironment, compat_of, workflow_engines},
     config::{self, Config},
     failure::{self, Refusal},
-    sources::SourceBook,
+    sources::DatabaseRegistry,
 };
 
 /// Request id that rules see.
@@ -25,7 +25,7 @@ const REQUEST_ID: &str = "forebay-workflow";
 #[derive(Debug)]
 pub struct Offline {
     target: WorkflowTarget,
-    book: Arc<Book>,
+    book: Arc<Bundle>,
     /// The store that rules may use, if any.
     store: Option<Store>,
 }
@@ -46,7 +46,7 @@ fn open(config: &config::Store) -> Result<Store, StoreError> {
 pub enum OfflineError {
     /// The files have errors.
     #[error(transparent)]
-    Faults(#[from] BookFaults),
+    Faults(#[from] BundleErrors),
     /// The engines cannot be started.
     #[error(transparent)]
     Engines(#[from] BuildError),
@@ -92,8 +92,8 @@ impl Offline {
         erase_types: EraseTypes,
     ) -> Result<Self, OfflineError> {
         let workflow = config.workflow.as_ref().expect("there is a section");
-        let book = Book::of(files, place, compat_of(workflow), erase_types)?;
-        let shelf = Shelf::of(book);
+        let book = Bundle::of(files, place, compat_of(workflow), erase_types)?;
+        let shelf = ActiveReleases::of(book);
         let book = shelf.choose("", None).expect("it has one book").book;
         let store = config.store.as_ref().filter(|_| !workflow.allow.store.is_empty());
         let store = store.map(open).transpose()?;
@@ -102,8 +102,8 @@ impl Offline {
             options: *store.options(),
             records: config.records.to_text(),
         });
-        let sources = SourceBook::default();
-        let surroundings = WorkflowSurroundings {
+        let sources = DatabaseRegistry::default();
+        let environment = WorkflowEnvironment {
             erase_types,
             counts: Arc::default(),
             workflows: Arc::default(),
@@ -115,7 +115,7 @@ impl Offline {
             kept: None,
             logs: None,
         };
-        let target = workflow_engines(config, workflow, shelf, surroundings)?;
+        let target = workflow_engines(config, workflow, shelf, environment)?;
         Ok(Self { target, book, store })
     }
 
@@ -180,9 +180,9 @@ pub fn check(
     files: &WorkflowFiles,
     place: &Path,
     erase_types: EraseTypes,
-) -> Result<(), BookFaults> {
+) -> Result<(), BundleErrors> {
     let compat = config.workflow.as_ref().map_or(Compat::None, compat_of);
-    Book::of(files, place, compat, erase_types).map(drop)
+    Bundle::of(files, place, compat, erase_types).map(drop)
 }
 
 /// Parses a run's arguments from a command line or a file.

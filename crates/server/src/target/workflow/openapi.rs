@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Book, WorkflowTarget};
+use super::{Bundle, WorkflowTarget};
 use crate::config::{Config, Target, WorkflowApi};
 
 impl WorkflowTarget {
@@ -64,7 +64,7 @@ impl WorkflowTarget {
     }
 
     /// The path item of one workflow.
-    fn named(&self, book: &Book, name: &str) -> Value {
+    fn named(&self, book: &Bundle, name: &str) -> Value {
         let schemas = book.schemas(name);
         let args = schemas.and_then(|schemas| schemas.written().0.cloned());
         let args = whole(args.unwrap_or_else(|| json!({ "type": "object" })), name, "args");

@@ -9,7 +9,7 @@ use forebay_pool::{Failure, Job, Limits, NoAnswer, Pool, RequestParts, Whole};
 use crate::{
     store::OpenStore,
     target::{
-        committed::on_disk,
+        durability::on_disk,
         pool::{first_bytes_max, is_hop, retry_of},
     },
 };

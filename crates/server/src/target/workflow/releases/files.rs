@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::target::workflow::{
-    book::{BookFault, BookFaults},
+    bundle::{BundleError, BundleErrors},
     requests::template,
 };
 
@@ -60,7 +60,7 @@ impl WorkflowFiles {
     ///
     /// # Errors
     /// Every file that cannot be read or is too long (16 MiB per file), with its path.
-    pub fn read(folder: &Path) -> Result<Self, BookFaults> {
+    pub fn read(folder: &Path) -> Result<Self, BundleErrors> {
         let mut reading = Reading {
             folder,
             files: BTreeMap::new(),
@@ -86,7 +86,7 @@ impl WorkflowFiles {
         if reading.faults.is_empty() {
             Ok(Self(reading.files))
         } else {
-            Err(BookFaults(reading.faults))
+            Err(BundleErrors(reading.faults))
         }
     }
 
@@ -204,13 +204,13 @@ fn too_long(bytes: u64) -> String {
 struct Reading<'f> {
     folder: &'f Path,
     files: BTreeMap<String, String>,
-    faults: Vec<BookFault>,
+    faults: Vec<BundleError>,
 }
 
 impl Reading<'_> {
     fn fault(&mut self, path: &Path, what: impl std::fmt::Display) {
         let text = format!("{}: {what}", path.display());
-        self.faults.push(BookFault { file: None, text });
+        self.faults.push(BundleError { file: None, text });
     }
 
     /// Reads the workflow files directly in a folder, and returns its subfolders. A missing folder counts as empty, except the outermost

@@ -155,7 +155,7 @@ pub struct About {
 /// Assignment of releases to runs.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Standing {
+pub struct ReleaseAssignments {
     /// The release that runs get by default.
     pub published: Option<u64>,
     /// Previously published releases, the most recent last.
@@ -211,7 +211,7 @@ impl State {
     }
 }
 
-impl Standing {
+impl ReleaseAssignments {
     /// The state of a release.
     pub fn state_of(&self, number: u64, about: &About) -> State {
         if self.published == Some(number) {
@@ -426,11 +426,11 @@ impl Releases {
     ///
     /// # Errors
     /// If the store fails.
-    pub fn standing(&self) -> Result<Standing, ReleaseError> {
+    pub fn standing(&self) -> Result<ReleaseAssignments, ReleaseError> {
         self.standing_in(&self.store.snapshot()?)
     }
 
-    fn standing_in(&self, read: &impl Read) -> Result<Standing, ReleaseError> {
+    fn standing_in(&self, read: &impl Read) -> Result<ReleaseAssignments, ReleaseError> {
         Ok(get(read, &self.root.child(STATE)?)?.unwrap_or_default())
     }
 
@@ -575,7 +575,7 @@ impl Releases {
         &self,
         number: u64,
         actor: &Actor<'_>,
-        change: impl FnOnce(&mut Standing) -> Result<(&'static str, String), ReleaseError>,
+        change: impl FnOnce(&mut ReleaseAssignments) -> Result<(&'static str, String), ReleaseError>,
     ) -> Result<(), ReleaseError> {
         self.change(actor, |transaction| {
             let mut about = self.about_in(transaction, number)?;
@@ -634,7 +634,7 @@ fn entry(what: &str, release: u64, detail: &str) -> LogEntry {
     }
 }
 
-fn refuse_in_force(standing: &Standing, number: u64) -> Result<(), ReleaseError> {
+fn refuse_in_force(standing: &ReleaseAssignments, number: u64) -> Result<(), ReleaseError> {
     let state = match standing.canary {
         _ if standing.published == Some(number) => "is published".to_owned(),
         Some(canary) if canary.release == number => format!("has {canary} of the runs"),

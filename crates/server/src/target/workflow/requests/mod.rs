@@ -2,7 +2,7 @@
 //! runs.
 
 pub(super) mod custom;
-pub(super) mod kept;
+pub(super) mod durable;
 pub(super) mod named;
 pub(super) mod scenes;
 pub(super) mod template;

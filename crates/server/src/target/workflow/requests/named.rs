@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use serde_json::value::RawValue;
 
-use super::kept::{self, KeptWish};
+use super::durable::{self, DurableRunRequest};
 use crate::{
     failure::Refusal,
     front::{Socket, Stream},
@@ -16,14 +16,14 @@ use crate::{
     target::{
         End, Request,
         parameters::parameters,
+        pending::wait_for,
         store::json,
-        waiting::wait_for,
         workflow::{
-            Ask, Chosen, WorkflowFailure, WorkflowTarget,
+            Ask, ResolvedRelease, WorkflowFailure, WorkflowTarget,
             admission::{Admission, Asker},
-            arguments, first_line,
-            kept::records::Asked,
-            quoted, read_result,
+            arguments,
+            durable_runs::records::RunRequest,
+            first_line, quoted, read_result,
         },
     },
 };
@@ -48,7 +48,7 @@ struct Named<'r> {
     request: &'r Request<'r>,
     workflow: Cow<'r, str>,
     asker: Asker<'r>,
-    chosen: Chosen,
+    chosen: ResolvedRelease,
     wants_trace: bool,
 }
 
@@ -64,16 +64,16 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
     let wishes = wishes(target, request)?;
     let workflow = decode(rest).unwrap_or(rest.into());
     // Without durable runs a preference may be ignored, but not a key: ignoring it could run something twice.
-    let is_kept = |wish: &KeptWish| target.kept().is_some() || wish.key.is_some();
-    if let Some(wish) = KeptWish::of(request.head)?.filter(is_kept) {
-        let asked = Asked {
+    let is_kept = |wish: &DurableRunRequest| target.kept().is_some() || wish.key.is_some();
+    if let Some(wish) = DurableRunRequest::of(request.head)?.filter(is_kept) {
+        let asked = RunRequest {
             workflow: workflow.into_owned(),
-            args: kept::arguments_of(text)?.get().to_owned(),
+            args: durable::arguments_of(text)?.get().to_owned(),
             release: wishes.release.or(target.route.release),
             wants_trace: wishes.trace,
             at_ms: now_ms(),
         };
-        return kept::answer(target, request, wish, asker, asked, socket).await;
+        return durable::answer(target, request, wish, asker, asked, socket).await;
     }
     let named = Named {
         target,
@@ -197,7 +197,7 @@ impl Named<'_> {
 }
 
 /// Refuses a workflow that does not exist or that the client may not run.
-pub(super) fn check_there(asker: Asker<'_>, chosen: &Chosen, workflow: &str) -> Result<(), Refusal> {
+pub(super) fn check_there(asker: Asker<'_>, chosen: &ResolvedRelease, workflow: &str) -> Result<(), Refusal> {
     Admission::check(asker, workflow)?;
     if chosen.book.workflow(workflow).is_some() {
         return Ok(());

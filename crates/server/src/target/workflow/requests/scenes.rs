@@ -17,11 +17,11 @@ use crate::{
     reply::Reply,
     target::{
         End, Request,
+        pending::wait_for,
         store::json,
-        waiting::wait_for,
         workflow::{
-            Ask, Chosen, WorkflowFailure, WorkflowTarget, admission::Asker, arguments, first_line, now_ms,
-            quoted, read_result,
+            Ask, ResolvedRelease, WorkflowFailure, WorkflowTarget, admission::Asker, arguments, first_line,
+            now_ms, quoted, read_result,
         },
     },
 };
@@ -111,7 +111,7 @@ pub(super) async fn run_codes<S: Stream>(
     target: &WorkflowTarget,
     request: &Request<'_>,
     read: &SceneRequest<'_>,
-    chosen: &Chosen,
+    chosen: &ResolvedRelease,
     socket: &mut Socket<S>,
 ) -> Result<Vec<(String, SceneResult)>, End> {
     let checked = check(target, request.head, read)?;
@@ -222,7 +222,7 @@ fn result_of(
 }
 
 impl<'r> Checked<'r> {
-    fn ask<'a>(&'a self, chosen: &'a Chosen, workflow: &'a str) -> Ask<'a> {
+    fn ask<'a>(&'a self, chosen: &'a ResolvedRelease, workflow: &'a str) -> Ask<'a> {
         Ask {
             book: &chosen.book,
             workflow,

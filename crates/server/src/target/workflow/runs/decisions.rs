@@ -6,25 +6,25 @@ use forebay_script::RuleOutcome;
 use forebay_workflow::jdm::{Answer, Decision, FunctionCall, Functions, Work};
 use serde_json::{Value, json};
 
-use super::desk::{Desk, Reason, Task};
-use crate::target::workflow::book::{Book, Plan};
+use super::pending_tasks::{PendingTasks, Reason, Task};
+use crate::target::workflow::bundle::{Bundle, Plan};
 
 /// The kind of node that a function's rule belongs to.
 const FUNCTION: &str = "functionNode";
 
 /// Runs a decision's functions in the engine.
-pub(super) struct DecisionDesk<'d> {
-    desk: &'d Desk,
-    book: &'d Book,
+pub(super) struct DecisionTasks<'d> {
+    desk: &'d PendingTasks,
+    book: &'d Bundle,
 }
 
-impl<'d> DecisionDesk<'d> {
-    pub(super) fn new(desk: &'d Desk, book: &'d Book) -> Self {
+impl<'d> DecisionTasks<'d> {
+    pub(super) fn new(desk: &'d PendingTasks, book: &'d Bundle) -> Self {
         Self { desk, book }
     }
 }
 
-impl Functions for DecisionDesk<'_> {
+impl Functions for DecisionTasks<'_> {
     type Failure = Reason;
 
     async fn run(&self, call: FunctionCall<'_>) -> Result<Answer, Reason> {

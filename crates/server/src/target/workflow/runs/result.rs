@@ -7,7 +7,7 @@ use forebay_workflow::{Outcome, Run, RunError, jdm::Evaluation};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::course::Log;
+use super::driver::Log;
 use crate::{metrics::RunOutcome, target::workflow::first_line};
 
 /// The members of a run's result that the server looks at before passing it on.

@@ -7,25 +7,25 @@ use forebay_workflow::{Before, Outcome, RuleCall, Rules, Subflow};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    decisions::DecisionDesk,
-    desk::{Desk, LATE, Reason, Task},
+    decisions::DecisionTasks,
+    pending_tasks::{LATE, PendingTasks, Reason, Task},
 };
-use crate::target::workflow::book::{Book, Plan};
+use crate::target::workflow::bundle::{Bundle, Plan};
 
 /// A rule's result: a JSON object.
 type Values = Rc<str>;
 
 /// Runs a graph's rules in the engine.
-pub(super) struct RuleDesk<'d> {
-    desk: &'d Desk,
-    book: &'d Book,
+pub(super) struct RuleTasks<'d> {
+    desk: &'d PendingTasks,
+    book: &'d Bundle,
     args: &'d RawValue,
     /// The parsed arguments; filled when a loop first needs them.
     read: OnceCell<Value>,
 }
 
-impl<'d> RuleDesk<'d> {
-    pub(super) fn new(desk: &'d Desk, book: &'d Book, args: &'d RawValue) -> Self {
+impl<'d> RuleTasks<'d> {
+    pub(super) fn new(desk: &'d PendingTasks, book: &'d Bundle, args: &'d RawValue) -> Self {
         Self {
             desk,
             book,
@@ -72,7 +72,7 @@ impl<'d> RuleDesk<'d> {
     }
 }
 
-impl Rules for RuleDesk<'_> {
+impl Rules for RuleTasks<'_> {
     type Values = Values;
     type Item = Values;
     type Failure = Reason;
@@ -154,7 +154,7 @@ impl Rules for RuleDesk<'_> {
         self.desk.give_way().await?;
         let input = call.before.last.map_or(self.args.get(), |last| &*last.values);
         let input = serde_json::from_str(input).unwrap_or_default();
-        let functions = DecisionDesk::new(self.desk, self.book);
+        let functions = DecisionTasks::new(self.desk, self.book);
         let result = decision.evaluate(input, &functions, false).await.result;
         let result =
             result.map_err(|error| Reason::from(format!("its node `{}`: {}", error.node, error.cause)))?;
