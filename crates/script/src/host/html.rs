@@ -1,4 +1,4 @@
-//! HTML from templates: what `html-text.ts` of the SDK does, without a string for each value.
+//! HTML from templates: does the work of the SDK's `html-text.ts` without creating a string for each value.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use crate::{
     values::{Class, Held, Kind, Name},
 };
 
-/// Arrays in one another, as in the SDK: a circle ends there.
+/// Maximum nesting of arrays, as in the SDK; a cycle ends there.
 const DEPTH_MAX: usize = 64;
 
 pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
@@ -43,7 +43,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     )
 }
 
-/// Whether a function that is given this is called with a template.
+/// Whether a function with this argument is called as a template tag.
 fn is_template(texts: &Held<'_, '_>) -> Result<bool> {
     let is_array = |value: &Held<'_, '_>| matches!(value.kind(), Kind::Object(Class::Array));
     Ok(is_array(texts) && is_array(&texts.get(&Name::known(texts.ctx(), PredefinedAtom::Raw))?))
@@ -51,9 +51,9 @@ fn is_template(texts: &Held<'_, '_>) -> Result<bool> {
 
 struct Template<'c, 'js> {
     ctx: &'c Ctx<'js>,
-    /// The prototype of what is HTML already.
+    /// The prototype of values that are HTML already.
     marked: Held<'c, 'js>,
-    /// The member that has the text of such.
+    /// The member that contains their text.
     text: Name<'c, 'js>,
     out: Vec<u8>,
     output_max: usize,
@@ -61,7 +61,7 @@ struct Template<'c, 'js> {
 
 impl<'js> Template<'_, 'js> {
     fn write(&mut self, value: &Held<'_, 'js>, depth: usize) -> Result<()> {
-        // A script may name the same long text as often as it likes: what it holds itself is no bound.
+        // A script can repeat the same long text any number of times, so its own memory limit is no bound here.
         if self.out.len() > self.output_max {
             let message = format!("HTML has more than {} bytes (output_max)", self.output_max);
             return Err(Exception::throw_range(self.ctx, &message));
@@ -85,7 +85,7 @@ impl<'js> Template<'_, 'js> {
         }
     }
 
-    /// Appends what is HTML already.
+    /// Appends a value that is HTML already.
     fn put(&mut self, html: &Held<'_, 'js>) -> Result<()> {
         html.with_text(|html| self.out.extend_from_slice(&well_formed(html)))
     }

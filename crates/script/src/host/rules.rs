@@ -1,4 +1,4 @@
-//! What the SDK asks of the courses of calls, and tells them.
+//! The interface between the SDK and the drivers of calls.
 
 use std::{
     cell::{Cell, RefCell},
@@ -23,35 +23,35 @@ use crate::{
 };
 use forebay_wire::ContentKind;
 
-/// Rules that an engine keeps compiled.
+/// Maximum number of compiled rules per engine.
 const COMPILED_MAX: usize = 4096;
 
-/// The courses of an engine's calls, and the rules that it has compiled.
+/// The drivers of an engine's calls, and its compiled rules.
 pub(crate) struct CourseHost {
     budget: Rc<Budget>,
     courses: RefCell<HashMap<CallId, Box<dyn Course>>>,
     compiled: RefCell<HashMap<u64, Compiled>>,
-    /// The rules that run, of the one call that there is.
+    /// The running rules of the single open call.
     running: RefCell<HashMap<Ticket, Running>>,
-    /// The rule with a time of its own to which all belongs that runs now.
+    /// The rule with a timeout to which the current code belongs.
     timed: Cell<Option<Timed>>,
     /// The modules that rules of the call have required.
     modules: RefCell<Vec<Arc<Rule>>>,
-    /// What such rules wait for: what runs when it comes belongs to them.
+    /// Waits of such rules: code that resumes after one belongs to its rule.
     timed_waits: RefCell<HashMap<WaitId, Timed>>,
 }
 
-/// A rule that runs, and when it has to be over, if it has a time of its own.
+/// A running rule, with its deadline if it has a timeout.
 type Running = (Arc<Rule>, Option<Instant>);
 
-/// A rule that has a time of its own.
+/// A rule with a timeout.
 #[derive(Clone, Copy, Debug)]
 struct Timed {
     ticket: Ticket,
     until: Instant,
 }
 
-/// A rule, and the function that its files are. Whoever has the rule run holds it; of one that nobody holds any more the function goes, too.
+/// A rule and its compiled function. Only a weak reference is held: once all users of the rule are gone, its function is dropped too.
 type Compiled = (Weak<Rule>, Persistent<Function<'static>>);
 
 impl std::fmt::Debug for CourseHost {
@@ -138,7 +138,7 @@ impl CourseHost {
         }
     }
 
-    /// A call has this course from here on.
+    /// Sets the driver of a call.
     pub(crate) fn begin(&self, call: CallId, course: Box<dyn Course>) {
         self.running.borrow_mut().clear();
         self.timed_waits.borrow_mut().clear();
@@ -146,24 +146,25 @@ impl CourseHost {
         self.courses.borrow_mut().insert(call, course);
     }
 
-    /// Forgets the courses of calls that are over.
+    /// Drops the drivers of calls that are over.
     pub(crate) fn retain(&self, is_open: impl Fn(CallId) -> bool) {
         self.courses.borrow_mut().retain(|call, _| is_open(*call));
     }
 
-    /// There are no further calls: what belongs to the engine is let go of.
+    /// Releases everything that belongs to the engine; no calls follow.
     pub(crate) fn end(&self) {
         self.courses.borrow_mut().clear();
         self.compiled.borrow_mut().clear();
     }
 
-    /// A rule with a time of its own begins, in a step in which nothing ran before it: all that follows in it belongs to the rule, until that is over.
+    /// A rule begins, in a step in which nothing ran before it. If it has a timeout, everything that follows in the step belongs to it,
+    /// until it is over.
     fn take_turn(&self, ticket: Ticket) {
         let until = self.running.borrow().get(&ticket).and_then(|(_, until)| *until);
         self.belongs_to(until.map(|until| Timed { ticket, until }));
     }
 
-    /// What was waited for has come: what runs now belongs to who has waited.
+    /// A wait has ended: the code that runs now belongs to the rule that waited.
     pub(crate) fn resume(&self, wait: WaitId) {
         let timed = self.timed_waits.borrow_mut().remove(&wait);
         if timed.is_some() {
@@ -171,7 +172,7 @@ impl CourseHost {
         }
     }
 
-    /// Something is waited for by what runs now.
+    /// Assigns a new wait to the rule whose code runs now.
     pub(super) fn wait(&self, wait: WaitId) {
         if let Some(timed) = self.timed.get() {
             self.timed_waits.borrow_mut().insert(wait, timed);
@@ -188,7 +189,8 @@ impl CourseHost {
         self.budget.limit_rule(timed.map(|timed| timed.until));
     }
 
-    /// Whether a rule is over when it says so: not where it was stopped, of which its course learns by the time that has passed. What runs after it in this step belongs to others.
+    /// Whether a rule that reports its end is really over. False if it was stopped: its driver learns of that by its timer. Code that runs
+    /// after it in this step belongs to others.
     fn is_over(&self, ticket: Ticket) -> bool {
         if self.timed.get().is_none_or(|timed| timed.ticket != ticket) {
             return true;
@@ -200,7 +202,7 @@ impl CourseHost {
         true
     }
 
-    /// An error of a rule that runs, with places in its files.
+    /// An error of a running rule, with locations in its files.
     fn with_places(&self, ticket: Ticket, reason: &str) -> String {
         let rule = self.running.borrow_mut().remove(&ticket);
         let placed = rule.map_or_else(|| reason.to_owned(), |(rule, _)| rule.with_places(reason));
@@ -210,7 +212,7 @@ impl CourseHost {
             .fold(placed, |placed, module| module.with_places(&placed))
     }
 
-    /// The path of a module that is required, and the function that its file is.
+    /// Finds a required module. Returns its path and function.
     fn module<'js>(&self, ctx: &Ctx<'js>, call: CallId, from: &str, name: &str) -> Result<Array<'js>> {
         let found = match self.courses.borrow().get(&call) {
             Some(course) => course.module(from, name),
@@ -229,7 +231,7 @@ impl CourseHost {
         Ok(out)
     }
 
-    /// The function of a rule, compiled when it is run for the first time; else why it cannot be.
+    /// The function of a rule, compiled on first use. The error says why it does not compile.
     fn function<'js>(&self, ctx: &Ctx<'js>, rule: &Arc<Rule>) -> std::result::Result<Function<'js>, String> {
         if let Some((_, known)) = self.compiled.borrow().get(&rule.id) {
             return known.clone().restore(ctx).map_err(|error| error.to_string());
@@ -247,11 +249,12 @@ impl CourseHost {
 }
 
 impl Host {
-    /// Tells the course of a call what has come about; gives what the SDK is to do, each in an array:
-    /// `[ticket, function, node, kind, state, values, item]` runs a rule, with `true` behind it one that has a time of its own, `[ticket, ms]` has time pass, `[ticket]` forgets.
+    /// Passes an event to the driver of a call. Returns the commands for the SDK, each as an array: `[ticket, function, node, kind, state,
+    /// values, item]` runs a rule, with an additional `true` if it has a timeout; `[ticket, ms]` starts a timer; `[ticket]` forgets a rule
+    /// or timer.
     fn go_on<'js>(&self, ctx: &Ctx<'js>, call: CallId, event: Event) -> Result<Array<'js>> {
         let out = Array::new(ctx.clone())?;
-        // Rules must not meet the courses while one of them goes on.
+        // Rules must not reach the drivers while one of them handles an event.
         let Some(mut course) = self.course.courses.borrow_mut().remove(&call) else {
             return Ok(out);
         };
@@ -273,7 +276,7 @@ impl Host {
                         let outcome = Err(reason);
                         let ticket = order.ticket;
                         let next = course.go_on(Event::Ended { ticket, outcome });
-                        // What was ordered before is not wanted any more once there is an answer.
+                        // An answer cancels the earlier commands.
                         if next.iter().any(|order| matches!(order, Order::Answer(_))) {
                             orders.clear();
                         }
