@@ -1,4 +1,4 @@
-//! The functions of the SDK that this program calls, and what they are given.
+//! The functions of the SDK that this program calls, and their arguments.
 
 use rquickjs::{
     Ctx, FromJs, Function, IntoJs as _, Null, Object, Persistent, Promise, Result, String as JsString,
@@ -12,19 +12,19 @@ use crate::{
     text,
 };
 
-/// A loaded script's way in.
+/// Entry points of a loaded script.
 #[derive(Debug)]
 pub(crate) struct Entry {
     run: Persistent<Function<'static>>,
     resume: Persistent<Function<'static>>,
     abort: Persistent<Function<'static>>,
     stop: Persistent<Function<'static>>,
-    /// Of rules alone.
+    /// Only rules have this one.
     clean: Option<Persistent<Function<'static>>>,
 }
 
 impl Entry {
-    /// The functions of the SDK's main module.
+    /// Takes the functions from the SDK's main module.
     pub(crate) fn of<'js>(ctx: &Ctx<'js>, main: &Object<'js>) -> Result<Self> {
         let function = |name: &str| -> Result<_> {
             let function = Function::from_js(ctx, main.get(name)?)?;
@@ -58,12 +58,12 @@ impl Entry {
         resume.call((call, wait, Null, value))
     }
 
-    /// Ends what a call still does.
+    /// Ends everything that a call is still doing.
     pub(crate) fn abort(&self, ctx: &Ctx<'_>, call: CallId, reason: u32) -> Result<()> {
         self.abort.clone().restore(ctx)?.call((call, reason))
     }
 
-    /// Takes away what a call has left behind; throws where that cannot be.
+    /// Removes what a call has left behind; throws if that is impossible.
     pub(crate) fn clean(&self, ctx: &Ctx<'_>) -> Result<()> {
         match &self.clean {
             Some(clean) => clean.clone().restore(ctx)?.call(()),

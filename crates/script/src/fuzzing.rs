@@ -1,5 +1,5 @@
-//! What must hold for anything that a script imports, as a function that panics when it does not. A fuzz target calls it, and a test below
-//! with random names.
+//! An invariant of module resolution, as a function that panics if it is violated. A fuzz target calls it, and so does a test below with
+//! random names.
 
 use std::path::{Component, Path};
 
@@ -8,7 +8,7 @@ use crate::{
     options::{Program, ScriptEnvironment},
 };
 
-/// Resolves a name in a module of a handler in `/app`: what comes of it is a module of the SDK, or a file below that folder.
+/// Resolves a name in a module of a handler in `/app`. The result must be a module of the SDK, or a file below that folder.
 pub fn module_name(base: &str, name: &str) {
     let environment = ScriptEnvironment {
         sdk: |_| None,

@@ -1,4 +1,4 @@
-//! What scripts wait for, between a step of theirs that asks for it and the one that goes on with it.
+//! Operations that scripts request in one step, and their results, with which another step continues.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use crate::{Weight, calls::CallId, fetch, sql, stream::Piece};
 
-/// Names what a call waits for; the script chooses it.
+/// Identifies a wait within its call; chosen by the script.
 pub(crate) type WaitId = u32;
 
-/// Something that a script asks for, and goes on with when it has come.
+/// An operation that a script has requested; it continues with the result.
 #[derive(Debug)]
 pub(crate) struct HostOp {
     pub(crate) call: CallId,
@@ -21,26 +21,26 @@ pub(crate) struct HostOp {
 pub(crate) enum What {
     /// A step of its own.
     Turn,
-    /// That so much time passes.
+    /// Waits for this time to pass.
     Time(Duration),
-    /// The head of an answer from elsewhere.
+    /// A fetch, up to the head of the response.
     Fetch(Box<fetch::Request>),
-    /// The next piece of such an answer, which is named by what the fetch was waited for as.
+    /// The next piece of a response; identified by the wait of its fetch.
     Read(WaitId),
-    /// What statements on a database give.
+    /// The results of database statements.
     Sql(Box<sql::Statements>),
     /// The outcome of an operation on databases, as JSON.
     SqlSession(Vec<u8>),
     /// The outcome of an operation of a client, as JSON.
     Client(Vec<u8>),
-    /// Room for a piece of the call's own answer.
+    /// Waits for room to send a piece of the call's own answer.
     Room(Option<Piece>),
-    /// That this is not waited for any more, nor anything that belongs to it.
+    /// Cancels this wait and everything that belongs to it.
     Cancel,
 }
 
 impl What {
-    /// What it makes of the call that asks for it.
+    /// The cost of a call that requests this operation.
     pub(crate) fn weight(&self) -> Weight {
         match self {
             Self::Sql(statements) if statements.are_harmless() => Weight::Waits,
@@ -50,19 +50,19 @@ impl What {
     }
 }
 
-/// What has come.
+/// The result of an operation.
 #[derive(Debug)]
 pub(crate) enum OpResult {
     /// Nothing but the time, or the room.
     Nothing,
-    /// The head of an answer.
+    /// The head of a response.
     Head(Box<fetch::Head>),
-    /// A piece of it; `None`: it has ended.
+    /// A piece of a response; `None` at its end.
     Piece(Option<Bytes>),
-    /// The outcome of an operation on databases, or of a client, as JSON.
+    /// The result of an operation on databases, or of a client, as JSON.
     Outcome(Vec<u8>),
-    /// What became of statements.
+    /// The results of statements.
     Results(sql::Results),
-    /// What was asked for did not come about.
+    /// The operation failed.
     Failed(fetch::Error),
 }

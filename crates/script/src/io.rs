@@ -1,12 +1,14 @@
-//! A script on a thread that others wait for.
+//! Runs a script on an I/O thread, for which other requests wait.
 //!
-//! A step of the engine that takes long by itself cannot be stopped, so a request comes here only when others of its shape have been
-//! answered by an executor in next to no time; the first that takes too long, or wants something that only an executor does, is done
-//! again by one (nothing has happened yet: here a script can only read), and its shape stays there, or for a minute where it took too long. What waits for statements that change nothing is
-//! answered here too, in an engine of its own: there several calls are open at a time, which takes the engine more work for each.
+//! A single operation of the engine that takes long cannot be stopped. A request therefore runs here only if executors have answered others
+//! of its shape almost instantly. If one takes too long, or needs something that only an executor does, an executor runs it again from the
+//! start. That is safe because a script can only read here. Its shape then stays with executors; for a minute, if it took too long.
+//! Requests that wait for statements that change nothing are answered here too, in a separate engine: it has several open calls at a time,
+//! which costs the engine more work for each.
 //!
-//! Whoever chooses the paths of requests can make shapes without end. So what calls of a script take beyond their time here counts for the
-//! script as a whole, too: a script that has held others up for [`OVERRUN_MAX`] in all is left to executors, and each time for longer.
+//! Clients choose the paths of requests and can create any number of shapes. The time that calls take beyond their limit here is therefore
+//! also summed for the whole script: a script that has blocked the thread for [`OVERRUN_MAX`] in total is left to executors, each time for
+//! longer.
 
 mod call_inbox;
 mod engine_slot;
@@ -29,27 +31,27 @@ use crate::{
     options::Options,
 };
 
-/// Light answers of executors after which requests of their shape are answered here.
+/// Number of light answers by executors after which requests of a shape are answered here.
 const PROBATION: u8 = 4;
-/// How long requests of a shape stay with executors of which one took too long.
+/// Time for which a shape stays with executors after one of its requests took too long.
 const REST: Duration = Duration::from_mins(1);
-/// Time that the calls of a script may take here beyond `io_cpu_max` each, in all, before the script rests.
+/// Total time that calls of a script may take here beyond `io_cpu_max` each, before the script rests.
 const OVERRUN_MAX: Duration = Duration::from_millis(50);
 /// Longest rest of a script.
 const REST_MAX: Duration = Duration::from_hours(1);
-/// Most shapes that are remembered; beyond, all begin anew.
+/// Maximum number of remembered shapes; beyond that, all start anew.
 const SHAPES_MAX: usize = 4096;
 
-/// Where a shape of request stands.
+/// The status of a request shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Placement {
     /// So many light answers by executors.
     Light(u8),
-    /// The same; some have waited for statements.
+    /// The same, but some have waited for statements.
     Waits(u8),
     /// It stays with executors.
     Heavy,
-    /// The same until then. It took too long, for which others may be to blame who use the machine: here time is charged as it passes.
+    /// It stays with executors until then. It took too long, perhaps because of other load on the machine: wall time is charged here.
     Rests(Instant),
 }
 
@@ -67,15 +69,15 @@ impl Placement {
     }
 }
 
-/// What requests have in common that one handler answers, so far as that can be seen from outside: method, and path but for the segments that have
-/// digits.
+/// A hash of the features that requests to the same handler share, as far as visible from outside: the method, and the path without
+/// segments that contain digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape(u64);
 
 impl Shape {
     /// The shape of a request.
     pub fn of(method: &[u8], path: &[u8]) -> Self {
-        // Nobody outside can find two paths that are taken for one another.
+        // The seed is random, so clients cannot construct collisions.
         static STATE: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         let mut hasher = STATE.build_hasher();
         hasher.write(method);
@@ -91,7 +93,7 @@ impl Shape {
     }
 }
 
-/// Takes a number that is a hash already.
+/// Uses a number that is already a hash.
 #[derive(Debug, Default)]
 struct AsItIs(u64);
 
@@ -109,18 +111,18 @@ impl Hasher for AsItIs {
     }
 }
 
-/// What came of a call on this thread.
+/// The result of trying a call on this thread.
 #[derive(Debug)]
 pub enum Tried {
-    /// It is answered.
+    /// The call is answered.
     Answered(Answer),
-    /// It waits for statements; what it comes to is for [`IoScript::finished`].
+    /// The call waits for statements. Pass its result to [`IoScript::finished`].
     Waits(Waiting),
-    /// An executor has to do it, from the beginning: its request.
+    /// An executor must run the call from the start; this is its request.
     Elsewhere(Vec<u8>),
 }
 
-/// A script on one thread that others wait for.
+/// A script on one I/O thread.
 #[derive(Debug)]
 pub struct IoScript {
     options: Arc<Options>,
@@ -133,12 +135,12 @@ pub struct IoScript {
     overruns: Overruns,
 }
 
-/// How long the calls of a script have held up the thread.
+/// Time for which the calls of a script have blocked the thread.
 #[derive(Debug)]
 struct Overruns {
-    /// Since the last rest.
+    /// Total since the last rest.
     taken: Duration,
-    /// How long the next rest is.
+    /// Duration of the next rest.
     next_rest: Duration,
     until: Option<Instant>,
 }
@@ -190,7 +192,7 @@ impl IoScript {
         }
     }
 
-    /// Has requests of this shape tried here from the first on.
+    /// Lets requests of this shape be tried here from the first one on.
     pub fn trust(&mut self, shape: Shape) {
         self.note(shape, |standing| match standing {
             Placement::Light(_) => Placement::Light(PROBATION),
@@ -199,7 +201,7 @@ impl IoScript {
         });
     }
 
-    /// Learns from how an executor has answered a request.
+    /// Records how an executor has answered a request.
     pub fn learn(&mut self, shape: Shape, weight: Weight) {
         self.note(shape, |standing| standing.after(weight, Instant::now()));
     }
@@ -212,15 +214,15 @@ impl IoScript {
         *standing = change(*standing);
     }
 
-    /// The record that a GET request for this path, without conditions, asks for, where the script has declared to answer as the SDK's `rest()`
-    /// does: the answer is the script's, although it is not called.
+    /// The record that a GET request without conditions asks for, if the script has declared to answer this path like the SDK's `rest()`:
+    /// the answer is the script's, although it is not called.
     pub fn read_declared(&self, path: &[u8]) -> Option<ReadRecord> {
         let read = self.light.there()?.instance.read_declared(path)?;
         self.options.counts.declared_read();
         Some(read)
     }
 
-    /// Answers a request, given as the payload of a REQUEST frame, if that is done at once or after some statements.
+    /// Answers a request, given as the payload of a REQUEST frame, if that is possible at once or after some statements.
     pub fn call(&mut self, shape: Shape, payload: Vec<u8>, deadline: Option<Instant>) -> Tried {
         match self.standings.get(&shape) {
             Some(Placement::Waits(_)) => self.call_waiting(shape, payload, deadline),
@@ -257,14 +259,14 @@ impl IoScript {
         match answer.filter(|answer| is_light(answer) && !wants_more && step.stopped.is_none()) {
             Some(answer) => {
                 if step.took > io_cpu_max {
-                    // It was in a step that cannot be stopped: the next like it must not keep others waiting.
+                    // It was in an operation that cannot be stopped; the next one like it must not block the thread.
                     self.standings.insert(shape, rests());
                 }
                 self.options.counts.answer_on_io(&answer);
                 Tried::Answered(answer)
             }
             None => {
-                // Nobody knows in the middle of what it was, nor what it has left for others, such as a promise that is not kept here.
+                // Its state is unknown, and it may have left something for other calls, such as a promise that is never resolved here.
                 self.light.replace();
                 self.options.counts.handed_over();
                 self.standings.insert(shape, standing);
@@ -277,7 +279,7 @@ impl IoScript {
         let Some(engine) = self.waiting.engine().filter(|engine| engine.instance.has_room()) else {
             return Tried::Elsewhere(payload);
         };
-        // Where there is no room an executor says so.
+        // If there is no capacity, the executor reports it.
         let Ok(in_flight) = InFlight::begin(&self.load, payload.len(), &self.options.limits) else {
             return Tried::Elsewhere(payload);
         };
@@ -294,7 +296,7 @@ impl IoScript {
         }
     }
 
-    /// Learns from what a call has come to that has waited.
+    /// Records the result of a call that has waited.
     pub fn finished(&mut self, shape: Shape, finished: &Finished) {
         match finished {
             Finished::Answered(answer) => {
@@ -311,7 +313,7 @@ impl IoScript {
         }
     }
 
-    /// Learns that the time of a call was over here.
+    /// Records that a call timed out here.
     pub fn was_late(&mut self, shape: Shape) {
         self.standings.insert(shape, rests());
     }

@@ -1,9 +1,8 @@
-//! JavaScript inside the server: a module and a request go in, an answer comes out, within budgets. The engine is QuickJS, and nobody
-//! outside of this crate meets it.
+//! JavaScript inside the server: a module and a request go in, an answer comes out, within time and memory limits. The engine is QuickJS,
+//! which this crate does not expose.
 //!
-//! An [`IoScript`] runs on the thread that asks, which others wait for: for calls that are soon over and only read. A [`Script`] has threads
-//! for all others. Nothing is shared between engines; a call that uses up what it may is stopped, and one that cannot be stopped costs its
-//! thread.
+//! An [`IoScript`] runs on the calling I/O thread, which others wait for; it is for short calls that only read. A [`Script`] has threads
+//! for all other calls. Engines share nothing. A call that exceeds its limits is stopped, and one that cannot be stopped costs its thread.
 
 mod answer;
 mod budget;

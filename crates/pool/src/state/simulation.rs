@@ -36,7 +36,7 @@ const WORLDS: u64 = 12;
 const WORLDS_SOAK: u64 = 200;
 /// Duration of a world before it calms down.
 const LIFE: Duration = Duration::from_secs(20);
-/// Time after which a calm world must have recovered: the longest pause between failing starts, and a client's deadline.
+/// Time after which a calm world must have recovered: the longest pause between failing starts, and the longest time a client waits.
 const RECOVERY: Duration = Duration::from_secs(20);
 /// Time after which a stopped pool must have ended: every limit of a job, twice for a retried one, and every grace period.
 const STOPPING: Duration = Duration::from_secs(15);

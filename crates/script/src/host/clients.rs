@@ -1,4 +1,4 @@
-//! What rules ask of other systems.
+//! Operations of rules on other systems.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! Reads of records that a script has declared to answer as `rest()` of the SDK does: they are done without calling it.
+//! Declared reads: records that a script has declared to answer like the SDK's `rest()`. They are answered without calling the script.
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -12,20 +12,20 @@ use rquickjs::{Result, String as JsString};
 use super::{Functions, Host};
 use crate::text;
 
-/// Most paths that are remembered; requests for others are answered by the script.
+/// Maximum number of declared paths; requests for others are answered by the script.
 const PATHS_MAX: usize = 1024;
-/// Longest record, in bytes, that an I/O thread puts together while others wait; the script answers with longer ones.
+/// Maximum size in bytes of a record that an I/O thread builds while others wait; the script answers with longer ones.
 const RECORD_BYTES_MAX: usize = 256 * 1024;
-/// Digits of a reference that is surely below 2^64.
+/// Number of digits of a reference that is certainly below 2^64.
 const DIGITS_MAX: usize = 19;
 const BEFORE: &[u8] = b"{\"code\":0,\"results\":[{\"id\":";
 const BETWEEN: &[u8] = b",\"data\":";
 const BEHIND: &[u8] = b"}]}";
 
-/// What a script has declared.
+/// The declarations of a script.
 #[derive(Debug, Default)]
 pub(crate) struct DeclaredReads {
-    /// By what paths begin with, up to the slash before the reference.
+    /// Declarations by path prefix, up to the slash before the reference.
     by_path: RefCell<HashMap<Box<[u8]>, DeclaredRead>>,
     records: OnceCell<Records>,
 }
@@ -36,12 +36,12 @@ struct DeclaredRead {
     is_tagged: bool,
 }
 
-/// A record, as `rest()` answers it.
+/// A record in the form of an answer of `rest()`.
 #[derive(Debug)]
 pub struct ReadRecord {
-    /// The JSON that is sent.
+    /// The JSON body of the answer.
     pub body: Vec<u8>,
-    /// Where in it the record itself is.
+    /// The position of the record itself in the body.
     pub record: Range<usize>,
     /// Whether the answer has the record's entity tag.
     pub is_tagged: bool,
@@ -67,7 +67,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &std::rc::Rc<Ho
 }
 
 impl Host {
-    /// The record that a GET request for a path asks for, where the script need not be called for it. Whatever is not as usual, the script answers.
+    /// The record that a GET request for a path asks for, if the script need not be called. All unusual cases are left to the script.
     pub(crate) fn read_declared(&self, path: &[u8]) -> Option<ReadRecord> {
         let slash = memchr::memrchr(b'/', path)?;
         let (place, digits) = path.split_at(slash + 1);
@@ -97,7 +97,7 @@ impl Host {
     }
 }
 
-/// A reference as a path has it, unless it needs a closer look.
+/// Parses the reference in a path. `None` unless it is in the plainest form.
 fn reference(digits: &[u8]) -> Option<Reference> {
     let is_plain = digits.len() <= DIGITS_MAX
         && digits.iter().all(u8::is_ascii_digit)

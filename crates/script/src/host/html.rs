@@ -1,4 +1,4 @@
-//! HTML from templates: what `html-text.ts` of the SDK does, without a string for each value.
+//! HTML from templates: does the work of the SDK's `html-text.ts` without creating a string for each value.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use crate::{
     values::{Class, HeldValue, Kind, Name},
 };
 
-/// Arrays in one another, as in the SDK: a circle ends there.
+/// Maximum nesting of arrays, as in the SDK; a cycle ends there.
 const DEPTH_MAX: usize = 64;
 
 pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {

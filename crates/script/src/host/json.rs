@@ -1,5 +1,5 @@
-//! JSON of what handlers return: the text that `JSON.stringify` gives, without the objects and strings that it makes on its way. What is
-//! rarely returned is left to it, value by value, so that there is one meaning.
+//! JSON of handlers' return values: the text that `JSON.stringify` gives, without creating its intermediate objects and strings. Rare kinds
+//! of values are passed to `JSON.stringify` one by one, so that the result is always the same.
 
 use std::ops::Range;
 
@@ -11,9 +11,9 @@ use crate::{
     values::{Class, HeldValue, Kind, Name, Names},
 };
 
-/// Objects and arrays in one another, of which this many are written here. A circle ends there, and the engine says that it is one.
+/// Maximum nesting of objects and arrays that is written here. Deeper values, and so cycles, are left to the engine, which reports a cycle.
 const DEPTH_MAX: usize = 64;
-/// Names that are written once and then copied: rows have few, and each has the same.
+/// Number of names whose encoded form is remembered and copied: rows have few names, and all rows have the same.
 const NAMES_MAX: usize = 16;
 
 /// Writes one value.
@@ -23,12 +23,12 @@ pub(super) struct JsonWriter<'c, 'js> {
     bytes_max: usize,
     depth: usize,
     to_json: Name<'c, 'js>,
-    /// Names that have been written, and where.
+    /// Names that were written, with their positions.
     names: SmallVec<[(Name<'c, 'js>, Range<usize>); NAMES_MAX]>,
 }
 
 impl<'c, 'js> JsonWriter<'c, 'js> {
-    /// Once the text is longer than `bytes_max`, the rest is left out.
+    /// Creates a writer. It stops writing once the text is longer than `bytes_max`.
     pub(super) fn new(ctx: &'c Ctx<'js>, bytes_max: usize) -> Self {
         Self {
             ctx,
@@ -177,11 +177,11 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     fn left_to_engine(&mut self, value: HeldValue<'_, 'js>, name: HeldValue<'_, 'js>) -> Result<bool> {
         let name = name.into_value();
         let length = text::utf8(self.ctx.json_stringify(name.clone())?.ok_or(Error::Unknown)?)?.len();
-        // Without a prototype, so that no name means anything.
+        // The holder has no prototype, so that no name has a special meaning.
         let holder = Object::new_proto(self.ctx.clone(), None)?;
         holder.set(name, value.into_value())?;
         let object = text::utf8(self.ctx.json_stringify(holder)?.ok_or(Error::Unknown)?)?;
-        // `{"name":value}`, or `{}` where the value has no text.
+        // `{"name":value}`, or `{}` if the value has no text.
         let written = object.get(length + 2..object.len() - 1);
         self.out.extend_from_slice(written.unwrap_or_default());
         Ok(written.is_some())
@@ -192,7 +192,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     }
 }
 
-/// Bytes of a text that stand in JSON as they are; those of characters beyond ASCII do if they are well-formed.
+/// Bytes that need no escape in JSON. Bytes of non-ASCII characters need none if they are well-formed.
 const AS_IT_IS: [bool; 256] = {
     let mut table = [true; 256];
     let mut byte = 0;
@@ -203,7 +203,7 @@ const AS_IT_IS: [bool; 256] = {
     table
 };
 
-/// Appends a text in quotation marks; false, and anything: there is half a surrogate pair in it.
+/// Appends a quoted text. Returns false, with unspecified output, if the text contains a lone surrogate.
 fn put_quoted(out: &mut Vec<u8>, content: &[u8]) -> bool {
     out.push(b'"');
     let mut from = 0;

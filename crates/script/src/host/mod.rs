@@ -1,4 +1,4 @@
-//! What scripts are given: functions of this program, reached by the SDK alone. `sdk/node/src/script/host.ts` says what each is for.
+//! Functions of this program that the SDK can call. `sdk/node/src/script/host.ts` describes each.
 
 mod clients;
 mod declared_reads;
@@ -34,15 +34,15 @@ pub(crate) use rules::DriverHost;
 pub(crate) use store::{StoreHost, last_commit, store_was_missed};
 pub(crate) use waits::mark_promises;
 
-/// The name under which the functions are found until the SDK has taken them.
+/// The name of the global through which the SDK gets the functions.
 const PLACE: &str = "__forebay";
 
-/// What `plain` says.
+/// Results of `plain`.
 const NOT_ANSWERED: u8 = 0;
 const ANSWERED: u8 = 1;
 const STILL_WAITS: u8 = 2;
 
-/// What the functions of one engine work with.
+/// The state of the functions of one engine.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) options: std::sync::Arc<Options>,
@@ -55,7 +55,7 @@ pub(crate) struct Host {
     pub(crate) wants: RefCell<Vec<HostOp>>,
 }
 
-/// An object that is filled with functions.
+/// An object to which functions are added.
 pub(crate) struct Functions<'a, 'js> {
     ctx: &'a Ctx<'js>,
     object: Object<'js>,
@@ -67,7 +67,7 @@ impl<'js> Functions<'_, 'js> {
     }
 }
 
-/// Lays the functions down where the SDK takes them.
+/// Installs the functions where the SDK finds them.
 pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
     let functions = Functions {
         ctx,
@@ -137,8 +137,8 @@ impl Host {
         ))
     }
 
-    /// Answers with what most handlers return: a string; JSON of an object literal, whose prototype is `plain`, or an array; HTML, whose prototype is `html`. Anything else,
-    /// or where there is more to do about it, is not answered.
+    /// Answers with the usual return values of handlers: a string; JSON of an array or of an object literal, whose prototype is `plain`; or
+    /// HTML, whose prototype is `html`. Anything else is not answered here, nor are cases that need more work.
     fn plain<'js>(
         &self,
         ctx: &Ctx<'js>,
@@ -154,7 +154,7 @@ impl Host {
         let written = match value.kind() {
             Kind::Text => Some((ContentKind::Text, value.utf8()?)),
             Kind::Object(Class::Array) => self.json(ctx, &value)?,
-            // Of anything else, even to ask for its prototype may run what the script has brought.
+            // For anything else, even reading its prototype may run code of the script.
             Kind::Object(Class::Object) => {
                 let prototype = value.prototype()?;
                 if prototype.kind() == Kind::Null || prototype.is_same(&HeldValue::of(ctx, plain)) {
@@ -186,7 +186,7 @@ impl Host {
         Ok(written.map(|json| (ContentKind::Json, json)))
     }
 
-    /// Ends a call with an answer, unless that is too long; says whether it still waited for something.
+    /// Ends a call with an answer, unless the answer is too long. Returns whether the call still waited for something.
     fn end(&self, call: CallId, answer: Answer) -> bool {
         let output_max = self.options.limits.output_max;
         let mut calls = self.calls.borrow_mut();
@@ -212,13 +212,13 @@ impl Host {
         }
     }
 
-    /// Takes back the locks of calls that have ended.
+    /// Releases the locks of calls that have ended.
     pub(crate) fn release_locks(&self) {
         let calls = self.calls.borrow();
         self.store.release(|call| call != 0 && !calls.is_open(call));
     }
 
-    /// A promise was rejected, and nobody handles it.
+    /// Logs an unhandled promise rejection.
     pub(crate) fn log_rejection(&self, call: CallId, reason: &str) {
         let calls = self.calls.borrow();
         let request = calls.request_id(call);
@@ -226,7 +226,7 @@ impl Host {
         tracing::error!(target: "forebay::script", script, request, "a promise was rejected, and nobody handles it: {reason}");
     }
 
-    /// A call was stopped, and no answer says so.
+    /// Logs that a call was stopped, when no answer can tell.
     pub(crate) fn log_stopped(&self, request: Option<&str>, failure: &crate::Failure) {
         let script = &*self.options.name;
         tracing::error!(target: "forebay::script", script, request, "a call was stopped whose answer cannot say so: {failure}");

@@ -1,4 +1,4 @@
-//! What the SDK asks of the courses of calls, and tells them.
+//! The interface between the SDK and the drivers of calls.
 
 use std::{
     cell::{Cell, RefCell},
@@ -23,7 +23,7 @@ use crate::{
 };
 use forebay_wire::ContentKind;
 
-/// Rules that an engine keeps compiled.
+/// Maximum number of compiled rules per engine.
 const COMPILED_MAX: usize = 4096;
 
 /// The courses of an engine's calls, and the rules that it has compiled.
@@ -37,21 +37,21 @@ pub(crate) struct DriverHost {
     timed: Cell<Option<Timed>>,
     /// The modules that rules of the call have required.
     modules: RefCell<Vec<Arc<Rule>>>,
-    /// What such rules wait for: what runs when it comes belongs to them.
+    /// Waits of such rules: code that resumes after one belongs to its rule.
     timed_waits: RefCell<HashMap<WaitId, Timed>>,
 }
 
-/// A rule that runs, and when it has to be over, if it has a time of its own.
+/// A running rule, with its deadline if it has a timeout.
 type Running = (Arc<Rule>, Option<Instant>);
 
-/// A rule that has a time of its own.
+/// A rule with a timeout.
 #[derive(Clone, Copy, Debug)]
 struct Timed {
     ticket: TaskId,
     until: Instant,
 }
 
-/// A rule, and the function that its files are. Whoever has the rule run holds it; of one that nobody holds any more the function goes, too.
+/// A rule and its compiled function. Only a weak reference is held: once all users of the rule are gone, its function is dropped too.
 type Compiled = (Weak<Rule>, Persistent<Function<'static>>);
 
 impl std::fmt::Debug for DriverHost {
@@ -146,12 +146,12 @@ impl DriverHost {
         self.courses.borrow_mut().insert(call, course);
     }
 
-    /// Forgets the courses of calls that are over.
+    /// Drops the drivers of calls that are over.
     pub(crate) fn retain(&self, is_open: impl Fn(CallId) -> bool) {
         self.courses.borrow_mut().retain(|call, _| is_open(*call));
     }
 
-    /// There are no further calls: what belongs to the engine is let go of.
+    /// Releases everything that belongs to the engine; no calls follow.
     pub(crate) fn end(&self) {
         self.courses.borrow_mut().clear();
         self.compiled.borrow_mut().clear();
@@ -163,7 +163,7 @@ impl DriverHost {
         self.belongs_to(until.map(|until| Timed { ticket, until }));
     }
 
-    /// What was waited for has come: what runs now belongs to who has waited.
+    /// A wait has ended: the code that runs now belongs to the rule that waited.
     pub(crate) fn resume(&self, wait: WaitId) {
         let timed = self.timed_waits.borrow_mut().remove(&wait);
         if timed.is_some() {
@@ -171,7 +171,7 @@ impl DriverHost {
         }
     }
 
-    /// Something is waited for by what runs now.
+    /// Assigns a new wait to the rule whose code runs now.
     pub(super) fn wait(&self, wait: WaitId) {
         if let Some(timed) = self.timed.get() {
             self.timed_waits.borrow_mut().insert(wait, timed);
@@ -210,7 +210,7 @@ impl DriverHost {
             .fold(placed, |placed, module| module.with_places(&placed))
     }
 
-    /// The path of a module that is required, and the function that its file is.
+    /// Finds a required module. Returns its path and function.
     fn module<'js>(&self, ctx: &Ctx<'js>, call: CallId, from: &str, name: &str) -> Result<Array<'js>> {
         let found = match self.courses.borrow().get(&call) {
             Some(course) => course.module(from, name),
@@ -229,7 +229,7 @@ impl DriverHost {
         Ok(out)
     }
 
-    /// The function of a rule, compiled when it is run for the first time; else why it cannot be.
+    /// The function of a rule, compiled on first use. The error says why it does not compile.
     fn function<'js>(&self, ctx: &Ctx<'js>, rule: &Arc<Rule>) -> std::result::Result<Function<'js>, String> {
         if let Some((_, known)) = self.compiled.borrow().get(&rule.id) {
             return known.clone().restore(ctx).map_err(|error| error.to_string());
@@ -247,11 +247,12 @@ impl DriverHost {
 }
 
 impl Host {
-    /// Tells the course of a call what has come about; gives what the SDK is to do, each in an array:
-    /// `[ticket, function, node, kind, state, values, item]` runs a rule, with `true` behind it one that has a time of its own, `[ticket, ms]` has time pass, `[ticket]` forgets.
+    /// Passes an event to the driver of a call. Returns the commands for the SDK, each as an array: `[ticket, function, node, kind, state,
+    /// values, item]` runs a rule, with an additional `true` if it has a timeout; `[ticket, ms]` starts a timer; `[ticket]` forgets a rule
+    /// or timer.
     fn go_on<'js>(&self, ctx: &Ctx<'js>, call: CallId, event: Event) -> Result<Array<'js>> {
         let out = Array::new(ctx.clone())?;
-        // Rules must not meet the courses while one of them goes on.
+        // Rules must not reach the drivers while one of them handles an event.
         let Some(mut course) = self.course.courses.borrow_mut().remove(&call) else {
             return Ok(out);
         };

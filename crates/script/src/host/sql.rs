@@ -1,4 +1,4 @@
-//! What scripts ask of databases.
+//! Operations of scripts on databases.
 
 use std::rc::Rc;
 

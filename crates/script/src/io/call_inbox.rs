@@ -1,5 +1,5 @@
-//! Calls that wait for statements on a thread that others wait for. The task of the request moves them along: nothing is handed from one task or
-//! thread to another.
+//! Calls that wait for statements on an I/O thread. They are driven by the task of their request: nothing is passed between tasks or
+//! threads.
 
 use std::{
     cell::RefCell,
@@ -24,24 +24,25 @@ use crate::{
     instance::{Gone, Step},
 };
 
-/// What traces call the steps of such calls.
+/// The name of such calls' steps in traces.
 const RUNNING: &str = "script, on the I/O thread";
 
-/// What came of a call that has waited.
+/// The result of a call that has waited.
 #[derive(Debug)]
 pub enum Finished {
-    /// It is answered.
+    /// The call is answered.
     Answered(Answer),
-    /// An executor has to do it, from the beginning.
+    /// An executor must run the call from the start.
     Elsewhere {
-        /// Its request.
+        /// The payload of its request.
         payload: Vec<u8>,
-        /// Whether it wanted what only an executor does. Otherwise it was stopped here because it took too much, or has waited for another call that was.
+        /// Whether it needs something that only an executor does. Otherwise it was stopped here because it exceeded a limit, or it waited
+        /// for another call that was.
         belongs_there: bool,
     },
 }
 
-/// What steps of any calls have for each call of an engine.
+/// Inboxes of an engine's calls, filled by steps of any call.
 #[derive(Debug, Default)]
 pub(super) struct CallInbox(RefCell<HashMap<CallId, Box<CallMessages>>>);
 
@@ -54,7 +55,7 @@ struct CallMessages {
 }
 
 impl Engine {
-    /// After a step: hands over what it has for each call. Nobody is there for one that was given up.
+    /// Delivers the results of a step to the inboxes of their calls. Results for a cancelled call are dropped.
     fn deliver(&self) {
         let mut mail = self.mail.0.borrow_mut();
         while let Some(over) = self.instance.next_over() {
@@ -93,16 +94,16 @@ impl CallMessages {
 /// What statements have come to, for a wait.
 type Come = Pin<Box<dyn Future<Output = (WaitId, OpResult)>>>;
 
-/// A call that waits. Who drops it gives the call up.
+/// A waiting call. Dropping it cancels the call.
 pub struct Waiting {
     engine: Rc<Engine>,
     id: CallId,
     until: Until,
     statements: FuturesUnordered<Come>,
-    /// Waits for a step of its own.
+    /// Waits for steps of its own.
     turns: VecDeque<WaitId>,
     finished: Option<Finished>,
-    /// Whether the engine knows it no more.
+    /// Whether the call is no longer registered with the engine.
     is_over: bool,
     _in_flight: InFlight,
 }
@@ -155,12 +156,12 @@ impl Waiting {
         own
     }
 
-    /// What it has come to, if it has.
+    /// Takes the result, if the call is finished.
     pub(super) fn take_finished(&mut self) -> Option<Finished> {
         self.finished.take()
     }
 
-    /// Goes on until it comes to something; fails when its time is over.
+    /// Drives the call to its end. Fails when its time limit is reached.
     pub async fn finish(mut self) -> Result<Finished, Failure> {
         loop {
             if let Some(finished) = self.finished.take() {
@@ -170,7 +171,7 @@ impl Waiting {
             let has_limit = !self.statements.is_empty();
             let next = poll_fn(|cx| self.poll_next(cx));
             let next = if has_limit {
-                // What was sent has this limit itself.
+                // The statements themselves have this limit.
                 Some(next.await)
             } else {
                 tokio::time::timeout_at(at.into(), next).await.ok()
@@ -215,7 +216,7 @@ impl Waiting {
         Poll::Pending
     }
 
-    /// After a step of its own.
+    /// Handles the results of its own step.
     fn after(&mut self, step: &Step) {
         let instance = &self.engine.instance;
         if instance.take_elsewhere() {
@@ -228,7 +229,7 @@ impl Waiting {
         self.look(step.took > self.engine.options.limits.io_cpu_max);
     }
 
-    /// Sees what steps have left for it; the last was slow, perhaps.
+    /// Checks its inbox. `is_slow` says whether the last step was slow.
     fn look(&mut self, is_slow: bool) {
         let (over, wants) = {
             let mut mail = self.engine.mail.0.borrow_mut();
@@ -242,13 +243,14 @@ impl Waiting {
             self.finished = Some(match outcome {
                 Ok(mut answer) if answer.weight < Weight::Heavy => {
                     if is_slow {
-                        // It was in a step that cannot be stopped: the next like it must not keep others waiting.
+                        // It was in an operation that cannot be stopped; the next one like it must not block the thread.
                         answer.weight = Weight::Heavy;
                     }
                     Finished::Answered(answer)
                 }
                 outcome => {
-                    // What it has left with others, such as a promise that was rejected since here nothing can be written, is not for further calls.
+                    // Other calls must not see what it has left behind, such as a promise that was rejected because writes are not possible
+                    // here.
                     self.engine.retire();
                     Finished::Elsewhere {
                         payload,
@@ -268,12 +270,12 @@ impl Waiting {
         }
     }
 
-    /// Whether it waits for nothing of its own, and what others would have brought about may not come any more.
+    /// Whether it has no waits of its own, and events that it expects from other calls may never happen.
     fn is_stranded(&self) -> bool {
         self.engine.is_retired() && self.statements.is_empty() && self.turns.is_empty()
     }
 
-    /// An executor does it, from the beginning.
+    /// Leaves the call to an executor, which runs it from the start.
     fn hand_over(&mut self, belongs_there: bool) {
         let payload = self.engine.instance.close(self.id).unwrap_or_default();
         self.end();
@@ -292,7 +294,7 @@ impl Waiting {
                 self.statements.push(Box::pin(come));
             }
             What::Turn => self.turns.push_back(wait),
-            // Nothing else is wanted here; a result that is not waited for any more finds nobody.
+            // Other operations do not occur here. A cancelled wait needs no action: its result is ignored.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! The place of an engine on a thread that others wait for.
+//! A slot for an engine on an I/O thread.
 
 use std::{
     cell::Cell,
@@ -14,10 +14,10 @@ use crate::{
     options::Options,
 };
 
-/// At least so much time lies between the loading of two engines on one seat.
+/// Minimum time between loading two engines in one slot.
 const LOAD_PAUSE: Duration = Duration::from_secs(1);
 
-/// An engine, with what its calls have for one another.
+/// An engine and the inboxes of its calls.
 #[derive(Debug)]
 pub(super) struct Engine {
     pub(super) options: Arc<Options>,
@@ -27,7 +27,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// It gets no further calls: one was ended here in its middle, and what it would have come to does not come about any more. Others may wait for that.
+    /// Retires the engine: one of its calls was interrupted, so what other calls expect from that call may never happen. They are woken.
     pub(super) fn retire(&self) {
         self.is_retired.set(true);
         self.mail.call_all();
@@ -42,7 +42,7 @@ impl Engine {
     }
 }
 
-/// Has an engine made when it is first needed, and again when the one before is of no use any more.
+/// A slot that creates its engine on first use, and again when the engine is no longer usable.
 #[derive(Debug)]
 pub(super) struct EngineSlot {
     options: Arc<Options>,
@@ -57,7 +57,7 @@ pub(super) struct EngineSlot {
 enum SlotState {
     Nobody,
     By(Rc<Engine>),
-    /// It cannot be loaded here: executors do all of it.
+    /// The script cannot be loaded here; executors run all of it.
     Never,
 }
 
@@ -76,7 +76,7 @@ impl EngineSlot {
         }
     }
 
-    /// Whether there is an engine, or may be.
+    /// Whether there is an engine, or one may be created.
     pub(super) fn may_be_used(&self) -> bool {
         match &self.taken {
             SlotState::Nobody => self.may_load(),
@@ -85,7 +85,7 @@ impl EngineSlot {
         }
     }
 
-    /// To load the script takes others' time: after an engine that did not last there are only executors for a while.
+    /// Loading takes time from others, so after an engine that did not last, only executors are used for a while.
     fn may_load(&self) -> bool {
         !self.modules.is_left_to_executors()
             && self
@@ -93,7 +93,7 @@ impl EngineSlot {
                 .is_none_or(|loaded_at| loaded_at.elapsed() >= LOAD_PAUSE)
     }
 
-    /// The engine that is there.
+    /// The current engine.
     pub(super) fn there(&self) -> Option<&Rc<Engine>> {
         match &self.taken {
             SlotState::By(engine) => Some(engine),
@@ -101,12 +101,12 @@ impl EngineSlot {
         }
     }
 
-    /// The engine gets no more calls.
+    /// Removes the engine, which gets no more calls.
     pub(super) fn replace(&mut self) {
         self.taken = SlotState::Nobody;
     }
 
-    /// An engine that is fit for a call, made now if there is none.
+    /// An engine that can take a call; created now if there is none.
     pub(super) fn engine(&mut self) -> Option<Rc<Engine>> {
         if self.there().is_some_and(|engine| !engine.is_fit()) {
             self.replace();

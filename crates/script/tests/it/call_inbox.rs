@@ -1,4 +1,4 @@
-//! Scripts that wait: for time, for other servers, for the client.
+//! Scripts that wait: for timers, other servers, or the client.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -68,7 +68,7 @@ fn fixture() -> Fixture {
     Fixture::new(HANDLER)
 }
 
-/// What the script has noted, once it is this.
+/// Waits until the script has recorded this.
 fn noted(fixture: &Fixture, right: &str) {
     until(|| text(&fixture.executor(&get("/seen")).unwrap()) == right);
 }
@@ -118,7 +118,7 @@ fn a_call_has_so_many_timers_and_they_end_with_it() {
     let fixture = fixture();
     assert_eq!(fixture.executor(&get("/many")).unwrap().status, 500);
     assert_eq!(text(&fixture.executor(&get("/late")).unwrap()), "early");
-    // Later than the timer would be.
+    // Later than the timer would have fired.
     let mut patience = 0;
     until(|| {
         patience += 1;
@@ -169,7 +169,7 @@ fn a_call_that_lasts_too_long_is_told_so() {
     );
 }
 
-/// Nobody answers it, though there is time enough to.
+/// Checks that a call stays unanswered for some time.
 fn stays_unanswered(call: &mut Awaited) {
     let waited = block_on(async { tokio::time::timeout(Duration::from_millis(200), call).await });
     assert!(waited.is_err(), "it waits");
@@ -214,7 +214,7 @@ fn a_stream_holds_its_engine_until_it_ends_and_the_next_call_waits() {
         (counts.queued, counts.engines)
     };
     assert_eq!(waiting(), (1, 2));
-    // Whoever does not wait any more, as at a deadline, leaves nothing behind.
+    // A cancelled call leaves nothing behind.
     drop(leaving);
     assert_eq!(waiting(), (0, 2));
     let next = call();
@@ -250,7 +250,7 @@ fn a_deadline_that_passes_first_is_what_a_call_is_told() {
     let call = fixture.script.call(get("/signal").payload(), deadline).unwrap();
     assert_eq!(block_on(call).unwrap_err(), Failure::DeadlinePassed);
     drop(fixture.script.call(get("/signal").payload(), deadline).unwrap());
-    // The later two were not begun.
+    // The later two were not started.
     noted(
         &fixture,
         r#"["TimeoutError: the deadline has passed","woken: TimeoutError"]"#,
@@ -327,7 +327,7 @@ fn a_stream_waits_for_its_client_and_ends_with_it() {
     };
     let fixture = Fixture::with(HANDLER, limits, Allow::default());
     let mut stream = streamed(&fixture, "/endless");
-    // The pieces on their way, in parts of 64 KiB, and no more.
+    // The pieces in transit, in parts of 64 KiB, and no more.
     let seen = || text(&fixture.executor(&get("/seen")).unwrap()).to_owned();
     until(|| seen() == "[0,1,2]");
     assert!(matches!(block_on(next(&mut stream)), Next::Piece(_)));
@@ -350,7 +350,7 @@ fn time_alone_does_not_end_a_stream() {
     };
     let fixture = Fixture::with(HANDLER, limits, Allow::default());
     let mut stream = streamed(&fixture, "/endless");
-    // One call after the other lasts as long as a call may.
+    // Each of these calls lasts as long as a call may.
     for _ in 0..2 {
         assert!(fixture.executor(&get("/signal")).is_err());
     }
@@ -359,7 +359,7 @@ fn time_alone_does_not_end_a_stream() {
     }
 }
 
-/// A server that answers by what it is asked for, and notes it.
+/// A server that answers according to the path, and records requests.
 struct Elsewhere {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
@@ -400,7 +400,7 @@ impl Elsewhere {
                     };
                     let answer = match path.as_str() {
                         "/silent" => {
-                            // Until the client gives up.
+                            // Waits until the client gives up.
                             let _ = connection.read(&mut bytes);
                             return;
                         }

@@ -1,4 +1,4 @@
-//! Scripts as the server runs them, with the SDK that `make sdk` has built.
+//! Tests of scripts as the server runs them, with the SDK that `make sdk` has built.
 
 mod budgets;
 mod call_inbox;

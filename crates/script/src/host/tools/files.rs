@@ -1,8 +1,8 @@
-//! Files for scripts, in the folders that they may use and nowhere else.
+//! File access for scripts, restricted to permitted folders.
 //!
-//! A path that begins with one of these folders leads into it; any other, with or without a slash in front, into the first of them. On its way no
-//! step goes up, and no link leads out. What else changes these folders while a path is followed could swap a folder for a link: scripts cannot
-//! make any, and whoever can reaches what the link names without them.
+//! A path that begins with one of these folders is inside it; any other, with or without a leading slash, is relative to the first. No step
+//! of a path may go up, and no link may lead out. Another process that changes these folders while a path is resolved could replace a
+//! folder by a link. Scripts themselves cannot create links, and a process that can has access to the link's target anyway.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},
@@ -13,12 +13,12 @@ use std::{
 
 use super::BYTES_MAX;
 
-/// Longest path, in bytes.
+/// Maximum length of a path in bytes.
 const PATH_MAX: usize = 4096;
-/// Most files of a folder that are listed, and of a tree that is deleted.
+/// Maximum number of files in a listed folder, and in a deleted tree.
 const ENTRIES_MAX: usize = 10_000;
 
-/// Why nothing was done with a file.
+/// The reason why a file operation failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
     #[error(
@@ -63,17 +63,17 @@ pub(super) enum FileError {
 
 type Result<T> = std::result::Result<T, FileError>;
 
-/// The files that may be used.
+/// The permitted folders.
 #[derive(Debug)]
 pub(super) struct Files<'a> {
     roots: &'a [PathBuf],
 }
 
-/// Where a path leads.
+/// A resolved path.
 struct Place {
-    /// The folder of `allow.files`, without links.
+    /// The folder of `allow.files`, with links resolved.
     root: PathBuf,
-    /// Without links, as far as it is there.
+    /// The path with links resolved, as far as it exists.
     path: PathBuf,
 }
 
@@ -82,14 +82,14 @@ impl<'a> Files<'a> {
         Self { roots }
     }
 
-    /// How many bytes a file has.
+    /// The size of a file in bytes.
     pub(super) fn length(&self, path: &str) -> Result<u64> {
         let (_, data) = self.open(path, OpenOptions::new().read(true), "read")?;
         Ok(data.len())
     }
 
-    /// At most `length` bytes of a file, `from` the one that is so far from its beginning. `length` may be infinite; more than `BYTES_MAX` are
-    /// refused, if the file has as many.
+    /// Reads at most `length` bytes of a file, starting at offset `from`. `length` may be infinite. If that gives more than `BYTES_MAX`
+    /// bytes, it fails.
     pub(super) fn read(&self, path: &str, from: f64, length: f64) -> Result<Vec<u8>> {
         let from = whole("where reading begins", from)?;
         let most = whole("how much is read", length)?;
@@ -108,7 +108,7 @@ impl<'a> Files<'a> {
         Ok(bytes)
     }
 
-    /// Writes a file, and makes the folders that lead to it. Afterwards it has at most `BYTES_MAX` bytes.
+    /// Writes a file, and creates its parent folders. Its size may not exceed `BYTES_MAX`.
     pub(super) fn write(&self, path: &str, content: &[u8], append: bool) -> Result<()> {
         let mut length = content.len() as u64;
         let check = |length: u64| {
@@ -135,8 +135,8 @@ impl<'a> Files<'a> {
         file.write_all(content).map_err(failed(path, "written"))
     }
 
-    /// What is in a folder: for each file its path as scripts have it, its name, and `folder`, `file` or `other`; nothing where there is no
-    /// folder.
+    /// Lists a folder: for each file its path as scripts see it, its name, and `folder`, `file` or `other`. Empty if the folder does not
+    /// exist.
     pub(super) fn list(&self, path: &str) -> Result<Vec<String>> {
         let place = self.place(path, true)?;
         let entries = match fs::read_dir(&place.path) {
@@ -171,7 +171,7 @@ impl<'a> Files<'a> {
             .collect())
     }
 
-    /// Deletes a file, a link or a folder with all that is in it.
+    /// Deletes a file, a link, or a folder with everything in it.
     pub(super) fn delete(&self, path: &str) -> Result<()> {
         let place = self.place(path, false)?;
         if place.path == place.root {
@@ -189,13 +189,13 @@ impl<'a> Files<'a> {
         .map_err(failed(path, "deleted"))
     }
 
-    /// Makes a folder, and those that lead to it.
+    /// Creates a folder and its parents.
     pub(super) fn make_folders(&self, path: &str) -> Result<()> {
         let place = self.place(path, true)?;
         fs::create_dir_all(&place.path).map_err(failed(path, "made"))
     }
 
-    /// Opens a regular file. Nothing is waited for, as a named pipe would have it.
+    /// Opens a regular file. Never blocks, as opening a named pipe would.
     fn open(&self, path: &str, options: &mut OpenOptions, done: &'static str) -> Result<(File, Metadata)> {
         let place = self.place(path, true)?;
         let file = options
@@ -211,7 +211,7 @@ impl<'a> Files<'a> {
         Ok((file, data))
     }
 
-    /// Where a path leads. The last step may be to a link, which is not followed then.
+    /// Resolves a path. If `follow_last` is false, the last component may be a link, which is not followed.
     fn place(&self, path: &str, follow_last: bool) -> Result<Place> {
         let length = path.len();
         if path.trim().is_empty() || length > PATH_MAX || path.contains('\0') {
@@ -265,7 +265,7 @@ impl<'a> Files<'a> {
     }
 }
 
-/// Refuses a tree of more files than are deleted at once.
+/// Checks that a tree has no more files than may be deleted at once.
 fn check_tree(path: &str, folder: &Path) -> Result<()> {
     let mut folders = vec![folder.to_owned()];
     let mut count = 0;
@@ -286,13 +286,13 @@ fn check_tree(path: &str, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What an error of the system means for a path.
+/// Converts an error of the system for a path.
 fn failed(path: &str, done: &'static str) -> impl FnOnce(io::Error) -> FileError {
     let path = path.to_owned();
     move |error| FileError::Io { path, done, error }
 }
 
-/// A number of bytes.
+/// Converts a number of bytes.
 fn whole(what: &'static str, value: f64) -> Result<u64> {
     if value >= 0.0 && (value.fract() == 0.0 || value.is_infinite()) {
         return Ok(value as u64);
@@ -308,7 +308,7 @@ mod tests {
 
     use super::*;
 
-    /// Two folders that may be used, beside one that may not.
+    /// Two permitted folders next to one that is not.
     struct Fixture {
         folder: TempDir,
         roots: Vec<PathBuf>,
@@ -357,7 +357,7 @@ mod tests {
             assert_eq!(fixture.read(path), "first", "{path}");
         }
         assert_eq!(fixture.read(&fixture.at("second/name.txt")), "second");
-        // Of a folder that may not be used, it is a path in the first one.
+        // The path of a folder that is not permitted is relative to the first one.
         let refused = fixture.read(&fixture.at("secret/name.txt"));
         assert!(
             refused.starts_with("error: ") && refused.ends_with("cannot be read"),
