@@ -1,4 +1,4 @@
-//! What a PostgreSQL server sends: two bytes that say at what and in which pieces, then what arrives.
+//! Messages from a PostgreSQL server: two bytes that select the situation and how the bytes are split, then the bytes that arrive.
 
 #![no_main]
 
