@@ -1,5 +1,5 @@
-// How far `forebay load` goes: connections held at once, and memory over many requests. Generator and server (`forebay load serve`)
-// are processes of their own, each with its own limit of open files.
+// The limits of `forebay load`: connections held at once, and memory over many requests. Generator and server (`forebay load serve`)
+// are separate processes, each with its own limit of open files.
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -8,22 +8,22 @@ import { launch, runToEnd, stop } from './processes.mjs';
 import { atLeast, atMost, row } from './rows.mjs';
 
 const START_TIMEOUT_MS = 15_000;
-const SPARE_FILES = 100; // what a process has open besides its connections
+const SPARE_FILES = 100; // other open files of a process
 const LOOK_EVERY_MS = 100;
 
-/** Open files that a process may be given, as the shell says it: a number or Infinity. */
+/** The limit of open files according to the shell: a number or Infinity. */
 function openFilesMax() {
   const text = execFileSync('sh', ['-c', 'ulimit -Hn'], { encoding: 'utf8' }).trim();
   return text === 'unlimited' ? Number.POSITIVE_INFINITY : Number(text);
 }
 
-/** Local ports that connections may have, from /proc. */
+/** The number of local ports for connections, from /proc. */
 function localPorts() {
   const [low, high] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').trim().split(/\s+/).map(Number);
   return high - low + 1;
 }
 
-/** What the machine lacks for so many connections, as a sentence; null when it lacks nothing. */
+/** Explains in a sentence why the machine cannot hold so many connections; null if it can. */
 export function lacking(connections, { files = openFilesMax(), ports = localPorts() } = {}) {
   if (files < connections + SPARE_FILES) {
     return `${connections} connections need ulimit -n ${connections + SPARE_FILES}, the hard limit is ${files}`;
@@ -34,7 +34,7 @@ export function lacking(connections, { files = openFilesMax(), ports = localPort
   return null;
 }
 
-/** `command` with so many open files allowed: a shell raises the limit and then becomes it. */
+/** Wraps `command` in a shell that raises the limit of open files before it runs it. */
 function withFiles(files, command, args) {
   return ['sh', ['-c', 'ulimit -n "$0" && exec "$@"', String(files), command, ...args.map(String)]];
 }
@@ -45,7 +45,7 @@ async function serveWith(binary, files) {
   return { process: process_, url };
 }
 
-/** Most connections that the server sees open until `ended` resolves; its own counting takes one of them. */
+/** The highest number of connections that the server sees until `ended` resolves, including the one used for asking. */
 async function mostOpen(server, ended) {
   let [most, running] = [0, true];
   const done = () => {
@@ -60,7 +60,7 @@ async function mostOpen(server, ended) {
   return most;
 }
 
-/** A row: connections that are held at once of so many that are asked for, each with a request a second. */
+/** A row: connections held at once, compared with the number requested, with one request per connection and second. */
 export async function heldConnections({ binary, progress }, { connections, seconds }) {
   const what = `connections held at once by forebay load, of ${connections}`;
   const lack = lacking(connections);
@@ -80,7 +80,7 @@ export async function heldConnections({ binary, progress }, { connections, secon
   }
 }
 
-/** Resident bytes of a process, and the most it ever had (proc_pid_status(5)); null when it has ended. */
+/** Current and peak resident memory of a process (proc_pid_status(5)); null if it has ended. */
 function memory_bytes(pid) {
   try {
     const text = readFileSync(`/proc/${pid}/status`, 'utf8');
@@ -94,16 +94,16 @@ function memory_bytes(pid) {
 }
 
 /**
- * The last memory of a process by that which it had when half of `requests` had been made. By then everything that may grow has: the
- * buffers with the first requests, the timeline with the run's first half minute, until it merges its windows. `looks` are in order, each
- * `{made, memory}`; null when none is in the second half.
+ * The ratio of a process's final memory to its memory after half of `requests`. By then, everything that may grow has done so: the
+ * buffers with the first requests, and the timeline with the first half minute, after which it merges its windows. `looks` are in order,
+ * each `{made, memory}`; null if none is in the second half.
  */
 export function memoryGrowth(looks, requests) {
   const half = looks.find(({ made }) => made >= requests / 2);
   return half ? looks.at(-1).memory.now / half.memory.now : null;
 }
 
-/** Rows: the generator's memory at the end of so many requests, and how that is to the memory it had after half of them. */
+/** Rows: the generator's memory after `requests` requests, and its ratio to the memory after half of them. */
 export async function memoryOverRequests({ binary, progress }, { requests }) {
   const server = await serveWith(binary, 1_000);
   const amount = requests.toLocaleString('en');

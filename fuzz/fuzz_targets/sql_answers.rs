@@ -1,4 +1,5 @@
-//! Messages from a PostgreSQL server: two bytes that select the situation and how the bytes are split, then the bytes that arrive.
+//! Messages from a PostgreSQL server: a byte for the number of pending statements (0: during startup), a byte for the size of the pieces,
+//! then the bytes that arrive.
 
 #![no_main]
 

@@ -57,7 +57,7 @@ static HOUSE: LazyLock<House> = LazyLock::new(|| {
     }
 });
 
-/// Rolls back a transaction, and carries the result of its statement.
+/// Why a transaction is rolled back: its statement was tried, with this result, or the store failed.
 enum End {
     Tried(Result<(), RecordsError>),
     Broken(RecordsError),
