@@ -11,19 +11,19 @@ import { atLeast, atMost, row } from './rows.mjs';
 const SPARE_FILES = 100; // what a process has open besides its connections
 const LOOK_EVERY_MS = 100;
 
-/** Open files that a process may be given, as the shell says it: a number or Infinity. */
+/** The limit of open files according to the shell: a number or Infinity. */
 function openFilesMax() {
   const text = execFileSync('sh', ['-c', 'ulimit -Hn'], { encoding: 'utf8' }).trim();
   return text === 'unlimited' ? Number.POSITIVE_INFINITY : Number(text);
 }
 
-/** Local ports that connections may have, from /proc. */
+/** The number of local ports for connections, from /proc. */
 function localPorts() {
   const [low, high] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').trim().split(/\s+/).map(Number);
   return high - low + 1;
 }
 
-/** What the machine lacks for so many connections, as a sentence; null when it lacks nothing. */
+/** Explains in a sentence why the machine cannot hold so many connections; null if it can. */
 export function lacking(connections, { files = openFilesMax(), ports = localPorts() } = {}) {
   if (files < connections + SPARE_FILES) {
     return `${connections} connections need ulimit -n ${connections + SPARE_FILES}, the hard limit is ${files}`;
@@ -34,7 +34,7 @@ export function lacking(connections, { files = openFilesMax(), ports = localPort
   return null;
 }
 
-/** `command` with so many open files allowed: a shell raises the limit and then becomes it. */
+/** Wraps `command` in a shell that raises the limit of open files before it runs it. */
 function withFiles(files, command, args) {
   return ['sh', ['-c', 'ulimit -n "$0" && exec "$@"', String(files), command, ...args.map(String)]];
 }
@@ -84,7 +84,7 @@ export async function heldConnections({ binary, folder, progress }, { connection
   }
 }
 
-/** Resident bytes of a process, and the most it ever had (proc_pid_status(5)); null when it has ended. */
+/** Current and peak resident memory of a process (proc_pid_status(5)); null if it has ended. */
 function memory_bytes(pid) {
   try {
     const text = readFileSync(`/proc/${pid}/status`, 'utf8');
@@ -98,9 +98,9 @@ function memory_bytes(pid) {
 }
 
 /**
- * The last memory of a process by that which it had when half of `requests` had been made. By then everything that may grow has: the
- * buffers with the first requests, the timeline with the run's first half minute, until it merges its windows. `looks` are in order, each
- * `{made, memory}`; null when none is in the second half.
+ * The ratio of a process's final memory to its memory after half of `requests`. By then, everything that may grow has done so: the
+ * buffers with the first requests, and the timeline with the first half minute, after which it merges its windows. `looks` are in order,
+ * each `{made, memory}`; null if none is in the second half.
  */
 export function memoryGrowth(looks, requests) {
   const half = looks.find(({ made }) => made >= requests / 2);

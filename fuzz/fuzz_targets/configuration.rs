@@ -1,4 +1,4 @@
-//! The text of `forebay.toml`. Files and programs that it names do not exist, so most of what is found are errors, with their places.
+//! The text of `forebay.toml`. Files and programs that it names do not exist, so most results are errors with their positions.
 
 #![no_main]
 

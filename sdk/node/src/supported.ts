@@ -1,11 +1,11 @@
-/** Which runtimes this package runs in; package.json says the same under `engines`. */
+/** Checks the version of the runtime; `engines` in package.json has the same limits. */
 
-/** Why these `process.versions` are not enough, in a sentence; undefined when they are. */
+/** Explains in a sentence why these `process.versions` are not supported; undefined if they are. */
 export function unsupported(versions: Readonly<Record<string, string | undefined>>): string | undefined {
   const { bun, node } = versions;
   if (bun !== undefined) return isFrom(bun, 1, 2) ? undefined : `this is Bun ${bun}, and workers need Bun 1.2 or newer`;
   if (node === undefined || isFrom(node, 22, 12)) return undefined;
-  // From these on, `require` loads this package, which is of ES modules.
+  // From these versions on, `require` can load this package, which consists of ES modules.
   return node.startsWith('20.') && isFrom(node, 20, 19)
     ? undefined
     : `this is Node ${node}, and workers need Node 20.19, 22.12 or newer`;

@@ -1,6 +1,7 @@
-//! The routes of the TechEmpower benchmarks in axum: a runtime, a socket and a pipelined connection of tokio-postgres for each thread, which is what its entry there has.
+//! The routes of the TechEmpower benchmarks in axum. Each thread has its own runtime, socket and pipelined connection of tokio-postgres, as
+//! in axum's entry there.
 //!
-//! `forebay-bench-axum URL` with `postgres://user:password@host:port/database`; it prints `listening on http://127.0.0.1:PORT`.
+//! Usage: `forebay-bench-axum URL` with `postgres://user:password@host:port/database`; it prints `listening on http://127.0.0.1:PORT`.
 
 use std::{env, error::Error, net::SocketAddr, sync::Arc, thread};
 
@@ -95,7 +96,7 @@ fn lot() -> i32 {
     fastrand::i32(1..=WORLDS)
 }
 
-/// Ids that differ, in order, so that two updates lock rows in the same order.
+/// Distinct ids in ascending order, so that two updates lock rows in the same order.
 fn different_lots(count: i32) -> Vec<i32> {
     let mut ids = std::collections::BTreeSet::new();
     while (ids.len() as i32) < count {
@@ -156,7 +157,7 @@ async fn fortunes(State(database): Shared) -> Html<String> {
     Html(Page { fortunes }.render().expect("a page"))
 }
 
-/// A socket that several threads accept from, each for itself.
+/// A socket for a port that several threads accept from, each with its own socket.
 fn listener(address: SocketAddr) -> std::io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.set_reuse_port(true)?;

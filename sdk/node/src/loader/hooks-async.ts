@@ -1,4 +1,4 @@
-/** Module hooks for Node 20 (`module.register`), which run on a thread of their own. */
+/** Module hooks for Node 20 (`module.register`), which run in a separate thread. */
 import type { LoadHook, ResolveHook } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { providedUrl } from './install.js';
