@@ -45,7 +45,7 @@ async function serveWith(binary, files) {
   return { process: process_, url };
 }
 
-/** The highest number of connections that the server sees until `ended` resolves, including the one used for asking. */
+/** The highest number of connections that the server sees until `ended` resolves, without the one used for asking. */
 async function mostOpen(server, ended) {
   let [most, running] = [0, true];
   const done = () => {
