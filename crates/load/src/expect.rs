@@ -1,5 +1,5 @@
-//! What an answer must be to count as right. Statuses are always looked at; fields and bodies only when a [`Check`] asks for them, so
-//! that a run without checks neither keeps nor reads them.
+//! Conditions for a correct response. Statuses are always checked; fields and bodies only when a [`Check`] asks for them, so that a run
+//! without checks neither keeps nor reads them.
 
 mod check;
 mod json_path;
@@ -14,36 +14,36 @@ pub use self::{
 };
 use crate::failure::Class;
 
-/// What is expected of every answer.
+/// Conditions that every response must meet.
 #[derive(Clone, Debug)]
 pub struct Expect {
-    /// Statuses; any of these ranges.
+    /// Accepted statuses: any of these ranges.
     pub statuses: Vec<RangeInclusive<u16>>,
-    /// What else it must be: all of these.
+    /// Further conditions, all of which must hold.
     pub checks: Vec<Check>,
 }
 
-/// Why a text says nothing that can be expected.
+/// Why a text is not a valid expectation.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ExpectError {
     /// Not a regular expression.
     #[error("`{text}` is not a regular expression: {what}")]
     Pattern {
-        /// What was given.
+        /// The text as given.
         text: String,
-        /// What is wrong.
+        /// The message of the regex parser.
         what: String,
     },
     /// Not a length.
     #[error("`{text}` is not a length; accepted is a number of bytes, such as length:12")]
     Length {
-        /// What was given.
+        /// The text as given.
         text: String,
     },
     /// Not a SHA-256.
     #[error("`{text}` is not a SHA-256; accepted are 64 hexadecimal digits, as sha256sum prints them")]
     Hash {
-        /// What was given.
+        /// The text as given.
         text: String,
     },
     /// Neither JSON nor a path with a value.
@@ -51,9 +51,9 @@ pub enum ExpectError {
         "`{text}` is not JSON ({what}); accepted are a JSON value, and a path such as $.user.name, alone or with =VALUE"
     )]
     Json {
-        /// What was given.
+        /// The text as given.
         text: String,
-        /// What is wrong.
+        /// The message of the JSON parser.
         what: String,
     },
     /// A malformed path.
@@ -62,13 +62,13 @@ pub enum ExpectError {
     /// Not the name of a field.
     #[error("`{text}` is not a header; accepted are `name` and `name: value`")]
     Field {
-        /// What was given.
+        /// The text as given.
         text: String,
     },
 }
 
 impl Default for Expect {
-    /// Any success or redirection.
+    /// Accepts any success or redirection.
     fn default() -> Self {
         Self {
             statuses: vec![200..=399],
@@ -77,11 +77,11 @@ impl Default for Expect {
     }
 }
 
-/// An answer as it is looked at.
+/// A response as the checks see it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'a> {
     pub(crate) status: u16,
-    /// Bytes of its body, kept or not.
+    /// Length of the body, kept or not.
     pub(crate) body_bytes: u64,
     /// The head with its status line, if kept.
     pub(crate) head: &'a [u8],
@@ -102,7 +102,7 @@ impl<'a> Seen<'a> {
             })
     }
 
-    /// The first of them.
+    /// The value of the first field with this name.
     pub(crate) fn field(&self, name: &str) -> Option<&'a [u8]> {
         self.fields(name).next()
     }
@@ -112,7 +112,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Why an answer is not as expected.
+/// Why a response is not as expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unexpected {
     pub(crate) class: Class,
@@ -120,7 +120,7 @@ pub(crate) struct Unexpected {
 }
 
 impl Unexpected {
-    /// An answer that is wrong in another way than by its status.
+    /// A response that is wrong in another way than by its status.
     pub(crate) fn mismatch(what: &str, seen: &Seen<'_>) -> Self {
         let shown = String::from_utf8_lossy(&seen.body[..seen.body.len().min(SHOWN_BYTES)]);
         let shown = if seen.body.is_empty() {
@@ -135,16 +135,16 @@ impl Unexpected {
     }
 }
 
-/// How much of a wrong body an example shows.
+/// Most bytes of a wrong body that an example shows.
 const SHOWN_BYTES: usize = 120;
 
 impl Expect {
-    /// Whether heads and bodies must be kept for it.
+    /// Whether heads and bodies must be kept for the checks.
     pub(crate) fn keeps(&self) -> bool {
         self.checks.iter().any(Check::keeps)
     }
 
-    /// Whether there is more to look at than statuses.
+    /// Whether anything but the status is checked.
     pub(crate) fn looks(&self) -> bool {
         !self.checks.is_empty()
     }
@@ -153,7 +153,7 @@ impl Expect {
         self.statuses.iter().any(|range| range.contains(&status))
     }
 
-    /// Looks at an answer: first at its status, then at the rest, up to the first that is wrong.
+    /// Checks a response: its status first, then the rest, up to the first condition that fails.
     pub(crate) fn check(&self, seen: &Seen<'_>) -> Result<(), Unexpected> {
         if !self.accepts(seen.status) {
             return Err(Unexpected {

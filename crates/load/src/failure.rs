@@ -1,16 +1,16 @@
-//! What can go wrong with a single request or connection while load runs, by class.
+//! Classes of failures of single requests and connections under load.
 
 use serde::{Deserialize, Serialize};
 
-/// The class of a failure. Each is counted on its own.
+/// The class of a failure. Each is counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// Nobody listens.
+    /// Nothing listens on the address.
     ConnectRefused,
     /// No connection within `connect_timeout`.
     ConnectTimeout,
-    /// Any other end of an attempt to connect.
+    /// Any other failure of an attempt to connect.
     Connect,
     /// No local port or descriptor was free.
     Resources,
@@ -18,29 +18,29 @@ pub enum Class {
     Tls,
     /// The request could not be written.
     Write,
-    /// The connection was reset with answers due.
+    /// The connection was reset while responses were due.
     Reset,
-    /// The connection was closed in an orderly way before an answer began.
+    /// The connection was closed in an orderly way before a response began.
     ClosedEarly,
-    /// The connection was closed in the middle of an answer.
+    /// The connection was closed in the middle of a response.
     Truncated,
-    /// What came is not an HTTP answer.
+    /// The received bytes are not an HTTP response.
     Malformed,
-    /// The answer does not say clearly where it ends.
+    /// The response does not say clearly where it ends.
     Framing,
-    /// A head, chunk line or trailer that is longer than is read.
+    /// A head, chunk line or trailer exceeds its limit.
     OverLong,
     /// Bytes that no request asked for.
     Unsolicited,
-    /// No whole answer within `timeout`.
+    /// No complete response within `timeout`.
     Timeout,
-    /// An answer whose status is not among those expected.
+    /// The status of the response is not among those expected.
     Status,
-    /// An answer whose body or fields are not as expected.
+    /// The body or fields of the response are not as expected.
     Mismatch,
-    /// A request that was due while more waited than are kept.
+    /// A request was due while the backlog was full.
     Dropped,
-    /// Due, sent or not, and without an answer when the run ended.
+    /// A request was due, sent or not, and had no response when the run ended.
     Unanswered,
 }
 

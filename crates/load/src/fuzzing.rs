@@ -1,15 +1,15 @@
-//! What must hold for any bytes of a server, as functions that panic when it does not. The fuzz target in `fuzz/` calls them, and the
-//! tests below with random bytes.
+//! Properties that must hold for any bytes of a server, as functions that panic when they do not. The fuzz target in `fuzz/` calls them,
+//! and so do the tests below with random bytes.
 
 use crate::{
     failure::Class,
     response::{KnownHead, Read, Reader},
 };
 
-/// Longest input: beyond it a head is over-long, and where that is noticed depends on its pieces.
+/// Longest input: beyond it a head is too long, and where that is noticed depends on how it is split.
 const INPUT_BYTES_MAX: usize = 32 * 1024;
 
-/// An answer as far as its reader's user sees it.
+/// A response as the reader's user sees it.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     status: u16,
@@ -28,8 +28,8 @@ enum End {
     Broken(Class),
 }
 
-/// Reads answers: the first byte says whether they are those to HEAD, the second in which pieces they arrive. The pieces change
-/// nothing, no byte belongs to two answers, and what is counted is what has come.
+/// Reads responses: the first byte says whether they are responses to HEAD, the second how the stream is split. The split must change
+/// nothing, no byte may belong to two responses, and the byte counts must add up to the stream.
 pub fn response(bytes: &[u8]) {
     let [kind, piece, stream @ ..] = bytes else { return };
     let stream = &stream[..stream.len().min(INPUT_BYTES_MAX)];
@@ -139,7 +139,7 @@ mod tests {
         "1",
     ];
 
-    /// Random bytes are no answer from their first one on; these come near to answers.
+    /// Random bytes fail at their first one; these are close to valid responses.
     fn near() -> impl Strategy<Value = Vec<u8>> {
         let word = prop_oneof![
             12 => proptest::sample::select(WORDS).prop_map(|word| word.as_bytes().to_vec()),

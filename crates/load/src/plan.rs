@@ -1,4 +1,4 @@
-//! What is to be run: where to, what, how hard, and what counts as right.
+//! The plan of a run: addresses, requests, limits, and the conditions for a correct response.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,48 +12,49 @@ use crate::{
     tls::Tls,
 };
 
-/// A run, complete and consistent: [`Plan::check`] has nothing against it.
+/// A complete and consistent run: [`Plan::check`] accepts it.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What connections are made to and carry; they take the lanes in turn.
+    /// Addresses and their requests. Connections are assigned to the lanes in turn.
     pub lanes: Vec<Lane>,
     /// Event loops.
     pub threads: usize,
-    /// Most requests under way on one connection.
+    /// Most requests in flight on one connection.
     pub pipeline: usize,
     /// Whether a connection serves more than one request.
     pub keep_alive: bool,
-    /// Requests after which a connection is closed and made anew; 0 for never.
+    /// Requests after which a connection is closed and opened again; 0 for never.
     pub requests_per_connection: u64,
-    /// Longest wait for a whole answer. The request then counts as failed, and with this latency.
+    /// Longest wait for a complete response. The request then counts as failed, and with this latency.
     pub timeout: Duration,
     /// Longest wait for a connection.
     pub connect_timeout: Duration,
-    /// What every answer must be.
+    /// Conditions that every response must meet.
     pub expect: Expect,
     /// Seed of everything random.
     pub seed: u64,
-    /// What is kept of single answers.
+    /// Optional records of single responses.
     pub notes: Notes,
-    /// How the kernel is asked to receive and send.
+    /// The kernel interface for receiving and sending.
     pub engine: Engine,
 }
 
-/// How the kernel is asked to receive and send on many connections at once.
+/// The kernel interface for receiving and sending on many connections at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
-    /// io_uring where it can serve and the system has it, which takes less CPU; otherwise epoll. [`Plan::settle_engine`] knows the load, too.
+    /// io_uring if it can serve the plan and the system has it, which takes less CPU; otherwise epoll. [`Plan::settle_engine`] considers
+    /// the load, too.
     #[default]
     Auto,
-    /// Told what is ready, with a call for each receipt and each request.
+    /// Readiness notification, with one call for each receive and each request.
     Epoll,
-    /// A turn's operations are handed over together. For connections without TLS, on connections that stay open; Linux 6.1.
+    /// Submits the operations of a turn together. For connections without TLS that stay open; needs Linux 6.1.
     IoUring,
 }
 
 impl Engine {
-    /// As it is written on a command line and in reports.
+    /// The name on command lines and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -63,18 +64,18 @@ impl Engine {
     }
 }
 
-/// One address and what is sent to it.
+/// One address and the requests sent to it.
 #[derive(Clone, Debug)]
 pub struct Lane {
-    /// Where connections go.
+    /// Address of the server.
     pub address: Address,
-    /// TLS, if connections speak it.
+    /// TLS configuration; `None`: plain HTTP.
     pub tls: Option<Tls>,
-    /// What they carry.
+    /// Requests sent on its connections.
     pub requests: Requests,
 }
 
-/// How hard to load.
+/// The load: number of connections and pace.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Connections in use.
@@ -84,7 +85,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// None at all; connections stay open.
+    /// No load; connections stay open.
     pub const PAUSED: Self = Self {
         connections: 0,
         pace: Pace::Closed,
@@ -95,34 +96,34 @@ impl Load {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
-    /// The next one as soon as an answer has come: so many users, each waiting for its answer.
+    /// Each connection sends the next request as soon as a response has arrived: a number of users, each waiting for a response.
     Closed,
-    /// So many a second over all connections, whatever the answers do. What is due while every connection is taken waits,
-    /// and its latency counts from when it was due.
+    /// A fixed rate over all connections, whatever the responses do. A request that is due while every connection is busy waits, and its
+    /// latency counts from when it was due.
     Open {
         /// Requests a second.
         per_second: f64,
-        /// How they are spread.
+        /// Distribution of the requests over time.
         arrivals: Arrivals,
     },
 }
 
-/// How requests of an open load are spread over time.
+/// Distribution of an open load's requests over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
-    /// At equal distances.
+    /// At equal intervals.
     #[default]
     Uniform,
     /// At random, as from many independent users.
     Poisson,
-    /// So many at once, at equal distances.
+    /// This many at once, at equal intervals.
     Burst(u32),
 }
 
 impl Arrivals {
-    /// The part of `asked` requests by which fewer may be due in a stretch of time than the rate says: the last one or the last burst
-    /// may fall beyond its end, and random moments are seldom more than three standard deviations fewer than their mean.
+    /// The part of `asked` requests by which fewer may be due in a stretch of time than the rate says: the last one or the last burst may
+    /// fall beyond its end, and random arrivals are seldom more than three standard deviations fewer than their mean.
     pub(crate) fn shortfall(self, asked: f64) -> f64 {
         match self {
             Self::Uniform => 1.0 / asked,
@@ -135,26 +136,26 @@ impl Arrivals {
 /// Why a plan cannot be run.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum PlanError {
-    /// A number that must not be 0.
+    /// A number that must not be 0 is 0.
     #[error("{what} is 0; at least 1 is needed")]
     Zero {
-        /// What the number is.
+        /// The number in words, such as `connections`.
         what: &'static str,
     },
-    /// A number above what is supported.
+    /// A number exceeds its maximum.
     #[error("{what} is {value}, at most {max} is supported")]
     TooMany {
-        /// What the number is.
+        /// The number in words, such as `connections`.
         what: &'static str,
-        /// Its value.
+        /// The value as given.
         value: usize,
-        /// The limit.
+        /// The largest accepted value.
         max: usize,
     },
-    /// A rate that is no positive finite number.
+    /// The rate is not a positive finite number.
     #[error("a rate of {per_second} requests a second is not possible; it must be above 0")]
     Rate {
-        /// The rate.
+        /// The rate as given, in requests per second.
         per_second: f64,
     },
     /// Pipelining needs a connection that serves several requests.
@@ -165,21 +166,21 @@ pub enum PlanError {
         "io_uring serves HTTP without TLS, on connections that stay open; leave --engine out, and epoll serves the others"
     )]
     EngineForOthers,
-    /// The system has no io_uring for this process.
+    /// The system does not offer io_uring to this process.
     #[error(
         "io_uring cannot be used here: {why}; it needs Linux 6.1, and containers often forbid it; leave --engine out for epoll"
     )]
     NoIoUring {
-        /// What the system said.
+        /// The error of the system.
         why: String,
     },
-    /// An address of another machine.
+    /// The address is that of another machine.
     #[error("{address} is not this machine; load on somebody else's server needs --allow-remote")]
     Remote {
-        /// The address.
+        /// The address as given.
         address: String,
     },
-    /// The system's limit of open files.
+    /// The limit of open files is too low.
     #[error("{needed} files must be open at once, the limit is {limit}; raise it with: ulimit -n {needed}")]
     Descriptors {
         /// Files needed.
@@ -193,15 +194,15 @@ pub enum PlanError {
 pub const CONNECTIONS_MAX: usize = 60_000;
 /// Most event loops.
 pub const THREADS_MAX: usize = 256;
-/// Connections of a thread from which on answers come many at once.
+/// Connections of a thread from which on many responses arrive at once.
 const RING_CONNECTIONS_MIN: usize = 16;
-/// Most requests under way on one connection.
+/// Most requests in flight on one connection.
 pub const PIPELINE_MAX: usize = 1024;
 /// Most requests of a burst.
 pub const BURST_MAX: u32 = 100_000;
 
 impl Plan {
-    /// A plan with the usual limits: one thread, one request at a time, 10 s for an answer.
+    /// A plan with default limits: one thread, one request at a time, 10 s for a response.
     pub fn new(lanes: Vec<Lane>) -> Self {
         Self {
             lanes,
@@ -218,7 +219,7 @@ impl Plan {
         }
     }
 
-    /// Whether it can be run with such a load; `remote`: other machines may be loaded.
+    /// Checks whether the plan can be run under such a load; `remote`: other machines may be loaded.
     pub fn check(&self, connections: usize, remote: bool) -> Result<(), PlanError> {
         for (what, value, max) in [
             ("the number of URLs", self.lanes.len(), usize::MAX),
@@ -246,7 +247,7 @@ impl Plan {
                 });
             }
         }
-        // Event queues, rings, bells, and what the process has open anyway.
+        // Descriptors of event queues, rings, wake-ups, and those that the process has open anyway.
         let needed = (connections + 3 * self.threads + 64) as u64;
         raise_descriptor_limit(needed)
     }
@@ -256,8 +257,8 @@ impl Plan {
         lane.tls.is_none() && self.keep_alive && self.requests_per_connection == 0
     }
 
-    /// Puts the engine that suits such a load in the place of [`Engine::Auto`], after trying it. Where few answers come at once there is
-    /// nothing to hand over together, and epoll notices each of them some 20 us sooner; a load at a rate is there to measure latency.
+    /// Replaces [`Engine::Auto`] by the engine that suits the load, after trying it. Where few responses arrive at once there is nothing to
+    /// submit together, and epoll notices each of them some 20 us sooner; a load at a rate is there to measure latency.
     pub fn settle_engine(&mut self, load: Load) -> Result<(), PlanError> {
         let many = load.pace == Pace::Closed && load.connections >= RING_CONNECTIONS_MIN * self.threads;
         if self.engine == Engine::Auto && !many {
@@ -275,7 +276,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether a connection carries only so many requests.
+    /// Whether a connection carries a limited number of requests.
     pub(crate) fn bounds_connections(&self) -> bool {
         !self.keep_alive || self.requests_per_connection > 0
     }
@@ -289,7 +290,7 @@ impl Plan {
         }
     }
 
-    /// How many requests may still go over a connection that has carried so many.
+    /// How many more requests a connection may carry that has carried `carried`.
     pub(crate) fn room(&self, carried: u64) -> usize {
         usize::try_from(self.carried_max().saturating_sub(carried)).unwrap_or(usize::MAX)
     }
@@ -301,7 +302,7 @@ impl Plan {
 }
 
 impl Pace {
-    /// Whether the rate is one.
+    /// Checks that the rate is a positive finite number.
     pub fn check(&self) -> Result<(), PlanError> {
         if let Self::Open {
             arrivals: Arrivals::Burst(size),

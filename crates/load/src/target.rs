@@ -1,48 +1,48 @@
-//! Where requests go: URLs as they are typed, and the addresses behind them.
+//! Targets of requests: URLs as they are typed, and the addresses behind them.
 
 use std::{
     net::{IpAddr, SocketAddr, ToSocketAddrs},
     path::PathBuf,
 };
 
-/// An `http` or `https` URL in its parts. The path and query stay as they were typed.
+/// A parsed `http` or `https` URL. The path and query stay as they were typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// Whether it is `https`.
     pub tls: bool,
-    /// Host name or address, without brackets.
+    /// Host name or IP address, without brackets.
     pub host: String,
-    /// The port, given or that of the scheme.
+    /// The port as given, or the scheme's default.
     pub port: u16,
     /// Path and query, at least `/`.
     pub path_and_query: String,
-    /// Who asks, as `user:password`, if that stands before the host. Nothing prints it.
+    /// Credentials before the host, as `user:password`. They are never printed.
     pub user: Option<String>,
 }
 
-/// Why a text is no URL that can be loaded.
+/// Why a text is not a URL that can be loaded.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum UrlError {
     /// Not a URL at all.
     #[error("`{text}` is not a URL: {what}")]
     Malformed {
-        /// What was given.
+        /// The text as given.
         text: String,
-        /// What is wrong with it.
+        /// Description of the error.
         what: String,
     },
-    /// A scheme other than the two.
+    /// A scheme other than `http` and `https`.
     #[error("`{text}` has the scheme `{scheme}`; accepted are http and https")]
     Scheme {
-        /// What was given.
+        /// The text as given.
         text: String,
-        /// Its scheme.
+        /// The scheme found in it.
         scheme: String,
     },
 }
 
 impl Url {
-    /// Reads a URL. Without a scheme it is `http`: `localhost:8080/local`.
+    /// Parses a URL. Without a scheme it is `http`: `localhost:8080/local`.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         let malformed = |what: &dyn std::fmt::Display| UrlError::Malformed {
             text: text.to_owned(),
@@ -91,7 +91,7 @@ impl Url {
         })
     }
 
-    /// Host and port as a Host field has them: without the scheme's own port.
+    /// Host and port as in a Host field: without the scheme's default port.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') {
             format!("[{}]", self.host)
@@ -105,7 +105,7 @@ impl Url {
         }
     }
 
-    /// The first address that the system knows for the host. Waits for the resolver.
+    /// The first address that the system's resolver returns for the host. Blocks.
     pub fn resolve(&self) -> std::io::Result<SocketAddr> {
         let mut addresses = (self.host.as_str(), self.port).to_socket_addrs()?;
         addresses
@@ -123,7 +123,7 @@ fn credentials(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What percent-encoded text means (RFC 3986, 2.1). A `%` without two digits stands for itself.
+/// Decodes percent-encoding (RFC 3986, 2.1). A `%` without two hexadecimal digits stands for itself.
 pub(crate) fn unescaped(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -146,17 +146,17 @@ impl std::fmt::Display for Url {
     }
 }
 
-/// What connections are made to.
+/// An address to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// TCP.
+    /// A TCP address and port.
     Tcp(SocketAddr),
     /// A Unix socket.
     Unix(PathBuf),
 }
 
 impl Address {
-    /// Whether it is on this machine: loading anything else needs a permission of its own.
+    /// Whether it is on this machine: loading any other needs a permission of its own.
     pub fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => match address.ip() {

@@ -1,5 +1,5 @@
-//! What connections trust, show and demand when they speak TLS. Whatever a file or an option can have wrong is found here, before any
-//! connection is opened.
+//! TLS configuration: trusted authorities, client certificate, and the checks of the server. Every error in a file or an option is found
+//! here, before any connection is opened.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,98 +13,98 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
 
-/// Servers whose sessions are remembered.
+/// Servers whose sessions are cached.
 const SESSIONS_MAX: usize = 256;
 
-/// What was asked for.
+/// TLS options of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Certificates in PEM form that are trusted instead of the system's.
     pub ca: Option<PathBuf>,
     /// The client's own certificate with its chain, in PEM form.
     pub certificate: Option<PathBuf>,
-    /// Its key; `None`: it is in the file of the certificate.
+    /// Private key; `None`: it is in the file of the certificate.
     pub key: Option<PathBuf>,
-    /// Any server is believed.
+    /// Accept any server without verification.
     pub insecure: bool,
-    /// The name that the server is asked for, and that its certificate must have; `None`: the host of the URL.
+    /// The server name to request, which the certificate must match; `None`: the host of the URL.
     pub server_name: Option<String>,
 }
 
-/// Why TLS cannot be spoken as asked for.
+/// Why TLS cannot be configured as asked.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("cannot read `{}`", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         #[source]
         source: std::io::Error,
     },
-    /// A file holds something else.
+    /// A file does not contain what it should.
     #[error("`{}` holds no {what} in PEM form; a file with `-----BEGIN {}-----` is needed", path.display(), what.to_uppercase())]
     NotPem {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is looked for: `certificate` or `private key`.
+        /// The expected content: `certificate` or `private key`.
         what: &'static str,
     },
-    /// PEM, but not of a certificate that can be used.
+    /// PEM, but not of a usable certificate.
     #[error("`{}` has a certificate that cannot be used", path.display())]
     Certificate {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the TLS library.
         #[source]
         source: rustls::Error,
     },
-    /// The key does not belong to the certificate, or is of a kind that is not known.
+    /// The key does not belong to the certificate, or is of an unknown kind.
     #[error("the key in `{}` does not fit the certificate in `{}`", key.display(), certificate.display())]
     Key {
         /// The file of the key.
         key: PathBuf,
         /// The file of the certificate.
         certificate: PathBuf,
-        /// Why.
+        /// The error of the TLS library.
         #[source]
         source: rustls::Error,
     },
-    /// A key without its certificate.
+    /// A key was given without its certificate.
     #[error("a client's key needs its certificate: --cert FILE")]
     KeyAlone,
-    /// Nothing to trust.
+    /// The system has no trusted certificates.
     #[error(
         "the system has no trusted certificates ({reason}); name a file with --cacert, or believe any server with --insecure"
     )]
     NoRoots {
-        /// What the system said.
+        /// The error of the system.
         reason: String,
     },
-    /// A name that no certificate can be for.
+    /// Not a name that a certificate can have.
     #[error("`{name}` is neither a host name nor an address that a certificate can be for")]
     Name {
-        /// The name.
+        /// The name as given.
         name: String,
     },
 }
 
-/// TLS ready to be spoken with any host.
+/// A TLS configuration for any host.
 #[derive(Clone, Debug)]
 pub struct Config {
     config: Arc<ClientConfig>,
     server_name: Option<String>,
 }
 
-/// TLS ready to be spoken with one host.
+/// A TLS configuration for one host.
 #[derive(Clone, Debug)]
 pub struct Tls {
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) name: ServerName<'static>,
 }
 
-/// What the two sides agreed on.
+/// The TLS parameters that client and server agreed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Negotiated {
     /// `TLSv1.2` or `TLSv1.3`.
@@ -168,7 +168,7 @@ impl Options {
             }
             return Ok(roots);
         }
-        // The system's, not a list built in: a server is trusted here exactly when other programs on this machine trust it, an
+        // The system's trust store, not a built-in list: a server is trusted here exactly when other programs on this machine trust it, an
         // organisation's own authorities are known, and none is trusted longer than the system's updates say.
         let found = rustls_native_certs::load_native_certs();
         roots.add_parsable_certificates(found.certs);
@@ -184,7 +184,7 @@ impl Options {
 }
 
 impl Config {
-    /// For connections to a host, unless the options name another.
+    /// The configuration for one host, unless the options name another.
     pub fn for_host(&self, host: &str) -> Result<Tls, TlsError> {
         let name = self.server_name.as_deref().unwrap_or(host);
         Ok(Tls {
@@ -215,7 +215,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         })
 }
 
-/// Believes any server.
+/// Accepts any server.
 #[derive(Debug)]
 struct Anyone {
     schemes: Vec<rustls::SignatureScheme>,

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// Requests that are left.
+/// Requests that may still be sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     /// `None`: any number.

@@ -1,13 +1,13 @@
-//! Counts the system calls that a thread makes while requests go to and fro, so that a test can hold it to their number. Outside of
-//! tests nothing is counted.
+//! Counts the system calls that a thread makes while it sends requests and reads responses, so that a test can hold it to their number.
+//! Outside of tests nothing is counted.
 
-/// What is called.
+/// System calls that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     Wait,
     Receive,
     Send,
-    /// Operations of a ring are handed over, or waited for.
+    /// Submits operations to a ring, or waits for them.
     Enter,
 }
 

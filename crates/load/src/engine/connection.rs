@@ -25,8 +25,8 @@ pub(super) struct Sent {
     pub(super) head_only: bool,
 }
 
-/// Bytes that a socket takes bit by bit. What was taken stays in place until all is: moving the rest of a large body forward for each
-/// bit would cost more than sending it.
+/// Bytes that a socket accepts piece by piece. Sent bytes stay in place until everything is sent: moving the rest of a large body forward
+/// after each piece would cost more than sending it.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
     bytes: Vec<u8>,
@@ -46,7 +46,7 @@ impl Unsent {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The socket has taken so many of the rest.
+    /// Marks `count` more bytes as sent.
     pub(super) fn take(&mut self, count: usize) {
         self.taken += count;
         if self.taken == self.bytes.len() {
@@ -62,7 +62,7 @@ impl Unsent {
 
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// Its place among the connections of its thread.
+    /// Index among the connections of its thread.
     pub(super) index: usize,
     pub(super) lane: usize,
     pub(super) phase: Phase,
@@ -72,22 +72,22 @@ pub(super) struct Connection {
     pub(super) reader: Reader,
     /// When the TLS handshake began.
     pub(super) handshake_since: Option<u64>,
-    /// When the first bytes came of an answer that has not ended.
+    /// When the first bytes of the response that is being received arrived.
     pub(super) begun: Option<u64>,
     pub(super) in_flight: VecDeque<Sent>,
-    /// What the socket did not take yet.
+    /// Bytes that the socket has not accepted yet.
     pub(super) unsent: Unsent,
     /// Requests sent since it was opened.
     pub(super) carried: u64,
-    /// The other side has said that it closes after the answers that are due.
+    /// The server has announced that it closes the connection after the responses that are due.
     pub(super) ending: bool,
-    /// It is not opened before: a pause after failed attempts, with a timer set for its end.
+    /// Earliest time of the next attempt to connect: the end of the pause after failed attempts, for which a timer is set.
     pub(super) not_before: u64,
-    /// Attempts that came to nothing since a request was answered: no connection, or one without an answer.
+    /// Failed attempts since the last response: no connection, or one that brought no response.
     pub(super) failed_attempts: u32,
-    /// Whether it is on the list of those that wait for a request.
+    /// Whether it is in the queue of idle connections.
     pub(super) waits: bool,
-    /// Which connection of the ring it is; 0 if epoll watches it.
+    /// Number of this connection's registration with the ring; 0 while epoll watches it.
     pub(super) ring_turn: u32,
 }
 
@@ -113,7 +113,7 @@ impl Connection {
         }
     }
 
-    /// What the ring knows it by.
+    /// Identifies this connection in the ring's completions.
     pub(super) fn seat(&self) -> Seat {
         Seat {
             index: self.index,
@@ -121,12 +121,12 @@ impl Connection {
         }
     }
 
-    /// Whether something that was to be sent still waits for the socket.
+    /// Whether bytes that were to be sent still wait for the socket.
     pub(super) fn holds_unsent(&self) -> bool {
         !self.unsent.is_empty() || self.transport.as_ref().is_some_and(Transport::holds_unsent)
     }
 
-    /// Whether something that was received has not been looked at.
+    /// Whether received bytes have not been parsed yet.
     pub(super) fn holds_received(&self) -> bool {
         self.transport.as_ref().is_some_and(Transport::holds_received)
     }

@@ -1,4 +1,4 @@
-//! Makes load: a [`Session`] keeps threads and their connections over several measurements, each under a load of its own.
+//! Generates load: a [`Session`] keeps threads and their connections over several measurements, each under a load of its own.
 
 mod budget;
 mod calls;
@@ -39,14 +39,14 @@ use crate::{
     tls::Negotiated,
 };
 
-/// How long a thread may take to hear a command.
+/// How long a thread may take to acknowledge a command.
 const HEARING: Duration = Duration::from_secs(10);
-/// How often the session looks up while it measures.
+/// Interval at which a session that measures calls its watcher.
 const TICK: Duration = Duration::from_millis(50);
 /// How long the threads have to begin a pause, which lasts beyond it.
 const PAUSING: Duration = Duration::from_millis(1);
 
-/// What a session asks of a thread.
+/// A command from a session to one of its threads.
 #[derive(Clone, Debug)]
 enum Command {
     /// A new stretch of the run begins, with so many requests to send under such a load.
@@ -60,7 +60,7 @@ enum Command {
     End,
 }
 
-/// Commands for one thread, and the bell that wakes it.
+/// Commands for one thread, and the event descriptor that wakes it.
 #[derive(Debug)]
 struct Inbox {
     commands: Mutex<Vec<Command>>,
@@ -81,7 +81,7 @@ impl Inbox {
             .lock()
             .expect("no thread panics with its commands locked")
             .push(command);
-        // A full counter has rung already.
+        // The write fails only when the counter is full, and then the thread has been woken already.
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 
@@ -95,27 +95,27 @@ impl Inbox {
     }
 }
 
-/// What a thread tells its session.
+/// A notice from a thread to its session.
 #[derive(Debug)]
 enum Notice {
-    /// What was measured, and its place among what waits to be taken.
+    /// A window of measurements, and its slot among those that wait.
     Window {
         window: Box<Window>,
         _place: Arc<outbox::Place>,
     },
     /// The first failure of a class in the stretch with this number.
     Example { epoch: u64, class: Class, text: String },
-    /// What TLS was agreed on.
+    /// TLS version and cipher suite of the first connection.
     Negotiated(Negotiated),
-    /// The first answer of all.
+    /// The first response of the run.
     First(FirstAnswer),
-    /// It has begun the stretch with this number.
+    /// The thread has begun the stretch with this number.
     Began(u64),
-    /// Nothing is under way any more, and nothing will be sent in the stretch with this number.
+    /// Nothing is in flight any more, and nothing more will be sent in the stretch with this number.
     Idle(u64),
 }
 
-/// What the watcher of a measurement decides.
+/// The decision of a measurement's watcher.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Control {
     /// The measurement goes on.
@@ -126,19 +126,19 @@ pub enum Control {
     Stop,
 }
 
-/// When a measurement ends: at whichever comes first.
+/// When a measurement ends: at the first of these limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Until {
-    /// After so long.
+    /// Longest duration.
     pub duration: Option<Duration>,
-    /// After so many requests, all of them answered or failed.
+    /// Number of requests, all of them answered or failed.
     pub requests: Option<u64>,
-    /// Whether the load stays afterwards; otherwise it pauses.
+    /// Whether the load continues afterwards; otherwise it pauses.
     pub keep_going: bool,
 }
 
 impl Until {
-    /// After so long; then the load pauses.
+    /// Ends after `duration`; then the load pauses.
     pub const fn passed(duration: Duration) -> Self {
         Self {
             duration: Some(duration),
@@ -147,7 +147,7 @@ impl Until {
         }
     }
 
-    /// The same, but the load stays.
+    /// Keeps the load running after the measurement.
     #[must_use]
     pub const fn and_on(self) -> Self {
         Self {
@@ -157,14 +157,14 @@ impl Until {
     }
 }
 
-/// What was measured in one stretch of a run.
+/// The measurements of one stretch of a run.
 #[derive(Clone, Debug)]
 pub struct Stretch {
     /// The load it was measured under.
     pub load: Load,
     /// Everything together.
     pub total: Window,
-    /// How it went over time.
+    /// Rates and latencies over time.
     pub timeline: Timeline,
     /// The first failure of each class.
     pub examples: Vec<(Class, String)>,
@@ -175,7 +175,7 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    /// Of no length, to add others to.
+    /// An empty stretch, to add others to.
     pub fn nothing(load: Load) -> Self {
         let mut total = Window::new(0, u64::MAX, false);
         total.end_ns = 0;
@@ -204,7 +204,7 @@ impl Stretch {
         }
     }
 
-    /// Adds what came after its end but belongs to it: answers to requests that were under way. Its time stays what it was.
+    /// Adds responses that arrived after its end to requests that were in flight at its end. Its time stays as it is.
     pub fn absorb(&mut self, rest: &Self) {
         let Window {
             start_ns,
@@ -226,7 +226,7 @@ impl Stretch {
         let length_ns = |stretch: &Self| stretch.total.end_ns.saturating_sub(stretch.total.start_ns);
         let own_ns = length_ns(self);
         let both_ns = own_ns + length_ns(next);
-        // What is held over from the first to the second belongs to both already.
+        // Connections and requests carried over from the first stretch are counted once, as the first stretch has them.
         let first = if self.total.end_ns == 0 { next } else { &*self };
         let (held, under_way) = (first.total.held, first.total.under_way);
         self.total.merge(&next.total);
@@ -262,7 +262,7 @@ pub struct Session {
     stop: Arc<AtomicBool>,
     load: Load,
     epoch: u64,
-    /// What was sent and answered before and between measurements.
+    /// Requests and responses before and between measurements.
     between: Stretch,
     negotiated: Option<Negotiated>,
     first_answer: Option<FirstAnswer>,
@@ -270,7 +270,7 @@ pub struct Session {
     idle: usize,
     /// Windows of this stretch that came before all threads had begun it.
     early: Vec<Window>,
-    /// The same of its failures.
+    /// Failures of this stretch that were reported before all threads had begun it.
     early_examples: Vec<(Class, String)>,
 }
 
@@ -309,17 +309,17 @@ impl Session {
         })
     }
 
-    /// What is being run.
+    /// The plan that this session runs.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// What TLS was agreed on, once a connection has been opened.
+    /// TLS version and cipher suite, once a connection has been opened.
     pub fn negotiated(&self) -> Option<&Negotiated> {
         self.negotiated.as_ref()
     }
 
-    /// The first answer of all, if the plan asks for it and one has come.
+    /// The first response of all, if the plan asks for it and one has arrived.
     pub fn first_answer(&self) -> Option<&FirstAnswer> {
         self.first_answer.as_ref()
     }
@@ -339,7 +339,7 @@ impl Session {
         self.tell(&Command::Load(load));
     }
 
-    /// Hands over what came of this stretch before all threads had begun it.
+    /// Adds the measurements of this stretch that arrived before all threads had begun it.
     fn hand_early(&mut self, stretch: &mut Stretch) {
         self.early.drain(..).for_each(|window| stretch.take(&window));
         for (class, text) in self.early_examples.drain(..) {
@@ -347,7 +347,7 @@ impl Session {
         }
     }
 
-    /// Lets all threads begin a stretch, and takes what still belongs to the one before.
+    /// Starts a stretch on all threads, and adds to `before` what still belongs to the previous one.
     fn begin(&mut self, requests: Option<u64>, load: Load, before: &mut Stretch) {
         self.epoch += 1;
         self.load = load;
@@ -405,7 +405,7 @@ impl Session {
         let begun = Instant::now();
         let end = until.duration.map(|duration| begun + duration);
         let mut look = begun + TICK;
-        // Without a number of requests a thread is idle only for want of connections.
+        // Without a number of requests, a thread is idle only because it has no connections.
         while until.requests.is_none() || self.idle < self.plan.threads {
             let now = Instant::now();
             if self.stop.load(Ordering::Relaxed) {
@@ -445,13 +445,13 @@ impl Session {
         self.measure(Load::PAUSED, Until::passed(PAUSING), &mut |_| {});
     }
 
-    /// What was sent and answered between measurements, while the load went on.
+    /// Requests and responses between measurements, while the load continued.
     pub fn between(&self) -> &Stretch {
         &self.between
     }
 
-    /// Stops sending and waits for the answers that are due, at most for the time-out of a request. What it returns was measured
-    /// after the last measurement's end.
+    /// Stops sending and waits for outstanding responses, at most for the request timeout. Returns what was measured after the end of the
+    /// last measurement.
     pub fn finish(mut self) -> Stretch {
         let mut after = Stretch::nothing(Load::PAUSED);
         self.begin(None, Load::PAUSED, &mut after);

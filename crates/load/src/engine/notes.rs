@@ -1,34 +1,34 @@
-//! What is kept of single answers where an option asks for it. By default that is nothing but a closer look at the very first one.
+//! Optional records of single responses and of single URLs. By default only the first response is recorded.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::window::slice_latencies;
 
-/// Most requests that are told apart.
+/// Most requests that are measured separately.
 pub const URLS_MAX: usize = 100;
 
-/// What is kept of single answers.
+/// Records that a run keeps of single responses.
 #[derive(Clone, Debug, Default)]
 pub struct Notes {
-    /// Whether different requests are told apart, up to [`URLS_MAX`] of them.
+    /// Whether different requests are measured separately, up to [`URLS_MAX`] of them.
     pub urls: bool,
-    /// Whether the first answer is looked at closely.
+    /// Whether the first response is recorded.
     pub first_answer: bool,
 }
 
-/// The very first answer.
+/// The first response of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstAnswer {
-    /// Its status.
+    /// Status code.
     pub status: u16,
-    /// Bytes of its body.
+    /// Length of the body.
     pub body_bytes: u64,
-    /// The SHA-256 of its body in hexadecimal digits; `None` if it is too long to be kept.
+    /// SHA-256 of the body in hexadecimal digits; `None` if the body is too long to be kept.
     pub sha256: Option<String>,
-    /// Its Server field.
+    /// Value of the Server field.
     pub server: Option<String>,
-    /// Its head with the status line, at most [`HEAD_MAX`] characters of it.
+    /// The head with the status line, cut after [`HEAD_MAX`] characters.
     #[serde(default)]
     pub head: String,
 }
@@ -37,19 +37,19 @@ pub struct FirstAnswer {
 pub(super) const HEAD_MAX: usize = 4 * 1024;
 
 impl FirstAnswer {
-    /// It in a line: `200, 13 bytes, sha256 315f5bdb...`.
+    /// A summary in one line: `200, 13 bytes, sha256 315f5bdb...`.
     pub fn line(&self) -> String {
         let hash = self.sha256.as_deref().unwrap_or("unknown, as it is too long");
         format!("{}, {} bytes, sha256 {hash}", self.status, self.body_bytes)
     }
 }
 
-/// What was measured of one of several requests.
+/// Measurements of one of several requests.
 #[derive(Clone, Debug)]
 pub struct UrlWindow {
-    /// Whole answers, whatever they say.
+    /// Complete responses, whatever their status.
     pub answers: u64,
-    /// What failed, with an answer or without.
+    /// Failed requests, with a response or without.
     pub failures: u64,
     /// Latencies in nanoseconds, to two digits.
     pub latency: Histogram<u64>,

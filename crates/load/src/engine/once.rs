@@ -1,4 +1,4 @@
-//! One request and its answer, byte by byte, to be looked at: with the standard library's blocking sockets instead of an event loop.
+//! One request and its response, byte by byte, for inspection: with the standard library's blocking sockets instead of an event loop.
 
 use std::{
     io::{self, Read, Write},
@@ -18,25 +18,25 @@ use crate::{
     tls::Negotiated,
 };
 
-/// Most bytes of an answer that are kept.
+/// Most bytes of a response that are kept.
 const RECEIVED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A request and its answer.
+/// A request and its response.
 #[derive(Clone, Debug)]
 pub struct Exchange {
-    /// What was sent.
+    /// Bytes of the request.
     pub sent: Vec<u8>,
-    /// What came.
+    /// Bytes received, up to a limit of 16 MiB.
     pub received: Vec<u8>,
-    /// What TLS was agreed on.
+    /// TLS version and cipher suite; `None` without TLS.
     pub negotiated: Option<Negotiated>,
-    /// From the first attempt to connect to the end of the answer.
+    /// Time from the first attempt to connect to the end of the response.
     pub took: Duration,
-    /// Why the answer is not whole, if it is not.
+    /// Why the response is incomplete, if it is.
     pub broken: Option<String>,
 }
 
-/// Why there was no answer to look at.
+/// Why there is no response to inspect.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct ExchangeError {
@@ -50,7 +50,7 @@ fn failed(what: impl ToString) -> ExchangeError {
     }
 }
 
-/// Sends the first request of a plan's first lane, and waits for its answer as long as the plan allows.
+/// Sends the first request of a plan's first lane, and waits for its response as long as the plan allows.
 pub fn exchange(plan: &Plan) -> Result<Exchange, ExchangeError> {
     let lane = &plan.lanes[0];
     let seat = Seat {
@@ -97,7 +97,7 @@ pub fn exchange(plan: &Plan) -> Result<Exchange, ExchangeError> {
     })
 }
 
-/// Sends a request, and reads its answer; with why that is not whole, if it is not.
+/// Sends a request and reads the response. The second value says why the response is incomplete, if it is.
 fn talk(
     stream: &mut (impl Read + Write),
     request: &[u8],
@@ -105,7 +105,7 @@ fn talk(
 ) -> Result<(Vec<u8>, Option<String>), ExchangeError> {
     match stream.write_all(request).and_then(|()| stream.flush()) {
         Ok(()) => {}
-        // It may have answered before it went.
+        // The server may have responded before it closed the connection.
         Err(error)
             if matches!(
                 error.kind(),
@@ -125,7 +125,7 @@ fn talk(
             Ok(0) if reader.end().is_some() => break None,
             Ok(0) => break Some("the connection was closed before the answer had ended".to_owned()),
             Ok(count) => count,
-            // A read with a time-out is not taken up again by the system after a signal.
+            // After a signal, the system does not resume a read with a timeout.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => break Some(late_or(&error, "no whole answer within the time-out")),
         };
@@ -140,7 +140,7 @@ fn talk(
     Ok((received, broken))
 }
 
-/// An error's text, or what took too long.
+/// The error's text, or `late` for a timeout.
 fn late_or(error: &io::Error, late: &str) -> String {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => late.to_owned(),
@@ -148,7 +148,7 @@ fn late_or(error: &io::Error, late: &str) -> String {
     }
 }
 
-/// A socket whose operations end at a moment at the latest.
+/// A socket whose operations fail once a deadline has passed.
 struct Socket {
     stream: Stream,
     until: Instant,
@@ -169,7 +169,7 @@ impl Socket {
         Ok(Self { stream, until })
     }
 
-    /// Time that is left; none at all would mean no limit to the system.
+    /// Time left until the deadline, at least 1 ms: the system takes zero for no limit.
     fn left(&self) -> Duration {
         let left = self.until.saturating_duration_since(Instant::now());
         left.max(Duration::from_millis(1))

@@ -1,23 +1,23 @@
-//! What a thread tells its session. The session listens while it measures. Between measurements nobody does, and what a thread has
-//! measured is then merged here instead of piling up.
+//! Notices from a thread to its session. The session reads them only while it measures. Between measurements, windows beyond a small number
+//! are merged here instead of piling up.
 
 use std::sync::{Arc, mpsc::Sender};
 
 use super::{Notice, window::Window};
 
-/// Windows of one thread that may wait to be taken.
+/// Windows of one thread that may wait in the session's channel.
 const WAITING_MAX: usize = 16;
 
-/// One thread's way to its session. What is still held goes out when it is dropped.
+/// Sends one thread's notices to its session. A window that is still held is sent on drop.
 pub(super) struct Outbox {
     session: Sender<Notice>,
-    /// One more is held by each window that waits.
+    /// Each waiting window holds one more reference.
     place: Arc<Place>,
-    /// What there was no place for, merged.
+    /// Windows beyond [`WAITING_MAX`], merged.
     held: Option<Box<Window>>,
 }
 
-/// A place among the windows that may wait; free again when dropped.
+/// A slot among the windows that may wait; free again when dropped.
 #[derive(Debug)]
 pub(super) struct Place;
 
@@ -30,7 +30,7 @@ impl Outbox {
         }
     }
 
-    /// Tells what was measured, now or merged with what is measured next.
+    /// Sends a window, now or merged with the next one.
     pub(super) fn measured(&mut self, window: Window) {
         let window = match self.held.take() {
             Some(mut held) if held.epoch == window.epoch => {
@@ -49,7 +49,7 @@ impl Outbox {
         }
     }
 
-    /// Tells something else, after everything that was measured before. There are few of these in a stretch.
+    /// Sends any other notice, after every window measured before it. There are few of these in a stretch.
     pub(super) fn tell(&mut self, notice: Notice) {
         let held = self.held.take();
         self.send(held);
@@ -58,7 +58,7 @@ impl Outbox {
 
     fn send(&self, window: Option<Box<Window>>) {
         if let Some(window) = window {
-            // Nobody listens any more when the session is gone.
+            // Fails only once the session is gone.
             let _ = self.session.send(Notice::Window {
                 window,
                 _place: self.place.clone(),

@@ -7,7 +7,7 @@ use crate::{
     request::Random,
 };
 
-/// Most requests of a thread that wait for a connection. What is due beyond that is dropped, and counted.
+/// Most requests of a thread that wait for a connection. Requests due beyond that are dropped, and counted.
 pub(crate) const BACKLOG_MAX: usize = 1 << 18;
 
 /// A thread's share of an open load.
@@ -20,12 +20,12 @@ pub(crate) struct Pacer {
     pub(crate) backlog: VecDeque<u64>,
 }
 
-/// When a thread's next requests are due after the last.
+/// Distribution of a thread's requests over time.
 #[derive(Debug)]
 enum Spread {
     Uniform,
     Poisson(Random),
-    /// So many at a time.
+    /// This many at a time.
     Burst(usize),
 }
 
@@ -64,7 +64,7 @@ impl Pacer {
         self.next_ns as u64
     }
 
-    /// Puts what is due by now into the backlog; returns how many found no room.
+    /// Adds the requests that are due by now to the backlog; returns how many did not fit.
     pub(crate) fn advance(&mut self, now: u64) -> u64 {
         let mut dropped = 0;
         while self.next_ns <= now as f64 {
@@ -84,7 +84,7 @@ impl Pacer {
         dropped
     }
 
-    /// Goes on at another rate from now on. Random arrivals go on, too: begun anew they would be those of before.
+    /// Continues at another rate from now on. Random arrivals keep their generator: a new one would repeat the same arrivals.
     pub(crate) fn resume(&mut self, after: Self, now: u64) {
         let phase = (self.next_ns - now as f64).max(0.0) / self.interval_ns;
         self.interval_ns = after.interval_ns;

@@ -1,4 +1,4 @@
-//! An event loop: connections that send, read, and send again. An answer is followed by the next request in the same turn. With epoll
+//! An event loop: connections that send, read, and send again. A response is followed by the next request in the same turn. With epoll
 //! (edge-triggered) a request costs one read, one write, and its share of one wait for all connections that are ready; with io_uring
 //! (`completions.rs`) its share of one call for everything.
 
@@ -43,19 +43,19 @@ use crate::{
     response::KnownHead,
 };
 
-/// Bytes that one read may bring.
+/// Most bytes of one read.
 const SCRATCH_BYTES: usize = 32 * 1024;
 const _: () = assert!(SCRATCH_BYTES >= PLAIN_BYTES_MIN);
-/// Reads of one connection before the others have their turn.
+/// Reads of one connection before the others get their turn.
 const READS_MAX: usize = 16;
-/// Events that one wait may bring.
+/// Most events of one wait.
 const EVENTS_MAX: usize = 512;
-/// The event of the bell that announces commands.
+/// Tag of the event that announces commands.
 const BELL: u64 = u64::MAX;
 /// First pause after an attempt to connect that failed; it doubles up to [`BACKOFF_MAX_NS`].
 const BACKOFF_NS: u64 = 10_000_000;
 const BACKOFF_MAX_NS: u64 = 1_000_000_000;
-/// A loop without events looks up at least so often.
+/// Longest wait of a loop without events.
 const WAIT_MAX_NS: u64 = 1_000_000_000;
 
 pub(super) struct Thread {
@@ -64,17 +64,17 @@ pub(super) struct Thread {
     completions: Vec<Completion>,
 }
 
-/// What all connections of a thread work with.
+/// State that all connections of a thread share.
 struct Context {
     plan: Arc<Plan>,
     index: usize,
     clock: Clock,
     epoll: OwnedFd,
-    /// With io_uring.
+    /// The ring, with io_uring.
     ring: Option<Ring>,
-    /// For each lane, whether its connections are the ring's once they are open.
+    /// For each lane, whether its connections move to the ring once they are open.
     on_ring: Vec<bool>,
-    /// How many connections were given to the ring.
+    /// Number of registrations with the ring so far.
     ring_turns: u32,
     inbox: Arc<Inbox>,
     notices: Outbox,
@@ -89,16 +89,16 @@ struct Context {
     epoch: u64,
     /// When the last wait ended.
     woke: u64,
-    /// Connections that have got answers in this turn and may send again.
+    /// Connections that have received responses in this turn and may send again.
     answered: Vec<usize>,
     scratch: Box<[u8]>,
     rendered: Vec<u8>,
-    /// Connections that wait for a request of an open load to be due.
+    /// Idle connections of an open load: each waits for the next request to be due.
     waiting: VecDeque<usize>,
     /// When to look at a connection again.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
     in_flight: usize,
-    /// Whether [`Notice::Idle`] was sent for what is under way.
+    /// Whether [`Notice::Idle`] was sent for the current stretch.
     idle_reported: bool,
     examples_reported: u32,
     negotiated_reported: bool,
@@ -106,37 +106,37 @@ struct Context {
     next_sweep: u64,
     sweep_every: u64,
     looks: Looks,
-    /// What `looks` is once the first answer has been seen.
+    /// The value of `looks` once the first response has been recorded.
     looks_later: Looks,
-    /// Whether the first answer on the first connection is still to be looked at.
+    /// Whether the first response on the first connection is still to be recorded.
     wants_first: bool,
-    /// For each lane, the number of its first request among those that are told apart.
+    /// For each lane, the index of its first request among those that are measured separately.
     first_urls: Vec<usize>,
 }
 
-/// How much of an answer is looked at.
+/// How much of a response is inspected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Looks {
     Status,
-    /// The length of its body, too.
+    /// The length of the body, too.
     Length,
-    /// All of it, so that heads and bodies are kept.
+    /// Everything, so heads and bodies are kept.
     All,
 }
 
-/// What became of a connection after it was looked at.
+/// The state of a connection after an operation on it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum After {
     Goes,
-    /// It was closed and is to be made anew.
+    /// It was closed and is to be opened again.
     Reopen,
 }
 
-/// What is known about the end of a stream before it is read.
+/// How a stream ends, as far as that is known before it is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Unknown,
-    /// The other side has said that it sends nothing more.
+    /// The server has announced that it sends nothing more.
     Orderly,
     /// Reading to the end brings an error.
     Broken,
@@ -231,9 +231,9 @@ impl Thread {
         })
     }
 
-    /// Works until it is told to end.
+    /// Runs until the session ends the thread.
     pub(super) fn run(mut self) {
-        // Waits shall end when they are due, not when the kernel finds it convenient. Without this only the lag grows.
+        // Waits must end when they are due, not when the kernel finds it convenient. If this fails, requests are only sent a little later.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         if let Some(ring) = &self.context.ring {
             ring.enable()
@@ -269,7 +269,7 @@ impl Thread {
         }
     }
 
-    /// Waits for events of epoll and sees to them; true if the bell has rung.
+    /// Waits for events of epoll and handles them; true if there are commands.
     fn take_events(&mut self, longest: Duration) -> bool {
         let mut space = [const { MaybeUninit::uninit() }; EVENTS_MAX];
         calls::count(Call::Wait);
@@ -282,7 +282,7 @@ impl Thread {
             Err(Errno::INTR) => &[],
             Err(error) => panic!("the thread's own event queue failed: {error}"),
         };
-        // What is ready now has come by now: later readings would count this thread's own work as waiting.
+        // Everything that is ready arrived before this moment: reading the clock later would count this thread's own work as latency.
         self.context.woke = self.context.clock.now();
         let mut rung = false;
         for event in events {
@@ -335,7 +335,7 @@ impl Thread {
 
     fn go_on(&mut self, index: usize, after: After, now: u64) {
         if after == After::Reopen {
-            // Without a pause a server that takes connections and answers nothing would be flooded with them.
+            // Without a pause, a server that accepts connections and never responds would be flooded with them.
             match self.connections[index].failed_attempts {
                 0 => self.open(index, now),
                 failed => {
@@ -369,7 +369,7 @@ impl Thread {
                 after = self.context.flush(connection, now);
             }
             let brings = hung_up || flags.contains(epoll::EventFlags::IN) || connection.holds_received();
-            // What the ring has been given meanwhile is no longer read here.
+            // The connection may have moved to the ring meanwhile, which then does the reading.
             if after == After::Goes && brings && connection.ring_turn == 0 {
                 let end = match () {
                     () if flags.contains(epoll::EventFlags::ERR) => End::Broken,
@@ -385,7 +385,7 @@ impl Thread {
         }
     }
 
-    /// Sends on all connections that were read in this turn. Reading them all first lets the server sleep until there is work for a
+    /// Sends on all connections that were read in this turn. Reading all of them first lets the server sleep until there is work for a
     /// while, and wakes it once.
     fn send_answered(&mut self) {
         for at in 0..self.context.answered.len() {
@@ -395,7 +395,7 @@ impl Thread {
         self.context.answered.clear();
     }
 
-    /// Gives requests that are due to connections that wait for some.
+    /// Hands requests that are due to idle connections.
     fn send_due(&mut self, now: u64) {
         let Some(pacer) = &mut self.context.pacer else {
             return;
@@ -411,7 +411,7 @@ impl Thread {
             && !pacer.backlog.is_empty()
         {
             if self.context.budget.is_spent() {
-                // All that were asked for are sent; what is due beyond them is nobody's.
+                // Every request that was asked for has been sent; drop those that are due beyond that number.
                 pacer.backlog.clear();
                 return;
             }

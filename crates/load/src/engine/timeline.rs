@@ -1,21 +1,21 @@
-//! How a run went over time, in at most so many slices however long it is.
+//! A run over time, in a bounded number of slices however long it is.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::window::{WINDOW_NS, Window, slice_latencies};
 
-/// Most slices. When they are used up, each two become one.
+/// Most slices. Beyond that, each pair is merged into one.
 pub(crate) const SLICES_MAX: usize = 300;
 
 /// A part of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
-    /// Whole answers.
+    /// Complete responses.
     pub answers: u64,
     /// Failures of all classes.
     pub failures: u64,
-    /// Bytes of answers.
+    /// Bytes of responses.
     pub bytes_in: u64,
     /// Latencies in nanoseconds, to two digits.
     #[serde(with = "crate::stats::encoded")]
@@ -64,8 +64,8 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// Adds a thread's window to the slices that it lies in. One that crosses a border is divided by time, because threads look at the clock
-    /// only between two batches of answers: their windows are a little longer than slices, and would soon leave one out.
+    /// Adds a thread's window to the slices that it overlaps. A window that crosses a border is divided in proportion to time: threads look
+    /// at the clock only between two batches of responses, so their windows are a little longer than slices and would soon skip one.
     pub(crate) fn add(&mut self, window: &Window) {
         if self.slices.is_empty() {
             self.start_ns = window.start_ns;
@@ -85,7 +85,7 @@ impl Timeline {
         let failures = window.failures.total();
         for at in first..=last {
             let (begin, end) = (at as u64 * self.slice_ns, (at as u64 + 1) * self.slice_ns);
-            // What came up to a moment, so that the parts add up to the whole.
+            // The share up to `moment`, cumulative, so that the parts add up to the whole.
             let up_to = |moment: u64, all: u64| {
                 let passed = moment.clamp(from, until) - from;
                 (u128::from(all) * u128::from(passed) / u128::from(until - from)) as u64
@@ -106,8 +106,8 @@ impl Timeline {
         }
     }
 
-    /// Adds the slices of another run behind its own, which are those of so many nanoseconds. A last slice of which less than half was
-    /// measured becomes part of the one before: between others it would look like a slump.
+    /// Appends the slices of another run to this one, which lasted `length_ns`. A last slice of which less than half was measured is merged
+    /// into the one before: between others it would look like a slump.
     pub(crate) fn append(&mut self, length_ns: u64, other: &Self) {
         let whole = (length_ns + self.slice_ns / 2) / self.slice_ns;
         while self.slices.len() as u64 > whole.max(1) {
@@ -131,7 +131,7 @@ impl Timeline {
         }
     }
 
-    /// Whether its slices are some that [`Timeline::add`] can have made.
+    /// Whether [`Timeline::add`] can have produced these slices.
     pub(crate) fn is_possible(&self) -> bool {
         let windows = self.slice_ns / WINDOW_NS;
         self.slice_ns.is_multiple_of(WINDOW_NS)

@@ -1,4 +1,4 @@
-//! What a thread has measured in one stretch of time.
+//! Measurements of one thread over a short stretch of time.
 
 use hdrhistogram::{Counter, Histogram};
 
@@ -7,9 +7,9 @@ use crate::failure::{Class, Counts};
 
 /// Length of a window.
 pub(crate) const WINDOW_NS: u64 = 100_000_000;
-/// The longest latency that is told apart, in nanoseconds: an hour.
+/// The longest latency that is distinguished, in nanoseconds: an hour.
 pub const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
-/// Decimal digits to which a latency is kept.
+/// Decimal digits to which a latency is recorded.
 pub const LATENCY_DIGITS: u8 = 3;
 
 /// An empty histogram of latencies in nanoseconds.
@@ -17,12 +17,12 @@ pub fn latencies() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_MAX_NS, LATENCY_DIGITS).expect("the bounds are valid")
 }
 
-/// First bytes that came before the rest of their answers. Most answers come whole: they are counted among the latencies alone.
+/// First bytes that arrived before the rest of their responses. Most responses arrive at once: they are counted among the latencies alone.
 #[derive(Clone, Debug)]
 struct Split {
-    /// From when a request was due to the first byte of its answer.
+    /// From when a request was due to the first byte of its response.
     first: Histogram<u64>,
-    /// The latencies of the same requests, and of those that were never answered.
+    /// Latencies of the same requests, and of those that were never answered.
     latency: Histogram<u64>,
 }
 
@@ -35,7 +35,7 @@ impl Split {
     }
 }
 
-/// The same to two digits and from a microsecond on, where many are kept.
+/// Like [`latencies`], but to two digits and from a microsecond on, because many of these are kept.
 pub(crate) fn slice_latencies<C: Counter>() -> Histogram<C> {
     Histogram::new_with_bounds(1_000, LATENCY_MAX_NS, 2).expect("the bounds are valid")
 }
@@ -43,51 +43,51 @@ pub(crate) fn slice_latencies<C: Counter>() -> Histogram<C> {
 /// One thread's measurements between two moments.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// The stretch of the run that it belongs to.
+    /// Number of the stretch that it belongs to.
     pub(crate) epoch: u64,
-    /// Nanoseconds since the session began.
+    /// Start in nanoseconds since the session began.
     pub start_ns: u64,
-    /// The same.
+    /// End in nanoseconds since the session began.
     pub end_ns: u64,
     /// Requests written.
     pub sent: u64,
-    /// Whole answers, whatever they say.
+    /// Complete responses, whatever their status.
     pub answers: u64,
-    /// From when a request was due to the end of its answer.
+    /// From when a request was due to the end of its response.
     pub latency: Histogram<u64>,
-    /// From when it was written, where that differs.
+    /// From when the request was written, where that differs.
     pub service: Option<Histogram<u64>>,
-    /// Answers whose first byte came before the last.
+    /// Responses whose first byte arrived before the last.
     pub in_pieces: u64,
-    /// Their first bytes.
+    /// First bytes of those responses.
     split: Option<Box<Split>>,
-    /// From the attempt to the open connection.
+    /// From the start of the attempt to the open connection.
     pub connecting: Histogram<u64>,
-    /// The part of that which TLS took.
+    /// The part of `connecting` that TLS took.
     pub handshakes: Histogram<u64>,
-    /// Answers by status.
+    /// Responses by status.
     pub statuses: Vec<(u16, u64)>,
-    /// What failed.
+    /// Failures by class.
     pub failures: Counts,
-    /// Bytes of answers, with their heads.
+    /// Bytes of responses, with their heads.
     pub bytes_in: u64,
-    /// Bytes of answers' bodies.
+    /// Bytes of response bodies.
     pub body_bytes_in: u64,
     /// Bytes of requests.
     pub bytes_out: u64,
     /// Connections opened.
     pub connects: u64,
-    /// Attempts to open one that came to nothing.
+    /// Failed attempts to open a connection.
     pub connects_failed: u64,
     /// Connections that were open when the stretch began.
     pub held: u64,
-    /// Requests that were under way when the stretch began. Their answers count in it, and they among those sent before it.
+    /// Requests that were in flight when the stretch began. Their responses count in it, but they count among those sent before it.
     pub under_way: u64,
-    /// Those among them that took up an earlier TLS session.
+    /// Opened connections that resumed an earlier TLS session.
     pub resumed: u64,
-    /// What was measured of each request that is told apart, as far as there was something.
+    /// Measurements of each request that is measured separately; `None` for those without any.
     pub urls: Vec<Option<Box<UrlWindow>>>,
-    /// How far behind its time a request was sent at most, with a rate; in nanoseconds.
+    /// Longest delay between when a request was due and when it was sent, in nanoseconds; with a rate only.
     pub lag_max_ns: u64,
 }
 
@@ -120,8 +120,8 @@ impl Window {
         }
     }
 
-    /// Records a latency; `first`: how long it took to the first byte of the answer, where that came before the last, and nothing
-    /// where none came.
+    /// Records a latency; `first_ns`: the time to the first byte of the response if that arrived before the last, `None` if no byte
+    /// arrived.
     pub(crate) fn record_split(&mut self, latency_ns: u64, first_ns: Option<u64>) {
         self.latency.saturating_record(latency_ns);
         let split = self.split.get_or_insert_with(Split::nothing);
@@ -132,7 +132,7 @@ impl Window {
         }
     }
 
-    /// From when a request was due to the first byte of its answer, for every request that got one.
+    /// From when a request was due to the first byte of its response, for every request that got one.
     pub fn first_bytes(&self) -> Histogram<u64> {
         let mut all = self.latency.clone();
         if let Some(split) = &self.split {
@@ -155,7 +155,7 @@ impl Window {
         self.failures.add(class, 1);
     }
 
-    /// Adds what another has measured.
+    /// Adds another window.
     pub fn merge(&mut self, other: &Self) {
         self.start_ns = self.start_ns.min(other.start_ns);
         self.end_ns = self.end_ns.max(other.end_ns);

@@ -1,4 +1,4 @@
-//! What a single check says about an answer.
+//! A single condition on a response, and its evaluation.
 
 use std::sync::{
     Arc,
@@ -10,40 +10,40 @@ use sha2::{Digest as _, Sha256};
 
 use super::{ExpectError, JsonPath, Seen};
 
-/// What an answer must be besides its status.
+/// A condition on a response besides its status.
 #[derive(Clone, Debug)]
 pub enum Check {
     /// The body is these bytes.
     Equals(Vec<u8>),
-    /// The body has these bytes somewhere.
+    /// The body contains these bytes.
     Contains(Vec<u8>),
     /// The body matches somewhere. Bytes that are not UTF-8 are read as U+FFFD.
     Matches(regex_lite::Regex),
-    /// The body has so many bytes.
+    /// The body has this length in bytes.
     Length(u64),
-    /// The body is as long as that of the first answer of the run.
+    /// The body is as long as that of the run's first response.
     LengthOfFirst(FirstLength),
     /// The body has this SHA-256.
     Sha256([u8; 32]),
-    /// The body is a JSON value equal to this one, however it is written.
+    /// The body is a JSON value equal to this one, whatever its formatting.
     Json(Value),
-    /// The body is JSON and has something at this place, equal to the value if there is one.
+    /// The body is JSON with a value at this path, equal to `value` if there is one.
     JsonAt {
-        /// Where to look.
+        /// Path within the body.
         path: JsonPath,
-        /// What must be there.
+        /// The value that is required there; `None`: any.
         value: Option<Value>,
     },
-    /// There is such a field, with this value if there is one.
+    /// The response has this field, with this value if there is one.
     Field {
-        /// Its name.
+        /// Name of the field, in any case.
         name: String,
-        /// Its value, without spaces around it.
+        /// Value of the field, without spaces around it.
         value: Option<String>,
     },
 }
 
-/// The length of the first answer's body, known to all threads of a run.
+/// The length of the first response's body, shared by all threads of a run.
 #[derive(Clone, Debug)]
 pub struct FirstLength(Arc<AtomicU64>);
 
@@ -56,12 +56,12 @@ impl Default for FirstLength {
 }
 
 impl FirstLength {
-    /// The length, once an answer has come.
+    /// The length, once a response has arrived.
     pub fn get(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Relaxed)).filter(|length| *length != UNKNOWN)
     }
 
-    /// The length of the first, which is this one if none was before it.
+    /// The length of the first response, which is this one if there was none before it.
     fn or(&self, length: u64) -> u64 {
         match self.0.load(Ordering::Relaxed) {
             UNKNOWN => match self
@@ -77,8 +77,8 @@ impl FirstLength {
 }
 
 impl Check {
-    /// Reads what a body must be: `equals:TEXT`, `contains:TEXT`, `regex:EXPRESSION`, `length:BYTES` or `sha256:HEX`; `~TEXT` is short
-    /// for `contains:TEXT`, and any other text is what it must equal.
+    /// Parses a condition on the body: `equals:TEXT`, `contains:TEXT`, `regex:EXPRESSION`, `length:BYTES` or `sha256:HEX`; `~TEXT` is short
+    /// for `contains:TEXT`, and any other text is what the body must equal.
     pub fn body(text: &str) -> Result<Self, ExpectError> {
         if let Some(part) = text.strip_prefix('~') {
             return Ok(Self::Contains(part.into()));
@@ -102,8 +102,8 @@ impl Check {
         })
     }
 
-    /// Reads what JSON a body must be: a value, a path such as `$.user.name` that must lead somewhere, or a path and what must be there,
-    /// `$.user.name=Ann`. What follows `=` is JSON if it can be, and text otherwise.
+    /// Parses a condition on a JSON body: a value, a path such as `$.user.name` that must exist, or a path and its value,
+    /// `$.user.name=Ann`. The part after `=` is read as JSON if possible, and as text otherwise.
     pub fn json(text: &str) -> Result<Self, ExpectError> {
         if text.starts_with('$') {
             let (path, value) = match split_path(text) {
@@ -124,7 +124,7 @@ impl Check {
             })
     }
 
-    /// Reads which field there must be: `name`, or `name: value`.
+    /// Parses a required field: `name`, or `name: value`.
     pub fn field(text: &str) -> Result<Self, ExpectError> {
         let (name, value) = match text.split_once(':') {
             Some((name, value)) => (name.trim(), Some(value.trim().to_owned())),
@@ -141,12 +141,12 @@ impl Check {
         })
     }
 
-    /// Whether it needs the head or body, and not only their lengths.
+    /// Whether the check needs the head or body itself, and not only its length.
     pub(super) fn keeps(&self) -> bool {
         !matches!(self, Self::Length(_) | Self::LengthOfFirst(_))
     }
 
-    /// What is wrong with an answer, if anything is.
+    /// Says how a response violates the condition; `None` if it does not.
     pub(super) fn against(&self, seen: &Seen<'_>) -> Option<String> {
         let cut =
             self.keeps() && !matches!(self, Self::Field { .. }) && seen.body.len() as u64 != seen.body_bytes;
@@ -255,7 +255,7 @@ fn split_path(text: &str) -> (&str, Option<&str>) {
     (text, None)
 }
 
-/// Whether two values are equal, numbers by what they amount to: 1 is 1.0.
+/// Whether two values are equal, numbers by their value: 1 equals 1.0.
 fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => left == right || left.as_f64() == right.as_f64(),

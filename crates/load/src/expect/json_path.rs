@@ -1,8 +1,8 @@
-//! A place in a JSON value, written as in `JSONPath` (RFC 9535) but naming one place only: `$.users[0].name`, `$["a b"][-1]`.
+//! A path in a JSON value, written as in `JSONPath` (RFC 9535) but naming one place only: `$.users[0].name`, `$["a b"][-1]`.
 
 use serde_json::Value;
 
-/// Most steps from the outermost value.
+/// Most steps of a path.
 const STEPS_MAX: usize = 64;
 
 /// A place in a JSON value.
@@ -19,23 +19,23 @@ enum Step {
     Index(i64),
 }
 
-/// Why a text is no such path.
+/// Why a text is not such a path.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "`{text}` is not a JSON path ({what} at character {at}); accepted are `$` for the whole value, \
      then `.name`, `[\"name\"]` and `[0]`, where `[-1]` is the last"
 )]
 pub struct JsonPathError {
-    /// What was given.
+    /// The text as given.
     pub text: String,
-    /// What is wrong.
+    /// Description of the error.
     pub what: &'static str,
-    /// Where, from 1.
+    /// Character at which it occurs, from 1.
     pub at: usize,
 }
 
 impl JsonPath {
-    /// Reads a path. It may begin without `$`: `users[0].name`.
+    /// Parses a path. The leading `$` may be missing: `users[0].name`.
     pub fn parse(text: &str) -> Result<Self, JsonPathError> {
         let wrong = |what, rest: &str| JsonPathError {
             text: text.to_owned(),
@@ -79,7 +79,7 @@ impl JsonPath {
         })
     }
 
-    /// The value at the place, if there is one.
+    /// The value at the path, if there is one.
     pub fn find<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         self.steps
             .iter()
@@ -105,12 +105,12 @@ impl std::fmt::Display for JsonPath {
     }
 }
 
-/// A name without quotes, and what follows it.
+/// Splits off an unquoted name.
 fn name(text: &str) -> (&str, &str) {
     text.split_at(text.find(['.', '[']).unwrap_or(text.len()))
 }
 
-/// What stands between brackets, and what follows them.
+/// Splits off the step between brackets.
 fn bracket(inside: &str) -> Option<(Step, &str)> {
     if let Some(quote) = inside.chars().next().filter(|first| matches!(first, '"' | '\'')) {
         let (key, rest) = inside[1..].split_once(quote)?;

@@ -1,10 +1,10 @@
-//! What a machine is, for a report that shall be repeatable.
+//! The description of a machine, for reports that can be reproduced.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Machine, process::number_after};
 
-/// A machine as far as it bears on a measurement. `None` where the system does not tell.
+/// The properties of a machine that affect a measurement. `None` where the system does not tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// Version of the load generator.
@@ -13,23 +13,23 @@ pub struct Environment {
     pub cpu: Option<String>,
     /// Cores that this process may use.
     pub cores: usize,
-    /// Cores' worth of time that a container may use.
+    /// Cores' worth of CPU time that the container may use.
     pub cpu_quota: Option<f64>,
-    /// How the cores choose their frequency. Anything but `performance` makes short runs slower than long ones.
+    /// Frequency governor of the cores. Anything but `performance` makes short runs slower than long ones.
     pub governor: Option<String>,
     /// Name and version of the kernel.
     pub kernel: Option<String>,
     /// Memory of the machine.
     pub memory_bytes: Option<u64>,
-    /// Processes that wanted to run when it was read, on average over the last minute.
+    /// Runnable processes when it was read, on average over the last minute.
     pub load_average: Option<f64>,
-    /// Most files, sockets included, that this process may have open.
+    /// Limit of open files, sockets included, of this process.
     pub open_files: Option<u64>,
-    /// Local ports for connections: first and last.
+    /// Range of local ports for connections: first and last.
     pub ports: Option<(u16, u16)>,
-    /// Most connections that may wait for a server to accept them.
+    /// Most connections that may wait in a server's accept queue.
     pub backlog: Option<u64>,
-    /// What the kernel calls this start of itself. Two runs that have the same one shared a machine.
+    /// The kernel's boot ID. Two runs with the same one ran on the same machine.
     pub boot: Option<String>,
 }
 
@@ -68,7 +68,7 @@ impl Environment {
         }
     }
 
-    /// What is known as names and values, in the order in which reports show them.
+    /// The known properties as names and values, in the order in which reports show them.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let ports = self.ports.map(|(first, last)| format!("{first} to {last}"));
         let memory = self

@@ -1,5 +1,5 @@
-//! The machine that a run takes place on: what it is, how busy it was meanwhile, and what the server under load used. Everything is read
-//! from `/proc` and `/sys` (proc(5)); a file that is missing or unreadable leaves its figure out, and never ends a run.
+//! The machine of a run: its properties, how busy it was, and how much CPU and memory the server under load used. Everything is read from
+//! `/proc` and `/sys` (proc(5)); a file that is missing or unreadable leaves its figure out, and never ends a run.
 
 mod environment;
 mod process;
@@ -17,24 +17,24 @@ pub use self::{
     usage::{Capacity, LoopUsage, ServerUsage, Usage},
 };
 
-/// Why a machine's state cannot be told.
+/// Why a machine's state cannot be read.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum MachineError {
-    /// No process has the number.
+    /// No process has this pid.
     #[error("no process has the pid {pid}; give that of the running server")]
     NoProcess {
-        /// The number.
+        /// The pid as given.
         pid: u32,
     },
-    /// The number is that of the generator.
+    /// The pid is the generator's own.
     #[error("the pid {pid} is that of the load generator itself; give that of the server")]
     Itself {
-        /// The number.
+        /// The pid as given.
         pid: u32,
     },
 }
 
-/// Where a machine's state is read from.
+/// Reads the state of a machine from `/proc` and `/sys`.
 #[derive(Clone, Debug)]
 pub struct Machine {
     proc: PathBuf,
@@ -42,7 +42,7 @@ pub struct Machine {
     own: u32,
 }
 
-/// A machine's state at one moment. Times are totals since some start; only differences say something: [`Usage::between`].
+/// A machine's state at one moment. Times are totals since some start; only differences mean anything: [`Usage::between`].
 #[derive(Clone, Debug)]
 pub struct Sample {
     at: Instant,
@@ -62,12 +62,12 @@ struct Cpu {
 }
 
 impl Machine {
-    /// The one this process runs on.
+    /// The machine that this process runs on.
     pub fn this() -> Self {
         Self::at("/proc", "/sys", std::process::id())
     }
 
-    /// One whose `/proc` and `/sys` are in other places, as in a test; `own` is the generator's pid.
+    /// A machine whose `/proc` and `/sys` are in other places, as in a test; `own` is the generator's pid.
     pub fn at(proc: impl Into<PathBuf>, sys: impl Into<PathBuf>, own: u32) -> Self {
         Self {
             proc: proc.into(),
@@ -76,13 +76,13 @@ impl Machine {
         }
     }
 
-    /// What it is.
+    /// Reads the properties of the machine.
     pub fn environment(&self) -> Environment {
         Environment::read(self)
     }
 
-    /// Its state now, with that of the server of the given pid and all its descendants. Reads a few files, and one for each process of
-    /// the machine when there is a server: well below 10 ms as a rule. Fails only if the server does not run.
+    /// Reads the current state, with that of the server of the given pid and all its descendants. Reads a few files, and one for each
+    /// process of the machine when there is a server: well below 10 ms as a rule. Fails only if the server does not run.
     pub fn sample(&self, server: Option<u32>) -> Result<Sample, MachineError> {
         let server = match server {
             Some(pid) if pid == self.own => return Err(MachineError::Itself { pid }),
@@ -117,7 +117,7 @@ fn read(path: &Path) -> Option<String> {
 }
 
 impl Cpu {
-    /// From `/proc/stat`: `cpu  user nice system idle iowait irq softirq steal …` in ticks. What guests use is in `user` already.
+    /// From `/proc/stat`: `cpu  user nice system idle iowait irq softirq steal …` in ticks. The time of guests is included in `user`.
     fn parse(text: &str) -> Option<Self> {
         let ticks = ticks_per_second();
         let all = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
@@ -149,7 +149,7 @@ fn ticks_per_second() -> f64 {
 mod tests {
     use super::*;
 
-    /// A folder that goes when the test ends.
+    /// A folder that is removed when the test ends.
     pub(super) struct Folder(PathBuf);
 
     impl Folder {

@@ -10,13 +10,13 @@ const TREE_MAX: usize = 10_000;
 /// Most threads of a server whose context switches are counted.
 const THREADS_MAX: usize = 1_000;
 
-/// What one process has used.
+/// CPU time and identity of one process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Process {
     parent: u32,
-    /// Of all its threads, and of its children that have ended and been waited for.
+    /// CPU time of all its threads, and of its children that have ended and been waited for.
     pub(super) cpu_seconds: f64,
-    /// When it started, in ticks since the machine did; with the pid it names a process for good.
+    /// When it started, in ticks since boot; together with the pid it identifies a process for good.
     started: u64,
 }
 
@@ -28,9 +28,9 @@ pub(super) struct Tree {
     pub(super) processes: usize,
     pub(super) cpu_seconds: f64,
     pub(super) rss_bytes: u64,
-    /// Of threads that run now.
+    /// Context switches of the threads that run now.
     pub(super) voluntary_switches: u64,
-    /// The same.
+    /// As above, but forced by the scheduler.
     pub(super) involuntary_switches: u64,
 }
 
@@ -40,9 +40,9 @@ pub(super) struct Thread {
     pub(super) id: u32,
     pub(super) name: String,
     pub(super) cpu_seconds: f64,
-    /// How long it could have run but had no core; `None` if the kernel does not say.
+    /// How long it was runnable without a core; `None` if the kernel does not say.
     pub(super) waited_seconds: Option<f64>,
-    /// How often a core was taken from it.
+    /// How often the scheduler took a core from it.
     pub(super) involuntary_switches: u64,
 }
 
@@ -81,7 +81,7 @@ impl Machine {
 }
 
 impl Tree {
-    /// The process with the pid and all that descend from it, this generator excepted. `None` if there is none.
+    /// The process with this pid and all its descendants, except this generator. `None` if there is no such process.
     pub(super) fn read(machine: &Machine, pid: u32) -> Option<Self> {
         let root = machine.process(pid)?;
         let mut children: HashMap<u32, Vec<(u32, Process)>> = HashMap::new();
@@ -114,7 +114,7 @@ impl Tree {
                 tree.involuntary_switches +=
                     number_after(&status, "nonvoluntary_ctxt_switches:").unwrap_or(0);
             }
-            // Taken out, so that a process is counted once even if the table changed while it was read.
+            // Removed from the table, so that a process is counted once even if the table changed while it was read.
             let mut next = children.remove(&pid).unwrap_or_default();
             next.retain(|(child, _)| *child != machine.own);
             next.truncate(TREE_MAX.saturating_sub(tree.processes + left.len()));
@@ -133,7 +133,7 @@ fn numbers(folder: &std::path::Path) -> impl Iterator<Item = u32> {
 /// `PID (NAME) STATE PPID …`; the name may have spaces and brackets in it.
 fn parse(stat: &str) -> Option<Process> {
     let (_, fields) = stat.rsplit_once(')')?;
-    // The first of them is the third of the line.
+    // The first of them is the third field of the line.
     let fields: Vec<_> = fields.split_whitespace().collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     let ticks = number(14)? + number(15)? + number(16)? + number(17)?;
@@ -144,7 +144,7 @@ fn parse(stat: &str) -> Option<Process> {
     })
 }
 
-/// The number in the line that begins so.
+/// The number in the line that begins with `name`.
 pub(super) fn number_after(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::machine::tests::Folder;
 
-    /// A line of `/proc/PID/stat` with so many ticks of each of the four kinds.
+    /// A line of `/proc/PID/stat` with these ticks of user, system and children's time.
     fn stat(pid: u32, name: &str, parent: u32, ticks: [u64; 4]) -> String {
         let [user, system, children_user, children_system] = ticks;
         format!(

@@ -1,60 +1,61 @@
-//! What was used between two moments.
+//! CPU time and memory used between two samples.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Sample, process::Thread};
 
-/// How the names of the generator's event loops begin.
+/// Prefix of the thread names of the generator's event loops.
 const LOOP_NAMES: &str = "load-";
 
-/// What machine, generator and server used between two samples. Shares are from 0 to 1; `None` where the system does not tell.
+/// Resources that machine, generator and server used between two samples. Shares are from 0 to 1; `None` where the system does not tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// Time between the samples.
     pub seconds: f64,
     /// Cores of the machine.
     pub cores: Option<usize>,
-    /// Share of all cores' time that was used by anybody here.
+    /// Share of all cores' time that was used by any process here.
     pub busy_share: Option<f64>,
-    /// Share of all cores' time that a hypervisor gave to others.
+    /// Share of all cores' time that a hypervisor gave to other machines.
     pub steal_share: Option<f64>,
     /// CPU time of the generator.
     pub own_cpu_seconds: Option<f64>,
     /// The generator's event loops.
     pub loops: Vec<LoopUsage>,
-    /// How often a core was taken from a thread of the generator.
+    /// How often the scheduler took a core from a thread of the generator.
     pub involuntary_switches: u64,
-    /// CPU time of all processes but generator and server. Known only when the server is.
+    /// CPU time of all processes but generator and server. Known only with a server.
     pub others_cpu_seconds: Option<f64>,
-    /// The server.
+    /// Usage of the server, if its pid was given.
     pub server: Option<ServerUsage>,
 }
 
-/// What an event loop did with its time.
+/// An event loop's use of its time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoopUsage {
-    /// Share that it ran. Close to 1: it could not do more.
+    /// Share of the time that it ran. Close to 1: it was saturated.
     pub busy_share: f64,
-    /// Share that it could have run but had no core.
+    /// Share of the time that it was runnable without a core.
     pub waiting_share: Option<f64>,
 }
 
-/// What a server and all its descendants used. Times are told in ticks (10 ms as a rule) for each process: measure a second or longer.
+/// Resources that a server and all its descendants used. The kernel counts CPU time in ticks (10 ms as a rule) for each process: measure a
+/// second or longer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerUsage {
-    /// The pid that was given.
+    /// The pid as given.
     pub pid: u32,
     /// Processes at the end.
     pub processes: usize,
-    /// CPU time of all of them, those included that ended meanwhile and were waited for.
+    /// CPU time of all of them, including those that ended meanwhile and were waited for.
     pub cpu_seconds: f64,
-    /// Resident memory at the end. What processes share counts for each of them.
+    /// Resident memory at the end. Shared memory counts for each process.
     pub rss_bytes: u64,
     /// Resident memory at the start.
     pub rss_bytes_before: u64,
-    /// How often its threads gave up a core to wait. Those of threads that ended meanwhile are left out.
+    /// How often its threads gave up a core to wait. Threads that ended meanwhile are left out.
     pub voluntary_switches: u64,
-    /// How often a core was taken from them.
+    /// How often the scheduler took a core from them.
     pub involuntary_switches: u64,
 }
 
@@ -66,7 +67,7 @@ impl ServerUsage {
 }
 
 impl Usage {
-    /// What was used from one sample to a later one. There is no server in it if the pid belongs to another process by now.
+    /// Usage from one sample to a later one. The server is left out if its pid belongs to another process by now.
     pub fn between(before: &Sample, after: &Sample) -> Self {
         let seconds = after.at.saturating_duration_since(before.at).as_secs_f64();
         let cpu = before.cpu.zip(after.cpu);
@@ -135,7 +136,7 @@ impl Usage {
         self.loops.iter().map(|one| one.busy_share).max_by(f64::total_cmp)
     }
 
-    /// How long an event loop stood in line for a core at the worst, as a share of the time.
+    /// The longest time that an event loop was runnable without a core, as a share of the time.
     pub fn longest_wait(&self) -> Option<f64> {
         self.loops
             .iter()
@@ -143,7 +144,7 @@ impl Usage {
             .max_by(f64::total_cmp)
     }
 
-    /// The generator's share of all CPU time that was used.
+    /// The generator's share of all CPU time used.
     pub fn own_share_of_busy(&self) -> Option<f64> {
         let busy = self.busy_share? * self.cores? as f64 * self.seconds;
         self.own_cpu_seconds
@@ -151,7 +152,7 @@ impl Usage {
             .map(|own| (own / busy).clamp(0.0, 1.0))
     }
 
-    /// Answers a second that all cores of this machine have room for, as far as CPU time alone limits them.
+    /// Responses per second for which all cores of this machine suffice, as far as CPU time alone limits them.
     pub fn capacity(&self, answers: u64) -> Option<Capacity> {
         let cores_us = self.cores? as f64 * 1e6;
         let server_us = self
@@ -166,7 +167,7 @@ impl Usage {
     }
 }
 
-/// Answers a second that CPU time leaves room for.
+/// Responses per second for which the CPU time suffices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Capacity {
     /// With the generator on the same cores.
@@ -192,7 +193,7 @@ impl LoopUsage {
     }
 }
 
-/// The same thread in the earlier sample; a thread that is not there started later.
+/// The same thread in the earlier sample; `None` if it started later.
 fn start_of<'a>(thread: &Thread, before: &'a Sample) -> Option<&'a Thread> {
     before.threads.iter().find(|known| known.id == thread.id)
 }

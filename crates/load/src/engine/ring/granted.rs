@@ -6,19 +6,19 @@ use std::{fmt::Display, io::Write as _, sync::Once};
 /// With this variable in the environment, tests fail where io_uring is forbidden.
 const REQUIRED: &str = "FOREBAY_IO_URING_REQUIRED";
 
-/// Whether io_uring was granted to whoever tried it. Where it was not, that is said once on the standard error that nobody captures: what
-/// passes then has proven nothing about io_uring.
+/// Whether the attempt to use io_uring succeeded. If it did not, says so once on the standard error that the test runner does not capture:
+/// tests that pass then have proven nothing about io_uring.
 pub(crate) fn granted(tried: Result<(), impl Display>) -> bool {
     static TOLD: Once = Once::new();
     let note = unproven(tried, std::env::var_os(REQUIRED).is_some());
     if let Some(note) = &note {
-        // The tests go on without an audience.
+        // A test does not fail because its note could not be written.
         TOLD.call_once(|| drop(writeln!(std::io::stderr(), "\nnote: {note}")));
     }
     note.is_none()
 }
 
-/// What to say where io_uring was not granted.
+/// The note to print where io_uring is not available.
 fn unproven(tried: Result<(), impl Display>, required: bool) -> Option<String> {
     let why = tried.err()?;
     assert!(

@@ -15,14 +15,14 @@ use crate::{
     request::Requests,
 };
 
-/// Receive buffers of a thread. When more answers than that come at once, their connections are armed anew; many more buffers would be
-/// out of the processor's cache before they are filled again.
+/// Receive buffers of a thread. When more responses than that arrive at once, their connections are armed again; many more buffers would
+/// have left the processor's cache before they are filled again.
 const BUFFERS: u16 = 256;
 /// Longer requests are written by the event loop itself. One that waits for room in the socket could be overtaken by the next, if the
-/// server answers before it has read the first; so much always finds room in a socket that carries nothing else.
+/// server responds before it has read the first; this many bytes always fit into a socket that carries nothing else.
 const REQUEST_BYTES_MAX: usize = 4 * 1024;
 
-/// The ring of one thread, where the plan asks for one and the kernel has it.
+/// The ring of one thread, if the plan asks for one and the kernel supports it.
 pub(crate) fn for_thread(plan: &Plan) -> io::Result<Option<Ring>> {
     let useful = plan.lanes.iter().any(|lane| plan.suits_ring(lane));
     if plan.engine == Engine::Epoll || !useful {
@@ -44,20 +44,21 @@ pub(crate) fn for_thread(plan: &Plan) -> io::Result<Option<Ring>> {
     }
 }
 
-/// What an operation of a ring is about.
+/// Identifies what an operation of a ring is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tag {
-    /// The events of epoll.
+    /// Events of epoll.
     Events,
-    /// The input of a connection.
+    /// Bytes received on a connection.
     Input(Seat),
     /// A request that was sent.
     Output(Seat),
-    /// Room for what a socket did not take.
+    /// A socket that can be written to again.
     Room(Seat),
 }
 
-/// A connection, and how often it had been given to the ring: what comes late for an earlier one is not taken for its successor's.
+/// A connection and the number of its registration with the ring. A late completion of an earlier registration is thereby not mistaken for
+/// one of its successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seat {
     pub(super) index: usize,

@@ -1,5 +1,5 @@
-//! What needs `unsafe`: operations that the kernel goes on with after the call, on memory that must live until they are over. All of
-//! it belongs to the [`Ring`], which has them cancelled before it lets go of anything: the kernel touches memory for an operation only
+//! The `unsafe` part of the ring: operations that the kernel continues after the call, on memory that must outlive them. All of that memory
+//! belongs to the [`Ring`], which has the operations cancelled before it frees any of it: the kernel touches memory for an operation only
 //! within a call of the ring's thread, and not at all once the operation is marked as cancelled.
 
 #![expect(unsafe_code, reason = "the kernel reads and writes this memory between calls")]
@@ -25,25 +25,25 @@ use rustix::{
 
 use crate::engine::calls::{self, Call};
 
-/// Bytes of one receive buffer. An answer that is longer comes in several parts.
+/// Bytes of one receive buffer. A longer response arrives in several parts.
 pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
-/// Operations that are handed over together at most.
+/// Most operations that are submitted together.
 const ENTRIES: u32 = 256;
 /// The only group of receive buffers.
 const GROUP: u16 = 0;
 /// The entries of a ring of buffers begin at a page.
 const PAGE_BYTES: usize = 4096;
 
-/// What the kernel says about one operation.
+/// The result of one operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completion {
-    /// What the operation was given.
+    /// The tag that the operation was submitted with.
     pub(crate) tag: u64,
-    /// Bytes, or an error.
+    /// Number of bytes, or the error.
     pub(crate) result: Result<usize, Errno>,
     /// The receive buffer that holds the bytes. It must be given back with [`Ring::fetch`].
     pub(crate) buffer: Option<u16>,
-    /// The operation goes on.
+    /// The operation continues: more completions follow.
     pub(crate) more: bool,
 }
 
@@ -51,9 +51,9 @@ pub(crate) struct Completion {
 /// that calls [`enable`](Self::enable).
 pub(crate) struct Ring {
     uring: IoUring,
-    /// Empty only in the drop.
+    /// Empty only while the ring is dropped.
     memory: Option<Memory>,
-    /// Whether an operation was handed over.
+    /// Whether any operation was submitted.
     used: bool,
 }
 
@@ -91,7 +91,7 @@ impl Ring {
         })
     }
 
-    /// Makes it this thread's.
+    /// Binds the ring to the calling thread.
     pub(crate) fn enable(&self) -> io::Result<()> {
         self.uring.submitter().register_enable_rings()
     }
@@ -100,13 +100,13 @@ impl Ring {
         self.memory.as_mut().expect("it is there until the drop")
     }
 
-    /// Receives again and again, each time into a buffer of its own, until the stream ends, fails, or no buffer is left.
+    /// Receives repeatedly, each time into a buffer of its own, until the stream ends, fails, or no buffer is left.
     pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>, tag: u64) -> io::Result<()> {
         let entry = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build();
         self.push(&entry.user_data(tag))
     }
 
-    /// Whether it can send the request with this number.
+    /// Whether the ring can send the request with this number.
     pub(crate) fn has(&self, request: usize) -> bool {
         let memory = self.memory.as_ref();
         memory.is_some_and(|memory| !memory.requests[request].is_empty())
@@ -123,12 +123,12 @@ impl Ring {
         self.push(&entry.user_data(tag))
     }
 
-    /// Tells once when a file can be read.
+    /// Completes once, when a file can be read.
     pub(crate) fn await_input(&mut self, file: BorrowedFd<'_>, tag: u64) -> io::Result<()> {
         self.poll(file, PollFlags::IN, tag)
     }
 
-    /// Tells once when a socket takes bytes again.
+    /// Completes once, when a socket can be written to again.
     pub(crate) fn await_room(&mut self, socket: BorrowedFd<'_>, tag: u64) -> io::Result<()> {
         self.poll(socket, PollFlags::OUT, tag)
     }
@@ -149,7 +149,7 @@ impl Ring {
         }
     }
 
-    /// Hands over what waits. Needed before a descriptor that it names is closed.
+    /// Submits the queued operations. Needed before a descriptor that one of them names is closed.
     pub(crate) fn submit(&mut self) -> io::Result<()> {
         loop {
             calls::count(Call::Enter);
@@ -161,7 +161,7 @@ impl Ring {
         }
     }
 
-    /// Hands over what waits, then sleeps until something is completed, at most so long.
+    /// Submits the queued operations, then sleeps until one completes, at most for `longest`.
     pub(crate) fn wait(&mut self, longest: Duration) -> io::Result<()> {
         calls::count(Call::Enter);
         let longest = Timespec::from(longest);
@@ -169,7 +169,7 @@ impl Ring {
         match self.uring.submitter().submit_with_args(1, &arguments) {
             Ok(_) => Ok(()),
             Err(error) => match Errno::from_io_error(&error) {
-                // Nothing was completed in time, a signal came, or there are completions to be taken first.
+                // Nothing completed before the timeout, a signal arrived, or there are completions to be taken first.
                 Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(()),
                 _ => Err(error),
             },
@@ -220,7 +220,7 @@ impl Drop for Ring {
     }
 }
 
-/// What operations read and write.
+/// Memory that operations read and write.
 struct Memory {
     /// The ring in which the kernel finds free buffers.
     entries: NonNull<BufRingEntry>,

@@ -1,9 +1,9 @@
-//! What a session asks of a thread: another load, another stretch, an end.
+//! Handles the session's commands: a new load, a new stretch, the end.
 
 use super::{Class, Command, Connection, Load, Notice, Pace, Pacer, Phase, Thread};
 
 impl Thread {
-    /// Does what the session asks. True: the thread shall end.
+    /// Executes a command of the session. True: the thread must end.
     pub(super) fn execute(&mut self, command: Command, now: u64) -> bool {
         match command {
             Command::Load(load) => self.set_load(load, now),
@@ -44,8 +44,8 @@ impl Thread {
         false
     }
 
-    /// Counts what is due and waits for a connection when an open load ends: nobody will send it any more. It has waited so long at
-    /// least, and a latency that left it out would be of those alone that were lucky.
+    /// Counts requests that are due and wait for a connection when an open load ends: they are never sent. Each has waited at least this
+    /// long; leaving them out would keep the latencies of the lucky ones only.
     fn give_up_due(&mut self, next: Load, now: u64) {
         if matches!(next.pace, Pace::Open { .. }) {
             return;

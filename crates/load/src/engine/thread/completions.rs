@@ -1,5 +1,4 @@
-//! A turn of the event loop on io_uring: connections that are open and plain belong to the ring, epoll's events are one input among
-//! them.
+//! A turn of the event loop on io_uring: open plain connections belong to the ring, and epoll's events are one of its inputs.
 
 use std::{io, os::fd::AsFd, time::Duration};
 
@@ -17,7 +16,7 @@ use crate::{
 const _: () = assert!(super::SCRATCH_BYTES >= BUFFER_BYTES);
 
 impl Thread {
-    /// Waits for completions and sees to them; true if the bell has rung.
+    /// Waits for completions and handles them; true if there are commands.
     pub(super) fn take_completions(&mut self, longest: Duration) -> bool {
         let mut completions = std::mem::take(&mut self.completions);
         let ring = self.context.ring.as_mut().expect("there is a ring");
@@ -41,7 +40,7 @@ impl Thread {
         rung
     }
 
-    /// Whether a seat is that of the connection that has it now.
+    /// Whether a completion belongs to the connection's current registration.
     fn holds(&self, seat: Seat) -> bool {
         let connection = &self.connections[seat.index];
         connection.ring_turn == seat.turn && connection.phase == Phase::Open
@@ -60,7 +59,7 @@ impl Thread {
         let mut after = match completion.result {
             Ok(0) => self.context.ended(connection),
             Ok(count) => self.context.take(connection, count),
-            // Other connections had all the buffers. They have given them back by now.
+            // Other connections held all the buffers. They have returned them by now.
             Err(Errno::NOBUFS) => After::Goes,
             Err(error) => self.context.close(
                 connection,
@@ -104,7 +103,7 @@ impl Thread {
 }
 
 impl Context {
-    /// Lets the ring tell of events of epoll.
+    /// Arms the ring for the next events of epoll.
     pub(super) fn await_events(&mut self) {
         if let Some(ring) = &mut self.ring {
             ring.await_input(self.epoll.as_fd(), Tag::Events.into())
@@ -112,13 +111,13 @@ impl Context {
         }
     }
 
-    /// Gives a connection that has just been opened to the ring, if it is one for it.
+    /// Moves a connection that has just been opened to the ring, if its lane is served there.
     pub(super) fn give_to_ring(&mut self, connection: &mut Connection) -> After {
         if self.ring.is_none() || !self.on_ring[connection.lane] {
             return After::Goes;
         }
         let transport = connection.transport.as_mut().expect("it has just been opened");
-        // What epoll tells of it besides would be told twice.
+        // Otherwise epoll would report the same events again.
         if let Err(error) = epoll::delete(&self.epoll, transport.as_fd()) {
             return self.close(
                 connection,
@@ -128,7 +127,7 @@ impl Context {
         }
         transport.share();
         self.ring_turns = (self.ring_turns + 1) & Seat::TURN_MASK;
-        // No turn is 0: that is for those on epoll.
+        // 0 is reserved for connections on epoll.
         self.ring_turns = self.ring_turns.max(1);
         connection.ring_turn = self.ring_turns;
         self.await_input(connection)
@@ -142,8 +141,8 @@ impl Context {
         self.checked(connection, asked)
     }
 
-    /// Lets the ring send a lane's request on a connection of its own. It goes with the turn's others, and its latency counts from now:
-    /// waiting for those before it is part of it.
+    /// Sends a lane's request through the ring. It is submitted with the others of this turn, and its latency counts from now: waiting for
+    /// those before it is part of it.
     pub(super) fn send_by_ring(&mut self, connection: &mut Connection) -> After {
         let (Some(ring), Some(transport)) = (&mut self.ring, &connection.transport) else {
             return After::Goes;
@@ -153,13 +152,13 @@ impl Context {
         self.checked(connection, asked)
     }
 
-    /// Lets the ring tell when the socket takes the rest of what was to be sent.
+    /// Asks to be woken when the socket can take the rest of the unsent bytes.
     pub(super) fn await_room(&mut self, connection: &mut Connection) -> After {
         let (Some(ring), Some(transport)) = (&mut self.ring, &connection.transport) else {
             return After::Goes;
         };
         if connection.ring_turn == 0 {
-            // Epoll tells it unasked.
+            // Epoll reports it anyway.
             return After::Goes;
         }
         let asked = ring.await_room(transport.as_fd(), Tag::Room(connection.seat()).into());
@@ -173,12 +172,12 @@ impl Context {
         }
     }
 
-    /// Closes the socket. Operations on it that were not handed over yet would be taken for those on another with the same number.
+    /// Closes the socket. Operations on it that were not submitted yet would apply to another socket that gets the same number.
     pub(super) fn drop_transport(&mut self, connection: &mut Connection) {
         if std::mem::take(&mut connection.ring_turn) != 0
             && let Some(ring) = &mut self.ring
         {
-            // If that fails, so will the next wait.
+            // If this fails, so does the next wait.
             let _ = ring.submit();
         }
         connection.transport = None;

@@ -1,4 +1,4 @@
-//! What happens on a connection that is open: it sends, reads, is ended, and everything is counted.
+//! The work on an open connection: sends requests, reads responses, ends the connection, and counts everything.
 
 use std::os::fd::AsFd;
 
@@ -19,12 +19,12 @@ use crate::{
 };
 
 impl Context {
-    /// Whether heads and bodies of answers are kept.
+    /// Whether heads and bodies of responses are kept.
     pub(super) fn keeps(&self) -> bool {
         self.looks == Looks::All
     }
 
-    /// This thread's share of so many connections.
+    /// This thread's share of `connections`.
     pub(super) fn share(&self, connections: usize) -> usize {
         let threads = self.plan.threads;
         connections / threads + usize::from(self.index < connections % threads)
@@ -120,7 +120,7 @@ impl Context {
         }
     }
 
-    /// Writes what the socket did not take before.
+    /// Writes the bytes that the socket did not accept before.
     pub(super) fn flush(&mut self, connection: &mut Connection, now: u64) -> After {
         let transport = connection
             .transport
@@ -139,7 +139,7 @@ impl Context {
         }
     }
 
-    /// What was answered before the other side went may still be there to be read.
+    /// Responses that the server sent before it closed the connection may still be readable.
     pub(super) fn write_failed(&mut self, connection: &mut Connection, error: Errno) -> After {
         if matches!(error, Errno::PIPE | Errno::CONNRESET) {
             connection.ending = true;
@@ -178,7 +178,7 @@ impl Context {
                 return after;
             }
             if !more {
-                // The socket is empty, and an orderly end that is known needs no further read.
+                // The socket is empty, and a known orderly end needs no further read.
                 match end {
                     End::Unknown => return After::Goes,
                     End::Orderly => return self.ended(connection),
@@ -189,14 +189,14 @@ impl Context {
         self.come_again(connection)
     }
 
-    /// Leaves the rest of what a connection has brought for the next turn: others have waited, and commands may have come.
+    /// Leaves the rest of a connection's input for the next turn: others have waited, and commands may have arrived.
     pub(super) fn come_again(&mut self, connection: &mut Connection) -> After {
         let transport = connection
             .transport
             .as_ref()
             .expect("an open connection has a socket");
         let data = epoll::EventData::new_u64(connection.index as u64);
-        // Nothing is changed about it, but what is ready is announced anew.
+        // The interest stays the same, but events that are ready are announced again.
         match epoll::modify(&self.epoll, transport.as_fd(), data, watched()) {
             Ok(()) => After::Goes,
             Err(error) => self.close(
@@ -207,7 +207,7 @@ impl Context {
         }
     }
 
-    /// Takes what was received into the scratch buffer.
+    /// Parses the received bytes in the scratch buffer.
     pub(super) fn take(&mut self, connection: &mut Connection, received: usize) -> After {
         let mut at = 0;
         let before = connection.in_flight.len();
@@ -249,7 +249,7 @@ impl Context {
         After::Goes
     }
 
-    /// Counts an answer; `begun`: when its first bytes came, if not all came together.
+    /// Counts a response; `begun`: when its first bytes arrived, if it did not arrive at once.
     pub(super) fn count_answer(
         &mut self,
         connection: &mut Connection,
@@ -286,7 +286,7 @@ impl Context {
         }
     }
 
-    /// Checks more of an answer than its status. True: it is not as expected.
+    /// Runs the checks beyond the status. True: the response is not as expected.
     fn check(&mut self, connection: &Connection, answer: Answer) -> bool {
         let kept = connection.reader.kept.as_ref();
         let seen = Seen {
@@ -303,7 +303,7 @@ impl Context {
         true
     }
 
-    /// The other side sends nothing more.
+    /// Handles the end of the server's stream.
     pub(super) fn ended(&mut self, connection: &mut Connection) -> After {
         let whole = connection.transport.as_ref().is_some_and(Transport::ends_whole);
         if whole
@@ -334,7 +334,7 @@ impl Context {
         }
     }
 
-    /// Ends a connection that carries nothing.
+    /// Closes a connection without requests in flight, to be opened again.
     pub(super) fn reopen(&mut self, connection: &mut Connection) -> After {
         connection.failed_attempts = match connection.carried {
             0 => connection.failed_attempts.saturating_add(1),
@@ -348,15 +348,15 @@ impl Context {
         After::Reopen
     }
 
-    /// Ends a connection whose requests have failed.
+    /// Closes a connection whose requests in flight have failed.
     pub(super) fn close(&mut self, connection: &mut Connection, class: Class, what: &str) -> After {
         let lost = connection.in_flight.len();
         if lost == 0 && connection.carried > 0 && class == Class::Reset {
-            // The server has ended an idle connection, if rudely.
+            // The server has ended an idle connection with a reset.
             return self.reopen(connection);
         }
         if lost as u64 == connection.carried {
-            // It came to nothing, as if there had been no connection.
+            // No request was answered, as if there had been no connection.
             connection.carried = 0;
         }
         self.in_flight -= lost;
@@ -371,7 +371,7 @@ impl Context {
         let bit = 1 << class as u32;
         if self.examples_reported & bit == 0 {
             self.examples_reported |= bit;
-            // Nobody listens any more when the session is being dropped.
+            // Fails only while the session is being dropped.
             self.notices.tell(Notice::Example {
                 epoch: self.epoch,
                 class,
@@ -381,7 +381,7 @@ impl Context {
     }
 
     pub(super) fn publish(&mut self, now: u64) {
-        // What was sent under an open load may be answered after its end.
+        // Requests sent under an open load may be answered after its end.
         let still = self.window.service.is_some() && self.in_flight > 0;
         let with_service = self.load.pace != Pace::Closed || still;
         self.window.end_ns = now;
@@ -389,7 +389,7 @@ impl Context {
         self.notices.measured(window);
     }
 
-    /// Tells the session once when nothing is under way and nothing will be.
+    /// Notifies the session once when nothing is in flight and nothing more will be sent.
     pub(super) fn tell_idle(&mut self) {
         let done = self.active == 0 || self.budget.is_spent();
         if done && self.in_flight == 0 && !self.idle_reported {

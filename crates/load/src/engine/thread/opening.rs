@@ -1,4 +1,4 @@
-//! How a connection is opened: a socket connects, and TLS is agreed on.
+//! Opens connections: connects a socket and performs the TLS handshake.
 
 use std::os::fd::AsFd;
 
@@ -50,7 +50,7 @@ impl Context {
         }
     }
 
-    /// An attempt to connect can go on, or has ended; `hung_up`: perhaps badly.
+    /// Continues an attempt to connect, or ends it; `hung_up`: it may have failed.
     pub(super) fn connected(&mut self, connection: &mut Connection, hung_up: bool, now: u64) -> After {
         let transport = connection
             .transport
@@ -64,7 +64,7 @@ impl Context {
         match progress {
             Ok(false) => After::Goes,
             Ok(true) => {
-                // What TLS computes takes a while, in which the other side may have answered.
+                // The computations of TLS take a while, during which the server may have responded.
                 let now = connection.handshake_since.map_or(now, |_| self.clock.now());
                 self.opened(connection, now);
                 self.give_to_ring(connection)
@@ -99,7 +99,7 @@ impl Context {
         self.window.fail(class);
         self.window.connects_failed += 1;
         self.example(class, || text);
-        // Of a fixed number of requests it stands for one, or the run would never end where nobody listens.
+        // A failed attempt uses up one of a fixed number of requests; otherwise a run against a closed port would never end.
         self.budget.take(1);
         connection.phase = Phase::Closed;
         self.drop_transport(connection);
@@ -109,7 +109,7 @@ impl Context {
     }
 }
 
-/// What is watched of a connection, once and for all.
+/// Events that epoll reports for a connection during its whole life.
 pub(super) fn watched() -> epoll::EventFlags {
     epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET
 }

@@ -1,4 +1,4 @@
-//! What options ask to be kept of single answers. Nothing here is reached by a run without such an option, but for its first answer.
+//! Records of single responses that options ask for. Without such an option, only the first response of a run is recorded.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ impl Context {
         self.keeps() || self.wants_first && index == 0
     }
 
-    /// Takes down an answer; `failed`: it is not as expected.
+    /// Records a response; `failed`: it is not as expected.
     pub(super) fn note(&mut self, connection: &mut Connection, sent: Sent, answer: Answer, failed: bool) {
         if self.plan.notes.urls {
             let latency = self.woke.saturating_sub(sent.due);
@@ -34,7 +34,7 @@ impl Context {
         }
     }
 
-    /// Requests that came to nothing.
+    /// Counts requests that were lost without a response.
     pub(super) fn note_lost(&mut self, lane: usize, lost: impl Iterator<Item = Sent>) {
         if self.plan.notes.urls {
             for sent in lost {
@@ -70,7 +70,7 @@ impl Context {
         let hash = || {
             let digest = Sha256::digest(&kept.body);
             digest.iter().fold(String::new(), |mut text, byte| {
-                // A String takes everything.
+                // Writing to a String cannot fail.
                 let _ = write!(text, "{byte:02x}");
                 text
             })

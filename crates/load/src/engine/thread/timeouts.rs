@@ -1,4 +1,4 @@
-//! Ends what has waited too long.
+//! Ends connections and requests that exceed their time limits.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{
     plan::Plan,
 };
 
-/// How long a connection that has carried its only request waits for the other side to close it, from when it began to be opened.
+/// How long a connection that has carried its only request waits for the server to close it, from when it began to be opened.
 const CLOSE_WAIT_NS: u64 = 1_000_000_000;
 
 /// Time limits of connections and requests, in nanoseconds.
@@ -35,8 +35,8 @@ impl Timeouts {
 }
 
 impl Context {
-    /// Ends a connection that takes too long to open, or to answer its oldest request: answers come in the order of requests, so no other is
-    /// late before it.
+    /// Ends a connection that takes too long to open, or to respond to its oldest request: responses come in the order of requests, so no
+    /// other is late before it.
     pub(super) fn enforce_timeouts(&mut self, connection: &mut Connection, now: u64) -> After {
         match (connection.phase, connection.in_flight.front()) {
             (Phase::Connecting, _) => {
@@ -50,7 +50,7 @@ impl Context {
                 self.connect_failed(connection, Class::ConnectTimeout, awaits)
             }
             (Phase::Open, None) => {
-                // The other side was to close, and does not.
+                // The server was to close the connection and does not.
                 let served = !self.plan.keep_alive && connection.carried > 0;
                 if served && now.saturating_sub(connection.since) >= CLOSE_WAIT_NS {
                     return self.reopen(connection);

@@ -1,5 +1,5 @@
-//! Non-blocking connections: a socket, and what lies between it and HTTP. Everything is tried until the socket has or takes no more,
-//! because readiness is told only once.
+//! Non-blocking connections: a socket, and the TLS layer between it and HTTP. Reads and writes continue until the socket would block,
+//! because edge-triggered readiness is reported only once.
 
 mod secured;
 
@@ -27,29 +27,29 @@ use crate::{
 pub(crate) struct Transport {
     socket: OwnedFd,
     layer: Layer,
-    /// Whether operations that are under way hold the socket, too.
+    /// Whether operations in flight hold the socket, too.
     shared: bool,
 }
 
 #[derive(Debug)]
 enum Layer {
-    /// The socket itself.
+    /// HTTP directly on the socket.
     Plain,
     Tls(Box<Secured>),
     /// The socket is being connected.
     Connecting,
 }
 
-/// What was received.
+/// Result of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// So many bytes, with TLS perhaps none; `more`: there may be more of them already.
+    /// Number of bytes, which with TLS may be 0; `more`: more of them may be available already.
     Bytes { count: usize, more: bool },
     /// The other side sends nothing more.
     End,
 }
 
-/// What is wrong with a connection.
+/// Why a connection failed.
 #[derive(Debug)]
 pub(crate) enum TransportError {
     Socket(Errno),
@@ -72,7 +72,7 @@ impl std::fmt::Display for TransportError {
 }
 
 impl TransportError {
-    /// The class when it ends an attempt to connect.
+    /// The failure class when it ends an attempt to connect.
     pub(crate) fn class_of_connect(&self) -> Class {
         match self {
             Self::Socket(Errno::CONNREFUSED | Errno::NOENT) => Class::ConnectRefused,
@@ -87,7 +87,7 @@ impl TransportError {
 }
 
 impl Transport {
-    /// Starts to connect; `stays`: for more than one request. The second part says whether [`progress`](Self::progress) can be made at
+    /// Starts to connect; `stays`: for more than one request. The second value says whether [`progress`](Self::progress) can be called at
     /// once.
     pub(crate) fn connect(address: &Address, stays: bool) -> Result<(Self, bool), Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -101,8 +101,8 @@ impl Transport {
             Address::Tcp(address) => {
                 sockopt::set_tcp_nodelay(&socket, true)?;
                 if stays && address.ip().is_loopback() {
-                    // Nothing is congested there, and the simplest algorithm costs least; where it is missing any will do. One request
-                    // is over before that pays.
+                    // There is no congestion on the loopback, and the simplest algorithm costs least; where it is missing, any will do. A
+                    // connection for one request is over before that pays.
                     let _ = sockopt::set_tcp_congestion(&socket, "reno");
                 }
                 rustix::net::connect(&socket, address)
@@ -122,13 +122,13 @@ impl Transport {
         Ok((transport, at_once))
     }
 
-    /// Others hold the socket from now on: closing it here does not end the connection.
+    /// Marks the socket as shared with operations: closing it here no longer ends the connection.
     pub(crate) fn share(&mut self) {
         self.shared = true;
     }
 
-    /// Goes on with an attempt to connect as far as that is possible without waiting; `hung_up`: the socket may have
-    /// failed. True: requests can be sent.
+    /// Continues an attempt to connect as far as that is possible without blocking; `hung_up`: the socket may have failed. True: requests
+    /// can be sent.
     pub(crate) fn progress(&mut self, tls: Option<&Tls>, hung_up: bool) -> Result<bool, TransportError> {
         loop {
             match &mut self.layer {
@@ -147,7 +147,7 @@ impl Transport {
         }
     }
 
-    /// What an attempt to connect waits for, for whoever has waited too long.
+    /// The step that an attempt to connect is waiting for, as the text of its timeout.
     pub(crate) fn awaits(&self) -> &'static str {
         match self.layer {
             Layer::Connecting | Layer::Plain => "the connection was not open in time",
@@ -155,12 +155,12 @@ impl Transport {
         }
     }
 
-    /// Whether TLS is spoken, or being agreed on.
+    /// Whether the connection uses TLS, the handshake included.
     pub(crate) fn is_secured(&self) -> bool {
         matches!(self.layer, Layer::Tls(_))
     }
 
-    /// What was agreed on, with TLS.
+    /// TLS version and cipher suite; `None` without TLS.
     pub(crate) fn negotiated(&self) -> Option<Negotiated> {
         match &self.layer {
             Layer::Tls(secured) => secured.negotiated(),
@@ -168,7 +168,7 @@ impl Transport {
         }
     }
 
-    /// Whether a TLS session was taken up again.
+    /// Whether a TLS session was resumed.
     pub(crate) fn is_resumed(&self) -> bool {
         matches!(&self.layer, Layer::Tls(secured) if secured.is_resumed())
     }
@@ -193,7 +193,7 @@ impl Transport {
         }
     }
 
-    /// Sends; returns how many bytes were taken. What was not is to be sent again when the socket can be written to.
+    /// Sends; returns how many bytes were accepted. The rest must be sent again when the socket is writable.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         match &mut self.layer {
             Layer::Plain => {
@@ -205,17 +205,17 @@ impl Transport {
         }
     }
 
-    /// Whether bytes that were taken still wait for the socket.
+    /// Whether accepted bytes still wait for the socket.
     pub(crate) fn holds_unsent(&self) -> bool {
         matches!(&self.layer, Layer::Tls(secured) if secured.holds_unsent())
     }
 
-    /// Whether [`receive`](Self::receive) has something to tell whatever the socket has.
+    /// Whether [`receive`](Self::receive) has something to return whatever the socket has.
     pub(crate) fn holds_received(&self) -> bool {
         matches!(&self.layer, Layer::Tls(secured) if secured.holds_received())
     }
 
-    /// Whether an end of the stream is where the other side meant it to be. TLS can tell; a plain connection is believed.
+    /// Whether the stream ended where the server meant it to. TLS can tell; a plain connection is believed.
     pub(crate) fn ends_whole(&self) -> bool {
         match &self.layer {
             Layer::Tls(secured) => secured.ends_whole(),
@@ -230,7 +230,7 @@ impl Drop for Transport {
             secured.say_goodbye(&self.socket);
         }
         if self.shared {
-            // It fails when the other side has ended the connection already.
+            // Fails when the server has closed the connection already.
             let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         }
     }

@@ -15,20 +15,21 @@ use rustls::{ClientConnection, HandshakeKind};
 use super::{Received, TransportError};
 use crate::tls::{Negotiated, Tls};
 
-/// Encrypted bytes that one read may bring.
+/// Most encrypted bytes of one read.
 const CIPHERTEXT_BYTES: usize = 12 * 1024;
 /// Longest record with its head (RFC 5246, 6.2.3).
 const RECORD_BYTES_MAX: usize = 16 * 1024 + 2048 + 5;
-/// What a buffer for decrypted bytes must hold: one read, and the record whose first part came before it.
+/// Smallest buffer for decrypted bytes: one read, and the record whose first part arrived before it.
 pub(crate) const PLAIN_BYTES_MIN: usize = CIPHERTEXT_BYTES + RECORD_BYTES_MAX;
 
-/// The client's side of TLS. Between two calls it holds no decrypted bytes, but for those that came together with the handshake's end.
+/// The client's side of TLS. Between two calls it holds no decrypted bytes, except those that arrived together with the end of the
+/// handshake.
 #[derive(Debug)]
 pub(super) struct Secured {
     connection: ClientConnection,
-    /// The other side has said that it sends nothing more.
+    /// The server has announced that it sends nothing more.
     ended: bool,
-    /// To be told once what came before it has been taken.
+    /// Reported once the bytes before it have been taken.
     fault: Option<TransportError>,
 }
 
@@ -42,7 +43,7 @@ impl Secured {
         })
     }
 
-    /// Goes on with the handshake. True: it is over.
+    /// Continues the handshake. True: it is complete.
     pub(super) fn handshake(&mut self, socket: &OwnedFd) -> Result<bool, TransportError> {
         let broken = |error: &dyn std::fmt::Display| {
             TransportError::Tls(format!("the connection broke in the handshake: {error}").into())
@@ -64,7 +65,7 @@ impl Secured {
                 Err(error) => return Err(broken(&error)),
             }
             let state = self.connection.process_new_packets().map_err(|error| {
-                // The alert that says why, as far as the socket takes it.
+                // Sends the alert that says why, as far as the socket accepts it.
                 let _ = self.flush(socket);
                 fault(&error)
             })?;
@@ -112,13 +113,13 @@ impl Secured {
             }
             count += self.take(&mut into[count..]);
         }
-        // Alerts and changed keys. When they cannot be written, the next write or read says so.
+        // Sends alerts and key updates. If that fails, the next write or read reports it.
         let _ = self.flush(socket);
         more |= self.ended || self.fault.is_some();
         Ok(Received::Bytes { count, more })
     }
 
-    /// Takes what is decrypted.
+    /// Takes the decrypted bytes.
     fn take(&mut self, into: &mut [u8]) -> usize {
         let mut count = 0;
         // Any error means that there is nothing; `process_new_packets` has said why.
@@ -131,7 +132,7 @@ impl Secured {
     pub(super) fn send(&mut self, socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
         let mut sent = 0;
         loop {
-            // It fails only after a fault, which is told by the next read.
+            // Fails only after a fault, which the next read reports.
             let taken = self
                 .connection
                 .writer()
@@ -139,7 +140,7 @@ impl Secured {
                 .map_err(|_| Errno::PIPE)?;
             sent += taken;
             self.flush(socket)?;
-            // While the socket takes all, nobody would say when to go on.
+            // A partial write is returned only when the socket is full: otherwise no event would ever resume it.
             if sent == bytes.len() || self.connection.wants_write() {
                 return Ok(sent);
             }
@@ -161,7 +162,7 @@ impl Secured {
         self.ended
     }
 
-    /// Writes what is encrypted, as far as the socket takes it.
+    /// Writes encrypted bytes, as far as the socket accepts them.
     fn flush(&mut self, socket: &OwnedFd) -> Result<(), Errno> {
         while self.connection.wants_write() {
             match self.connection.write_tls(&mut Wire(socket)) {
@@ -174,7 +175,7 @@ impl Secured {
         Ok(())
     }
 
-    /// Says that this side sends nothing more, if the socket takes that at once.
+    /// Sends the closing alert if the socket accepts it at once.
     pub(super) fn say_goodbye(&mut self, socket: &OwnedFd) {
         if !self.connection.is_handshaking() {
             self.connection.send_close_notify();
@@ -183,7 +184,7 @@ impl Secured {
     }
 }
 
-/// What both sides have agreed on, once they have.
+/// TLS version and cipher suite; `None` before the handshake is complete.
 pub(crate) fn negotiated(connection: &ClientConnection) -> Option<Negotiated> {
     Some(Negotiated {
         version: match connection.protocol_version()? {
@@ -199,7 +200,7 @@ fn fault(error: &rustls::Error) -> TransportError {
     TransportError::Tls(error.to_string().into())
 }
 
-/// A socket as the TLS library reads and writes it.
+/// Adapts a socket to the reads and writes of the TLS library.
 struct Wire<'a>(&'a OwnedFd);
 
 impl Read for Wire<'_> {
@@ -213,7 +214,7 @@ impl Write for Wire<'_> {
         Ok(rustix::net::send(self.0, bytes, SendFlags::NOSIGNAL)?)
     }
 
-    /// Records go together, or each would be a system call.
+    /// Writes several records in one system call.
     fn write_vectored(&mut self, parts: &[io::IoSlice<'_>]) -> io::Result<usize> {
         Ok(rustix::net::sendmsg(
             self.0,
