@@ -1,4 +1,4 @@
-//! Reads HTTP/1.1 answers from a stream, whatever its pieces (RFC 9112, 6). Bodies are counted, and kept only where asked for.
+//! Reads HTTP/1.1 responses from a stream, however it is split (RFC 9112, 6). Bodies are counted, and kept only on request.
 
 mod framing;
 mod known;
@@ -7,37 +7,37 @@ use self::framing::{chunk_size, framing, no_head};
 pub(crate) use self::known::KnownHead;
 use crate::failure::Class;
 
-/// Longest head of an answer.
+/// Longest head of a response.
 pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Longest line of a chunk's size, extensions included.
 const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
 /// Longest trailer section.
 const TRAILER_BYTES_MAX: usize = 16 * 1024;
-/// Longest body that is kept to be looked at.
+/// Longest body that is kept.
 pub(crate) const KEPT_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Most fields of an answer.
+/// Most fields of a response.
 const FIELDS_MAX: usize = 128;
 
-/// An answer that has been read to its end.
+/// A response that has been read to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Head, body and framing, and interim answers before it.
+    /// Bytes of head, body and framing, and of interim responses before it.
     pub(crate) wire_bytes: u64,
     pub(crate) body_bytes: u64,
     pub(crate) keep_alive: bool,
 }
 
-/// What a piece of the stream was.
+/// Result of reading a piece of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// So many bytes of it end an answer.
+    /// The first `used` bytes of the piece complete a response.
     Whole { used: usize, answer: Answer },
-    /// All of it; the answer goes on.
+    /// The piece is used up and the response continues.
     Partial,
 }
 
-/// Why what came is not an answer.
+/// Why the received bytes are not a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Broken {
     pub(crate) class: Class,
@@ -56,7 +56,7 @@ enum Framing {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// Before an answer, or in its head.
+    /// Before a response, or in its head.
     #[default]
     Head,
     Length(u64),
@@ -73,18 +73,18 @@ enum State {
 pub(crate) struct Reader {
     state: State,
     answer: Answer,
-    /// The start of a head or line that has not ended.
+    /// Start of an incomplete head or line.
     held: Vec<u8>,
-    /// How many bytes of a held head have been searched for its end.
+    /// Number of bytes of a held head that have been searched for its end.
     searched: usize,
-    /// A held head of so many bytes is parsed although it has no end, to see what is wrong with it.
+    /// A held head of this length is parsed although it has no end, to find an error in it early.
     parsed_from: usize,
     trailer_bytes: usize,
-    /// What is kept of the answer, if asked for.
+    /// Head and body of the current response, if they are kept.
     pub(crate) kept: Option<Kept>,
 }
 
-/// An answer kept for whoever looks into it.
+/// Head and body of a response, kept for checks and records.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) head: Vec<u8>,
@@ -92,7 +92,7 @@ pub(crate) struct Kept {
 }
 
 impl Reader {
-    /// A reader; `keeps`: heads and bodies are kept.
+    /// A reader; `keeps`: whether heads and bodies are kept.
     pub(crate) fn new(keeps: bool) -> Self {
         Self {
             kept: keeps.then(Kept::default),
@@ -100,12 +100,12 @@ impl Reader {
         }
     }
 
-    /// Whether some of an answer has come, not all.
+    /// Whether a response has been received in part.
     pub(crate) fn is_inside(&self) -> bool {
         self.state != State::Head || !self.held.is_empty() || self.answer.wire_bytes > 0
     }
 
-    /// Reads on; `head_only`: the answer due is one to HEAD.
+    /// Reads more bytes; `head_only`: the response due is one to HEAD.
     pub(crate) fn read(
         &mut self,
         bytes: &[u8],
@@ -127,7 +127,7 @@ impl Reader {
                             if self.answer.status >= 200 {
                                 return Ok(self.whole(at));
                             }
-                            // An interim answer (RFC 9110, 15.2): the real one follows.
+                            // An interim response (RFC 9110, 15.2): the final one follows.
                             self.answer.status = 0;
                         }
                     }
@@ -208,14 +208,14 @@ impl Reader {
         }
     }
 
-    /// What is wrong with a head that the stream's end has cut off, if it is more than that.
+    /// The error in a head that the end of the stream has cut off, if being cut off is not the only one.
     pub(crate) fn wrong_head(&self) -> Option<Broken> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let parsed = httparse::Response::new(&mut fields).parse(&self.held);
         parsed.err().filter(|_| self.state == State::Head).map(no_head)
     }
 
-    /// The stream has ended. An answer may end with it; `None` when that is not so.
+    /// Handles the end of the stream. Returns the response that ends with it, if one does.
     pub(crate) fn end(&mut self) -> Option<Answer> {
         if self.state != State::UntilClose {
             return None;
@@ -246,7 +246,7 @@ impl Reader {
         }
     }
 
-    /// Reads a head. `None`: it has not ended, all of `bytes` is held.
+    /// Reads a head. `None`: it is incomplete, and all of `bytes` is held.
     fn head(
         &mut self,
         bytes: &[u8],
@@ -285,7 +285,7 @@ impl Reader {
             Ok(httparse::Status::Complete(length)) if length <= HEAD_BYTES_MAX => {
                 let status = response.code.unwrap_or_default();
                 let (framing, keep_alive) = framing(&response)?;
-                // Empty lines before a head are no part of it, and the next one need not have them.
+                // Empty lines before a head are not part of it, and the next head need not have them.
                 let empty_lines = joined.iter().take_while(|byte| b"\r\n".contains(byte)).count();
                 known.learn(&joined[empty_lines..length], &response, framing, keep_alive);
                 if let Some(kept) = &mut self.kept {
@@ -314,12 +314,12 @@ impl Reader {
         }
     }
 
-    /// Whether the held part of a head is to be parsed: it may have ended, or is twice as long as when it was parsed before. A head that
-    /// comes byte by byte would else be parsed for each of them.
+    /// Whether the held part of a head should be parsed: it may be complete, or has doubled since it was parsed last. Otherwise a head that
+    /// arrives byte by byte would be parsed for each of them.
     fn is_worth_parsing(&mut self) -> bool {
         let is_empty = |line: &[u8]| line.is_empty() || line == b"\r";
         if self.held.ends_with(b"\n") && self.held.split(|&byte| byte == b'\n').all(is_empty) {
-            // Empty lines before a head are none of its ends, and not kept: there may be many.
+            // Empty lines before a head do not end it, and are not kept: there may be many.
             self.answer.wire_bytes += self.held.len() as u64;
             self.held.clear();
             self.searched = 0;
@@ -348,7 +348,7 @@ impl Reader {
         };
     }
 
-    /// Reads a line into `held`, without its end. `None`: it has not ended.
+    /// Reads a line into `held`, without its end. `None`: it is incomplete.
     fn line(&mut self, bytes: &[u8], max: usize, too_long: &'static str) -> Result<Option<usize>, Broken> {
         let (part, used) = match memchr::memchr(b'\n', bytes) {
             Some(at) => (&bytes[..at], Some(at + 1)),
@@ -373,7 +373,7 @@ impl Reader {
 mod tests {
     use super::*;
 
-    /// Reads a stream in pieces of so many bytes: the answers, and what ended it.
+    /// Reads a stream in pieces of `piece` bytes; returns the responses, and what ended the stream.
     fn answers(stream: &[u8], piece: usize, head_only: bool) -> (Vec<(u16, u64)>, Result<bool, Class>) {
         let (mut reader, mut known) = (Reader::new(false), KnownHead::default());
         let mut answers = Vec::new();

@@ -1,4 +1,4 @@
-//! Two runs beside each other, figure by figure, with what is known about whether they differ.
+//! Two runs side by side, figure by figure, with whether they differ.
 
 use std::fmt::Write as _;
 
@@ -7,37 +7,37 @@ use serde_json::{Value, json};
 use super::{Options, Report, steps, words};
 use crate::stats::Interval;
 
-/// What a figure of a report is, if the report has it.
+/// Reads a figure of a report, if the report has it.
 type Of<'a> = &'a dyn Fn(&Report) -> Option<f64>;
 
 /// Two runs, compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// In the order in which they are shown.
+    /// Figures in the order in which they are shown.
     pub figures: Vec<Figure>,
 }
 
-/// One figure of both.
+/// One figure of both runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// What it is, such as `p99`.
+    /// Name of the figure, such as `p99`.
     pub name: String,
-    /// What it counts.
+    /// Unit of the figure.
     pub unit: Unit,
-    /// That of the first run.
+    /// Value in the first run.
     pub first: f64,
-    /// That of the second.
+    /// Value in the second run.
     pub second: f64,
-    /// Whether their 95 % intervals lie apart. `None` where there are none.
+    /// Whether their 95 % intervals do not overlap. `None` where there are none.
     pub differs: Option<bool>,
 }
 
-/// What a figure counts.
+/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// So many a second.
+    /// Events per second.
     PerSecond,
-    /// Nanoseconds.
+    /// Time in nanoseconds.
     Nanoseconds,
     /// A part of all, from 0 to 1.
     Share,
@@ -130,7 +130,7 @@ impl Comparison {
                 turns.\n"
     }
 
-    /// The same for programs; latencies in milliseconds.
+    /// The comparison as JSON; latencies in milliseconds.
     pub fn json(&self, names: [&str; 2]) -> Value {
         let figures = self.figures.iter().map(|figure| {
             let (unit, scale) = match figure.unit {
@@ -153,7 +153,7 @@ impl Comparison {
 const NAME_MAX: usize = 300;
 
 impl Figure {
-    /// By which part the second is more than the first. `None` if the first is 0.
+    /// Relative change from the first to the second. `None` if the first is 0.
     pub fn change(&self) -> Option<f64> {
         (self.first > 0.0).then(|| self.second / self.first - 1.0)
     }

@@ -1,4 +1,4 @@
-//! What a run tells of its connections, and of the beginnings of its answers.
+//! The figures of a report on connections and on first bytes.
 
 use std::fmt::Write as _;
 
@@ -9,15 +9,15 @@ use super::{
     words::{self, count},
 };
 
-/// The part of the answers that must have come in pieces for their first bytes to be told.
+/// Share of responses that must have arrived in pieces for first bytes to be reported.
 const PIECES_MIN: f64 = 0.01;
-/// The part by which first bytes must come before whole answers.
+/// Share by which first bytes must precede complete responses.
 const APART_MIN: f64 = 0.05;
-/// From so many openings on their percentiles say more than the median and the longest.
+/// Number of openings from which on percentiles say more than the median and the longest.
 const OPENINGS_MIN: u64 = 10;
 
 impl Report {
-    /// First bytes of answers, where they came noticeably before the last ones: by a twentieth in the middle or among the slow ones.
+    /// First bytes of responses, where they arrived noticeably before the last ones: by a twentieth in the middle or among the slow ones.
     pub(crate) fn separate_first_bytes(&self) -> Option<&Histogram<u64>> {
         let differ = |percent| {
             let whole = steps::percentile(&self.latency_ns, percent) as f64;
@@ -28,7 +28,7 @@ impl Report {
         (some && (differ(50.0) || differ(99.0))).then_some(&self.first_byte_ns)
     }
 
-    /// Latency in the ways in which it is told, each with its name: of nothing but whole answers there is one, without a name.
+    /// The kinds of latency that are reported, each with its name. Where all responses arrived at once there is only one, without a name.
     pub(crate) fn latencies(&self) -> Vec<(&'static str, &Histogram<u64>)> {
         let first = self.separate_first_bytes().map(|first| ("first byte", first));
         let all = match (&self.service_ns, &first) {
@@ -43,8 +43,8 @@ impl Report {
             .collect()
     }
 
-    /// How long openings took, and the part of TLS, where there is more to tell than a median: connections were made anew, or TLS was
-    /// agreed on.
+    /// How long openings took, and the share of TLS, where there is more to report than a median: connections were opened again, or TLS was
+    /// used.
     pub(crate) fn detailed_openings(&self) -> Vec<(&'static str, &Histogram<u64>)> {
         let all = &self.connecting_ns;
         let again = self.connects >= 2 * self.run.connections as u64;
@@ -55,14 +55,14 @@ impl Report {
         std::iter::once(("opening", all)).chain(tls).collect()
     }
 
-    /// Requests for each connection that there was. `None` without connections.
+    /// Requests per connection. `None` without connections.
     pub fn requests_per_connection(&self) -> Option<f64> {
         let connections = self.held + self.connects;
         (connections > 0).then(|| self.sent as f64 / connections as f64)
     }
 }
 
-/// How many connections there were, and what became of them: `64 held from before, 3 opened, 1 failed; 37,031 requests on each`.
+/// The number of connections, and what happened to them: `64 held from before, 3 opened, 1 failed; 37,031 requests on each`.
 pub(super) fn facts(report: &Report) -> String {
     let mut facts = Vec::new();
     if report.held > 0 {

@@ -1,5 +1,5 @@
-//! Two finished runs with fixed figures that fit each other, for the tests of everything that writes reports. Only exact
-//! arithmetic goes into them, so that every machine gets the same text.
+//! Two finished runs with fixed figures that agree with each other, for the tests of everything that writes reports. Only exact arithmetic
+//! is used, so that every machine gets the same text.
 
 use hdrhistogram::Histogram;
 
@@ -19,7 +19,7 @@ const SLICES: u64 = 100;
 /// The slice in which the server stalls.
 const STALLED: u64 = 60;
 const TIMEOUT_NS: u64 = 2_000_000_000;
-/// What a hundredth of the requests of the open load waited.
+/// Time that the slowest hundredth of the open load's requests waited.
 const WAITED_NS: u64 = 40_000_000;
 
 /// The latency below which the part `q` of all lies: 213 us for a half, 1.04 ms for 99 %, 270 us on average.
@@ -32,7 +32,7 @@ fn middle(at: u64, of: u64) -> f64 {
     (at as f64 + 0.5) / of as f64
 }
 
-/// The slice with this number; `waited_ns` is what the slowest hundredth waited to be sent.
+/// Slice number `at`; `waited_ns` is how long the slowest hundredth waited to be sent.
 fn slice(at: u64, waited_ns: u64) -> Slice {
     let change = (at / 2 * 37) % 41 * 15;
     let mut answers = if at.is_multiple_of(2) {
@@ -264,8 +264,8 @@ impl Report {
     }
 }
 
-/// Compares a text with the file of that name under `tests/golden`. With `FOREBAY_REFRESH` set it writes the file instead: what has
-/// changed in it is then for the reader of the change to judge.
+/// Compares a text with the file of that name under `tests/golden`. With `FOREBAY_REFRESH` set it writes the file instead, and the changes
+/// are reviewed as a diff.
 pub(crate) fn assert_golden(name: &str, text: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
@@ -296,7 +296,7 @@ pub(crate) fn assert_golden(name: &str, text: &str) {
 mod tests {
     use super::*;
 
-    /// What one tool's form leaves out another's shows, so the figures must agree.
+    /// One format shows figures that another leaves out, so they must agree.
     #[test]
     fn the_example_agrees_with_itself() {
         let report = Report::example();

@@ -1,5 +1,5 @@
-//! A report as one JSON object, for programs. Names and units stay as they are once a version has them: durations are in milliseconds
-//! where the name says `_ms`, times within the run in seconds. A part that a run does not have is left out.
+//! A report as one JSON object, for programs. Names and units are stable across versions: durations are in milliseconds where the name says
+//! `_ms`, times within the run in seconds. Parts that a run does not have are left out.
 
 use hdrhistogram::{Counter, Histogram};
 use serde_json::{Map, Value, json};
@@ -10,10 +10,10 @@ use crate::{
     plan::{Arrivals, Pace},
 };
 
-/// Percentiles that are always there, so that saved runs can be compared.
+/// Percentiles that are always included, so that saved runs can be compared.
 const ALWAYS: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
-/// The report, with a line for each of its parts and each slice of the run.
+/// Renders the report, with a line for each of its parts and each slice of the run.
 pub fn write(report: &Report, options: &Options) -> String {
     page(&whole(report, options))
 }
@@ -183,14 +183,14 @@ pub(super) fn whole(report: &Report, options: &Options) -> Map<String, Value> {
     ];
     let parts = parts.into_iter().filter(|(_, part)| !part.is_null());
     let parts = parts.map(|(name, part)| match part {
-        // Without a sample there is no latency, but still a place where programs look for it.
+        // Without a sample there is no latency, but the object stays, because programs look for it.
         Value::Object(part) if !name.ends_with("_ms") => (name.to_owned(), without_nulls(part)),
         part => (name.to_owned(), part),
     });
     parts.collect()
 }
 
-/// A part that there is only sometimes.
+/// A part that is not always there: null unless `is_there`.
 fn some(is_there: bool, part: impl FnOnce() -> Value) -> Value {
     if is_there { part() } else { Value::Null }
 }
@@ -262,7 +262,7 @@ fn latency<C: Counter>(histogram: &Histogram<C>, options: &Options) -> Value {
     object
 }
 
-/// Those that are always there and those that were asked for, from the lowest.
+/// Percentiles that are always included and those that were asked for, ascending.
 fn percentiles(options: &Options) -> Vec<f64> {
     let asked = options.percentiles.iter().copied();
     let mut percentiles: Vec<f64> = ALWAYS.into_iter().chain(asked).collect();
@@ -271,7 +271,7 @@ fn percentiles(options: &Options) -> Vec<f64> {
     percentiles
 }
 
-/// Lower and upper end of what each percentile may be; those that the run cannot tell are left out.
+/// Interval of each percentile; those that the run cannot tell are left out.
 fn intervals(report: &Report, options: &Options) -> Value {
     let percentiles = percentiles(options);
     let intervals = report.latency_intervals(&percentiles);
@@ -290,7 +290,7 @@ pub(super) fn name(percent: f64) -> String {
     format!("p{}", words::percentile(percent).replace('.', "_"))
 }
 
-/// What the whole machine used, and what its threads waited for. Shares are from 0 to 1.
+/// CPU use of the whole machine, and waiting times of its threads. Shares are from 0 to 1.
 fn machine(usage: &Usage) -> Value {
     json!({
         "cores": usage.cores,

@@ -1,4 +1,4 @@
-//! A finished run as its reader gets it. [`Report`] holds every figure once; each module below writes it in one form.
+//! A finished run and its reports. [`Report`] holds every figure once; each module below writes it in one form.
 
 pub mod assert;
 pub mod comparison;
@@ -26,28 +26,27 @@ use crate::{
     stats::{self, Interval},
 };
 
-/// Seed of the runs that are drawn for intervals, so that a report always reads the same.
+/// Seed for resampling intervals, so that a report always reads the same.
 const INTERVAL_SEED: u64 = 1;
 
 /// A finished run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What was run, as it was asked for.
+    /// Settings of the run.
     pub run: Run,
-    /// Seconds that were measured.
+    /// Duration of the measured time in seconds.
     pub seconds: f64,
     /// Requests written.
     pub sent: u64,
-    /// Whole answers, those included that came after the measured time to requests sent within it, and those that came within it to
-    /// requests sent before.
+    /// Complete responses, including late ones to requests sent within the measured time, and those within it to requests sent before.
     pub answers: u64,
-    /// Requests that were under way when the measured time began: sent before it, answered within it.
+    /// Requests that were in flight when the measured time began: sent before it, answered within it.
     pub under_way: u64,
-    /// Answers within the measured time, a second.
+    /// Responses per second within the measured time.
     pub per_second: f64,
-    /// Bytes of answers with their heads.
+    /// Bytes of responses with their heads.
     pub bytes_in: u64,
-    /// Bytes of answers' bodies.
+    /// Bytes of response bodies.
     pub body_bytes_in: u64,
     /// Bytes of requests.
     pub bytes_out: u64,
@@ -55,71 +54,71 @@ pub struct Report {
     pub connects: u64,
     /// Connections that were open already when the measured time began.
     pub held: u64,
-    /// Attempts to open a connection that came to nothing.
+    /// Failed attempts to open a connection.
     pub connects_failed: u64,
-    /// Nanoseconds from when a request was due to the end of its answer.
+    /// Nanoseconds from when a request was due to the end of its response.
     #[serde(with = "stats::encoded")]
     pub latency_ns: Histogram<u64>,
     /// Nanoseconds from when it was written, under an open load.
     #[serde(with = "stats::encoded::optional")]
     pub service_ns: Option<Histogram<u64>>,
-    /// Nanoseconds from when a request was due to the first byte of its answer, of all that were answered.
+    /// Nanoseconds from when a request was due to the first byte of its response, for all that were answered.
     #[serde(with = "stats::encoded")]
     pub first_byte_ns: Histogram<u64>,
-    /// Answers whose first byte came before the last.
+    /// Responses whose first byte arrived before the last.
     pub in_pieces: u64,
-    /// Nanoseconds from the attempt to the open connection.
+    /// Nanoseconds from the start of the attempt to the open connection.
     #[serde(with = "stats::encoded")]
     pub connecting_ns: Histogram<u64>,
-    /// The part of that which the TLS handshake took; empty without TLS.
+    /// The part of `connecting_ns` that the TLS handshake took; empty without TLS.
     #[serde(with = "stats::encoded")]
     pub handshakes_ns: Histogram<u64>,
-    /// Answers by status, in the order of statuses.
+    /// Responses by status, ascending.
     pub statuses: Vec<(u16, u64)>,
-    /// What failed, by class.
+    /// Failures by class.
     pub failures: Vec<Failure>,
-    /// How it went over time.
+    /// Rates and latencies over time.
     pub timeline: Timeline,
-    /// How far a request of an open load was sent behind its time at the worst, in nanoseconds.
+    /// Longest delay between when a request of an open load was due and when it was sent, in nanoseconds.
     pub lag_max_ns: u64,
     /// CPU seconds of the generator within the measured time.
     pub cpu_seconds: f64,
-    /// What was sent before the measured time.
+    /// Result of the warm-up.
     pub warm_up: WarmedUp,
-    /// Whether it was ended before its time.
+    /// Whether it was ended early.
     pub interrupted: bool,
-    /// The first answer of all.
+    /// The first response of the run.
     pub first_answer: Option<FirstAnswer>,
-    /// What was measured of each request, where several are told apart.
+    /// Figures of each request, where several are measured separately.
     pub urls: Vec<UrlFigures>,
-    /// What it was measured on.
+    /// Properties of the machine.
     pub environment: Option<Environment>,
-    /// What machine, generator and server used within the measured time.
+    /// Resources that machine, generator and server used within the measured time.
     pub usage: Option<Usage>,
 }
 
-/// What was run, as it was asked for.
+/// Settings of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// A name for the run.
+    /// Title of the run, if it was given one.
     pub title: Option<String>,
-    /// The URLs, in the order in which connections take them.
+    /// The URLs, in the order in which connections are assigned to them.
     pub urls: Vec<String>,
     /// The method of the requests.
     pub method: String,
     /// Bytes of the body of each request.
     pub body_bytes: u64,
-    /// Event loops.
+    /// Number of event loops.
     pub threads: usize,
-    /// How the kernel was asked to receive and send.
+    /// Kernel interface for receiving and sending.
     pub engine: Engine,
-    /// Connections.
+    /// Number of connections.
     pub connections: usize,
-    /// Requests under way on a connection at most.
+    /// Most requests in flight on a connection.
     pub pipeline: usize,
     /// Whether connections serve several requests.
     pub keep_alive: bool,
-    /// The load.
+    /// The load; `None` reads as a closed one.
     pub load: Option<Load>,
     /// Seconds asked for.
     pub duration_seconds: Option<f64>,
@@ -127,9 +126,9 @@ pub struct Run {
     pub requests: Option<u64>,
     /// When the measured time began, as milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// What different requests are called, if they are told apart.
+    /// Names of the requests, if they are measured separately.
     pub named: Vec<String>,
-    /// The stages of its load, if it changed while it was measured.
+    /// The stages of the load, if it changed during the measured time.
     pub stages: Vec<Stage>,
 }
 
@@ -138,11 +137,11 @@ pub struct Run {
 pub struct Stage {
     /// When it began, in seconds since the measured time began.
     pub at_seconds: f64,
-    /// Its load, such as `1 to 100 connections`.
+    /// The load, such as `1 to 100 connections`.
     pub load: String,
 }
 
-/// How a report is written.
+/// Options of all formats.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The percentiles of latency that are shown, each from 0 to 100, in this order.
@@ -160,25 +159,25 @@ impl Default for Options {
     }
 }
 
-/// How often something failed, and how it looked the first time.
+/// Count and first example of a class of failures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What failed.
+    /// Class of the failures.
     pub class: Class,
-    /// How often.
+    /// Number of failures.
     pub count: u64,
-    /// The first one.
+    /// Text of the first one.
     pub example: Option<String>,
 }
 
-/// What was measured of one of several requests.
+/// Figures of one of several requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UrlFigures {
-    /// Its method and URL.
+    /// Method and URL.
     pub name: String,
-    /// Whole answers, whatever they say.
+    /// Complete responses, whatever their status.
     pub answers: u64,
-    /// What failed, with an answer or without.
+    /// Failed requests, with a response or without.
     pub failures: u64,
     /// Latencies in nanoseconds, to two digits.
     #[serde(with = "stats::encoded")]
@@ -200,7 +199,7 @@ fn urls(names: &[String], measured: &[Option<Box<UrlWindow>>]) -> Vec<UrlFigures
 }
 
 impl Report {
-    /// A report on what was measured; `after` is what came in after the end to requests that were under way.
+    /// A report on a measurement; `after` holds the responses that arrived after its end to requests that were in flight.
     pub fn new(run: Run, measured: &Stretch, after: &Stretch) -> Self {
         let (seconds, per_second) = (measured.seconds(), measured.per_second());
         let mut all = measured.clone();
@@ -252,7 +251,7 @@ impl Report {
         }
     }
 
-    /// What the server calls itself in its first answer.
+    /// The Server field of the first response.
     pub fn server(&self) -> Option<&str> {
         self.first_answer.as_ref()?.server.as_deref()
     }
@@ -262,13 +261,13 @@ impl Report {
         self.failures.iter().map(|failure| failure.count).sum()
     }
 
-    /// Everything that was asked for and has come to an end: answers, and what failed without one.
+    /// Requests that have ended: responses, and failures without a response.
     pub fn asked(&self) -> u64 {
         let unanswered = self.failures.iter().filter(|failure| !failure.class.has_answer());
         self.answers + unanswered.map(|failure| failure.count).sum::<u64>()
     }
 
-    /// Answers a second with their 95 % interval. `None` when the run was too short to tell.
+    /// Responses per second with their 95 % interval. `None` when the run was too short to tell.
     pub fn rate_interval(&self) -> Option<Interval> {
         stats::throughput(&self.timeline).map(|means| means.interval)
     }
@@ -278,24 +277,24 @@ impl Report {
         stats::percentile_intervals(&self.timeline, &self.latency_ns, percentiles, INTERVAL_SEED)
     }
 
-    /// CPU time of the server for each answer within the measured time, in nanoseconds. `None` when the server is not known.
+    /// CPU time of the server for each response within the measured time, in nanoseconds. `None` when the server is not known.
     pub fn server_ns_per_answer(&self) -> Option<f64> {
         let server = self.usage.as_ref()?.server?;
         let us = server.cpu_us_per_request(self.measured_answers())?;
         Some(us * 1e3)
     }
 
-    /// What the CPU time of an answer leaves room for. `None` when the server is not known.
+    /// Rate for which the machine's CPU time suffices. `None` when the server is not known.
     pub fn capacity(&self) -> Option<Capacity> {
         self.usage.as_ref()?.capacity(self.measured_answers())
     }
 
-    /// Answers within the measured time.
+    /// Responses within the measured time.
     fn measured_answers(&self) -> u64 {
         (self.per_second * self.seconds).round() as u64
     }
 
-    /// CPU time of the generator for each answer within the measured time, in nanoseconds. `None` without answers.
+    /// CPU time of the generator for each response within the measured time, in nanoseconds. `None` without responses.
     pub fn generator_ns_per_answer(&self) -> Option<f64> {
         let answers = self.measured_answers();
         (answers > 0).then(|| self.cpu_seconds * 1e9 / answers as f64)

@@ -1,60 +1,60 @@
-//! A saved run: the JSON of [`super::json`] with one field more, `record`, from which the whole report can be had again, down to the last
-//! count of its histograms. So what is saved can be read by other programs, printed in every form, and added to other runs.
+//! A saved run: the JSON of [`super::json`] with one more field, `record`, from which the whole report can be restored, down to the last
+//! count of its histograms. Saved runs can be read by other programs, printed in every form, and added to other runs.
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::{Options, Report, json};
 
-/// The field of the whole.
+/// Name of the field with the record.
 const RECORD: &str = "record";
-/// What the records are like. Reading takes no other.
+/// Version of the record's format. Other versions are rejected.
 const VERSION: u64 = 1;
 /// Most URLs of a run that is read.
 const URLS_MAX: usize = 10_000;
 
-/// Why a text is no saved run.
+/// Why a text is not a saved run.
 #[derive(Debug, thiserror::Error)]
 pub enum SavedError {
     /// Not JSON.
     #[error("it is not JSON; a saved run is what --save writes")]
     Json {
-        /// Where it ends to be.
+        /// The error of the parser.
         #[source]
         source: serde_json::Error,
     },
-    /// JSON of something else.
+    /// JSON without a record.
     #[error("it has no record of a whole run; a saved run is what --save writes")]
     NoRecord,
-    /// A record of another version.
+    /// A record of an unsupported version.
     #[error("its record has version {found}, this program reads version {VERSION}")]
     Version {
-        /// The version.
+        /// The version found.
         found: Value,
     },
-    /// The record does not hold what it must.
+    /// A record with missing or malformed fields.
     #[error("its record is incomplete or damaged")]
     Record {
-        /// What is wrong.
+        /// The error of the parser.
         #[source]
         source: serde_json::Error,
     },
     /// A figure that no run can have.
     #[error("its record has {what} that no run can have")]
     Figure {
-        /// Which.
+        /// Name of the figure.
         what: &'static str,
     },
 }
 
-/// The saved run.
+/// Serializes a report as a saved run.
 pub fn write(report: &Report, options: &Options) -> String {
     let mut whole = json::whole(report, options);
     whole.insert(RECORD.to_owned(), record(report));
     json::page(&whole)
 }
 
-/// The report of a saved run.
+/// Reads the report of a saved run.
 pub fn read(text: &str) -> Result<Report, SavedError> {
     let mut value: Value = serde_json::from_str(text).map_err(|source| SavedError::Json { source })?;
     match value.get_mut(RECORD).map(Value::take) {
@@ -63,12 +63,12 @@ pub fn read(text: &str) -> Result<Report, SavedError> {
     }
 }
 
-/// All of a report.
+/// The record of a report.
 fn record(report: &Report) -> Value {
     json!({"version": VERSION, "report": report})
 }
 
-/// The report of a record. It may come from anywhere: what would lead figures astray is refused.
+/// The report of a record. Records may come from anywhere: figures that would lead the arithmetic astray are rejected.
 fn from_record(record: &Value) -> Result<Report, SavedError> {
     if record["version"] != VERSION {
         let found = record["version"].clone();

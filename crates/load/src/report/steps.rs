@@ -1,17 +1,17 @@
-//! The timeline as figures: what each slice of it comes to. Answers that came after the measured time belong to no slice.
+//! The timeline as figures, slice by slice. Responses that arrived after the measured time belong to no slice.
 
 use hdrhistogram::{Counter, Histogram};
 
 use super::Report;
 
-/// What one slice of a run comes to.
+/// The figures of one slice of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Step {
     /// When it begins, in seconds since the measured time began.
     pub(crate) at_seconds: f64,
     /// How long it is.
     pub(crate) seconds: f64,
-    /// Whether it is as long as the others. The rate of a cut one says little.
+    /// Whether it has full length. The rate of a shorter one means little.
     pub(crate) whole: bool,
     pub(crate) answers: u64,
     pub(crate) per_second: f64,
@@ -37,7 +37,7 @@ pub(crate) fn of(report: &Report) -> Vec<Step> {
     let step = |(at, slice): (usize, &crate::engine::Slice)| {
         let at_seconds = at as f64 * slice_seconds;
         let left = report.seconds - at_seconds;
-        // A slice that begins at the very end has what was answered while the threads heard of it.
+        // A slice that begins at the very end has the responses that arrived while the threads were being stopped.
         let seconds = if left > 0.0 {
             left.min(slice_seconds)
         } else {
@@ -62,7 +62,7 @@ pub(crate) fn of(report: &Report) -> Vec<Step> {
     slices.map(step).collect()
 }
 
-/// The value below which so many percent of all lie, but never more than the largest.
+/// The value below which `percent` of all lie, but never more than the largest.
 pub(crate) fn percentile<C: Counter>(histogram: &Histogram<C>, percent: f64) -> u64 {
     histogram.value_at_quantile(percent.clamp(0.0, 100.0) / 100.0)
 }

@@ -1,5 +1,5 @@
-//! Figures and settings as people read them. Nothing here decides anything: the same value always gives the same words, however
-//! large, small or hostile it is.
+//! Formats figures and settings for people. Nothing here decides anything: the same value always gives the same words, however large, small
+//! or hostile it is.
 
 use crate::{
     plan::{Arrivals, Pace},
@@ -13,7 +13,7 @@ pub fn duration(ns: f64) -> String {
     format!("{value} {unit}")
 }
 
-/// The same as number and unit, for columns.
+/// As [`duration`], with number and unit apart, for columns.
 pub(crate) fn duration_parts(ns: f64) -> (String, &'static str) {
     let (value, unit) = match ns {
         ns if ns < 999.5 => return (format!("{ns:.0}"), "ns"),
@@ -61,7 +61,7 @@ pub fn grouped(digits: &str) -> String {
     text
 }
 
-/// So many a second: whole from 100 on, with up to two decimals below.
+/// A rate per second: whole from 100 on, with up to two decimals below.
 pub fn rate(per_second: f64) -> String {
     if per_second >= 99.95 {
         count(per_second.round() as u64)
@@ -98,7 +98,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// A number of things: `1 thread`, `2 threads`, `3 processes`.
+/// A number with its noun: `1 thread`, `2 threads`, `3 processes`.
 pub fn several(number: u64, thing: &str) -> String {
     let ending = match number {
         1 => "",
@@ -110,7 +110,7 @@ pub fn several(number: u64, thing: &str) -> String {
 
 /// A percentile without needless zeros: `50`, `97.5`, `99.9`.
 pub(crate) fn percentile(percent: f64) -> String {
-    // What a shortest form would show of 99.9 after arithmetic, such as 99.90000000000001, says nothing.
+    // Rounds away the residue of arithmetic: 99.9, not 99.90000000000001.
     let text = format!("{percent:.5}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -126,10 +126,10 @@ pub(crate) fn warm_up(warm_up: &WarmedUp) -> String {
     format!("of {took}{steady}, {}", several(warm_up.requests, "request"))
 }
 
-/// Most stages that are told one by one.
+/// Most stages that are listed one by one.
 const STAGES_TOLD_MAX: usize = 8;
 
-/// The load in words: who waits for whom, and what that means for the figures.
+/// The load in words: open or closed, and how that affects the figures.
 pub(crate) fn load(run: &Run) -> String {
     let connections = several(run.connections as u64, "connection");
     if !run.stages.is_empty() {
@@ -208,14 +208,14 @@ fn date(days: u64) -> (u64, u64, u64) {
     (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
-/// Text from outside in one line that does nothing to a terminal, of at most so many characters.
+/// Text from outside in one line without control characters, cut after `characters_max` characters.
 pub fn plain(text: &str, characters_max: usize) -> String {
     let mut plain: String = text
         .chars()
         .take(characters_max + 1)
         .map(|character| match character {
             character if character.is_control() => ' ',
-            // Marks that turn the direction of what follows could show another text than there is.
+            // Bidirectional control characters could make the text look like another one.
             '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => ' ',
             character => character,
         })

@@ -1,4 +1,4 @@
-//! Files of which each line is a value of its own: a body, or what a placeholder becomes.
+//! Files with one value per line: a body, or the value of a placeholder.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! One request in its parts, and the bytes they make.
+//! The parts of one request, and its serialization.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
@@ -8,17 +8,17 @@ use crate::target::Url;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     pub(crate) bytes: Box<[u8]>,
-    /// Whether its answer has no body whatever its head says.
+    /// Whether the response has no body whatever its head says.
     pub(crate) head_only: bool,
 }
 
-/// The version of HTTP/1 that a request says it is of.
+/// The HTTP/1 version of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
     /// 1.1 (RFC 9112).
     #[default]
     Http11,
-    /// 1.0 (RFC 1945): a connection ends with its answer unless both sides say otherwise.
+    /// 1.0 (RFC 1945): a connection ends with its response unless both sides say otherwise.
     Http10,
 }
 
@@ -35,21 +35,21 @@ impl Version {
 /// A request in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// The method.
+    /// Method, such as `GET`.
     pub method: String,
     /// Path and query.
     pub path_and_query: String,
-    /// Fields in order. Host and Content-Length are added unless they are there.
+    /// Fields in order. Host and Content-Length are added if they are missing.
     pub fields: Vec<(String, String)>,
-    /// The body.
+    /// Bytes of the body; empty for none.
     pub body: Vec<u8>,
-    /// Whether the connection shall serve further requests.
+    /// Whether to keep the connection open for further requests.
     pub keep_alive: bool,
-    /// What the first line says.
+    /// HTTP version in the first line.
     pub version: Version,
 }
 
-/// Why parts make no request.
+/// Why parts do not make a valid request.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RequestError {
     /// Not a token (RFC 9110, 5.6.2).
@@ -57,31 +57,31 @@ pub enum RequestError {
     Token {
         /// `method` or `header name`.
         what: &'static str,
-        /// What was given.
+        /// The text as given.
         text: String,
     },
     /// A line end, or another control character.
     #[error("the {what} has a control character")]
     Control {
-        /// Which part.
+        /// The part that contains it.
         what: String,
     },
     /// A space in the request target.
     #[error("the path `{path}` has a space; write it as %20")]
     Space {
-        /// The path.
+        /// Path and query as given.
         path: String,
     },
-    /// A header without anything between its name and its value.
+    /// A header without a separator between name and value.
     #[error("`{text}` is not a header; accepted are `name: value` and `name=value`")]
     Field {
-        /// What was given.
+        /// The text as given.
         text: String,
     },
-    /// A user without a password.
+    /// Credentials without a colon.
     #[error("`{text}` has no colon; accepted is `user:password`, and `user:` for an empty password")]
     Credentials {
-        /// What was given.
+        /// The text as given.
         text: String,
     },
 }
@@ -101,7 +101,7 @@ impl Parts {
         parts
     }
 
-    /// Proves who asks as a URL says, if it says so and nothing else does.
+    /// Adds the credentials of a URL, if it has any and no Authorization field is set.
     pub fn asked_by(&mut self, url: &Url) {
         if let Some(user) = url.user.as_ref().filter(|_| !self.has_field("authorization")) {
             let value = format!("Basic {}", STANDARD.encode(user));
@@ -109,21 +109,20 @@ impl Parts {
         }
     }
 
-    /// Whether there is such a field.
+    /// Whether a field with this name is set.
     pub fn has_field(&self, name: &str) -> bool {
         self.fields
             .iter()
             .any(|(known, _)| known.eq_ignore_ascii_case(name))
     }
 
-    /// Gives a field this value, and this one only.
+    /// Sets a field to this value, replacing all others of its name.
     pub fn set_field(&mut self, name: &str, value: &str) {
         self.fields.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self.fields.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Adds a field written as `name: value` or `name=value`. Of Host, and of the fields that say what the body is, there is only one:
-    /// the last.
+    /// Adds a field written as `name: value` or `name=value`. Host and the fields that describe the body occur once: the last one counts.
     pub fn add_field(&mut self, text: &str) -> Result<(), RequestError> {
         let malformed = || RequestError::Field {
             text: text.to_owned(),
@@ -150,7 +149,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Adds the field of Basic authentication (RFC 7617) for `user:password`.
+    /// Sets the field of Basic authentication (RFC 7617) for `user:password`.
     pub fn basic_auth(&mut self, text: &str) -> Result<(), RequestError> {
         if !text.contains(':') {
             return Err(RequestError::Credentials {
@@ -162,7 +161,7 @@ impl Parts {
         Ok(())
     }
 
-    /// The bytes (RFC 9112).
+    /// Serializes the request (RFC 9112).
     pub fn message(&self) -> Result<Message, RequestError> {
         check_token("method", &self.method)?;
         check_path(&self.path_and_query)?;
@@ -203,7 +202,7 @@ impl Parts {
         (!self.body.is_empty() || may_have_body) && !framed
     }
 
-    /// What a field `connection` must say: what the version does not mean by itself.
+    /// The value of the Connection field, where it differs from the version's default.
     pub(super) fn connection(&self) -> Option<&'static str> {
         match (self.version, self.keep_alive) {
             _ if self.has_field("connection") => None,
@@ -249,7 +248,7 @@ pub(super) fn check_text(what: &str, text: &str) -> Result<(), RequestError> {
     Ok(())
 }
 
-/// Appends what may stand in a request target, and everything else as `%XX` (RFC 3986, 2.1). A `%` stays as it is.
+/// Appends bytes to a request target, percent-encoding those that may not stand there (RFC 3986, 2.1). A `%` stays as it is.
 pub(super) fn push_path(bytes: &[u8], out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in bytes {

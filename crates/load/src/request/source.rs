@@ -1,4 +1,4 @@
-//! Gives a thread its next request.
+//! Produces the next request of a thread.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use super::{Order, Requests, Several, template::Draw};
 /// Most bytes of repeated copies of one request: a larger write gains nothing.
 const REPEATED_BYTES_MAX: usize = 1024 * 1024;
 
-/// Where one thread takes a lane's requests from.
+/// Source of one thread's requests for one lane.
 #[derive(Debug)]
 pub(crate) struct Source {
     kind: Kind,
-    /// Which of several requests was put out last.
+    /// Index of the request produced last, where there are several.
     which: u32,
 }
 
@@ -30,12 +30,12 @@ enum Kind {
     },
 }
 
-/// What placeholders are filled from.
+/// Values for placeholders.
 #[derive(Debug)]
 struct Draws {
     /// The number of the next request.
     number: u64,
-    /// Threads and lanes take turns, so that no two requests have the same number.
+    /// Step from one number to the next. Threads and lanes take turns, so that no two requests have the same number.
     stride: u64,
     random: Random,
     body: Vec<u8>,
@@ -58,7 +58,7 @@ impl Draws {
     }
 }
 
-/// Which of all sources of a run one is.
+/// Identifies one of all the sources of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seat {
     pub(crate) thread: usize,
@@ -67,14 +67,14 @@ pub(crate) struct Seat {
     pub(crate) lanes: usize,
 }
 
-/// What was put out by [`Source::next`].
+/// Properties of the request that [`Source::next`] has produced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Put {
     pub(crate) head_only: bool,
 }
 
 impl Source {
-    /// For writes of at most `depth` requests.
+    /// A source for writes of at most `depth` requests.
     pub(crate) fn new(requests: &Requests, depth: usize, seed: u64, seat: Seat) -> Self {
         let kind = match requests {
             Requests::Same(message) => {
@@ -88,7 +88,7 @@ impl Source {
                 }
             }
             Requests::Several(several) => Kind::Several {
-                // Threads begin at different places, or they would be in step.
+                // Threads begin at different requests; otherwise they would run in step.
                 next: seat.thread % several.templates.len(),
                 several: several.clone(),
                 draws: Draws::new(seed, seat),
@@ -97,12 +97,12 @@ impl Source {
         Self { kind, which: 0 }
     }
 
-    /// Index of the request that [`Source::next`] has put out last; 0 where the lane has only one.
+    /// Index of the request that [`Source::next`] has produced last; 0 where the lane has only one.
     pub(crate) fn which(&self) -> u32 {
         self.which
     }
 
-    /// The bytes of the next `count` requests when all are the same, and not too many to be kept ready.
+    /// The bytes of the next `count` requests if all are the same, and not too many to be kept ready.
     pub(crate) fn same(&self, count: usize) -> Option<(&[u8], Put)> {
         match &self.kind {
             Kind::Same {

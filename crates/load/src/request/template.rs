@@ -1,8 +1,8 @@
-//! Requests with placeholders. They are parsed once, with errors that say where and what is accepted; rendering only appends to
-//! the caller's buffer, and states the length that the body really has.
+//! Requests with placeholders. They are parsed once, with errors that say where the mistake is and what is accepted; rendering only appends
+//! to the caller's buffer, and sets Content-Length to the actual length of the body.
 //!
-//! Each request has a number that no other request of the run has. `{{counter}}` and `{{line FILE}}` both use it, so they agree within
-//! a request; `{{uuid}}` and `{{random}}` are drawn anew wherever they stand.
+//! Each request has a number that is unique within the run. `{{counter}}` and `{{line FILE}}` both use it, so they agree within a request;
+//! `{{uuid}}` and `{{random}}` are drawn for each occurrence.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -15,14 +15,14 @@ use crate::target::{Url, UrlError};
 
 /// Longest text between `{{` and `}}`.
 const PLACEHOLDER_BYTES_MAX: usize = 256;
-/// What may stand between braces.
+/// Accepted placeholders, for error messages.
 const ACCEPTED: &str = "counter, counter FIRST, uuid, random LOW HIGH, line FILE";
 
 /// A request with placeholders, or without.
 #[derive(Clone, Debug)]
 pub struct Template {
     head: Vec<Piece>,
-    /// Empty when the body is always the same; the body then ends the head.
+    /// Empty when the body is always the same; the body is then part of the head.
     body: Vec<Piece>,
     head_only: bool,
 }
@@ -43,7 +43,7 @@ enum Value {
     Line(Bodies),
 }
 
-/// The part of a request that a value stands in, which decides which bytes it may have.
+/// The part of a request that a value is inserted into, which decides which bytes are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Path,
@@ -54,17 +54,17 @@ enum Part {
 /// Reads a file that a placeholder names.
 pub type ReadFile<'a> = dyn Fn(&Path) -> io::Result<Vec<u8>> + 'a;
 
-/// Which placeholders there are.
+/// The placeholders that are recognised.
 #[derive(Clone)]
 pub struct Grammar<'a> {
-    /// Reads the files of `{{line FILE}}`; `None`: there are no placeholders.
+    /// Reads the files of `{{line FILE}}`; `None`: placeholders are off.
     pub braces: Option<&'a ReadFile<'a>>,
-    /// Lines that replace the request's own body. They have no placeholders.
+    /// Lines that replace the request's own body. Placeholders in them are not recognised.
     pub bodies: Option<Bodies>,
 }
 
 impl<'a> Grammar<'a> {
-    /// No placeholders: everything is sent as it is written.
+    /// No placeholders: everything is sent as written.
     pub fn none() -> Self {
         Self {
             braces: None,
@@ -72,7 +72,7 @@ impl<'a> Grammar<'a> {
         }
     }
 
-    /// `{{...}}`; `read` reads the files that placeholders name.
+    /// Recognises `{{...}}`; `read` reads the files that placeholders name.
     pub fn braces(read: &'a ReadFile<'a>) -> Self {
         Self {
             braces: Some(read),
@@ -90,51 +90,51 @@ impl std::fmt::Debug for Grammar<'_> {
     }
 }
 
-/// Why a text with placeholders makes no request.
+/// Why a text with placeholders does not make a valid request.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
     /// A placeholder that does not exist, or has the wrong arguments.
     #[error("{part}, byte {at}: `{{{{{text}}}}}` is not a placeholder; accepted are {ACCEPTED}")]
     Unknown {
-        /// Which part of the request.
+        /// The part of the request that contains it.
         part: String,
-        /// Where in it, from 1.
+        /// Byte at which it begins, from 1.
         at: usize,
-        /// What stands between the braces.
+        /// The text between the braces.
         text: String,
     },
-    /// Braces without an end.
+    /// Braces that are not closed.
     #[error(
         "{part}, byte {at}: `{{{{` is not followed by `}}}}` within {PLACEHOLDER_BYTES_MAX} bytes; write `\\{{{{` for the braces themselves"
     )]
     Open {
-        /// Which part of the request.
+        /// The part of the request that contains them.
         part: String,
-        /// Where in it, from 1.
+        /// Byte at which they begin, from 1.
         at: usize,
     },
     /// The file of a placeholder cannot be read.
     #[error("cannot read {path}, which `{{{{line {path}}}}}` names")]
     File {
-        /// The file.
+        /// Path as written in the placeholder.
         path: String,
-        /// Why.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
     /// The lines of a placeholder's file cannot be used.
     #[error("cannot use {path}, which `{{{{line {path}}}}}` names")]
     Lines {
-        /// The file.
+        /// Path as written in the placeholder.
         path: String,
-        /// Why.
+        /// Why its lines cannot be used.
         #[source]
         source: LinesError,
     },
-    /// The length cannot be known beforehand.
+    /// A field of the request fixes the length, which varies.
     #[error("the body has placeholders, so its length changes: leave out the header `{field}`")]
     Framed {
-        /// Content-Length or Transfer-Encoding.
+        /// Name of the field: Content-Length or Transfer-Encoding.
         field: String,
     },
     /// The text around the placeholders is wrong.
@@ -142,13 +142,13 @@ pub enum TemplateError {
     Request(#[from] RequestError),
 }
 
-/// What placeholders are filled from.
+/// Values for the placeholders of one request.
 #[derive(Debug)]
 pub(super) struct Draw<'a> {
-    /// From 0; no other request has it.
+    /// Number of the request, from 0; unique within the run.
     pub(super) number: u64,
     pub(super) random: &'a mut Random,
-    /// Holds the body while its length is not known.
+    /// Buffer for the body until its length is known.
     pub(super) body: &'a mut Vec<u8>,
 }
 
@@ -206,7 +206,7 @@ impl Template {
         })
     }
 
-    /// The bytes, when they are always the same.
+    /// The bytes of the request if they are always the same, or else the template.
     pub(super) fn into_fixed(self) -> Result<Message, Self> {
         match (&self.head[..], self.body.is_empty()) {
             ([Piece::Literal(bytes)], true) => Ok(Message {
@@ -300,7 +300,7 @@ impl Pieces {
         }
     }
 
-    /// Reads a part of a request.
+    /// Parses a part of a request.
     fn read(
         &mut self,
         text: &[u8],
@@ -390,7 +390,7 @@ fn random(low: &str, high: &str) -> Option<Value> {
     })
 }
 
-/// Where the next placeholder or escape begins. Of three braces in a row the first stands for itself, as in `{"a":{{{counter}}:1}}`.
+/// Start of the next placeholder or escape. Of three braces in a row the first is literal, as in `{"a":{{{counter}}:1}}`.
 fn next_marker(text: &[u8]) -> Option<usize> {
     (0..text.len()).find(|&at| {
         let rest = &text[at..];
@@ -431,7 +431,7 @@ fn push_uuid(random: &mut Random, out: &mut Vec<u8>) {
     push_hex(low, 12, out);
 }
 
-/// Reads a URL whose path may have placeholders: the path and query stay as they were typed.
+/// Parses a URL whose path may have placeholders: the path and query stay as they were typed.
 pub fn split_url(text: &str) -> Result<Url, UrlError> {
     let authority = text.find("://").map_or(0, |at| at + 3);
     let path = text[authority..]

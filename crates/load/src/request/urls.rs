@@ -24,12 +24,12 @@ const TARGETS_MAX: usize = 200_000;
 /// Largest weight.
 const WEIGHT_MAX: u32 = 1_000_000;
 
-/// A request and where it goes.
+/// A request and its URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Where it goes.
+    /// URL of the request.
     pub url: Url,
-    /// The request.
+    /// Method, fields and body.
     pub parts: Parts,
     /// How often it is sent, relative to the others, in [`Order::Weighted`].
     pub weight: u32,
@@ -37,70 +37,70 @@ pub struct Target {
     pub line: usize,
 }
 
-/// Requests, at least one.
+/// A list of requests, not empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Targets(Vec<Target>);
 
 /// The requests for one server.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The first URL of it.
+    /// The first URL of the server.
     pub url: Url,
-    /// What is sent.
+    /// Requests sent to it.
     pub requests: Requests,
     /// Names of its requests, in their order.
     pub names: Vec<String>,
 }
 
-/// Why a text is no list of requests.
+/// Why a text is not a list of requests.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetsError {
-    /// Without a request there is nothing to send.
+    /// The list is empty.
     #[error(
         "there is no request in it; accepted are lines such as `http://localhost:8080/` and `POST /path weight=3`"
     )]
     Empty,
-    /// More than are kept.
+    /// More requests than are accepted.
     #[error("there are more than {TARGETS_MAX} requests, the most that are kept")]
     TooMany,
     /// A path without a server.
     #[error("line {line}: `{path}` names no host; write http://HOST{path}, or give a URL besides the list")]
     Host {
-        /// Where it stands.
+        /// Line number, from 1.
         line: usize,
-        /// The path.
+        /// Path as written.
         path: String,
     },
-    /// A weight that is none.
+    /// A weight that is not a number in the accepted range.
     #[error("line {line}: `{text}` is not a weight; accepted are 1 to {WEIGHT_MAX}")]
     Weight {
-        /// Where it stands.
+        /// Line number, from 1.
         line: usize,
-        /// What is given.
+        /// Weight as written.
         text: String,
     },
-    /// A URL that cannot be requested.
+    /// An invalid URL.
     #[error("line {line}")]
     Url {
-        /// Where it stands.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// The error in the URL.
         #[source]
         source: UrlError,
     },
-    /// A request that cannot be sent.
+    /// An invalid request.
     #[error("line {line}")]
     Request {
-        /// Where it stands.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// The error in the request.
         #[source]
         source: TemplateError,
     },
 }
 
 impl Targets {
-    /// Reads a list. A path without a host goes to `base`; what a line does not say is as in `defaults`.
+    /// Parses a list. A path without a host goes to `base`; `defaults` supplies everything that a line does not say.
     pub fn parse(text: &str, base: Option<&Url>, defaults: &Parts) -> Result<Self, TargetsError> {
         let mut targets = Vec::new();
         for (at, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
@@ -124,7 +124,7 @@ impl Targets {
         &self.0
     }
 
-    /// Whether any weight was given.
+    /// Whether any weight other than 1 was given.
     pub fn has_weights(&self) -> bool {
         self.0.iter().any(|target| target.weight != 1)
     }
@@ -205,7 +205,7 @@ fn target(text: &str, line: usize, base: Option<&Url>, defaults: &Parts) -> Resu
     if let Some(method) = method {
         method.clone_into(&mut parts.method);
     }
-    // A Host that was asked for stays; that of the base URL does not.
+    // A Host field that was asked for stays; the one derived from the base URL does not.
     let is_asked_for = |(name, value): &(String, String)| {
         name.eq_ignore_ascii_case("host") && base.is_none_or(|base| base.authority() != *value)
     };

@@ -1,4 +1,4 @@
-//! What a head says about the body that follows it.
+//! Body framing, as the head of a response defines it.
 
 use super::{Broken, Class, Framing};
 
@@ -26,7 +26,7 @@ pub(super) fn chunk_size(line: &[u8]) -> Option<u64> {
     })
 }
 
-/// How the body of an answer ends, and whether another may follow (RFC 9112, 6.3 and 9.3).
+/// How the body of a response ends, and whether another may follow (RFC 9112, 6.3 and 9.3).
 pub(super) fn framing(response: &httparse::Response<'_, '_>) -> Result<(Framing, bool), Broken> {
     let broken = |what| Broken {
         class: Class::Framing,

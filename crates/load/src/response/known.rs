@@ -1,9 +1,9 @@
-//! Heads that came before are known again without being parsed.
+//! Recognises heads that were seen before without parsing them.
 
 use super::Framing;
 
-/// The head that a server sends again and again. One that differs from it only in values that steer nothing, such as the date,
-/// need not be parsed.
+/// The head that a server sends repeatedly. One that differs from it only in values that do not matter, such as the date, need not be
+/// parsed.
 #[derive(Debug, Default)]
 pub(crate) struct KnownHead {
     pub(super) bytes: Vec<u8>,
@@ -12,7 +12,7 @@ pub(crate) struct KnownHead {
     pub(super) status: u16,
     pub(super) framing: Framing,
     pub(super) keep_alive: bool,
-    /// Heads that did not match and could not be made to.
+    /// Number of heads that did not match and could not be made to.
     misses: u32,
 }
 
@@ -24,7 +24,7 @@ struct Gap {
 
 /// Most values that may change.
 const GAPS_MAX: usize = 8;
-/// After so many heads of other shapes none is looked for any more: the server's answers differ too much.
+/// After this many heads of other shapes recognition is switched off: the server's responses differ too much.
 const MISSES_MAX: u32 = 64;
 
 impl KnownHead {
@@ -69,7 +69,7 @@ impl KnownHead {
         }
     }
 
-    /// The gaps that make this head a known one too.
+    /// The gaps that make this head match too.
     fn gaps_with(&self, head: &[u8], response: &httparse::Response<'_, '_>) -> Option<Vec<Gap>> {
         let mut gaps = self.gaps.clone();
         for field in response.headers.iter() {
@@ -96,7 +96,7 @@ impl KnownHead {
     }
 }
 
-/// Whether there is a byte that the value of a field cannot have. Looks at all of them, which is faster than to stop at the first.
+/// Whether the value contains a byte that field values cannot have. Looks at all bytes, which is faster than stopping at the first.
 fn has_control(value: &[u8]) -> bool {
     let is_control = |byte: u8| (byte < b' ' && byte != b'\t') || byte == 0x7f;
     value.iter().fold(false, |found, &byte| found | is_control(byte))

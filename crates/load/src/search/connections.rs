@@ -1,5 +1,5 @@
-//! The best number of connections under a closed load: the smallest that brings as good as all of the throughput there is. More of
-//! them only make each other wait.
+//! Finds the best number of connections under a closed load: the smallest that reaches almost the highest throughput. More connections only
+//! wait for each other.
 
 use std::{fmt::Write as _, sync::atomic::Ordering, time::Duration};
 
@@ -10,14 +10,14 @@ use crate::{
     request::Random,
 };
 
-/// How connections are searched.
+/// Parameters of the sweep.
 #[derive(Clone, Copy, Debug)]
 pub struct Sweep {
     /// Most connections that are tried.
     pub connections_max: usize,
-    /// Time before each measurement.
+    /// Settling time before each measurement.
     pub settle: Duration,
-    /// Time of each measurement.
+    /// Duration of each measurement.
     pub measure: Duration,
 }
 
@@ -31,30 +31,30 @@ impl Default for Sweep {
     }
 }
 
-/// What a sweep has found.
+/// Result of a sweep.
 #[derive(Clone, Debug)]
 pub struct Best {
-    /// Everything that was tried, by connections; repeated ones as their mean.
+    /// All points that were tried, by number of connections; repeated ones as their mean.
     pub curve: Vec<Point>,
-    /// The place of the chosen one in the curve.
+    /// Index of the chosen point in the curve.
     pub chosen: usize,
     /// Why it was chosen.
     pub reason: String,
-    /// Where a server that works on requests in parallel without any cost would level off: its highest throughput times the
-    /// lowest median latency of all that was tried.
+    /// Number of connections at which a server that works on requests in parallel without any cost would level off: its highest throughput
+    /// times the lowest median latency of all points.
     pub knee: f64,
 }
 
 /// Throughput below this part of the best counts as falling.
 const FALLING: f64 = 0.97;
-/// Throughput above this part of the best counts as all there is.
+/// Throughput above this part of the best counts as equal to it.
 const ENOUGH: f64 = 0.99;
-/// Failures that end the sweep.
+/// Share of failures that ends the sweep.
 const FAILED_MAX: f64 = 0.001;
 /// Rounds in which the best few are measured again.
 const ROUNDS: usize = 2;
 
-/// Sweeps the number of connections. `watch` sees each point as it is measured, and all that was measured there.
+/// Sweeps the number of connections. `watch` sees each point as it is measured, and its measurements.
 pub fn best_connections(
     session: &mut Session,
     sweep: Sweep,
@@ -63,7 +63,7 @@ pub fn best_connections(
     let mut curve = Curve::default();
     let mut random = Random::new(session.plan().seed);
     let stopper = session.stopper();
-    // Nothing once it was stopped: what is measured then has not had its time, and is taken only where there is nothing else.
+    // Returns nothing once stopped: an interrupted measurement is too short, and is used only if there is no other.
     let mut measure = |connections: usize, curve: &mut Curve| {
         let load = Load {
             connections,
@@ -95,7 +95,7 @@ pub fn best_connections(
         };
         connections *= 2;
     }
-    // Between the neighbours of the best, until they are next to it or an eighth apart.
+    // Bisect between the neighbours of the best until they are adjacent or an eighth apart.
     loop {
         let best = curve.best().0;
         let Some(next) = curve.gap_beside(best) else {
@@ -121,7 +121,7 @@ pub fn best_connections(
     curve.choose(errors_at)
 }
 
-/// What was measured at each number of connections.
+/// Measured points by number of connections.
 #[derive(Debug, Default)]
 struct Curve {
     points: std::collections::BTreeMap<usize, Vec<Point>>,
@@ -132,7 +132,7 @@ impl Curve {
         self.points.entry(connections).or_default().push(point);
     }
 
-    /// The mean of what was measured at a number of connections.
+    /// The mean of the points at a number of connections.
     fn mean(&self, connections: usize) -> Point {
         let points = &self.points[&connections];
         let count = points.len() as f64;
@@ -149,7 +149,7 @@ impl Curve {
             .collect()
     }
 
-    /// The one with the highest throughput among those without failures, or among all.
+    /// The point with the highest throughput among those without failures, or else among all.
     fn best(&self) -> (usize, Point) {
         let all = self.all();
         let fast = |points: &mut dyn Iterator<Item = &(usize, Point)>| {

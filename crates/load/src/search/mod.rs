@@ -1,4 +1,4 @@
-//! Measurements that choose the next one themselves: the best number of connections, the highest rate that keeps a promise.
+//! Searches over loads: the best number of connections, the highest rate that keeps a promise.
 
 mod connections;
 mod precision;
@@ -19,23 +19,23 @@ use std::time::Duration;
 use crate::engine::{Session, Stretch, Until};
 use crate::plan::Load;
 
-/// One load that was tried, and what came of it.
+/// One load that was tried, and its main figures.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// The load.
+    /// Load as it was tried.
     pub load: Load,
-    /// Whole answers a second.
+    /// Complete responses per second.
     pub per_second: f64,
     /// Median latency in nanoseconds.
     pub p50_ns: u64,
-    /// Its 99th percentile in nanoseconds.
+    /// The 99th percentile of latency in nanoseconds.
     pub p99_ns: u64,
-    /// Failures as a part of everything that was asked for, from 0 to 1.
+    /// Failures as a share of all requests, from 0 to 1.
     pub failed: f64,
 }
 
 impl Point {
-    /// What a measurement says about its load.
+    /// Summarises a measurement.
     pub fn of(stretch: &Stretch) -> Self {
         let total = &stretch.total;
         let asked = total.answers + total.failures.without_answer();
@@ -49,13 +49,13 @@ impl Point {
     }
 }
 
-/// Lets a load settle, then measures it. The load stays.
+/// Lets a load settle, then measures it. The load continues afterwards.
 fn try_load(session: &mut Session, load: Load, settle: Duration, measure: Duration) -> Stretch {
     session.measure(load, Until::passed(settle).and_on(), &mut |_| {});
     session.measure(load, Until::passed(measure).and_on(), &mut |_| {})
 }
 
-/// The same, with a pause afterwards that leaves the machine to others.
+/// As [`try_load`], but pauses afterwards and leaves the machine to others.
 fn turn(session: &mut Session, load: Load, settle: Duration, measure: Duration) -> Stretch {
     session.measure(load, Until::passed(settle).and_on(), &mut |_| {});
     session.measure(load, Until::passed(measure), &mut |_| {})

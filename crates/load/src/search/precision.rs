@@ -1,4 +1,4 @@
-//! Measures on until the mean throughput is known as closely as was asked for.
+//! Repeats measurements until the mean throughput is known precisely enough.
 
 use std::time::Duration;
 
@@ -8,36 +8,36 @@ use crate::{
     stats::Interval,
 };
 
-/// How closely and for how long.
+/// Precision to reach, and its limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Precision {
-    /// The load.
+    /// Load of every run.
     pub load: Load,
-    /// Half of the 95 % interval as a part of the mean.
+    /// Half-width of the 95 % interval as a share of the mean.
     pub relative: f64,
-    /// Time of each run that is a value of the mean.
+    /// Duration of each run; each gives one value of the mean.
     pub run: Duration,
     /// Most runs.
     pub runs_max: usize,
 }
 
-/// Fewest runs: of fewer the interval says little.
+/// Fewest runs: with fewer the interval means little.
 const RUNS_MIN: usize = 5;
 
-/// What was measured until then.
+/// Results of the runs so far.
 #[derive(Clone, Debug)]
 pub struct Repeated {
-    /// Answers a second of each run.
+    /// Responses per second of each run.
     pub per_second: Vec<f64>,
-    /// Their mean, 95 %; `None` before there are two.
+    /// Their mean with its 95 % interval; `None` before there are two.
     pub interval: Option<Interval>,
-    /// Whether it is as narrow as asked for.
+    /// Whether the interval is as narrow as asked for.
     pub reached: bool,
     /// All runs together.
     pub all: Stretch,
 }
 
-/// Repeats runs under one load. `watch` sees what is known after each.
+/// Repeats runs under one load. `watch` sees the results after each.
 pub fn until_precise(
     session: &mut Session,
     precision: Precision,

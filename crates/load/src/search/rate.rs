@@ -1,5 +1,5 @@
-//! The highest rate of an open load at which a promise is kept. Rates rise until it is broken, then the limit is closed in on, and
-//! what was found is confirmed by a longer run.
+//! Finds the highest rate of an open load at which a promise is kept. Rates rise until it is broken, then the search narrows the limit down
+//! and confirms the result by a longer run.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -9,44 +9,44 @@ use crate::{
     plan::{Arrivals, Load, Pace},
 };
 
-/// What must hold at a rate.
+/// Conditions that must hold at a rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Promise {
-    /// Quantiles of the latency, from 0 to 1, and the most nanoseconds each may be.
+    /// Quantiles of the latency, from 0 to 1, and the limit of each in nanoseconds.
     pub latencies: Vec<(f64, u64)>,
-    /// The part of requests that may fail, from 0 to 1.
+    /// The share of requests that may fail, from 0 to 1.
     pub failed_max: f64,
 }
 
-/// How the rate is searched.
+/// Parameters of the search.
 #[derive(Clone, Copy, Debug)]
 pub struct RateSearch {
     /// Connections that the load may use.
     pub connections: usize,
-    /// How requests are spread.
+    /// Distribution of the requests over time.
     pub arrivals: Arrivals,
     /// The first rate that is tried.
     pub first_per_second: f64,
-    /// Time before each measurement.
+    /// Settling time before each measurement.
     pub settle: Duration,
-    /// Shortest time of each measurement; it grows until the promise's quantiles have samples enough, and bursts are several.
+    /// Shortest duration of each measurement; it grows until the promise's quantiles have enough samples and several bursts occur.
     pub measure: Duration,
 }
 
-/// What a search has found.
+/// Result of a search.
 #[derive(Clone, Debug)]
 pub struct Sustained {
-    /// The highest rate at which the promise was kept, and again when it was confirmed; `None` when even the first was too much.
+    /// The highest rate at which the promise was kept and confirmed; `None` when even the first was too high.
     pub per_second: Option<f64>,
-    /// The confirming run.
+    /// The confirming measurement.
     pub confirmed: Option<Point>,
     /// Every rate tried, in order, and why the promise was broken there.
     pub tried: Vec<(Point, Option<String>)>,
 }
 
-/// Part of a rate that must have been carried.
+/// Share of a rate that must have been achieved.
 const ACHIEVED: f64 = 0.99;
-/// The search ends when the limit is known to this part.
+/// The search ends when the limit is known to this share.
 const PRECISION: f64 = 0.02;
 /// Samples beyond a quantile that a measurement needs.
 const SAMPLES: f64 = 10.0;
@@ -57,7 +57,7 @@ const TRIES_MAX: usize = 40;
 /// Longest single measurement.
 const MEASURE_MAX: Duration = Duration::from_mins(1);
 
-/// Searches the highest rate. `watch` sees each one as it is measured, and all that was measured.
+/// Searches for the highest rate. `watch` sees each point as it is measured, and its measurements.
 pub fn highest_rate(
     session: &mut Session,
     search: RateSearch,
@@ -81,7 +81,7 @@ pub fn highest_rate(
             .min(MEASURE_MAX)
             * times;
         let stretch = try_load(session, load, search.settle, measure);
-        // What still waits must not be taken for load of the next rate.
+        // The backlog must not count as load of the next rate.
         session.measure(Load::PAUSED, Until::passed(search.settle), &mut |_| {});
         let point = Point::of(&stretch);
         let carried_min = ACHIEVED - search.arrivals.shortfall(per_second * measure.as_secs_f64());
@@ -107,7 +107,7 @@ pub fn highest_rate(
                 if try_rate(highest, 3, &mut tried) {
                     break;
                 }
-                // What cannot be confirmed was luck.
+                // A rate that cannot be confirmed was kept by luck.
                 broken = Some(highest);
                 kept = None;
                 highest * (1.0 - PRECISION)
@@ -117,7 +117,7 @@ pub fn highest_rate(
     }
     let stopped = stopper.load(Ordering::Relaxed);
     if stopped {
-        // It was measured for less than its time, if at all.
+        // It was measured for less than its duration, if at all.
         tried.pop();
     }
     let confirmed = tried
@@ -132,7 +132,7 @@ pub fn highest_rate(
     }
 }
 
-/// Time in which enough bursts come to tell their rate; none where requests come one by one.
+/// Time in which enough bursts occur to measure their rate; zero where requests are due one by one.
 fn bursts(arrivals: Arrivals, per_second: f64) -> Duration {
     match arrivals {
         Arrivals::Burst(size) => {
@@ -145,13 +145,13 @@ fn bursts(arrivals: Arrivals, per_second: f64) -> Duration {
 impl Promise {
     /// Time in which the rarest quantile gets its samples.
     fn time_at(&self, per_second: f64) -> Duration {
-        // However long it is measured, the maximum rests on one sample.
+        // However long the measurement, the maximum rests on one sample.
         let below_max = self.latencies.iter().filter(|(quantile, _)| *quantile < 1.0);
         let rarest = below_max.map(|(quantile, _)| 1.0 - quantile).fold(1.0, f64::min);
         Duration::try_from_secs_f64(SAMPLES / (rarest.max(1e-6) * per_second)).unwrap_or(MEASURE_MAX)
     }
 
-    /// Why it is broken, in words.
+    /// Why the promise is broken, in words; `None` if it is kept.
     fn broken(
         &self,
         latency: &hdrhistogram::Histogram<u64>,

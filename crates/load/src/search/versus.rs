@@ -1,5 +1,5 @@
-//! Two servers beside each other: short turns under the same load, in an order that lets neither profit from a machine that drifts, and
-//! the ratio of what each brought. What disturbs both alike cancels out.
+//! Compares two servers: short turns under the same load, in an order that favours neither when the machine drifts, and the ratio of their
+//! figures. Disturbances that affect both alike cancel out.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use crate::{
     stats::{Ratio, Side, interleave, ratio},
 };
 
-/// How two servers are compared.
+/// Parameters of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Comparison {
-    /// The load that each gets in turn.
+    /// The load of every turn.
     pub load: Load,
     /// Most pairs of turns.
     pub pairs_max: usize,
-    /// The comparison ends early when half of the ratio's interval is narrower than this part of the ratio.
+    /// The comparison ends early when half of the ratio's interval is narrower than this share of the ratio.
     pub precision: f64,
-    /// Time before each measurement.
+    /// Settling time before each measurement.
     pub settle: Duration,
-    /// Time of each measurement.
+    /// Duration of each measurement.
     pub measure: Duration,
     /// Seed of the order.
     pub seed: u64,
@@ -30,26 +30,26 @@ pub struct Comparison {
 /// Fewest pairs before a comparison may end early.
 const PAIRS_MIN: usize = 5;
 
-/// What a comparison has found; every ratio is the second server's figure by the first one's.
+/// Result of a comparison; every ratio is the second server's figure divided by the first one's.
 #[derive(Clone, Debug)]
 pub struct Versus {
     /// Each pair of turns, the first server's first.
     pub pairs: Vec<(Point, Point)>,
-    /// Of requests a second; `None` before there are two pairs.
+    /// Ratio of requests per second; `None` before there are two pairs.
     pub per_second: Option<Ratio>,
-    /// Of the median latency.
+    /// Ratio of the median latencies.
     pub p50: Option<Ratio>,
-    /// Of its 99th percentile.
+    /// Ratio of the 99th percentiles.
     pub p99: Option<Ratio>,
-    /// Everything that the first server was measured at.
+    /// All measurements of the first server.
     pub first: Stretch,
-    /// The same of the second.
+    /// All measurements of the second server.
     pub second: Stretch,
-    /// Whether it was ended from outside.
+    /// Whether it was stopped early from outside.
     pub interrupted: bool,
 }
 
-/// Compares two servers. `watch` sees what is known after each pair.
+/// Compares two servers. `watch` sees the result so far after each pair.
 pub fn compare(
     first: &mut Session,
     second: &mut Session,

@@ -1,5 +1,4 @@
-//! Sends before anything is measured, so that what is measured later is a server that has warmed up: for a fixed time, or until it has
-//! stopped changing.
+//! Warms a server up before it is measured: for a fixed time, or until it has stopped changing.
 
 use std::time::Duration;
 
@@ -14,51 +13,51 @@ use crate::{
 /// How long a server is warmed up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmUp {
-    /// So long, whatever it does.
+    /// For a fixed time.
     For(Duration),
     /// Until its throughput and latency are steady.
     UntilSteady {
-        /// Not before so long.
+        /// Shortest time.
         least: Duration,
-        /// At most so long.
+        /// Longest time.
         most: Duration,
     },
 }
 
 impl WarmUp {
-    /// None at all.
+    /// No warm-up.
     pub const NONE: Self = Self::For(Duration::ZERO);
-    /// Until it is steady, within the usual bounds.
+    /// Until it is steady, within the default bounds.
     pub const AUTO: Self = Self::UntilSteady {
         least: Duration::from_millis(500),
         most: Duration::from_secs(5),
     };
 
-    /// The longest that it may take.
+    /// Longest time that it may take.
     pub fn most(self) -> Duration {
         match self {
             Self::For(time) | Self::UntilSteady { most: time, .. } => time,
         }
     }
 
-    /// What ends it in any case. The load stays.
+    /// The end of the warm-up in any case. The load continues.
     pub fn until(self) -> Until {
         Until::passed(self.most()).and_on()
     }
 }
 
-/// What a warm-up was.
+/// Result of a warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WarmedUp {
     /// How long it took.
     pub seconds: f64,
-    /// Answers that came meanwhile; they count nowhere else.
+    /// Responses that arrived meanwhile; they count nowhere else.
     pub requests: u64,
-    /// Whether the server was steady at its end; `None` when that was not looked at, or it was interrupted.
+    /// Whether the server was steady at its end; `None` when that was not examined, or it was interrupted.
     pub steady: Option<bool>,
 }
 
-/// Warms up; the load stays on the session's connections. `watch` is called while it lasts.
+/// Warms up; the load continues on the session's connections. `watch` is called while it lasts.
 pub fn warm_up(session: &mut Session, load: Load, how: WarmUp, watch: &mut dyn FnMut(&Stretch)) -> WarmedUp {
     if how.most() == Duration::ZERO {
         return WarmedUp::default();

@@ -23,8 +23,8 @@ impl Drift {
     }
 }
 
-/// The trend of a series of equal steps in time: whether there is one by the test of Mann and Kendall, which asks nothing of the
-/// values' distribution, and how large by the slope of Theil and Sen. Neighbours that depend on each other are joined first, or they
+/// The trend of a series of equal steps in time: whether there is one by the test of Mann and Kendall, which assumes nothing about the
+/// distribution of the values, and how large by the slope of Theil and Sen. Neighbours that depend on each other are joined first, or they
 /// would look like a trend. `None` with fewer than eight values or a median of 0.
 ///
 /// Sources: H. B. Mann, "Nonparametric tests against trend", Econometrica 13 (1945); P. K. Sen, "Estimates of the regression
@@ -56,7 +56,7 @@ pub fn drift(values: &[f64]) -> Option<Drift> {
     change.is_finite().then_some(Drift { z, change })
 }
 
-/// What groups of equal values take from the variance: the sum of `t (t - 1) (2 t + 5)`.
+/// Correction of the variance for groups of equal values: the sum of `t (t - 1) (2 t + 5)`.
 fn ties(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Histograms as text that keeps all of them: base64 of `HdrHistogram`'s compressed V2 form, as its logs and tools have it
+//! Histograms as text without loss: base64 of `HdrHistogram`'s compressed V2 form, as its logs and tools use it
 //! (`encodeIntoCompressedByteBuffer` of its Java library). For `#[serde(with)]`.
 
 use std::io::Read as _;
@@ -13,28 +13,28 @@ use serde::{Deserialize as _, Deserializer as Reads, Serializer as Writes, de::E
 
 use crate::engine::{LATENCY_DIGITS, latencies, slice_latencies};
 
-/// Bytes before the zlib stream: what follows (`0x1c849314`) and its length.
+/// Bytes before the zlib stream: a cookie (`0x1c849314`) and the length.
 const OUTER_HEAD: usize = 8;
-/// Bytes at the start of the stream: what follows, its length, an offset, digits, lowest and highest value, a ratio.
+/// Bytes at the start of the stream: a cookie, length, offset, digits, lowest and highest value, a ratio.
 const INNER_HEAD: usize = 40;
 /// Most bytes of one count.
 const COUNT_BYTES_MAX: usize = 9;
 
-/// Why a text is no histogram of latencies.
+/// Why a text is not a histogram of latencies.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum EncodedError {
     /// Not base64.
     #[error("a histogram is not in base64")]
     Base64,
-    /// Its inside is not as it should be.
+    /// The content is malformed.
     #[error("a histogram is not one of HdrHistogram's compressed V2 form, or it is damaged")]
     Form,
-    /// It keeps other values than latencies are.
+    /// The range of values is not that of latencies.
     #[error("a histogram has other bounds than those of latencies")]
     Bounds,
 }
 
-/// The text of a histogram.
+/// Encodes a histogram as text.
 pub(crate) fn encode<C: Counter>(histogram: &Histogram<C>) -> Result<String, EncodedError> {
     let mut bytes = Vec::new();
     V2DeflateSerializer::new()
@@ -43,7 +43,7 @@ pub(crate) fn encode<C: Counter>(histogram: &Histogram<C>) -> Result<String, Enc
     Ok(BASE64_STANDARD.encode(bytes))
 }
 
-/// The histogram of a text. What it says of itself is looked at before room is made for it.
+/// Decodes a histogram. The sizes it claims are checked before memory is allocated for it.
 pub(crate) fn decode<C: Counter>(text: &str) -> Result<Histogram<C>, EncodedError> {
     let bytes = BASE64_STANDARD.decode(text).map_err(|_| EncodedError::Base64)?;
     let mut head = [0; INNER_HEAD];
@@ -67,7 +67,7 @@ pub(crate) fn decode<C: Counter>(text: &str) -> Result<Histogram<C>, EncodedErro
         .map_err(|_| EncodedError::Form)
 }
 
-/// Writes it.
+/// Serializes a histogram.
 pub(crate) fn serialize<C: Counter, W: Writes>(
     histogram: &Histogram<C>,
     writer: W,
@@ -75,17 +75,17 @@ pub(crate) fn serialize<C: Counter, W: Writes>(
     writer.serialize_str(&encode(histogram).map_err(W::Error::custom)?)
 }
 
-/// Reads it.
+/// Deserializes a histogram.
 pub(crate) fn deserialize<'de, C: Counter, R: Reads<'de>>(reader: R) -> Result<Histogram<C>, R::Error> {
     decode(&String::deserialize(reader)?).map_err(R::Error::custom)
 }
 
-/// The same where there may be none.
+/// The same for an optional histogram.
 pub(crate) mod optional {
     use super::{Counter, Histogram, Reads, Writes, decode, encode};
     use serde::{Deserialize as _, Serialize as _, de::Error as _, ser::Error as _};
 
-    /// Writes it, or null.
+    /// Serializes a histogram, or null.
     #[expect(clippy::ref_option, reason = "serde's derive calls it so")]
     pub(crate) fn serialize<C: Counter, W: Writes>(
         histogram: &Option<Histogram<C>>,
@@ -95,7 +95,7 @@ pub(crate) mod optional {
         text.map_err(W::Error::custom)?.serialize(writer)
     }
 
-    /// Reads it, or null.
+    /// Deserializes a histogram, or null.
     pub(crate) fn deserialize<'de, C: Counter, R: Reads<'de>>(
         reader: R,
     ) -> Result<Option<Histogram<C>>, R::Error> {

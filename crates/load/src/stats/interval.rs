@@ -1,14 +1,14 @@
-//! Means with their intervals.
+//! Means with their confidence intervals.
 
 use super::student_t;
 
-/// How sure an interval is, where nothing else is said.
+/// Default confidence level of an interval.
 pub(super) const CONFIDENCE: f64 = 0.95;
 
 /// A figure, and the range in which the true one lies with 95 % confidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The figure.
+    /// The estimate itself.
     pub value: f64,
     /// The lower end.
     pub low: f64,
@@ -22,7 +22,7 @@ impl Interval {
         Self::of_mean_with(values, 1.0)
     }
 
-    /// The same, with the half-width stretched by a factor.
+    /// As [`Self::of_mean`], with the half-width stretched by a factor.
     pub(super) fn of_mean_with(values: &[f64], stretch: f64) -> Option<Self> {
         let error = standard_deviation(values)? / (values.len() as f64).sqrt();
         let half = student_t(CONFIDENCE, values.len() - 1) * error * stretch;

@@ -1,4 +1,4 @@
-//! What measurements say: how sure a figure is, when warm-up ended, whether a run drifted, and how two servers compare. Figures go in,
+//! Statistics of measurements: how sure a figure is, when warm-up ended, whether a run drifted, and how two servers compare. Figures go in,
 //! figures come out; nothing here reads a clock, a file or a random source of its own.
 //!
 //! The unit of all of it is the slice of a run, never the single request. Requests that follow each other share queues, caches and
@@ -31,7 +31,7 @@ use crate::engine::Timeline;
 /// Parts into which a run is cut to see how much its rate varies.
 const PARTS: usize = 20;
 
-/// The slices of a timeline that are whole. The first one has connections opening in it, and the last one may be cut short.
+/// The complete slices of a timeline. Connections are still opening in the first one, and the last one may be cut short.
 fn whole(timeline: &Timeline) -> &[crate::engine::Slice] {
     match timeline.slices.as_slice() {
         [_, whole @ .., _] => whole,
@@ -39,7 +39,7 @@ fn whole(timeline: &Timeline) -> &[crate::engine::Slice] {
     }
 }
 
-/// Answers a second in each whole slice.
+/// Responses per second in each complete slice.
 pub fn rates(timeline: &Timeline) -> Vec<f64> {
     let seconds = timeline.slice_ns as f64 / 1e9;
     whole(timeline)
@@ -49,13 +49,13 @@ pub fn rates(timeline: &Timeline) -> Vec<f64> {
 }
 
 /// How much the rate of a run varied: the coefficient of variation over twenty equal parts of it (fewer when there are fewer slices),
-/// without what mere chance adds when there are few answers. A process of independent arrivals varies by one over the root of the
-/// number of arrivals however quiet the machine is. `None` below five slices, or without answers.
+/// without the part that chance alone adds when there are few responses. A process of independent arrivals varies by one over the root of
+/// the number of arrivals however quiet the machine is. `None` below five slices, or without responses.
 pub fn variation(timeline: &Timeline) -> Option<f64> {
     variation_from(timeline, 0)
 }
 
-/// The same without so many of the first whole slices, as when they were warm-up.
+/// As [`variation`], without the first `cut` complete slices, as when they were warm-up.
 pub fn variation_from(timeline: &Timeline, cut: usize) -> Option<f64> {
     let rates = rates(timeline).split_off(cut.min(whole(timeline).len()));
     let (part, seconds) = (rates.len().div_ceil(PARTS), timeline.slice_ns as f64 / 1e9);
@@ -68,14 +68,15 @@ pub fn variation_from(timeline: &Timeline, cut: usize) -> Option<f64> {
     Some(squared.max(0.0).sqrt())
 }
 
-/// Whether a run has gone on for long enough that its rate is known to a part of it (0.01 for ±1 %), as a rule for ending it. Asked again and
-/// again while it runs, so it says yes only with ten batches that hardly depend on each other: a few that agree by chance do not end it.
+/// Whether a run has lasted long enough that its rate is known to a part of it (0.01 for ±1 %), as a rule for ending it. It is asked
+/// repeatedly during a run, so it says yes only with ten batches that hardly depend on each other: a few that agree by chance do not end
+/// it.
 pub fn is_known(timeline: &Timeline, part: f64) -> bool {
     throughput(timeline).is_some_and(|means| means.is_firm() && means.interval.relative_half_width() <= part)
 }
 
-/// Little's law for a closed load: as many requests are under way as there is room for. Returns by how much of the room they fall short
-/// (or exceed it): `|room - rate × latency| / room`. A large value means that figures contradict each other: connections were lost, or
+/// Little's law for a closed load: as many requests are in flight as there is room for. Returns by how much of the room they fall short (or
+/// exceed it): `|room - rate × latency| / room`. A large value means that figures contradict each other: connections were lost, or
 /// latencies are not what they claim. Source: J. D. C. Little, "A Proof for the Queuing Formula: L = λW", Operations Research 9 (1961).
 pub fn littles_law(room: f64, per_second: f64, mean_latency_seconds: f64) -> f64 {
     (room - per_second * mean_latency_seconds).abs() / room

@@ -1,4 +1,4 @@
-//! Percentiles: which of them a run can tell, and how sure they are.
+//! Percentiles: which of them a run can tell, and how certain they are.
 
 use hdrhistogram::Histogram;
 
@@ -8,11 +8,11 @@ use crate::{
     request::Random,
 };
 
-/// Samples that must lie beyond a percentile before it says anything.
+/// Samples that must lie beyond a percentile for it to mean anything.
 const BEYOND_MIN: f64 = 10.0;
-/// Runs that are drawn from the slices of the real one.
+/// Number of resampled runs.
 const RESAMPLES: usize = 500;
-/// Fewest slices to draw from.
+/// Fewest slices to resample from.
 const SLICES_MIN: usize = 10;
 
 /// Whether so many samples can tell a percentile (0 to 100): at least ten must lie beyond it on its shorter side, or the figure is that
@@ -33,8 +33,8 @@ pub fn samples_needed(percentile: f64) -> u64 {
 }
 
 /// 95 % intervals of percentiles (0 to 100) of latency, in nanoseconds. The figures themselves are those of `latency`, the whole run's
-/// histogram; the intervals come from runs drawn out of the slices of the real one, a block of neighbours at a time, so that a stall
-/// that lasted over several slices stays one stall. `None` for a percentile that the samples cannot tell, and for all of them with fewer than
+/// histogram; the intervals come from runs resampled from the slices of the real one, a block of neighbours at a time, so that a stall that
+/// lasted over several slices stays one stall. `None` for a percentile that the samples cannot tell, and for all of them with fewer than
 /// ten slices. The same for a seed.
 ///
 /// Sources: H. R. Künsch, "The jackknife and the bootstrap for general stationary observations", Annals of Statistics 17 (1989);

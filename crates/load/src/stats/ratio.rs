@@ -1,18 +1,18 @@
-//! How two servers compare when they are measured by turns.
+//! Compares two servers that are measured in turns.
 
 use super::{Interval, interval::mean};
 use crate::request::Random;
 
-/// Which of the two is measured.
+/// The server that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The one that is looked at.
+    /// The one under examination.
     A,
     /// The one it is compared with.
     B,
 }
 
-/// How many times the one is the other.
+/// Ratio of one server's figure to the other's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// The geometric mean of A / B over all pairs.
@@ -55,7 +55,7 @@ pub fn ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     })
 }
 
-/// The order in which so many pairs are measured: blocks of ABBA or BAAB by lot, so that neither a trend nor whatever comes every second
+/// The order in which pairs are measured: random blocks of ABBA or BAAB, so that neither a trend nor anything that happens every second
 /// time favours a side. The last pair of an odd number stands alone. The same for a seed.
 pub fn interleave(pairs: usize, seed: u64) -> Vec<[Side; 2]> {
     let mut random = Random::new(seed);

@@ -1,5 +1,5 @@
-//! Whether a server that is being warmed up has stopped changing. It is asked while the load goes on, so it needs few slices and looks
-//! at the last of them only; what a whole run says about its start is [`super::warm_up`]'s.
+//! Decides whether a server that is being warmed up has stopped changing. It is asked while the load continues, so it needs few slices and
+//! looks at the last of them only; the start of a complete run is the subject of [`super::warm_up`].
 
 use hdrhistogram::Histogram;
 
@@ -7,20 +7,20 @@ use crate::engine::{Slice, Timeline};
 
 /// Fewest slices on each side of the comparison.
 const SIDE_MIN: usize = 2;
-/// The sides together are this part of what there is, at the end of it: the longer it goes on, the slower a change is seen.
+/// The sides together are this fraction of the timeline, at its end: the longer the warm-up, the slower the changes that are noticed.
 const PART: usize = 2;
-/// Slices at the end that may lack what some threads have not told yet.
+/// Slices at the end that may be incomplete because some threads have not reported yet.
 const UNTOLD: usize = 2;
-/// A change from one side to the other that is none.
+/// Largest change from one side to the other that counts as none.
 const CHANGE_MAX: f64 = 0.03;
-/// Nanoseconds that the histograms of slices do not tell apart.
+/// Differences below the resolution of the slices' histograms, in nanoseconds.
 const SAME_NS: f64 = 1_000.0;
 
-/// Whether throughput and median latency are steady: between two neighbouring parts at the end, neither has changed by more than 3 %, or
-/// by more than chance explains where answers are few. It takes seven slices (0.7 s) to say so. What failed counts as an answer here,
-/// because a server that refuses everything has nothing to warm up; one that says nothing at all is never steady.
+/// Whether throughput and median latency are steady: between two neighbouring parts at the end, neither has changed by more than 3 %, or by
+/// more than chance explains where responses are few. It takes seven slices (0.7 s) to decide. Failures count as responses here, because a
+/// server that rejects everything has nothing to warm up; one that says nothing at all is never steady.
 pub fn is_steady(timeline: &Timeline) -> bool {
-    // The first has connections opening in it.
+    // Connections are still opening in the first slice.
     let told = match timeline.slices.as_slice() {
         [_, rest @ ..] => &rest[..rest.len().saturating_sub(UNTOLD)],
         [] => &[],
@@ -34,7 +34,7 @@ pub fn is_steady(timeline: &Timeline) -> bool {
     if before.ended == 0 || after.ended == 0 {
         return false;
     }
-    // Of independent arrivals the difference of two counts varies so much by chance.
+    // Counts of independent arrivals differ by this much by chance.
     let by_chance = (1.0 / before.ended as f64 + 1.0 / after.ended as f64).sqrt();
     let allowed = CHANGE_MAX.max(by_chance);
     let (rate_before, rate_after) = (before.ended as f64, after.ended as f64);
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use crate::{request::Random, stats::tests::timeline};
 
-    /// Up to when a timeline that grows slice by slice is not called steady; `None` if it never is.
+    /// The slice after which a growing timeline is called steady; `None` if it never is.
     fn steady_after(slices: usize, answers: impl Fn(f64) -> f64) -> Option<usize> {
         let answers: Vec<u64> = (0..slices).map(|at| answers(at as f64) as u64).collect();
         (1..=slices).find(|&until| is_steady(&timeline(&answers[..until], 5_000_000)))
@@ -114,7 +114,7 @@ mod tests {
                 .unwrap();
         }
         assert!(!is_steady(&rising));
-        // What lies below the resolution of slices is no change.
+        // A change below the resolution of slices is none.
         assert!(is_steady(&timeline(&[1_000; 50], 2_000)));
     }
 

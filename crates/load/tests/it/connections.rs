@@ -1,4 +1,4 @@
-//! What is known about connections, and about the beginnings of answers.
+//! Counts of connections, and first bytes of responses.
 
 use std::{
     io::Write,
@@ -28,7 +28,8 @@ fn first_bytes_are_told_apart_from_whole_answers() {
         Arc::new(AtomicBool::new(false)),
     );
     let told = done.clone();
-    // The first connection gets its answers in halves. Between them the other one asks twice, so that the first half has been read.
+    // The first connection gets its responses in halves. Between them the other one sends two requests, so that the first half has been
+    // read.
     let peer = Peer::start(move |mut stream: TcpStream| {
         if accepted.fetch_add(1, Ordering::SeqCst) > 0 {
             while request(&mut stream) {

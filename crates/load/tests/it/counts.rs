@@ -1,4 +1,4 @@
-//! What is reported is what happened: the generator's counts are the server's own.
+//! The generator's counts are those of the server: every reported figure is true.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::rig::{
 
 /// Every request was written once, read once, answered once and counted once.
 fn agree(measured: &Stretch, server: Server) -> Stats {
-    // Connections that were opened and not used may still wait to be accepted when the run is over.
+    // Connections that were opened and not used may still wait to be accepted when the run ends.
     let patience = Instant::now() + FOREVER;
     while server.stats().accepted < measured.total.connects && Instant::now() < patience {
         std::thread::yield_now();
@@ -206,7 +206,7 @@ pub(crate) fn answers_of_another_status_are_answers_and_failures() {
 #[test]
 pub(crate) fn an_open_load_counts_as_exactly_as_a_closed_one() {
     let (uniform, poisson) = (Arrivals::Uniform, Arrivals::Poisson);
-    // The last one is due long before it can be sent: what is due beyond the number asked for must not be waited for.
+    // The last request is due long before it can be sent: requests beyond the number asked for must not be waited for.
     for (per_second, arrivals) in [(20_000.0, uniform), (20_000.0, poisson), (1e6, uniform)] {
         let server = server();
         let mut plan = plan(server.address(), "/");

@@ -1,4 +1,4 @@
-//! What was proven with the engine that the system prefers, once more with epoll: the two share everything but how bytes come and go.
+//! Repeats tests of the preferred engine with epoll: the two share everything but how bytes are sent and received.
 
 use forebay_load::plan::Engine;
 

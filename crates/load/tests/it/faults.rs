@@ -1,4 +1,4 @@
-//! Whatever a server does wrong is counted in its own class, with an example, and the run goes on and ends.
+//! Every mistake of a server is counted in a class of its own, with an example, and the run continues to its end.
 
 use std::{
     io::{Read, Write},
@@ -185,7 +185,7 @@ pub(crate) fn a_connection_that_cannot_be_made_in_time_has_its_class() {
     use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
     let listener = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&listener, &std::net::SocketAddrV4::new([127, 0, 0, 1].into(), 0)).unwrap();
-    // One connection may wait to be accepted, and nobody accepts it.
+    // One connection may wait in the accept queue, and the test never accepts it.
     listen(&listener, 0).unwrap();
     let address = Address::Tcp(getsockname(&listener).unwrap().try_into().unwrap());
     let measured = run(impatient(&address, "/"), closed(8), requests(16));
@@ -349,7 +349,7 @@ pub(crate) fn a_peer_that_never_reads_is_ended_by_the_time_out() {
     all_failed(&run(plan, closed(1), requests(2)), Class::Timeout, 2);
 }
 
-/// Whether the other side is gone; reads nothing.
+/// Whether the peer has closed the connection; reads nothing.
 fn stopped(stream: &std::net::TcpStream) -> bool {
     use rustix::event::{PollFd, PollFlags, poll};
     let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];

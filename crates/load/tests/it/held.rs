@@ -12,10 +12,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::rig::{beside_others, failures, millis, plan, server_with};
 
 const WANTED: usize = 10_000;
-/// What else the process has open.
+/// Other descriptors of the process.
 const SPARE: usize = 500;
 
-/// As many connections as the limit of open files allows, with both of their ends in this process.
+/// As many connections as the limit of open files allows, with both ends in this process.
 fn connections() -> usize {
     let needed = (2 * WANTED + SPARE) as u64;
     let limits = getrlimit(Resource::Nofile);
@@ -57,7 +57,7 @@ fn ten_thousand_connections_are_held_and_used() {
     });
     assert_eq!(server.stats().open, connections as u64, "all at once");
     measured.absorb(&session.finish());
-    // Where the run was stopped, requests may just have been due on connections that waited for an answer.
+    // If the run was stopped early, requests may just have been due on connections that waited for a response.
     let failed = failures(&measured);
     assert!(
         failed.iter().all(|(class, _)| *class == Class::Unanswered),

@@ -1,10 +1,10 @@
-//! Latencies are those that the server knows to be true.
+//! Measured latencies are those that the server is known to have.
 
 use forebay_load::plan::{Arrivals, Load, Pace};
 
 use crate::rig::{alone, at_some_time, closed, failures, in_one_of, measure, plan, requests, server};
 
-/// What may lie between a latency and the time that the server took, as a part of the latter: the way there and back, and waking up.
+/// Largest difference between a latency and the server's time, as a share of the latter: transmission and wake-up.
 const WAY_MAX: f64 = 0.02;
 
 /// Loads a server whose answers take so long, and compares percentiles with what it has recorded itself.
@@ -34,7 +34,7 @@ fn compare(p50_ms: u32, load: Load, count: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// The delays are so long that waking up late on a busy machine is no matter of per cents.
+/// The delays are so long that a late wake-up on a busy machine does not matter.
 #[test]
 fn percentiles_are_those_of_the_delays_that_were_injected() {
     let _floor = alone();
@@ -50,8 +50,8 @@ fn percentiles_are_those_of_the_delays_that_were_injected() {
     }
 }
 
-/// The shorter the delays, the more the way there and back is in them; so few requests are under way at once, and a busy machine needs
-/// more than one attempt.
+/// The shorter the delays, the larger the share of transmission; so few requests are in flight at once, and a busy machine needs more than
+/// one attempt.
 #[test]
 fn percentiles_of_short_delays_are_theirs_too() {
     let _floor = alone();

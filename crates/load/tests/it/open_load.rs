@@ -1,4 +1,4 @@
-//! Loads that do not wait for answers: the rate is kept, and what a slow server costs is seen in full.
+//! Open loads: the rate is kept, and the delays of a slow server are measured in full.
 
 use forebay_load::{
     Session,
@@ -38,7 +38,7 @@ fn so_many_requests_take_as_long_as_the_rate_says() {
 fn what_is_due_and_never_sent_counts_with_the_time_it_has_waited() {
     let _floor = alone();
     let server = server();
-    // One connection that carries ten a second, and a thousand are due.
+    // One connection that carries ten requests a second, and a thousand are due.
     let measured = measure(
         plan(server.address(), "/delay/100"),
         open(1000.0, 1, Arrivals::Uniform),
@@ -72,7 +72,7 @@ fn the_rate_is_kept_over_time() {
             plan.threads = 3;
             let measured = measure(plan, open(5000.0, 12, arrivals), millis(400));
             if !failures(&measured).is_empty() {
-                // What was due in the last moment may wait for a connection when the machine stops just then.
+                // A request that was due in the last moment may still wait for a connection if the machine stalls just then.
                 return Err(format!("{:?}", measured.examples));
             }
             let (sent, due) = (measured.total.sent as f64, 5000.0 * measured.seconds());
@@ -150,7 +150,7 @@ fn stall_under(load: Load) -> Result<(), String> {
             ));
         }
     }
-    // What was written is another matter: no more than one request for each connection met the stall.
+    // Measured from when they were written, at most one request per connection met the stall.
     let service = measured.total.service.as_ref().unwrap();
     let met = service.count_between(20_000_000, u64::MAX / 2);
     if met > load.connections as u64 {

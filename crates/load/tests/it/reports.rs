@@ -1,4 +1,4 @@
-//! Reports on real runs: every form tells the same figures, and they are the server's.
+//! Reports on real runs: every form shows the same figures, and they are the server's.
 
 use forebay_load::{
     Session,
@@ -42,7 +42,7 @@ fn every_form_agrees(report: &Report, answered: u64) {
     let json = json::write(report, &options);
     let value: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(value["requests"]["total"], answered);
-    // What was due in the last moment and found no free connection has waited, too.
+    // Requests that were due in the last moment and found no free connection have waited, too.
     let unsent = value["errors"]["unanswered"].as_u64().unwrap_or_default();
     let latencies = answered + unsent;
     assert_eq!(value["latency_ms"]["count"], latencies);
@@ -51,7 +51,7 @@ fn every_form_agrees(report: &Report, answered: u64) {
         .iter()
         .map(|slice| slice["requests"].as_u64().unwrap())
         .sum();
-    // Those that came after the end of the measured time belong to no slice.
+    // Responses after the end of the measured time belong to no slice.
     assert_eq!(in_slices, (report.per_second * report.seconds).round() as u64);
     let verdict = value["verdict"].as_str().unwrap();
     assert!(text::write(report, &options).contains(&format!("\nVerdict      {verdict}\n")));

@@ -16,13 +16,13 @@ use forebay_load::{
     target::Address,
 };
 
-/// A server that answers each request as it is told, and remembers all of them.
+/// A server that responds to each request as a function says, and remembers all of them.
 struct Peer {
     address: Address,
     seen: Arc<Mutex<Vec<String>>>,
 }
 
-/// The answer to the request with this number; an empty one closes the connection.
+/// Makes the response to the request with this number; an empty one closes the connection.
 type Answer = fn(&str, usize) -> String;
 
 impl Peer {
@@ -70,7 +70,7 @@ fn serve(mut stream: TcpStream, answer: Answer, log: &Mutex<Vec<String>>) {
     }
 }
 
-/// The length of the first request once it is there.
+/// The length of the first request once it is complete.
 fn whole(held: &str) -> Option<usize> {
     let head = held.find("\r\n\r\n")? + 4;
     let length = held[..head].split("content-length: ").nth(1);

@@ -1,4 +1,4 @@
-//! What every test needs: plans, loads, and runs from start to end.
+//! Shared helpers of the tests: plans, loads, and runs from start to end.
 
 use std::{
     cell::Cell,
@@ -104,7 +104,7 @@ pub(crate) fn plan_of(lanes: Vec<Lane>) -> Plan {
     plan
 }
 
-/// A plan for one path, with time-outs beyond any test's patience.
+/// A plan for one path, with timeouts longer than any test.
 pub(crate) fn plan(address: &Address, path: &str) -> Plan {
     let mut plan = plan_of(vec![lane(address, &parts(path))]);
     plan.timeout = FOREVER;
@@ -129,7 +129,7 @@ pub(crate) fn millis(ms: u64) -> Until {
     Until::passed(Duration::from_millis(ms))
 }
 
-/// Kept by tests that look at the time for as long as they do; the others may go on beside each other.
+/// Held exclusively by tests that measure time; the others share it.
 static FLOOR: RwLock<()> = RwLock::new(());
 
 /// Waits until no other test makes load, and keeps the others waiting.
@@ -142,7 +142,7 @@ pub(crate) fn beside_others() -> RwLockReadGuard<'static, ()> {
     FLOOR.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a plan once: what was measured, with what came in afterwards.
+/// Runs a plan once; returns the measurement, late responses included.
 pub(crate) fn run(plan: Plan, load: Load, until: Until) -> Stretch {
     let _floor = beside_others();
     measure(plan, load, until)
@@ -157,7 +157,7 @@ pub(crate) fn measure(plan: Plan, load: Load, until: Until) -> Stretch {
     measured
 }
 
-/// What failed, by class.
+/// Failures by class.
 pub(crate) fn failures(stretch: &Stretch) -> Vec<(Class, u64)> {
     stretch.total.failures.iter().collect()
 }
@@ -171,12 +171,12 @@ pub(crate) fn example(stretch: &Stretch, class: Class) -> &str {
     )
 }
 
-/// Tries several times what a busy machine may spoil once; what is wrong for good stays wrong.
+/// Tries several times what a busy machine may spoil once; a real defect fails every time.
 pub(crate) fn at_some_time(attempt: impl FnMut() -> Result<(), String>) {
     in_one_of(8, attempt);
 }
 
-/// The same, so often.
+/// As [`at_some_time`], with a number of attempts.
 pub(crate) fn in_one_of(attempts: usize, mut attempt: impl FnMut() -> Result<(), String>) {
     let mut spoiled = Vec::new();
     while let Err(what) = attempt() {

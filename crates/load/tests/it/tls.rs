@@ -1,4 +1,4 @@
-//! TLS: what is counted when it works, and what is said when it does not.
+//! TLS: counts when it works, and errors when it does not.
 
 use std::{
     io::{Read, Write},
@@ -104,7 +104,7 @@ fn a_server_that_is_not_trusted_is_a_failure_of_tls() {
             ),
             (0, 0, 0)
         );
-        // Whoever asks for it gets an answer all the same.
+        // With `insecure`, the request is answered all the same.
         let insecure = Options {
             insecure: true,
             ..options
@@ -209,7 +209,7 @@ fn an_end_without_close_notify_is_told_from_one_that_was_meant() {
         ("HTTP/1.1 200 OK\r\n\r\n", false, 0, 4),
         ("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n", true, 0, 4),
         ("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n", false, 0, 4),
-        // What is whole needs no goodbye.
+        // A complete response needs no closing alert.
         (
             "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 5\r\n\r\n",
             false,
@@ -325,7 +325,7 @@ fn answers_that_arrive_together_with_a_fault_are_counted_first() {
             stream
                 .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
                 .unwrap();
-            // A record that no key opens, in the same breath.
+            // A record that no key decrypts, in the same write.
             let _ = stream.sock.write_all(&[
                 23, 3, 3, 0, 20, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20,
             ]);

@@ -1,4 +1,4 @@
-//! Servers that speak TLS, well and badly, with certificates made for the test.
+//! TLS servers, correct and faulty, with certificates made for the test.
 
 use std::{
     io::{Read, Write},
@@ -32,7 +32,7 @@ pub(crate) type Stream = StreamOwned<ServerConnection, TcpStream>;
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Files of one test, gone with it.
+/// Files of one test, removed with it.
 #[derive(Debug)]
 pub(crate) struct Directory(PathBuf);
 
@@ -81,7 +81,7 @@ impl Authority {
     pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        // Authorities of one name would be taken for one another.
+        // Authorities of the same name would be mistaken for each other.
         let name = format!("authority {}", NEXT.fetch_add(1, Ordering::Relaxed));
         params.distinguished_name.push(rcgen::DnType::CommonName, name);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -108,7 +108,7 @@ impl Authority {
         }
     }
 
-    /// One that any client of this authority trusts.
+    /// A certificate for `localhost` that any client of this authority trusts.
     pub(crate) fn localhost(&self) -> Identity {
         self.identity("localhost", 2020..4000)
     }
@@ -119,7 +119,7 @@ impl Authority {
         roots
     }
 
-    /// Options that trust it.
+    /// Options that trust this authority.
     pub(crate) fn trusted(&self) -> Options {
         Options {
             ca: Some(self.ca.clone()),
@@ -142,7 +142,7 @@ impl Identity {
             .unwrap()
     }
 
-    /// One that demands a certificate of the authority from its clients.
+    /// A server that demands a certificate of the authority from its clients.
     pub(crate) fn demanding_server(&self, authority: &Authority) -> ServerConfig {
         let provider = Arc::new(default_provider());
         let verifier =
@@ -190,7 +190,7 @@ impl Peer {
         }
     }
 
-    /// One that speaks TLS; `serve` gets connections whose handshake is over.
+    /// A peer that speaks TLS; `serve` gets connections whose handshake is complete.
     pub(crate) fn tls(config: ServerConfig, serve: impl Fn(&mut Stream) + Send + Sync + 'static) -> Self {
         let config = Arc::new(config);
         Self::start(move |mut socket| {
@@ -198,7 +198,7 @@ impl Peer {
             let mut connection = ServerConnection::new(config.clone()).unwrap();
             while connection.is_handshaking() {
                 if connection.complete_io(&mut socket).is_err() {
-                    // Reads on, or closing would take back the alert that says why.
+                    // Keep reading: closing at once would take back the alert that says why.
                     let _ = socket.shutdown(std::net::Shutdown::Write);
                     let _ = std::io::copy(&mut socket, &mut std::io::sink());
                     return;
@@ -231,7 +231,7 @@ impl Drop for Peer {
     }
 }
 
-/// Reads one request with its body: how many bytes the body has. `None`: the client has gone.
+/// Reads one request with its body; returns the body's length. `None`: the client has gone.
 pub(crate) fn read_request(stream: &mut impl Read) -> Option<usize> {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -264,7 +264,7 @@ pub(crate) fn body(length: usize) -> Vec<u8> {
     (0..length).map(body_byte).collect()
 }
 
-/// Answers all requests with a body of such a length, counting them.
+/// Answers all requests with a body of this length, counting them.
 pub(crate) fn answer_all(
     length: usize,
     served: &Arc<AtomicU64>,
@@ -294,7 +294,7 @@ pub(crate) fn post(length: usize) -> Parts {
     }
 }
 
-/// TLS with `localhost`.
+/// A TLS configuration for `localhost`.
 pub(crate) fn secure(options: &Options) -> Tls {
     options.load().unwrap().for_host("localhost").unwrap()
 }
@@ -306,7 +306,7 @@ pub(crate) fn plan(lane: Lane) -> Plan {
     plan
 }
 
-/// Runs a plan until the first failure, but for those that come at once.
+/// Runs a plan until the first failure, except those that occur at once.
 pub(crate) fn run_until_failure(plan: Plan) -> Stretch {
     plan.check(1, false).unwrap();
     let mut session = Session::start(plan).unwrap();
@@ -320,7 +320,7 @@ pub(crate) fn run_until_failure(plan: Plan) -> Stretch {
     measured
 }
 
-/// Runs a plan once: what was measured, with what came in afterwards.
+/// Runs a plan once; returns the measurement, late responses included.
 pub(crate) fn run(plan: Plan, connections: usize, until: Until) -> (Stretch, Option<Negotiated>) {
     plan.check(connections, false).unwrap();
     let mut session = Session::start(plan).unwrap();

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 
 use crate::{report::verdict::FAILED_MAX, search::Promise};
 
-/// What is accepted, for messages.
+/// Accepted metrics, for error messages.
 const METRICS: &str = "p50, p99, p99.9 and other percentiles, mean, max, min, errors, rps, requests, server-cpu, server-rss, regression, \
                        regression-p99 and its like";
 /// Most assertions in one text.
@@ -29,14 +29,14 @@ const BYTE_UNITS: [(&str, f64); 7] = [
     ("GiB", 1_073_741_824.0),
 ];
 
-/// Something that must hold for a run.
+/// A condition on a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assertion {
-    /// As it was written, without spaces around it.
+    /// The text as written, without spaces around it.
     pub(super) text: String,
     pub(super) metric: Metric,
     pub(super) comparison: Comparison,
-    /// Nanoseconds, a share from 0 to 1, a count or bytes, as the metric has it.
+    /// Nanoseconds, a share from 0 to 1, a count or bytes, depending on the metric.
     pub(super) limit: f64,
 }
 
@@ -46,53 +46,53 @@ impl std::fmt::Display for Assertion {
     }
 }
 
-/// Why a text is no assertion.
+/// Why a text is not an assertion.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AssertError {
-    /// No `<` or its like in it, or nothing at all.
+    /// No comparison such as `<` in it, or an empty text.
     #[error("`{text}` compares nothing; write METRIC<LIMIT, as in p99<10ms; <, <=, > and >= are accepted")]
     Comparison {
-        /// What was given.
+        /// The text as given.
         text: String,
     },
-    /// A metric that is not known.
+    /// An unknown metric.
     #[error("`{metric}` in `{text}` is not measured; accepted are {METRICS}")]
     Metric {
-        /// What was given.
+        /// The text as given.
         text: String,
-        /// Its metric.
+        /// The metric as written.
         metric: String,
     },
-    /// A limit that is no number, or has a unit that does not fit.
+    /// A limit that is not a number, or whose unit does not suit the metric.
     #[error("`{limit}` in `{text}` is no limit for {metric}; accepted is a number with {accepted}")]
     Limit {
-        /// What was given.
+        /// The text as given.
         text: String,
-        /// Its metric.
+        /// The metric as written.
         metric: String,
-        /// Its limit.
+        /// The limit as written.
         limit: String,
-        /// Units.
+        /// The accepted units.
         accepted: &'static str,
     },
-    /// A regression that must be large.
+    /// A regression that is required to be large.
     #[error("`{text}` asks for a run that is worse; a regression takes < or <=")]
     Worse {
-        /// What was given.
+        /// The text as given.
         text: String,
     },
-    /// Too many.
+    /// More assertions than are accepted.
     #[error("{number} assertions are more than the {ASSERTIONS_MAX} that are accepted")]
     TooMany {
-        /// How many.
+        /// Number of assertions.
         number: usize,
     },
-    /// Something that no rate can be searched for.
+    /// A condition that a lower rate cannot meet.
     #[error(
         "`{text}` cannot be kept by a lower rate; a searched rate takes percentiles, max and a share of errors with < or <=, as in p99<10ms,errors<0.1%"
     )]
     Promise {
-        /// What was given.
+        /// The text as given.
         text: String,
     },
 }
@@ -103,10 +103,10 @@ pub(super) enum Metric {
     Failed(Failed),
     Rate,
     Requests,
-    /// CPU time of the server for one request.
+    /// CPU time of the server per request.
     ServerCpu,
     ServerRss,
-    /// How much worse than a saved run; of the rate, or of a latency.
+    /// How much worse than a saved run; in the rate, or in a latency.
     Regression(Option<Latency>),
 }
 
@@ -169,11 +169,11 @@ impl Latency {
     }
 }
 
-/// Reads assertions with commas between, such as `p99<10ms,errors<0.1%`.
+/// Parses assertions separated by commas, such as `p99<10ms,errors<0.1%`.
 ///
-/// Latencies (`pN`, `mean`, `min`, `max`) take a time with its unit, `errors` a share in percent or a number, `rps` (or `rate`) and `requests` a
-/// number that may end in k or M, `server-cpu` the CPU time for one request, `server-rss` bytes with their unit, `regression` (of the rate) and
-/// `regression-pN` the percentage by which a run may be worse than the saved one.
+/// Latencies (`pN`, `mean`, `min`, `max`) take a time with its unit, `errors` a share in percent or a number, `rps` (or `rate`) and
+/// `requests` a number that may end in k or M, `server-cpu` the CPU time of one request, `server-rss` bytes with their unit, `regression`
+/// (of the rate) and `regression-pN` the percentage by which a run may be worse than the saved one.
 pub fn parse(text: &str) -> Result<Vec<Assertion>, AssertError> {
     let number = text.split(',').count();
     if number > ASSERTIONS_MAX {
@@ -256,7 +256,7 @@ fn number(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     digits.parse::<f64>().ok().map(|number| number * factor)
 }
 
-/// Reads what a searched rate must keep. Percentiles, `max` and the share of errors can be kept by a lower rate; what else is asked for is refused.
+/// Parses the promise of a rate search. A lower rate can keep percentiles, `max` and the share of errors; other metrics are rejected.
 pub fn promise(text: &str) -> Result<Promise, AssertError> {
     // Without a word on errors, next to none is accepted.
     let mut promise = Promise {

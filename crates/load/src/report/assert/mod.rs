@@ -1,4 +1,5 @@
-//! What must hold for a run, such as `p99<10ms,errors<0.1%`: read ([`parse`]), and judged ([`judge`]). The same grammar says what a searched rate must keep ([`promise`]).
+//! Assertions on a run, such as `p99<10ms,errors<0.1%`: parsed by [`parse`], and evaluated by [`judge`]. The same grammar expresses the
+//! promise of a rate search ([`promise`]).
 
 mod grammar;
 
@@ -17,13 +18,13 @@ use crate::{
 pub struct Outcome {
     /// The assertion, as it was written.
     pub assertion: String,
-    /// Whether it held. What cannot be told has not held.
+    /// Whether it held. An assertion that cannot be decided has not held.
     pub held: bool,
-    /// What was found, in a sentence.
+    /// The finding, in a sentence.
     pub found: String,
 }
 
-/// What assertions look at.
+/// The run to judge, and the saved one it is compared with.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured<'a> {
     latency_ns: &'a Histogram<u64>,
@@ -68,7 +69,7 @@ pub fn judge(assertions: &[Assertion], measured: &Measured<'_>) -> Vec<Outcome> 
     assertions.iter().map(judge).collect()
 }
 
-/// Whether it held and what was found, or why that cannot be told.
+/// Whether the assertion held and the finding, or why that cannot be decided.
 fn found(assertion: &Assertion, measured: &Measured<'_>) -> Result<(bool, String), String> {
     let compared =
         |value: f64, shown: String| Ok((assertion.comparison.holds(value, assertion.limit), shown));
@@ -147,7 +148,7 @@ fn latency_ns(latency: Latency, assertion: &Assertion, measured: &Measured<'_>) 
     Ok(latency.of(histogram))
 }
 
-/// By how much the run is worse than the saved one. A difference that both runs' noise explains is no regression.
+/// By how much the run is worse than the saved one. A difference within the noise of both runs is no regression.
 fn regression(
     what: Option<Latency>,
     assertion: &Assertion,
@@ -173,7 +174,7 @@ fn regression(
             if saved.latency_ns.is_empty() {
                 return Err("the saved run has no answers".to_owned());
             }
-            // No limit of its own: only samples enough make it a figure.
+            // There is no limit to compare with here; the call only checks that there are enough samples.
             let now = latency_ns(
                 latency,
                 &Assertion {

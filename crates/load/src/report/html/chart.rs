@@ -1,5 +1,5 @@
-//! Drawings of the page. Curves are SVG that is stretched to the room there is; what is to be read (scales, names) is text beside it, so
-//! that it keeps its size on a phone. Positions go from 0 to 1, from the left and from the bottom.
+//! Drawings of the page. Curves are SVG that is stretched to the available room; scales and names are text beside it, so that they keep
+//! their size on a phone. Positions go from 0 to 1, from the left and from the bottom.
 
 use std::fmt::Write as _;
 
@@ -57,7 +57,7 @@ impl Scale {
         }
     }
 
-    /// Powers of ten around all that lies between two values above 0; over less than two of them also what lies between.
+    /// Powers of ten around all values between two above 0; over less than two powers also the marks between them.
     pub(super) fn logarithmic(least: f64, most: f64, name: impl Fn(f64) -> String) -> Self {
         let (least, most) = (least.max(1.0), most.max(least).max(1.0));
         let steps: &[f64] = if most / least < 100.0 {
@@ -111,7 +111,7 @@ impl Scale {
         }
     }
 
-    /// Where a value lies, from 0 to 1.
+    /// Position of a value, from 0 to 1.
     pub(super) fn at(&self, value: f64) -> f64 {
         let at = if self.logarithmic {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
@@ -150,7 +150,7 @@ pub(super) type Corners = ((f64, f64), (f64, f64));
 #[derive(Debug)]
 pub struct Drawing {
     title: String,
-    /// What is in it, for those who cannot see it.
+    /// Description of the content for screen readers.
     says: String,
     x: Scale,
     y: Scale,
@@ -161,7 +161,7 @@ pub struct Drawing {
 }
 
 impl Drawing {
-    /// An empty one. `says` tells what is in it to those who cannot see it.
+    /// An empty drawing. `says` describes its content for screen readers.
     pub fn new(title: &str, says: &str, x: Scale, y: Scale) -> Self {
         Self {
             title: title.to_owned(),
@@ -175,13 +175,13 @@ impl Drawing {
         }
     }
 
-    /// Half as high.
+    /// Halves the height.
     pub(super) fn low(mut self) -> Self {
         self.low = true;
         self
     }
 
-    /// Names what a class of lines is.
+    /// Sets the name of a class of lines for the legend.
     pub fn name(&mut self, class: &'static str, name: &str) {
         self.legend.push((class, name.to_owned()));
     }
@@ -240,7 +240,7 @@ impl Drawing {
         );
     }
 
-    /// A dot.
+    /// Draws a dot at a point.
     pub fn dot(&mut self, class: &str, point: (f64, f64)) {
         let (x, y) = self.place(point);
         let _ = write!(self.layers, "<path class=\"dot {class}\" d=\"M{x} {y}h0\"/>");
@@ -261,7 +261,7 @@ impl Drawing {
         }
     }
 
-    /// Shown when the pointer rests between two values.
+    /// Adds a hint that is shown while the pointer rests between two values.
     pub fn hint(&mut self, from: f64, to: f64, text: &str) {
         let (left, right) = (tenth(self.x.at(from) * SIDE), tenth(self.x.at(to) * SIDE));
         let width = tenth(right - left);
@@ -276,7 +276,7 @@ impl Drawing {
         (tenth(self.x.at(x) * SIDE), tenth((1.0 - self.y.at(y)) * SIDE))
     }
 
-    /// As HTML.
+    /// Renders the drawing as HTML.
     pub fn write(&self) -> String {
         let mut html = format!("<figure>\n<figcaption><span>{}</span>", escape(&self.title));
         for (class, name) in &self.legend {

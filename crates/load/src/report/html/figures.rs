@@ -1,4 +1,4 @@
-//! What the page draws: how latency is distributed, and how the run went.
+//! The charts of the page: distribution of latency, and the run over time.
 
 use std::fmt::Write as _;
 
@@ -97,7 +97,7 @@ pub(super) fn over_time(report: &Report) -> String {
     html + &failures(report, &steps)
 }
 
-/// Which stages the dashed lines stand for.
+/// The legend of the dashed lines that mark stages.
 fn stages(report: &Report) -> String {
     let told = |stage: &Stage| format!("{} s: {}", rate(stage.at_seconds), stage.load);
     let told: Vec<String> = report.run.stages.iter().map(told).collect();
@@ -109,7 +109,7 @@ fn stages(report: &Report) -> String {
 }
 
 fn mark_stages(drawing: &mut Drawing, report: &Report) {
-    // The first one begins where everything does.
+    // The first stage begins at the start of the run.
     for stage in report.run.stages.iter().skip(1) {
         drawing.mark(stage.at_seconds, &stage.load);
     }

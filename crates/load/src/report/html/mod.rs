@@ -31,8 +31,8 @@ pub fn write(report: &Report, options: &Options) -> String {
     )
 }
 
-/// The page of several runs: what was found by them, if something was looked for, their curves in one drawing, their figures in one table,
-/// and each of them in full below.
+/// The page of several runs: the result of a search if there was one, their curves in one drawing, their figures in one table, and each of
+/// them in full below.
 pub fn write_all(reports: &[Report], found: &str, options: &Options) -> String {
     let [report] = reports else {
         let mut body = several::overview(reports, found);
@@ -97,7 +97,7 @@ fn whole(report: &Report, options: &Options) -> String {
     .concat()
 }
 
-/// Lines as they stand.
+/// Lines of text, unchanged.
 fn lines(text: &str) -> String {
     let lines: Vec<String> = text.trim_end().lines().map(escape).collect();
     format!(
@@ -126,7 +126,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// What the run is called: its title, or its first URL.
+/// Name of the run: its title, or its first URL.
 fn name(report: &Report) -> String {
     let url = report.run.urls.first().map_or("load", String::as_str);
     report.run.title.clone().unwrap_or_else(|| url.to_owned())

@@ -28,19 +28,19 @@ const CLASSES: [&str; DRAWN_MAX] = [
     "run broken c5", "run broken c6", "run broken c7", "run broken c8",
 ];
 
-/// What all of them are called.
+/// Title of the page.
 pub(super) fn title(reports: &[Report]) -> String {
     words::several(reports.len() as u64, "run")
 }
 
-/// What a run is called among others.
+/// Name of a run among others.
 pub(super) fn name(at: usize, report: &Report) -> String {
     let name = words::plain(&super::name(report), NAME_MAX);
     let connections = words::several(report.run.connections as u64, "connection");
     format!("{}: {name}, {connections}", at + 1)
 }
 
-/// What the page begins with.
+/// The first part of the page.
 pub(super) fn overview(reports: &[Report], found: &str) -> String {
     let mut html = format!("<header>\n<h1>{}</h1>\n</header>\n", escape(&title(reports)));
     if !found.is_empty() {

@@ -15,13 +15,13 @@ use crate::{
     stats,
 };
 
-/// Part of the time that an event loop may stand in line for a core before latencies are worth a remark.
+/// Share of the time that an event loop may be runnable without a core before latencies get a note.
 const WAITING_NOTE: f64 = 0.10;
-/// Part of a closed load's room that may wait for the generator.
+/// Share of a closed load's room that may wait for the generator.
 const IDLE_MAX: f64 = 0.5;
-/// The same, from where it is worth a remark.
+/// As above, for a note only.
 const IDLE_NOTE: f64 = 0.1;
-/// Part of the latency that may pass before a request is sent without a remark.
+/// Share of the latency that may pass before a request is sent without a note.
 const UNSENT_NOTE: f64 = 0.1;
 /// Most classes of failures that a reason names.
 const CLASSES_MAX: usize = 3;
@@ -51,7 +51,7 @@ impl<'a> Checks<'a> {
         if report.answers > 0 {
             checks.warm_up();
         }
-        // What changes its load by intention changes its rate, too.
+        // A load that changes on purpose changes the rate, too.
         if report.answers > 0 && report.run.stages.is_empty() {
             checks.steadiness();
         }
@@ -163,7 +163,7 @@ impl<'a> Checks<'a> {
         if asked < 1.0 || report.answers == 0 || !report.run.stages.is_empty() {
             return;
         }
-        // What was under way at the end was answered later.
+        // Requests in flight at the end were answered later.
         let service_seconds = report
             .service_ns
             .as_ref()
@@ -370,7 +370,7 @@ impl<'a> Checks<'a> {
     }
 }
 
-/// What was looked at in a clean run.
+/// The checks that a clean run has passed, in a sentence.
 pub(super) fn nothing_found(report: &Report) -> String {
     let usage = report.usage.as_ref();
     let variation = stats::variation(&report.timeline).map_or(String::new(), |variation| {
@@ -391,7 +391,7 @@ pub(super) fn nothing_found(report: &Report) -> String {
     format!("The generator was busy {own} of the time, {variation}and {failed} failed.")
 }
 
-/// What to do about a class of failures; with a space before it, or empty.
+/// Advice on a class of failures; with a space before it, or empty.
 const fn advice(class: Class) -> &'static str {
     match class {
         Class::ConnectRefused => " Start the server, and look at host and port.",

@@ -1,4 +1,4 @@
-//! Whether the ratios of two servers beside each other can be trusted.
+//! Judges whether the ratios of a comparison of two servers can be trusted.
 
 use super::{Kind, Verdict};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 pub const SIDE_FAILED_MAX: f64 = 0.01;
 
 impl Verdict {
-    /// Judges a comparison of A with B, and of A with itself before that.
+    /// Judges a comparison of A with B, given a comparison of A with itself.
     pub fn of_comparison(itself: &Versus, found: &Versus) -> Self {
         let sides = [("A", &found.first), ("B", &found.second)];
         let mut reasons: Vec<String> = sides
@@ -38,7 +38,7 @@ impl Verdict {
     }
 }
 
-/// What speaks against a server's figures, if much of what it was asked failed.
+/// The objection to a server's figures if too many of its requests failed.
 fn failed_much(name: &str, stretch: &Stretch) -> Option<String> {
     let total = &stretch.total;
     let failed = total.failures.total();
@@ -65,7 +65,7 @@ fn failed_much(name: &str, stretch: &Stretch) -> Option<String> {
     })
 }
 
-/// Why another comparison might well find something else.
+/// Why another comparison might give a different result.
 fn unsure(itself: &Versus, found: &Versus) -> Option<String> {
     match (&found.per_second, &itself.per_second) {
         (None, _) | (_, None) => Some("There were too few pairs to tell a difference from noise.".to_owned()),

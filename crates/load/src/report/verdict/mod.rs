@@ -1,5 +1,5 @@
-//! Whether the figures of a run can be trusted, and if not, why: what failed, whether the generator was the limit instead of the server,
-//! and whether anything disturbed the run. Each limit has a name here, and each reason says the figure that was found and what to do.
+//! Judges whether the figures of a run can be trusted, and if not, why: failures, a generator that was the limit instead of the server, or
+//! disturbances of the run. Each limit has a name here, and each reason gives the figure that was found and what to do.
 
 mod checks;
 mod comparison;
@@ -8,36 +8,36 @@ use self::checks::Checks;
 pub use self::comparison::SIDE_FAILED_MAX;
 use super::Report;
 
-/// Part of the requests that may fail before the figures are those of something else.
+/// Share of the requests that may fail before the figures describe something else.
 pub const FAILED_MAX: f64 = 0.001;
-/// Part of an open load's rate that must be answered.
+/// Share of an open load's rate that must be answered.
 pub const ACHIEVED_MIN: f64 = 0.99;
 /// By how much a closed load may miss Little's law.
 pub const LITTLE_MAX: f64 = 0.05;
-/// Part of its core that an event loop may use.
+/// Share of its core that an event loop may use.
 pub const LOOP_BUSY_MAX: f64 = 0.90;
-/// Part of a machine's cores above which it counts as full.
+/// Share of a machine's cores above which it counts as full.
 pub const FULL: f64 = 0.90;
-/// Part of all CPU time that the generator may use on a full machine.
+/// Share of all CPU time that the generator may use on a full machine.
 pub const OWN_SHARE_MAX: f64 = 0.50;
 /// Coefficient of variation between parts of a run.
 pub const VARIATION_MAX: f64 = 0.05;
-/// Part of the cores' time that a hypervisor may give to others.
+/// Share of the cores' time that a hypervisor may give to others.
 pub const STEAL_MAX: f64 = 0.01;
-/// Part of the cores' time that processes other than server and generator may use.
+/// Share of the cores' time that processes other than server and generator may use.
 pub const OTHERS_MAX: f64 = 0.05;
 /// Change of the rate from start to end.
 pub const DRIFT_MAX: f64 = 0.05;
 /// By how much a warm-up within the measured time may shift the mean rate.
 pub const WARM_UP_MAX: f64 = 0.02;
 
-/// What kind of run it was; the worst that applies.
+/// The kind of run; the worst that applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Nothing speaks against its figures.
+    /// No objections to its figures.
     #[default]
     Clean,
-    /// Another run might well give other figures.
+    /// Another run might give different figures.
     Noisy,
     /// It measured the generator as much as the server.
     ClientBound,
@@ -62,9 +62,9 @@ impl Kind {
 pub struct Verdict {
     /// The kind of run.
     pub kind: Kind,
-    /// Why, a sentence each, the gravest first. A clean run has one that says what was looked at.
+    /// The reasons, a sentence each, the gravest first. A clean run has one that says what was checked.
     pub reasons: Vec<String>,
-    /// What else is worth knowing, a sentence each. It does not change the verdict.
+    /// Further remarks, a sentence each. They do not change the verdict.
     pub notes: Vec<String>,
 }
 
@@ -115,14 +115,14 @@ mod tests {
         report
     }
 
-    /// The calm run with such a usage.
+    /// The calm run with this usage.
     fn with(usage: &Usage) -> Report {
         let mut report = calm();
         report.usage = Some(usage.clone());
         report
     }
 
-    /// Slices so and so.
+    /// The calm run with `of(slice)` responses in each slice.
     fn course(of: impl Fn(usize) -> u64) -> Report {
         let mut report = calm();
         report
@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    /// That it is of this kind for one reason, with these words in it.
+    /// Asserts that the verdict is of this kind for one reason that contains these words.
     #[track_caller]
     fn assert_one(verdict: &Verdict, kind: Kind, words: &[&str]) {
         assert_eq!((verdict.kind, verdict.reasons.len()), (kind, 1), "{verdict:?}");
@@ -251,7 +251,7 @@ mod tests {
             Kind::ClientBound,
             &["99.0 % busy", "used 66 %"],
         );
-        // The same share of a machine that has time left is nobody's limit.
+        // The same share is harmless on a machine with idle time.
         usage.busy_share = Some(0.85);
         assert_eq!(Verdict::of(&with(&usage)).kind, Kind::Clean);
     }
@@ -347,7 +347,7 @@ mod tests {
             Kind::ClientBound,
             &["Of 150 requests", "only 64.31 were"],
         );
-        // What the generator did not tell of cannot be held against the connections.
+        // Without figures on the generator, the connections cannot be blamed.
         report.usage = None;
         assert_eq!(Verdict::of(&report).kind, Kind::ClientBound);
     }
