@@ -1,4 +1,4 @@
-//! Asks a running server through its control socket: HTTP/1.1 with one request a connection.
+//! Client of a running server's control socket: HTTP/1.1 with one request per connection.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -11,13 +11,13 @@ use forebay_server::config::{Config, ConfigError};
 
 use crate::{arguments::ConfigFile, output::OutputError};
 
-/// How long the server may stay silent. A reload answers when its new workers are ready, so this is above their start's limit.
+/// Longest time without a byte from the server. A reload responds when its new workers are ready, so this exceeds the limit of their start.
 const SILENCE_MAX: Duration = Duration::from_mins(2);
-/// Longest answer that is taken whole.
+/// Most bytes of a response that is read as a whole.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
-/// Longest head of an answer, and longest line about a chunk.
+/// Longest head of a response, and longest line of a chunk's size.
 const HEAD_BYTES_MAX: u64 = 64 << 10;
-/// The socket's name where the configuration does not say another.
+/// Default name of the socket.
 const SOCKET: &str = "forebay.sock";
 
 /// Which server is meant.
@@ -30,25 +30,25 @@ pub(crate) struct Which {
     socket: Option<PathBuf>,
 }
 
-/// Why the server did not do what it was asked.
+/// Why the server did not do as it was asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ControlError {
-    /// No configuration says where the socket is.
+    /// The configuration, which says where the socket is, cannot be read.
     #[error(transparent)]
     Configuration(ConfigError),
     /// The configuration has `admin.socket = "off"`.
     #[error("{} switches the control socket off (admin.socket)", .file.display())]
     Off { file: PathBuf },
-    /// Nobody answers at the socket.
+    /// No server listens on the socket.
     #[error("cannot reach a server at {}", .socket.display())]
     Unreachable { socket: PathBuf, source: io::Error },
-    /// The connection broke, or what came is not HTTP.
+    /// The connection broke, or the response is not HTTP.
     #[error("the server at {} gave no whole answer", .socket.display())]
     Broken { socket: PathBuf, source: io::Error },
-    /// It ended while it was being listened to.
+    /// The connection ended while its output was being followed.
     #[error("the server at {} has ended", .socket.display())]
     Ended { socket: PathBuf },
-    /// The server understood, and refuses.
+    /// The server rejected the request.
     #[error("the server refuses: {detail}")]
     Refused { detail: String },
 }
@@ -60,7 +60,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// The socket that is named, else the configuration's.
+    /// The socket that is named, or else the configuration's.
     pub(crate) fn of(which: &Which) -> anyhow::Result<Self> {
         if let Some(socket) = &which.socket {
             return Ok(Self {
@@ -73,7 +73,7 @@ impl Control {
                 .admin
                 .socket
                 .ok_or_else(|| ControlError::Off { file: file.clone() })?,
-            // The server may run with another environment, or with what the file was before: ask it all the same.
+            // The server may run with another environment, or with an earlier version of the file: try its socket all the same.
             Err(error) => socket_beside(file)
                 .filter(|socket| socket.exists())
                 .ok_or(ControlError::Configuration(error))?,
@@ -81,7 +81,7 @@ impl Control {
         Ok(Self { socket })
     }
 
-    /// Sends a request and reads the whole answer's body.
+    /// Sends a request and reads the complete body of the response.
     pub(crate) fn ask(&self, method: &str, target: &str, body: &str) -> Result<String, ControlError> {
         let mut text = String::new();
         let mut answer = self.open(method, target, body, Some(SILENCE_MAX))?;
@@ -90,7 +90,7 @@ impl Control {
         Ok(text)
     }
 
-    /// Sends a request and hands out the lines of its answer as they come, until the server ends it.
+    /// Sends a request and passes on the lines of its response as they arrive, until the server ends it.
     pub(crate) fn follow(
         &self,
         target: &str,
@@ -168,7 +168,7 @@ fn detail(text: &str, status: u16) -> String {
     }
 }
 
-/// Where the socket is when all that can be said about the configuration is what stands under `admin.socket`.
+/// The socket's path if only `admin.socket` of the configuration can be read.
 fn socket_beside(file: &Path) -> Option<PathBuf> {
     let text = std::fs::read_to_string(file).ok()?;
     let document: Option<toml_edit::DocumentMut> = text.parse().ok();
@@ -178,19 +178,19 @@ fn socket_beside(file: &Path) -> Option<PathBuf> {
     Some(file.parent()?.join(named.unwrap_or(SOCKET)))
 }
 
-/// An answer whose head is read; reading it gives the body.
+/// A response whose head has been read; reading it gives the body.
 struct Answer {
     status: u16,
     body: Body,
     stream: BufReader<UnixStream>,
 }
 
-/// What is left of a body.
+/// The rest of a body.
 enum Body {
     ToTheEnd,
-    /// So many bytes.
+    /// This many bytes.
     Sized(u64),
-    /// So many bytes of the current chunk (RFC 9112, 7.1).
+    /// This many bytes of the current chunk (RFC 9112, 7.1).
     Chunk(u64),
     Ended,
 }
@@ -255,7 +255,7 @@ impl Read for Answer {
     }
 }
 
-/// Reads the line before a chunk, past the end of the line that ends the chunk before.
+/// Reads the line before a chunk, after the line end of the previous chunk.
 fn chunk_size(stream: &mut BufReader<UnixStream>) -> io::Result<u64> {
     let mut line = String::new();
     while line.trim().is_empty() {

@@ -1,4 +1,4 @@
-//! What a failed command says, and the exit code it ends with.
+//! The error message of a failed command, and its exit code.
 
 use std::{io, process::ExitCode};
 
@@ -21,13 +21,13 @@ use crate::{
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 const CONFIGURATION: u8 = 3;
-/// `load` has run to its end, and its result does not do.
+/// `load` has run to its end, but its result violates an assertion.
 const ASSERTION: u8 = 3;
 const UNREACHABLE: u8 = 4;
-/// `store`: nothing is at the path.
+/// `store`: no node at the path.
 const ABSENT: u8 = 4;
 
-/// The command line asks for something that the configuration does not have.
+/// The command line is invalid, or does not fit the configuration.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);

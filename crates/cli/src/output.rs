@@ -2,13 +2,13 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
-/// Why standard output takes nothing.
+/// Why standard output cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OutputError {
-    /// Its reader has gone, as in `forebay check | head -1`: it has what it wants, and the command may end.
+    /// The reader has gone, as in `forebay check | head -1`: it has what it needs, and the command may end.
     #[error("standard output was closed by its reader")]
     ReaderGone,
-    /// A full disk, say.
+    /// Any other error, such as a full disk.
     #[error("cannot write to standard output")]
     Failed(#[source] io::Error),
 }
@@ -33,22 +33,22 @@ pub(crate) fn whole(text: &str) -> Result<(), OutputError> {
     Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
 }
 
-/// Standard output for what is long: buffered, so that it is flushed at the end.
+/// Buffered standard output for long texts; it must be flushed at the end.
 pub(crate) fn stream() -> impl Write {
     BufWriter::new(io::stdout().lock())
 }
 
-/// Writes a line to standard error. When nobody can read it, there is nobody to tell.
+/// Writes a line to standard error. An error is ignored: there is nowhere to report it.
 pub(crate) fn complaint(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Writes a text to standard error as it is: a picture that replaces the last one.
+/// Writes a text to standard error as it is: a display that replaces the last one.
 pub(crate) fn picture(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Whether standard error is a terminal, where pictures can be redrawn.
+/// Whether standard error is a terminal, where a display can be redrawn.
 pub(crate) fn has_pictures() -> bool {
     io::stderr().is_terminal()
 }

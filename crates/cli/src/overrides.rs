@@ -1,4 +1,4 @@
-//! What options of `forebay serve` put in the place of what the configuration says, at the start and at every reload.
+//! Options of `forebay serve` that override the configuration, at the start and at every reload.
 
 use std::{path, str::FromStr, time::Duration};
 
@@ -7,7 +7,7 @@ use forebay_server::config::{Config, Listen, ListenError, Recycle, Target, Worke
 
 use crate::failure::UsageError;
 
-/// The time limits of a pool under a debugger. It stands for none: the longest that a configuration can say.
+/// The time limits of a pool under a debugger: the longest that a configuration can express, instead of none.
 const INSPECTED_TIME: Duration = Duration::from_hours(24);
 
 /// Options that override the configuration.
@@ -46,7 +46,7 @@ enum Switch {
     Off,
 }
 
-/// An address, or none.
+/// The address of the admin listener; `None` for off.
 #[derive(Debug, Clone)]
 struct AdminAddress(Option<Listen>);
 
@@ -62,7 +62,7 @@ impl FromStr for AdminAddress {
     }
 }
 
-/// An address; the path of a Unix socket starts at the working folder, as paths on a command line do.
+/// Parses an address; the path of a Unix socket is relative to the working folder, like all paths on a command line.
 fn address(text: &str) -> Result<Listen, ListenError> {
     Ok(match text.parse()? {
         Listen::Unix(file) => Listen::Unix(path::absolute(&file).map_err(|_| ListenError {
@@ -73,7 +73,7 @@ fn address(text: &str) -> Result<Listen, ListenError> {
 }
 
 impl Overrides {
-    /// Puts the options in force.
+    /// Applies the options to a configuration.
     pub(crate) fn apply(&self, config: &mut Config) -> Result<(), UsageError> {
         if !self.listen.is_empty() {
             config.server.listen.clone_from(&self.listen);
@@ -102,7 +102,7 @@ impl Overrides {
     }
 }
 
-/// Has one worker of the pool started under its runtime's debugger, with no time limit left that a breakpoint would exceed.
+/// Starts one worker of the pool under its runtime's debugger, without time limits that a breakpoint would exceed.
 fn inspect(config: &mut Config, named: &str) -> Result<(), UsageError> {
     let name = inspected_pool(config, named)?;
     let pool = config.pools.get_mut(&name).expect("the pool was found");
@@ -130,7 +130,7 @@ fn inspect(config: &mut Config, named: &str) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// The named pool, or the one of the first route that leads to a handler.
+/// The named pool, or the one of the first route with a handler.
 fn inspected_pool(config: &Config, named: &str) -> Result<String, UsageError> {
     let is_script = |name: &&str| {
         matches!(

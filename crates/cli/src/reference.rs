@@ -1,4 +1,4 @@
-//! The reference of commands in `docs/reference/cli.md`, made from the command line's own definition.
+//! The command reference in `docs/reference/cli.md`, generated from the command line's definition.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -39,19 +39,19 @@ fn page() -> String {
     page
 }
 
-/// Commands that do something themselves, in their order.
+/// Commands that can be run, in their order.
 fn commands(command: &Command) -> Vec<&Command> {
     let below: Vec<_> = command
         .get_subcommands()
         .filter(|command| !command.is_hide_set() && command.get_name() != "help")
         .flat_map(commands)
         .collect();
-    // `load` has sub-commands, and does something without one too.
+    // `load` has sub-commands, and can be run without one too.
     let own = below.is_empty() || arguments(command).next().is_some();
     own.then_some(command).into_iter().chain(below).collect()
 }
 
-/// What a user writes; `help` and `version` are clap's own.
+/// Arguments that a user writes, without clap's own `help` and `version`.
 fn arguments(command: &Command) -> impl Iterator<Item = &Arg> {
     command
         .get_arguments()

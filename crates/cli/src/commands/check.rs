@@ -4,7 +4,7 @@ use forebay_server::config::{Config, Environment, Target, Worker};
 
 use crate::{arguments::ConfigFile, commands::strip::erase_types, output};
 
-/// Values of the environment shorter than this are printed as they are: they are no secrets, and found everywhere.
+/// Values of the environment shorter than this are printed as they are: they are no secrets, and occur everywhere.
 const SECRET_BYTES_MIN: usize = 4;
 /// Stand around a variable's name until the text is TOML. Unicode keeps these two out of texts (noncharacters).
 const OPEN: char = '\u{fdd0}';
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(output::whole(&printed)?)
 }
 
-/// Has the databases look at the statements of routes.
+/// Has the databases check the statements of routes.
 fn check_statements(config: &Config, must_be_reached: bool) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -79,16 +79,16 @@ fn check_statements(config: &Config, must_be_reached: bool) -> anyhow::Result<()
     Ok(())
 }
 
-/// Databases that had to be reached, and were not.
+/// Databases that were required to be reachable and are not.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unreached(String);
 
-/// Values of the environment that the configuration asked for, with their names.
+/// Values of environment variables that the configuration uses, with their names.
 struct Secrets(BTreeMap<String, String>);
 
 impl Secrets {
-    /// Puts the names of variables in the place of their values, wherever text of the writer's choice may stand.
+    /// Replaces the values of variables by their names, wherever the author of the configuration may write free text.
     fn mask(&self, config: &mut Config) {
         for pool in config.pools.values_mut() {
             for value in pool.env.values_mut() {

@@ -10,7 +10,7 @@ pub(crate) struct Arguments {
     stay: bool,
 }
 
-/// Has the server start it.
+/// Registers this command as the one that the server starts.
 pub(crate) fn enable() {
     guard::enable(["guard"]);
 }

@@ -52,8 +52,8 @@ pub(crate) fn run(arguments: Arguments, started: Instant) -> anyhow::Result<()> 
     })
 }
 
-/// The one line that says that requests are taken, for people and for programs that wait for it. The server serves whether or not
-/// somebody reads it.
+/// Prints the one line that says that the server accepts requests, for people and for programs that wait for it. The server serves whether
+/// or not anyone reads it.
 fn announce(server: &Server, started: Instant) -> Result<(), OutputError> {
     let version = env!("CARGO_PKG_VERSION");
     let took = started.elapsed().as_millis();

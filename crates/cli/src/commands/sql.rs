@@ -1,4 +1,4 @@
-//! `forebay sql`: about the databases of a configuration.
+//! `forebay sql`: commands on the databases of a configuration.
 
 use std::fmt::Write as _;
 
@@ -34,13 +34,13 @@ enum Order {
     },
 }
 
-/// What a doctor ends with when not all is well; the text has been printed by then.
+/// Why `doctor` ends with an error; its findings have been printed by then.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DoctorError {
-    /// A database does not answer.
+    /// A database does not respond.
     #[error("{count} of the databases cannot be reached")]
     Unreachable { count: usize },
-    /// A finding of the worst level.
+    /// There is a finding of the worst level.
     #[error("{count} settings are wrong")]
     Wrong { count: usize },
 }
@@ -79,7 +79,7 @@ fn text(surveys: &[Survey]) -> String {
     }
     let mut text = String::new();
     for survey in surveys {
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "{}: {}", survey.name, survey.server);
         for finding in &survey.findings {
             let level = match finding.level {

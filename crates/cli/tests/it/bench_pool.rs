@@ -1,4 +1,4 @@
-//! `forebay bench pool`: pools measured without HTTP. What is measured is not judged here, only that all of it is told.
+//! `forebay bench pool`: pools measured without HTTP. The tests do not judge the figures, only that all of them are reported.
 
 use std::process::Stdio;
 
@@ -25,7 +25,7 @@ fn bench(folder: &Folder, options: &[&str]) -> Ended {
     run(folder.path(), &[&["bench", "pool"], &SMALL[..], options].concat())
 }
 
-/// The result as JSON of a run that has succeeded.
+/// The JSON result of a successful run.
 fn measured(folder: &Folder, options: &[&str]) -> Value {
     let ended = bench(folder, &[options, &["--json", "-"]].concat());
     assert_eq!(ended.code, 0, "{}", ended.err);
@@ -360,7 +360,7 @@ fn every_command_of_the_guide_and_of_the_help_works() {
     folder.write("count.py", blocks(GUIDE, "python")[0]);
     let help = run(folder.path(), &["bench", "pool", "--help"]).out;
     let examples = help.split("Examples:").nth(1).unwrap().lines().map(|line| {
-        // What it does stands behind two spaces.
+        // The description follows after two spaces.
         line.trim().split("  ").next().unwrap()
     });
     let commands: Vec<&str> = blocks(GUIDE, "")

@@ -1,4 +1,4 @@
-//! What `forebay load` sends, as the other side gets it byte by byte.
+//! The requests of `forebay load`, as the server receives them byte by byte.
 
 use std::{
     io::{Read as _, Write as _},
@@ -13,14 +13,14 @@ use crate::{
     run::{Ended, run},
 };
 
-/// A server that keeps all requests, and answers each as it is told.
+/// A server that records all requests, and answers each as a function says.
 struct Recorder {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<String>>>,
     folder: Folder,
 }
 
-/// The answer to a request.
+/// Makes the response to a request.
 type Answer = fn(&str) -> Vec<u8>;
 
 fn hello(_: &str) -> Vec<u8> {
@@ -46,14 +46,14 @@ impl Recorder {
         }
     }
 
-    /// Runs `forebay load` with a line, whose words are apart by spaces; `HOST` in it is this server.
+    /// Runs `forebay load` with a line of words separated by spaces; `HOST` in it stands for this server.
     fn load(&self, line: &str) -> Ended {
         let line = line.replace("HOST", &format!("http://{}", self.address));
         let words: Vec<&str> = std::iter::once("load").chain(line.split_whitespace()).collect();
         run(self.folder.path(), &words)
     }
 
-    /// The same; what was sent. Nothing may fail.
+    /// As [`Self::load`], but returns the requests. None may fail.
     fn sent(&self, line: &str) -> Vec<String> {
         let ended = self.load(&format!("{line} --json --quiet"));
         assert_eq!(ended.code, 0, "{line}: {ended:?}");
@@ -82,7 +82,7 @@ fn serve(mut stream: TcpStream, answer: Answer, log: &Mutex<Vec<String>>) {
     }
 }
 
-/// The length of the first request, if it is all there.
+/// The length of the first request, if it is complete.
 fn whole(held: &[u8]) -> Option<usize> {
     let text = String::from_utf8_lossy(held).to_ascii_lowercase();
     let head = text.find("\r\n\r\n")? + 4;
@@ -91,7 +91,7 @@ fn whole(held: &[u8]) -> Option<usize> {
     (held.len() >= head + length).then_some(head + length)
 }
 
-/// What follows the head.
+/// The body of a request.
 fn body(request: &str) -> &str {
     request.split_once("\r\n\r\n").unwrap().1
 }

@@ -1,10 +1,10 @@
-//! The first minute of README.md, as it is written there.
+//! The first minute of README.md, as written there.
 
 use forebay_testkit::{Folder, Response, blocks};
 
 use crate::run::{Serving, run, workspace};
 
-/// The blocks of a document that show a terminal: each command, and what it printed.
+/// The blocks of a document that show a terminal: each command, and its output.
 fn sessions(document: &str) -> Vec<(String, String)> {
     let commands = blocks(document, "console").into_iter().flat_map(|block| {
         block
@@ -17,7 +17,7 @@ fn sessions(document: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What a `curl` of README.md gets.
+/// The response to a `curl` of README.md.
 fn answer_to(serving: &Serving, request: &str) -> Response {
     match request.split_once(" -d ") {
         None => serving.get(request),
@@ -29,7 +29,7 @@ fn answer_to(serving: &Serving, request: &str) -> Response {
     }
 }
 
-/// The text without what differs from run to run: digits and letters of ids, times and addresses.
+/// The text without the parts that differ from run to run: digits and letters of ids, times and addresses.
 fn shape(text: &str) -> String {
     let mut shape = text.split("\"request_id\"").next().unwrap().to_owned();
     shape.retain(|c| !c.is_ascii_digit());

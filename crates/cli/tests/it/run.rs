@@ -41,7 +41,7 @@ pub(crate) fn forebay(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What a command printed and how it ended.
+/// Output and exit code of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: i32,

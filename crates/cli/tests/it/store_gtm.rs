@@ -1,4 +1,4 @@
-//! ZWR beside the real thing: GT.M loads what `forebay store export` writes, and the other way round. Without GT.M (Debian package
+//! ZWR against the original: GT.M loads what `forebay store export` writes, and the other way round. Without GT.M (Debian package
 //! `fis-gtm`) these tests say so on standard error and check nothing.
 
 use std::{
@@ -23,10 +23,10 @@ struct Gtm {
 }
 
 impl Gtm {
-    /// `None`, and a line that says so, where there is none.
+    /// `None`, with a message, if GT.M is not installed.
     fn find() -> Option<Self> {
         let Some((programs, icu)) = installed() else {
-            // Past the harness, which keeps what tests print.
+            // Written past the harness, which captures the output of tests.
             let _ = std::io::stderr().write_all(
                 b"\nskipped: no GT.M in /usr/lib/*/fis-gtm (apt-get install fis-gtm), so ZWR was not tried with it\n",
             );
@@ -85,7 +85,7 @@ impl Gtm {
         output
     }
 
-    /// Runs statements of M, a line each.
+    /// Runs statements of M, one per line.
     fn does(&self, lines: &str) {
         let indented = lines.replace('\n', "\n ");
         self.folder.write("does.m", format!("does\n {indented}\n quit\n"));
@@ -126,12 +126,12 @@ fn installed() -> Option<(PathBuf, String)> {
     Some((programs, icu))
 }
 
-/// What follows the two lines of heading.
+/// The lines after the two heading lines.
 fn body(zwr: &str) -> Vec<&str> {
     zwr.lines().skip(2).collect()
 }
 
-/// Knuth's numbers; the upper bits are the good ones.
+/// Knuth's generator; its upper bits are the good ones.
 struct Random(u64);
 
 impl Random {
@@ -147,7 +147,7 @@ impl Random {
         (0..count).map(|_| self.below(10).to_string()).collect()
     }
 
-    /// What may or may not be a canonical number, or is no number at all.
+    /// A canonical number, almost one, or no number at all.
     fn subscript(&mut self) -> String {
         let sign = if self.below(3) == 0 { "-" } else { "" };
         match self.below(8) {
@@ -313,7 +313,7 @@ fn subscripts_sort_as_in_m() {
         let path = serde_json::json!(["S", subscript]);
         writeln!(lines, "{{\"path\":{path},\"value\":1}}").unwrap();
     }
-    // Neither has seen the other's order.
+    // Neither side has seen the other's order.
     gtm.does(&statements);
     folder.write("in.ndjson", &lines);
     done(&folder, &["import", "in.ndjson"]);

@@ -1,4 +1,4 @@
-//! Commands on a terminal: `script` gives them one of its own, and this file types on it and reads what appears.
+//! Commands on a terminal: `script` gives each one of its own, and the tests type on it and read the screen.
 
 use std::{
     io::{Read as _, Write as _},
@@ -11,7 +11,7 @@ use forebay_testkit::{Process, http_target::Server, wait_for, wait_until};
 
 /// Ctrl-C, as a keyboard sends it.
 const CTRL_C: &str = "\x03";
-/// To the start of the line, and clear it.
+/// Returns to the start of the line, and clears it.
 const REDRAW: &str = "\r\x1b[K";
 
 /// A shell line on a terminal; it is killed when dropped.
@@ -43,7 +43,7 @@ impl Terminal {
             let (mut bytes, mut read) = (Vec::new(), [0; 4096]);
             while let Ok(count @ 1..) = output.read(&mut read) {
                 bytes.extend_from_slice(&read[..count]);
-                // A character may be cut in two for a moment.
+                // A character may be split between two reads.
                 *shown.lock().unwrap() = String::from_utf8_lossy(&bytes).into_owned();
             }
         });
@@ -54,14 +54,14 @@ impl Terminal {
         }
     }
 
-    /// The process that the shell line has become with `exec`, while it runs.
+    /// The process that has replaced the shell by `exec`, while it runs.
     pub(crate) fn process(&self) -> Option<Process> {
         let children = Process::children_of(self.child.id());
         let mut running = children.into_iter().filter(|child| child.is_alive());
         running.next()
     }
 
-    /// The process that is the terminal.
+    /// The process that provides the terminal.
     pub(crate) fn script(&self) -> Process {
         Process::with_pid(self.child.id()).expect("it runs until the end")
     }
@@ -75,7 +75,7 @@ impl Terminal {
         self.keyboard.flush().unwrap();
     }
 
-    /// Waits for the end. The last text must be there; the screen is then complete.
+    /// Waits for the end. The last text must have appeared; the screen is then complete.
     pub(crate) fn end(&mut self, last: &str) -> String {
         let status = wait_for("the command to end", || self.child.try_wait().unwrap());
         assert!(status.success(), "{status}: {}", self.screen());
@@ -91,7 +91,7 @@ impl Drop for Terminal {
     }
 }
 
-/// What is left to see after the last picture was taken away.
+/// The text that remains after the last redraw was cleared.
 fn after_pictures(screen: &str) -> &str {
     screen
         .rsplit_once(REDRAW)
@@ -134,7 +134,7 @@ fn no_color_holds_for_the_picture_and_for_the_result() {
     terminal.types(CTRL_C);
     let screen = terminal.end("Verdict");
     assert!(screen.contains("measuring "), "{screen:?}");
-    // The only sequences are those that move and erase.
+    // The only escape sequences are those that move and erase.
     let sequences = screen.replace(REDRAW, "");
     assert!(!sequences.contains('\x1b'), "{sequences:?}");
 }

@@ -306,7 +306,7 @@ pub(crate) fn plan(lane: Lane) -> Plan {
     plan
 }
 
-/// Runs a plan until the first failure, except those that occur at once.
+/// Runs a plan until the first failure; others may occur at the same moment.
 pub(crate) fn run_until_failure(plan: Plan) -> Stretch {
     plan.check(1, false).unwrap();
     let mut session = Session::start(plan).unwrap();

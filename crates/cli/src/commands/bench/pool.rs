@@ -26,9 +26,9 @@ use crate::{
 
 /// Messages before those that are measured: a tenth of these, and at least so many.
 const WARMUP_MIN: u64 = 10_000;
-/// A file's name that means standard output.
+/// The file name that stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
-/// Where this repository has the packages of others.
+/// Folder of this repository with the packages of other pools.
 const PEERS: &str = "bench/peers";
 /// Most measurements of one pool.
 const REPEATS_MAX: u16 = 1000;
@@ -207,7 +207,7 @@ fn peers(text: &str) -> Result<Peers, String> {
 }
 
 impl Arguments {
-    /// What is to be measured; an error where words contradict each other.
+    /// The measurements that the options ask for, or an error if they contradict each other.
     fn suite(&self) -> anyhow::Result<Suite> {
         let own = self.own()?;
         let driver = match self.dispatcher {
@@ -302,7 +302,7 @@ impl Arguments {
         }
     }
 
-    /// Where the packages of others are looked for.
+    /// The folder in which the packages of other pools are looked for.
     fn packages(&self) -> anyhow::Result<PathBuf> {
         let here = std::env::current_dir()?;
         let Some(named) = &self.packages else {

@@ -1,21 +1,21 @@
-//! What is seen while it runs: on a terminal a line, redrawn in place; elsewhere a line for each measurement. The lines of `QOper8`'s
-//! benchmark are a part of the result.
+//! Progress of a measurement: on a terminal a line that is redrawn in place; elsewhere a line for each measurement. The lines of `QOper8`'s
+//! benchmark are part of the result.
 
 use forebay_bench::SuiteEvent;
 use forebay_load::report::words::{count, plain, rate};
 
 use crate::output::{self, OutputError};
 
-/// Characters of a line of somebody else's.
+/// Most characters shown of a text that a foreign pool has printed.
 const STRAY_MAX: usize = 500;
-/// Back to the beginning of the line, which is emptied (ECMA-48: EL).
+/// Returns to the start of the line and clears it (ECMA-48: EL).
 const ERASE: &str = "\r\x1b[K";
 
-/// Tells what goes on.
+/// Shows the progress.
 #[derive(Debug)]
 pub(crate) struct Progress {
     quiet: bool,
-    /// Whether standard output takes lines.
+    /// Whether standard output still accepts lines.
     lines: bool,
     drawn: bool,
     what: String,
@@ -73,14 +73,14 @@ impl Progress {
                     Ok(outcome) => {
                         output::complaint(&format!("{}: {} messages/s", self.what, rate(outcome.rate)));
                     }
-                    // Text of a pool of somebody else.
+                    // The error text comes from a foreign pool.
                     Err(error) => output::complaint(&plain(&format!("{}: {error}", self.what), STRAY_MAX)),
                 }
             }
         }
     }
 
-    /// Fails when standard output has taken no lines.
+    /// Fails if standard output did not accept a line.
     pub(crate) fn end(mut self) -> Result<(), OutputError> {
         self.erase();
         self.failed.map_or(Ok(()), Err)

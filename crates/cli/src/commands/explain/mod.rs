@@ -1,4 +1,4 @@
-//! `forebay explain`: has the running server time requests, and tells where their time goes.
+//! `forebay explain`: has the running server trace requests, and shows where their time goes.
 
 #![expect(
     clippy::doc_markdown,
@@ -32,13 +32,13 @@ use crate::{
     output,
 };
 
-/// How long requests are sampled when nothing says so.
+/// Default duration of sampling.
 const TIME: Duration = Duration::from_secs(10);
-/// How long it may take until the server tells of a request after its answer has come: it does so once the answer is written.
+/// Longest wait for the report on a request after its response: the server makes it once the response is written.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks whether it does.
+/// Interval at which the report is polled.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Says that the requests of all routes are sampled.
+/// Stands for the routes of the whole server.
 const ALL: &str = "all";
 
 /// Print where the time of a request goes: front, queue, handler, each statement, the answer
@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
 }
 
-/// Sends one request, and tells of it.
+/// Sends one request, and prints its timeline.
 fn one(arguments: &Arguments, url: &str, control: &Control) -> anyhow::Result<()> {
     let admitted = control.ask("POST", "/traces", "")?;
     let admitted: Value = serde_json::from_str(&admitted).context("the server's answer is no JSON")?;
@@ -117,7 +117,7 @@ fn one(arguments: &Arguments, url: &str, control: &Control) -> anyhow::Result<()
     Ok(output::whole(&timeline::text(&report))?)
 }
 
-/// Waits until the server tells of a request.
+/// Waits for the server's report on a request.
 fn told_of(control: &Control, token: &str) -> anyhow::Result<String> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -133,7 +133,7 @@ fn told_of(control: &Control, token: &str) -> anyhow::Result<String> {
     }
 }
 
-/// Looks on for a while, and tells of the requests that came.
+/// Samples requests for a while, and prints a summary.
 fn sample(arguments: &Arguments, route: &str, control: &Control) -> anyhow::Result<()> {
     if let Some(file) = &arguments.html {
         load::outputs::check_files(std::iter::once(file))?;

@@ -59,7 +59,7 @@ const HANDLER: usize = 3;
 const SQL: usize = 4;
 const BETWEEN: usize = 9;
 const WRITE: usize = 10;
-/// Which of several that go on at a time is charged.
+/// Which of several simultaneous phases is charged.
 const PRECEDENCE: [usize; COUNT] = [
     CODE,
     SQL + 2,
@@ -96,14 +96,14 @@ pub(super) struct RouteSummary {
     pub(super) total: Figures,
     /// In the order of [`PHASES`].
     pub(super) phases: [Figures; COUNT],
-    /// Statements of a request, on average.
+    /// Statements per request, on average.
     pub(super) statements: f64,
-    /// The request in the middle, and one than which a hundredth is slower.
+    /// The median request, and one at the 99th percentile.
     pub(super) median: Report,
     pub(super) slow: Report,
 }
 
-/// Microseconds.
+/// Figures of a phase, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
     pub(super) mean: f64,
@@ -124,7 +124,7 @@ impl Figures {
     }
 }
 
-/// The place of a percentile among sorted values.
+/// Index of a percentile among sorted values.
 fn rank(count: usize, part: f64) -> usize {
     ((count as f64 * part).ceil() as usize).saturating_sub(1)
 }
@@ -171,7 +171,7 @@ impl RouteSummary {
     }
 }
 
-/// How much of a request's time each phase has, in microseconds.
+/// Time of a request in each phase, in microseconds.
 pub(super) fn charge(report: &Report) -> [f64; COUNT] {
     let mut changes: Vec<(f64, usize, i32)> = Vec::new();
     let mut add = |phase: usize, from: f64, until: f64| {
@@ -192,7 +192,7 @@ pub(super) fn charge(report: &Report) -> [f64; COUNT] {
             "handler" => add(HANDLER, span.from_us, until),
             "write" => add(WRITE, span.from_us, until),
             "statement" => parts(span).for_each(|(phase, from, until)| add(phase, from, until)),
-            // What a later version records has no phase here.
+            // A span of a later version has no phase here.
             _ => {}
         }
     }
@@ -216,7 +216,7 @@ fn foremost(under_way: &[i32; COUNT]) -> usize {
         .unwrap_or(BETWEEN)
 }
 
-/// The phases that a statement is made of.
+/// The phases of a statement.
 fn parts(span: &Span) -> impl Iterator<Item = (usize, f64, f64)> {
     let mut at = span.from_us;
     span.parts.iter().filter_map(move |part| {
@@ -228,7 +228,7 @@ fn parts(span: &Span) -> impl Iterator<Item = (usize, f64, f64)> {
             "server" => 2,
             "rows" => 3,
             "hand-over" => 4,
-            // The time of whoever takes its rows, which is report as what that does.
+            // Time of the consumer of the rows, which is charged to the consumer's own phase.
             _ => return None,
         };
         Some((SQL + offset, from, at))

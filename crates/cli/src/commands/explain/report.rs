@@ -1,8 +1,8 @@
-//! What the server tells of requests.
+//! Reports of the server on traced requests.
 
 use serde::Deserialize;
 
-/// Where the time of a request went; times are in microseconds, from its beginning.
+/// The timeline of a request; times are in microseconds, from its beginning.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Report {
     pub(super) request_id: String,
@@ -32,7 +32,7 @@ pub(super) struct Part {
     pub(super) took_us: f64,
 }
 
-/// What a run of samples has brought.
+/// Result of sampling.
 #[derive(Debug, Deserialize)]
 pub(super) struct Sampled {
     pub(super) seen: u64,

@@ -23,7 +23,7 @@ pub(super) fn text(summary: &Summary) -> String {
     text
 }
 
-/// What is to be known of the samples as a whole, in lines.
+/// Remarks on the samples as a whole, one per line.
 pub(super) fn remarks(summary: &Summary) -> String {
     let kept: usize = summary.routes.iter().map(|route| route.samples).sum();
     let mut text = format!(
@@ -31,7 +31,7 @@ pub(super) fn remarks(summary: &Summary) -> String {
         summary.seen
     );
     if summary.left_out > 0 {
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = writeln!(
             text,
             "{} samples had more spans than there was room for: requests with many statements are too few here.",
@@ -43,7 +43,7 @@ pub(super) fn remarks(summary: &Summary) -> String {
 
 fn put(text: &mut String, route: &RouteSummary) {
     let Figures { mean, p50, p99 } = route.total;
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = writeln!(
         text,
         "{}: {} samples, {:.1} statements each\n",
@@ -78,7 +78,7 @@ fn put(text: &mut String, route: &RouteSummary) {
     );
 }
 
-/// The same for programs.
+/// The summary as JSON.
 pub(super) fn json(summary: &Summary) -> Value {
     let figures =
         |Figures { mean, p50, p99 }: Figures| json!({ "mean_us": mean, "p50_us": p50, "p99_us": p99 });

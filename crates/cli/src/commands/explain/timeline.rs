@@ -9,15 +9,15 @@ use super::{
 
 /// Columns of a bar that is as long as the request.
 const BAR: usize = 40;
-/// Spans that are shown.
+/// Most spans that are shown.
 const SHOWN_MAX: usize = 60;
-/// Characters of a detail that are shown.
+/// Most characters of a detail that are shown.
 const DETAIL_MAX: usize = 48;
 
 /// The timeline of a request.
 pub(super) fn text(report: &Report) -> String {
     let mut text = String::new();
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = writeln!(
         text,
         "{} {}: {} with {} bytes after {}; route {}, request {}\n",
@@ -61,7 +61,7 @@ pub(super) fn text(report: &Report) -> String {
     text
 }
 
-/// What a span is about, and what it is made of.
+/// Detail of a span, and its parts.
 pub(super) fn about(span: &Span) -> String {
     let detail: Vec<&str> = span.detail.split_whitespace().collect();
     let detail = detail.join(" ");
@@ -69,7 +69,7 @@ pub(super) fn about(span: &Span) -> String {
     if about.len() < detail.len() {
         about.push('…');
     }
-    // One that goes on piece by piece has the same parts again and again.
+    // A span that proceeds piece by piece repeats the same parts.
     let mut sums: Vec<(&str, f64)> = Vec::new();
     for part in &span.parts {
         match sums.iter_mut().find(|(name, _)| *name == part.name) {
@@ -88,11 +88,11 @@ pub(super) fn about(span: &Span) -> String {
     }
 }
 
-/// Where a span lies in its request.
+/// The bar of a span within its request.
 fn bar(span: &Span, total_us: f64) -> String {
     let column = |us: f64| ((us / total_us.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0) * BAR as f64) as usize;
     let from = column(span.from_us).min(BAR - 1);
-    // The shortest can be seen, too.
+    // Even the shortest span is visible.
     let until = column(span.from_us + span.took_us).clamp(from + 1, BAR);
     format!(
         "{}{}{}",
@@ -102,7 +102,7 @@ fn bar(span: &Span, total_us: f64) -> String {
     )
 }
 
-/// A time for readers.
+/// Formats a time.
 pub(super) fn us(us: f64) -> String {
     if us < 100.0 {
         format!("{us:.1} us")

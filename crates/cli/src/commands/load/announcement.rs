@@ -1,4 +1,4 @@
-//! What is about to be done, in a line.
+//! The line that announces a run.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{arguments::Options, plan::Job};
 /// The line, such as `GET http://localhost:8080/local: 64 connections on 1 thread, 10s after 2s of warm-up`.
 pub(crate) fn announcement(job: &Job, options: &Options) -> String {
     let mut text = format!("{} {}", job.run.method, job.run.urls[0]);
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = write_further(&mut text, job, options);
     text
 }
@@ -63,7 +63,7 @@ fn write_further(text: &mut String, job: &Job, options: &Options) -> std::fmt::R
     }
 }
 
-/// What is searched, if something is.
+/// Name of the search, if there is one.
 fn search(options: &Options, job: &Job) -> Option<String> {
     let connections = several(job.connections_max, "connection");
     if options.find_best {

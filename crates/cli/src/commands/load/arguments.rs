@@ -12,7 +12,7 @@ use forebay_load::{plan::Arrivals, search::WarmUp};
 
 use super::values::{self, Stage};
 
-/// The name of standard output where a file is asked for.
+/// The file name that stands for standard output.
 pub(crate) const STANDARD_OUTPUT: &str = "-";
 
 /// What to load, how hard, and what to say about it. The first paragraph of each comment is its line of `--help`.
@@ -294,16 +294,16 @@ pub(crate) struct Options {
     pub(crate) of_tool: ToolOptions,
 }
 
-/// What only command lines of other tools ask for.
+/// Settings that only the command lines of other tools can make.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ToolOptions {
     /// Numbers of connections to measure one after the other.
     pub(crate) sizes: Vec<usize>,
-    /// Requests are HTTP/1.0.
+    /// Whether requests are HTTP/1.0.
     pub(crate) http10: bool,
-    /// A body that is not as long as the first counts as failed.
+    /// Whether a body of another length than the first counts as a failure.
     pub(crate) same_length: bool,
-    /// Notes on standard error before the run.
+    /// Notes for standard error before the run.
     pub(crate) notes: Vec<String>,
 }
 
@@ -333,7 +333,7 @@ pub(crate) struct Forms {
 }
 
 impl Forms {
-    /// The files that are written.
+    /// Files that are written.
     pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
         [&self.json, &self.html, &self.save].into_iter().flatten()
     }

@@ -1,4 +1,4 @@
-//! What must hold for a result: assertions, and a saved run to compare with. Read before the run, judged after it.
+//! Conditions on a result: assertions, and a saved run to compare with. Read before the run, judged after it.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -12,10 +12,10 @@ use forebay_load::report::{
 use super::{LoadError, arguments::Options};
 use crate::{failure::UsageError, output};
 
-/// What is told about a saved run when no assertion says more.
+/// Figures that are compared with a saved run when no assertion names any.
 const COMPARED: [(&str, f64); 3] = [("p50", 50.0), ("p99", 99.0), ("max", 100.0)];
 
-/// What must hold.
+/// The conditions on a result.
 #[derive(Debug)]
 pub(crate) struct Gates {
     assertions: Vec<Assertion>,
@@ -43,7 +43,7 @@ impl Gates {
         Ok(Self { assertions, saved })
     }
 
-    /// Judges a result and says what was found, on standard error. A run that was interrupted passes: it is not what was asked for.
+    /// Judges a result and prints the findings to standard error. An interrupted run passes: it is not the run that was asked for.
     pub(crate) fn judge(&self, report: &Report) -> anyhow::Result<()> {
         if let Some(saved) = &self.saved {
             output::complaint(&compared(saved, report));
@@ -77,7 +77,7 @@ fn read(file: &Path) -> anyhow::Result<Report> {
     saved::read(&text).with_context(refused)
 }
 
-/// A saved run beside this one, in a line.
+/// A comparison of a saved run with this one, in a line.
 fn compared(saved: &Report, report: &Report) -> String {
     let change = |now: f64, then: f64| format!("{:+.1} %", (now / then - 1.0) * 100.0);
     let rates = change(report.per_second, saved.per_second);

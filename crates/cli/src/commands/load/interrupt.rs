@@ -8,10 +8,10 @@ use std::{
     },
 };
 
-/// The exit code of a process that a signal has ended, as shells say it: 128 + SIGINT.
+/// Exit code of a process that SIGINT has ended, by the convention of shells: 128 + SIGINT.
 const ABORTED: i32 = 130;
 
-/// What is to be done before the process ends in the middle of something, such as stopping a server that it started.
+/// Work to do before an abort ends the process, such as stopping a server that it started.
 type Cleanup = Box<dyn FnOnce() + Send>;
 
 /// Listens for SIGINT and SIGTERM.
@@ -23,13 +23,13 @@ pub(crate) struct Interrupt {
 #[derive(Default)]
 struct Shared {
     came: AtomicBool,
-    /// The flags of sessions that shall stop.
+    /// Flags of the sessions to stop.
     stoppers: Mutex<Vec<Arc<AtomicBool>>>,
     cleanups: Mutex<Vec<Cleanup>>,
 }
 
 impl Interrupt {
-    /// Starts to listen, in a thread of its own.
+    /// Starts to listen, on a thread of its own.
     pub(crate) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let interrupt = Self::default();
@@ -54,19 +54,19 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Whether a signal has come.
+    /// Whether a signal has arrived.
     pub(crate) fn came(&self) -> bool {
         self.shared.came.load(Ordering::Relaxed)
     }
 
-    /// Has a session stop when a signal comes, or at once when one has come.
+    /// Stops a session when a signal arrives, or at once if one has arrived already.
     pub(crate) fn stops(&self, stopper: Arc<AtomicBool>) {
         let mut stoppers = self.shared.stoppers.lock().expect("nobody panics with it locked");
         stopper.store(self.came(), Ordering::Relaxed);
         stoppers.push(stopper);
     }
 
-    /// Has something done before the second signal ends the process.
+    /// Registers a cleanup for the case that a second signal ends the process.
     pub(crate) fn before_abort(&self, cleanup: Cleanup) {
         self.shared
             .cleanups

@@ -1,4 +1,4 @@
-//! From URLs and lists of requests to the lanes of a plan.
+//! Builds the lanes of a plan from URLs and lists of requests.
 
 use std::{path::Path, sync::Arc};
 
@@ -15,23 +15,23 @@ use forebay_load::{
 use super::{arguments::Options, plan::Environment};
 use crate::failure::UsageError;
 
-/// Most URLs of a command line, and most that a report names.
+/// Most URLs on a command line, and most that a report names.
 const URLS_MAX: usize = 1_000;
 
-/// The lanes, and what a report says about them.
+/// The lanes, and their description in a report.
 #[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) urls: Vec<String>,
     pub(crate) method: String,
     pub(crate) body_bytes: u64,
-    /// Names of different requests, in the order of lanes.
+    /// Names of the requests that are measured separately, in the order of lanes.
     pub(crate) named: Vec<String>,
-    /// What to tell before the run, in sentences.
+    /// Notes to print before the run, in sentences.
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads everything that options say about requests.
+/// Reads all options on requests.
 pub(crate) fn read(options: &Options, environment: &Environment<'_>) -> anyhow::Result<Sent> {
     let grammar = grammar(options, environment)?;
     let urls = urls(options)?;
@@ -79,7 +79,7 @@ pub(crate) fn read(options: &Options, environment: &Environment<'_>) -> anyhow::
     Ok(sent)
 }
 
-/// An error with its causes, as one that ends with the exit code of a wrong command line.
+/// An error with its causes, as a usage error.
 pub(super) fn usage(error: &dyn std::error::Error) -> UsageError {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -98,7 +98,7 @@ fn bytes(file: &Path, environment: &Environment<'_>) -> anyhow::Result<Vec<u8>> 
     (environment.read)(file).with_context(|| UsageError(format!("cannot read {}", file.display())))
 }
 
-/// Which placeholders are filled in.
+/// The placeholders that are recognised.
 fn grammar<'a>(options: &Options, environment: &Environment<'a>) -> anyhow::Result<Grammar<'a>> {
     let mut grammar = if options.template {
         Grammar::braces(environment.read)
@@ -122,13 +122,13 @@ fn urls(options: &Options) -> Result<Vec<Url>, UsageError> {
             "found {found} URLs, expected at most {URLS_MAX}; --urls FILE takes more"
         )));
     }
-    // Placeholders are no part of any URL, and would be refused.
+    // Placeholders are not valid in a URL, and would be rejected.
     let parse = if options.template { split_url } else { Url::parse };
     let urls = options.url.iter().map(|text| parse(text));
     urls.map(|url| url.map_err(|error| usage(&error))).collect()
 }
 
-/// What every request begins as: all but where it goes.
+/// The common parts of all requests: everything but the target.
 fn base(options: &Options, environment: &Environment<'_>) -> anyhow::Result<Parts> {
     let with_body = options.body.is_some() || options.body_file.is_some() || options.body_lines.is_some();
     let default = if with_body { "POST" } else { "GET" };
@@ -159,7 +159,7 @@ fn base(options: &Options, environment: &Environment<'_>) -> anyhow::Result<Part
     Ok(parts)
 }
 
-/// The same for a URL: with its path, and its host unless a header says another one.
+/// The request for one URL: with its path, and its host unless a header names another.
 fn for_url(base: &Parts, url: &Url) -> Parts {
     let mut parts = base.clone();
     parts.path_and_query.clone_from(&url.path_and_query);
@@ -200,7 +200,7 @@ fn list(
         .origins(order, grammar)
         .map_err(|error| refused(file, &error))?
     {
-        // Lanes after one with more names than are told apart have none, either: their places would be wrong.
+        // Once a lane has more names than are measured separately, later lanes get none either: their indices would be wrong.
         if sent.named.len() < NAMED_URLS_MAX {
             sent.named.extend(origin.names);
         }
@@ -229,7 +229,7 @@ fn lane(
     })
 }
 
-/// TLS, for an https URL.
+/// The TLS configuration for an https URL.
 fn tls(options: &Options, url: &Url) -> Result<Option<Tls>, UsageError> {
     if !url.tls {
         if options.cacert.is_some() || options.cert.is_some() {

@@ -1,5 +1,5 @@
-//! The progress of a run, on standard error: on a terminal a line that is redrawn in place, elsewhere a line every two seconds. It shows
-//! figures that are there anyway, some times a second, so that it costs nothing that could be measured.
+//! Progress of a run on standard error: on a terminal a line that is redrawn in place, elsewhere a line every two seconds. It shows figures
+//! that exist anyway, a few times a second, so that it costs nothing that could be measured.
 
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,12 @@ use crate::output;
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
 /// Time between two lines elsewhere.
 const LINE_EVERY: Duration = Duration::from_secs(2);
-/// To the start of the line, and clear it (ECMA-48: EL).
+/// Returns to the start of the line and clears it (ECMA-48: EL).
 const CLEAR: &str = "\r\x1b[K";
-/// Columns when the terminal does not say.
+/// Number of columns if the terminal does not report it.
 const COLUMNS: usize = 80;
 
-/// Shows a run while it lasts.
+/// Shows the progress of a run.
 #[derive(Debug)]
 pub(crate) struct Live {
     quiet: bool,
@@ -29,12 +29,12 @@ pub(crate) struct Live {
     until: Until,
     begun: Instant,
     next: Instant,
-    /// When it was last shown, and how many answers there were.
+    /// Time of the last display, and the number of responses by then.
     last: (Instant, u64),
 }
 
 impl Live {
-    /// Nothing is shown yet. `what` names the part of the run, such as `measuring`.
+    /// Shows nothing yet. `what` names the part of the run, such as `measuring`.
     pub(crate) fn new(quiet: bool, what: &'static str, until: Until) -> Self {
         let (begun, terminal) = (Instant::now(), output::has_pictures());
         let mut live = Self {
@@ -54,7 +54,7 @@ impl Live {
         if self.terminal { REDRAW_EVERY } else { LINE_EVERY }
     }
 
-    /// Shows what there is, when it is time to.
+    /// Displays the current figures, if it is time to.
     pub(crate) fn look(&mut self, stretch: &Stretch) {
         let now = Instant::now();
         if self.quiet || now < self.next {
@@ -67,7 +67,7 @@ impl Live {
             let columns =
                 rustix::termios::tcgetwinsize(std::io::stderr()).map(|size| usize::from(size.ws_col));
             let columns = columns.ok().filter(|columns| *columns > 1).unwrap_or(COLUMNS);
-            // In the last column a terminal may begin another line.
+            // After a character in the last column, a terminal may begin another line.
             let shown: String = line.chars().take(columns - 1).collect();
             output::picture(&format!("{CLEAR}{shown}"));
         } else {
@@ -75,7 +75,7 @@ impl Live {
         }
     }
 
-    /// Clears the line: the result follows.
+    /// Clears the line, because the result follows.
     pub(crate) fn end(&mut self) {
         let shown = self.last.0 != self.begun;
         if self.terminal && shown {
@@ -102,7 +102,7 @@ impl Live {
         )
     }
 
-    /// How far it is.
+    /// Progress as text.
     fn progress(&self, stretch: &Stretch, now: Instant) -> String {
         let seconds = (now - self.begun).as_secs();
         let time = self.until.duration.map_or_else(
@@ -116,7 +116,7 @@ impl Live {
     }
 }
 
-/// What has failed, the most frequent first.
+/// Failures by class, the most frequent first.
 fn errors(stretch: &Stretch) -> String {
     let mut classes: Vec<(Class, u64)> = stretch.total.failures.iter().collect();
     classes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));

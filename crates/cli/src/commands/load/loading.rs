@@ -1,4 +1,4 @@
-//! Requests that are sent while something else is done.
+//! A load in the background, while the command does something else.
 
 use std::{
     sync::{
@@ -17,12 +17,12 @@ use forebay_load::{
 
 use super::{arguments::Options, run};
 
-/// Connections when nothing says how many.
+/// Default number of connections.
 const CONNECTIONS: usize = 16;
-/// It ends when it is told to; if whoever would do so is gone, then after this time.
+/// Longest duration, in case nothing ends the load.
 const TIME_MAX: Duration = Duration::from_mins(5);
 
-/// A load that goes on.
+/// A running load.
 #[derive(Debug)]
 pub(crate) struct Loading {
     stopper: Arc<AtomicBool>,
@@ -30,7 +30,7 @@ pub(crate) struct Loading {
 }
 
 impl Loading {
-    /// Begins to load a URL, of this machine unless others are allowed.
+    /// Starts to load a URL, of this machine unless others are allowed.
     pub(crate) fn start(url: &str, connections: Option<usize>, allow_remote: bool) -> anyhow::Result<Self> {
         let connections = connections.unwrap_or(CONNECTIONS);
         let options = Options {
@@ -57,7 +57,7 @@ impl Loading {
         Ok(Self { stopper, thread })
     }
 
-    /// Ends it; which requests have failed, if some have.
+    /// Ends the load. Returns a description of failed requests, if there are any.
     pub(crate) fn end(self) -> Option<String> {
         self.stopper.store(true, Ordering::Relaxed);
         self.thread.join().ok().flatten()

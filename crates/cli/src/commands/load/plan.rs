@@ -1,5 +1,5 @@
-//! From options to a plan. Nothing is connected, started or written here: what is needed of the machine comes in with an
-//! [`Environment`], so that every refusal comes before anything happens.
+//! Builds a plan from options. Nothing is connected, started or written here: access to the machine comes in as an [`Environment`], so that
+//! every error is reported before anything happens.
 
 use std::{io, net::SocketAddr, path::Path, time::Duration};
 
@@ -21,41 +21,41 @@ use super::{
 };
 use crate::failure::UsageError;
 
-/// Connections when nothing says how many.
+/// Default number of connections.
 pub(crate) const CONNECTIONS: usize = 64;
-/// How long is measured when nothing says so.
+/// Default duration of a measurement.
 const DURATION: Duration = Duration::from_secs(10);
 
-/// The machine, as far as a plan needs it.
+/// The properties of the machine that a plan needs.
 pub(crate) struct Environment<'a> {
-    /// Processors.
+    /// Number of processors.
     pub(crate) cores: usize,
     /// Asks the system for a host's address.
     pub(crate) resolve: &'a dyn Fn(&Url) -> io::Result<SocketAddr>,
     /// Reads a file; `-` is standard input.
     pub(crate) read: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>,
-    /// Ports that the system gives to connections.
+    /// Number of local ports for connections; `None` if unknown.
     pub(crate) ports: Option<usize>,
 }
 
-/// A run, ready to go.
+/// A run, ready to start.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) plan: Plan,
     pub(crate) run: Run,
-    /// What is measured; with stages only the first load.
+    /// The load to measure; with stages only the first one.
     pub(crate) load: Load,
     pub(crate) until: Until,
     pub(crate) warm_up: WarmUp,
-    /// The stages, if there are some.
+    /// The stages, if any.
     pub(crate) schedule: Option<Schedule>,
-    /// Most connections at a time.
+    /// Most simultaneous connections.
     pub(crate) connections_max: usize,
-    /// What to tell before it goes, in sentences.
+    /// Notes to print before the run, in sentences.
     pub(crate) notes: Vec<String>,
 }
 
-/// Makes a job of options.
+/// Builds a job from options.
 pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::Result<Job> {
     together(options)?;
     let schedule = (!options.stages.is_empty())
@@ -113,7 +113,7 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
         },
         ..Plan::new(lanes)
     };
-    // Of two servers that are compared both are held all the time.
+    // A comparison of two servers holds the connections of both all the time.
     let sides = if options.vs.is_some() || options.vs_cmd.is_some() {
         2
     } else {
@@ -162,7 +162,7 @@ fn refused(error: PlanError) -> UsageError {
     UsageError(error.to_string())
 }
 
-/// What options exclude that each of them allows.
+/// Rejects combinations of options that are valid on their own but not together.
 fn together(options: &Options) -> Result<(), UsageError> {
     let refuse = |text: &str| Err(UsageError(text.to_owned()));
     if options.pipeline.is_some_and(|depth| depth > 1) && options.no_keepalive {
@@ -187,7 +187,7 @@ fn pace(options: &Options) -> Pace {
     })
 }
 
-/// Threads that all have something to do.
+/// Number of threads, no more than have something to do.
 fn threads(options: &Options, cores: usize, connections: usize) -> Result<usize, UsageError> {
     match options.threads {
         Some(threads) if threads > connections => Err(UsageError(format!(
@@ -248,7 +248,7 @@ fn expect(options: &Options) -> Result<Expect, UsageError> {
     Ok(expect)
 }
 
-/// Whether the system has a port for each connection.
+/// Checks that the system has a port for each connection.
 fn ports(plan: &Plan, connections: usize, environment: &Environment<'_>) -> Result<(), UsageError> {
     let by_tcp = plan
         .lanes

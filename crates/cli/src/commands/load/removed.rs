@@ -85,14 +85,14 @@ const REMOVED: [(&[&str], &str); 18] = [
     ),
 ];
 
-/// What to use instead of an option or sub-command that is no longer there.
+/// Advice on a removed option or sub-command; `None` for any other word.
 pub(crate) fn advice(word: &str) -> Option<&'static str> {
     let name = word.split('=').next().unwrap_or(word);
     let found = REMOVED.iter().find(|(names, _)| names.contains(&name));
     found.map(|(_, advice)| *advice)
 }
 
-/// Refuses a sub-command that is no longer there, which would be taken for a URL.
+/// Rejects a removed sub-command, which would otherwise be read as a URL.
 pub(super) fn check(options: &Options) -> Result<(), UsageError> {
     match options.url.first().and_then(|word| Some((word, advice(word)?))) {
         Some((word, advice)) => Err(UsageError(format!("`load {word}` is no longer there: {advice}"))),

@@ -35,14 +35,14 @@ use super::{
 };
 use crate::{failure::UsageError, output};
 
-/// Longest body or list or saved run that is read from a file or standard input.
+/// Most bytes of a body, list or saved run read from a file or standard input.
 const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// A run that counts requests ends without them when nothing has come for so long beyond the time-outs.
+/// A run that counts requests gives up when no response has arrived for this long beyond the timeouts.
 const STALL: Duration = Duration::from_secs(5);
-/// The host of a URL that is a path only, until the command's own port is known.
+/// The host of a URL that is only a path, until the command's own port is known.
 const PLACEHOLDER: &str = "http://127.0.0.1:1";
 
-/// A request that is sent once, described with the same words as those of a load.
+/// A single request, described in the same terms as those of a load.
 #[derive(Debug)]
 pub(crate) struct Once {
     pub(crate) url: String,
@@ -53,7 +53,7 @@ pub(crate) struct Once {
     pub(crate) timeout: Option<Duration>,
 }
 
-/// Sends one request, and gives its answer.
+/// Sends one request, and returns its response.
 pub(crate) fn once(request: Once) -> anyhow::Result<Exchange> {
     let options = Options {
         url: vec![request.url],
@@ -73,7 +73,7 @@ pub(crate) fn once(request: Once) -> anyhow::Result<Exchange> {
     Ok(exchange)
 }
 
-/// What the options ask for, with the files, the environment and the names of this machine.
+/// Builds the job for the options, with the files, environment and resolver of this machine.
 pub(crate) fn job(options: &Options) -> anyhow::Result<Job> {
     let environment = Environment {
         cores: cores(),
@@ -84,7 +84,7 @@ pub(crate) fn job(options: &Options) -> anyhow::Result<Job> {
     plan::job(options, &environment)
 }
 
-/// Does what the options say, and prints the result.
+/// Runs the options' job and prints the result.
 pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
     let standard_input = RefCell::new(None);
     let environment = Environment {
@@ -94,7 +94,7 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
             if file.as_os_str() != "-" {
                 return read(file);
             }
-            // It can be read once, and is asked for each time a job is made.
+            // Standard input can be read once, but is requested each time a job is built.
             let mut kept = standard_input.borrow_mut();
             match &*kept {
                 Some(bytes) => Ok(Vec::clone(bytes)),
@@ -223,7 +223,7 @@ fn second(
     Ok(Some((server, job)))
 }
 
-/// Gives URLs that are only a path a host for the time being. True: they are such.
+/// Gives URLs that are only a path a temporary host. True: they were such.
 fn takes_path(options: &mut Options) -> bool {
     if options.url.is_empty() {
         options.url.push("/".to_owned());
@@ -238,7 +238,7 @@ fn takes_path(options: &mut Options) -> bool {
     are_paths
 }
 
-/// Starts the command of --on-port, and waits until it listens; where, the first address first.
+/// Starts the command of --on-port, and waits until it listens. Returns its addresses, in the order in which they were opened.
 fn serve(
     options: &Options,
     wanted: Option<SocketAddr>,
@@ -256,18 +256,18 @@ fn serve(
     Ok((server, found))
 }
 
-/// Processors of this machine.
+/// Number of processors of this machine.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// A trial connection to everything that is to be loaded.
+/// Makes a trial connection to every address of the job.
 pub(crate) fn trials(job: &Job) -> Result<(), LoadError> {
     let mut lanes = job.plan.lanes.iter();
     lanes.try_for_each(|lane| trial(&lane.address, job.plan.connect_timeout))
 }
 
-/// One connection to say clearly when there is nobody to load. Nothing is sent on it.
+/// Makes one connection, so that a server that does not listen gives a clear error. Nothing is sent on it.
 fn trial(address: &Address, timeout: Duration) -> Result<(), LoadError> {
     let tried = match address {
         Address::Tcp(address) => TcpStream::connect_timeout(address, timeout).map(drop),
@@ -282,7 +282,7 @@ fn trial(address: &Address, timeout: Duration) -> Result<(), LoadError> {
     })
 }
 
-/// The machine, and the server on it if it is known.
+/// The machine, and the server on it if its pid is known.
 pub(crate) struct Observed {
     pub(crate) machine: Machine,
     pub(crate) server: Option<u32>,
@@ -294,7 +294,7 @@ impl Observed {
         sampled.map_err(|error: MachineError| UsageError(format!("--server-pid: {error}")))
     }
 
-    /// Does something, and tells what was used meanwhile. A server that has gone in between leaves its figures out.
+    /// Runs `work`, and returns the resources used meanwhile. If the server ends in between, its figures are left out.
     pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> (T, Option<Usage>) {
         let before = self.machine.sample(self.server).ok();
         let done = work();
@@ -307,7 +307,7 @@ impl Observed {
     }
 }
 
-/// Milliseconds since 1970.
+/// Milliseconds since 1970-01-01 UTC.
 pub(crate) fn unix_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_millis() as u64
@@ -350,16 +350,16 @@ fn measure(
     Ok(report)
 }
 
-/// Looks at a measurement while it lasts: shows it, changes the load by its stages, and sees when it shall end early.
+/// Watches a measurement: shows it, changes the load by its stages, and decides when to end it early.
 struct Watcher<'a> {
     job: &'a Job,
     load: Load,
     failures_max: u64,
-    /// How long nothing may come in a run that has no end in time.
+    /// Longest time without a response in a run that has no time limit.
     stall: Option<Duration>,
     live: Live,
     begun: Instant,
-    /// When an answer was last seen, and how many had come.
+    /// Time of the last new response, and the number of responses by then.
     seen: (Instant, u64),
     ended: Option<&'static str>,
 }
@@ -405,7 +405,7 @@ impl<'a> Watcher<'a> {
     }
 }
 
-/// A run without a single answer has failed.
+/// A run without a single response is a failure.
 fn answered(job: &Job, reports: &[Report]) -> Result<(), LoadError> {
     if reports.iter().any(|report| report.answers > 0) {
         return Ok(());
@@ -417,7 +417,7 @@ fn answered(job: &Job, reports: &[Report]) -> Result<(), LoadError> {
     })
 }
 
-/// Everything in a file, or `-` for standard input, up to a limit.
+/// The content of a file, or of standard input for `-`, up to a limit.
 pub(crate) fn read(file: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = if file.as_os_str() == "-" {
@@ -439,7 +439,7 @@ pub(crate) fn read(file: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// How many ports the system gives to connections, as far as it says.
+/// Number of local ports for connections; `None` if the system does not say.
 pub(crate) fn local_ports() -> Option<usize> {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     let mut bounds = range.split_whitespace().map(str::parse::<usize>);

@@ -1,5 +1,5 @@
-//! Runs that choose their loads themselves: the best number of connections, the highest rate, a mean known closely, two servers beside
-//! each other. What was tried is shown while it goes on; the finding goes to standard output.
+//! Runs that choose their own loads: the best number of connections, the highest rate, a precise mean, a comparison of two servers. Each
+//! trial is shown as it happens; the finding goes to standard output.
 
 mod versus;
 
@@ -26,25 +26,25 @@ use super::{
 };
 use crate::{failure::UsageError, output};
 
-/// Most connections that --find-best tries when -c does not say.
+/// Default limit of connections for --find-best.
 const CONNECTIONS_MAX: usize = 1024;
-/// How long --until-ci and --vs may take when -d does not say.
+/// Default time limit of --until-ci and --vs.
 const DURATION: Duration = Duration::from_mins(1);
-/// Length of a run of --until-ci; shorter where -d leaves less time for as many as it takes to know anything.
+/// Length of a run of --until-ci; shorter where -d leaves less time than the fewest runs need.
 const RUN: Duration = Duration::from_secs(1);
 const RUNS_MIN: u32 = 5;
-/// What is sent before each measurement.
+/// Settling time before each measurement.
 const SETTLE: Duration = Duration::from_millis(300);
 /// The first rate that --find-rate tries.
 pub(super) const FIRST_RATE: f64 = 500.0;
 
-/// What a search has found: its text, and the same for programs.
+/// The finding of a search, as text and as JSON.
 pub(super) struct Finding {
     pub(super) text: String,
     pub(super) json: Value,
 }
 
-/// Whether options fit what is searched, before anything is connected.
+/// Checks that the options fit the search, before anything is connected.
 pub(crate) fn check(options: &Options) -> Result<(), UsageError> {
     if let Some(text) = &options.slo {
         assert::promise(text).map_err(|error| UsageError(format!("--slo: {error}")))?;
@@ -72,14 +72,14 @@ pub(crate) fn check(options: &Options) -> Result<(), UsageError> {
     }
 }
 
-/// Connections that a search may use at most.
+/// Most connections that a search may use.
 pub(crate) fn connections_max(options: &Options) -> Option<usize> {
     options
         .find_best
         .then(|| options.connections.unwrap_or(CONNECTIONS_MAX))
 }
 
-/// Runs the search that the options ask for, if they ask for one; a mean that is known closely is a report.
+/// Runs the search that the options ask for, if any; --until-ci results in a report.
 pub(crate) fn run(
     options: &Options,
     job: &Job,
@@ -153,22 +153,22 @@ pub(crate) fn run(
     }))
 }
 
-/// What a search ends with.
+/// Outcome of a search.
 pub(crate) enum Outcome {
-    /// A report like that of any run.
+    /// A report as of any run.
     Report(Box<Report>),
-    /// What no report has a place for.
+    /// A finding that does not fit into a report.
     Finding {
         text: String,
         json: Value,
         interrupted: bool,
-        /// What was measured, where a page is to show it.
+        /// Measurements as reports, if a page is to show them.
         reports: Vec<Report>,
     },
 }
 
 impl Outcome {
-    /// Prints a finding, as JSON too where that is asked for.
+    /// Prints a finding, and writes it as JSON if asked for.
     pub(crate) fn print(
         text: &str,
         json: &Value,
@@ -202,7 +202,7 @@ fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-/// A point in a line.
+/// A point as a line of text.
 fn row(point: &Point) -> String {
     format!(
         "{:>11} connections {:>11.0}/s   p50 {:>9.3} ms   p99 {:>9.3} ms   failed {:.2} %",

@@ -1,6 +1,6 @@
-//! Starts a server's command, waits until it listens, and stops it with everything that it has started: its process group, all that
-//! descend from it, and daemons that it left behind. What somebody else starts for it (a service manager, a container's daemon) goes on,
-//! and so does everything when this process is killed by SIGKILL.
+//! Starts a server's command, waits until it listens, and stops it with everything that it has started: its process group, all its
+//! descendants, and daemons that it left behind. Processes that others start on its behalf (a service manager, a container's daemon) keep
+//! running, and so does everything when this process is killed by SIGKILL.
 
 mod listeners;
 mod processes;
@@ -21,15 +21,15 @@ use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group, set
 
 use super::interrupt::Interrupt;
 
-/// Longest time until a command listens.
+/// Longest time until a command must listen.
 const START_MAX: Duration = Duration::from_mins(1);
-/// How long a command may take to end when it is asked to.
+/// Longest time that a command may take to end after SIGTERM.
 const STOP_MAX: Duration = Duration::from_secs(5);
-/// Pause between two looks.
+/// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// How long processes that it left behind may take.
+/// Longest time that processes it left behind may take.
 const LEFT_MAX: Duration = Duration::from_secs(1);
-/// How long nothing more must have been opened before a command's listeners are taken for all of them.
+/// A command's listeners are complete when none has been added for this long.
 const SETTLED: Duration = Duration::from_millis(100);
 
 /// Why a command does not serve.
@@ -42,27 +42,27 @@ pub(crate) enum SpawnError {
         #[source]
         source: io::Error,
     },
-    /// It has ended before it listened.
+    /// It ended before it listened.
     #[error("`{command}` has ended ({status}) before it listened")]
     Ended { command: String, status: ExitStatus },
-    /// It runs, and does not listen.
+    /// It runs, but does not listen.
     #[error("`{command}` does not listen {} after {} s", wanted.map_or("anywhere".to_owned(), |at| format!("on {at}")), START_MAX.as_secs())]
     Silent {
         command: String,
         wanted: Option<SocketAddr>,
     },
-    /// Ctrl-C came first.
+    /// Interrupted by Ctrl-C.
     #[error("interrupted before `{command}` listened")]
     Interrupted { command: String },
 }
 
-/// Starts servers, and gets to know what they leave behind.
+/// Starts servers, and keeps track of the processes they leave behind.
 #[derive(Debug)]
 pub(crate) struct Spawner {
     roots: Arc<Mutex<Vec<Pid>>>,
 }
 
-/// A server that was started here. It is stopped when dropped.
+/// A server started here. It is stopped on drop.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
@@ -72,17 +72,17 @@ pub(crate) struct Server {
 }
 
 impl Spawner {
-    /// From now on a process whose parent ends comes to this one, if it descends from it.
+    /// Becomes the subreaper: a descendant whose parent ends becomes a child of this process.
     pub(crate) fn new() -> Self {
-        // Without it (before Linux 3.4) only daemons are missed.
+        // If this fails (before Linux 3.4), only daemons are missed.
         let _ = set_child_subreaper(Some(getpid()));
         Self {
             roots: Arc::default(),
         }
     }
 
-    /// Starts a command in a process group of its own, so that Ctrl-C reaches it only through here. What it prints goes to standard
-    /// error: standard output is for the result.
+    /// Starts a command in a process group of its own, so that Ctrl-C reaches it only through this process. Its output goes to standard
+    /// error: standard output is reserved for the result.
     pub(crate) fn start(
         &self,
         words: &[OsString],
@@ -122,7 +122,7 @@ impl Spawner {
             group,
             roots: self.roots.clone(),
         };
-        // The second Ctrl-C ends this process without any drop.
+        // The second Ctrl-C ends this process without running destructors.
         let abandoned = family.clone();
         interrupt.before_abort(Box::new(move || abandoned.kill()));
         Ok(Server {
@@ -135,13 +135,13 @@ impl Spawner {
 }
 
 impl Server {
-    /// Its process.
+    /// Process ID of the command.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until something listens: at the address that is wanted, or else wherever its processes listen, in the order in which they
-    /// began to.
+    /// Waits until the command listens: at `wanted`, if given, or else on any port of its processes. Returns the addresses in the order in
+    /// which they were opened.
     pub(crate) fn wait(
         &mut self,
         wanted: Option<SocketAddr>,
@@ -180,7 +180,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // SIGTERM lets it end in order, and end its own children. What is left then has nobody who would.
+        // SIGTERM lets it end in order, together with its own children. Processes that are left after that are killed.
         let _ = kill_process_group(self.group, Signal::TERM);
         wait_until(STOP_MAX, || !matches!(self.child.try_wait(), Ok(None)));
         let _ = kill_process_group(self.group, Signal::KILL);
@@ -193,11 +193,11 @@ impl Drop for Server {
     }
 }
 
-/// Which processes belong to a server.
+/// Identifies the processes of a server.
 #[derive(Clone, Debug)]
 struct Family {
     group: Pid,
-    /// The commands that were started, of all servers.
+    /// Pids of the commands of all servers.
     roots: Arc<Mutex<Vec<Pid>>>,
 }
 
@@ -213,7 +213,7 @@ impl Family {
         self.numbers().into_iter().filter_map(Pid::from_raw).collect()
     }
 
-    /// Ends all of it at once. One that starts others meanwhile is met again, but not for ever.
+    /// Kills all of it at once. A process that starts others meanwhile is killed again, for a limited time.
     fn kill(&self) {
         wait_until(LEFT_MAX, || {
             let living = self.living();
@@ -223,15 +223,15 @@ impl Family {
     }
 }
 
-/// Between the look at a process and its signal it may end, and its number may go to another one: the numbers would have to go once round
-/// within that moment.
+/// Between the lookup of a process and its signal it may end, and its pid may be reused: the pids would have to wrap around within that
+/// moment.
 fn signal(processes: &[Pid], signal: Signal) {
     for process in processes {
         let _ = kill_process(*process, signal);
     }
 }
 
-/// Looks again and again, for a limited time. True: it is so.
+/// Polls a condition for a limited time. True: it holds.
 fn wait_until(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     while !is_so() {
@@ -243,7 +243,7 @@ fn wait_until(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// A port that is free now, for a server that is told its port.
+/// A free port, for a server that is told its port.
 pub(crate) fn free_port() -> io::Result<u16> {
     Ok(std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
         .local_addr()?

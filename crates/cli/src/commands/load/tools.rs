@@ -1,6 +1,6 @@
-//! Command lines of other tools, as the founding benchmarks print them. Each tool is a table of flags onto options of `forebay load`, and
-//! of its defaults where they differ from ours, so that a line means here what it means there. The report is ours, with the percentiles that
-//! the tool prints.
+//! Command lines of other tools, as existing benchmarks print them. Each tool is a table that maps its flags to options of `forebay load`,
+//! with its defaults where they differ from ours, so that a line means here what it means there. The report is ours, with the percentiles
+//! that the tool prints.
 
 use std::{ffi::OsString, fmt::Write as _};
 
@@ -11,26 +11,26 @@ use super::{
     values::some_size,
 };
 
-/// A tool's command line.
+/// The command line of a tool.
 pub(super) struct Table {
-    /// As it is typed.
+    /// Name of the tool as typed.
     pub(super) name: &'static str,
-    /// What follows the flags.
+    /// Operands after the flags, for the help.
     pub(super) operands: &'static str,
     /// Our options that the tool sets unless a flag does.
     defaults: &'static [&'static str],
     flags: &'static [Flag],
 }
 
-/// The names of a flag; the name of its value, or nothing for a switch; what it sets; its help.
+/// A flag: its names; the name of its value, or nothing for a switch; the options it sets; its help.
 ///
-/// It sets our options of these names: `--x` to its value, `--x=V` to V, in which `{}` is its value. `!--x` takes back a default.
+/// The options are ours: `--x` gets the flag's value, `--x=V` gets V, in which `{}` stands for the value. `!--x` removes a default.
 struct Flag(&'static str, &'static str, &'static [&'static str], &'static str);
 
 const HELP: Flag = Flag("-h --help -help", "", &[HELP_ASKED], "Print this list.");
-/// What the help flag sets.
+/// Setting of the help flag.
 const HELP_ASKED: &str = "help";
-/// Options that only tools have; see [`ToolOptions`].
+/// Settings that only tools have; see [`ToolOptions`].
 const HTTP10: &str = "http1.0";
 const SAME_LENGTH: &str = "same-length";
 
@@ -147,7 +147,7 @@ const GO_WRK: Table = Table {
     ],
 };
 
-/// A thread group with one HTTP sampler. A size is measured for about as long as a person waits for the summary to settle.
+/// A thread group with one HTTP sampler. Each size is measured for about as long as a person waits for the summary to settle.
 #[rustfmt::skip]
 const JMETER: Table = Table {
     name: "jmeter",
@@ -179,16 +179,16 @@ struct Own {
     options: Options,
 }
 
-/// What a tool's command line asks for.
+/// A parsed command line of a tool.
 #[derive(Debug)]
 pub(crate) enum Line {
-    /// A run.
+    /// Options of a run.
     Run(Box<Options>),
-    /// Its help.
+    /// Text of the tool's help.
     Help(String),
 }
 
-/// What has been read of a command line.
+/// Settings collected from a command line.
 #[derive(Default)]
 struct Settings {
     /// Our options with their values.
@@ -200,7 +200,7 @@ struct Settings {
 }
 
 impl Settings {
-    /// Sets what a flag says.
+    /// Applies one setting of a flag.
     fn set(&mut self, setting: &str, value: Option<&str>) -> Result<(), String> {
         let (name, value) = match setting.split_once('=') {
             Some((name, template)) => (name, Some(template.replace("{}", value.unwrap_or_default()))),
@@ -246,7 +246,7 @@ impl Settings {
 }
 
 impl Table {
-    /// Reads its command line, without the tool's name.
+    /// Parses the tool's command line, without its name.
     pub(crate) fn read(&self, words: &[OsString]) -> Result<Line, String> {
         let mut settings = Settings::default();
         for setting in self.defaults {
@@ -273,8 +273,8 @@ impl Table {
         self.finish(settings).map(|options| Line::Run(Box::new(options)))
     }
 
-    /// A word of flags: one with its value behind `=` or in the next word, or several of one letter, whose last may have its value at once.
-    /// False: help was asked for.
+    /// Parses a word of flags: one with its value behind `=` or in the next word, or several of one letter, whose last may have its value
+    /// attached. False: help was asked for.
     fn flag(
         &self,
         text: &str,
@@ -334,14 +334,14 @@ impl Table {
         let value = value.unwrap_or_default();
         match (self.name, name) {
             ("autocannon", "-W" | "--warmup") => {
-                // The connections of the warm-up are those of the run: what is warmed up shall be what is measured.
+                // The warm-up uses the connections of the run, because the server is warmed up for that load.
                 let inner = value.trim_start_matches("[ ").trim_end_matches(" ]");
                 let duration = inner.split("-d ").nth(1).and_then(|rest| rest.split(' ').next());
                 let duration = duration
                     .ok_or_else(|| format!("found {value:?}, expected a duration in it: [ -c 1 -d 3 ]"))?;
                 settings.set("--warmup", Some(duration))
             }
-            // Its -m is the method, but the document that many follow means the count.
+            // Its -m is the method, but a widely copied document uses it for the count.
             ("go-wrk", "-m") if value.parse::<u64>().is_ok() => {
                 settings.of_tool.notes.push(format!(
                     "go-wrk itself takes -m as the method: it would send 1000 requests with the method {value}. Here -m {value} is the \
@@ -360,7 +360,7 @@ impl Table {
         }
     }
 
-    /// The options that all of it amounts to.
+    /// Turns the settings into options.
     fn finish(&self, mut settings: Settings) -> Result<Options, String> {
         let missing = || {
             format!(
@@ -411,7 +411,7 @@ impl Table {
         })?;
         let mut options = own.options;
         options.of_tool = settings.of_tool;
-        // The tools take more threads than connections; the surplus would do nothing.
+        // The tools accept more threads than connections; the surplus would do nothing.
         options.threads = options.threads.min(options.connections);
         Ok(options)
     }
@@ -428,13 +428,13 @@ impl Table {
     fn help(&self) -> String {
         let mut text = format!("Usage: forebay load {} [flags] {}\n\n", self.name, self.operands);
         for (flag, meaning) in self.meanings() {
-            // A String takes everything.
+            // Writing to a String cannot fail.
             let _ = writeln!(text, "  {flag:<34} {meaning}");
         }
         text
     }
 
-    /// Each flag as it is written, and its help.
+    /// Each flag as it is written, with its help.
     pub(super) fn meanings(&self) -> impl Iterator<Item = (String, &'static str)> {
         self.flags.iter().map(|Flag(names, value, _, help)| {
             let text = format!("{} {value}", names.replace(' ', ", "));
@@ -443,7 +443,7 @@ impl Table {
     }
 }
 
-/// The value in the next word; a word that opens a bracket goes on to the one that closes it.
+/// The value in the next word; a word that opens a bracket continues to the one that closes it.
 fn following_value(
     name: &str,
     what: &str,

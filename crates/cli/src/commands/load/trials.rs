@@ -1,4 +1,4 @@
-//! What a search has measured under each load that it tried, as reports.
+//! The measurements of a search, as one report for each load that it tried.
 
 use forebay_load::{
     engine::Stretch,
@@ -8,7 +8,7 @@ use forebay_load::{
 
 use super::plan::Job;
 
-/// Measurements by load, kept only where somebody wants to see them.
+/// Measurements by load, kept only if a page is to show them.
 #[derive(Debug)]
 pub(crate) struct Trials {
     run: Run,
@@ -29,7 +29,7 @@ impl Trials {
         }
     }
 
-    /// Adds a measurement; one under the same load as an earlier one follows it.
+    /// Adds a measurement, appended to an earlier one under the same load.
     pub(crate) fn add(&mut self, stretch: &Stretch) {
         if !self.wanted {
             return;

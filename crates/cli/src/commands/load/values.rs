@@ -1,10 +1,11 @@
-//! What options of `forebay load` take: durations, numbers, headers, stages. Each reader says what it found and what it accepts.
+//! Parsers for the values of `forebay load`'s options: durations, numbers, headers, stages. Each error says what was found and what is
+//! accepted.
 
 use std::{ops::RangeInclusive, time::Duration};
 
 use forebay_load::{plan::Arrivals, search::WarmUp};
 
-/// Longest duration that is accepted: a year. It keeps sums of durations far from where they would overflow.
+/// Longest accepted duration: a year. It keeps sums of durations far from overflow.
 pub(crate) const DURATION_MAX: Duration = Duration::from_hours(8760);
 /// Most stages of one run.
 pub(crate) const STAGES_MAX: usize = 1_000;
@@ -49,7 +50,7 @@ pub(crate) fn some_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads how long a server is warmed up: a duration, or `auto`.
+/// Reads the length of a warm-up: a duration, or `auto`.
 pub(crate) fn warm_up(text: &str) -> Result<WarmUp, String> {
     match text.trim() {
         "auto" => Ok(WarmUp::AUTO),
@@ -67,7 +68,7 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
         return Ok(plain);
     }
     let value = scaled(text).ok_or_else(wrong)?;
-    // Beyond this a float does not hold every whole number.
+    // Beyond this a float cannot represent every whole number.
     if value.fract() == 0.0 && value <= (1_u64 << 53) as f64 {
         Ok(value as u64)
     } else {
@@ -112,7 +113,7 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads how requests are spread: `uniform`, `poisson`, `burst:N`.
+/// Reads the distribution of requests: `uniform`, `poisson`, `burst:N`.
 pub(crate) fn arrivals(text: &str) -> Result<Arrivals, String> {
     match text {
         "uniform" => Ok(Arrivals::Uniform),
@@ -174,16 +175,16 @@ pub(crate) fn percentile(text: &str) -> Result<f64, String> {
 pub(crate) struct Stage {
     /// How long it lasts.
     pub(crate) duration: Duration,
-    /// What it sets.
+    /// Number of connections or rate during the stage.
     pub(crate) target: StageTarget,
 }
 
-/// What a stage sets: from its first value to its second, in a straight line.
+/// Target of a stage: a linear change from its first value to its second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum StageTarget {
-    /// Connections.
+    /// Number of connections.
     Connections(usize, usize),
-    /// Requests a second.
+    /// Requests per second.
     Rate(f64, f64),
 }
 
@@ -205,7 +206,7 @@ pub(crate) fn stage(text: &str) -> Result<Stage, String> {
         } else {
             format!("{from}{per}")
         };
-        // A rise may begin at nothing.
+        // A rise may begin at zero.
         let start = if from.starts_with("0/") { 0.0 } else { rate(&from)? };
         StageTarget::Rate(start, rate(to)?)
     } else {
@@ -215,7 +216,7 @@ pub(crate) fn stage(text: &str) -> Result<Stage, String> {
     Ok(Stage { duration, target })
 }
 
-/// The number at the start of a text, and what follows it.
+/// Splits a text after the number at its start.
 fn number(text: &str) -> Option<(f64, &str)> {
     let length = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')

@@ -1,20 +1,20 @@
-//! The kinds that a new application of records has: what `--kinds` says, and what is written of each.
+//! The kinds of a new application of records: parses `--kinds`, and writes the files that describe them.
 
 use std::fmt::Write as _;
 
 /// Most kinds that a new application begins with.
 const KINDS_MAX: usize = 32;
-/// Longest name of a kind; it is that of a global of the store.
+/// Longest name of a kind; it is also the name of a global of the store.
 const NAME_BYTES_MAX: usize = 64;
 
-/// A kind that is described here, with records to begin with.
+/// A kind with a prepared description and sample records.
 struct Known {
     name: &'static str,
     /// Its entry in `kinds.mjs`.
     description: &'static str,
-    /// A document a line. References are those that records have when all kinds of [`KNOWN`] are there.
+    /// Sample records, one document per line. References assume that all kinds of [`KNOWN`] are present.
     seed: &'static str,
-    /// A member that refers to records of another kind; without that kind it is left out.
+    /// A member that refers to records of another kind; it is left out without that kind.
     refers: Option<(&'static str, &'static str)>,
 }
 
@@ -32,14 +32,14 @@ const KNOWN: [Known; 2] = [
         refers: None,
     },
 ];
-/// What is said of any other kind.
+/// Description of any other kind.
 const UNKNOWN: &str = include_str!("../../../scaffold/records/kinds/other.mjs");
 
-/// Names of kinds, none twice.
+/// Names of kinds, without duplicates.
 #[derive(Debug)]
 pub(super) struct Kinds(Vec<String>);
 
-/// What `--kinds` cannot be.
+/// Why the value of `--kinds` is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KindsError {
     #[error("`{name}` cannot be a kind: a name has letters, digits and `_`, and begins with a letter")]
@@ -59,7 +59,7 @@ impl Default for Kinds {
 }
 
 impl Kinds {
-    /// Reads names between commas.
+    /// Parses names separated by commas.
     pub(super) fn read(names: &str) -> Result<Self, KindsError> {
         let mut kinds: Vec<String> = Vec::new();
         for name in names.split(',').map(str::trim) {
@@ -87,12 +87,12 @@ impl Kinds {
         }
     }
 
-    /// The first of them, for examples.
+    /// The first kind, for examples.
     pub(super) fn first(&self) -> &str {
         &self.0[0]
     }
 
-    /// Lines of `[store.access]`: everybody may read, and only the controller writes.
+    /// Lines of `[store.access]`: everyone may read, and only the controller writes.
     pub(super) fn access(&self) -> String {
         self.0.iter().fold(String::new(), |mut lines, name| {
             let name = if name.is_ascii() {
@@ -142,7 +142,7 @@ impl Kinds {
         entries
     }
 
-    /// The records to begin with, as `forebay store import` reads them; empty when there are none.
+    /// Sample records in the format of `forebay store import`; empty when there are none.
     pub(super) fn seed(&self) -> String {
         let mut lines = String::new();
         let mut reference = 0;
@@ -176,14 +176,14 @@ impl Kinds {
         self.0.iter().any(|name| name == kind)
     }
 
-    /// The member of a kind that refers to one which is not here.
+    /// The member of a kind that refers to a kind which is not present.
     fn missing(&self, kind: &Known) -> Option<&'static str> {
         let (member, other) = kind.refers?;
         (!self.has(other)).then_some(member)
     }
 }
 
-/// A text as TOML, JSON and JavaScript write it: names have nothing that must be escaped.
+/// Quotes a name for TOML, JSON or JavaScript: names contain nothing that must be escaped.
 fn quoted(name: &str) -> String {
     format!("\"{name}\"")
 }

@@ -1,4 +1,4 @@
-//! What an application can begin with, and its files.
+//! The templates of new applications, and their files.
 
 use super::kinds::Kinds;
 
@@ -64,7 +64,7 @@ const RECORDS: Files = &[
 const SEED: &str = scaffold!("records/seed.md");
 
 impl Template {
-    /// Its files, each with its path in the application's folder.
+    /// The files of the template, each with its path in the application's folder.
     pub(super) fn files(self, kinds: &Kinds) -> Vec<(&'static str, String)> {
         match self {
             Self::Api => API.iter().map(|&(name, text)| (name, text.to_owned())).collect(),

@@ -8,10 +8,10 @@ use super::report::{Process, Report};
 use crate::commands::flame_graph::{self, COLOURS, put_box};
 
 const TITLE: &str = "Which functions take the time";
-/// What is narrower, as a part of its process, is not drawn.
+/// Smallest share of its process that a function needs to be drawn.
 const DRAWN_MIN: f64 = 0.001;
 
-/// A line for each stack: functions with semicolons between them, then microseconds.
+/// A line per stack: functions separated by semicolons, then microseconds.
 pub(super) fn folded(report: &Report) -> String {
     let mut lines = String::new();
     for process in &report.processes {
@@ -21,7 +21,7 @@ pub(super) fn folded(report: &Report) -> String {
                 lines.push(';');
                 lines.push_str(&frame.replace(';', ","));
             }
-            // A String takes everything.
+            // Writing to a String cannot fail.
             let _ = writeln!(lines, " {}", stack.us);
         }
     }
@@ -35,7 +35,7 @@ pub(super) fn html(report: &Report, heading: &str) -> String {
         flame_graph::STYLE,
         escape(heading)
     );
-    // A String takes everything.
+    // Writing to a String cannot fail.
     for process in &report.processes {
         let _ = writeln!(body, "<h2>{}</h2>", escape(&process.heading()));
         body.push_str(&flame(process));
@@ -49,7 +49,7 @@ pub(super) fn html(report: &Report, heading: &str) -> String {
     page(TITLE, &body)
 }
 
-/// A function where it was called from.
+/// A function at one place in the call tree.
 #[derive(Debug, Default)]
 struct Call<'t> {
     name: &'t str,
@@ -75,7 +75,7 @@ impl<'t> Call<'t> {
         }
     }
 
-    /// Its box, and those of what it called in the rows below.
+    /// Draws its box, and those of its callees in the rows below.
     fn draw(&self, depth: usize, from: f64, whole: f64, rows: &mut Vec<String>) {
         let share = self.us as f64 / whole;
         if share < DRAWN_MIN {
@@ -124,7 +124,7 @@ fn flame(process: &Process) -> String {
     flame_graph::figure("", &rows)
 }
 
-/// Each function has its own by its name, on every page.
+/// Each function has the same colour on every page, chosen by its name.
 fn colour(name: &str) -> &'static str {
     let sum = name.bytes().fold(0_usize, |sum, byte| {
         sum.wrapping_mul(31).wrapping_add(byte.into())

@@ -1,4 +1,4 @@
-//! `forebay profile`: has the running server look at itself and at the workers behind a route, and tells which functions took the time.
+//! `forebay profile`: has the running server profile itself and the workers behind a route, and shows which functions took the time.
 
 #![expect(
     clippy::doc_markdown,
@@ -21,9 +21,9 @@ use crate::{
     output,
 };
 
-/// How long the server looks when nothing says so.
+/// Default duration of a profile.
 const TIME: Duration = Duration::from_secs(10);
-/// Functions of each process in the table when nothing says so.
+/// Default number of functions per process in the table.
 const TOP: usize = 20;
 
 /// Profile the server and a route's workers: which functions take the time
@@ -62,10 +62,10 @@ pub(crate) struct Arguments {
     which: Which,
 }
 
-/// Why there is nothing to tell.
+/// Why there is nothing to show.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProfileError {
-    /// Nobody asked for the route.
+    /// The route received no requests.
     #[error("no request came to {route} while it was profiled")]
     NoTraffic { route: String },
 }
@@ -128,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(output::whole(&functions::text(&report, &heading, top))?)
 }
 
-/// How many requests each route has answered so far.
+/// Number of requests that each route has answered so far.
 fn answered(control: &Control) -> anyhow::Result<Vec<(String, u64)>> {
     let status = control.ask("GET", "/status", "")?;
     let status: Value = serde_json::from_str(&status).context("the server's answer is no JSON")?;

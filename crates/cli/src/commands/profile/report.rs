@@ -1,4 +1,4 @@
-//! What the server tells of a profile.
+//! The server's report on a profile.
 
 use serde::Deserialize;
 
@@ -7,7 +7,7 @@ const NATIVE: &str = "native";
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Report {
-    /// The names of the routes that were meant.
+    /// Names of the routes that were profiled.
     pub(super) routes: Vec<String>,
     /// The server first.
     pub(super) processes: Vec<Process>,
@@ -20,7 +20,7 @@ pub(super) struct Process {
     pub(super) pid: u32,
     pub(super) runtime: String,
     pub(super) stacks: Vec<Stack>,
-    /// Time whose stacks found no room.
+    /// Time of stacks that did not fit into the report.
     #[serde(default)]
     pub(super) left_out_us: u64,
 }
@@ -32,7 +32,7 @@ pub(super) struct Stack {
     pub(super) us: u64,
 }
 
-/// A worker that was not looked at.
+/// A worker that was not profiled.
 #[derive(Debug, Deserialize)]
 pub(super) struct UnprofiledWorker {
     pub(super) pool: String,
@@ -43,7 +43,7 @@ pub(super) struct UnprofiledWorker {
 }
 
 impl Report {
-    /// Takes control characters away from what processes have said: it goes to a terminal.
+    /// Removes control characters from texts of processes, because they are printed on a terminal.
     pub(super) fn tidy(&mut self) {
         for process in &mut self.processes {
             tidy(&mut process.runtime);
@@ -57,7 +57,7 @@ impl Report {
         }
     }
 
-    /// Requests that the routes have answered between two counts, and those that all have.
+    /// Requests answered between two counts: those of the profiled routes, and all.
     pub(super) fn requests(&self, before: &[(String, u64)], after: &[(String, u64)]) -> (u64, u64) {
         let (mut of_routes, mut of_all) = (0, 0);
         for (name, count) in after {
@@ -77,18 +77,19 @@ fn tidy(text: &mut String) {
 }
 
 impl Process {
-    /// All time that was seen: CPU time of the server; of a worker, whose profiler goes by the clock, that in which its thread was not idle.
+    /// Total time of the stacks: CPU time for the server; for a worker, whose profiler uses wall time, the time in which its thread was not
+    /// idle.
     pub(super) fn us(&self) -> u64 {
         self.stacks.iter().map(|stack| stack.us).sum()
     }
 
-    /// A stack without what is no function: that of a thread begins with its name.
+    /// The functions of a stack: for the server, all but the thread's name at its start.
     pub(super) fn functions<'s>(&self, stack: &'s Stack) -> &'s [String] {
         let first = usize::from(self.runtime == NATIVE).min(stack.frames.len());
         &stack.frames[first..]
     }
 
-    /// Name, runtime and process, for a heading.
+    /// Name, runtime and process, as a heading.
     pub(super) fn heading(&self) -> String {
         let (runtime, time) = match self.runtime.as_str() {
             NATIVE => (String::new(), "of CPU time"),

@@ -48,7 +48,7 @@ pub(super) struct Restore {
     data: Data,
 }
 
-/// The last change that is wanted.
+/// The last change to restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Until {
     Number(u64),
@@ -138,7 +138,7 @@ pub(super) fn compact(arguments: &Compact) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Copies, and shows how far that is.
+/// Copies while showing the progress.
 fn shown<T>(
     what: &'static str,
     copying: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<T, StoreError>,
@@ -150,8 +150,8 @@ fn shown<T>(
     })
 }
 
-/// Refuses, before anything is copied, a log that is none, does not go on from the backup's last change, or cannot lead to `until`. Gives
-/// the last change in it that was committed.
+/// Checks a log before anything is copied: it must exist, continue after the backup's last change, and reach `until`. Returns the last
+/// committed change in it.
 fn must_reach(log: &Path, backup: u64, until: Option<Until>) -> anyhow::Result<u64> {
     let no_log = || StoreFailure::NoLog {
         folder: log.to_owned(),
@@ -159,7 +159,7 @@ fn must_reach(log: &Path, backup: u64, until: Option<Until>) -> anyhow::Result<u
     let original = Data {
         folder: log.to_owned(),
     };
-    // What stands in the log beyond this has never been committed. A store that cannot be opened any more has lost that knowledge.
+    // Later entries of the log were never committed. A store that cannot be opened has lost this number.
     let committed = original
         .read()
         .and_then(|store| store.snapshot()?.sequence())
@@ -170,7 +170,7 @@ fn must_reach(log: &Path, backup: u64, until: Option<Until>) -> anyhow::Result<u
             if until < backup {
                 return Err(StoreFailure::BeforeBackup { backup, until }.into());
             }
-            // Outlines suffice: how far the log goes is all that is asked for.
+            // Summaries suffice: only the extent of the log matters.
             while walk.since() < until.min(committed) {
                 if walk.next_within(0, |_| false).transpose()?.is_none() {
                     break;
@@ -197,7 +197,7 @@ fn must_reach(log: &Path, backup: u64, until: Option<Until>) -> anyhow::Result<u
     Ok(committed)
 }
 
-/// Does again what a store's log holds beyond the restored state, up to the `last` change that was committed.
+/// Applies the changes of a store's log beyond the restored state, up to the committed change `last`.
 fn replay(restored: &Data, log: &Path, until: Option<Until>, last: u64) -> anyhow::Result<()> {
     let store = restored.write()?;
     let since = store.snapshot()?.sequence()?;

@@ -1,4 +1,4 @@
-//! Which store is meant, and how a command opens it.
+//! Selects the store, and opens it for a command.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -6,7 +6,7 @@ use forebay_store::{Options, Store, StoreError};
 
 use crate::output;
 
-/// How long one command may read one state of the store: an export of much takes its time.
+/// Longest time that a command may read one snapshot of the store: a large export takes a while.
 const READER_AGE_MAX: Duration = Duration::from_hours(24);
 
 /// Which store is meant.
@@ -23,7 +23,7 @@ impl Data {
         Self { folder }
     }
 
-    /// Opens a store that is there, to read.
+    /// Opens an existing store to read.
     pub(crate) fn read(&self) -> Result<Store, StoreError> {
         let read_only = Options {
             read_only: true,
@@ -35,12 +35,12 @@ impl Data {
         }
     }
 
-    /// Opens a store that is there, to write.
+    /// Opens an existing store to write.
     pub(super) fn write(&self) -> Result<Store, StoreError> {
         Store::open(&self.folder, &follower())
     }
 
-    /// Opens a store to write, and makes one where there is none.
+    /// Opens a store to write, and creates it if there is none.
     pub(crate) fn write_or_make(&self) -> Result<Store, StoreError> {
         match self.write() {
             Err(StoreError::Absent { .. }) => {
@@ -58,7 +58,7 @@ impl Data {
     }
 }
 
-/// Takes the limits that the server, or whoever made the store, has settled.
+/// Options that adopt the limits set by the server or the creator of the store.
 fn follower() -> Options {
     Options {
         create: false,

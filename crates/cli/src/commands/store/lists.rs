@@ -1,4 +1,4 @@
-//! What there is: `tree` and `ls`.
+//! Listings of nodes: `tree` and `ls`.
 
 use std::io::Write as _;
 
@@ -83,7 +83,7 @@ struct Printed<'s, W> {
 }
 
 impl<W: std::io::Write> Printed<'_, W> {
-    /// Prints a node and what is below it; `false` when the limit was reached.
+    /// Prints a node and its descendants; `false` when the limit was reached.
     fn node(&mut self, key: &Key, name: &str, level: usize) -> anyhow::Result<bool> {
         if self.left == 0 {
             return Ok(false);
@@ -156,7 +156,7 @@ pub(super) fn ls(arguments: &Ls) -> anyhow::Result<()> {
     Ok(out.flush().map_err(OutputError::from)?)
 }
 
-/// Fails when there is no such node.
+/// Fails if the node does not exist.
 pub(super) fn there(snapshot: &Snapshot, key: &Key) -> anyhow::Result<()> {
     if snapshot.defined(key)?.exists() {
         return Ok(());

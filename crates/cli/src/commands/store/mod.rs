@@ -1,4 +1,4 @@
-//! `forebay store`: what can be asked of a store's files and done with them, whether a server has them open or not.
+//! `forebay store`: commands on the files of a store, whether a server has them open or not.
 
 mod copies;
 mod data;

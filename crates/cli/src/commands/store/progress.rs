@@ -1,46 +1,46 @@
-//! A bar on the terminal for what takes long. Elsewhere nothing is shown; what was done is told at the end in any case.
+//! A progress bar on the terminal. Elsewhere nothing is shown; the summary at the end is printed in any case.
 
 use std::time::{Duration, Instant};
 
 use crate::output;
 
-/// Pause between two pictures.
+/// Interval between redraws.
 const EVERY: Duration = Duration::from_millis(200);
 /// Characters of the bar.
 const WIDTH: usize = 30;
-/// Columns when the terminal does not say.
+/// Number of columns if the terminal does not report it.
 const COLUMNS: usize = 80;
-/// Back to the first column, and what stands in the line away (ECMA-48: EL).
+/// Returns to the first column and clears the line (ECMA-48: EL).
 const CLEAR: &str = "\r\x1b[K";
 
-/// How far something is, on standard error.
+/// Progress of an operation, on standard error.
 #[derive(Debug)]
 pub(super) struct Bar {
     what: &'static str,
-    /// What is counted: `lines`, `records`; `None` where only bytes are.
+    /// Unit of the count: `lines`, `records`; `None` if only bytes are counted.
     unit: Option<&'static str>,
     /// Whether bytes are counted.
     sized: bool,
-    /// What the bytes, or else the count, will come to, where that is known.
+    /// Expected total of the bytes, or else of the count, if known.
     total: Option<u64>,
     begun: Instant,
-    /// `None` when nobody looks.
+    /// Time of the next redraw; `None` if standard error is not a terminal.
     next: Option<Instant>,
     drawn: bool,
 }
 
 impl Bar {
-    /// `total_bytes` is what the bytes will come to, where that is known.
+    /// `total_bytes`: the expected number of bytes, if known.
     pub(super) fn new(what: &'static str, unit: &'static str, total_bytes: Option<u64>) -> Self {
         Self::of(what, Some(unit), true, total_bytes)
     }
 
-    /// Of bytes alone.
+    /// A bar that counts only bytes.
     pub(super) fn of_bytes(what: &'static str) -> Self {
         Self::of(what, None, true, None)
     }
 
-    /// Of a count alone, which comes to `total` where that is known.
+    /// A bar with a count only, and its expected `total`, if known.
     pub(super) fn of_count(what: &'static str, unit: &'static str, total: Option<u64>) -> Self {
         Self::of(what, Some(unit), false, total)
     }
@@ -58,12 +58,12 @@ impl Bar {
         }
     }
 
-    /// Tells what it will come to, which is known only now.
+    /// Sets the expected total, once it is known.
     pub(super) fn has_total(&mut self, total: u64) {
         self.total = Some(total).filter(|total| *total > 0);
     }
 
-    /// Shows where it is, when it is time to.
+    /// Shows the progress, if it is time to.
     pub(super) fn at(&mut self, count: u64, bytes: u64) {
         let Some(next) = self.next else { return };
         let now = Instant::now();
@@ -73,12 +73,12 @@ impl Bar {
         self.next = Some(now + EVERY);
         self.drawn = true;
         let picture = self.picture(count, bytes, now - self.begun);
-        // In the last column it would take two rows.
+        // A character in the last column would wrap the line.
         let cut: String = picture.chars().take(columns() - 1).collect();
         output::picture(&format!("{CLEAR}{cut}"));
     }
 
-    /// Takes the bar away, and says what was done and how fast.
+    /// Removes the bar, and returns a summary with the speed.
     pub(super) fn end(&mut self, count: u64, bytes: u64) -> String {
         if std::mem::take(&mut self.drawn) {
             output::picture(CLEAR);
@@ -119,7 +119,7 @@ impl Bar {
 impl Drop for Bar {
     fn drop(&mut self) {
         if self.drawn {
-            // What follows begins on a clean line, also after an error.
+            // Clear the line for the output that follows, also after an error.
             output::picture(CLEAR);
         }
     }

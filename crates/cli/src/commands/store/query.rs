@@ -1,4 +1,4 @@
-//! `query`.
+//! The command `query`.
 
 use std::{io::Write as _, ops::Bound};
 
@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         reverse: arguments.reverse,
     };
     let found = snapshot.query(name, &query)?;
-    // It answers only for an index that is there.
+    // The query succeeds only for an existing index.
     let records = indexes.iter().find(|index| index.name == *name);
     for subscript in found.take(arguments.limit.unwrap_or(usize::MAX)) {
         let subscript = subscript?.text();
@@ -72,7 +72,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(out.flush().map_err(OutputError::from)?)
 }
 
-/// What is no JSON is a text.
+/// Parses a value as JSON; any other text is a string.
 fn scalar(value: &str) -> Vec<u8> {
     json::canonical(value.as_bytes()).unwrap_or_else(|_| json::string(value))
 }

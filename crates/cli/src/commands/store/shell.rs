@@ -37,7 +37,7 @@ enum Word {
     Exit,
 }
 
-/// Whether the next line is to be read.
+/// Whether to read another line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Line,
@@ -45,7 +45,7 @@ enum Next {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    // Kept open, so that each command finds it open.
+    // Stays open, so that each command finds the store open.
     let _store = arguments.data.write_or_make()?;
     let folder = arguments.data.folder.to_string_lossy();
     if io::stdin().is_terminal() && output::is_terminal() {
@@ -67,13 +67,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lines of a person, who sees what was wrong and goes on.
+/// Reads lines typed by a person, who sees errors and continues.
 fn typed(folder: &str) -> anyhow::Result<()> {
     let mut editor = DefaultEditor::new()?;
     loop {
         match editor.readline("store> ") {
             Ok(line) => {
-                // What cannot be remembered was done all the same.
+                // A line that cannot be added to the history was executed all the same.
                 let _ = editor.add_history_entry(&line);
                 match carry_out(&line, folder) {
                     Ok(Next::Line) => {}
@@ -112,7 +112,7 @@ fn carry_out(line: &str, folder: &str) -> anyhow::Result<Next> {
     }
 }
 
-/// What clap complains of, without its own `error:`.
+/// The message of clap, without its own `error:`.
 fn plain(complaint: &str) -> String {
     complaint
         .trim_start_matches("error: ")
@@ -122,8 +122,8 @@ fn plain(complaint: &str) -> String {
         .to_owned()
 }
 
-/// The words of a line. Between double quotes and within brackets, as JSON and M have them, spaces part nothing and all characters
-/// stay; single quotes around a word go.
+/// Splits a line into words. Between double quotes and within brackets, as in JSON and M, spaces do not separate and all characters stay;
+/// single quotes around a word are removed.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();

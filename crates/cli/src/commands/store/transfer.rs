@@ -102,7 +102,7 @@ pub(super) fn export(arguments: &Export) -> anyhow::Result<()> {
         let mut out = output::stream();
         return write(&snapshot, &arguments.paths, &options, &mut out).map(|_| ());
     };
-    // A file of that name is a whole export.
+    // A file of that name is always a complete export.
     let mut part = file.clone().into_os_string();
     part.push(".part");
     let part = PathBuf::from(part);

@@ -1,7 +1,7 @@
-//! `verify`.
+//! The command `verify`.
 //!
-//! Damage within a record is the store's to find. Damage to the pages that hold the records can end the process that reads them: the
-//! engine maps the file and trusts what stands there. So a process of its own reads, and this one tells what became of it.
+//! Damage within a record is found by the store. Damage to the pages that hold the records can end the process that reads them: the engine
+//! maps the file and trusts its content. So a child process reads, and this one reports its result.
 
 use std::{
     io::{Read as _, Write as _},
@@ -27,7 +27,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    // What can be told without reading much is told by this process.
+    // Errors that show when the store is opened are reported by this process.
     drop(arguments.data.read()?.snapshot()?);
     let reader = || -> std::io::Result<(Vec<u8>, bool)> {
         let mut child = Command::new(std::env::current_exe()?)
@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     tell(&serde_json::from_slice(&report)?)
 }
 
-/// Reads everything in this process, and prints what was found as JSON.
+/// Reads everything in this process, and prints the findings as JSON.
 pub(super) fn here(arguments: &Arguments) -> anyhow::Result<()> {
     let store = arguments.data.read()?;
     let file_bytes = store.stats()?.file_bytes;

@@ -1,4 +1,4 @@
-//! What changes releases: `import`, `export`, `state`, `publish`, `rollback`, `discard`.
+//! Commands that change releases: `import`, `export`, `state`, `publish`, `rollback`, `discard`.
 
 use std::{fs, io, path::PathBuf};
 
@@ -122,7 +122,7 @@ pub(super) struct Discard {
     config: ConfigFile,
 }
 
-/// Of ten thousand, as `10%` or `0.5%` says it.
+/// Parses a share such as `10%` or `0.5%` into ten-thousandths.
 fn share(text: &str) -> Result<u32, String> {
     let accepted = || "a share is 0.01% to 99.99%, such as 10%".to_owned();
     let number = text.strip_suffix('%').unwrap_or(text);

@@ -1,4 +1,4 @@
-//! `diff`: what differs between two releases, or a release and a folder.
+//! `diff`: the differences between two releases, or a release and a folder.
 
 use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 
@@ -67,7 +67,7 @@ enum Change {
 /// A part of a graph that differs.
 #[derive(Debug, PartialEq)]
 struct Part {
-    /// Such as node `2`.
+    /// Name of the part, such as node `2`.
     what: String,
     before: Option<Value>,
     after: Option<Value>,
@@ -94,7 +94,7 @@ fn differences(before: &WorkflowFiles, after: &WorkflowFiles) -> Vec<Difference>
     paths.into_iter().filter_map(of_path).collect()
 }
 
-/// Which parts of two graphs differ; `None`: one is no graph, or they differ in how they are written alone.
+/// The parts in which two graphs differ; `None`: one is not a graph, or only their formatting differs.
 fn parts(before: &str, after: &str) -> Option<Vec<Part>> {
     let (before, after) = (parts_of(before)?, parts_of(after)?);
     let mut parts = Vec::new();
@@ -120,7 +120,7 @@ fn parts(before: &str, after: &str) -> Option<Vec<Part>> {
     (!parts.is_empty()).then_some(parts)
 }
 
-/// The parts of a graph or a decision, each by its name.
+/// The parts of a graph or a decision by name.
 fn parts_of(text: &str) -> Option<BTreeMap<String, Value>> {
     let Ok(Value::Object(document)) = serde_json::from_str(text) else {
         return None;
@@ -155,7 +155,7 @@ fn parts_of(text: &str) -> Option<BTreeMap<String, Value>> {
     Some(parts)
 }
 
-/// The lines between what two texts begin and end with alike.
+/// The lines between the common beginning and the common end of two texts.
 fn lines(before: &str, after: &str) -> Change {
     let (before, after): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
     let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| {
@@ -214,7 +214,7 @@ impl Difference {
             ("", "", "")
         };
         let path = &self.path;
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = match &self.change {
             Change::New => writeln!(text, "{good}new{plain}      {path}"),
             Change::Gone => writeln!(text, "{bad}gone{plain}     {path}"),

@@ -1,26 +1,26 @@
-//! What makes a command on workflows fail, the exit code of it, and what to do next.
+//! Errors of commands on workflows, with their exit codes and advice.
 
 use std::{io, path::PathBuf};
 
 use forebay_server::workflow::{BundleErrors, OfflineError, ReleaseError};
 use forebay_store::StoreError;
 
-/// Why a command on workflows did not do it.
+/// Why a command on workflows failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorkflowError {
-    /// The configuration knows nothing of workflows.
+    /// The configuration has no `[workflow]`.
     #[error("the configuration has no section [workflow]")]
     NoSection,
-    /// A command is about releases, and the workflows are in a folder.
+    /// The command is about releases, but the workflows are in a folder.
     #[error("the workflows are in the folder {}, and have no releases", folder.display())]
     Folder { folder: PathBuf },
-    /// Nothing has made the store yet.
+    /// The store does not exist yet.
     #[error("there is no store in {} yet", folder.display())]
     NoStore { folder: PathBuf },
-    /// There is no release to take where none is named.
+    /// No release was named, and none is published.
     #[error("no release is published in the global `{global}`")]
     NothingPublished { global: String },
-    /// Stored tests do not hold; they have been printed by then.
+    /// Stored tests failed; they have been printed by then.
     #[error("{failed} of {count} stored tests do not hold{}", unchanged(*.publishing))]
     Tests {
         failed: usize,
@@ -31,13 +31,13 @@ pub(crate) enum WorkflowError {
     /// A run has failed.
     #[error("node `{node}` failed: {reason}")]
     Run { node: String, reason: String },
-    /// A run has not come to a node that could fail.
+    /// The run failed before it reached a node.
     #[error("{reason}")]
     Stopped { reason: String },
-    /// A folder that is written into has something else in it.
+    /// The target folder is not empty.
     #[error("the folder {} is not empty", folder.display())]
     NotEmpty { folder: PathBuf },
-    /// A file of collections has something that cannot be read.
+    /// A file of collections cannot be parsed.
     #[error("{}: {reason}", file.display())]
     Collections { file: PathBuf, reason: String },
     /// A file that cannot be read or written.
@@ -56,7 +56,7 @@ fn unchanged(publishing: Option<u64>) -> String {
     })
 }
 
-/// How a command on workflows ends with this error: `None` where it is none of them.
+/// The exit kind of an error; `None` if it is not one of workflows.
 pub(crate) fn exit_kind(error: &anyhow::Error) -> Option<ExitKind> {
     if let Some(error) = error.downcast_ref::<OfflineError>() {
         return Some(match error {
@@ -97,7 +97,7 @@ pub(crate) enum ExitKind {
     Absent,
 }
 
-/// What to try then.
+/// Advice on an error, if there is any.
 pub(crate) fn next_step(error: &anyhow::Error) -> Option<&'static str> {
     if let Some(OfflineError::NoSuchWorkflow { .. }) = error.downcast_ref() {
         return Some("`forebay workflow check` names the workflows that there are");

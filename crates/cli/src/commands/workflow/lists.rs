@@ -90,14 +90,14 @@ pub(super) fn log(arguments: &Log) -> anyhow::Result<()> {
     Ok(output::whole(&table(&rows))?)
 }
 
-/// A text of somebody else as a part of a line.
+/// A foreign text, safe to print within a line.
 fn shown(text: &str) -> String {
     text.chars()
         .map(|letter| if letter.is_control() { ' ' } else { letter })
         .collect()
 }
 
-/// Rows whose first one are the names of the columns.
+/// Formats rows; the first one holds the names of the columns.
 fn table<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or_default()).collect();
@@ -115,7 +115,7 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
             .collect();
         let line = cells.join("  ");
         let (before, after) = if at == 0 { (dim, plain) } else { ("", "") };
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "{before}{}{after}", line.trim_end());
     }
     text

@@ -35,15 +35,15 @@ pub(super) struct Who {
     by: Option<String>,
 }
 
-/// Workflows that were found.
+/// The selected workflows.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// It has `[workflow]`.
+    /// Always has `[workflow]`.
     pub(super) config: Config,
     pub(super) files: WorkflowFiles,
-    /// Where their files are, as errors name it.
+    /// Location of their files, for errors.
     pub(super) place: PathBuf,
-    /// The release that they are.
+    /// Number of the release, if they are one.
     pub(super) release: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ impl Who {
     }
 }
 
-/// Somebody, now.
+/// The actor of a change made now.
 pub(super) fn now(by: &str) -> Actor<'_> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Actor {
@@ -81,7 +81,7 @@ pub(super) fn configuration(file: &ConfigFile) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// The releases in the store of a configuration; `is_changing` makes a store where there is none.
+/// The releases in the store of a configuration; `is_changing` creates the store if there is none.
 pub(super) fn releases(file: &ConfigFile, is_changing: bool) -> anyhow::Result<(Releases, Config)> {
     let config = configuration(file)?;
     let global = match config.workflow.as_ref().map(|section| &section.source) {
@@ -106,7 +106,7 @@ pub(super) fn releases(file: &ConfigFile, is_changing: bool) -> anyhow::Result<(
 }
 
 impl Which {
-    /// Finds them.
+    /// Finds the selected workflows.
     pub(super) fn find(&self) -> anyhow::Result<Found> {
         let config = configuration(&self.config)?;
         let section = config.workflow.as_ref();
@@ -151,7 +151,7 @@ pub(super) fn of_release(releases: &Releases, number: u64, config: Config) -> an
 }
 
 impl Found {
-    /// Checks them, and makes them ready to run.
+    /// Checks the workflows, and prepares them to run.
     pub(super) fn start(&self) -> anyhow::Result<Offline> {
         Ok(Offline::start(
             &self.config,
@@ -161,13 +161,13 @@ impl Found {
         )?)
     }
 
-    /// Checks them.
+    /// Checks the workflows.
     pub(super) fn check(&self) -> Result<(), BundleErrors> {
         check(&self.config, &self.files, &self.place, erase_types)
     }
 }
 
-/// Something to be waited for.
+/// Runs a future to completion.
 pub(super) fn wait<T>(work: impl Future<Output = T>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,7 +1,7 @@
-//! Collections of a Rengine become files of workflows.
+//! Converts the collections of a Rengine into files of workflows.
 //!
-//! A scene's code is the name of a workflow, whose graph is the one of the latest revision. A rule's name is its id, and its files are those of the latest script. What is disabled or deleted
-//! is not there, as it is not for Rengine's executor.
+//! A scene's code becomes the name of a workflow, whose graph is that of the latest revision. A rule's id becomes its name, and its files
+//! are those of the latest script. Disabled and deleted documents count as absent, as they do for Rengine's executor.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -28,10 +28,10 @@ const RULES: &str = "re_rules";
 const SCRIPTS: &str = "re_rule_scripts";
 const UPLOADS: &str = "sys_uploads";
 
-/// What could not be brought over: a document, or a file that was made of one, and why.
+/// Documents or generated files that could not be converted, each with the reason.
 type LeftOut = Vec<(String, String)>;
 
-/// Reads a file of collections; `bodies` is the folder of the uploads' bodies. What `check` finds fault with is left out.
+/// Reads a file of collections; `bodies` is the folder of the uploads' bodies. Workflows that `check` rejects are left out.
 pub(super) fn read(
     file: &Path,
     bodies: Option<&Path>,
@@ -97,7 +97,7 @@ impl Document {
             .unwrap_or_default()
     }
 
-    /// As errors name it.
+    /// Name of the document in errors.
     fn shown(&self) -> String {
         let name = [
             self.text("scenesCode"),
@@ -110,7 +110,7 @@ impl Document {
         format!("{} {id}{name}", self.collection)
     }
 
-    /// Why it counts as not there; `None`: it does not.
+    /// Why the document counts as absent; `None`: it is present.
     fn absence(&self) -> Option<&'static str> {
         let number = |name: &str| self.members.get(name).and_then(Value::as_i64);
         if number("delFlag").is_some_and(|flag| flag != 0) {
@@ -160,7 +160,7 @@ fn plain(value: &Value) -> Value {
     }
 }
 
-/// The documents of a collection that are there, and those that are not.
+/// The documents of a collection, present and absent.
 struct Collection {
     present: Vec<Document>,
     left_out: LeftOut,
@@ -197,7 +197,7 @@ fn collection(all: &Map<String, Value>, name: &'static str) -> Result<Collection
     Ok(found)
 }
 
-/// For each of what `owner` refers to, the document of the latest revision.
+/// For each value of `owner`, the document of the latest revision.
 fn latest(documents: Vec<Document>, owner: &str) -> HashMap<String, Document> {
     let mut latest: HashMap<String, Document> = HashMap::new();
     for document in documents {
@@ -214,7 +214,7 @@ fn latest(documents: Vec<Document>, owner: &str) -> HashMap<String, Document> {
 
 type Body<'b> = dyn Fn(&Document) -> Result<String, String> + 'b;
 
-/// Collections become files.
+/// Converts collections into files.
 fn convert(read: &Value, body: &Body<'_>) -> Result<(WorkflowFiles, LeftOut), String> {
     let names = [SCENES, WORKFLOWS, GRAPHS, RULES, SCRIPTS, UPLOADS];
     let all = read
@@ -332,7 +332,7 @@ fn put_rule(
     let entry = entry.ok_or_else(|| format!("{} has no entrypointUploadId", script.shown()))?;
     let listed = script.members.get("uploadIds").and_then(Value::as_array).cloned();
     let mut order: Vec<String> = listed.unwrap_or_default().iter().filter_map(id_of).collect();
-    // What the others declare, the entry sees: it is the last.
+    // The entry comes last, because it uses the declarations of the others.
     order.retain(|upload| *upload != entry);
     order.push(entry);
     let mut parts = BTreeMap::new();

@@ -119,7 +119,7 @@ impl RunArgs {
             .map_err(|reason| UsageError(format!("--args are not a JSON object of arguments: {reason}")))?)
     }
 
-    /// Runs it; the result, with which workflows that were and how long it took in milliseconds.
+    /// Runs the workflow. Returns the result, the workflows, and the time in milliseconds.
     fn run(&self, wants_trace: bool) -> anyhow::Result<(Value, Found, f64)> {
         let args = self.args()?;
         let found = self.which.find()?;
@@ -130,7 +130,7 @@ impl RunArgs {
     }
 }
 
-/// The failure that an outcome is.
+/// The error of a failed outcome.
 fn failure_of(outcome: &Value) -> Option<WorkflowError> {
     let reason = outcome
         .get("error")?
@@ -190,7 +190,7 @@ pub(super) fn test(arguments: &Test) -> anyhow::Result<()> {
         let mark = if differences.is_empty() { format!("{good}holds{plain}") } else { format!("{bad}FAILS{plain}") };
         let mut text = format!("{mark}  {}: {} ({})", test.file, test.name, test.workflow);
         for difference in differences {
-            // A String takes everything.
+            // Writing to a String cannot fail.
             let _ = write!(text, "\n         {difference}");
         }
         told = output::line(&text);
@@ -213,7 +213,7 @@ pub(super) fn test(arguments: &Test) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the stored tests of a release that is to be published; how many there are. Those that do not hold are told.
+/// Runs the stored tests of a release that is to be published, and prints those that fail. Returns their number.
 pub(super) fn tested(offline: &Offline, publishing: Option<u64>) -> anyhow::Result<usize> {
     let (mut count, mut failed) = (0, 0);
     wait(offline.test(|tested| {

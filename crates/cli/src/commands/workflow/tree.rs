@@ -1,4 +1,4 @@
-//! The trace of a run, for people: each node below the one that led to it.
+//! The trace of a run as a tree: each node below the one that led to it.
 
 use std::{collections::HashMap, fmt::Write as _};
 
@@ -10,10 +10,10 @@ use crate::output;
 /// Longest values that are shown, in characters.
 const VALUES_MAX: usize = 160;
 
-/// A graph as its file has it, as far as a trace needs it.
+/// The parts of a graph's file that a trace needs.
 #[derive(Default)]
 struct Graph {
-    /// The node that leads to a node.
+    /// For each node, the node that leads to it.
     before: HashMap<String, String>,
     names: HashMap<String, String>,
     /// The graphs that nodes run.
@@ -27,7 +27,7 @@ struct Colours {
     plain: &'static str,
 }
 
-/// What a run with a trace has come to, as lines.
+/// The outcome of a traced run, as lines of text.
 pub(super) fn of(workflow: &str, outcome: &Value, files: &WorkflowFiles, took_ms: f64) -> String {
     let colours = if output::in_colour() {
         Colours {
@@ -65,7 +65,7 @@ pub(super) fn of(workflow: &str, outcome: &Value, files: &WorkflowFiles, took_ms
     text
 }
 
-/// What a run or a node has come to.
+/// The outcome of a run or a node.
 fn told(outcome: &Value, colours: &Colours) -> String {
     let Colours {
         good,
@@ -95,7 +95,8 @@ fn short(text: &str) -> String {
     }
 }
 
-/// Steps come in the order in which they end: what a node has led to stands before it. Which that is, the graphs tell.
+/// Prints the steps as a tree. They are given in the order in which they end, so a node follows those it led to; the graphs tell which
+/// those are.
 fn put_steps(text: &mut String, workflow: &str, steps: &[Value], files: &WorkflowFiles, colours: &Colours) {
     let mut graphs = HashMap::new();
     let node_of = |step: &Value| {
@@ -160,7 +161,7 @@ fn put_steps(text: &mut String, workflow: &str, steps: &[Value], files: &Workflo
     }
 }
 
-/// The step that leads to a node, and the node's name. Nodes of graphs within graphs are named with the nodes that run those: `7/2`.
+/// The step that leads to a node, and the node's name. Nodes of nested graphs are named with the nodes that run those graphs: `7/2`.
 fn place_of(
     workflow: &str,
     node: &str,
@@ -187,7 +188,7 @@ fn place_of(
     let before = match (within, graph.before.get(own)) {
         (Some(within), Some(before)) => Some(format!("{within}/{before}")),
         (None, Some(before)) => Some(before.clone()),
-        // What BOOT leads to within a graph comes of the node that runs it.
+        // The nodes that BOOT leads to in a nested graph follow the node that runs it.
         (Some(within), None) => Some(within.to_owned()),
         (None, None) => None,
     };
@@ -238,7 +239,7 @@ fn graph_of(name: &str, files: &WorkflowFiles) -> Graph {
     graph
 }
 
-/// The nodes of a decision in the order in which they were gone through.
+/// The nodes of a decision in the order in which they were visited.
 fn put_decisions<'v>(text: &mut String, steps: impl Iterator<Item = &'v Value>, colours: &Colours) {
     let mut steps: Vec<&Value> = steps.collect();
     steps.sort_by_key(|step| step.get("order").and_then(Value::as_u64));

@@ -1,8 +1,8 @@
-//! The processes of a server as `/proc` shows them: those of its group, all that descend from them, and those that it left behind.
+//! Finds the processes of a server in `/proc`: those of its group, all their descendants, and those that it left behind.
 
 use std::{collections::HashSet, fs, path::Path};
 
-/// What `/proc/PID/stat` says about a process.
+/// The fields of `/proc/PID/stat` that are used here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     pid: i32,
@@ -10,9 +10,9 @@ struct Entry {
     group: i32,
 }
 
-/// The living processes of a server: those in its process group, their descendants whatever their group, and those whose parent is
-/// `guardian` but which are none of its `roots`: they were left behind by a process that has ended, and came to the guardian because it
-/// is the subreaper (`PR_SET_CHILD_SUBREAPER(2const)`). With two servers the latter cannot be told apart; both end with the run.
+/// The living processes of a server: those in its process group, their descendants whatever their group, and children of `guardian` that
+/// are none of its `roots`: their parent has ended, and the guardian adopted them as the subreaper (`PR_SET_CHILD_SUBREAPER(2const)`). With
+/// two servers the latter cannot be told apart; both end with the run.
 pub(super) fn family(proc: &Path, group: i32, guardian: i32, roots: &[i32]) -> Vec<i32> {
     let mut entries = entries(proc);
     let mut found: HashSet<i32> = HashSet::new();
@@ -50,7 +50,7 @@ fn entries(proc: &Path) -> Vec<Entry> {
         .collect()
 }
 
-/// `PID (NAME) STATE PPID PGRP …` (`proc_pid_stat(5)`); the name may hold anything. `None` for one that has ended and waits for its parent.
+/// Parses `PID (NAME) STATE PPID PGRP …` (`proc_pid_stat(5)`); the name may contain anything. `None` for a zombie.
 fn parse(pid: i32, stat: &str) -> Option<Entry> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;

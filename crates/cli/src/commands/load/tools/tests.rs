@@ -2,7 +2,7 @@ use super::*;
 use forebay_load::search::WarmUp;
 use std::time::Duration;
 
-/// What a command line asks for; its words are apart by spaces, but for those within single quotes.
+/// The options of a command line, whose words are separated by spaces except within single quotes.
 fn read(line: &str) -> Result<Options, String> {
     let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
     let tool = TABLES.iter().find(|table| table.name == name).unwrap();
