@@ -1,5 +1,5 @@
-//! An HTTP/1.1 server for tests of load generators: it answers at once, late, long, wrong or never, as the path says, and counts exactly
-//! what it has done.
+//! An HTTP/1.1 server for tests of load generators: it responds at once, late, slowly, wrongly or never, as the path says, and counts
+//! exactly what it has done.
 //!
 //! | Path | Answer |
 //! |---|---|
@@ -33,7 +33,7 @@ use tokio::{
 };
 
 const HELLO: &[u8] = b"Hello, World!";
-/// Names of `/fault/NAME`, but for `slow?bytes_per_s=N`, which dribbles its answer.
+/// Names of `/fault/NAME`, except `slow?bytes_per_s=N`, which sends its response at this rate.
 pub const FAULTS: [&str; 11] = [
     "reset",
     "silent",
@@ -53,13 +53,13 @@ const NORMAL_P99: f64 = 2.326_347_874_040_841;
 /// Requests for one path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathCounts {
-    /// Read to their end.
+    /// Requests read to their end.
     pub received: u64,
-    /// Whose answer was handed to the system to its last byte.
+    /// Requests whose response was handed to the system to its last byte.
     pub answered: u64,
 }
 
-/// What a server has counted since it started.
+/// Counts of a server since its start.
 #[derive(Clone, Debug)]
 pub struct Stats {
     /// Connections accepted.
@@ -70,18 +70,18 @@ pub struct Stats {
     pub total: PathCounts,
     /// Requests by path and query.
     pub paths: BTreeMap<String, PathCounts>,
-    /// Nanoseconds from when a request was read until its answer was handed to the system.
+    /// Nanoseconds from when a request was read until its response was handed to the system.
     pub service_ns: Histogram<u64>,
-    /// The same until its answer was about to be handed over: no client can have it sooner.
+    /// As above, until just before the response was handed over: no client can have it sooner.
     pub ready_ns: Histogram<u64>,
-    /// How often the server stood still.
+    /// Number of stalls.
     pub stalls: u64,
-    /// For how long altogether, in nanoseconds.
+    /// Total length of the stalls in nanoseconds.
     pub stalled_ns: u64,
 }
 
 impl Stats {
-    /// The counts of a path, with its query as it was typed.
+    /// The counts of a path, with its query as typed.
     pub fn path(&self, path: &str) -> PathCounts {
         self.paths.get(path).copied().unwrap_or_default()
     }
@@ -91,7 +91,7 @@ impl Stats {
 struct Shared {
     began: Instant,
     stats: Mutex<Stats>,
-    /// Until when the server stands still, in nanoseconds since it began.
+    /// End of the current stall, in nanoseconds since the server began.
     stall_end: AtomicU64,
     random: AtomicU64,
     stop: watch::Sender<bool>,
@@ -140,11 +140,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on a free port of this machine, with so many event loops. The limit of open files is raised as far as it goes.
+    /// Listens on a free port of this machine, with this number of event loops. Raises the limit of open files as far as possible.
     pub fn start(threads: usize) -> Self {
         raise_descriptor_limit();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        // The standard library lets 128 connections wait; a load generator opens thousands at once.
+        // The standard library allows a backlog of 128; a load generator opens thousands of connections at once.
         rustix::net::listen(&listener, 65_535).expect("it listens already");
         let address = listener.local_addr().expect("it is bound");
         let mut server = Self::new(address, None);
@@ -206,7 +206,7 @@ impl Server {
         self.threads.push(std::thread::spawn(run));
     }
 
-    /// Where it listens by TCP.
+    /// The TCP address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -216,18 +216,18 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    /// What it has counted so far.
+    /// The counts so far.
     pub fn stats(&self) -> Stats {
         self.shared.stats().clone()
     }
 
-    /// Makes the whole server stand still from now on for so long.
+    /// Stalls the whole server for this long from now on.
     pub fn stall(&self, length: Duration) {
         let end = self.shared.now() + length.as_nanos() as u64;
         self.shared.stall_end.store(end, Ordering::Release);
     }
 
-    /// Closes everything, and returns what it has counted.
+    /// Closes everything, and returns the counts.
     pub fn stop(mut self) -> Stats {
         self.end();
         self.stats()
@@ -284,7 +284,7 @@ async fn accept(listener: Listener, shared: Arc<Shared>) {
 }
 
 trait Socket: AsyncRead + AsyncWrite + Unpin {
-    /// Makes its end a reset, where there are such.
+    /// Turns the close into a reset, where the transport has resets.
     fn reset_on_close(&self) {}
 }
 
@@ -296,7 +296,7 @@ impl Socket for tokio::net::TcpStream {
 
 impl Socket for tokio::net::UnixStream {}
 
-/// Serves a connection, and counts it.
+/// Serves a connection, and keeps count of it.
 async fn connection(stream: impl Socket, shared: Arc<Shared>) {
     struct Open(Arc<Shared>);
     impl Drop for Open {
@@ -341,9 +341,9 @@ struct Connection<S> {
     stream: S,
     shared: Arc<Shared>,
     input: Vec<u8>,
-    /// Answers that have not been written.
+    /// Responses that have not been written.
     out: Vec<u8>,
-    /// Their targets, and when their requests were read.
+    /// Targets of those responses, and when their requests were read.
     answered: Vec<(String, u64)>,
 }
 
@@ -374,7 +374,7 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Writes what is to be written, and counts it. `None`: the client has gone.
+    /// Writes the pending responses, and counts them. `None`: the client has gone.
     async fn flush(&mut self) -> Option<()> {
         if self.out.is_empty() && self.answered.is_empty() {
             return Some(());
@@ -393,7 +393,7 @@ impl<S: Socket> Connection<S> {
         Some(())
     }
 
-    /// Puts out an answer, or does whatever else the path says; returns how the connection ends, if it does.
+    /// Queues a response, or does whatever else the path says; returns how the connection ends, if it does.
     async fn answer(&mut self, request: &Request, since: u64) -> Option<End> {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
         let parameter = |name: &str| {
@@ -489,7 +489,7 @@ impl<S: Socket> Connection<S> {
         self.out.extend_from_slice(b"0\r\n\r\n");
     }
 
-    /// Misbehaves. `None`: the connection goes on as after an answer.
+    /// Misbehaves as `fault` says. `None`: the connection continues as after a response.
     async fn fail(&mut self, request: &Request, fault: &str, rate: Option<f64>, since: u64) -> Option<End> {
         let wrong: &[u8] = match fault {
             "reset" => {
@@ -552,7 +552,7 @@ impl<S: Socket> Connection<S> {
         Some(self.close().await)
     }
 
-    /// Closes in an orderly way: with something unread it would be a reset, and could cost the client its answer.
+    /// Closes in an orderly way: with unread input it would be a reset, and could cost the client its response.
     async fn close(&mut self) -> End {
         let _ = self.stream.shutdown().await;
         let mut rest = [0; 4096];
@@ -562,7 +562,7 @@ impl<S: Socket> Connection<S> {
     }
 }
 
-/// The first request in what was read, and its length, once it is whole.
+/// The first request in the input, and its length, if it is complete.
 fn parse(input: &[u8]) -> Option<(Request, usize)> {
     let end = input.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     let head = std::str::from_utf8(&input[..end]).expect("heads of requests are text");
@@ -597,6 +597,6 @@ fn raise_descriptor_limit() {
         current: limits.maximum,
         maximum: limits.maximum,
     };
-    // With fewer files it serves fewer connections.
+    // With a lower limit it serves fewer connections.
     let _ = setrlimit(Resource::Nofile, raised);
 }

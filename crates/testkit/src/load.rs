@@ -1,4 +1,4 @@
-//! Load with proof: every request carries a marker of its own, and every answer is held against it.
+//! Load with proof: every request carries a unique marker, and every response is checked against it.
 
 use std::{
     collections::BTreeMap,
@@ -26,34 +26,34 @@ pub struct Load {
     ended: Arc<AtomicBool>,
 }
 
-/// What became of the requests.
+/// Results of the requests.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Requests that were sent.
     pub sent: usize,
-    /// Whole answers by status.
+    /// Complete responses by status.
     pub by_status: BTreeMap<u16, usize>,
-    /// Answers with status 200 whose body was not the request's own.
+    /// Bodies of responses with status 200 that were not the request's own.
     pub foreign: Vec<String>,
-    /// Requests whose connection ended before a whole answer.
+    /// Requests whose connection ended before a complete response.
     pub unanswered: usize,
     /// Connections that were not accepted; each ends the requests that would have followed on it.
     pub turned_away: usize,
-    /// The first few answers that were neither 200 nor cut off.
+    /// The first few responses that were neither 200 nor cut off.
     pub failures: Vec<String>,
-    /// How long each answer with status 200 took, sorted.
+    /// Times of the responses with status 200, sorted.
     pub times: Vec<Duration>,
-    /// How long each other answer took, sorted.
+    /// Times of all other responses, sorted.
     pub refusal_times: Vec<Duration>,
-    /// How long it all took.
+    /// Duration of the whole run.
     pub elapsed: Duration,
 }
 
-/// Failures whose text is kept.
+/// Most failures whose text is kept.
 const FAILURES_KEPT: usize = 3;
 
 impl Load {
-    /// Load on a route that answers with the request's body.
+    /// Load on a route that responds with the request's body.
     pub fn on(server: &Server, target: &str) -> Self {
         Self {
             address: server.address(),
@@ -67,14 +67,14 @@ impl Load {
         }
     }
 
-    /// So many connections at a time.
+    /// Number of simultaneous connections.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
         self
     }
 
-    /// So many requests in all; without this, until [`Load::end`].
+    /// Total number of requests; without this, until [`Load::end`].
     #[must_use]
     pub fn requests(mut self, requests: usize) -> Self {
         self.requests = requests;
@@ -95,14 +95,14 @@ impl Load {
         self
     }
 
-    /// Each connection waits so long after an answer that is not 200 before it asks again.
+    /// Each connection waits this long after a response other than 200 before its next request.
     #[must_use]
     pub fn pause_after_refusal(mut self, pause: Duration) -> Self {
         self.pause_after_refusal = pause;
         self
     }
 
-    /// Sends no further request; those under way are still awaited.
+    /// Sends no further request; those in flight are still awaited.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
     }
@@ -112,7 +112,7 @@ impl Load {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Sends all requests and gathers what became of them.
+    /// Sends all requests and returns the results.
     pub fn run(&self) -> Report {
         static RUNS: AtomicUsize = AtomicUsize::new(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -141,7 +141,7 @@ impl Load {
         whole
     }
 
-    /// Begins to run in the background, and returns what [`Load::run`] returns when joined.
+    /// Runs in the background; joining returns the result of [`Load::run`].
     pub fn start(&self) -> thread::JoinHandle<Report> {
         let load = self.clone();
         thread::spawn(move || load.run())
@@ -176,7 +176,7 @@ impl Load {
 }
 
 impl Report {
-    /// One request and its answer. False when the connection cannot go on.
+    /// One request and its response. False when the connection cannot be used any more.
     fn exchange(&mut self, client: &mut Client, target: &str, marker: &str) -> bool {
         let begun = Instant::now();
         self.sent += 1;
@@ -184,7 +184,7 @@ impl Report {
             "POST {target} HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n\r\n",
             marker.len()
         );
-        // A server that ends the connection may have answered before.
+        // A server that ends the connection may have responded before.
         let _ = client.try_send((head + marker).as_bytes());
         let answer = match client.try_response("POST") {
             Ok(answer) if answer.whole => answer,
@@ -224,12 +224,12 @@ impl Report {
         self.refusal_times.extend(other.refusal_times);
     }
 
-    /// Answers with this status.
+    /// Number of responses with this status.
     pub fn with_status(&self, status: u16) -> usize {
         self.by_status.get(&status).copied().unwrap_or(0)
     }
 
-    /// Panics unless every request got exactly one whole answer with one of these statuses, and each 200 was its own.
+    /// Panics unless every request got exactly one complete response with one of these statuses, and each 200 was its own.
     pub fn assert_each_answered(&self, statuses: &[u16]) {
         assert_eq!(self.turned_away, 0, "connections that were not accepted: {self}");
         assert_eq!(self.unanswered, 0, "requests without an answer: {self}");
@@ -242,7 +242,7 @@ impl Report {
         );
     }
 
-    /// The time within which so many hundredths of the answers with status 200 came.
+    /// The time within which `percent` per cent of the responses with status 200 arrived.
     pub fn percentile(&self, percent: usize) -> Duration {
         assert!(!self.times.is_empty(), "there are no answers to time: {self}");
         self.times[(self.times.len() - 1) * percent / 100]

@@ -1,15 +1,15 @@
-//! Processes as the system sees them, by `/proc`.
+//! Processes of the system, read from `/proc`.
 
 use std::fs;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
-/// One process. Another one that gets the same number later is not it.
+/// A process, as opposed to a later one with the same pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Process {
-    /// Its number.
+    /// Process ID.
     pub pid: u32,
-    /// When it began, in clock ticks since the system's start.
+    /// Start time in clock ticks since boot.
     started: u64,
 }
 
@@ -20,7 +20,7 @@ struct Stat {
 }
 
 impl Process {
-    /// The process that has this number now.
+    /// The process that has this pid now.
     pub fn with_pid(pid: u32) -> Option<Self> {
         let stat = stat(pid)?;
         (!stat.zombie).then_some(Self {
@@ -46,12 +46,12 @@ impl Process {
         children
     }
 
-    /// Whether it runs. One that has ended and waits for its parent to notice does not.
+    /// Whether it runs. A zombie does not.
     pub fn is_alive(self) -> bool {
         stat(self.pid).is_some_and(|stat| !stat.zombie && stat.started == self.started)
     }
 
-    /// Sends it a signal, unless it has ended.
+    /// Sends a signal, unless the process has ended.
     pub fn signal(self, signal: Signal) {
         if self.is_alive() {
             // It may have ended since.
@@ -63,7 +63,7 @@ impl Process {
         Pid::from_raw(self.pid.cast_signed()).expect("a process number is not 0")
     }
 
-    /// From now on the system maps only so many bytes more into its memory than are there; none: as many as it wants.
+    /// Limits the address space to its current size and `more` bytes; `None` removes the limit.
     pub fn limit_mappings(self, more: Option<u64>) {
         let limit = Rlimit {
             current: more.map(|more| self.status_bytes("VmSize:") + more),
@@ -72,12 +72,12 @@ impl Process {
         prlimit(Some(self.system_pid()), Resource::As, limit).expect("who started it may limit it");
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub fn kill(self) {
         self.signal(Signal::KILL);
     }
 
-    /// How many sockets it has open, of every kind.
+    /// Number of open sockets, of every kind.
     pub fn open_sockets(self) -> usize {
         let Ok(descriptors) = fs::read_dir(format!("/proc/{}/fd", self.pid)) else {
             return 0;
@@ -104,7 +104,7 @@ impl Process {
 /// Fields of `/proc/PID/stat` (`proc_pid_stat(5)`).
 fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything; state, the third field, comes after the last of them.
+    // The name in parentheses may contain anything; state, the third field, comes after the last of them.
     let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();
     Some(Stat {
         zombie: matches!(fields[0], "Z" | "X"),

@@ -1,15 +1,15 @@
-//! An answer as it came over the wire.
+//! A response as received from the wire.
 
-/// A whole answer.
+/// A response, complete or cut off.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
-    /// The status.
+    /// Status code.
     pub status: u16,
     /// Names in lower case, and values, in their order.
     pub headers: Vec<(String, String)>,
-    /// The body, out of its chunks.
+    /// The body, decoded from its chunks.
     pub body: Vec<u8>,
-    /// Whether the body came to its announced end.
+    /// Whether the body was received up to its announced end.
     pub whole: bool,
 }
 
@@ -22,7 +22,7 @@ pub(crate) enum Delimiting {
 }
 
 impl Response {
-    /// Reads status line and fields, without the empty line. Panics on what is not a head.
+    /// Parses the status line and fields, without the empty line. Panics if they are malformed.
     pub(crate) fn head(text: &[u8]) -> Self {
         let text = std::str::from_utf8(text).expect("a head is text");
         let mut lines = text.split("\r\n");
@@ -65,7 +65,7 @@ impl Response {
         }
     }
 
-    /// The only value of a field; none when it is absent.
+    /// The only value of a field; `None` when it is absent.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(field, _)| field == name);
         let value = found.next().map(|(_, value)| value.as_str());
@@ -87,7 +87,7 @@ impl Response {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.text()))
     }
 
-    /// The `detail` of a problem body, for answers that the server itself makes.
+    /// The `detail` of a problem body, for responses that the server itself makes.
     pub fn detail(&self) -> String {
         assert_eq!(
             self.header("content-type"),

@@ -1,4 +1,4 @@
-//! A running server and what a test may do to it.
+//! A running server, and the actions of a test on it.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -14,7 +14,7 @@ use rustix::process::Signal;
 
 use crate::{Client, Folder, Process, Response, binary, wait_for, wait_until};
 
-/// What a server is started with.
+/// The settings that a server is started with.
 #[derive(Debug)]
 pub struct Setup {
     folder: Folder,
@@ -27,13 +27,13 @@ pub struct Setup {
     env: Vec<(String, String)>,
 }
 
-/// Without admin listener and control socket.
+/// `[admin]` without admin listener and control socket.
 const ADMIN_OFF: &str = "listen = \"off\"\nsocket = \"off\"";
-/// With both, as sockets in the server's folder.
+/// `[admin]` with both, as sockets in the server's folder.
 const ADMIN_ON: &str = "listen = \"unix:admin.sock\"\nsocket = \"control.sock\"";
 
 impl Setup {
-    /// A configuration without its `[server]` and `[admin]` sections: those are made, so that all ports are free ones.
+    /// A configuration without its `[server]` and `[admin]` sections: those are generated, so that all ports are free ones.
     pub fn new(config: &str) -> Self {
         Self {
             folder: Folder::new(),
@@ -47,28 +47,28 @@ impl Setup {
         }
     }
 
-    /// With an admin listener and a control socket: see [`Server::admin`] and [`Server::control`].
+    /// Adds an admin listener and a control socket: see [`Server::admin`] and [`Server::control`].
     #[must_use]
     pub fn admin(mut self) -> Self {
         ADMIN_ON.clone_into(&mut self.admin);
         self
     }
 
-    /// With these keys of `[admin]`.
+    /// Sets the keys of `[admin]`.
     #[must_use]
     pub fn admin_keys(mut self, keys: &str) -> Self {
         keys.clone_into(&mut self.admin);
         self
     }
 
-    /// With a further argument on the command line.
+    /// Adds an argument to the command line.
     #[must_use]
     pub fn argument(mut self, argument: &str) -> Self {
         self.arguments.push(argument.to_owned());
         self
     }
 
-    /// With a variable in its environment.
+    /// Adds an environment variable.
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
@@ -82,7 +82,7 @@ impl Setup {
         self
     }
 
-    /// Where its files are.
+    /// Folder of the server's files.
     pub fn folder(&self) -> &Folder {
         &self.folder
     }
@@ -102,7 +102,7 @@ impl Setup {
         self
     }
 
-    /// I/O threads of the server; 2 without this.
+    /// I/O threads of the server; 2 by default.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
@@ -162,7 +162,7 @@ impl Setup {
     }
 }
 
-/// What a process prints, line by line, as it comes.
+/// The output of a process, collected line by line.
 #[derive(Clone, Debug)]
 struct Lines {
     lines: Arc<Mutex<Vec<String>>>,
@@ -198,7 +198,7 @@ impl Lines {
     }
 }
 
-/// A running server, killed when dropped. Its workers must then be gone too, or the test fails.
+/// A running server, killed on drop. Its workers must then be gone too, or the test fails.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -207,7 +207,7 @@ pub struct Server {
     ready: String,
     log: Lines,
     folder: Folder,
-    /// The sections of its configuration that the test did not write.
+    /// The sections of its configuration that were generated.
     fixed: String,
 }
 
@@ -228,7 +228,7 @@ impl Server {
         Client::unix(&self.folder.path().join("control.sock"))
     }
 
-    /// The line it printed once it was ready.
+    /// The line it printed when it was ready.
     pub fn ready_line(&self) -> &str {
         &self.ready
     }
@@ -250,12 +250,12 @@ impl Server {
             .expect("the program runs")
     }
 
-    /// Its process.
+    /// The server's process.
     pub fn process(&self) -> Process {
         self.process
     }
 
-    /// What it has logged so far.
+    /// The log so far.
     pub fn log(&self) -> String {
         self.log.text()
     }
@@ -290,7 +290,7 @@ impl Server {
         Process::children_of(self.process.pid)
     }
 
-    /// Waits until it has so many workers, and returns them.
+    /// Waits until it has `count` workers, and returns them.
     pub fn wait_for_workers(&self, count: usize) -> Vec<Process> {
         wait_for(&format!("{count} workers"), || {
             Some(self.workers()).filter(|workers| workers.len() == count)
@@ -332,7 +332,7 @@ impl Server {
         status
     }
 
-    /// Kills it with SIGKILL and waits until its workers are gone. Returns how long that took them.
+    /// Kills it with SIGKILL and waits until its workers are gone. Returns how long that took.
     pub fn kill(&mut self) -> std::time::Duration {
         let workers = self.workers();
         self.process.kill();

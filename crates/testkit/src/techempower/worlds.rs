@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Check, Kind, answers::Answers};
 use crate::Postgres;
 
-/// What is asked for, and how many rows are to come: the verifier's own cases, then those of the rules that it leaves out.
+/// The requested number and the expected number of rows: the verifier's own cases, then those of the rules that it leaves out.
 const CASES: [(&str, usize); 10] = [
     ("2", 2),
     ("0", 1),
@@ -20,16 +20,16 @@ const CASES: [(&str, usize); 10] = [
     ("1e3", 1),
     ("99999999999999999999", MOST),
 ];
-/// The most rows that come.
+/// Largest number of rows in a response.
 const MOST: usize = 500;
-/// So many problems of one answer are told.
+/// Most problems reported for one response.
 const PROBLEMS_TOLD: usize = 5;
-/// So many rows out of a hundred must have changed: an update may draw a row twice, or its old number.
+/// Percentage of rows that must have changed: an update may draw a row twice, or its old number.
 const CHANGED_PERCENT: usize = 95;
-/// How often a row is drawn before all draws may be one and the same.
+/// Number of draws that must not all be the same row.
 const DRAWS: usize = 10;
 
-/// The numbers of both tables, from that of row 1 on: a server may use either spelling.
+/// The numbers of both tables, from row 1 on: a server may use either spelling.
 struct Tables([Vec<i32>; 2]);
 
 impl Tables {
@@ -49,7 +49,7 @@ impl Tables {
             .any(|table| table.get(row).is_some_and(|found| i64::from(*found) == number))
     }
 
-    /// How many rows are others now, in the table where there are more.
+    /// Number of rows that have changed, in the table with more changes.
     fn changed(&self, now: &Self) -> usize {
         let both = self.0.iter().zip(&now.0);
         let counts = both.map(|(old, new)| old.iter().zip(new).filter(|(old, new)| old != new).count());
@@ -57,7 +57,7 @@ impl Tables {
     }
 }
 
-/// Reads a row: an object of two numbers.
+/// Parses a row: an object of two numbers.
 fn world(row: &Value) -> Result<(i64, i64), String> {
     let object = row.as_object().ok_or_else(|| format!("not an object: {row}"))?;
     let keys: BTreeSet<&str> = object.keys().map(String::as_str).collect();
@@ -112,7 +112,7 @@ pub(super) fn updated(answers: &mut Answers, postgres: &Postgres) {
         if rows.len() != count {
             continue;
         }
-        // A row that was drawn twice has the one or the other number.
+        // A row that was drawn twice has either number.
         let mut last = BTreeMap::<i64, Vec<i64>>::new();
         for (id, number) in &rows {
             last.entry(*id).or_default().push(*number);
@@ -140,14 +140,14 @@ pub(super) fn updated(answers: &mut Answers, postgres: &Postgres) {
     without_a_number(answers);
 }
 
-/// Asks without saying how many.
+/// Sends a request without a number.
 fn without_a_number(answers: &mut Answers) {
     let path = answers.kind().path();
     let target = path.split_once('?').map_or(path, |(path, _)| path);
     rows(answers, target, 1);
 }
 
-/// Asks for rows, which are to be so many; those that are rows.
+/// Requests rows, of which there must be `count`; returns the valid ones.
 fn rows(answers: &mut Answers, target: &str, count: usize) -> Vec<(i64, i64)> {
     let Some(body) = answers.ask_json(target) else {
         return Vec::new();
@@ -170,7 +170,7 @@ fn rows(answers: &mut Answers, target: &str, count: usize) -> Vec<(i64, i64)> {
     right.into_iter().flatten().collect()
 }
 
-/// Finds rows that the database does not have.
+/// Reports rows that the database does not have.
 fn strangers(answers: &mut Answers, target: &str, rows: &[(i64, i64)], tables: &Tables) {
     let strangers = rows.iter().filter(|(id, number)| !tables.has(*id, *number));
     for (id, number) in strangers.take(PROBLEMS_TOLD) {

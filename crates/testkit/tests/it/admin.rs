@@ -1,4 +1,4 @@
-//! What the server tells about itself.
+//! The admin listener: what the server reports about itself.
 
 use std::{collections::BTreeSet, fs, net::TcpListener, os::unix::fs::PermissionsExt as _, process::Command};
 
@@ -103,7 +103,7 @@ fn metrics_are_in_the_form_that_prometheus_reads() {
         let (series, value) = line.rsplit_once(' ').expect("a series and a value");
         let value: f64 = value.parse().expect("a number");
         assert!(series.starts_with(family), "{series} stands under {family}");
-        // Buckets of one histogram grow.
+        // The buckets of one histogram are cumulative.
         let histogram = series
             .split_once(",le=")
             .map(|(histogram, _)| histogram.to_owned());
@@ -177,9 +177,9 @@ const HERE: &str = "[[route]]\npath = \"/here\"\nrespond = { text = \"here\" }\n
 fn idle_connections_do_not_keep_health_from_being_asked_for() {
     let server = Setup::new(HERE).admin().start();
     let mut idle: Vec<Client> = (0..200).map(|_| server.admin()).collect();
-    // Some have said a part of a request.
+    // Half of the idle connections have sent a part of a request.
     for client in idle.iter_mut().step_by(2) {
-        // Its place may have gone to another already.
+        // The server may have closed it already.
         let _ = client.try_send(b"GET /health/live HTTP/1.1\r\nhost:");
     }
     for _ in 0..3 {
@@ -234,7 +234,7 @@ fn unix_sockets_have_the_permissions_of_the_configuration() {
     }
 }
 
-/// What a process may have open: the soft limit and the hard one.
+/// The limit of open files of a process: soft and hard.
 fn open_files_of(limits: &str) -> Vec<String> {
     let line = limits
         .lines()

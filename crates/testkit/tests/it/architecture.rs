@@ -1,4 +1,4 @@
-//! What ARCHITECTURE.md says of crates and rooms, held against the sources.
+//! Checks what ARCHITECTURE.md says of crates and folders against the sources.
 
 use std::{
     collections::BTreeSet,
@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-/// `from -> to` of every arrow between crates of this workspace. Dependencies of tests alone do not count.
+/// `from -> to` of every dependency between crates of this workspace, without those of tests.
 const ARROWS: [(&str, &str); 32] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
@@ -82,7 +82,7 @@ fn crates_depend_on_each_other_only_along_the_documented_arrows() {
     assert_eq!(found, BTreeSet::from(ARROWS));
 }
 
-/// All sources below a folder.
+/// All source files below a folder.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder)
         .expect("it is a folder of the sources")

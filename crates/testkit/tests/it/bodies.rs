@@ -1,4 +1,4 @@
-//! Bodies in both directions: every byte arrives, at the pace of whoever is slower.
+//! Bodies in both directions: every byte arrives, at the pace of the slower side.
 
 use std::{
     thread,
@@ -9,7 +9,7 @@ use forebay_testkit::{Client, Server, wait_until};
 
 use crate::support::{ONE_WORKER, Runtime, node, noted, wait_for_note};
 
-/// Answers with the body: whole, streamed as it comes, or through the web's Request and Response.
+/// Responds with the body: as a whole, streamed as it arrives, or through the web's Request and Response.
 const ECHO: &str = r"
     import { router, reply } from 'forebay';
     const typed = (request) => ({ headers: { 'content-type': request.headers.get('content-type') ?? 'application/x-none' } });
@@ -52,7 +52,7 @@ fn post_chunked(client: &mut Client, target: &str, body: &[u8], chunk: usize) {
     client.send(format!(
         "POST {target} HTTP/1.1\r\nhost: a\r\ncontent-type: x/y\r\ntransfer-encoding: chunked\r\n\r\n"
     ));
-    // What is sent may be answered while it is sent, so somebody must read.
+    // The server may respond while the body is sent, so the response must be read meanwhile.
     let mut sending = client.another_half();
     let mut framed = Vec::new();
     for piece in body.chunks(chunk) {
@@ -228,7 +228,7 @@ fn a_body_that_the_handler_does_not_read_does_not_spoil_the_connection() {
                 "after {length} bytes on {runtime:?}"
             );
         }
-        // Too much to be passed over: the answer comes all the same, and then the connection ends.
+        // Too long to be skipped: the response arrives all the same, and then the connection ends.
         let mut client = server.connect();
         client.send("POST /ignored HTTP/1.1\r\nhost: a\r\ncontent-length: 60000000\r\n\r\n");
         client.send(bytes(400_000));
@@ -237,7 +237,7 @@ fn a_body_that_the_handler_does_not_read_does_not_spoil_the_connection() {
     }
 }
 
-/// Streams numbers for as long as it is asked to, and notes how many pieces were taken.
+/// Streams numbers until it is stopped, and notes how many pieces were taken.
 const ENDLESS: &str = r"
     import { writeFileSync, appendFileSync } from 'node:fs';
     import { router } from 'forebay';
@@ -277,7 +277,7 @@ fn a_slow_reader_slows_the_handler_and_not_the_others() {
         let mut slow = server.connect();
         slow.request("GET", "/endless");
         wait_for_note(&server, "begin");
-        // The kernel's buffers and the window fill up, and then the handler stands still, while others are served.
+        // The kernel's buffers and the window fill up, and then the handler pauses, while others are served.
         let mut last = (pieces(&server), Instant::now());
         wait_until("the handler to stand still", || {
             assert_eq!(server.get("/pid").status, 200);

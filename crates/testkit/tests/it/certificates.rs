@@ -1,10 +1,10 @@
-//! Certificates for servers of tests.
+//! Certificates for test servers.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 
 pub(crate) type Issuer = CertifiedIssuer<'static, KeyPair>;
 
-/// An authority that nobody knows yet.
+/// A new authority, trusted by no client yet.
 pub(crate) fn issuer(name: &str) -> Issuer {
     let mut params = CertificateParams::new(Vec::new()).expect("no names are right");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

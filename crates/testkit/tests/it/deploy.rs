@@ -1,10 +1,10 @@
-//! What `deploy/` has works with the binary, and fits together.
+//! The files of `deploy/` work with the binary, and agree with each other.
 
 use std::path::Path;
 
 use forebay_testkit::{Folder, Setup};
 
-/// A file of `deploy`.
+/// The text of a file of `deploy`.
 fn text_of(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../deploy")
@@ -12,7 +12,7 @@ fn text_of(name: &str) -> String {
     std::fs::read_to_string(path).expect("it is there")
 }
 
-/// The first number behind a word.
+/// The first number after a word.
 fn number(text: &str, word: &str) -> u32 {
     let (_, rest) = text.split_once(word).expect("the word is there");
     let digits: String = rest
@@ -28,7 +28,7 @@ fn the_configuration_serves_what_lies_in_the_folders_of_the_environment() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/workflows");
     let data = Folder::new();
     let whole = text_of("forebay.toml");
-    // The testkit has addresses of its own.
+    // The testkit generates its own addresses.
     let (_, below) = whole.split_once("[store]").expect("it has a store");
     let server = Setup::new(&format!("[store]{below}"))
         .env("APP", &examples.display().to_string())

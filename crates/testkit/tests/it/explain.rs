@@ -10,7 +10,7 @@ use crate::{
     support::{ONE_WORKER, TOOLBOX, node, wait_until_ready},
 };
 
-/// Asks for a row again and again, all at once.
+/// Requests a row repeatedly, all at once.
 const ROWS: &str = "
 import { router } from 'forebay';
 import { sql } from 'forebay/sql';
@@ -68,7 +68,7 @@ pub(crate) fn end(span: &Value) -> f64 {
     us(span, "from_us") + us(span, "took_us")
 }
 
-/// Every span lies in its request, and the parts of each add up to it. Times have a tenth of a microsecond.
+/// Every span lies within its request, and the parts of each add up to it. Times have a resolution of a tenth of a microsecond.
 pub(crate) fn assert_adds_up(told: &Value) {
     let total = us(told, "total_us");
     for span in told["spans"].as_array().expect("there are spans") {
@@ -108,7 +108,7 @@ fn statements_that_are_in_flight_together_are_told_one_by_one() {
                 .as_array()
                 .expect("it has parts")
                 .iter()
-                // A thread that others hold up learns late that all is sent.
+                // A thread that is held up by others learns late that everything is sent.
                 .filter(|part| ["send", "server"].contains(&part["name"].as_str().unwrap_or_default()))
                 .map(|part| us(part, "took_us"))
                 .sum();
@@ -186,7 +186,7 @@ fn a_client_cannot_have_its_request_traced_nor_read_what_was() {
         assert!(!answer.text().contains("span"));
         order(control, "GET", &format!("/traces/{token}"), "").status
     };
-    // Tokens that nobody has given out, with and without one that is out.
+    // Invented tokens, with and without a real one outstanding.
     let invented = "0123456789abcdef0123456789abcdef";
     assert_eq!(traced(&mut control, invented), 404);
     let admitted = order(&mut control, "POST", "/traces", "").json();
@@ -198,14 +198,14 @@ fn a_client_cannot_have_its_request_traced_nor_read_what_was() {
         202,
         "none of these requests was meant"
     );
-    // A token is good for one request, which is told of once.
+    // A token is good for one request, which is reported once.
     assert_eq!(
         wait_for("the request", || Some(traced(&mut control, &token))
             .filter(|&status| status == 200)),
         200
     );
     assert_eq!(traced(&mut control, &token), 404);
-    // Neither the routes nor the admin listener know of any of it.
+    // Neither the routes nor the admin listener offer any of this.
     for path in ["/traces", "/samples", "/samples/1"] {
         assert_eq!(server.get(path).status, 404);
         assert_eq!(server.admin().get(path).status, 404);
@@ -297,7 +297,7 @@ fn the_commands_of_the_guide_do_what_it_says() {
     assert_eq!(commands, 7);
 }
 
-/// Words of a shell's line, which may stand in single quotes.
+/// Words of a shell's line, which may be in single quotes.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for (at, part) in line.split('\'').enumerate() {

@@ -1,4 +1,4 @@
-//! Statements of every kind, as `forebay explain` and the metrics tell of them.
+//! Statements of every kind in `forebay explain` and in the metrics.
 
 use forebay_testkit::{Postgres, Server, Setup};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::{
     support::metric,
 };
 
-/// Answers at `/WHO/NAME` by one of these functions, whoever runs it.
+/// Responds at `/WHO/NAME` by one of these functions, whatever runs it.
 const HANDLER: &str = r"
 import { sql } from 'forebay/sql';
 const { main } = sql;
@@ -43,7 +43,7 @@ const answers = {
 export default (request) => answers[request.path.split('/').pop()]();
 ";
 
-/// What each has the database do, one after another.
+/// The statements that each function sends, in order.
 fn expected(name: &str) -> Vec<&'static str> {
     let slow = "select 1 as slow from pg_sleep(0.02)";
     match name {
@@ -103,7 +103,7 @@ fn server(postgres: &Postgres, driver: &str) -> Server {
          [script.script]\nhandler = \"api.mjs\"\nexecutors = 1\nallow = {{ sql = [\"main\"] }}\n[[route]]\npath = \"/script/*\"\nscript = \"script\"\n\
          [[route]]\npath = \"/lines\"\nmethods = [\"GET\"]\nsql = {{ source = \"main\", query = \"select n from generate_series(1, 1000) as n\", result = \"ndjson\" }}\n\
          [[route]]\npath = \"/whole\"\nmethods = [\"GET\"]\nsql = {{ source = \"main\", statements = [\"select 1\", \"select 2 as it\"] }}\n",
-        // So many that one is left for transactions and streams.
+        // Enough that one is left for transactions and streams.
         connections = if driver == "async" { 4 } else { 2 },
     );
     keys.extend(["node", "bun"].map(|runtime| {
@@ -156,7 +156,7 @@ fn every_statement_is_told_whoever_runs_it_and_whatever_it_is_part_of() {
                     let waited = statements.iter().map(|span| part(span, "wait"));
                     assert!(waited.fold(0.0, f64::max) >= 15_000.0, "one waits: {told}");
                 }
-                // Whoever waits for a statement does not run.
+                // A handler that waits for a statement does not run.
                 for running in spans(&told, "running") {
                     let overlaps = |span: &&Value| {
                         us(span, "from_us") + 1.0 < end(running) && us(running, "from_us") + 1.0 < end(span)
@@ -209,7 +209,7 @@ fn every_statement_is_counted_by_its_database() {
         ("copied", 2),
         ("listen", 0),
         ("lines", 1000),
-        // The second statement's row, as the transaction is counted as a whole.
+        // The second statement's row, because the transaction is counted as a whole.
         ("whole", 1),
     ] {
         let who = if ["lines", "whole"].contains(&name) {

@@ -1,4 +1,4 @@
-//! Workers that break the protocol, on purpose or by dying: what their clients see, and what becomes of the pool.
+//! Workers that break the protocol, on purpose or by dying: the effect on their clients, and on the pool.
 
 use std::time::{Duration, Instant};
 
@@ -160,7 +160,7 @@ fn a_worker_that_sends_more_than_it_may_does_not_fill_the_servers_memory() {
     client.request("GET", "/flood");
     client.head().expect("the answer begins");
     let flooding = server.wait_for_workers(1)[0];
-    // Nobody reads the answer: either the flood is stopped by a full link or the worker is, but it must not be stored.
+    // The client does not read the response: the flood is stopped either by a full link or by the worker, but it must not be stored.
     let begun = Instant::now();
     let mut most = 0;
     wait_until("a second of flood", || {

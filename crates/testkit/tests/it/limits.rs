@@ -36,7 +36,7 @@ fn a_header_section_over_header_bytes_max_is_refused_with_431() {
     for request in [
         format!("GET /here HTTP/1.1\r\nhost: a\r\nx-long: {long}\r\n\r\n"),
         format!("GET /here?{long} HTTP/1.1\r\nhost: a\r\n\r\n"),
-        // Never at its end: refused as soon as it is too long.
+        // Has no end: rejected as soon as it is too long.
         format!("GET /here HTTP/1.1\r\nhost: a\r\nx-long: {long}"),
         format!("GET /here HTTP/1.1\r\nhost: a\r\n{many}\r\n"),
     ] {
@@ -132,7 +132,7 @@ fn a_body_that_is_not_there_at_the_deadline_is_answered_with_504() {
     assert_eq!(client.response().status, 504, "a client that stops in the middle");
     assert_eq!(sender.response().status, 504, "a client that never stops");
     assert!(begun.elapsed() >= Duration::from_millis(300));
-    // What was left of the body is taken off, and the connection goes on.
+    // The rest of the body is skipped, and the connection continues.
     client.send([b'x'; 9_995]);
     assert_eq!(client.get("/here").status, 200);
 }
@@ -165,7 +165,7 @@ fn a_connection_without_requests_ends_after_idle_timeout() {
 fn empty_lines_keep_no_connection_open() {
     let server = serve("idle_timeout = \"300ms\"");
     let mut client = server.connect();
-    // They come much more often than once in `idle_timeout`.
+    // They arrive much more often than once per `idle_timeout`.
     wait_until("the connection to end", || client.try_send(b"\r\n").is_err());
 }
 
@@ -200,7 +200,7 @@ fn a_client_that_does_not_take_its_answer_is_given_up() {
     let mut client = server.connect();
     client.request("GET", "/files/big.bin");
     let mut most = 0;
-    // Nothing is read until the server has let go of the connection, which is seen by writes that fail.
+    // Nothing is read until the server has closed the connection, which shows in failing writes.
     wait_until("the connection to be cut", || {
         most = most.max(server.process().rss_bytes());
         client.try_send(b"x").is_err()

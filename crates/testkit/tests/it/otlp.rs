@@ -1,4 +1,4 @@
-//! Traces of requests, as a collector of OpenTelemetry gets them.
+//! Traces of requests, as an OpenTelemetry collector receives them.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -16,7 +16,7 @@ use serde_json::Value;
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
 
-/// What one post has brought.
+/// One post to the collector.
 #[derive(Clone, Debug)]
 struct Post {
     /// Request line and fields.
@@ -64,7 +64,7 @@ impl Collector {
     }
 }
 
-/// Reads posts until the connection ends. A head that ends in the middle is nobody's mistake.
+/// Reads posts until the connection ends. It may end in the middle of a head.
 fn collect(stream: &TcpStream, kept: &Mutex<Vec<Post>>, answer: impl Fn() -> (u16, &'static str)) {
     let mut input = BufReader::new(stream);
     loop {
@@ -104,7 +104,7 @@ fn spans(body: &Value) -> Vec<Value> {
     spans.expect("there are spans").clone()
 }
 
-/// An attribute of whatever has some, as its text or its number's text.
+/// An attribute of an object that has attributes, as text.
 fn attribute<'a>(of: &'a Value, key: &str) -> &'a str {
     let all = of["attributes"].as_array().expect("there are attributes");
     let found = all.iter().find(|attribute| attribute["key"] == key);
@@ -124,7 +124,7 @@ fn setup(collector: SocketAddr, keys: &str) -> Setup {
     .admin()
 }
 
-/// A request that says what it belongs to.
+/// Sends a request with a parent trace.
 fn traced(server: &Server, target: &str, parent: &str) -> Response {
     let mut client = server.connect();
     client.send(format!(
@@ -137,7 +137,7 @@ fn parent(flags: &str) -> String {
     format!("00-{TRACE}-{CALLER}-{flags}")
 }
 
-/// How many spans have come to an outcome.
+/// The number of spans with this outcome.
 fn counted(server: &Server, outcome: &str) -> u64 {
     let metrics = server.admin().get("/metrics");
     let series = format!("forebay_trace_spans_total{{outcome=\"{outcome}\"}} ");

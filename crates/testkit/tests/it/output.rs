@@ -1,4 +1,4 @@
-//! What workers print and log.
+//! Standard output and log messages of workers.
 
 use forebay_testkit::Load;
 

@@ -29,7 +29,7 @@ fn text(client: &mut Client, query: &str) -> String {
         .get(0)
 }
 
-/// The process of a server, by the file that it writes.
+/// The process of a server, from the file that it writes.
 fn server_in(folder: &Path) -> Process {
     let state = fs::read_to_string(folder.join("data/postmaster.pid")).expect("a server that runs has it");
     let pid = state.lines().next().and_then(|line| line.parse().ok());
@@ -203,7 +203,7 @@ fn nothing_is_left_of_a_server_whose_test_has_ended_or_panicked() {
     }
 }
 
-/// The program that has a server as long as it lives itself, with the server's address and folder.
+/// A program that provides a server while it runs, with the server's address and folder.
 fn holder() -> (Child, ChildStdin, String, PathBuf) {
     let mut holder = Command::new(env!("CARGO_BIN_EXE_forebay-postgres"))
         .arg("run")
@@ -236,7 +236,7 @@ fn a_server_ends_with_the_process_that_has_it_in_whatever_way_that_ends() {
     }
 }
 
-/// What `make postgres` (`start`) and `make postgres-stop` (`stop`) run, for another folder than `target/`.
+/// Runs the program behind `make postgres` (`start`) and `make postgres-stop` (`stop`), for another folder than `target/`.
 fn order(order: &str, folder: &Folder) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay-postgres"))
         .args([order.as_ref(), folder.path()])

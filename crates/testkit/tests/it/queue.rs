@@ -1,4 +1,4 @@
-//! Who runs when, and what becomes of those for whom there is no room.
+//! The queue of a pool: the order of execution, and the requests for which there is no room.
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,14 @@ use crate::support::{
     ONE_WORKER, Runtime, TOOLBOX, assert_took, metric, node, noted, open, wait_for_note, wait_until_ready,
 };
 
-/// Sends a request on a connection of its own without waiting for its answer.
+/// Sends a request on a connection of its own without waiting for its response.
 fn ask(server: &Server, target: &str) -> Client {
     let mut client = server.connect();
     client.request("GET", target);
     client
 }
 
-/// Waits until so many of these have an answer, and takes them out.
+/// Waits until this many of the clients have a response, and removes them.
 fn answers_of(clients: &mut Vec<Client>, count: usize) -> Vec<Response> {
     let mut answers = Vec::new();
     wait_until(&format!("{count} answers"), || {
@@ -179,12 +179,12 @@ fn a_route_narrows_the_queue_timeout_for_itself() {
     assert_eq!(patient.response().status, 200);
 }
 
-/// Neither a request that was sent ahead to the worker, nor an answer that it has finished and not yet announced.
+/// Covers a request that was sent ahead to the worker, and a response that it has finished but not yet announced.
 #[test]
 fn nothing_waits_behind_a_slow_request_while_another_worker_is_free() {
     for runtime in Runtime::BOTH {
         let server = runtime.pool(TOOLBOX, "workers = { min = 2, max = 2 }").start();
-        // Fast requests first, so that both workers are trusted with some ahead of the one they run.
+        // Fast requests first, so that both workers are sent some ahead of the one they run.
         Load::on(&server, "/echo")
             .connections(32)
             .requests(4000)
@@ -204,7 +204,7 @@ fn nothing_waits_behind_a_slow_request_while_another_worker_is_free() {
                 .run()
                 .assert_each_answered(&[200]);
             load.end();
-            // All of this comes to its end before the slow request does.
+            // All of this ends before the slow request does.
             let report = running.join().expect("the load does not panic");
             report.assert_each_answered(&[200]);
             open(&server, &format!("gate{round}"));
@@ -214,7 +214,7 @@ fn nothing_waits_behind_a_slow_request_while_another_worker_is_free() {
     }
 }
 
-/// A worker that does 40 a second, and more than ten times as many requests.
+/// A worker that handles 40 a second, and more than ten times as many requests.
 #[test]
 fn overload_is_refused_and_fills_no_memory() {
     let keys = format!("{ONE_WORKER}\nqueue_max = 20");

@@ -11,7 +11,7 @@ use forebay_testkit::{Client, Response, Server, Setup};
 
 use crate::store::ask;
 
-/// What everybody may do with `Article` and `Entry`, nobody with anything else, and whoever has the token with `Secret`.
+/// Access rules: `Article` and `Entry` are public, `Secret` requires the token, and everything else is closed.
 const ACCESS: &str = "Article = { read = \"public\", write = \"public\" }\n\
      Entry = { read = \"public\", write = \"public\" }\n\
      Record = { read = \"public\", write = \"public\" }\n\
@@ -32,7 +32,7 @@ fn start() -> Server {
     setup("", "").start()
 }
 
-/// Makes a record; gives the path of its address.
+/// Creates a record; returns the path of its address.
 fn create(client: &mut Client, document: &str) -> String {
     let answer = ask(client, "POST", "/json/", &[], document.as_bytes());
     assert_eq!(answer.status, 201, "{document}: {answer:?}");
@@ -46,7 +46,7 @@ fn tql(client: &mut Client, statement: &str) -> Response {
     ask(client, "POST", "/tql", &[], statement.as_bytes())
 }
 
-/// The answer to a statement that is answered.
+/// The response to a statement, which must succeed.
 fn answered(client: &mut Client, statement: &str) -> String {
     let answer = tql(client, statement);
     assert_eq!(answer.status, 200, "{statement}: {answer:?}");

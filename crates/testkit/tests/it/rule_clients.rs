@@ -1,4 +1,4 @@
-//! What rules reach beside their own engine: the store, databases and other systems, each denied until it is configured.
+//! Access of rules to systems outside their own engine: the store, databases and other systems, each denied until it is configured.
 
 use std::io::{BufRead as _, BufReader};
 
@@ -11,7 +11,7 @@ use crate::{
     workflows::{rules, run},
 };
 
-/// The values that a workflow has come to.
+/// The values that a workflow returns.
 pub(crate) fn values(server: &Server, name: &str, args: &Value) -> Value {
     let (status, answer) = run(server, &format!("/workflow/{name}"), args);
     assert_eq!(status, 200, "{answer}");
@@ -220,7 +220,7 @@ fn http_is_asked_under_the_names_of_rengine() {
     );
 }
 
-/// A Redis of one test.
+/// A Redis server of one test.
 struct Redis {
     process: Running,
     port: u16,
@@ -233,7 +233,7 @@ impl Redis {
         Self::listening("--port", &[])
     }
 
-    /// One that listens as this argument says, with others besides.
+    /// A server that listens as `port_argument` says, with more arguments.
     fn listening(port_argument: &str, more: &[&str]) -> Self {
         let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = free.expect("there is a free port").port();
@@ -269,7 +269,7 @@ impl Redis {
         )
     }
 
-    /// What a rule with these commands has come to.
+    /// A server whose rules may use this Redis.
     fn server(&self, keys: &str, bodies: &[(&str, &str)]) -> Server {
         let keys = format!("{keys}\nallow = {{ redis = [\"cache\"] }}\n{}", self.section());
         let bodies: Vec<(&str, String)> = bodies
@@ -286,7 +286,7 @@ impl Redis {
     }
 }
 
-/// A process that ends with this.
+/// A process that is killed on drop.
 pub(crate) struct Running(pub(crate) std::process::Child);
 
 impl Drop for Running {
@@ -399,7 +399,7 @@ fn locks_are_one_runs_at_a_time_and_end_with_it() {
         }
     });
     assert_eq!(values(server, "count", &json!({})), json!({"before": 20}));
-    // Neither of them gives it back, and the second is ended in the middle.
+    // Neither run releases the lock, and the second is aborted.
     assert_eq!(values(server, "keep", &json!({})), json!({"again": false}));
     assert_eq!(run(server, "/workflow/keep", &json!({"hang": true})).0, 504);
     assert_eq!(values(server, "count", &json!({})), json!({"before": 21}));
@@ -504,7 +504,8 @@ fn a_redis_is_asked_over_tls_if_its_certificate_is_of_an_authority_that_is_trust
     }
 }
 
-/// A server of S3 with the bucket `box`. It does not look at signatures, which a test of `crates/clients` holds against those of others.
+/// An S3 server with the bucket `box`. It does not check signatures, which a test of `crates/clients` compares with those of other
+/// implementations.
 struct S3 {
     _process: Running,
     address: String,
@@ -533,7 +534,7 @@ impl S3 {
         let mut lines = BufReader::new(process.stdout.take().expect("it is piped")).lines();
         let address =
             lines.find_map(|line| Some(line.ok()?.split_once("listening on ")?.1.trim().to_owned()));
-        // It goes on to write there.
+        // Keep reading, because it continues to write there.
         std::thread::spawn(move || lines.for_each(drop));
         Self {
             _process: Running(process),

@@ -1,4 +1,4 @@
-//! Messages that rules send: e-mail, and records for Kafka.
+//! Messages sent by rules: e-mail, and records for Kafka.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -17,7 +17,7 @@ use crate::{
     workflows::{rules, run},
 };
 
-/// A program of `crates/testkit/messages`, which says on its first line where it listens.
+/// A program of `crates/testkit/messages`, whose first line of output is its address.
 fn program(name: &str, arguments: &[&str]) -> (Running, BufReader<ChildStdout>, String) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("messages");
     let mut process = Command::new(folder.join(".venv/bin/python"))
@@ -33,7 +33,7 @@ fn program(name: &str, arguments: &[&str]) -> (Running, BufReader<ChildStdout>, 
     (Running(process), lines, first.trim().to_owned())
 }
 
-/// A server of SMTP.
+/// An SMTP server.
 struct Mail {
     _process: Running,
     taken: BufReader<ChildStdout>,
@@ -44,7 +44,7 @@ struct Mail {
 impl Mail {
     const PASSWORD: &str = "hidden-4711";
 
-    /// One whose certificate is of the authority in `ca.pem` of its folder.
+    /// A server whose certificate is of the authority in `ca.pem` of its folder.
     fn start(tls: &str, more: &[&str]) -> Self {
         let folder = Folder::new();
         let authority = issuer("authority of mail");
@@ -77,14 +77,14 @@ impl Mail {
         Self::start(tls, &login)
     }
 
-    /// The next message that it has taken.
+    /// The next message that it has received.
     fn message(&mut self) -> Value {
         let mut line = String::new();
         self.taken.read_line(&mut line).expect("it goes on");
         serde_json::from_str(&line).expect("a message")
     }
 
-    /// A server whose rule `send` sends its arguments by this.
+    /// A server whose rule `send` sends its arguments through this one.
     fn server(&self, keys: &str) -> Server {
         server_of_mail(self.port, keys, Some(&self.folder))
     }
@@ -107,7 +107,7 @@ fn server_of_mail(port: u16, keys: &str, trusted: Option<&Folder>) -> Server {
 
 const LOGIN: &str = "user = \"shop\"\npassword = \"MAIL_PASSWORD\"";
 
-/// How sending a message has failed, as `code: message`.
+/// The error of sending a message, as `code: message`.
 fn failure(server: &Server, message: &Value) -> String {
     let (status, answer) = run(server, "/workflow/send", message);
     assert_eq!((status, &answer["state"]), (200, &json!(false)), "{answer}");
@@ -116,7 +116,7 @@ fn failure(server: &Server, message: &Value) -> String {
     format!("{}: {}", text("code"), text("message"))
 }
 
-/// The headers of a message as they arrived, and what follows them.
+/// The headers of a message as they arrived, and its body.
 fn parts(data: &str) -> (Vec<&str>, &str) {
     let (head, body) = data.split_once("\r\n\r\n").expect("a message has both");
     (head.split("\r\n").collect(), body)
@@ -175,7 +175,7 @@ fn mail_is_sent_with_text_and_html_and_the_server_says_what_it_has_taken() {
         "{body}"
     );
 
-    // Texts of ASCII travel as they are, points alone on a line too.
+    // ASCII texts travel unchanged, including lines of a single point.
     let text = "one\n.\n..two\r.\rthree\r\n.\r\n";
     let message_of_rengine = json!({"to": "a@example.org", "subject": "plain", "msg": text});
     values(&server, "send", &message_of_rengine);
@@ -203,7 +203,7 @@ fn mail_goes_encrypted_with_a_login_to_servers_that_are_trusted() {
             (&json!(true), &json!("shop")),
             "{tls} {mechanism}"
         );
-        // Nobody has vouched for it.
+        // This server does not trust the certificate's authority.
         let untrusting = server_of_mail(mail.port, &keys, None);
         let told = failure(&untrusting, &message);
         assert!(
@@ -297,7 +297,7 @@ fn mail_that_is_refused_or_may_not_be_sent_goes_to_nobody() {
         assert!(failure.starts_with(told), "{told}: {failure}");
         assert!(failure.len() < 600, "{failure}");
     }
-    // What comes first is what was allowed: nothing of the others was taken.
+    // The first message received is the allowed one: none of the others was accepted.
     values(&server, "send", &message(json!({"subject": "the only one"})));
     let taken = mail.message();
     let data = taken["data"].as_str().expect("a text");
@@ -322,7 +322,7 @@ fn servers_of_mail_that_stall_break_off_or_talk_nonsense_are_errors_in_time() {
     values(&server, "send", &to("a"));
     assert!(begun.elapsed().as_secs() < 30);
 
-    // What a server says first: nothing, too much of a line, too many lines, something else, and nothing but its end.
+    // Greetings of a server: none, too long a line, too many lines, something else, and an immediate end.
     for (said, told) in [
         (
             None,
@@ -365,7 +365,7 @@ fn servers_of_mail_that_stall_break_off_or_talk_nonsense_are_errors_in_time() {
         let server = server_of_mail(port, &format!("tls = \"{tls}\"\nsend_timeout = \"1s\""), None);
         let talking = std::thread::spawn(move || {
             let (mut connection, _) = listener.accept().expect("a connection");
-            // It may be gone by then.
+            // The client may have gone by then.
             let _ = connection.write_all(&said.unwrap_or_default());
             if is_silent || tls == "starttls" {
                 let _ = connection.read_to_end(&mut Vec::new());
@@ -384,7 +384,7 @@ fn servers_of_mail_that_stall_break_off_or_talk_nonsense_are_errors_in_time() {
     );
 }
 
-/// A cluster of Kafka.
+/// A Kafka cluster.
 struct Kafka {
     process: Running,
     answers: BufReader<ChildStdout>,
@@ -442,7 +442,7 @@ fn records_are_published_and_acknowledged_where_kafkas_own_producers_put_them() 
         let key = record["key"].as_str().expect("a text");
         assert_eq!(record["partition"], placed[key], "{key}");
     }
-    // Without a key they go to one partition after another, and a list is published as a whole.
+    // Without a key they go to the partitions in turn, and a list is published as a whole.
     let published = publish(json!({"value": ["a", null, 3, [4], "e", "f", "g", "h"]}));
     let list = published.as_array().expect("a list");
     for (value, place) in ["a", "", "3", "[4]", "e", "f", "g", "h"].iter().zip(list) {
@@ -512,7 +512,7 @@ fn records_that_kafka_does_not_take_are_errors_in_time() {
         "{gone}"
     );
 
-    // What a broker does with the first request: nothing, leaves, and replies nonsense.
+    // Responses of a broker to the first request: none, a closed connection, and nonsense.
     for (said, told) in [
         (
             None,
@@ -536,7 +536,7 @@ fn records_that_kafka_does_not_take_are_errors_in_time() {
         let server = server_of_kafka(&[broker], "request_timeout = \"1s\"");
         let talking = std::thread::spawn(move || {
             let (mut connection, _) = listener.accept().expect("a connection");
-            // The request is written at once.
+            // The request arrives in one piece.
             let _ = connection.read(&mut [0; 1024]);
             if let Some(said) = &said {
                 let _ = connection.write_all(said);

@@ -1,4 +1,4 @@
-//! Scripts as an operator sees them: counted, replaced by reloads, and kept away from others.
+//! Scripts from an operator's view: counted, replaced by reloads, and isolated from each other.
 
 use forebay_testkit::{Server, Setup, wait_until};
 
@@ -87,7 +87,7 @@ fn what_becomes_of_calls_is_counted() {
 fn the_counts_of_a_script_go_on_after_a_reload_and_its_old_engines_end() {
     let server = script("on = \"io\"").start();
     assert_eq!(server.get("/hello").text(), "hello");
-    // That of the I/O thread, and that of the executor.
+    // One of the I/O thread, and one of the executor.
     assert_eq!(of_script(&server, "engines", ""), 2);
     let mut control = server.control();
     control.request("POST", "/reload");
@@ -117,7 +117,7 @@ fn a_call_that_cannot_be_stopped_keeps_no_other_waiting() {
         }
     };
     assert_eq!(refused.status, 504);
-    // It takes 2.5 s until it is given up: the others have waited for 50 ms at most, or they would not be so many.
+    // It takes 2.5 s until it is given up: the others have waited for 50 ms at most, or there would not be so many.
     assert!(answered > 50, "{answered}");
     assert_eq!(of_script(&server, "threads_given_up_total", ""), 1);
     assert_eq!(server.get("/hello").text(), "hello");
@@ -162,7 +162,7 @@ fn where_no_further_thread_can_be_made_the_calls_are_done_by_those_that_there_ar
     assert_eq!(waiting.response().text(), "written");
 }
 
-/// Answers with what a module at the path behind `/import/` exports, or with the error.
+/// Responds with the exports of the module at the path after `/import/`, or with the error.
 const IMPORTER: &str = r"
 import { router } from 'forebay';
 import { inside } from './lib/inside.mjs';
@@ -285,13 +285,13 @@ fn a_script_that_holds_up_an_io_thread_is_left_to_executors_whatever_its_paths_a
     let answers_on_io = || of_script(&server, "calls_answered_total", ",place=\"io\"");
     let word = |number: usize| -> String { "abcdefghij".chars().skip(number).chain("xyz".chars()).collect() };
     let mut client = server.connect();
-    // One that executors have answered quickly is answered on the I/O thread.
+    // A request that executors have answered quickly moves to the I/O thread.
     for _ in 0..8 {
         assert_eq!(client.get("/find/first?n=2").text(), "-1");
     }
     let before = answers_on_io();
     assert!(before > 0);
-    // Each path is a new one to the server, and each is quick at first.
+    // Each path is new to the server, and each is quick at first.
     for number in 0..10 {
         for _ in 0..6 {
             assert_eq!(client.get(&format!("/find/{}?n=2", word(number))).text(), "-1");
@@ -301,9 +301,9 @@ fn a_script_that_holds_up_an_io_thread_is_left_to_executors_whatever_its_paths_a
             "-1"
         );
     }
-    // The first of the long ones was; and what followed it was not.
+    // The first of the long ones ran there, but not those after it.
     let on_io = answers_on_io() - before;
     assert!((1..=6).contains(&on_io), "{on_io}");
-    // A request that is longer than `io_input_max` is none for the thread either.
+    // A request that is longer than `io_input_max` does not run there either.
     assert_eq!(server.get("/here").text(), "here");
 }

@@ -1,4 +1,4 @@
-//! Clients that send or take little: no worker waits for them, and they are not waited for without end.
+//! Clients that send or receive slowly: no worker waits for them, and the wait for them is limited.
 
 use forebay_testkit::{Client, Server, wait_until};
 
@@ -41,7 +41,7 @@ fn assert_whole(body: &[u8], length: usize) {
     }
 }
 
-/// Nothing is kept for anybody any more.
+/// Waits until no data is held for any client.
 fn wait_until_nothing_is_kept(server: &Server) {
     wait_until("nothing to be kept", || {
         metric(server, "forebay_kept_memory_bytes") + metric(server, "forebay_kept_files_bytes") == 0
@@ -154,7 +154,7 @@ fn an_upload_that_trickles_in_holds_no_worker() {
         chunked.send(&body[200_000..300_000]);
         chunked.send("\r\n0\r\n\r\n");
         assert!(chunked.response().body == body[..300_000]);
-        // A longer one reaches its worker as it comes.
+        // A longer one reaches its worker as it arrives.
         let long: Vec<u8> = (0..=255).cycle().take(5 << 20).collect();
         assert!(server.post("/echo", &long).body == long);
         wait_until_nothing_is_kept(&server);
@@ -184,7 +184,7 @@ fn clients_that_crawl_are_given_up() {
         let answer = download.try_response("GET");
         assert!(!answer.is_ok_and(|response| response.whole), "{path}");
     }
-    // Who takes what there is at once may wait for more as long as it likes.
+    // A client that reads everything available at once may wait for more as long as it likes.
     assert_whole(&server.get("/whole/31457280").body, 30 << 20);
     wait_until_nothing_is_kept(&server);
 }

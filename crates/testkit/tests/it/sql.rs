@@ -7,7 +7,7 @@ use crate::{reload::reload, store::ask, support::metric};
 
 const DRIVERS: [&str; 2] = ["async", "blocking"];
 
-/// A table of its own for each test, and a server with routes to it.
+/// A table for each test, and a server with routes to it.
 fn server(postgres: &Postgres, driver: &str, table: &str) -> Server {
     let mut admin = postgres.admin();
     admin
@@ -157,7 +157,7 @@ fn parameters_come_from_the_path_else_the_query_else_the_body() {
             send(&mut client, "PUT", "/rename/70", r#"{"name": "Eve"}"#).0,
             404
         );
-        // Digits that no floating-point number has.
+        // More digits than a floating-point number can hold.
         let long = "12345678901234567890.1234567890123456789";
         assert_eq!(
             send(&mut client, "POST", "/echo", &format!("{{\"it\": {long}}}")),
@@ -355,7 +355,7 @@ fn each_of_many_clients_gets_its_own_answer() {
     }
 }
 
-/// What a script says of statements.
+/// A script that sends statements.
 const SCRIPT: &str = r#"
 import { sql, SqlError } from 'forebay/sql';
 

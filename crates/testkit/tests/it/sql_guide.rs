@@ -9,7 +9,7 @@ use crate::sql_handlers::{get, make, number};
 
 const GUIDE: &str = include_str!("../../../../docs/guide/sql.md");
 
-/// What the programs of the guide take for granted.
+/// The data that the programs of the guide assume.
 const DATA: &str = "
 create table users (id serial primary key, name text, tags text[]);
 insert into users (name) values ('Ada'), ('Grace');
@@ -21,7 +21,7 @@ create table accounts (id int primary key, balance int);
 insert into accounts values (1, 100), (2, 0);
 grant all on users, orders, tags, accounts, users_id_seq to public";
 
-/// The same of those in JavaScript that are a part of a module.
+/// The surrounding code that JavaScript fragments of a module assume.
 const AROUND: &str = "
 import { reply, router } from 'forebay';
 import { sql } from 'forebay/sql';
@@ -37,14 +37,14 @@ fn postgres() -> Postgres {
     postgres
 }
 
-/// The blocks in a language, of which there are so many.
+/// The blocks in a language, of which there must be `count`.
 fn of_guide(language: &str, count: usize) -> Vec<&'static str> {
     let found: Vec<_> = blocks(GUIDE, language).into_iter().collect();
     assert_eq!(found.len(), count, "each block in {language} has a test here");
     found
 }
 
-/// A module of a block, which is one, has routes, or is what a handler does.
+/// A module made of a block: a complete one, a list of routes, or the body of a handler.
 fn module(block: &str) -> String {
     if block.contains("export default") && block.contains("import ") {
         block.to_owned()
@@ -71,7 +71,7 @@ fn served(postgres: &Postgres, section: &str, file: (&str, &str)) -> Server {
     .start()
 }
 
-/// Asks for something that ends when a channel has been told something.
+/// Sends a request that ends when a channel has received a notification.
 fn get_when_told(postgres: &Postgres, server: &Server, path: &str, told: &str) -> Value {
     thread::scope(|scope| {
         let asking = scope.spawn(|| get(server, path));
@@ -83,7 +83,7 @@ fn get_when_told(postgres: &Postgres, server: &Server, path: &str, told: &str) -
     })
 }
 
-/// Reads events until the one that is told has come.
+/// Reads events until the notification has arrived.
 fn hear(postgres: &Postgres, server: &Server) {
     let mut client = server.connect();
     client.request("GET", "/orders/events");
@@ -166,7 +166,7 @@ fn the_handlers_of_the_guide_run_as_scripts_and_in_pools() {
             json!({"it": "done"})
         );
     }
-    // What a handler connects itself, which only Bun can without a package.
+    // Connections that a handler makes itself, which only Bun can do without a package.
     let postgres = postgres();
     let direct = format!(
         "{}\nexport default async () => (await db`select 7 as it`)[0];\n",
@@ -182,7 +182,7 @@ fn the_handlers_of_the_guide_run_as_scripts_and_in_pools() {
 #[test]
 fn the_handlers_in_python_of_the_guide_run() {
     let postgres = postgres();
-    // The second goes on with the application of the first.
+    // The second block continues the application of the first.
     let program = of_guide("python", 2).join("\n");
     let section = "[pool.api]\nhandler = \"app.py\"\nsql = [\"main\"]\nconcurrency = 4\n";
     let server = served(&postgres, section, ("app.py", &program));

@@ -1,4 +1,4 @@
-//! What handlers do with databases beyond single statements: transactions, cursors. By both drivers.
+//! Database access of handlers beyond single statements: transactions and cursors, with both drivers.
 
 use std::thread;
 
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 pub(crate) const DRIVERS: [&str; 2] = ["async", "blocking"];
 
-/// A server whose script answers a path with the function of that name.
+/// A server whose script responds to a path with the function of that name.
 pub(crate) fn server(postgres: &Postgres, driver: &str, answers: &str, limits: &str) -> Server {
     let keys = configuration(postgres, driver, limits);
     Setup::new(&keys).file("s.mjs", module(answers)).admin().start()
 }
 
-/// What such a server is told; its script is `s.mjs`.
+/// The configuration of such a server; its script is `s.mjs`.
 pub(crate) fn configuration(postgres: &Postgres, driver: &str, limits: &str) -> String {
     format!(
         "[sql.main]\nurl = \"{url}\"\ndriver = \"{driver}\"\n\
@@ -22,7 +22,7 @@ pub(crate) fn configuration(postgres: &Postgres, driver: &str, limits: &str) -> 
     )
 }
 
-/// The same with a worker of Node in the place of the script.
+/// As [`server`], with a Node worker instead of the script.
 pub(crate) fn pool(postgres: &Postgres, answers: &str) -> Server {
     let keys = format!(
         "[sql.main]\nurl = \"{url}\"\n\
@@ -32,7 +32,7 @@ pub(crate) fn pool(postgres: &Postgres, answers: &str) -> Server {
     Setup::new(&keys).file("s.mjs", module(answers)).start()
 }
 
-/// A handler of such answers, by their paths.
+/// A handler with these functions, by path.
 pub(crate) fn module(answers: &str) -> String {
     format!(
         "import {{ sql, SqlError }} from 'forebay/sql';\nimport {{ reply, sleep }} from 'forebay';\nconst {{ main }} = sql;\n\
@@ -210,7 +210,7 @@ fn transactions_that_collide_are_run_again_until_each_has_taken_effect() {
   },
 ";
         let server = server(&postgres, driver, answers, "time_max = \"1m\"");
-        // A deadlock is found after a second otherwise.
+        // Otherwise a deadlock is found only after a second.
         make(
             &postgres,
             "alter role benchmarkdbuser set deadlock_timeout = '10ms'",

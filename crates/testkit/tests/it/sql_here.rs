@@ -10,7 +10,7 @@ use crate::{
     support::metric,
 };
 
-/// Requests of one kind after which I/O threads answer it: each of two may have to learn it.
+/// Number of requests of one kind after which I/O threads answer it: each of the two may have to learn it.
 const ENOUGH: usize = 24;
 
 fn answered(server: &Server, place: &str) -> u64 {
@@ -143,7 +143,7 @@ fn a_call_that_comes_to_more_is_done_again_by_an_executor() {
     assert!(here > 8);
     assert_eq!(get("/long?turns=3000000"), json!([4_499_998_500_000_i64]));
     assert_eq!(handed_over(&server), 1);
-    // That has cost the thread its engine, and it makes another after a pause.
+    // That has cost the thread its engine; it makes another after a pause.
     wait_until("the thread to answer by itself again", || {
         assert_eq!(get("/timer"), json!(["done"]));
         answered(&server, "io") > here
@@ -188,7 +188,7 @@ fn many_clients_get_their_own_answers_and_share_what_they_wait_for() {
     assert!(answered(&server, "io") > before + 20 * CLIENTS as u64);
 }
 
-/// What the first call of an engine begins is for all of them, and comes to more than is done where it was begun.
+/// Work that the first call of an engine starts for all calls, and that is too long for the thread that started it.
 const BEGUN: &str = r"
   async begun() {
     return (globalThis.settings ??= (async () => {
@@ -217,7 +217,7 @@ fn what_a_call_has_begun_that_an_executor_has_to_do_keeps_nobody_waiting() {
         .admin()
         .start();
     let paths = ["/one", "/two", "/three"];
-    // The first call on the executor sleeps; after four that do not the I/O thread does it itself, where nothing is begun yet.
+    // The first call on the executor sleeps; after four that do not, the I/O thread makes the call itself, where nothing has started yet.
     get(&server, paths[0]);
     for path in paths {
         for _ in 0..4 {
@@ -231,7 +231,7 @@ fn what_a_call_has_begun_that_an_executor_has_to_do_keeps_nobody_waiting() {
             scope.spawn(move || assert_eq!(get(server, path), json!([1, 2]), "{path}"));
         }
     });
-    // One by what it wanted, others since they waited for that.
+    // One because of its own statement, others because they waited for it.
     let handed = handed_over(&server) - before;
     assert!(handed >= 2, "{handed}");
     for path in paths {

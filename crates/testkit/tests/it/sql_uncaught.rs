@@ -1,11 +1,11 @@
-//! What clients are told when a handler lets a `SqlError` through: what a route that is the same statement tells.
+//! The response when a handler lets a `SqlError` through: the same as of a route that is the statement itself.
 
 use forebay_testkit::{Postgres, Response, Server, Setup, wait_until};
 use serde_json::{Value, json};
 
 use crate::support::metric;
 
-/// Statements that fail, by path, on which database, and the status that each comes to.
+/// Failing statements: path, text, database, and status of the response.
 const STATEMENTS: [(&str, &str, &str, u16); 6] = [
     (
         "data",
@@ -20,7 +20,7 @@ const STATEMENTS: [(&str, &str, &str, u16); 6] = [
     ("wrong", "main", "select uncaught_raise('42P20')", 500),
 ];
 
-/// Who runs them, by the first part of the path.
+/// The places where handlers run, by the first part of the path.
 const HANDLERS: [&str; 5] = ["script", "node", "bun", "python", "coroutine"];
 
 fn server(postgres: &Postgres) -> Server {
@@ -80,7 +80,7 @@ script = \"script\"
         .start()
 }
 
-/// What is told, but for what is each request's own.
+/// The problem document without the parts that differ for each request.
 fn told(answer: &Response) -> Value {
     let mut problem = answer.json();
     problem.as_object_mut().expect("a problem").remove("request_id");
@@ -119,7 +119,7 @@ fn a_failure_that_a_handler_lets_through_is_told_as_a_route_of_the_statement_tel
             );
         }
     }
-    // Two are for the log, and count as handlers that failed: the one that took too long and the one that is wrong.
+    // Two are for the log, and count as failed handlers: the one that took too long and the one that is wrong.
     for pool in &HANDLERS[1..] {
         let faulted = format!("forebay_pool_jobs_faulted_total{{pool=\"{pool}\"}}");
         wait_until("all to be counted", || metric(&server, &faulted) == 2);

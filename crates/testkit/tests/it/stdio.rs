@@ -1,4 +1,4 @@
-//! Controllers on standard input and output, in other languages than ours.
+//! Controllers on standard input and output, written in other languages.
 
 mod calls;
 mod faults;
@@ -8,10 +8,10 @@ mod sdk;
 
 use forebay_testkit::Setup;
 
-/// A controller that answers as the last part of the path says.
+/// A controller that responds as the last part of the path says.
 const ODD: &str = include_str!("stdio/odd.cjs");
 
-/// What such a controller speaks.
+/// The dialect of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
     Jsonl,
@@ -28,7 +28,7 @@ impl Dialect {
         }
     }
 
-    /// A pool `api` of odd controllers at every path, with further keys.
+    /// A pool `api` of such controllers at every path, with further keys.
     fn odd(self, keys: &str) -> Setup {
         let name = self.name();
         Setup::new(&format!(

@@ -20,7 +20,7 @@ mod writes;
 use forebay_store::{Options, Store};
 use forebay_testkit::{Client, Response, Server, Setup};
 
-/// Everybody may do everything with the globals `Open` and `Other`.
+/// Access rules: everyone may do everything with the globals `Open` and `Other`.
 const OPEN: &str =
     "Open = { read = \"public\", write = \"public\" }\nOther = { read = \"public\", write = \"public\" }\n";
 
@@ -65,7 +65,7 @@ pub(crate) fn send(client: &mut Client, method: &str, target: &str, fields: &[(&
     client.send(bytes);
 }
 
-/// Sends a request and reads its answer.
+/// Sends a request and reads its response.
 pub(crate) fn ask(
     client: &mut Client,
     method: &str,
@@ -91,7 +91,7 @@ pub(crate) fn text(client: &mut Client, target: &str) -> String {
     answer.text().to_owned()
 }
 
-/// Has the server read its configuration again.
+/// Makes the server reload its configuration.
 fn reload(server: &Server) -> Response {
     let mut control = server.control();
     control.request("POST", "/reload");

@@ -1,14 +1,14 @@
-//! One file of handlers as a script, on either kind of thread, and in pools of Node and of Bun: the same requests, the same answers.
+//! One file of handlers as a script, on either kind of thread, and in pools of Node and of Bun: the same requests, the same responses.
 
 use forebay_testkit::{Response, Server, Setup, blocks, wait_until};
 
 const SUITE: &str = include_str!("handlers/suite.ts");
 const FETCH: &str = include_str!("handlers/suite-fetch.ts");
 
-/// So often every request is made: with `on = "auto"` the last ones are answered by I/O threads.
+/// Number of times that every request is made: with `on = "auto"` the last ones are answered by I/O threads.
 const ROUNDS: usize = 6;
 
-/// Where a handler runs.
+/// A place in which a handler runs.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Pool(&'static str),
@@ -44,7 +44,7 @@ impl Place {
     }
 }
 
-/// A request in full, but for its end.
+/// A complete request, except for its end.
 struct Request {
     method: &'static str,
     target: &'static str,
@@ -198,7 +198,7 @@ const FETCH_REQUESTS: &[Request] = &[
     get("/nowhere"),
 ];
 
-/// What answers the requests, round by round.
+/// The responses to the requests, round by round.
 fn answers(server: &Server, requests: &[Request]) -> Vec<Response> {
     let mut client = server.connect();
     let mut answers = Vec::new();
@@ -231,7 +231,7 @@ fn line(request: &Request, answer: &Response, is_bun: bool) -> String {
         .map(|(name, value)| format!("{name}: {value}"))
         .collect();
     if is_bun {
-        // Its `Headers` have cookies last, its `Response.json` names a charset: these are its own.
+        // Bun's `Headers` have cookies last, and its `Response.json` names a charset: these belong to Bun.
         let own = |field: &mut String| *field = field.replace("json;charset=utf-8", "json");
         headers.iter_mut().for_each(own);
         headers.sort();
@@ -283,7 +283,7 @@ fn a_handler_in_the_webs_form_answers_alike_everywhere() {
 fn the_script_of_the_guide_answers_as_the_guide_says() {
     let guide = include_str!("../../../../docs/guide/scripts.md");
     let block = |language: &str| blocks(guide, language)[0].to_owned();
-    // Ports are those that are free: one server is asked for what the other fetches.
+    // Ports are allocated dynamically, so the script fetches from a second server.
     let elsewhere = Setup::new(&block("toml")).file("greet.ts", block("ts")).start();
     let there = |text: String| text.replace("127.0.0.1:8080", &elsewhere.address().to_string());
     let server = Setup::new(&there(block("toml")))

@@ -1,16 +1,16 @@
-//! What the tests of several subjects start with.
+//! Shared setup of the tests of several subjects.
 
 use std::time::{Duration, Instant};
 
 use forebay_testkit::{Process, Server, Setup, wait_for, wait_until};
 
-/// A handler with everything that the pool tests ask of one.
+/// A handler with everything that the pool tests need of one.
 pub(crate) const TOOLBOX: &str = include_str!("handlers/toolbox.mjs");
 
-/// One worker, so that what happens has one order.
+/// One worker, so that events have a fixed order.
 pub(crate) const ONE_WORKER: &str = "workers = { min = 1, max = 1 }";
 
-/// What runs a handler.
+/// A runtime for handlers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runtime {
     Node,
@@ -48,17 +48,17 @@ pub(crate) fn fake(start: &str, keys: &str) -> Setup {
     ))
 }
 
-/// Whether the long runs are asked for: `FOREBAY_SOAK=1`.
+/// Whether the long runs are enabled: `FOREBAY_SOAK=1`.
 pub(crate) fn soak() -> bool {
     std::env::var_os("FOREBAY_SOAK").is_some_and(|value| value == "1")
 }
 
-/// Waits until the toolbox answers, for tests whose limits are shorter than a worker's start.
+/// Waits until the toolbox responds, for tests whose limits are shorter than a worker's start.
 pub(crate) fn wait_until_ready(server: &Server) {
     wait_until("the pool to answer", || server.get("/pid").status == 200);
 }
 
-/// Panics unless a limit has passed since `begun`, and not much more than that, however busy the machine is.
+/// Panics unless a limit has passed since `begun`, but not much more, however busy the machine is.
 pub(crate) fn assert_took(begun: Instant, limit: Duration) {
     let took = begun.elapsed();
     assert!(took >= limit, "the limit is {limit:?}, it took {took:?}");
@@ -68,7 +68,7 @@ pub(crate) fn assert_took(begun: Instant, limit: Duration) {
     );
 }
 
-/// What the toolbox has noted, line by line.
+/// The notes of the toolbox, line by line.
 pub(crate) fn noted(server: &Server) -> Vec<String> {
     server
         .folder()
@@ -101,7 +101,7 @@ pub(crate) fn open(server: &Server, gate: &str) {
     server.folder().write(gate, "");
 }
 
-/// The value of one series of `/metrics` that counts something; 0 when there is none.
+/// The value of one counter series of `/metrics`; 0 when there is none.
 pub(crate) fn metric(server: &Server, series: &str) -> u64 {
     let metrics = server.admin().get("/metrics");
     let value = metrics

@@ -1,4 +1,4 @@
-//! What WABuR's acceptance tests ask of a runner and of its controllers, in words of our own: the built server with real children.
+//! The requirements of WABuR's acceptance tests on a runner and its controllers, restated: the built server with real children.
 
 use forebay_testkit::{Client, Server, Setup, wait_until};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ const NO_STORE: &str = "delete process.env.FOREBAY_STORE;\n";
 const RACK: &str =
     "export default (request) => request.method === 'POST' ? 'a handler of requests as they are' : null;\n";
 
-/// Where the controller runs: a section, its keys, what is added to the file.
+/// The places in which the controller runs: a section, its keys, and an addition to the file.
 const PLACES: [(&str, &str, &str); 4] = [
     ("script", "allow = { store = [\"*\"] }", ""),
     ("pool", "link = \"stdio\"", ""),
@@ -57,7 +57,7 @@ fn create(client: &mut Client, record: &Value) -> u64 {
     made["ref"].as_u64().expect("a reference")
 }
 
-/// Three articles; gives the reference of the first.
+/// Creates three articles; returns the reference of the first.
 fn create_three(client: &mut Client) -> u64 {
     let first = create(
         client,
@@ -212,8 +212,9 @@ fn statements_find_what_controllers_have_made(client: &mut Client) {
     }
 }
 
-/// The scripts of the default controller over standard input and output, each from a client's request to the answer: the child asks the server
-/// in the middle of it, by messages as the reference has them. That a call may not be answered in time is with the vectors of the SDK.
+/// The scripts of the default controller over standard input and output, each from a client's request to the response: the child calls the
+/// server in the middle of it, by messages as the reference defines them. A call that is not answered in time is covered by the vectors of
+/// the SDK.
 #[test]
 fn the_scripts_of_a_default_controller_go_as_the_reference_says() {
     let child = concat!(
@@ -331,7 +332,7 @@ fn the_scripts_of_a_default_controller_go_as_the_reference_says() {
     ] {
         let (found_status, found) = asked(&mut client, method, target, body);
         if name == "mirror" {
-            // A message whose operation is no controller's goes to its fallback, which gives the content back.
+            // A message whose operation belongs to no controller goes to the fallback, which returns its content.
             assert_eq!((found_status, found), (200, sample.clone()), "{name}");
         } else {
             assert_eq!((found_status, found), (status, answer), "{name}");

@@ -1,4 +1,4 @@
-//! Who may have workflows run, how many at a time, and what is counted of them.
+//! Admission of workflow runs: authorization, concurrency limits, and their metrics.
 
 use forebay_testkit::{Client, Server, Setup, wait_until};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn start(keys: &str) -> Server {
         .start()
 }
 
-/// A request with this `Authorization`.
+/// Sends a request with this `Authorization`.
 fn ask(server: &Server, workflow: &str, authorization: &str) -> forebay_testkit::Response {
     let mut client = server.connect();
     begin(&mut client, workflow, authorization);
@@ -94,7 +94,7 @@ fn only_clients_that_show_who_they_are_have_workflows_run() {
     assert_eq!(scenes("shop", "s3cre", "hello").0, 401);
     assert_eq!(scenes("robot", "t0ken", "hello").0, 401);
     assert_eq!(scenes("shop", "s3cret", "other").0, 403);
-    // A token is as good as both, and without either nobody is known.
+    // A token replaces both, and without either the client is unknown.
     let body = "{\"requestId\":\"r\",\"scenesCodes\":[\"hello\"]}";
     for (authorization, status) in [(ROBOT, 200), ("", 400), ("authorization: Bearer no\r\n", 401)] {
         let head = format!("POST /execute/internal/workflow HTTP/1.1\r\nhost: a\r\n{authorization}");
@@ -130,7 +130,7 @@ fn a_client_has_no_more_runs_than_are_its_own() {
     wait_until("the run to begin", || in_flight() == 1);
     assert_eq!(ask(&server, "hello", BATCH).status, 429);
     assert_eq!(ask(&server, "hello", SHOP).status, 200);
-    // Whoever leaves makes room.
+    // A client that leaves frees its slot.
     drop(waiting);
     wait_until("its leaving to be seen", || in_flight() == 0);
     assert_eq!(ask(&server, "hello", BATCH).status, 200);
@@ -152,7 +152,7 @@ fn a_workflow_takes_no_more_engines_than_are_its_own() {
     }
     let refused = ask(&server, "wait", "");
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
-    // One of both engines is left to others, although two runs have come before.
+    // One of the two engines is left to others, although two runs have arrived before.
     assert_eq!(ask(&server, "hello", "").status, 200);
     drop(clients);
     wait_until("their leaving to be seen", || in_flight() == 0);

@@ -1,25 +1,25 @@
-//! Modules that rules and functions of decisions require, and what custom nodes of decisions do.
+//! Modules that rules and functions of decisions require, and custom nodes of decisions.
 
 use forebay_testkit::{Server, Setup};
 use serde_json::{Value, json};
 
 use crate::workflows::{rules, run};
 
-/// What a workflow gives for no arguments.
+/// The values that a workflow returns without arguments.
 fn values(server: &Server, name: &str) -> Value {
     let (status, answer) = run(server, &format!("/workflow/{name}"), &json!({}));
     assert_eq!(status, 200, "{answer}");
     answer["valueMap"].clone()
 }
 
-/// With these files, by their paths among those of workflows.
+/// Adds these files, by their paths among those of workflows.
 fn with(setup: Setup, files: &[(&str, &str)]) -> Setup {
     files.iter().fold(setup, |setup, (path, text)| {
         setup.file(&format!("flows/{path}"), text)
     })
 }
 
-/// A decision of this one node between its input and its output.
+/// A decision with this one node between its input and its output.
 fn decision(node: &Value) -> String {
     let mut node = node.clone();
     node["id"] = json!("it");

@@ -1,4 +1,4 @@
-//! Nodes of workflows that ask a database, the store or a server, without a rule.
+//! Nodes of workflows that query a database, the store or a server, without a rule.
 
 use forebay_testkit::{Postgres, Server, Setup};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn setup(keys: &str) -> Setup {
     Setup::new(&format!("[workflow]\npath = \"flows\"\n{keys}\n{ROUTES}")).threads(1)
 }
 
-/// A graph of these nodes, one behind another, numbered from 1.
+/// A graph of these nodes in sequence, numbered from 1.
 fn chain(nodes: &[Value]) -> String {
     let mut all = vec![json!({"@type": "BOOT", "id": "0"})];
     let mut edges = Vec::new();
@@ -25,14 +25,14 @@ fn chain(nodes: &[Value]) -> String {
     json!({"nodes": all, "edges": edges, "attributes": {"unit": "points"}}).to_string()
 }
 
-/// With a graph of each name.
+/// Adds a graph for each name.
 fn with(setup: Setup, graphs: &[(&str, &[Value])]) -> Setup {
     graphs.iter().fold(setup, |setup, (name, nodes)| {
         setup.file(&format!("flows/{name}.json"), chain(nodes))
     })
 }
 
-/// What a workflow has come to: its state and values.
+/// The outcome of a workflow: its state and values.
 fn came(server: &Server, name: &str, args: &Value) -> (bool, Value) {
     let (status, answer) = run(server, &format!("/workflow/{name}"), args);
     assert_eq!(status, 200, "{answer}");
@@ -96,7 +96,7 @@ fn a_node_asks_a_database_and_what_follows_sees_the_rows() {
         (true, json!({"rows": [{"id": 7, "name": name}]}))
     );
     assert_eq!(came(&server, "value", &args), (true, json!({"value": name})));
-    // What is false is followed by nothing.
+    // A false result ends the graph.
     assert_eq!(
         came(&server, "value", &json!({"id": 8})),
         (false, json!({"row": null}))

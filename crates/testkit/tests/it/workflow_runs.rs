@@ -1,4 +1,4 @@
-//! Runs that are kept: they go on without their clients and after a crash, and one key is one run.
+//! Durable runs: they continue without their clients and after a crash, and one key is one run.
 
 use forebay_testkit::{Folder, Response, Server, Setup, wait_until};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::{
     workflows::{ROUTES, rules_of},
 };
 
-/// Counts its runs, for each `n` on its own.
+/// Counts its runs, separately for each `n`.
 const COUNT: (&str, &str) = (
     "count",
     "const runs = store.node('Count', context.getArgs().n).increment(1);
@@ -31,7 +31,7 @@ fn setup(data: &Folder, keys: &str) -> Setup {
 
 const RUNS: &str = "runs = { global = \"Runs\" }";
 
-/// Asks for a run with these fields.
+/// Requests a run with these fields.
 fn ask(server: &Server, method: &str, target: &str, fields: &str, body: &Value) -> Response {
     let body = body.to_string();
     let body = if method == "GET" { "" } else { &body };
@@ -49,14 +49,14 @@ fn post(server: &Server, workflow: &str, fields: &str, body: &Value) -> Response
 
 const ASYNC: &str = "prefer: respond-async\r\n";
 
-/// Has a run accepted under this key.
+/// Makes the server accept a run under this key.
 fn accept(server: &Server, workflow: &str, key: &str, body: &Value) {
     let fields = format!("{ASYNC}idempotency-key: {key}\r\n");
     let response = post(server, workflow, &fields, body);
     assert_eq!(response.status, 202, "{}", response.text());
 }
 
-/// How far a run has come, when it is over or after a while.
+/// The state of a run, when it is over or after a while.
 fn told(server: &Server, workflow: &str, key: &str) -> Value {
     let target = format!("/workflow/{workflow}?run={key}");
     let response = ask(server, "GET", &target, "prefer: wait=20\r\n", &Value::Null);
@@ -85,7 +85,7 @@ fn a_client_that_does_not_wait_is_told_where_its_run_is_and_what_it_has_come_to(
     assert!(told["endedMs"].as_u64() >= told["askedMs"].as_u64(), "{told}");
     let methods = ask(&server, "OPTIONS", "/workflow/count", "", &json!(""));
     assert_eq!(methods.header("allow"), Some("GET, HEAD, OPTIONS, POST"));
-    // It is a run of that workflow alone.
+    // It is a run of that workflow only.
     for target in [
         format!("/workflow/fail?run={id}"),
         "/workflow/count?run=x".to_owned(),
@@ -117,7 +117,7 @@ fn one_who_would_rather_wait_a_little_is_answered_when_it_is_over_by_then() {
     assert_eq!(response.status, 200, "{}", response.text());
     assert_eq!(response.json()["valueMap"]["runs"], 1);
     assert!(response.header("workflow-run").is_some());
-    // Longer than there can be a time for.
+    // Longer than any timer can represent.
     let response = waits("count", u32::MAX);
     assert_eq!(response.status, 200, "{}", response.text());
     let response = waits("wait", 0);
@@ -148,7 +148,7 @@ fn a_key_is_one_run_however_often_it_is_asked_for() {
         "{}",
         other.text()
     );
-    // What went wrong is what it has come to, too.
+    // A failure is an outcome, too.
     let fails = || post(&server, "fail", "idempotency-key: f\r\n", &json!({}));
     let (first, second) = (fails(), fails());
     assert_eq!((first.status, second.status), (500, 500));
@@ -204,7 +204,7 @@ fn what_was_accepted_is_run_though_the_server_was_killed() {
         .start();
     let told = told(&server, "wait", "w");
     assert_eq!(told["result"]["valueMap"], json!({"n": 5}), "{told}");
-    // Its key is taken by that run still.
+    // Its key still belongs to that run.
     let again = post(&server, "wait", "idempotency-key: w\r\n", &json!({"n": 5}));
     assert_eq!(again.json()["valueMap"], json!({"n": 5}));
     let mut killed = server;
@@ -270,7 +270,7 @@ fn there_are_so_many_open_runs_and_no_more_and_a_full_queue_is_waited_for() {
     drop(busy);
     assert_eq!(told(&server, "count", "a")["state"], "done");
     assert_eq!(told(&server, "count", "b")["state"], "done");
-    // What was refused was not kept: its key is free.
+    // The rejected run was not kept: its key is free.
     let keyed = post(&server, "count", "idempotency-key: now\r\n", &json!({"n": 1}));
     assert_eq!(keyed.json()["valueMap"]["runs"], 3, "{}", keyed.text());
 }

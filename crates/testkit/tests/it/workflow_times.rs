@@ -1,4 +1,4 @@
-//! Nodes of workflows whose rules never give up the processor, and times that they have of their own.
+//! Nodes of workflows whose rules never yield the processor, and time limits of nodes.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::workflows::{ROUTES, run};
 
-/// Bodies of rules that take longer than anybody waits, wherever they stand.
+/// Bodies of rules that never end in practice, at every place where they can occur.
 const ENDLESS: [(&str, &str); 6] = [
     ("at-once", "while (true) {}"),
     ("later", "await 0; while (true) {}"),
@@ -34,7 +34,7 @@ fn setup() -> Setup {
     Setup::new(&format!("[workflow]\npath = \"flows\"\n{keys}\n{ROUTES}")).threads(1)
 }
 
-/// A graph of these nodes, one behind another, the first of which begins.
+/// A graph of these nodes in sequence, the first of which begins.
 fn chain(nodes: &[Value]) -> String {
     let ids = (0..nodes.len()).map(|id| id.to_string());
     let nodes = nodes.iter().zip(ids).map(|(node, id)| {
@@ -61,7 +61,7 @@ fn boot() -> Value {
     json!({"@type": "BOOT"})
 }
 
-/// What a workflow has come to, and how long that took.
+/// The outcome of a workflow, and how long it took.
 fn came(server: &Server, name: &str) -> ((u16, Value), Duration) {
     let begun = Instant::now();
     let answer = run(server, &format!("/workflow/{name}"), &json!({}));
@@ -89,7 +89,7 @@ fn a_rule_without_end_is_stopped_when_the_time_of_its_node_is_over_and_the_run_g
         let mut quickest = Duration::MAX;
         for _ in 0..4 {
             let (answer, took) = came(&server, name);
-            // What the rule has left is there until the run is over, as it would be without its end.
+            // Values that the rule has set remain until the run is over, as they would without its abort.
             let values = json!({"by": "nobody", "after": "number"});
             assert_eq!(
                 answer,
@@ -194,7 +194,7 @@ fn a_rule_that_was_stopped_is_tried_again_and_a_rule_stands_in_for_it() {
     }
 }
 
-/// A decision of one table, whose row is so where this expression is.
+/// A decision of one table, whose row matches where this expression is true.
 fn table(condition: &str) -> String {
     let content = json!({
         "hitPolicy": "first",
@@ -230,7 +230,7 @@ fn loops_of_a_decision_end_with_the_time_of_the_run() {
     let needle = format!("{}b", "a".repeat(1000));
     let (status, problem) = run(&server, "/workflow/search", &asked(&needle));
     assert_eq!(status, 504, "{problem}");
-    // The one thread that there is has done with it.
+    // The only thread has finished with it.
     let (status, answer) = run(&server, "/workflow/search", &asked("a"));
     assert_eq!((status, &answer["result"]), (200, &json!({"found": true})));
     let metrics = server.admin().get("/metrics").text().to_owned();

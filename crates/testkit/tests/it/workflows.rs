@@ -11,7 +11,7 @@ fn setup(keys: &str) -> Setup {
     Setup::new(&format!("[workflow]\npath = \"flows\"\n{keys}\n{ROUTES}")).threads(1)
 }
 
-/// A graph of one rule behind another.
+/// A graph of rules in sequence.
 fn chain(rules: &[&str]) -> String {
     let mut nodes = vec![json!({"@type": "BOOT", "id": "0"})];
     let mut edges = Vec::new();
@@ -304,7 +304,7 @@ fn more_runs_than_may_wait_are_refused_at_once() {
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     let (status, answer) = scenes(&server, &json!({"scenesCodes": ["wait"]}));
     assert_eq!((status, &answer["code"]), (503, &json!(503)));
-    // Whoever leaves makes room.
+    // A client that leaves frees its slot.
     waiting.clear();
     forebay_testkit::wait_until("their leaving to be seen", || {
         metric(
@@ -459,7 +459,7 @@ fn decisions_of_gorules_are_evaluated_and_call_their_functions() {
     assert_eq!(answer["result"], json!({"fee": 20}));
     assert_eq!(answer["trace"]["rate"]["output"]["rate"], 0.2);
     assert_eq!(answer["logs"], json!([{"level": "info", "message": "rate 0.2"}]));
-    // Within a graph: asked about the arguments, or about what the rule before it has found out.
+    // Within a graph: applied to the arguments, or to the result of the rule before it.
     let (status, answer) = run(
         &server,
         "/workflow/order",
@@ -486,7 +486,7 @@ fn decisions_of_gorules_are_evaluated_and_call_their_functions() {
     assert_eq!(answer["data"]["results"][0]["valueMap"], json!({"fee": 19}));
 }
 
-/// A graph of these nodes behind BOOT, and these edges; `0` is BOOT.
+/// A graph of these nodes after BOOT, and these edges; `0` is BOOT.
 fn graph(nodes: &[Value], edges: &[(&str, &str)]) -> String {
     let mut all = vec![json!({"@type": "BOOT", "id": "0"})];
     all.extend_from_slice(nodes);
@@ -590,7 +590,7 @@ fn loops_without_rules_end_with_their_time_and_results_are_bounded() {
     let many: Vec<u32> = (0..5000).collect();
     let (status, problem) = run(&server, "/workflow/empty", &json!({"a": many, "b": []}));
     assert_eq!(status, 504, "{problem}");
-    // The one thread that there is has done with it.
+    // The only thread has finished with it.
     assert_eq!(run(&server, "/workflow/echo", &json!({"a": [1]})).0, 200);
     let long: Vec<String> = vec!["x".repeat(1000); 100];
     let (status, problem) = run(&server, "/workflow/echo", &json!({"a": long}));
@@ -599,7 +599,7 @@ fn loops_without_rules_end_with_their_time_and_results_are_bounded() {
         problem["detail"],
         "node `5` failed: the rules of this run have given more than 65536 bytes (output_max)"
     );
-    // Paths are nothing for clients.
+    // Paths are not accessible to clients.
     let (status, answer) = run(&server, "/workflow/failback?trace", &json!({}));
     assert_eq!(status, 200);
     assert_eq!(
@@ -609,7 +609,7 @@ fn loops_without_rules_end_with_their_time_and_results_are_bounded() {
     assert!(!answer.to_string().contains("bad.js"), "{answer}");
 }
 
-/// `examples/workflows`, as it is.
+/// `examples/workflows`, unchanged.
 fn example() -> Server {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/workflows");
     let read = |path: &std::path::Path| {

@@ -1,4 +1,4 @@
-# What the tests ask of an ASGI application: Starlette and FastAPI as people write them. Gates and notes as in toolbox.py.
+# An ASGI application for the tests: Starlette and FastAPI as people write them. Gates and notes as in toolbox.py.
 import asyncio
 import contextlib
 import os

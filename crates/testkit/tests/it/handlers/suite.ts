@@ -21,7 +21,7 @@ app.onStart((ctx) => {
   ctx.state.started = 'yes';
 });
 
-// Routing.
+// Routing: paths, parameters and methods.
 app.get('/', () => 'root');
 app.get('/items/:id', ({ params }: HttpRequest<{ id: string }>): Item => ({ id: Number(params.id), name: params.id }));
 app.get('/items/first', () => 'the first');
@@ -31,7 +31,7 @@ app.all('/any', ({ method }) => ({ method }));
 app.put('/put/:id', async (request) => ({ id: request.params.id, text: await request.text() }));
 app.delete('/gone', () => null);
 
-// Requests.
+// Requests: queries, headers and bodies.
 app.get('/query', ({ query, url }) => ({ all: [...query], a: query.getAll('a'), b: query.get('b'), has: query.has('c'), text: String(query), url }));
 app.get('/headers', ({ headers, ip, id }) => ({ all: [...headers], x: headers.get('X-Multi'), list: headers.getAll('x-multi'), none: headers.get('none'), has: headers.has('HOST'), object: headers.toJSON(), ip, id }));
 app.get('/cookies', ({ cookies }) => cookies);
@@ -49,7 +49,7 @@ app.post('/form', async (request) => {
   return { fields: [...fields], files: files.map(({ field, name, type, bytes }) => ({ field, name, type, text: new TextDecoder().decode(bytes) })) };
 });
 
-// Replies.
+// Replies: every kind of value.
 app.get('/reply/object', () => ({ b: 1, a: [null, true, 1.5, 'é😀', { nested: undefined }], date: new Date(0) }));
 app.get('/reply/array', () => [1, [2]]);
 app.get('/reply/null-prototype', () => Object.assign(Object.create(null), { a: 1 }));
@@ -75,7 +75,7 @@ app.get('/reply/response-bytes', () => new Response(new Uint8Array([5, 6])));
 app.get('/reply/response-of-response', async () => reply(await new Response('inner').text(), { status: 206 }));
 app.get('/reply/class', () => new (class Point { x = 1; toJSON() { return { x: this.x }; } })());
 
-// Errors.
+// Thrown errors.
 app.get('/error/http', () => { throw new HttpError(404, 'no such thing'); });
 app.get('/error/extra', () => { throw new HttpError(422, 'not so', { headers: { 'x-why': 'because' }, extra: { field: 'name' } }); });
 app.get('/error/plain', () => { throw new TypeError('a secret'); });
@@ -87,7 +87,7 @@ app.get('/error/symbol', () => Symbol('s'));
 app.get('/error/header', () => reply('x', { headers: { 'a b': 'c' } }));
 app.get('/error/status', () => reply('x', { status: 99 }));
 
-// Streams.
+// Streamed responses.
 const letters = async function* () { yield 'a'; yield new TextEncoder().encode('b'); yield 'c'; };
 app.get('/stream/at-once', () => letters());
 app.get('/stream/later', async function () {
@@ -121,7 +121,7 @@ app.get('/web', async () => {
   };
 });
 
-// Messages.
+// Handlers of messages.
 app.all('/messages/*', messages({
   add: ({ a, b }: { a: number; b: number }) => a + b,
   later: async (message: unknown, ctx) => { await sleep(1); return { type: ctx.type, message }; },
@@ -138,7 +138,7 @@ app.all('/messages/*', messages({
   throws: () => { throw new Error('a secret'); },
 }));
 
-// The store.
+// Access to the store.
 app.post('/store/:key', (request) => {
   const node = store.node('Suite', request.params.key);
   return store.transaction(() => {

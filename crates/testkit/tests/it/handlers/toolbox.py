@@ -1,4 +1,4 @@
-# What the tests of Python pools ask of a handler: as in toolbox.mjs, a file in the configuration's folder is a gate that opens when the test
+# A handler for the tests of Python pools. As in toolbox.mjs, a file in the configuration's folder is a gate that opens when the test
 # writes it, and `ran` holds a line for everything that has happened.
 import os
 import subprocess

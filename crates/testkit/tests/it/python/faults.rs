@@ -57,7 +57,7 @@ fn a_process_that_ends_costs_the_one_request_that_it_ran() {
     }
     load.end();
     let report = running.join().expect("the load does not panic");
-    // What ran at that moment in the same process is the one that ended it.
+    // The only request that was running in the process is the one that ended it.
     report.assert_each_answered(&[200]);
     server.wait_for_log(&["worker ended", "exit status: 7"]);
 }
@@ -66,7 +66,7 @@ fn a_process_that_ends_costs_the_one_request_that_it_ran() {
 fn what_waits_behind_a_slow_job_goes_to_another_worker() {
     let server = pool(TOOLBOX, "workers = { min = 2, max = 2 }").start();
     server.wait_for_workers(2);
-    // Fast answers first, so that workers are trusted with some jobs ahead.
+    // Fast responses first, so that workers are sent some jobs ahead.
     Load::on(&server, "/echo")
         .connections(16)
         .requests(2000)
@@ -136,7 +136,7 @@ fn a_body_that_is_longer_than_a_frame_is_read_as_it_comes() {
     let body: Vec<u8> = (0..=255).cycle().take(20_000_000).collect();
     assert_eq!(server.post("/length", &body).text(), "20000000");
     assert_eq!(server.post("/echo", &body[..3_000_000]).body, &body[..3_000_000]);
-    // One that nobody reads is in nobody's way.
+    // A body that the handler does not read is in no one's way.
     assert_eq!(server.post("/throw", &body).status, 405);
     assert_eq!(server.get("/pid").status, 200);
 }

@@ -1,4 +1,4 @@
-//! `forebay.sql`: what comes piece by piece, is copied or heard, and transactions that are tried again.
+//! `forebay.sql`: cursors, copies and notifications, and transactions that are retried.
 
 use std::thread;
 
@@ -399,7 +399,7 @@ fn transactions_that_collide_are_run_again_and_what_they_are_given_is_checked() 
             number(&postgres, "select n::int8 from python_counts where id = 1"),
             40
         );
-        // One worker of one request at a time has nobody to collide with.
+        // A single worker with one request at a time has no conflicts.
         assert!(turn == 0 || runs > 40, "{way}: {runs}");
         let within = "TypeError: a transaction within this one has not ended: use what its block or its function is given";
         let ended = "TypeError: the transaction has ended";

@@ -4,13 +4,13 @@ use forebay_testkit::{Client, Response, Setup, wait_until};
 
 const CONTROLLERS: &str = include_str!("controllers.mjs");
 
-/// Where controllers run.
+/// A place in which controllers run.
 struct Place {
     name: &'static str,
-    /// What the target `c` of the route is in the configuration, and its keys.
+    /// The route's target `c` as a section of the configuration, and its keys.
     section: &'static str,
     keys: &'static str,
-    /// Whether it has no store, and asks the server.
+    /// Whether it has no store of its own, and calls the server.
     asks: bool,
 }
 
@@ -35,7 +35,7 @@ const fn asking(name: &'static str, keys: &'static str) -> Place {
 }
 
 const NODE: Place = place("pool of Node", "pool", "runtime = \"node\"");
-/// On I/O threads what `rest()` declares is answered without a call.
+/// On I/O threads, reads that `rest()` declares are answered without a call.
 const SCRIPT: Place = place("script", "script", "allow = { store = [\"*\"] }\non = \"io\"");
 const OTHERS: [Place; 8] = [
     SCRIPT,
@@ -54,7 +54,7 @@ const WABUR: &str = "messages of WABuR";
 /// Makes a process one that was given no store.
 const NO_STORE: &str = "delete process.env.FOREBAY_STORE;\n";
 
-/// A request: method, target, a field, body. `TAG` is the tag that the last answer with one had.
+/// A request: method, target, a field, body. `TAG` is the tag of the last response with one.
 type Exchange = (&'static str, &'static str, &'static str, &'static str);
 
 const REQUESTS: &[Exchange] = &[
@@ -158,7 +158,7 @@ fn ask(client: &mut Client, (method, target, field, body): Exchange, tag: &str) 
     client.response_to(method)
 }
 
-/// What a place answers to the requests that `takes` has.
+/// The responses of a place to the requests that `takes` selects.
 fn answers(place: &Place, takes: impl Fn(&Exchange) -> bool) -> Vec<String> {
     let Place {
         section, keys, asks, ..
@@ -201,7 +201,7 @@ fn answers(place: &Place, takes: impl Fn(&Exchange) -> bool) -> Vec<String> {
 #[test]
 fn controllers_answer_alike_wherever_they_run() {
     for place in &OTHERS {
-        // Messages of WABuR have no fields of requests, no HEAD, and bodies that are JSON.
+        // Messages of WABuR have no request fields, no HEAD, and only JSON bodies.
         let takes = |(method, _, field, body): &Exchange| {
             place.name != WABUR || (field.is_empty() && *method != "HEAD" && *body != "{")
         };

@@ -95,7 +95,7 @@ fn a_record_is_a_document_of_the_store_in_the_global_of_its_kind() {
     assert_eq!(client.get("/store/Article/1").status, 404);
     assert_eq!(text(&mut client, "/store/Entry/1"), r#"{"kind":"Entry","n":1}"#);
     assert_eq!(text(&mut client, &address), r#"{"kind":"Entry","n":1}"#);
-    // What a handler writes there, or does to the directory, is seen at once.
+    // Writes by a handler, and changes to the directory, are visible at once.
     let store = open(&server);
     let write = |transaction: &mut forebay_store::Transaction| {
         transaction.put(&forebay_store::Key::global("Entry")?.child("1")?, b"{\"n\":2}")
@@ -307,7 +307,7 @@ fn a_record_may_have_a_name_for_as_long_as_it_is_there() {
             "{address}"
         );
     }
-    // The same record, whatever it becomes.
+    // The same record, whatever its content becomes.
     assert_eq!(
         put(
             &mut client,
@@ -341,7 +341,7 @@ fn a_record_may_have_a_name_for_as_long_as_it_is_there() {
         .status,
         412
     );
-    // It loses its name with its life, however that ends.
+    // A record loses its name when it is deleted, however that happens.
     assert_eq!(
         ask(
             &mut client,

@@ -1,4 +1,4 @@
-//! Calls of controllers into the server.
+//! Calls of controllers to the server.
 
 use forebay_testkit::{Client, Response, Setup, wait_until};
 use serde_json::{Value, json};
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::Dialect;
 use crate::{store::turns::fill, support::metric};
 
-/// Has the server execute what it is sent.
+/// Has the server execute the request's body.
 const ASKING: &str = "import { callTql } from 'forebay/stdio';\n\
     export default async (request) => callTql(await request.json());\n";
 
-/// Pools of that handler which may write, only read, and do neither.
+/// Pools of that handler which may write, only read, or do neither.
 fn asking(dialect: Dialect, keys: &str) -> Setup {
     let name = dialect.name();
     let pools = ["rw", "ro", "none"].map(|mode| {
@@ -50,7 +50,7 @@ fn a_controller_asks_the_store_in_the_middle_of_a_request() {
         }
         let (_, friendly) = ask("/ro", json!("where eq(title 'tea') select $ref"));
         assert_eq!(friendly, json!({"code": 0, "results": [reference]}));
-        // What the store refuses comes back with the code that WABuR knows.
+        // A rejection by the store is returned with the code that WABuR defines.
         let twice = json!({"where": ["EQ", "title", "'tea"], "insert": note});
         let (status, refused) = ask("/rw", twice);
         assert_eq!(refused["code"], 17, "{refused}");

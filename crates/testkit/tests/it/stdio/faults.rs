@@ -1,4 +1,4 @@
-//! What a controller may do wrong, what its clients see of it, and what becomes of the pool.
+//! Mistakes of controllers: their effect on clients, and on the pool.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use forebay_testkit::{Client, Server, wait_until};
 use super::Dialect;
 use crate::support::{assert_took, metric};
 
-/// A JSON text, so that every dialect can tell it.
+/// A JSON text, so that every dialect can carry it.
 const BODY: &str = "\"still here\"";
 
 fn one(dialect: Dialect, keys: &str) -> Server {
@@ -26,7 +26,7 @@ fn assert_still_works(server: &Server) {
     assert_eq!(echo(&mut server.connect(), "/echo"), (200, BODY.to_owned()));
 }
 
-/// For limits that are shorter than a start may take.
+/// For tests whose limits are shorter than a start may take.
 fn wait_until_it_answers(server: &Server) {
     wait_until("the controller to answer", || {
         server.post("/echo", BODY.as_bytes()).status == 200
@@ -153,7 +153,7 @@ fn a_controller_that_ends_costs_the_request_it_had() {
         );
         wait_until("its end to be counted", || ended(&server, "crashed") == 3);
         assert_still_works(&server);
-        // Half a message was output.
+        // Half a message was written.
         server.wait_for_log(&["still he", "forebay::worker", "\\\"body\\\""]);
     }
 }
@@ -195,7 +195,7 @@ fn an_answer_that_comes_too_late_is_nobodys_and_costs_nothing() {
         wait_until_it_answers(&server);
         let workers = server.workers();
         assert_eq!(server.post("/slow", b"\"late\"").status, 504);
-        // The place is free again once the answer has come.
+        // The slot is free again once the response has arrived.
         assert_eq!(
             echo(&mut server.connect(), "/echo"),
             (200, BODY.to_owned()),

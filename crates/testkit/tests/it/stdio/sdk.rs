@@ -1,4 +1,4 @@
-//! The SDK on standard input and output: one controller, the same answers, whatever it speaks.
+//! The SDK on standard input and output: one controller gives the same responses in every dialect.
 
 use forebay_testkit::{Response, Server, Setup};
 
@@ -6,7 +6,7 @@ use crate::support::Runtime;
 
 pub(super) const CONTROLLER: &str = include_str!("controller.mjs");
 
-/// What a pool of the same handler may speak: its route's first part, and its keys.
+/// The dialects of a pool of the same handler: the first part of its route, and its keys.
 pub(super) const WAYS: [(&str, &str); 4] = [
     ("pool", ""),
     ("framed", "link = \"stdio\""),
@@ -14,7 +14,7 @@ pub(super) const WAYS: [(&str, &str); 4] = [
     ("wabur", "protocol = \"wabur\""),
 ];
 
-/// A pool for each way, with further keys.
+/// A pool for each dialect, with further keys.
 fn setup(runtime: Runtime, keys: &str) -> Setup {
     let runtime = match runtime {
         Runtime::Node => "node",
@@ -29,7 +29,7 @@ fn setup(runtime: Runtime, keys: &str) -> Setup {
     Setup::new(&pools.concat()).file("controller.mjs", CONTROLLER)
 }
 
-/// What a client sees of an answer, but for its way in the text.
+/// The parts of a response that a client sees, without the dialect's name in the text.
 fn seen(answer: &Response, way: &str) -> (u16, Vec<(String, String)>, String) {
     let mut headers: Vec<(String, String)> = answer
         .headers
@@ -80,7 +80,7 @@ fn one_controller_answers_the_same_in_a_pool_and_over_standard_input_and_output(
                 assert_eq!(answer, expected, "{runtime:?}: {way}/{path}");
             }
         }
-        // These differ in what they cannot have: pieces, line ends, bytes that are no text.
+        // These differ in what a dialect cannot carry: pieces, line ends, bytes that are not text.
         for (way, _) in WAYS {
             let pieces = ask(&server, "GET", &format!("/{way}/pieces"), "");
             assert_eq!((pieces.status, pieces.text()), (200, "0 1 2 "), "{way}");

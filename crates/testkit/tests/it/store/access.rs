@@ -1,4 +1,4 @@
-//! Who may reach what.
+//! Access rules of the store.
 
 use forebay_testkit::Setup;
 
@@ -60,7 +60,7 @@ fn each_global_has_its_rules() {
             if write == 201 { 200 } else { write },
             "{global} {authorization:?}"
         );
-        // What was written is gone before the next case.
+        // Remove what was written before the next case.
         if write == 201 {
             assert_eq!(ask(&mut client, "DELETE", &target, fields, b"").status, 204);
         }

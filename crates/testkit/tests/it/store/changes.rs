@@ -1,4 +1,4 @@
-//! The feed of changes: server-sent events, in order, from where a client was.
+//! The feed of changes: server-sent events, in order, from the client's position.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::{ask, config, open, put, reload, send, setup, start};
 
-/// Globals of which one can be read by those who have a token.
+/// Globals of which one can only be read with a token.
 const SECRET: &str = "Open = { read = \"public\", write = \"public\" }\nSecret = { read = \"token:SECRET\", write = \"public\" }\n";
 
 /// A client that follows changes.
@@ -48,7 +48,7 @@ impl Follower {
         }
     }
 
-    /// The next comment that keeps the connection: the change that it says the client has come to.
+    /// The next keep-alive comment: the number of the last change that the client has seen.
     fn beat(&mut self) -> u64 {
         let block = self.block().expect("a comment comes");
         let [(name, id)] = &block[..] else {
@@ -58,7 +58,7 @@ impl Follower {
         id.parse().expect("an id is a number")
     }
 
-    /// The fields of what comes next, comments left out; `None` at the connection's end.
+    /// The fields of the next block, without comments; `None` at the connection's end.
     fn block(&mut self) -> Option<Vec<(String, String)>> {
         loop {
             if let Some(at) = self.received.find("\n\n") {
@@ -79,7 +79,7 @@ impl Follower {
         }
     }
 
-    /// The next change: its id, and what is told of it.
+    /// The next change: its id, and its data.
     fn change(&mut self) -> (u64, Value) {
         let event = self.event().expect("another change comes");
         assert_eq!(event[1], ("event".into(), "change".into()));
@@ -105,7 +105,7 @@ fn changes_come_in_order_those_that_were_and_those_that_come() {
         assert_eq!(id, number);
         assert_eq!(change["operations"][0]["value"], number);
     }
-    // Who comes back goes on where it was; who does not say begins now.
+    // A client that returns continues where it was; one without a position begins now.
     let mut back = Follower::start(&server, "/store:changes", &[("last-event-id", "47")]);
     assert_eq!(back.change().0, 48);
     assert_eq!(back.change().0, 49);
@@ -165,7 +165,7 @@ fn a_change_that_is_too_long_says_where_to_read_anew() {
     let server = start();
     let mut client = server.connect();
     let mut follower = Follower::start(&server, "/store:changes", &[]);
-    // More than one request may bring.
+    // More than one request may write.
     let store = open(&server);
     let mut transaction = store.begin().unwrap();
     let large = format!("\"{}\"", "x".repeat(600_000));
@@ -192,7 +192,7 @@ fn a_client_goes_on_where_it_was_though_all_changes_since_are_none_of_its() {
     let mut client = server.connect();
     let mut follower = Follower::start(&server, "/store:changes", &[]);
     assert_eq!(follower.beat(), 0);
-    // They neither put off the next comment nor stay behind it.
+    // They neither delay the next comment nor wait behind it.
     let begun = Instant::now();
     let mut written = 0;
     while !follower.client.is_readable_within(Duration::from_millis(200)) {

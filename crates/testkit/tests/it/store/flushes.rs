@@ -1,4 +1,4 @@
-//! A disk that does not take what is flushed.
+//! A disk that fails to flush.
 
 use forebay_testkit::wait_until;
 
@@ -24,7 +24,7 @@ fn after_a_failed_flush_nothing_is_written_and_everything_can_be_read() {
     assert!(unknown.text().contains("committed, but the flush"), "{unknown:?}");
     server.wait_for_log(&["the store fails", "committed, but the flush", "unsafe-1"]);
 
-    // The system takes flushes again, but nobody knows what it has let go of.
+    // The system accepts flushes again, but may have dropped any of the earlier writes.
     disk.refuse_no_more();
     let refused = ask(&mut client, "PUT", "/store/Open/1", &[], b"3");
     assert_eq!(refused.status, 500, "{refused:?}");
@@ -51,7 +51,7 @@ fn a_store_whose_commits_fail_is_not_ready_until_one_succeeds() {
     let failing = ready();
     assert_eq!(failing.status, 503, "{failing:?}");
     assert!(failing.text().contains("changes"), "{failing:?}");
-    // Nobody has to write for the server to notice that it can again.
+    // The server notices that it can write again without a write by a client.
     std::fs::remove_file(&log).unwrap();
     wait_until("the store to be ready", || ready().status == 200);
     put(&mut server.connect(), "/store/Open/1", "2");

@@ -13,7 +13,7 @@ fn keys(folder: &Folder, indexes: &str) -> String {
     format!("path = \"{}\"\n{indexes}", folder.path().display())
 }
 
-/// A start that does not come about; what was said.
+/// The output of a start that fails.
 pub(super) fn refused(server: &Server, keys: &str) -> Output {
     let folder = Folder::new();
     let sections = "[server]\nlisten = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"off\"\nsocket = \"off\"\n";
@@ -62,7 +62,7 @@ fn an_index_is_made_of_what_is_there_and_is_there_at_the_next_start() {
             );
         }
     }
-    // What the configuration does not name any more stays.
+    // An index that the configuration no longer names stays.
     let server = setup(&keys(&folder, ""), "").start();
     assert_eq!(server.get("/store/Open?where=a=1").status, 200);
 }
@@ -78,7 +78,7 @@ fn a_server_does_not_start_with_an_index_that_cannot_be() {
         r#"{"1":{"a":1},"2":{"a":1}}"#,
     );
     let again = "index.by-a = { records = \"Open\", fields = [\"b\", \"a\"], unique = true }";
-    // A reload takes rules and nothing else.
+    // A reload applies rules and nothing else.
     server.reconfigure(&config(&keys(&folder, again), OPEN, ""));
     let answer = reload(&server);
     assert!(

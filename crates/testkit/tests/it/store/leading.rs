@@ -1,4 +1,4 @@
-//! The store as the server has it open: alone, for its life, and for its workers.
+//! The store as the server has it open: exclusively, for its lifetime, and for its workers.
 
 use std::{
     fs,
@@ -36,7 +36,7 @@ fn a_second_server_is_refused_with_the_firsts_pid() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // One that is refused ends without a ready line; one that is not ends here.
+    // A refused server ends without a ready line; any other is killed below.
     let mut ready = String::new();
     BufReader::new(refused.stdout.take().unwrap())
         .read_line(&mut ready)
@@ -48,7 +48,7 @@ fn a_second_server_is_refused_with_the_firsts_pid() {
     let said = String::from_utf8(output.stderr).unwrap();
     let expected = format!(" open (process {})", first.process().pid);
     assert!(said.contains(&expected), "{said}");
-    // The lock ends with its holder, however that ends.
+    // The lock is released when its holder ends, however that happens.
     first.kill();
     let again = setup(&keys, "").start();
     assert_eq!(again.get("/store/Open/1").text(), "1");
@@ -93,7 +93,7 @@ fn an_orderly_end_keeps_relaxed_writes_and_a_write_under_way() {
         folder.path().display()
     );
     let mut server = setup(&keys, "").start();
-    // As long as another process has the store open, what nobody has flushed stays that way.
+    // As long as another process has the store open, unflushed commits stay unflushed.
     let options = Options {
         lead: false,
         create: false,
@@ -124,7 +124,7 @@ fn an_orderly_end_keeps_relaxed_writes_and_a_write_under_way() {
     assert_eq!(server.get("/store/Open/2").text(), "2");
 }
 
-/// The permissions of everything below a folder, by its path.
+/// The permissions of everything below a folder, by path.
 fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("the folder can be read") {

@@ -1,4 +1,4 @@
-//! `?where=`: children as indexes find them.
+//! `?where=`: children found through indexes.
 
 use forebay_testkit::{Client, Server};
 use serde_json::Value;
@@ -56,7 +56,7 @@ fn records_are_found_by_their_values() {
         (&["last=Tweed", "first>=Ada", "first<Rob"], r#"["2"]"#),
         (&["last=O'Neil & Söhne"], r#"["3"]"#),
         (&["last=tweed"], "[]"),
-        // A number is no text that looks like it, and a range is of one kind.
+        // A number differs from a text that looks like it, and a range is of one type.
         (&["age=70"], r#"["1"]"#),
         (&["age=\"70\""], r#"["2"]"#),
         (&["age=null"], r#"["5"]"#),
@@ -97,7 +97,7 @@ fn records_are_found_by_their_values() {
         text(&mut client, "/store/Open/people?where=age>=40&keys"),
         r#"["4","1"]"#
     );
-    // Without conditions, all that the index has, in its order.
+    // Without conditions, everything in the index, in its order.
     assert_eq!(
         text(&mut client, "/store/Open/people?index=by-age&keys"),
         r#"["5","3","4","1","2"]"#
@@ -109,7 +109,7 @@ fn records_are_found_by_their_values() {
         ),
         r#"[{"key":"3","value":{"address":{},"age":30,"first":"Cid","last":"O'Neil & Söhne","tags":[],"z.i=p":"007"}}]"#
     );
-    // What is written is found at once, and no more under what it was.
+    // A write is found at once, and no longer under its old value.
     let answer = ask(
         &mut client,
         "PATCH",
@@ -127,7 +127,7 @@ fn records_are_found_by_their_values() {
         ask(&mut client, "HEAD", "/store/Open/people?where=age>70", &[], b"").status,
         200
     );
-    // A search in what is not there finds nothing.
+    // A search below a missing node finds nothing.
     assert_eq!(
         ask(&mut client, "DELETE", "/store/Open/people", &[], b"").status,
         204
@@ -215,7 +215,7 @@ fn what_no_index_answers_is_refused_with_the_indexes_there_are() {
         let answer = client.get(&format!("/store/Open/{target}"));
         assert_eq!((answer.status, answer.detail()), (400, expected), "{target}");
     }
-    // A place in an index that nobody was given is a place all the same.
+    // An invented position in an index is valid all the same.
     for after in ["", "00", "ff", "20", "fffefdfc", "2000000000"] {
         for rest in [
             "index=by-tag",
@@ -252,7 +252,7 @@ fn who_may_not_read_may_not_search() {
     let mut client = server.connect();
     put(&mut client, "/store/Kept/1", r#"{"a":1}"#);
     assert_eq!(client.get("/store/Kept?where=a=1").status, 401);
-    // Nor is told which indexes there are.
+    // The response does not reveal which indexes there are.
     let other = client.get("/store/Open?where=a=1");
     assert!(
         other.detail().contains("there is no index over Open;"),
@@ -286,7 +286,7 @@ fn many(client: &mut Client, count: usize) -> Vec<(String, Vec<String>)> {
     all
 }
 
-/// The records with a tag from `from` to `to`, each once, as a walk over the tags comes to them.
+/// The records with a tag from `from` to `to`, each once, in the order in which a walk over the tags finds them.
 fn expected(all: &[(String, Vec<String>)], from: &str, to: &str, reverse: bool) -> Vec<String> {
     let mut entries: Vec<(&str, &str)> = all
         .iter()
@@ -335,7 +335,7 @@ fn pages_and_lines_bring_each_record_once() {
             let names: Vec<&str> = read.iter().map(|line| line["key"].as_str().unwrap()).collect();
             assert_eq!(names, expected, "{target}");
             assert!(read.iter().all(|line| line["value"]["tags"].is_array()));
-            // The last line of a limited answer leads to the next.
+            // The last line of a limited response leads to the next.
             let first = ask(&mut client, "GET", &format!("{target}&keys&limit=5"), &lines, b"");
             let (head, last) = first.text().trim_end().rsplit_once('\n').unwrap();
             let next: Value = serde_json::from_str(last).unwrap();
@@ -378,7 +378,7 @@ fn a_search_through_very_many_entries_stays_small() {
     assert_eq!(answer.text().lines().count(), COUNT);
     let grown = server.process().rss_bytes().saturating_sub(before);
     assert!(grown < 48 << 20, "{grown} bytes for one answer");
-    // Behind the last record there are 100000 entries of records that have come: a page that finds nothing among them ends.
+    // After the last record there are 100000 entries of records that were returned before: a page that finds nothing new among them ends.
     let target = format!("/store/Open/people?where=t.*>=1&keys&limit={}", COUNT / 2);
     let pages = pages(&mut client, &target);
     let count: usize = pages

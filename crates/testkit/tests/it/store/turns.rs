@@ -1,4 +1,4 @@
-//! Reads that take long: others on the same thread have their turn meanwhile.
+//! Long reads: others on the same thread get their turn meanwhile.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use super::{open, setup, text};
 
 /// Nodes that take a thread many milliseconds to read.
 const NODES: usize = 100_000;
-/// How many others have to be answered before the long answer begins. Only one of them can have been asked for in the same moment.
+/// Number of others that must be answered before the long response begins. Only one of them can have been requested in the same moment.
 const OTHERS: usize = 3;
-/// Documents that can be read in pieces at a time.
+/// Number of documents that can be read in pieces at a time.
 const PLACES: usize = 128;
-/// How often it is tried: whether there is time for so many depends on the machine.
+/// Number of attempts: whether there is time for so many others depends on the machine.
 const TRIES: usize = 50;
 
-/// One thread, and much to read.
+/// A server with one thread and much to read.
 fn start(keys: &str) -> (Server, String) {
     let server = setup(keys, "").threads(1).start();
     let members: Vec<String> = (0..NODES)
@@ -42,7 +42,7 @@ pub(crate) fn fill(server: &Server, documents: impl IntoIterator<Item = (&'stati
     fill().expect("the store takes what is written");
 }
 
-/// Asks again and again for something long, until enough others are answered before it.
+/// Repeats a long request until enough others are answered before it.
 pub(crate) fn others_are_answered_before(server: &Server, target: &str) {
     let (mut long, mut short): (Client, Client) = (server.connect(), server.connect());
     let mut most = 0;
@@ -55,7 +55,7 @@ pub(crate) fn others_are_answered_before(server: &Server, target: &str) {
         }
         assert_eq!(long.response().status, 200, "{target}");
         most = most.max(others);
-        // The last of them may have been answered behind the long answer.
+        // The last of them may have been answered after the long response.
         if most > OTHERS {
             return;
         }
@@ -105,7 +105,7 @@ fn whoever_finds_no_place_waits_for_one() {
     for client in &mut clients {
         client.request("GET", "/store/Open/many?depth=1");
     }
-    // One that goes gives its place to others.
+    // A client that leaves frees its slot for others.
     clients.remove(0);
     for client in &mut clients {
         let answer = client.response();

@@ -1,4 +1,4 @@
-//! Workers beside the store: what they are told, and that nobody learns of a commit of theirs before it is safe.
+//! Workers beside the store: how they are notified, and that no client learns of one of their commits before it is safe.
 
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ fn a_worker_may_not_be_given_another_store() {
     );
 }
 
-/// A handler that says, by the shared page, that it has made the commit that its path names.
+/// A handler that reports, through the shared page, that it has made the commit that its path names.
 const COMMITTING: &str = "
 import { writeSync } from 'node:fs';
 export default (request) => {
@@ -112,21 +112,21 @@ export default (request) => {
     return 'done';
 };";
 
-/// A server on that disk which flushes nothing by itself, with such a handler behind every path.
+/// A server on that disk which flushes nothing by itself, with this handler at every path.
 fn serving(disk: &Disk, handler: &str, deadline: &str) -> Server {
     let setup = Setup::new(&format!(
         "[store]\nflush_interval = \"1m\"\n[pool.api]\nhandler = \"api.mjs\"\nworkers = {{ min = 1, max = 1 }}\n\
          [[route]]\npath = \"/0\"\npool = \"api\"\n\
          [[route]]\npath = \"/*\"\npool = \"api\"\ndeadline = \"{deadline}\"\n",
     ));
-    // Handlers begin before all of a body is there.
+    // Handlers begin before the body is complete.
     let setup = setup.server("body_buffer_max = 0");
     let server = disk.under(setup).file("api.mjs", handler).start();
     wait_until("the pool to answer", || server.get("/0").status == 200);
     server
 }
 
-/// Makes a commit and lets no flush come to its end from then on. Closing the store would wait for one.
+/// Makes a commit, and lets no flush finish from then on. Closing the store would wait for one.
 fn commit_behind(disk: &Disk, server: &Server) -> (Store, u64) {
     let store = open(server);
     let mut transaction = store.begin().expect("a transaction can be begun");
@@ -153,7 +153,7 @@ fn an_answer_waits_until_the_commit_behind_it_is_on_the_disk() {
     disk.go_on();
     let answer = client.response();
     assert_eq!((answer.status, answer.text()), (200, "done"));
-    // Who depends on it later has nothing to wait for.
+    // A later request that depends on the commit has nothing to wait for.
     disk.hold();
     assert_eq!(server.get(&format!("/{commit}")).status, 200);
     disk.go_on();
@@ -207,7 +207,7 @@ export default async function* (request) {
     let disk = Disk::new();
     let server = serving(&disk, STREAMING, "20s");
     let (_store, commit) = commit_behind(&disk, &server);
-    // The handler commits once it has the request's body, which is after its answer has begun.
+    // The handler commits once it has the request's body, which is after its response has begun.
     let mut client = server.connect();
     client.send(format!(
         "POST /{commit} HTTP/1.1\r\nhost: test\r\ncontent-length: 200000\r\n\r\n"

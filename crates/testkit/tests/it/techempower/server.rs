@@ -1,4 +1,4 @@
-//! A small server with the routes of the benchmarks, which keeps all rules but one.
+//! A small server with the routes of the benchmarks, which follows all rules but one.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -63,10 +63,10 @@ pub(super) enum Break {
     FewClients,
 }
 
-/// So many clients at a time get an answer with [`Break::FewClients`].
+/// Number of simultaneous clients that get a response with [`Break::FewClients`].
 const FEW: usize = 100;
 
-/// A server that runs until it is dropped.
+/// A server that runs until dropped.
 pub(super) struct Server {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -80,7 +80,7 @@ struct Shared {
     begun: SystemTime,
 }
 
-/// The database, with what was read from it at the start.
+/// The database, with the rows that were read from it at the start.
 struct Database {
     client: Client,
     worlds: Vec<(i32, i32)>,
@@ -121,7 +121,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.ended.store(1, Ordering::Relaxed);
-        // The thread that accepts looks up.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -228,7 +228,7 @@ impl Shared {
     fn count(&self, asked: &str) -> usize {
         let digits = asked.strip_prefix('-').unwrap_or(asked);
         let is_integer = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        // What is too long for a number is more than the most.
+        // A number with too many digits exceeds the maximum.
         let asked: i64 = if is_integer {
             asked.parse().unwrap_or(501)
         } else {
@@ -278,7 +278,7 @@ impl Database {
         }
     }
 
-    /// A number from 1 to 10000 that does not come again soon.
+    /// A number from 1 to 10000 that is not repeated soon.
     fn lot(&mut self) -> i32 {
         self.drawn = (self.drawn + 3_571) % 10_000;
         self.drawn.cast_signed() + 1
@@ -299,7 +299,7 @@ impl Database {
                 rows.iter().map(|row| (row.get(0), row.get(1))).collect()
             }
             _ => {
-                // A statement each, sent together.
+                // One statement each, sent together.
                 let ids = ids.iter().map(|id| if broken == Break::OneRow { &1 } else { id });
                 let statements: Vec<String> = ids
                     .map(|id| format!("select id, randomNumber from world where id = {id};"))
