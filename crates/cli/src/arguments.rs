@@ -60,7 +60,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// `started` is when the process was.
+    /// Runs the command. `started`: the start of the process.
     pub(crate) fn run(self, started: Instant) -> anyhow::Result<()> {
         match self {
             Self::Serve(arguments) => serve::run(arguments, started),
@@ -85,8 +85,8 @@ impl Command {
     }
 }
 
-/// Ends as clap does for a command line that is wrong, and for help; an option of `load` that is no longer there is an error that says what
-/// to use instead.
+/// The error for a wrong command line or for help, which ends the process as clap does; a removed option of `load` gets an error that says
+/// what to use instead.
 pub(crate) fn refuse(error: &clap::Error) -> anyhow::Error {
     let of_load = std::env::args_os()
         .nth(1)

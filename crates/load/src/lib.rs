@@ -1,4 +1,4 @@
-//! An HTTP load generator: says what to send ([`plan`]), sends it from event loops of its own ([`engine`]), and says what came of it
+//! An HTTP load generator: plans requests ([`plan`]), sends them from event loops of its own ([`engine`]), and evaluates the measurements
 //! ([`stats`]). Shares no code with the server that it measures.
 
 #![deny(unsafe_code)]

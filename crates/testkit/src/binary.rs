@@ -1,4 +1,4 @@
-//! The program under test: where it is, and how it is told what to serve. The only place that knows its command line.
+//! The program under test: its path, and its command line, which only this module knows.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,15 +13,15 @@ pub(crate) fn serve(config: &Path) -> Command {
     command
 }
 
-/// A command about what a configuration describes.
+/// A subcommand on a configuration.
 pub(crate) fn about(words: &[&str], config: &Path) -> Command {
     let mut command = Command::new(program());
     command.args(words).arg("-c").arg(config);
     command
 }
 
-/// The binary that `FOREBAY_BINARY` names, as `make test` does; else the one of the profile that this test has, built now, once, if it is not
-/// up to date.
+/// The binary that `FOREBAY_BINARY` names, as `make test` does; else that of the test's own profile, which is built once if it is not up to
+/// date.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -56,17 +56,17 @@ pub(crate) fn workspace() -> &'static Path {
         .expect("this crate lies in crates/")
 }
 
-/// The Bun that the SDK's development packages bring.
+/// The Bun in the SDK's development packages.
 pub(crate) fn bun() -> PathBuf {
     workspace().join("sdk/node/node_modules/bun/bin/bun.exe")
 }
 
-/// The Python of the virtual environment that has what the SDK's tests need.
+/// The Python of the virtual environment with the packages of the SDK's tests.
 pub(crate) fn python() -> PathBuf {
     workspace().join("sdk/python/tests/.venv/bin/python")
 }
 
-/// Where the servers of all tests lay their SDK down.
+/// Cache in which the servers of all tests store the SDK.
 pub(crate) fn cache_folder() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own file");
     test.ancestors()
@@ -75,7 +75,7 @@ pub(crate) fn cache_folder() -> PathBuf {
         .join("testkit-cache")
 }
 
-/// The folder of everything that is built here.
+/// The build folder of the workspace.
 pub(crate) fn target_folder() -> PathBuf {
     workspace().join("target")
 }

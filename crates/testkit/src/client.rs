@@ -1,4 +1,4 @@
-//! A client that sends exactly the bytes it is given and reads answers one by one.
+//! A client that sends exactly the bytes it is given and reads responses one by one.
 
 use std::{
     io::{self, Read, Write},
@@ -13,7 +13,7 @@ use crate::{
     response::{Delimiting, Response},
 };
 
-/// Bytes that one read may bring.
+/// Most bytes of one read.
 const READ_BYTES: usize = 64 * 1024;
 
 /// One connection.
@@ -60,7 +60,7 @@ impl Client {
         client
     }
 
-    /// The same connection once more, to send from another thread while this one reads.
+    /// A second handle on the connection, to send from another thread while this one reads.
     #[must_use]
     pub fn another_half(&self) -> Self {
         let socket = match &self.socket {
@@ -89,7 +89,7 @@ impl Client {
             .expect("the server takes what is sent");
     }
 
-    /// Sends bytes, as far as the server takes them.
+    /// Sends bytes, as far as the server accepts them.
     pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.socket {
             Socket::Tcp(socket) => socket.write_all(bytes),
@@ -97,7 +97,7 @@ impl Client {
         }
     }
 
-    /// Whether within so long there is something to read: bytes, or the end.
+    /// Whether there is something to read within `patience`: bytes, or the end.
     pub fn is_readable_within(&self, patience: Duration) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let mut ready = [match &self.socket {
@@ -124,7 +124,7 @@ impl Client {
         self.send(bytes);
     }
 
-    /// Sends a GET and reads its answer.
+    /// Sends a GET and reads its response.
     pub fn get(&mut self, target: &str) -> Response {
         self.request("GET", target);
         self.response()
@@ -139,19 +139,19 @@ impl Client {
         .expect("the connection is open");
     }
 
-    /// Reads the answer to a request whose method is not HEAD. Panics unless it comes and is whole.
+    /// Reads the response to a request whose method is not HEAD. Panics unless it arrives and is complete.
     pub fn response(&mut self) -> Response {
         self.response_to("GET")
     }
 
-    /// Reads the answer to a request with this method. Panics unless it comes and is whole.
+    /// Reads the response to a request with this method. Panics unless it arrives and is complete.
     pub fn response_to(&mut self, method: &str) -> Response {
         let response = self.try_response(method).expect("an answer comes");
         assert!(response.whole, "the answer is cut off: {response:?}");
         response
     }
 
-    /// Reads an answer, which may be cut off; an error when the connection ends before any byte of its body.
+    /// Reads a response, which may be cut off; an error when the connection ends before any byte of its body.
     pub fn try_response(&mut self, method: &str) -> io::Result<Response> {
         let mut response = self.head()?;
         let body = match response.delimiting(method) {
@@ -163,7 +163,7 @@ impl Client {
         Ok(response)
     }
 
-    /// Reads a whole answer if the first of its bytes are there.
+    /// Reads a complete response if its first bytes have arrived.
     pub fn poll_response(&mut self) -> Option<Response> {
         let Socket::Tcp(socket) = &self.socket else {
             panic!("only TCP connections are polled")
@@ -192,7 +192,7 @@ impl Client {
         }
     }
 
-    /// Reads what comes next, whatever it is; empty at the connection's end.
+    /// Reads whatever bytes come next; empty at the connection's end.
     pub fn some_bytes(&mut self) -> Vec<u8> {
         if self.received.is_empty() && self.fill().is_err() {
             return Vec::new();
@@ -200,7 +200,7 @@ impl Client {
         std::mem::take(&mut self.received)
     }
 
-    /// Waits until the server ends the connection. Panics when more bytes come instead.
+    /// Waits until the server ends the connection. Panics when more bytes arrive instead.
     pub fn ends(&mut self) {
         let more = self.some_bytes();
         assert!(
@@ -259,7 +259,7 @@ impl Client {
         }
     }
 
-    /// Reads once. An error at the connection's end; panics when nothing comes for too long.
+    /// Reads once. An error at the connection's end; panics when nothing arrives for too long.
     fn fill(&mut self) -> io::Result<()> {
         let read = match &mut self.socket {
             Socket::Tcp(socket) => socket.read(&mut self.scratch),
@@ -271,7 +271,7 @@ impl Client {
                 self.received.extend_from_slice(&self.scratch[..bytes]);
                 Ok(())
             }
-            // A socket with a time limit does not go on by itself after a signal (signal(7)).
+            // A socket with a timeout does not resume by itself after a signal (signal(7)).
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 panic!(

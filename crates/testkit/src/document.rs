@@ -1,5 +1,5 @@
-/// The blocks of code of one language in a document of Markdown, in their order, each with its last line end: what stands between a line of
-/// three backticks with the language's name and one of three backticks alone.
+/// The code blocks of one language in a Markdown document, in their order, each with its last line end: the lines between three backticks
+/// with the language's name and three backticks alone.
 pub fn blocks<'d>(document: &'d str, language: &str) -> Vec<&'d str> {
     let mut blocks = Vec::new();
     let mut open: Option<(usize, bool)> = None;

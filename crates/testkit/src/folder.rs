@@ -1,4 +1,4 @@
-//! A folder for one test.
+//! A temporary folder for one test.
 
 use std::{
     fs,
@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-/// A folder of its own below the system's folder for temporary files, removed when dropped.
+/// A folder below the system's folder for temporary files, removed on drop.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -22,12 +22,12 @@ impl Folder {
         Self { path }
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes a file in it; `name` may have folders, which are made.
+    /// Writes a file; folders in `name` are created.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         let file = self.path.join(name);
         fs::create_dir_all(file.parent().expect("the file lies in the folder"))
@@ -49,7 +49,7 @@ impl Default for Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A process that is about to end may still write in it; what is left is for the system to clean up.
+        // A process that is about to end may still write in it; the rest is left to the system's cleanup.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -5,11 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a test waits for what must happen. Long, because only a failing test ever waits that long.
+/// Time limit of a wait. Long, because only a failing test ever waits that long.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Pause between two looks at a condition.
+/// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// The same while a load runs: looking must not become a load of its own.
+/// Polling interval while a load runs: polling must not become a load of its own.
 const WATCH_EVERY: Duration = Duration::from_millis(5);
 
 /// Waits until `look` finds something, and returns it. Panics after [`PATIENCE`] with `what`, which completes "waited for ...".
@@ -29,7 +29,7 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     wait_for(what, || holds().then_some(()));
 }
 
-/// Looks again and again while something runs in another thread, however long, and returns what comes of it.
+/// Polls while another thread runs, however long, and returns that thread's result.
 pub fn watch<T>(running: JoinHandle<T>, mut look: impl FnMut()) -> T {
     while !running.is_finished() {
         look();

@@ -1,4 +1,4 @@
-//! One module for each command: its arguments, and `run`.
+//! One module per command: its arguments, and `run`.
 
 pub(crate) mod bench;
 pub(crate) mod check;

@@ -39,7 +39,7 @@ fn read(file: &PathBuf) -> anyhow::Result<String> {
     Ok(source)
 }
 
-/// Makes JavaScript of a module of a script that is TypeScript.
+/// Erases the types of a TypeScript module of a script.
 pub(crate) fn erase_types(source: &str, file: &Path) -> Result<String, String> {
     forebay_typescript::strip(source, &file.to_string_lossy()).map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! The distribution of latencies in a few ranges with round edges, for a histogram that is read.
+//! The distribution of latencies in a few ranges with round edges, for a readable histogram.
 
 use hdrhistogram::Histogram;
 
@@ -8,7 +8,7 @@ use super::steps;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) from_ns: u64,
-    /// `None`: everything above.
+    /// `None`: no upper end.
     pub(super) to_ns: Option<u64>,
     pub(super) count: u64,
 }
@@ -25,8 +25,8 @@ const LADDERS: [&[u64]; 5] = [
     &[10],
 ];
 
-/// The distribution in a few ranges with round edges: finely up to the 99th percentile, where most answers are, and what is slower
-/// in one.
+/// The distribution in a few ranges with round edges: finely up to the 99th percentile, where most responses are, and everything slower in
+/// one.
 pub(super) fn ranges(latency: &Histogram<u64>) -> Vec<Range> {
     let (least, most) = (latency.min().max(10), steps::percentile(latency, 99.0));
     let edges = LADDERS.iter().map(|ladder| edges(ladder, least, most));
@@ -38,7 +38,7 @@ pub(super) fn ranges(latency: &Histogram<u64>) -> Vec<Range> {
         .windows(2)
         .map(|pair| {
             let from_ns = pair[0];
-            // All that was counted before lies below, whatever bucket the edge is in: nothing is counted twice or left out.
+            // All latencies counted before lie below, whatever bucket the edge is in: nothing is counted twice or left out.
             let below = latency.count_between(0, pair[1].saturating_sub(1));
             let count = below - counted;
             counted = below;

@@ -1,5 +1,5 @@
-//! A report for the terminal, at most [`WIDTH`] columns wide. What comes from outside (URLs, the texts of errors, names of servers)
-//! reaches the terminal without control characters.
+//! A report for the terminal, at most [`WIDTH`] columns wide. Text from outside (URLs, the texts of errors, names of servers) reaches the
+//! terminal without control characters.
 
 mod draw;
 
@@ -19,9 +19,9 @@ use super::{
 
 use crate::{plan::Engine, stats};
 
-/// Columns of the widest line, apart from URLs.
+/// Widest line in columns, except for URLs.
 pub const WIDTH: usize = 100;
-/// Columns before everything but the headings.
+/// Indentation of everything except headings.
 const INDENT: usize = 13;
 /// Longest bar of the histogram.
 const BAR_WIDTH: usize = 44;
@@ -33,10 +33,10 @@ const SENTENCE_MAX: usize = 600;
 const URLS_MAX: usize = 5;
 /// Most rows of the table of requests.
 const URL_ROWS_MAX: usize = 20;
-/// Most characters of a line over time.
+/// Most characters of a sparkline.
 const SPARKS_MAX: usize = 60;
 
-/// How a piece of text looks when colour is asked for.
+/// Style of a piece of text when colour is enabled.
 #[derive(Clone, Copy)]
 enum Look {
     Heading,
@@ -48,7 +48,7 @@ enum Look {
 }
 
 impl Look {
-    /// The parameters of the sequence that switches it on (ECMA-48, Select Graphic Rendition).
+    /// Parameters of the escape sequence that switches the style on (ECMA-48, Select Graphic Rendition).
     const fn parameters(self) -> &'static str {
         match self {
             Self::Heading => "36",
@@ -489,7 +489,7 @@ fn row(columns: &[(&str, &Histogram<u64>)], name: &str, value: &dyn Fn(&Histogra
         })
 }
 
-/// Bytes that all names begin with, up to where their paths begin: method and server are told above the table.
+/// Length of the common prefix of all names, up to the start of their paths: method and server are shown above the table.
 fn common_prefix(urls: &[UrlFigures]) -> usize {
     let server = |url: &UrlFigures| {
         let slashes = url.name.match_indices('/').map(|(at, _)| at);
@@ -523,7 +523,7 @@ mod tests {
         );
     }
 
-    /// Answers that come in pieces, over TLS, after a warm-up.
+    /// A report with responses in pieces, over TLS, after a warm-up.
     fn slow() -> Report {
         let mut report = Report::example_open();
         report.first_byte_ns.reset();

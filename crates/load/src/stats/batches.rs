@@ -1,4 +1,4 @@
-//! Batch means: the interval of a rate although the slices of a run depend on each other.
+//! Batch means: the confidence interval of a rate although the slices of a run depend on each other.
 
 use super::{Interval, interval::mean, rates};
 use crate::engine::Timeline;
@@ -7,10 +7,10 @@ use crate::engine::Timeline;
 const CORRELATION_MAX: f64 = 0.2;
 /// Fewest batches that are made of a run.
 const BATCHES_MIN: usize = 10;
-/// Fewest slices of which anything is said.
+/// Fewest slices for any result.
 const VALUES_MIN: usize = 5;
 
-/// The mean of a series and how sure it is.
+/// The mean of a series and its certainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchMeans {
     /// The mean with its 95 % interval.
@@ -25,7 +25,7 @@ pub struct BatchMeans {
 }
 
 impl BatchMeans {
-    /// Whether there are enough batches, and they depend so little on each other, that the interval can be relied on.
+    /// Whether there are enough batches, and they depend so little on each other, that the interval is reliable.
     pub fn is_firm(&self) -> bool {
         self.batches >= BATCHES_MIN && self.correlation <= CORRELATION_MAX
     }
@@ -53,7 +53,7 @@ pub fn batch_means(values: &[f64]) -> Option<BatchMeans> {
     })
 }
 
-/// Answers a second of a run with their interval. `None` with fewer than five whole slices.
+/// Responses per second of a run with their interval. `None` with fewer than five complete slices.
 pub fn throughput(timeline: &Timeline) -> Option<BatchMeans> {
     batch_means(&rates(timeline))
 }

@@ -2,9 +2,9 @@
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
-/// Degrees of freedom above which the quantile of so many is taken; it is too large by less than 0.02 % there.
+/// Degrees of freedom above which the quantile for this number is used; it is too large by less than 0.02 % there.
 const DEGREES_MAX: usize = 10_000;
-/// Halvings of the angle in which the quantile lies. More than a double can tell apart.
+/// Bisections of the angle in which the quantile lies: more than the precision of a double.
 const HALVINGS: u32 = 60;
 
 /// The `t` with `P(|T| < t) = confidence`, for intervals with two sides. Infinite for 0 degrees of freedom. `confidence` is taken into

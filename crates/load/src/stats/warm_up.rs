@@ -1,23 +1,23 @@
-//! Where warm-up ends.
+//! Detects the end of a warm-up in a complete series.
 
 use super::interval::mean;
 
 /// Values that are joined before the search, as the "5" of MSER-5 says.
 const JOINED: usize = 5;
-/// Fewest joined values that must be left, and which part of all: with fewer the error is small by chance.
+/// Fewest joined values that must be left, also as a fraction of all: with fewer the error is small by chance.
 const LEFT_MIN: usize = 4;
 const LEFT_PART: usize = 6;
-/// A start whose mean is this close to the rest is no warm-up worth the name.
+/// A start whose mean is this close to the rest does not count as warm-up.
 const DIFFERENCE_MIN: f64 = 0.02;
 
-/// Where a series becomes steady.
+/// The point where a series becomes steady.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WarmUp {
     /// Values at the start that are best left out.
     pub cut: usize,
     /// Values of the series.
     pub values: usize,
-    /// Mean of what is left out; that of the rest when nothing is.
+    /// Mean of the values that are left out; equal to `after` when there are none.
     pub before: f64,
     /// Mean of the rest.
     pub after: f64,

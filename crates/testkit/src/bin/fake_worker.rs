@@ -1,5 +1,5 @@
-//! A worker that speaks the protocol on purpose well or badly. Its argument says how it starts; the path of each request says how
-//! it answers. Started by a pool with `command = [".../fake-worker", "START"]`.
+//! A worker that speaks the protocol correctly, or breaks it on purpose. Its argument says how it starts; the path of each request says how
+//! it responds. Started by a pool with `command = [".../fake-worker", "START"]`.
 
 #![expect(clippy::print_stderr, reason = "what a worker prints is what the pool quotes")]
 
@@ -45,7 +45,7 @@ struct Frame {
 }
 
 impl Worker {
-    /// Leads the handshake, or spoils it. False: there is nothing to serve.
+    /// Performs the handshake, or spoils it. False: there is nothing to serve.
     fn start(&mut self, how: &str) -> bool {
         match how {
             "well" => {}
@@ -73,7 +73,7 @@ impl Worker {
             }
             other => panic!("unknown way to start: {other}"),
         }
-        // A page that was never handed out cannot be claimed on, whatever a worker says.
+        // A page that was never assigned cannot be claimed on, whatever a worker says.
         self.control(
             FrameType::Hello,
             br#"{"protocol":1,"page":true,"unheard":["of"]}"#,
@@ -235,7 +235,7 @@ impl Worker {
                 self.body(job, flag::END, b"the end");
             }
             "/window" => {
-                // A body of any length may come now; the answer must not wait for it.
+                // A body of any length may follow now; the response must not wait for it.
                 for _ in 0..3 {
                     self.frame(
                         Header {
@@ -268,7 +268,7 @@ impl Worker {
                 self.answer(job, body);
             }
             "/flood" => {
-                // Past every window that was granted, and never at an end.
+                // Exceeds every window that was granted, and never ends.
                 self.response(job, 0, 200, &[], &[]);
                 loop {
                     self.body(job, 0, &vec![b'.'; 65536]);
@@ -322,14 +322,14 @@ impl Worker {
         self.send(&frame);
     }
 
-    /// Writes to the link; when the server has ended it, so does this process.
+    /// Writes to the link; exits when the server has closed it.
     fn send(&mut self, bytes: &[u8]) {
         if self.link.write_all(bytes).is_err() {
             std::process::exit(0);
         }
     }
 
-    /// The next frame; none at the link's end.
+    /// The next frame; `None` at the link's end.
     fn next(&mut self) -> Option<Frame> {
         loop {
             if let Split::Whole { frame, used } =

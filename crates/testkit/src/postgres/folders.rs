@@ -1,4 +1,4 @@
-//! Folders for another user.
+//! Folders for the user of the server.
 
 use std::{
     fs::{self, DirBuilder},
@@ -8,7 +8,7 @@ use std::{
 
 use super::Error;
 
-/// Makes a folder that only its owner enters, as PostgreSQL wants it.
+/// Creates a folder that only its owner can enter, as PostgreSQL requires.
 pub(super) fn private_folder(path: &Path) -> Result<(), Error> {
     DirBuilder::new()
         .mode(0o700)
@@ -16,7 +16,7 @@ pub(super) fn private_folder(path: &Path) -> Result<(), Error> {
         .map_err(Error::file("make the folder", path))
 }
 
-/// Copies a folder with all below it, and hands each copy to `own`.
+/// Copies a folder recursively, and passes each copy to `own`.
 pub(super) fn copy(from: &Path, to: &Path, own: &dyn Fn(&Path) -> Result<(), Error>) -> Result<(), Error> {
     private_folder(to)?;
     own(to)?;

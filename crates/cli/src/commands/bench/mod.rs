@@ -1,4 +1,4 @@
-//! `forebay bench`: measurements of what is inside the server, by `forebay_bench`. Here are words, files and the terminal.
+//! `forebay bench`: measurements of parts of the server, made by `forebay_bench`. This module has the arguments, files and the terminal.
 
 mod pool;
 mod progress;

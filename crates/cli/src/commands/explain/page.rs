@@ -13,7 +13,7 @@ use super::{
 use crate::commands::flame_graph::{self, put_box};
 
 const STYLE: &str = include_str!("page.css");
-/// Spans of a request that are drawn.
+/// Most spans of a request that are drawn.
 const DRAWN_MAX: usize = 120;
 
 /// The page of a run.
@@ -31,7 +31,7 @@ pub(super) fn html(summary: &Summary, time: Duration) -> String {
     }
     body.push_str("<h2>Phases</h2>\n<dl class=\"terms\">\n");
     for phase in &PHASES {
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = writeln!(body, "<dt>{}</dt><dd>{}</dd>", phase.name, phase.meaning);
     }
     body.push_str(
@@ -41,7 +41,7 @@ pub(super) fn html(summary: &Summary, time: Duration) -> String {
 }
 
 fn put(body: &mut String, route: &RouteSummary) {
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = writeln!(
         body,
         "<h2><code>{}</code></h2>\n<p>{} samples, {:.1} statements each: {} on average, p50 {}, p99 {}.</p>",
@@ -86,7 +86,7 @@ fn put(body: &mut String, route: &RouteSummary) {
     }
 }
 
-/// The mean request from above: what it is made of, and what that is made of.
+/// The mean request as a flame graph: its phases, and their parts.
 fn flame(route: &RouteSummary) -> String {
     let mean = |at: usize| route.phases[at].mean;
     let statements: f64 = (4..9).map(mean).sum();
@@ -110,13 +110,13 @@ fn flame(route: &RouteSummary) -> String {
     for (at, name) in [(9, "between"), (10, "write")] {
         rows[1].put(name, name, mean(at));
     }
-    // A route without statements has nothing in the last one.
+    // Without statements the last row is empty.
     let rows = rows.iter().filter(|row| !row.boxes.is_empty());
     let rows: Vec<String> = rows.map(|row| row.html(route.total.mean)).collect();
     flame_graph::figure("The mean request", &rows)
 }
 
-/// Boxes beside each other.
+/// A row of adjacent boxes.
 #[derive(Default)]
 struct Row {
     boxes: Vec<(&'static str, String, f64, f64)>,
@@ -147,11 +147,11 @@ impl Row {
     }
 }
 
-/// A request's spans below each other.
+/// A request's spans, one per row.
 fn waterfall(report: &Report) -> String {
     let mut html = String::from("<figure class=\"waterfall\">\n");
     for span in report.spans.iter().take(DRAWN_MAX) {
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = writeln!(
             html,
             "<div class=\"lane\"><span class=\"name\">{} <small>{}</small></span><span class=\"track\">{}</span><span class=\"number\">{}</span></div>",
@@ -202,7 +202,7 @@ fn boxes(span: &Span, total: f64) -> String {
     parts.collect()
 }
 
-/// How a phase is drawn.
+/// The CSS class of a phase.
 fn class(phase: &str) -> &'static str {
     match phase {
         "front" => "front",

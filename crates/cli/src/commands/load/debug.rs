@@ -1,4 +1,4 @@
-//! `--debug`: one request and its answer, to be looked at.
+//! `--debug`: prints one request and its response.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::output;
 /// Most bytes of a body that are printed.
 const BODY_BYTES_MAX: usize = 4 * 1024;
 
-/// Sends the first request of a job, and prints what went over the wire.
+/// Sends the first request of a job, and prints both messages as they went over the wire.
 pub(crate) fn run(job: &Job) -> anyhow::Result<()> {
     let address = job.plan.lanes[0].address.to_string();
     let exchange = exchange(&job.plan).map_err(|error| LoadError::NoAnswer {
@@ -27,7 +27,7 @@ fn text(exchange: &Exchange, address: &str) -> String {
     let tls = tls.map_or(String::new(), |tls| {
         format!(", over {} with {}", tls.version, tls.cipher)
     });
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = writeln!(text, "--- sent to {address}: {} bytes{tls}", exchange.sent.len());
     write_message(&mut text, &exchange.sent);
     let ms = exchange.took.as_secs_f64() * 1e3;
@@ -43,7 +43,7 @@ fn text(exchange: &Exchange, address: &str) -> String {
     text
 }
 
-/// A head as it is, and as much of a body as is looked at.
+/// Writes a head unchanged, and the start of the body.
 fn write_message(text: &mut String, message: &[u8]) {
     let end = message.windows(4).position(|four| four == b"\r\n\r\n");
     let (head, body) = message.split_at(end.map_or(message.len(), |end| end + 4));
@@ -54,12 +54,13 @@ fn write_message(text: &mut String, message: &[u8]) {
         text.push('\n');
     }
     if shown < body.len() {
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "--- and {} more bytes", body.len() - shown);
     }
 }
 
-/// Text stays as it is; what could steer a terminal, or is no text, is written as `\x1b`. The carriage return of a line's end is left out.
+/// Text stays as it is; control characters and bytes that are not text are written as `\x1b`. The carriage return at a line's end is left
+/// out.
 fn escape(text: &mut String, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         let (valid, rest) = match std::str::from_utf8(bytes) {
@@ -76,7 +77,7 @@ fn escape(text: &mut String, mut bytes: &[u8]) {
                 '\n' | '\t' => text.push(letter),
                 '\\' => text.push_str("\\\\"),
                 _ if letter.is_control() => {
-                    // A String takes everything.
+                    // Writing to a String cannot fail.
                     let _ = write!(text, "\\x{:02x}", u32::from(letter));
                 }
                 _ => text.push(letter),
@@ -84,7 +85,7 @@ fn escape(text: &mut String, mut bytes: &[u8]) {
         }
         bytes = match rest {
             [first, rest @ ..] => {
-                // A String takes everything.
+                // Writing to a String cannot fail.
                 let _ = write!(text, "\\x{first:02x}");
                 rest
             }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Why a run failed, or its result does not do.
+/// Why a run failed, or its result is rejected.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
     /// The trial connection was refused.
@@ -19,10 +19,10 @@ pub(crate) enum LoadError {
         #[source]
         source: io::Error,
     },
-    /// Something listens where the command of --on-port shall.
+    /// Another process listens at the address that the command of --on-port is to use.
     #[error("something listens on {address} already: it would be loaded instead of the command")]
     Taken { address: String },
-    /// Not one answer came.
+    /// No response arrived.
     #[error("no answer came from {address}{}", example.as_ref().map_or(String::new(), |text| format!("; the first failure: {text}")))]
     NoAnswer {
         address: String,
@@ -35,7 +35,7 @@ pub(crate) enum LoadError {
         #[source]
         source: io::Error,
     },
-    /// Assertions that do not hold; which ones was printed.
+    /// Assertions that do not hold; they have been printed by then.
     #[error("{failed} of {all} assertions did not hold")]
     Assertions { failed: usize, all: usize },
 }

@@ -1,5 +1,5 @@
-//! `forebay load`: from a command line to a [`plan::Job`], from that to a report. The engine, the statistics and the reports are
-//! `forebay_load`'s; here is what belongs to a command: words, files, signals, the terminal, other processes.
+//! `forebay load`: from a command line to a [`plan::Job`], and from that to a report. Engine, statistics and reports are in `forebay_load`;
+//! this module has what belongs to a command: arguments, files, signals, the terminal, other processes.
 
 #![expect(
     clippy::doc_markdown,

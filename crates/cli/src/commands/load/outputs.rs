@@ -1,4 +1,4 @@
-//! Where results go: standard output and files.
+//! Writes results to standard output and files.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{failure::UsageError, output};
 
-/// Whether these files can be written, as far as that can be known before there is a result; `-` always can.
+/// Checks that files can be written, as far as possible before there is a result; `-` always can.
 pub(crate) fn check_files<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<(), UsageError> {
     for file in files.filter(|file| file.as_os_str() != STANDARD_OUTPUT) {
         let folder = match file.parent() {
@@ -35,7 +35,7 @@ pub(crate) fn check_files<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Resul
     Ok(())
 }
 
-/// How reports are written.
+/// Options of the reports.
 pub(crate) fn style(forms: &Forms) -> report::Options {
     let mut style = report::Options {
         colour: output::in_colour(),
@@ -47,7 +47,7 @@ pub(crate) fn style(forms: &Forms) -> report::Options {
     style
 }
 
-/// Writes what is asked for; the text unless JSON takes standard output.
+/// Writes the requested forms; the text unless JSON goes to standard output.
 pub(crate) fn write(forms: &Forms, reports: &[Report]) -> anyhow::Result<()> {
     let style = style(forms);
     if let Some(file) = &forms.html {

@@ -1,5 +1,4 @@
-//! The reference in `docs/reference/load.md`: how values are written, where results go, and the flags of other tools, made from their
-//! tables.
+//! Generates `docs/reference/load.md`: the syntax of values, the destinations of results, and the flags of other tools, from their tables.
 
 use std::{fmt::Write as _, fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! `forebay load report`: saved runs, printed again or beside each other.
+//! `forebay load report`: prints saved runs again, or compares two.
 
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         return beside([one, other], [first, second], &forms);
     }
     if found > 1 {
-        // Several runs are told apart by their files where they have no name.
+        // Runs without a title are named after their files.
         for (report, file) in reports.iter_mut().zip(&files) {
             let title = &mut report.run.title;
             title.get_or_insert_with(|| file.display().to_string());

@@ -9,19 +9,19 @@ use forebay_load::{
 
 use super::values::{STAGES_MAX, Stage, StageTarget};
 
-/// The lowest rate within a rise from nothing, as a share of the rate that it rises to.
+/// The lowest rate within a rise from zero, as a share of the rate that it rises to.
 const RISE_FROM: f64 = 0.001;
 
-/// Stages, one after the other.
+/// A sequence of stages.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Schedule {
     stages: Vec<Stage>,
-    /// In use while a stage sets a rate.
+    /// Number of connections while a stage sets a rate.
     connections: usize,
 }
 
 impl Schedule {
-    /// At least one stage, each with some load at some time.
+    /// A schedule of at least one stage, each with some load at some time.
     pub(crate) fn new(stages: &[Stage], connections: usize) -> Result<Self, String> {
         if stages.len() > STAGES_MAX {
             return Err(format!(
@@ -42,12 +42,12 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// Of all stages together.
+    /// Total duration of all stages.
     pub(crate) fn duration(&self) -> Duration {
         self.stages.iter().map(|stage| stage.duration).sum()
     }
 
-    /// When each begins, and its load in words.
+    /// Start and load of each stage, in words.
     pub(crate) fn report(&self) -> Vec<report::Stage> {
         let mut begun = Duration::ZERO;
         let stages = self.stages.iter().map(|stage| {
@@ -65,7 +65,7 @@ impl Schedule {
         stages.collect()
     }
 
-    /// Most connections at a time.
+    /// Most simultaneous connections.
     pub(crate) fn connections_max(&self) -> usize {
         let most = self.stages.iter().map(|stage| match stage.target {
             StageTarget::Connections(from, to) => from.max(to),
@@ -74,7 +74,7 @@ impl Schedule {
         most.max().unwrap_or(0)
     }
 
-    /// The load so long after the start; after the end, that of the end.
+    /// The load at this time after the start; after the end, that of the end.
     pub(crate) fn at(&self, elapsed: Duration) -> Load {
         let mut begun = Duration::ZERO;
         let last = self.stages.len() - 1;

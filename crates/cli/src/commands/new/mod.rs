@@ -1,4 +1,4 @@
-//! `forebay new`: writes an application to begin with.
+//! `forebay new`: writes a first application from a template.
 
 mod kinds;
 mod templates;
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     list: bool,
 }
 
-/// The folder has something in it.
+/// The folder is not empty.
 #[derive(Debug, thiserror::Error)]
 #[error("{} is not empty, and nothing is ever overwritten", .folder.display())]
 struct NotEmpty {
@@ -79,7 +79,7 @@ fn list() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether there is nothing in the folder, or no folder yet.
+/// Whether the folder is empty or does not exist.
 fn is_empty(folder: &Path) -> io::Result<bool> {
     match fs::read_dir(folder) {
         Ok(mut entries) => Ok(entries.next().is_none()),

@@ -1,4 +1,4 @@
-//! Which functions took the time, as a table for each process.
+//! The functions that took the time, as a table for each process.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,22 +7,22 @@ use std::{
 
 use super::report::{Process, Report};
 
-/// Longest name in the table, in characters; files have names as they are.
+/// Longest name in the table, in characters; names in files are not shortened.
 const NAME_MAX: usize = 120;
 
 /// A function's time.
 #[derive(Debug, PartialEq, Eq)]
 struct Spent<'p> {
     name: &'p str,
-    /// While it was running itself.
+    /// Time in the function itself.
     own_us: u64,
-    /// While it was running, or something that it had called.
+    /// Time in the function and its callees.
     total_us: u64,
 }
 
 pub(super) fn text(report: &Report, heading: &str, top: usize) -> String {
     let mut text = format!("{heading}\n");
-    // A String takes everything.
+    // Writing to a String cannot fail.
     for process in &report.processes {
         let _ = writeln!(text, "\n{}", process.heading());
         put(&mut text, process, top);
@@ -40,7 +40,7 @@ fn put(text: &mut String, process: &Process, top: usize) {
         return;
     }
     let share = |us: u64| us as f64 / process.us() as f64 * 100.0;
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = writeln!(text, "  {:>7}  {:>7}  FUNCTION", "SELF", "TOTAL");
     for function in functions.iter().take(top) {
         let _ = writeln!(
@@ -63,12 +63,12 @@ fn put(text: &mut String, process: &Process, top: usize) {
     }
 }
 
-/// Each function once, those that ran longest themselves first.
+/// Each function once, sorted by own time, longest first.
 fn spent(process: &Process) -> Vec<Spent<'_>> {
     let mut by_name: HashMap<&str, (u64, u64)> = HashMap::new();
     for stack in &process.stacks {
         let functions = process.functions(stack);
-        // A function that calls itself is there once.
+        // A recursive function counts once per stack.
         let different: HashSet<&str> = functions.iter().map(String::as_str).collect();
         for name in different {
             by_name.entry(name).or_default().1 += stack.us;

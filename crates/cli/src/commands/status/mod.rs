@@ -11,9 +11,9 @@ use crate::{
     output,
 };
 
-/// Between two reports of `--follow`.
+/// Interval between two reports of `--follow`.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Moves a terminal's cursor to its upper left corner and erases what was there.
+/// Moves the cursor to the upper left corner and clears the screen.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Print what the running server does: pools, queues, workers, databases, routes, with percentiles

@@ -1,4 +1,4 @@
-//! The server's status for people. A member that is not there, as with a server of another version, is shown as `-`.
+//! The server's status for people. A missing member, as with a server of another version, is shown as `-`.
 
 use serde_json::Value;
 
@@ -194,7 +194,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// A count, or the sum of the counts in an object, by cause.
+/// A count, or the sum of an object's counts by cause.
 fn sum(value: &Value) -> String {
     match value {
         Value::Object(counts) => counts.values().filter_map(Value::as_u64).sum::<u64>().to_string(),
@@ -202,7 +202,7 @@ fn sum(value: &Value) -> String {
     }
 }
 
-/// One of a histogram's percentiles, in microseconds; `-` when it has counted nothing.
+/// A percentile of a histogram, in microseconds; `-` when it is empty.
 fn percentile(histogram: &Value, name: &str) -> String {
     match histogram[name].as_u64() {
         None => "-".to_owned(),

@@ -1,6 +1,6 @@
 //! Columns of text.
 
-/// Rows under a heading. The first column is aligned to the left, others that hold numbers to the right.
+/// Rows under a heading. The first column is left-aligned, other columns with numbers are right-aligned.
 #[derive(Debug)]
 pub(super) struct Table<const COLUMNS: usize> {
     rows: Vec<[String; COLUMNS]>,
@@ -17,7 +17,7 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         self.rows.push(row);
     }
 
-    /// The lines, each with its line feed; nothing when there is only the heading.
+    /// The lines, each with its line feed; empty if there is only the heading.
     pub(super) fn lines(&self) -> String {
         if self.rows.len() == 1 {
             return String::new();

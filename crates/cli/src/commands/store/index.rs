@@ -1,4 +1,4 @@
-//! `index`: which indexes there are, and that there are others.
+//! The command `index`: lists, makes and drops indexes.
 
 use std::io::Write as _;
 
@@ -92,7 +92,7 @@ fn define(arguments: Define) -> anyhow::Result<()> {
         fields,
         unique: arguments.unique,
     };
-    // Found before a store is made for it.
+    // Checked before a store is created for it.
     definition.check()?;
     let store = arguments.data.write_or_make()?;
     if store.snapshot()?.indexes()?.contains(&definition) {
@@ -116,7 +116,7 @@ fn drop_index(arguments: &Drop) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Name, node of the records, fields, and whether it is unique, with tabs between them.
+/// Name, node of the records, fields, and whether it is unique, separated by tabs.
 fn described(index: &Definition) -> String {
     let fields: Vec<String> = index.fields.iter().map(|field| field_text(field)).collect();
     let unique = if index.unique { "\tunique" } else { "" };

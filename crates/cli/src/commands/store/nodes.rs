@@ -1,4 +1,4 @@
-//! One node: `get`, `set`, `kill`.
+//! Commands on a single node: `get`, `set`, `kill`.
 
 use std::io::Read as _;
 
@@ -98,7 +98,7 @@ pub(super) fn set(arguments: &Set) -> anyhow::Result<()> {
         let text = String::from_utf8(value).map_err(|_| UsageError("the value is not UTF-8".into()))?;
         value = json::string(&text);
     } else if let Err(error) = json::canonical(&value) {
-        // Found before a store is made for it.
+        // Checked before a store is created for it.
         return Err(UsageError(format!("{error}; `--string` sets VALUE as a text")).into());
     }
     let store = arguments.data.write_or_make()?;

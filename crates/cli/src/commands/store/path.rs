@@ -1,13 +1,13 @@
-//! Nodes as a command line names them: `Person/data/1` with percent-escapes, or `^Person("data",1)` as M does.
+//! Nodes on a command line: `Person/data/1` with percent-escapes, or `^Person("data",1)` as in M.
 //!
-//! The first is what the server reads in URLs and in `[store.index]`, but a person types it: only what would be misread is escaped when it
-//! is shown, and an empty subscript, which a slip of a finger would make, is written as M does.
+//! The first is the notation of URLs and of `[store.index]`, but typed by a person: only characters that would be misread are escaped on
+//! output, and an empty subscript, which is easily typed by mistake, is written in M's notation.
 
 use std::fmt::Write as _;
 
 use forebay_store::{Key, transfer};
 
-/// Reads either.
+/// Parses either notation.
 pub(crate) fn parse(text: &str) -> Result<Key, String> {
     if text.starts_with('^') {
         return transfer::reference(text).map_err(|error| error.to_string());
@@ -25,7 +25,7 @@ pub(crate) fn parse(text: &str) -> Result<Key, String> {
     Ok(key)
 }
 
-/// A node's name between `/`, or as M writes it where that is the only way.
+/// A node's name with `/`, or in M's notation where that is the only way.
 pub(super) fn show(key: &Key) -> String {
     let mut text = escape(key.global_name());
     for subscript in key.texts() {
@@ -38,7 +38,7 @@ pub(super) fn show(key: &Key) -> String {
     text
 }
 
-/// A subscript as it stands between `/`.
+/// A subscript in the notation with `/`.
 pub(crate) fn escape(subscript: &str) -> String {
     if subscript.is_empty() {
         return "\"\"".into();

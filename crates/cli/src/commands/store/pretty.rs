@@ -1,6 +1,6 @@
-//! JSON for eyes.
+//! Indented JSON for people.
 
-/// Canonical JSON, a member or element a line.
+/// Canonical JSON with one member or element per line.
 pub(super) fn pretty(canonical: &str) -> String {
     let mut text = String::with_capacity(canonical.len() * 2);
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);

@@ -1,4 +1,4 @@
-//! `stats`.
+//! The command `stats`.
 
 use serde_json::json;
 

@@ -1,6 +1,6 @@
-//! Points in time as a command line says them: RFC 3339.
+//! Points in time on a command line, in RFC 3339.
 
-/// Milliseconds since 1970 UTC of `2026-11-22T01:57:07Z`, `2026-11-22T01:57:07.5+01:00`; `None` for anything else.
+/// Parses `2026-11-22T01:57:07Z` or `2026-11-22T01:57:07.5+01:00` into milliseconds since 1970 UTC; `None` for anything else.
 pub(super) fn milliseconds(text: &str) -> Option<u64> {
     let (date, time) = text.split_once(['T', 't', ' '])?;
     let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
@@ -28,11 +28,11 @@ pub(super) fn milliseconds(text: &str) -> Option<u64> {
     u64::try_from((minutes * 60 + second) * 1000 + thousandths).ok()
 }
 
-/// Milliseconds since 1970 UTC as `2026-11-22T01:57:07Z`.
+/// Formats milliseconds since 1970 UTC as `2026-11-22T01:57:07Z`.
 pub(crate) fn written(at_ms: u64) -> String {
     let seconds = i64::try_from(at_ms / 1000).unwrap_or(i64::MAX);
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // A year that begins in March has its leap day last.
+    // In a year that begins in March, the leap day is the last day.
     let since = days + 719_468;
     let era = since / 146_097;
     let day_of_era = since % 146_097;
@@ -46,7 +46,7 @@ pub(crate) fn written(at_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Numbers of fixed lengths with one character between them.
+/// Parses numbers of fixed lengths with one separator between them.
 fn numbers<const N: usize>(text: &str, separator: char, lengths: [usize; N]) -> Option<[i64; N]> {
     let mut found = [0; N];
     let mut parts = text.split(separator);
@@ -96,7 +96,7 @@ mod tests {
             assert_eq!(written(milliseconds(text).unwrap()), text);
         }
         assert_eq!(written(1_795_312_627_999), "2026-11-22T01:57:07Z");
-        // Bounded whatever it is.
+        // Any number gives a valid text.
         assert!(written(u64::MAX).ends_with('Z'));
     }
 

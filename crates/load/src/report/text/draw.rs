@@ -1,8 +1,8 @@
-//! Words and numbers as lines and bars of a terminal.
+//! Text wrapping, sparklines and bars for a terminal.
 
 use super::{BAR_WIDTH, SPARKS_MAX};
 
-/// Lines of at most so many columns, broken between words.
+/// Splits text into lines of at most `width` columns, between words.
 pub(in crate::report) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -19,8 +19,8 @@ pub(in crate::report) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// One character for each part of the run; its height is that of the lowest rate in it, from 0 to the highest of the run. A mean
-/// would hide a short stall.
+/// A sparkline: one character for each part of the run; its height is the lowest rate in that part, from 0 to the highest of the run. A
+/// mean would hide a short stall.
 pub(super) fn sparks(rates: &[f64]) -> String {
     let most = rates.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let parts = rates.chunks(rates.len().div_ceil(SPARKS_MAX).max(1));
@@ -32,7 +32,7 @@ pub(super) fn sparks(rates: &[f64]) -> String {
         .collect()
 }
 
-/// A bar as long as its part of the longest, to an eighth of a column; never empty for something.
+/// A bar as long as its share of the longest, to an eighth of a column; never empty for a number above 0.
 pub(super) fn bar(number: u64, most: u64) -> String {
     let eighths = (number as f64 / most.max(1) as f64 * (BAR_WIDTH * 8) as f64).round() as usize;
     let eighths = if number > 0 { eighths.max(1) } else { 0 };

@@ -17,7 +17,7 @@ fn options(line: &str) -> Result<Options, String> {
         .map_err(|error| error.to_string())
 }
 
-/// On a machine with two cores where `local` is this machine and `far` is not.
+/// The job on a machine with two cores, where `local` is this machine and `far` is not.
 fn job_of(line: &str) -> Result<Job, String> {
     let environment = Environment {
         cores: 2,

@@ -1,4 +1,4 @@
-//! Two servers beside each other, and the first beside itself.
+//! Compares two servers, after the first with itself.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{DURATION, Finding, SETTLE, ms, point_json};
 use crate::commands::load::{arguments::Options, plan::Job};
 
-/// Length of a turn; shorter, with what comes before it, where -d leaves less time for the fewest pairs.
+/// Length of a turn; shorter, together with its settling time, where -d leaves less time for the fewest pairs.
 const TURN: Duration = Duration::from_secs(1);
 /// Fewest pairs of a comparison.
 const PAIRS_MIN: usize = 2;
@@ -23,7 +23,7 @@ const SELF_PAIRS: usize = 5;
 /// A comparison ends when its ratio is known this closely.
 const PRECISION: f64 = 0.01;
 
-/// Warms a server up, and says so when that did not make it steady: a comparison has no verdict that could.
+/// Warms a server up, and reports when that did not make it steady: a comparison has no verdict that could.
 fn warm(session: &mut Session, job: &Job, tell: &dyn Fn(String)) {
     let found = warm_up(session, job.load, job.warm_up, &mut |_| {});
     if found.steady == Some(false) {
@@ -34,7 +34,7 @@ fn warm(session: &mut Session, job: &Job, tell: &dyn Fn(String)) {
     }
 }
 
-/// First the first server beside itself: what differs there is the machine's noise, and no smaller difference can be seen.
+/// The first server is compared with itself first: differences there are the machine's noise, and no smaller difference can be detected.
 pub(super) fn versus(
     options: &Options,
     jobs: [&Job; 2],
@@ -46,7 +46,7 @@ pub(super) fn versus(
     let [job, other] = jobs;
     let longest = options.duration.unwrap_or(DURATION).as_secs_f64();
     let pair = 2.0 * (TURN + SETTLE).as_secs_f64();
-    // Both comparisons with the fewest pairs fit into the time that there is.
+    // Both comparisons with the fewest pairs must fit into the available time.
     let scale = (longest / (2.0 * PAIRS_MIN as f64 * pair)).min(1.0);
     let pairs = ((longest / pair) as usize).max(PAIRS_MIN);
     let comparison = Comparison {
@@ -94,7 +94,7 @@ fn shown(ratio: &Ratio) -> String {
     )
 }
 
-/// Nothing where nothing has failed.
+/// The share of failures, or an empty text without any.
 fn failed_share(failed: f64) -> String {
     match failed {
         0.0 => String::new(),

@@ -1,4 +1,4 @@
-//! Where processes listen, as `/proc` shows it.
+//! Finds the listening sockets of processes in `/proc`.
 
 use std::{
     fs,
@@ -25,7 +25,7 @@ pub(super) fn listeners(proc: &Path, processes: &[i32]) -> Vec<SocketAddr> {
                 .filter_map(|line| listener(line, v6, &sockets)),
         );
     }
-    // Inodes of sockets grow.
+    // Inodes of sockets increase with time.
     found.sort_unstable();
     let mut addresses: Vec<SocketAddr> = Vec::new();
     for (_, address) in found {
@@ -58,14 +58,14 @@ fn listener(line: &str, v6: bool, sockets: &[u64]) -> Option<(u64, SocketAddr)> 
     let (ip, port) = address.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
     let ip = match ip_of(ip, v6)? {
-        // A listener for all addresses is reached through the loopback; one for the other family's too, as a rule.
+        // A listener on all addresses is reached through the loopback, as a rule also one of the other family.
         ip if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         ip => ip,
     };
     Some((inode, SocketAddr::new(ip, port)))
 }
 
-/// An address in the table: words of 32 bits, each in the byte order of the machine.
+/// Decodes an address of the table: words of 32 bits, each in the byte order of the machine.
 fn ip_of(hex: &str, v6: bool) -> Option<IpAddr> {
     let mut bytes = Vec::with_capacity(16);
     for at in (0..hex.len()).step_by(8) {
@@ -89,7 +89,7 @@ mod tests {
         )
     }
 
-    /// An address as the table has it on a machine with this byte order.
+    /// An address as the table shows it on a machine with this byte order.
     fn word(bytes: [u8; 4]) -> String {
         format!("{:08X}", u32::from_ne_bytes(bytes))
     }
