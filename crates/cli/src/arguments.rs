@@ -85,8 +85,8 @@ impl Command {
     }
 }
 
-/// The error for a wrong command line or for help, which ends the process as clap does; a removed option of `load` gets an error that says
-/// what to use instead.
+/// Ends the process as clap does for a wrong command line or for help; a removed option of `load` gives an error that says what to use
+/// instead.
 pub(crate) fn refuse(error: &clap::Error) -> anyhow::Error {
     let of_load = std::env::args_os()
         .nth(1)

@@ -102,7 +102,7 @@ fn a_runtime_that_is_not_installed_is_a_problem_with_its_line() {
     assert_eq!(run(folder.path(), &["check"]).code, 0);
 }
 
-/// A configuration with one script for each of these files.
+/// Writes a configuration with one script for each of these files.
 fn write_scripts(folder: &Folder, extra: &str, files: &[(&str, &str)]) {
     let mut config = extra.to_owned();
     for (file, source) in files {
@@ -266,7 +266,7 @@ fn a_check_opens_no_store_and_says_what_it_has_not_seen_for_that() {
     assert_eq!(entries(&folder), before);
 }
 
-/// The names of what is in a folder.
+/// Names of the entries of a folder.
 fn entries(folder: &Folder) -> BTreeSet<OsString> {
     let entries = std::fs::read_dir(folder.path()).unwrap();
     entries.map(|entry| entry.unwrap().file_name()).collect()

@@ -1,4 +1,4 @@
-//! Commands that speak to a running server.
+//! Commands that talk to a running server.
 
 use std::{
     io::{BufRead as _, BufReader},

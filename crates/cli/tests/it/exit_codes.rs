@@ -1,4 +1,4 @@
-//! How commands end, and what they say about it.
+//! Exit codes and error messages of commands.
 
 use std::net::TcpListener;
 

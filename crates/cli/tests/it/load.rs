@@ -1,4 +1,4 @@
-//! `forebay load` from the outside: what it prints where, and how it ends.
+//! `forebay load` as a user sees it: its output, and its exit codes.
 
 use std::{
     fs::File,
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use crate::run::{Ended, Serving, forebay, run};
 
-/// Everything that the founding benchmarks ask for, from memory.
+/// All routes that the other tools' benchmarks request, from memory.
 pub(crate) const SEEDS: &str = r#"
 [[route]]
 path = "/local"
@@ -69,7 +69,7 @@ impl Target {
         format!("http://{}{path}", self.serving.address())
     }
 
-    /// Runs `forebay load` with a line; `HOST:PORT` in it is this server's.
+    /// Runs `forebay load` with a line; `HOST:PORT` in it stands for this server.
     pub(crate) fn load(&self, line: &str) -> Ended {
         let line = line.replace("HOST:PORT", &self.serving.address().to_string());
         let words: Vec<&str> = std::iter::once("load").chain(line.split_whitespace()).collect();
@@ -195,7 +195,7 @@ fn answers_that_are_not_as_expected_are_counted() {
     assert_eq!(json(&ended)["requests"]["failed"], 0, "{ended:?}");
 }
 
-/// A command whose output goes to files; it is killed when dropped.
+/// A command whose output goes to files; it is killed on drop.
 pub(crate) struct Running {
     child: Child,
     logs: Folder,
@@ -247,7 +247,7 @@ fn an_interrupt_prints_what_was_measured_until_then() {
     let url = target.url("/local");
     let words = ["load", &url, "-d", "1h", "--warmup", "0", "--json", "-c", "2"];
     let mut running = Running::start(&target.folder, &words);
-    // A line of progress: by then there are answers.
+    // A line of progress: by then there are responses.
     running.wait_until_told("measuring");
     running.signal(Signal::INT);
     let ended = running.end();
@@ -259,7 +259,7 @@ fn an_interrupt_prints_what_was_measured_until_then() {
 
 #[test]
 fn a_second_interrupt_ends_it_at_once() {
-    // It accepts connections and never answers: the first interrupt waits for answers that are due.
+    // It accepts connections and never responds: the first interrupt waits for outstanding responses.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", silent.local_addr().unwrap());
     let folder = Folder::new();
@@ -283,7 +283,7 @@ fn a_second_interrupt_ends_it_at_once() {
     running.signal(Signal::INT);
     running.signal(Signal::INT);
     let told = wait_for("the command to end", || {
-        // Two signals that come together may be one.
+        // Two simultaneous signals may be merged into one.
         running.signal(Signal::INT);
         running.child.try_wait().unwrap()
     });

@@ -86,7 +86,7 @@ fn what_a_started_server_leaves_outside_of_its_group_ends_with_it() {
     }
 }
 
-/// Whether a process runs; one that has ended and waits for its parent does not.
+/// Whether a process runs; a zombie does not.
 fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')')

@@ -1,11 +1,11 @@
-//! `forebay load report` from the outside: saved runs, printed again and beside each other.
+//! `forebay load report` as a user sees it: saved runs, printed again and compared.
 
 use forebay_testkit::{Folder, http_target::Server};
 use serde_json::Value;
 
 use crate::run::{Ended, run};
 
-/// A server to aim at, and a folder with what is saved.
+/// A server to load, and a folder for saved runs.
 struct Saved {
     server: Server,
     folder: Folder,

@@ -8,7 +8,7 @@ use crate::{
     run::run,
 };
 
-/// Runs a search against a server for tests, and returns what it found.
+/// Runs a search against a test server, and returns its finding.
 fn search(words: &[&str]) -> serde_json::Value {
     let folder = Folder::new();
     folder.write("forebay.toml", SEEDS);

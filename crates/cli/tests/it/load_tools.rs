@@ -4,7 +4,7 @@ use forebay_testkit::Folder;
 
 use crate::{load::Target, run::run};
 
-/// Runs command lines as they stand in a document, but for how long they last: 0.1 s instead of 1 to 15, where a line says.
+/// Runs command lines as written in a document, except for their duration: 0.1 s instead of 1 to 15 s, where a line has one.
 fn run_as_written(lines: &[&str]) {
     let target = Target::start();
     for line in lines {

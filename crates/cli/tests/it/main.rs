@@ -1,4 +1,4 @@
-//! The built `forebay` as its user meets it on the command line.
+//! Tests of the built `forebay` through its command line.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

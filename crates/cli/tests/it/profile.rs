@@ -1,4 +1,4 @@
-//! `forebay profile`: functions that are known to work are in it.
+//! `forebay profile`: functions that are known to run appear in it.
 
 use std::{
     io::{Read as _, Write as _},
@@ -64,7 +64,7 @@ fn serving() -> (Folder, Serving) {
     (folder, serving)
 }
 
-/// Profiles a route under a load of its own, and looks at a target of it.
+/// Profiles a route while it is loaded through `target`.
 fn profile(serving: &Serving, route: &str, target: &str, words: &[&str]) -> Ended {
     let url = format!("http://{}{target}", serving.address());
     let own = ["profile", route, "--load", &url, "--connections", "4", "--for"];
@@ -167,7 +167,7 @@ fn workers_without_a_profiler_are_named() {
         let told = json(&profile(&serving, route, route, &["100ms", "--json"]));
         assert_eq!(told["processes"].as_array().unwrap().len(), 1, "{told}");
         let unseen = &told["unseen"][0];
-        // A worker that speaks lines does not say what it runs in.
+        // A worker that speaks lines does not report its runtime.
         let (told_runtime, _) = unseen["runtime"].as_str().unwrap().split_once('/').unzip();
         assert_eq!(told_runtime, runtime, "{told}");
         assert_eq!(
@@ -211,7 +211,7 @@ fn the_next_step_is_told_where_there_is_nothing_to_profile() {
 #[test]
 fn the_load_of_a_profile_goes_to_another_machine_only_when_that_is_allowed() {
     let (_folder, serving) = serving();
-    // Nothing ever connects to it.
+    // This address never connects.
     let words = ["profile", "/memory", "--load", "http://255.255.255.255:9/"];
     let refused = serving.run(&words);
     assert_eq!(refused.code, 2, "{refused:?}");
@@ -221,7 +221,7 @@ fn the_load_of_a_profile_goes_to_another_machine_only_when_that_is_allowed() {
     assert!(allowed.err.contains(tried), "{allowed:?}");
 }
 
-/// Asks for the longest profile, as a client that may leave, and returns when it is being taken.
+/// Requests the longest profile, as a client that may leave, and returns once it has started.
 fn long_profile(folder: &Folder, serving: &Serving, route: &str) -> UnixStream {
     wait_for("a profile that is being taken", || {
         let mut client = UnixStream::connect(folder.path().join("forebay.sock")).unwrap();
@@ -231,7 +231,7 @@ fn long_profile(folder: &Folder, serving: &Serving, route: &str) -> UnixStream {
             format!("POST /profiles HTTP/1.1\r\nhost: forebay\r\ncontent-length: {length}\r\n\r\n{body}");
         client.write_all(request.as_bytes()).unwrap();
         client.set_nonblocking(true).unwrap();
-        // The second that asks is refused; that may be this one.
+        // The second request is rejected; that may be this one.
         let other = wait_for("somebody who is refused", || {
             let other = serving.run(&["profile", "/memory", "--for", "1ms"]);
             let refused = other.err.contains("a profile is already running");
@@ -263,7 +263,7 @@ fn one_profile_is_taken_at_a_time_and_the_server_serves_meanwhile() {
     let (_folder, serving) = serving();
     let over = AtomicBool::new(false);
     let refused = thread::scope(|scope| {
-        // Either may be the one that is refused: both try until it was the second.
+        // Either may be the one that is rejected: both try until it was the second.
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 profile(&serving, "/memory", "/memory", &["500ms"]);

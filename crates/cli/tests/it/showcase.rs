@@ -80,7 +80,7 @@ fn without_a_database_it_says_how_to_have_the_routes_of_the_benchmarks() {
 #[test]
 fn make_run_serves_with_the_database_of_make_postgres() {
     let folder = Folder::new();
-    // In the place of what `run` builds: it prints how it is called.
+    // Replaces the program that `run` builds: it prints how it is called.
     let program = "target/release/forebay";
     folder.write(program, "#!/bin/sh\necho \"<$FOREBAY_PG_URL> $*\"\n");
     fs::set_permissions(folder.path().join(program), Permissions::from_mode(0o755)).unwrap();
@@ -90,7 +90,7 @@ fn make_run_serves_with_the_database_of_make_postgres() {
             .args(["--no-print-directory", "--old-file=build", "run", "-f"])
             .arg(workspace().join("Makefile"))
             .env_remove("FOREBAY_PG_URL")
-            // Of the `make` that runs the tests.
+            // Set by the `make` that runs the tests.
             .env_remove("MAKEFLAGS")
             .current_dir(folder.path())
             .output()

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::run::workspace;
 
-/// Runs one file of tests; what it printed is told when a test of it fails.
+/// Runs one file of tests; its output is printed when a test fails.
 fn passes(file: &str) {
     let folder = workspace().join("crates/cli/tests/site");
     let output = Command::new(std::env::var_os("FOREBAY_NODE").unwrap_or_else(|| "node".into()))

@@ -22,7 +22,7 @@ fn file(folder: &Folder, data: &str) -> PathBuf {
     folder.path().join(data).join("store.mdbx")
 }
 
-/// Makes the file of the store in `data` much larger than what is in it.
+/// Makes the file of the store in `data` much larger than its content.
 fn bloat(folder: &Folder) {
     let long = format!("\"{}\"", "x".repeat(40 << 20));
     assert_eq!(fed(folder, &["set", "Bloat", "-"], &long).code, 0);
@@ -291,7 +291,7 @@ fn a_bit_flipped_anywhere_is_found_or_changes_no_answer() {
     let mut random = SEED;
     let mut found = 0;
     for _ in 0..60 {
-        // Knuth's numbers; the upper bits are the good ones.
+        // Knuth's generator; its upper bits are the good ones.
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
@@ -316,11 +316,11 @@ fn a_bit_flipped_anywhere_is_found_or_changes_no_answer() {
     assert!(found > 30, "{found} of 60, seed {SEED}");
 }
 
-/// Attempts to see a picture of a command that may be too fast for it.
+/// Attempts to see the progress of a command that may be too fast for it.
 const TRIES: usize = 30;
 
-/// Runs a command on a terminal and holds the process that does the work for a moment as soon as there is one, so that it takes long
-/// enough for a picture; what appeared on the screen. `None`: it was too fast for that.
+/// Runs a command on a terminal and pauses the process that does the work as soon as there is one, so that it takes long enough to show its
+/// progress. Returns the screen; `None`: it was too fast for that.
 fn held(
     folder: &Folder,
     words: &str,
@@ -344,13 +344,13 @@ fn held(
         stopped.elapsed() > Duration::from_millis(300)
     });
     process.signal(Signal::CONT);
-    // `script` stops when what it runs does.
+    // `script` stops when its child does.
     terminal.script().signal(Signal::CONT);
     let screen = terminal.end("");
     if !screen.contains(picture) {
         return None;
     }
-    // The last picture is taken away.
+    // The last progress bar is cleared.
     let after = screen
         .rsplit_once("\r\x1b[K")
         .expect("pictures take the place of others")
@@ -359,7 +359,7 @@ fn held(
     Some(screen)
 }
 
-/// Whether something has been written into a file.
+/// Whether anything has been written to a file.
 fn is_begun(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|about| about.blocks() > 0)
 }
@@ -392,7 +392,7 @@ fn copying_shows_how_far_it_is_on_a_terminal() {
         });
         assert!(seen, "no picture of {what} in {TRIES} tries");
     }
-    // Elsewhere nothing of the kind.
+    // Nothing of the kind without a terminal.
     let told = store(&folder, &["backup", "quiet"]);
     assert!(
         !told.err.contains('%') && told.err.starts_with("quiet: "),
@@ -471,13 +471,13 @@ fn a_log_that_was_copied_away_brings_a_backup_up_to_date() {
     done(&folder, &["backup", "copy"]);
     done(&folder, &["set", "G/count", "2"]);
     done(&folder, &["set", "G/count", "3"]);
-    // All that is left of the store is a copy of its log, cut in the middle of its last change.
+    // The only remains of the store are a copy of its log, cut in the middle of its last change.
     fs::create_dir_all(folder.path().join("away/changes")).unwrap();
     for entry in fs::read_dir(folder.path().join("data/changes")).unwrap() {
         let entry = entry.unwrap();
         let bytes = fs::read(entry.path()).unwrap();
         let copy = folder.path().join("away/changes").join(entry.file_name());
-        // A segment has room behind its last change.
+        // A segment has free space after its last change.
         let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
         fs::write(copy, &bytes[..end - 3]).unwrap();
     }

@@ -32,7 +32,7 @@ fn indexes_are_made_listed_and_dropped() {
             "--unique",
         ],
     );
-    // The same again is no mistake, and no change.
+    // Defining the same index again is neither an error nor a change.
     let before = done(&folder, &["stats", "--json"]);
     done(&folder, &["index", "define", "by-name", "Person/data", "name"]);
     assert_eq!(done(&folder, &["stats", "--json"]), before);
@@ -50,7 +50,7 @@ fn indexes_are_made_listed_and_dropped() {
         "by-tag\tPerson/data\ttags.*, \"a.b\".c\tunique\n"
     );
     assert_eq!(done(&folder, &["get", "Person/data/3/name"]), "\"Bob\"\n");
-    // Also as words of a shell, whose quotes are its own.
+    // Also as words of a shell, which has its own quotes.
     let shell = fed(
         &folder,
         &["shell"],

@@ -6,19 +6,19 @@ use forebay_testkit::Folder;
 
 use crate::run::{Ended, ended, forebay, run};
 
-/// `forebay store` with some words.
+/// Runs `forebay store` with these words.
 pub(crate) fn store(folder: &Folder, words: &[&str]) -> Ended {
     run(folder.path(), &[&["store"], words].concat())
 }
 
-/// The same, which must go well; what it printed.
+/// As [`store`], but it must succeed; returns its output.
 pub(crate) fn done(folder: &Folder, words: &[&str]) -> String {
     let ended = store(folder, words);
     assert_eq!(ended.code, 0, "{words:?}: {ended:?}");
     ended.out
 }
 
-/// The same, with something on standard input.
+/// As [`store`], with text on standard input.
 pub(crate) fn fed(folder: &Folder, words: &[&str], input: &str) -> Ended {
     let mut child = forebay(folder.path(), &[&["store"], words].concat())
         .stdin(Stdio::piped())

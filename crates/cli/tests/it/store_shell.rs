@@ -1,4 +1,4 @@
-//! `forebay store shell`, and what other commands do while it has the store open.
+//! `forebay store shell`, and other commands while it has the store open.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -13,7 +13,7 @@ use crate::{
     terminal::Terminal,
 };
 
-/// A shell that goes on until it is dropped.
+/// A shell that runs until dropped.
 pub(crate) struct Shell {
     child: Child,
     input: Option<ChildStdin>,
@@ -47,7 +47,7 @@ impl Shell {
         line
     }
 
-    /// Ends its input, and waits for its end.
+    /// Closes its input, and waits for its end.
     pub(crate) fn end(mut self) -> i32 {
         drop(self.input.take());
         self.child.wait().unwrap().code().unwrap()
@@ -184,7 +184,7 @@ fn on_a_terminal_a_line_that_fails_is_told_and_the_next_one_is_read() {
         terminal.types(typed);
         wait_until(answer, || {
             let screen = terminal.screen();
-            // A new prompt has come after the answer.
+            // A new prompt follows the output.
             let rest = screen.rsplit_once(answer).map(|(_, rest)| rest);
             rest.is_some_and(|rest| answer == "store> " || rest.contains("store> "))
         });

@@ -43,14 +43,14 @@ fn workflow(folder: &Folder, words: &[&str]) -> Ended {
     run(folder.path(), &[&["workflow"], words].concat())
 }
 
-/// The same, which must go well; what it printed.
+/// Runs a command that must succeed; returns its output.
 fn done(folder: &Folder, words: &[&str]) -> String {
     let ended = workflow(folder, words);
     assert_eq!(ended.code, 0, "{words:?}: {ended:?}");
     ended.out
 }
 
-/// The same with `--json`.
+/// As [`done`], with `--json`.
 fn told(folder: &Folder, words: &[&str]) -> Value {
     serde_json::from_str(&done(folder, &[words, &["--json"]].concat())).unwrap()
 }
@@ -381,7 +381,7 @@ fn an_import_that_is_killed_leaves_all_of_a_release_or_nothing() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // The log of the store grows as soon as something is written to it.
+        // The store's file grows with any write.
         let size = || std::fs::metadata(folder.path().join("data/store.mdbx")).map_or(0, |file| file.len());
         let before = size();
         forebay_testkit::wait_until("it to write, or to end", || {
@@ -501,7 +501,7 @@ fn runs_without_a_server_reach_the_store_as_far_as_rules_are_allowed() {
         "[{\"name\":\"adds\",\"workflow\":\"order\",\"args\":{\"amount\":5},\"expect\":{\"state\":false,\"valueMap\":{\"sum\":5}}}]",
     );
     done(&folder, &["import", "flows"]);
-    // The store is open already where a release is published.
+    // The store is already open when a release is published.
     done(&folder, &["publish", "1"]);
     let outcome = done(&folder, &["run", "order", "--args", "{\"amount\":2}"]);
     assert_eq!(outcome, "{\"state\":false,\"valueMap\":{\"sum\":7}}\n");

@@ -1,4 +1,4 @@
-//! The load generator through its public API, against a server for tests and against peers that break every rule.
+//! The load generator through its public API, against a test server and against peers that break every rule.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 

@@ -13,7 +13,7 @@ use std::{
 
 use forebay_load::target::Address;
 
-/// Accepts connections until it is dropped, and runs its script on each in a thread of its own.
+/// Accepts connections until dropped, and runs its script on each in a thread of its own.
 pub(crate) struct Peer {
     address: SocketAddr,
     accepted: Arc<AtomicU64>,
@@ -34,7 +34,7 @@ impl Peer {
                 }
                 count.fetch_add(1, Ordering::Relaxed);
                 let (stream, script) = (stream.unwrap(), script.clone());
-                // Whatever happens, a test ends.
+                // The test ends in any case.
                 stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
                 std::thread::spawn(move || script(stream));
             }
@@ -84,7 +84,7 @@ pub(crate) fn answering(bytes: &'static [u8]) -> impl Fn(TcpStream) + Send + Syn
     move |mut stream| while request(&mut stream) && stream.write_all(bytes).is_ok() {}
 }
 
-/// Lets the other side have a reset when the stream is dropped.
+/// Makes dropping the stream reset the connection.
 pub(crate) fn reset_on_drop(stream: &TcpStream) {
     rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)).unwrap();
 }

@@ -171,7 +171,7 @@ fn is_whole(folder: &Path) -> bool {
         .all(|program| folder.join(program).is_file())
 }
 
-/// The user that a server started by root runs as: PostgreSQL's own user, else `nobody`.
+/// The user for a server that root starts: PostgreSQL's own user, else the unprivileged one of the system.
 fn unprivileged(known: &str) -> Option<User> {
     ["postgres", "nobody"].iter().find_map(|wanted| {
         known.lines().find_map(|line| {

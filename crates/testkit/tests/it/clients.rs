@@ -1,4 +1,4 @@
-//! Clients that leave before they are answered.
+//! Clients that leave before they receive a response.
 
 use forebay_testkit::{Load, wait_until};
 

@@ -1,4 +1,4 @@
-//! Accepted = answered + refused with a reason, whatever happens.
+//! Accepted = answered + rejected with a reason, whatever happens.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -25,7 +25,7 @@ fn sum(server: &Server, name: &str) -> u64 {
         .sum()
 }
 
-/// Sends requests of one kind one after another until the storm is over. Returns how many of them were answered.
+/// Repeats requests of one kind until the storm is over. Returns how many of them were answered.
 fn insist(server: &Server, over: &AtomicBool, target: &str, leaves: bool) -> u64 {
     let mut answered = 0;
     while !over.load(Ordering::Relaxed) {
@@ -70,7 +70,7 @@ fn every_accepted_job_ends_once_through_kills_faults_timeouts_overload_and_leavi
             let mut kills = 0;
             while begun.elapsed() < length {
                 let queued = metric(&server, "forebay_pool_queue_jobs{pool=\"api\"}");
-                // A job that runs again goes back to its place in the queue, beyond the bound for new ones.
+                // A job that is retried returns to its place in the queue, beyond the bound for new ones.
                 assert!(queued <= 12 + 3, "{queued} jobs wait");
                 if begun.elapsed() > Duration::from_millis(400) * (kills + 1) {
                     kills += 1;
@@ -89,7 +89,7 @@ fn every_accepted_job_ends_once_through_kills_faults_timeouts_overload_and_leavi
             let accepted = sum(&server, "forebay_pool_jobs_accepted_total");
             let ended = ["answered", "faulted", "cancelled", "failed"]
                 .map(|end| sum(&server, &format!("forebay_pool_jobs_{end}_total")));
-            // Requests of clients that have left may still be read, so the queue is looked at as long as the sums.
+            // Requests of clients that have left may still be read, so the queue is polled as long as the sums.
             let queued = metric(&server, "forebay_pool_queue_jobs{pool=\"api\"}");
             accepted == ended.iter().sum::<u64>() && accepted > 0 && queued == 0
         });

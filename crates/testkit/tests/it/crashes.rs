@@ -98,8 +98,8 @@ fn a_handler_that_throws_is_answered_with_500_and_keeps_its_worker() {
     }
 }
 
-/// Kills the worker that has been ready longest, again and again, while `load` runs to its end; returns its report and the number
-/// of kills. One that still starts is spared: where a start takes longer than the time between two kills, none would ever end.
+/// Repeatedly kills the worker that has been ready longest while `load` runs to its end; returns the report and the number of kills.
+/// Workers that are still starting are spared: where a start takes longer than the time between two kills, none would ever finish.
 fn kill_under(server: &Server, load: &Load, every: Duration) -> (Report, usize) {
     let mut admin = server.admin();
     let begun = Instant::now();

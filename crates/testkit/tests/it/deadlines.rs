@@ -1,4 +1,4 @@
-//! Handlers that take too long.
+//! Handlers that exceed their time limits.
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ fn other_routes_and_workers_keep_answering_while_one_spins() {
     let answered = || metric(&server, "forebay_requests_total{route=\"/*\",class=\"2xx\"}");
     let load = Load::on(&server, "/echo").connections(4);
     let running = load.start();
-    // On a busy machine a request may be over its deadline before a worker gets to it; then nothing spins.
+    // On a busy machine a request may pass its deadline before a worker gets to it; then nothing spins.
     while noted(&server).len() < 3 || answered() <= 100 {
         let begun = Instant::now();
         let mut spinning = server.connect();

@@ -1,4 +1,4 @@
-//! Requests that two programs could read in two ways, or that are not requests: refused, and nothing after them is read.
+//! Ambiguous or malformed requests: they are rejected, and nothing after them is read.
 
 use forebay_testkit::{Client, Server, Setup};
 
@@ -6,7 +6,7 @@ fn serve() -> Server {
     Setup::new("[[route]]\npath = \"/here\"\nrespond = { text = \"here\" }\n").start()
 }
 
-/// Bytes, and the status of the refusal.
+/// Bytes, and the status of the rejection.
 const REFUSED: [(&[u8], u16); 37] = [
     // The body's length in two ways.
     (b"POST /here HTTP/1.1\r\nhost: a\r\ncontent-length: 6\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 400),
@@ -14,13 +14,13 @@ const REFUSED: [(&[u8], u16); 37] = [
     (b"POST /here HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello", 400),
     (b"POST /here HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ncontent-length: 5\r\n\r\nhello", 400),
     (b"POST /here HTTP/1.1\r\nhost: a\r\ncontent-length: 5, 5\r\n\r\nhello", 400),
-    // Lengths that are none.
+    // Invalid lengths.
     (b"POST /here HTTP/1.1\r\nhost: a\r\ncontent-length: +5\r\n\r\nhello", 400),
     (b"POST /here HTTP/1.1\r\nhost: a\r\ncontent-length: 0x5\r\n\r\nhello", 400),
     (b"POST /here HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n", 400),
     (b"POST /here HTTP/1.1\r\nhost: a\r\ncontent-length:\r\n\r\n", 400),
     (b"POST /here HTTP/1.1\r\nhost: a\r\ncontent-length: 99999999999999999999999\r\n\r\n", 400),
-    // Codings that are not understood, or hidden ones.
+    // Codings that are not supported, or hidden ones.
     (b"GET /here HTTP/1.1\r\nhost: a:80:90\r\n\r\n", 400),
     (b"GET /here HTTP/1.1\r\nhost: a:b\r\n\r\n", 400),
     (b"GET /here HTTP/1.1\r\nhost: [::1\r\n\r\n", 400),
@@ -120,7 +120,7 @@ fn what_chunks_say_beside_the_body_is_bounded() {
         );
         let mut client = server.connect();
         client.send(b"POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n");
-        // The rest is not read once the server has had enough.
+        // The server stops reading once it has rejected the request.
         let _ = client.try_send(body.as_bytes());
         assert_eq!(client.response().status, 400, "{extensions} {trailers}");
     }
@@ -129,7 +129,7 @@ fn what_chunks_say_beside_the_body_is_bounded() {
     assert_eq!(client.response().text(), "hello");
 }
 
-/// Requests changed at random in a few places: whatever comes of each, the server answers the next one.
+/// Requests with random changes in a few places: whatever happens to each, the server answers the next one.
 #[test]
 fn damaged_requests_never_end_the_server() {
     let server = serve();

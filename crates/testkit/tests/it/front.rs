@@ -1,4 +1,4 @@
-//! Connections: how requests and answers follow each other, and what the server itself says in them.
+//! Connections: the order of requests and responses, and the fields that the server itself adds.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use forebay_testkit::{Client, Server, Setup, wait_until};
 
 use crate::support::{fake, node};
 
-/// Routes of every target, with `header_bytes_max` and so on as they are by default.
+/// Routes of every target, with default limits.
 const ROUTES: &str = r#"
 [[route]]
 path = "/here"
@@ -33,7 +33,7 @@ fn serve() -> Server {
     routes().start()
 }
 
-/// Answers with the request's body and content type; `/stream` with a body of unknown length.
+/// Responds with the request's body and content type; `/stream` with a body of unknown length.
 const ECHO: &str = r"
 import { router, reply } from 'forebay';
 
@@ -314,7 +314,7 @@ fn seconds(time: SystemTime) -> u64 {
         .as_secs()
 }
 
-/// Reads an IMF-fixdate (RFC 9110, 5.6.7) into seconds since 1970.
+/// Parses an IMF-fixdate (RFC 9110, 5.6.7) into seconds since 1970.
 fn date_of(text: &str) -> u64 {
     const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
     let number = |at: usize, length: usize| text[at..at + length].parse::<u64>().expect("digits");

@@ -1,10 +1,10 @@
-//! How many workers there are, and when they come and go.
+//! The number of workers, and when they start and end.
 
 use forebay_testkit::{Client, Load, Server, wait_until};
 
 use crate::support::{ONE_WORKER, Runtime, TOOLBOX, node, noted, open, wait_for_note, wait_until_ready};
 
-/// Requests that keep as many workers busy until the gate opens.
+/// Sends requests that keep `count` workers busy until the gate opens.
 fn occupy(server: &Server, count: usize) -> Vec<Client> {
     (0..count)
         .map(|number| {

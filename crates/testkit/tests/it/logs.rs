@@ -66,7 +66,7 @@ fn what_of_a_body_comes_after_its_answer_takes_none_of_the_logged_time() {
     let mut client = server.connect();
     client.send("POST /here HTTP/1.1\r\nhost: test\r\nx-request-id: late\r\ncontent-length: 9\r\n\r\n");
     assert_eq!(client.response().status, 200);
-    // The rest of the body never comes, and the server ends the connection.
+    // The rest of the body never arrives, and the server ends the connection.
     client.ends();
     let line: Value = serde_json::from_str(&server.wait_for_log(&["\"request_id\":\"late\""])).expect("JSON");
     let micros = line["duration_us"].as_u64().expect("a number");
@@ -89,7 +89,7 @@ fn only_what_the_client_took_of_an_answer_is_logged_as_sent() {
     ));
     assert_eq!(client.response().status, 201);
     client.send("GET /store/Open/1 HTTP/1.1\r\nhost: test\r\nx-request-id: stalled\r\n\r\n");
-    // Nothing of it is read until the server has given the client up.
+    // Nothing is read until the server has given up on the client.
     let line: Value =
         serde_json::from_str(&server.wait_for_log(&["\"request_id\":\"stalled\""])).expect("JSON");
     let bytes = line["bytes"].as_u64().expect("a number");

@@ -1,4 +1,4 @@
-//! The sixteen scenarios in which `QOper8` was seen to fail, each as this server must behave.
+//! The sixteen scenarios in which `QOper8` failed, with the correct behaviour.
 
 use std::time::{Duration, Instant};
 
@@ -174,7 +174,7 @@ fn a_request_that_waits_behind_a_worker_about_to_retire_is_handled() {
         behind.post("/echo", b"behind");
         assert_eq!(busy.response().text(), "busy", "round {round}");
         assert_eq!(behind.response().text(), "behind", "round {round}");
-        // The next request comes at all times around the worker's end.
+        // The next requests arrive at various times around the worker's end.
         let begun = Instant::now();
         wait_until("some time", || {
             begun.elapsed() > Duration::from_millis(50 + 3 * round)
@@ -238,7 +238,7 @@ fn of_500_requests_at_once_a_queue_of_4_accepts_4_and_refuses_the_rest_at_once()
     }
 }
 
-/// `QOper8` gives all to the first. The policy here is the most recently used idle worker, so that the others may retire.
+/// `QOper8` gives all requests to the first worker. The policy here is the most recently used idle worker, so that the others may retire.
 #[test]
 fn sequential_requests_stay_with_one_worker_and_the_others_retire() {
     let server = node(TOOLBOX, "workers = { min = 1, max = 3 }\nidle_retire = \"200ms\"").start();
@@ -287,7 +287,7 @@ fn nothing_that_a_client_sends_is_taken_for_an_order() {
     assert_eq!(server.workers(), workers);
 }
 
-/// Bytes that would drain a worker, were they on its link.
+/// Bytes that would drain a worker if they were on its link.
 fn forebay_frames() -> Vec<u8> {
     let mut bytes = [0; 16];
     bytes[4] = 0x05;

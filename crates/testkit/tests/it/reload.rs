@@ -1,4 +1,4 @@
-//! Another configuration in force while the server runs: nothing is lost, and what is wrong changes nothing.
+//! Reloads while the server runs: nothing is lost, and an invalid configuration changes nothing.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -12,7 +12,7 @@ fn saying(word: &str) -> String {
     format!("export default () => '{word}';")
 }
 
-/// Has the server reload, and waits until it has.
+/// Makes the server reload, and waits for the result.
 pub(crate) fn reload(server: &Server) -> Response {
     let mut control = server.control();
     control.request("POST", "/reload");
@@ -48,7 +48,7 @@ fn reloads_under_load_fail_no_request() {
             let now = pids(&server);
             now.len() == 2 && now.is_disjoint(&before)
         });
-        // Counts go on: what the load saw and the first request.
+        // Counters continue: the requests of the load and the first one.
         let counted = |name| metric(&server, name);
         let answered = report.sent as u64 + 1;
         wait_until("the counts of old pools to be kept", || {
@@ -67,7 +67,7 @@ fn reloads_under_load_fail_no_request() {
 #[test]
 fn a_request_ends_with_the_handler_it_began_with() {
     let server = node(TOOLBOX, ONE_WORKER)
-        // Most threads never see a request, and must let go of the old pool all the same.
+        // Most threads never see a request, and must release the old pool all the same.
         .threads(16)
         .server("drain_max = \"10m\"")
         .admin()

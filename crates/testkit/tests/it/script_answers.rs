@@ -1,4 +1,4 @@
-//! Scripts among other requests: what a client gets of them, and when.
+//! Scripts among other requests: the responses that clients get, and when.
 
 use std::time::Duration;
 

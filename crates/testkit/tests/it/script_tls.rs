@@ -26,7 +26,7 @@ export default async (request) => {
 };
 ";
 
-/// A server that answers every request in the same way, and shows a certificate for `localhost`.
+/// A server that gives every request the same response, and presents a certificate for `localhost`.
 fn serve(issuer: &Issuer, years: std::ops::Range<i32>) -> SocketAddr {
     let (certificate, key) = for_localhost(issuer, years);
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
@@ -48,7 +48,7 @@ fn serve(issuer: &Issuer, years: std::ops::Range<i32>) -> SocketAddr {
                 let mut request = Vec::new();
                 let mut bytes = [0; 1024];
                 while !request.ends_with(b"\r\n\r\n") {
-                    // A client that does not trust the certificate goes away.
+                    // A client that does not trust the certificate disconnects.
                     match stream.read(&mut bytes) {
                         Ok(0) | Err(_) => return,
                         Ok(length) => request.extend_from_slice(&bytes[..length]),

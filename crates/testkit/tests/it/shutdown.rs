@@ -1,4 +1,4 @@
-//! How a server ends, and what it leaves behind: nothing.
+//! The end of a server leaves nothing behind.
 
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,7 @@ fn what_runs_and_what_waits_is_answered_before_the_server_ends() {
         })
         .collect();
     wait_until("one to run", || noted(&server).len() == 1);
-    // On the same connections, so that the server has surely read what they sent before.
+    // Sent on the same connections, so that the server has surely read the earlier requests.
     server.terminate();
     idle.ends();
     wait_until("the listener to close", || {

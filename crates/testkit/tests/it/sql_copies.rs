@@ -1,4 +1,4 @@
-//! Rows that handlers copy in and out, by both drivers.
+//! Rows that handlers copy in and out, with both drivers.
 
 use forebay_testkit::{Postgres, wait_until};
 use serde_json::json;

@@ -5,7 +5,7 @@ use std::process::Output;
 use forebay_testkit::{Postgres, Server, Setup};
 use serde_json::Value;
 
-/// A server only for its folder: the doctor asks databases, not servers.
+/// A server that only provides its folder: the doctor asks databases, not servers.
 fn configured(url: &str, keys: &str) -> Server {
     Setup::new(&format!(
         "[sql.main]\nurl = \"{url}\"\n{keys}\n[[route]]\npath = \"/one\"\nmethods = [\"GET\"]\nsql = {{ source = \"main\", query = \"select 1 as one\", result = \"row\" }}\n"
@@ -56,7 +56,7 @@ fn the_doctor_says_what_the_server_says_and_finds_what_does_not_fit() {
         "{facts}"
     );
     assert_eq!(finding(&told, "connections")["level"], "fine", "{told}");
-    // This one is of tests: its commits need not last.
+    // This is a test database: its commits need not be durable.
     assert_eq!(finding(&told, "synchronous_commit")["level"], "advice", "{told}");
     assert!(
         !told.to_string().contains("benchmarkdbpass"),

@@ -1,4 +1,4 @@
-//! Databases that go and come back, under load, and what is told of it; with both drivers.
+//! Databases that disappear and return under load, and what clients and metrics see; with both drivers.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! Handlers that listen to channels of a database, and server-sent events of what they hear.
+//! Handlers that listen to channels of a database, and send the notifications as server-sent events.
 
 use forebay_testkit::{Client, Postgres, Server, wait_until};
 use serde_json::json;
@@ -31,7 +31,7 @@ const LISTENERS: &str = r"
 
 const LISTENING: &str = "select count(*) from pg_stat_activity where query like 'listen %'";
 
-/// A client that has been told that the events have begun.
+/// A client that has received the start of the events.
 fn listens(server: &Server, path: &str) -> (Client, String) {
     let mut client = server.connect();
     client.request("GET", path);
@@ -41,7 +41,7 @@ fn listens(server: &Server, path: &str) -> (Client, String) {
     (client, String::new())
 }
 
-/// Reads until what has come ends so.
+/// Reads until the received text ends with `end`.
 fn comes((client, seen): &mut (Client, String), end: &str) {
     while !seen.contains(end) {
         let some = client.some_bytes();
@@ -53,7 +53,7 @@ fn comes((client, seen): &mut (Client, String), end: &str) {
 #[test]
 fn what_a_channel_is_told_is_a_server_sent_event_for_each_client_until_it_goes() {
     let mut postgres = Postgres::start();
-    // Events outlast what bounds other answers.
+    // Events outlast the limits of other responses.
     let server = server(&postgres, "async", LISTENERS, "time_max = \"3s\"");
     tells(&mut postgres, &server);
 }
@@ -78,7 +78,7 @@ fn tells(postgres: &mut Postgres, server: &Server) {
     }
     comes(&mut named, "event: news\ndata: one\n\n");
     assert_eq!(number(postgres, LISTENING), 1, "one connection for all");
-    // All connections break, then the server itself is gone for a while.
+    // All connections break, then the database server itself is down for a while.
     postgres.kill_backends();
     for client in &mut clients {
         comes(client, "event: lost\ndata:\n\n");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Runtime, open, wait_for_note};
 
-/// Answers at `/NAME?json` what one of these functions gives. The file is a script as well.
+/// Responds at `/NAME?json` with the result of one of these functions. The file is a script as well.
 const HANDLER: &str = r#"
 import { sql, SqlError } from 'forebay/sql';
 
@@ -57,7 +57,7 @@ fn pool(runtime: Runtime, source: &str, keys: &str) -> Setup {
     runtime.pool(source, &keys)
 }
 
-/// How many statements with this text run in the database.
+/// Number of statements with this text that run in the database.
 pub(crate) fn running(mark: &str) -> i64 {
     let query = "select count(*) from pg_stat_activity where state = 'active' and query like $1 and pid <> pg_backend_pid()";
     let row = Postgres::shared()
@@ -258,7 +258,7 @@ fn what_nobody_waits_for_any_more_ends_in_the_database() {
         )
         .start();
         let mark = |path: &str| format!("{runtime:?} {path}").replace(['/', ' '], "_");
-        // The handler answers without waiting for its statement, or its process ends.
+        // The handler responds without waiting for its statement, or its process ends.
         for (path, status) in [("leaves", 200), ("exits", 502)] {
             let pid = server.get("/pid").text().to_owned();
             let mark = mark(path);
@@ -271,7 +271,7 @@ fn what_nobody_waits_for_any_more_ends_in_the_database() {
             wait_until("the statement to end", || running(&mark) == 0);
             assert_eq!(server.get("/pid").text() == pid, status == 200);
         }
-        // The client goes.
+        // The client disconnects.
         let mut client = server.connect();
         client.send(format!("GET /notes?mark={} HTTP/1.1\r\nhost: a\r\n\r\n", mark("notes")).as_bytes());
         wait_until("the statement to run", || running(&mark("notes")) == 1);

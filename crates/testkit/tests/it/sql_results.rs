@@ -1,4 +1,4 @@
-//! Answers of the target `sql` that are sent as their rows come, transactions, and parameters from bodies, with both drivers.
+//! Streamed results of the target `sql`, transactions, and parameters from bodies, with both drivers.
 
 use forebay_testkit::{Client, Postgres, Response, Server, Setup, wait_until};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::store::ask;
 
 const DRIVERS: [&str; 2] = ["async", "blocking"];
 
-/// A server with routes of a path, a method, and what is in `sql` beside `source`.
+/// A server with routes of a path, a method, and the keys in `sql` besides `source`.
 fn server(postgres: &Postgres, driver: &str, keys: &str, routes: &[(&str, &str, &str)]) -> Server {
     let routes: Vec<String> = routes
         .iter()
@@ -41,7 +41,7 @@ fn text(answer: &Response) -> String {
     String::from_utf8_lossy(&answer.body).into_owned()
 }
 
-/// How many other backends have a statement with this mark that is not over.
+/// Number of other backends with an unfinished statement that has this mark.
 fn running(postgres: &Postgres, mark: &str) -> i64 {
     let count = "select count(*) from pg_stat_activity where pid <> pg_backend_pid() and state <> 'idle' and strpos(query, $1) > 0";
     let row = postgres.admin().query_one(count, &[&mark]);
@@ -204,7 +204,7 @@ fn a_client_that_does_not_read_holds_its_statement_and_one_that_goes_ends_it() {
             assert_eq!(client.head().unwrap().status, 200);
             wait_until("the statement to run", || running(postgres, &mark) == 1);
             if path == "/endless" {
-                // It waits for the client: nothing more comes, and nothing is gathered.
+                // It waits for the client: no more rows arrive, and none are buffered.
                 let waits = "select count(*) from pg_stat_activity where strpos(query, $1) > 0 and wait_event = 'ClientRead' and state <> 'idle'";
                 wait_until("the statement to wait for its reader", || {
                     postgres
@@ -262,7 +262,7 @@ fn statements_of_a_transaction_take_effect_together_or_not_at_all() {
             (200, json!(70))
         );
         assert_eq!(balances(), [70, 30], "{driver}");
-        // The second violates a constraint, is of no row, or has a parameter of another type: the first has had no effect.
+        // The second statement violates a constraint, finds no row, or has a parameter of another type: the first has had no effect.
         for (path, amount, status) in [
             ("/transfer/1/2", json!(71), 409),
             ("/transfer/9/2", json!(1), 404),
@@ -367,7 +367,7 @@ fn members_of_a_body_become_what_their_parameters_take() {
             json!({"tags": [], "grid": [[1], [2, 3]], "more": null, "ids": ["x"], "text": "", "mood": ""});
         let (status, problem) = send(&mut client, "/echo", &wrong);
         assert_eq!(status, 400, "{driver} {problem}");
-        // An array in the server's own writing is taken as it is.
+        // An array in PostgreSQL's own syntax is passed through.
         let own = json!({"tags": "{a,b}", "grid": "{}", "more": {}, "ids": "{}", "text": "", "mood": ""});
         let (status, row) = send(&mut client, "/echo", &own);
         assert_eq!(

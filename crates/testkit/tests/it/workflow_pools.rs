@@ -10,7 +10,7 @@ use crate::{
     workflows::{ROUTES, run},
 };
 
-/// A handler that tells what it was asked, and has faults.
+/// A handler that returns its request, and can fail.
 const NODE: &str = "
 import { existsSync } from 'node:fs';
 export default async (request) => {
@@ -63,14 +63,14 @@ fn of_pool(path: &str, members: Value) -> Value {
     node
 }
 
-/// With a pool of a worker of Node.
+/// A configuration with a pool of one Node worker.
 fn config(keys: &str, of_pool: &str) -> String {
     format!(
         "[workflow]\npath = \"flows\"\n{keys}\n[pool.api]\nhandler = \"api.mjs\"\nworkers = {{ min = 1, max = 1 }}\n{of_pool}\n{ROUTES}"
     )
 }
 
-/// A server with it and these graphs.
+/// A server with this configuration and these graphs.
 fn setup(keys: &str, of_pool: &str, graphs: &[(&str, Value)]) -> Setup {
     let setup = Setup::new(&config(keys, of_pool)).threads(1).admin();
     let setup = setup.file("api.mjs", NODE);

@@ -119,7 +119,7 @@ fn a_stream_waits_for_its_client_and_ends_when_the_client_leaves() {
         client.request("GET", path);
         assert_eq!(client.head().unwrap().status, 200);
         assert!(!client.some_bytes().is_empty());
-        // The others go on meanwhile.
+        // Others are served meanwhile.
         assert_eq!(server.get("/sync").status, 200);
         drop(client);
         wait_for_note(&server, end);
@@ -140,7 +140,7 @@ fn a_long_body_is_read_as_it_comes() {
 fn what_goes_on_after_an_answer_is_waited_for_when_the_worker_ends() {
     let mut server = asgi("").start();
     assert_eq!(server.get("/later").text(), "now");
-    // The answer has freed the only place of the worker.
+    // The response has freed the worker's only slot.
     assert_eq!(server.get("/sync").status, 200);
     server.terminate();
     open(&server, "gate-later");

@@ -105,7 +105,7 @@ fn errors_are_problems_byte_for_byte_as_those_of_javascript_handlers() {
             id(&thrown)
         )
     );
-    // The answer may overtake what is printed, so that only the text itself names the request for sure.
+    // The response may overtake the output, so only the text itself is sure to name the request.
     server.wait_for_log(&[&format!("GET /throw (request {}) failed", id(&thrown))]);
     server.wait_for_log(&["ValueError: a secret about the inside"]);
 }

@@ -1,4 +1,4 @@
-//! How Python workers begin, go on and end.
+//! Start, run and end of Python workers.
 
 use forebay_testkit::{Load, Setup, wait_until};
 
@@ -79,7 +79,7 @@ fn a_changed_file_reloads_and_no_compiled_one_does() {
         .start();
     assert_eq!(server.get("/").text(), "one");
     let worker = server.workers()[0];
-    // Its length differs: Python tells sources by their time, to the second, and their length.
+    // The length differs: Python recognises changed sources by their time, to the second, and their length.
     server.folder().write("lib.py", "word = 'three'\n");
     wait_until("the changed word", || server.get("/").text() == "three");
     wait_until("the old worker to end", || !worker.is_alive());

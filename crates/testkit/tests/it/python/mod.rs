@@ -1,4 +1,4 @@
-//! Pools whose handler Python runs.
+//! Pools with Python handlers.
 
 mod applications;
 mod asgi;
@@ -10,7 +10,7 @@ mod sql_pieces;
 
 use forebay_testkit::Setup;
 
-/// A handler with what the tests ask of one.
+/// A handler with everything that the tests need.
 const TOOLBOX: &str = include_str!("../handlers/toolbox.py");
 
 /// A pool `api` of one module, `app.py`, at every path, with further keys; beside it `/here`, answered without a worker.

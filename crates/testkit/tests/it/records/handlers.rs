@@ -1,4 +1,4 @@
-//! Records in the handlers of workers: the same as over HTTP, by the same configuration.
+//! Records in the handlers of workers: the same as over HTTP, under the same configuration.
 
 use forebay_testkit::{Setup, wait_until};
 

@@ -1,4 +1,4 @@
-//! Statements over HTTP: the cases of WABuR's conformance suite, and what becomes of statements that are long, wrong or many.
+//! Statements over HTTP: the cases of WABuR's conformance suite, and statements that are long, wrong or many.
 
 use std::{thread, time::Duration};
 
@@ -237,7 +237,7 @@ fn a_long_answer_streams_and_is_of_one_state() {
         reader.is_readable_within(Duration::from_secs(20)),
         "the answer has begun"
     );
-    // The answer is longer than what fits between both: the rest is read later, and must not see this.
+    // The response exceeds the buffers on both sides: the rest is read later, and must not see this.
     assert_eq!(
         tql(&mut client, "WHERE EQ(kind 'Article') DELETE LIMIT 3000").status,
         200
@@ -259,7 +259,7 @@ fn a_scan_leaves_others_their_turn_and_ends_at_its_deadline() {
     .threads(1)
     .start();
     let mut client = server.connect();
-    // A pattern that takes long to hold against a text, and never finds it.
+    // A pattern that takes long to match against a text, and fails.
     let text = "a".repeat(1500);
     for _ in 0..40 {
         let documents: Vec<String> = (0..50)

@@ -1,4 +1,4 @@
-//! Reads of records that take long: others on the same thread have their turn meanwhile.
+//! Long reads of records: others on the same thread get their turn meanwhile.
 
 use super::setup;
 use crate::store::turns::{fill, others_are_answered_before};

@@ -1,4 +1,4 @@
-//! `docs/guide/stdio.md`: its controllers as they stand there.
+//! `docs/guide/stdio.md`: its controllers as written there.
 
 use forebay_testkit::{Load, Setup, blocks};
 use serde_json::json;
@@ -40,7 +40,7 @@ fn sixteen_requests_at_a_time_go_through_one_awk() {
     let server = Setup::new(config)
         .file("count.awk", blocks(GUIDE, "awk")[0])
         .start();
-    // Bodies are not told, so each answer is another one than was sent; that each came is what counts here.
+    // The controller does not return the bodies, so each response differs from its request; only the number of responses counts here.
     let report = Load::on(&server, "/count/x").connections(32).requests(2000).run();
     assert_eq!((report.with_status(200), report.unanswered), (2000, 0));
     assert_eq!(server.get("/count/x").json()["seen"], 2001);

@@ -1,4 +1,4 @@
-//! Zero lost: each request is answered once, and by its own answer, however often controllers are killed.
+//! No loss: each request gets exactly one response, its own, however often controllers are killed.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use super::{
 };
 use crate::support::{metric, soak};
 
-/// Requests of a long run, of all dialects together, unless `FOREBAY_SOAK_REQUESTS` says another number.
+/// Requests of a long run, of all dialects together, unless `FOREBAY_SOAK_REQUESTS` sets another number.
 const SOAK_REQUESTS: usize = 10_000_000;
 
 /// Kills of a short run.
 const KILLS: usize = 8;
 
-/// A pool `api` to be killed, and how long its workers live at least.
+/// A pool `api` to be killed, and the shortest life of its workers.
 fn victims() -> Vec<(String, Setup, Duration)> {
     let keys = "workers = { min = 2, max = 2 }\nconcurrency = 8";
     let odd = Dialect::BOTH.map(|dialect| {
@@ -80,7 +80,7 @@ fn every_request_is_answered_once_through_many_kills() {
         }
         let report = running.join().expect("the load does not panic");
         report.assert_each_answered(&[200, 502, 503]);
-        // A run that was asked to be short may be over before.
+        // A short run may be over before.
         assert!(kills >= KILLS || soak(), "{name}: {kills} workers were killed");
         assert!(kills > 0, "{name}: nobody was killed");
         assert!(report.with_status(200) > report.sent / 2, "{name}: {report}");

@@ -6,7 +6,7 @@ use forebay_testkit::{Client, wait_until};
 
 use super::{ask, put, setup, start, text};
 
-/// Every page of a question, by following the links.
+/// Every page of a query, by following the links.
 pub(super) fn pages(client: &mut Client, target: &str) -> Vec<String> {
     let (path, _) = target.split_once('?').expect("the question has a query");
     let mut pages = Vec::new();
@@ -203,7 +203,7 @@ fn a_reader_that_takes_too_long_is_cut_off() {
     let begun = Instant::now();
     let head = reader.head().unwrap();
     assert_eq!(head.status, 200);
-    // More than sockets hold waits for this client, which takes nothing meanwhile.
+    // The data exceeds the socket buffers, and this client reads nothing meanwhile.
     wait_until("the state to be too old", || {
         begun.elapsed() > Duration::from_millis(1200)
     });

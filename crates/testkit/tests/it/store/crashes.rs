@@ -1,4 +1,4 @@
-//! `kill -9` of the server, or of its workers, at any point: every write that was acknowledged is there, and no part of one.
+//! `kill -9` of the server, or of its workers, at any point: every acknowledged write is there, and no partial one.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use crate::support::soak;
 
 const WRITERS: usize = 4;
 
-/// Numbers that look random, the same for the same seed.
+/// A pseudo-random generator with a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -31,7 +31,7 @@ impl Dice {
     }
 }
 
-/// Sends a request and reads its answer; `None` once the server is gone.
+/// Sends a request and reads its response; `None` once the server is gone.
 fn attempt(client: &mut Client, method: &str, target: &str, body: &str) -> Option<u16> {
     let bytes = format!(
         "{method} {target} HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n\r\n{body}",
@@ -42,7 +42,7 @@ fn attempt(client: &mut Client, method: &str, target: &str, body: &str) -> Optio
     answer.whole.then_some(answer.status)
 }
 
-/// Writes until the server is gone. Returns what was acknowledged: the numbers of pairs.
+/// Writes until the server is gone. Returns the numbers of the acknowledged pairs.
 fn write(
     server: &Server,
     round: usize,
@@ -136,7 +136,7 @@ fn a_killed_server_has_every_write_that_it_acknowledged() {
         if round == rounds {
             break;
         }
-        // Each round looks at what it has written itself, so that rounds stay short.
+        // Each round checks only its own writes, so that rounds stay short.
         for name in ["Open", "Other"] {
             send(&mut client, "DELETE", &format!("/store/{name}"), &[], b"");
             assert!(matches!(client.response().status, 204 | 404));
@@ -162,7 +162,7 @@ fn a_killed_server_has_every_write_that_it_acknowledged() {
     }
 }
 
-/// Notes a name and counts it, in one transaction: every third with a commit of its own, every fifth is given up half way.
+/// Records a name and counts it, in one transaction: every third with a commit of its own, every fifth is rolled back half way.
 const NOTING: &str = "
 import { HttpError, store } from 'forebay';
 export default (request) => {
@@ -204,7 +204,7 @@ fn killed_workers_have_made_every_transaction_that_was_answered() {
                             noted.fetch_add(1, Ordering::SeqCst);
                         }
                         409 => assert!(number.is_multiple_of(5), "{name} is given up"),
-                        // Its worker was killed, before or after it had noted the name.
+                        // Its worker was killed, before or after it had recorded the name.
                         502 | 503 => {}
                         other => panic!("{name} is answered {other}"),
                     }

@@ -1,4 +1,4 @@
-//! A disk that takes flushes when a test wants it to: a library that the server is started with stands before the system's.
+//! A disk whose flushes a test controls, through a library that is preloaded before the system's.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -47,7 +47,7 @@ impl Disk {
         self.folder.path().join(name)
     }
 
-    /// A server that stands on this disk.
+    /// Puts a server on this disk.
     pub(super) fn under(&self, server: Setup) -> Setup {
         let path = |name| {
             self.file(name)
@@ -61,7 +61,7 @@ impl Disk {
             .env("REFUSE_FLUSHES", &path("refuse"))
     }
 
-    /// Has every flush wait until [`Disk::go_on`].
+    /// Makes every flush wait until [`Disk::go_on`].
     pub(super) fn hold(&self) {
         fs::write(self.file("hold"), "").expect("a test's folder takes files");
     }
@@ -70,7 +70,7 @@ impl Disk {
         fs::remove_file(self.file("hold")).expect("flushes were held");
     }
 
-    /// Has every flush fail.
+    /// Makes every flush fail.
     pub(super) fn refuse(&self) {
         fs::write(self.file("refuse"), "").expect("a test's folder takes files");
     }
@@ -80,7 +80,7 @@ impl Disk {
     }
 }
 
-/// A server that ends finds its disk in order.
+/// Releases the disk, so that the server can end.
 impl Drop for Disk {
     fn drop(&mut self) {
         let _ = fs::remove_file(self.file("hold"));

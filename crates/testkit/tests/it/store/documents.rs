@@ -1,4 +1,4 @@
-//! One node at a time: what is written is what is read, and conditions hold.
+//! Single nodes: a read returns what was written, and conditions hold.
 
 use std::thread;
 
@@ -208,7 +208,7 @@ fn a_tag_depends_on_the_document_and_not_on_how_it_is_stored() {
     );
     assert_eq!(answer.status, 200);
     assert_ne!(answer.header("etag"), Some(tag.as_str()));
-    // Told at the write only when the bytes stay as they came.
+    // The write returns a tag only when the bytes are stored unchanged.
     let as_it_came = put(&mut client, "/store/Open/tagged", r#"{"a":1}"#);
     let read = client.get("/store/Open/tagged");
     assert_eq!(as_it_came.header("etag"), read.header("etag"));
@@ -316,7 +316,7 @@ fn a_condition_reads_no_document_beyond_the_limit() {
             "the document is too long for its tag to be compared (value_bytes_max 1024); only `*` can be"
         );
     }
-    // Whether there is anything takes no reading, and no other tag can be the document's.
+    // Existence is checked without reading, and no other tag can match the document's.
     assert_eq!(write("PUT", "if-none-match", "*").status, 412);
     assert_eq!(write("DELETE", "if-match", "\"other\"").status, 412);
     assert_eq!(write("DELETE", "if-match", "*").status, 204);

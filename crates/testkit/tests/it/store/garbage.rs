@@ -1,4 +1,4 @@
-//! Whatever is sent, the answer is an error that says what, and the server goes on.
+//! Any invalid input gets an error that describes it, and the server continues.
 
 use super::{ask, put, setup, start, text};
 
@@ -93,7 +93,7 @@ fn paths_that_name_no_node_are_refused() {
     ] {
         assert_eq!(server.get(&format!("/store/{rest}")).status, 400, "{rest}");
     }
-    // Strange, but names of nodes.
+    // Strange, but valid names of nodes.
     for rest in [
         "Open/",
         "Open//",
@@ -155,7 +155,7 @@ fn what_is_too_long_is_refused() {
             (413, "value of 1025 bytes is too long (value_bytes_max 1024)")
         );
     }
-    // A document that grew beyond it in parts.
+    // A document that grew beyond the limit in parts.
     put(&mut client, "/store/Open/2", &value(1024));
     let answer = client.get("/store/Open");
     assert_eq!(answer.status, 413, "{answer:?}");
@@ -170,7 +170,7 @@ fn what_is_too_long_is_refused() {
         format!("{{\"{long}\":1}}").as_bytes(),
     );
     assert_eq!(answer.status, 400, "{answer:?}");
-    // Beyond what the server takes of any body.
+    // More than the server accepts of any body.
     let answer = ask(
         &mut server.connect(),
         "PUT",

@@ -1,4 +1,4 @@
-//! `docs/guide/store.md`: every exchange that it shows, in its order.
+//! `docs/guide/store.md`: every exchange that it shows, in order.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use forebay_testkit::{Setup, blocks};
 
 use super::ask;
 
-/// A request or an answer as the guide writes it: a first line, perhaps fields and an empty line, a body.
+/// A request or a response as the guide writes it: a first line, optional fields and an empty line, a body.
 fn parts(text: &str) -> (&str, Vec<(&str, &str)>, &str) {
     let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
     let Some((fields, body)) = rest.split_once("\n\n") else {

@@ -1,4 +1,4 @@
-//! Nodes that end by themselves: `?ttl=`.
+//! Nodes that expire: `?ttl=`.
 
 use forebay_store::{Key, Read as _, Store};
 use forebay_testkit::{Client, Response, wait_for, wait_until};
@@ -7,7 +7,7 @@ use super::{ask, open, put, setup, start, text};
 
 const MERGE: (&str, &str) = ("content-type", "application/merge-patch+json");
 
-/// Milliseconds that a node still lasts, as its field says.
+/// Milliseconds until a node expires, as its field says.
 fn left(answer: &Response) -> u64 {
     let text = answer
         .header("forebay-ttl")
@@ -45,7 +45,7 @@ fn a_read_says_how_long_a_node_still_lasts() {
             (3_590_000..=3_600_000).contains(&left(&answer)),
             "{target} {answer:?}"
         );
-        // As RFC 8594 has it.
+        // In the form of RFC 8594.
         let sunset = answer.header("sunset").unwrap();
         assert!(sunset.ends_with(" GMT") && sunset.len() == 29, "{sunset}");
     }
@@ -56,7 +56,7 @@ fn a_read_says_how_long_a_node_still_lasts() {
             (None, None)
         );
     }
-    // The first time of those above counts.
+    // The earliest expiry among its ancestors counts.
     put(&mut client, "/store/Open/s/1/user?ttl=10m", r#"{"name":"Bob"}"#);
     assert!(left(&client.get("/store/Open/s/1/user/name")) <= 600_000);
     assert!(left(&client.get("/store/Open/s/1")) > 600_000);
@@ -71,12 +71,12 @@ fn a_read_says_how_long_a_node_still_lasts() {
     );
     assert_eq!(known.status, 304);
     assert!(left(&known) > 600_000);
-    // A patch keeps the time, also one that leaves nothing, and one of something else.
+    // A patch keeps the expiry, also one that leaves nothing, and one of another type.
     for document in [r#"{"user":null}"#, r#"{"x":1}"#, "5", r#"{"y":2}"#] {
         patch(&mut client, "/store/Open/s/1", document);
         assert!(left(&client.get("/store/Open/s/1")) > 600_000, "{document}");
     }
-    // It can give another one, and none; a document that is put has only what it is given.
+    // A patch can set another expiry, or none; a document that is put has only its own.
     patch(&mut client, "/store/Open/s/1?ttl=5m", "{}");
     assert!(left(&client.get("/store/Open/s/1")) <= 300_000);
     patch(&mut client, "/store/Open/s/1?ttl=none", "{}");
@@ -85,7 +85,7 @@ fn a_read_says_how_long_a_node_still_lasts() {
     put(&mut client, "/store/Open/s/1?ttl=5m", "{}");
     put(&mut client, "/store/Open/s/1", "{}");
     assert_eq!(client.get("/store/Open/s/1").header("forebay-ttl"), None);
-    // The child that POST has made, and operations of a batch.
+    // The child that POST has created, and operations of a batch.
     let made = ask(&mut client, "POST", "/store/Open/log?ttl=5m", &[], b"7");
     assert_eq!(made.status, 201);
     assert!(left(&client.get(made.header("location").unwrap())) <= 300_000);
@@ -101,7 +101,7 @@ fn client_post(client: &mut Client, batch: &[u8]) -> Response {
     ask(client, "POST", "/store:batch", &[], batch)
 }
 
-/// Whether a node below `Open/s` is there, ended or not.
+/// Whether a node below `Open/s` is stored, expired or not.
 fn is_stored(store: &Store, name: &str) -> bool {
     let mut key = Key::global("Open").expect("a global's name");
     for name in ["s", name] {
@@ -122,7 +122,7 @@ fn what_has_ended_is_not_served_nor_written_to() {
         text(&mut client, "/store/Open/s?where=v=1&keys"),
         r#"["goes","lock","stays"]"#
     );
-    // It ends while nothing can be removed, for that takes a transaction.
+    // It expires while nothing can be removed, because that takes a transaction.
     let store = open(&server);
     let held = wait_for("a node to be there still when nothing can be removed", || {
         for name in ["goes", "lock"] {

@@ -1,4 +1,4 @@
-//! Writes: in groups, bounded, on time, and each by itself right or wrong.
+//! Writes: grouped, bounded, on time, and each one succeeding or failing on its own.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use forebay_testkit::{Client, Server, wait_until};
 use super::{ask, open, put, send, setup, start, text};
 use crate::support::{assert_took, metric};
 
-/// Keeps every other writer waiting, the server's too.
+/// Blocks every other writer, including the server's.
 fn hold(store: &Store) -> Transaction {
     store.begin().expect("a transaction can be begun")
 }
 
-/// Sends a write that has to wait, on a connection of its own, and waits until it does.
+/// Sends a write that must wait, on a connection of its own, and returns once it waits.
 fn queue(server: &Server, method: &str, target: &str, fields: &[(&str, &str)], body: &str) -> Client {
     let before = metric(server, "forebay_store_queue_writes");
     let mut client = server.connect();
@@ -35,14 +35,14 @@ fn outcomes(server: &Server) -> [u64; 4] {
 
 #[test]
 fn writes_that_wait_share_a_transaction_and_a_flush() {
-    // Nothing is flushed meanwhile but for a write.
+    // Nothing but a write causes a flush meanwhile.
     let server = setup("flush_interval = \"1m\"", "").start();
     let store = open(&server);
     let held = hold(&store);
     let mut waiting: Vec<Client> = (0..20)
         .map(|at| queue(&server, "PUT", &format!("/store/Open/{at}"), &[], "{\"a\":1}"))
         .collect();
-    // Reading goes on meanwhile.
+    // Reads continue meanwhile.
     assert_eq!(server.get("/store/Open/0").status, 404);
     drop(held);
     for client in &mut waiting {
@@ -363,7 +363,7 @@ fn a_full_store_refuses_writes_and_answers_reads() {
     for at in 0..written {
         assert_eq!(text(&mut client, &format!("/store/Open/{at}")), value);
     }
-    // The connection and the store go on.
+    // The connection and the store continue to work.
     assert_eq!(ask(&mut client, "DELETE", "/store/Open/0", &[], b"").status, 204);
     put(&mut client, "/store/Open/small", "1");
 }

@@ -1,4 +1,4 @@
-//! `examples/techempower`, held against the rules.
+//! `examples/techempower`, checked against the rules.
 
 use forebay_testkit::{
     Postgres, Server, Setup,

@@ -1,4 +1,5 @@
-//! The acceptance test of the TechEmpower benchmarks, held against a server that keeps all its rules, and against one for each way to break one.
+//! The acceptance test of the TechEmpower benchmarks, run against a server that follows all rules, and against one for each way to break a
+//! rule.
 
 mod example;
 mod server;
@@ -19,7 +20,7 @@ fn a_server_that_keeps_all_rules_has_no_problem() {
     }
 }
 
-/// Asks servers that break a rule each; every one must be found out, by its own check.
+/// Checks servers that break one rule each; every one must be detected, by its own check.
 fn are_found(breaks: &[(Kind, Break, Check)]) {
     let postgres = Postgres::start();
     for (kind, broken, check) in breaks {
