@@ -222,7 +222,7 @@ pub(super) fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(LINES_QUOTED)..].join("\n")
 }
 
-/// Whether a port is free. The socket is bound without listening and with SO_REUSEADDR, so that a server that starts there at this moment
+/// Whether a port is free. The socket is bound without listening and with `SO_REUSEADDR`, so that a server that starts there at this moment
 /// is not kept from it.
 fn is_free(port: u16) -> bool {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None);
