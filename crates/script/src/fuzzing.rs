@@ -16,7 +16,10 @@ pub fn module_name(base: &str, name: &str) {
     };
     let rules = Modules::new(environment, Program::Rules);
     let base = base.trim_start_matches("sdk:");
-    if Path::new(base).components().any(|part| part == Component::ParentDir) {
+    if Path::new(base)
+        .components()
+        .any(|part| part == Component::ParentDir)
+    {
         // Bases are names that were resolved before, below the folder.
         return;
     }

@@ -271,7 +271,10 @@ fn one_profile_is_taken_at_a_time_and_the_server_serves_meanwhile() {
         });
         let refused = wait_for("a second profile that is refused", || {
             let second = serving.run(&["profile", "/memory", "--for", "1ms"]);
-            second.err.contains("a profile is already running").then_some(second)
+            second
+                .err
+                .contains("a profile is already running")
+                .then_some(second)
         });
         assert_eq!(serving.get("/memory").status, 200);
         over.store(true, Ordering::Relaxed);
