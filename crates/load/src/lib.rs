@@ -3,7 +3,6 @@
 
 #![deny(unsafe_code)]
 
-mod calendar;
 pub mod engine;
 pub mod expect;
 pub mod failure;

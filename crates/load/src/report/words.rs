@@ -1,8 +1,9 @@
 //! Figures and settings as people read them. Nothing here decides anything: the same value always gives the same words, however
 //! large, small or hostile it is.
 
+use jiff::Timestamp;
+
 use crate::{
-    calendar,
     plan::{Arrivals, Pace},
     report::Run,
     search::WarmedUp,
@@ -202,34 +203,24 @@ pub(crate) fn latency_from(run: &Run) -> &'static str {
 
 /// A moment in UTC: `2025-10-09 08:53:20 UTC`.
 pub(crate) fn moment(unix_ms: u64) -> String {
-    let seconds = unix_ms / 1000;
-    let (year, month, day) = calendar::date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+    format_time(unix_ms, "%F %T UTC")
 }
 
 /// A moment in UTC as ISO 8601 has it, to the millisecond: `2025-10-09T08:53:20.000Z`.
 pub(crate) fn moment_iso(unix_ms: u64) -> String {
-    let seconds = unix_ms / 1000;
-    let (year, month, day) = calendar::date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
-        unix_ms % 1000
-    )
+    format_time(unix_ms, "%FT%T%.3fZ")
 }
 
 /// A moment in UTC as C's `ctime` writes it: `Thu Oct  9 08:53:20 2025`.
 pub(crate) fn moment_c(unix_s: u64) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
-    let days = unix_s / 86_400;
-    let (year, month, day) = calendar::date(days);
-    let (hour, minute, second) = (unix_s / 3600 % 24, unix_s / 60 % 60, unix_s % 60);
-    let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[(month - 1) as usize]);
-    format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
+    format_time(unix_s.saturating_mul(1000), "%a %b %e %T %Y")
+}
+
+/// A moment in UTC by a pattern of `strftime`; what is behind the year 9999 as its end.
+pub(crate) fn format_time(unix_ms: u64, pattern: &str) -> String {
+    let moment = i64::try_from(unix_ms).ok().map(Timestamp::from_millisecond);
+    let moment = moment.and_then(Result::ok).unwrap_or(Timestamp::MAX);
+    moment.strftime(pattern).to_string()
 }
 
 /// Text from outside in one line that does nothing to a terminal, of at most so many characters.

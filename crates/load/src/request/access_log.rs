@@ -9,12 +9,14 @@
 
 use std::collections::HashMap;
 
+use jiff::Timestamp;
+
 use super::{
     parts::{Parts, is_token, push_path},
     template::split_url,
     urls::{TARGETS_MAX, Target, Targets},
 };
-use crate::{calendar, target::Url};
+use crate::target::Url;
 
 /// What a log holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,27 +130,8 @@ fn read_line(line: &str) -> Option<Entry> {
 
 /// Seconds since 1970 of a time such as `10/Oct/2000:13:55:36 -0700`.
 fn seconds(text: &str) -> Option<u64> {
-    const MONTHS: [&str; 12] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
-    let (time, zone) = text.split_once(' ')?;
-    let number = |text: &str| text.parse::<u64>().ok();
-    let mut clock = time.split(':');
-    let mut date = clock.next()?.split('/');
-    let day = number(date.next()?).filter(|day| (1..=31).contains(day))?;
-    let name = date.next()?;
-    let month = MONTHS.iter().position(|month| *month == name)? as u64 + 1;
-    let year = number(date.next()?).filter(|year| (1970..=9999).contains(year))?;
-    let (hour, minute, second) = (
-        number(clock.next()?)?,
-        number(clock.next()?)?,
-        number(clock.next()?)?,
-    );
-    let zone: i64 = zone.parse().ok()?;
-    let offset = (zone % 10_000 / 100 * 60 + zone % 100) * 60;
-    let days = calendar::days(year, month, day).cast_signed();
-    let of_day = i64::try_from(hour * 3_600 + minute * 60 + second).ok()?;
-    u64::try_from(days * 86_400 + of_day - offset).ok()
+    let time = Timestamp::strptime("%d/%b/%Y:%T %z", text).ok()?;
+    u64::try_from(time.as_second()).ok()
 }
 
 #[cfg(test)]

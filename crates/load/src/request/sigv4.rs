@@ -3,11 +3,12 @@
 
 use std::fmt::Write as _;
 
-use hmac::{Hmac, Mac as _};
+use data_encoding::HEXLOWER;
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 
 use super::redirect::{origin_and_path, without_dots};
-use crate::{calendar, target::unescaped};
+use crate::{report::words::format_time, target::unescaped};
 
 /// Signs requests.
 #[derive(Clone)]
@@ -109,16 +110,19 @@ impl Signer {
         };
         let head = String::from_utf8_lossy(&request[..end]);
         let body = &request[end + 4..];
-        let now = moment(unix_s);
-        let hash = hex(&Sha256::digest(body));
+        let now = format_time(unix_s.saturating_mul(1000), "%Y%m%dT%H%M%SZ");
+        let hash = HEXLOWER.encode(&Sha256::digest(body));
         let mut added = vec![(format!("x-{}-date", self.field), now.clone())];
         if self.service == "s3" {
             added.push((format!("x-{}-content-sha256", self.field), hash.clone()));
         }
         let (canonical, signed) = self.canonical(&head, &added, &hash);
         let (algorithm, scope) = (format!("{}4-HMAC-SHA256", self.name), self.scope(&now[..8]));
-        let text = format!("{algorithm}\n{now}\n{scope}\n{}", hex(&Sha256::digest(canonical)));
-        let signature = hex(&hmac(&self.key_of(&now[..8]), &text));
+        let text = format!(
+            "{algorithm}\n{now}\n{scope}\n{}",
+            HEXLOWER.encode(&Sha256::digest(canonical))
+        );
+        let signature = HEXLOWER.encode(&hmac(&self.key_of(&now[..8]), &text));
         out.extend_from_slice(&request[..end]);
         for (name, value) in added {
             out.extend_from_slice(format!("\r\n{name}: {value}").as_bytes());
@@ -194,23 +198,6 @@ fn hmac(key: &[u8], text: &str) -> [u8; 32] {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key of HMAC may have any length");
     mac.update(text.as_bytes());
     mac.finalize().into_bytes().into()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-            // A String takes everything.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
-}
-
-/// A moment as it is signed: `20150830T123600Z`.
-fn moment(unix_s: u64) -> String {
-    let (year, month, day) = calendar::date(unix_s / 86_400);
-    let (hour, minute, second) = (unix_s / 3600 % 24, unix_s / 60 % 60, unix_s % 60);
-    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
 }
 
 /// Names and values escaped anew, in order.

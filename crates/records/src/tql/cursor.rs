@@ -1,6 +1,6 @@
 //! CURSOR: where an answer has ended, so that another one goes on behind it. The text holds all there is to know; nothing is kept for it.
 
-use forebay_store::hex;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 
 use super::walk::{Plan, Walk};
 use crate::RecordsError;
@@ -28,7 +28,7 @@ impl Cursor {
         if text.len() > TEXT_BYTES_MAX {
             return None;
         }
-        let bytes = hex::read(text)?;
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?;
         let mut parts = bytes.splitn(3, |byte| *byte == 0);
         let mut name = || String::from_utf8(parts.next()?.to_vec()).ok();
         Some(Self::Behind {
@@ -50,6 +50,6 @@ impl Cursor {
 
     /// The text of a place.
     pub(super) fn text(kind: &str, index: &str, place: &[u8]) -> String {
-        hex::write(&[kind.as_bytes(), &[0], index.as_bytes(), &[0], place].concat())
+        HEXLOWER.encode(&[kind.as_bytes(), &[0], index.as_bytes(), &[0], place].concat())
     }
 }
