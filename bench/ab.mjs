@@ -1,9 +1,11 @@
-// ab, the load generator of the Apache HTTP server (Debian package `apache2-utils`), with which Rengine's benchmark is run: running it and reading what it prints.
+// Runs ab, the load generator of the Apache HTTP server (Debian package `apache2-utils`), which Rengine's benchmark uses, and parses its
+// output.
 
 import { runToEnd } from './processes.mjs';
 
 /**
- * What one run of `ab` says. `errors` counts by cause: `length` are answers that are not as long as the first, which is how ab finds that something else was answered. Throws when a figure is missing.
+ * The result of one run of `ab`. `errors` counts by cause: `length` are responses with another length than the first, which is how ab
+ * detects different content. Throws if a figure is missing.
  */
 export function parseAb(output) {
   const find = (what, pattern) => {
@@ -27,7 +29,7 @@ export function parseAb(output) {
   };
 }
 
-/** POSTs the JSON in `file` so often, from so many connections at a time, each kept open with `keepAlive`. */
+/** POSTs the JSON in `file` `requests` times over `connections` connections, which stay open with `keepAlive`. */
 export async function runAb(url, { requests, connections, file, keepAlive }) {
   const args = ['-q', '-r', '-s', '60', '-n', String(requests), '-c', String(connections), '-p', file, '-T', 'application/json'];
   return parseAb(await runToEnd('ab', 'ab', [...args, ...(keepAlive ? ['-k'] : []), url]));

@@ -1,4 +1,4 @@
-// Puts the figures of the suite `ladder` into docs/guide/choose.md: node bench/choose.mjs RESULT.json
+// Inserts the figures of the suite `ladder` into docs/guide/choose.md: node bench/choose.mjs RESULT.json
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -7,7 +7,7 @@ import { ladderFigures } from './report.mjs';
 const GUIDE = fileURLToPath(new URL('../docs/guide/choose.md', import.meta.url));
 const MARKS = /(<!-- figures: .* -->\n)[^]*?(<!-- end of figures -->)/;
 
-/** How the guide calls the rungs. */
+/** The guide's names of the rungs. */
 const TITLES = {
   memory: '`respond`: memory',
   file: '`files`',
@@ -26,7 +26,7 @@ const TITLES = {
 const whole = (value) => Math.round(value).toLocaleString('en-US');
 const us = (value) => (value < 0.05 ? '' : value.toFixed(1));
 
-/** The guide's figures as Markdown, from the parsed result of a run. */
+/** The guide's figures as Markdown, made from the parsed result of a run. */
 export function figures({ date, machine, amounts, suites }) {
   const { ladder } = suites.find(({ name }) => name === 'ladder');
   const measured = ladderFigures(ladder);

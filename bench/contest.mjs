@@ -1,13 +1,15 @@
-// Several servers under the same loads, in rounds.
+// Compares several servers under the same loads, in rounds.
 
 import { get } from './http.mjs';
 import { timedRun } from './measure.mjs';
 import { stop } from './processes.mjs';
 
 /**
- * Times every contender, `{name, start, paths}`, under every load that it has a path for, `{name, answers}`, with each number of connections, in `context.pairs` rounds. In a round each
- * contender starts once; they come in order in one round, backwards in the next, so that a machine that drifts drifts for all. Before it is timed, each path has to answer with 200 and a body that the load's
- * pattern `answers` matches. `database` is the process that leads what they all use, whose CPU is told apart. Resolves with the rounds: `round[contender][label(load, connections)]` is a run of measure.mjs.
+ * Times every contender, `{name, start, paths}`, under every load for which it has a path, `{name, answers}`, with each number of
+ * connections, in `context.pairs` rounds. In a round, each contender starts once; the order is reversed from round to round, so that a
+ * drift of the machine affects all equally. Before it is timed, each path must answer with 200 and a body that matches the load's pattern
+ * `answers`. `database` is the main process of the database that all use; its CPU time is reported separately. Resolves to the rounds:
+ * `round[contender][label(load, connections)]` is a run of measure.mjs.
  */
 export async function contest(context, contenders, loads, connections, database) {
   const rounds = [];
@@ -21,10 +23,10 @@ export async function contest(context, contenders, loads, connections, database)
   return rounds;
 }
 
-/** Names a load with so many connections. */
+/** The label of a load with a number of connections. */
 export const label = ({ name }, connections) => `${name}, ${connections} connections`;
 
-/** One contender under a load beside another as a comparison for `ratioRow`. */
+/** Two contenders under the same load, as a comparison for `ratioRow`. */
 export function pairOf(rounds, load, connections, a, b) {
   const key = label(load, connections);
   return { a, b, pairs: rounds.map((round) => ({ a: round[a][key], b: round[b][key] })) };

@@ -1,4 +1,4 @@
-// The PostgreSQL of the suites that need one: what `make postgres` has started, or another that FOREBAY_PG_URL names.
+// The PostgreSQL server for the suites that need one: started by `make postgres`, or named by FOREBAY_PG_URL.
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync, readlinkSync } from 'node:fs';
@@ -6,7 +6,7 @@ import { SetupError } from './options.mjs';
 
 const FILE = new URL('../target/postgres.env', import.meta.url);
 
-/** `{url, pid}`: where it is, and which process leads it, where that is one of this machine; throws a SetupError where there is none. */
+/** `{url, pid}`: its address, and its main process if it runs on this machine. Throws a SetupError if there is none. */
 export function findDatabase() {
   const written = existsSync(FILE) ? /^FOREBAY_PG_URL=(.*)$/m.exec(readFileSync(FILE, 'utf8'))?.[1] : undefined;
   const url = process.env.FOREBAY_PG_URL ?? written;
@@ -14,7 +14,7 @@ export function findDatabase() {
   return { url, pid: listener(Number(new URL(url).port || 5432)) };
 }
 
-/** The same database for a user of whom no password is asked: for drivers that know no SCRAM. */
+/** The same database for a user without a password, for drivers that do not support SCRAM. */
 export function withoutPassword({ url }) {
   const trusting = new URL(url);
   trusting.username = 'trustuser';
@@ -22,12 +22,12 @@ export function withoutPassword({ url }) {
   return trusting.href;
 }
 
-/** What a statement answers there, as psql prints it without decoration. */
+/** The answer to a statement, as psql prints it without decoration. */
 export function ask({ url }, statement) {
   return execFileSync('psql', ['-XAtq', '-v', 'ON_ERROR_STOP=1', url, '-c', statement], { encoding: 'utf8' }).trim();
 }
 
-/** The process of this machine that listens on a port of 127.0.0.1, and was the first to; undefined when none does. */
+/** The oldest process of this machine that listens on a port of 127.0.0.1; undefined if there is none. */
 function listener(port) {
   const LISTEN = '0A';
   const address = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`;

@@ -1,12 +1,12 @@
-// Load whose every answer is looked at, by `forebay load`: wrk counts answers, and does not see what they say.
+// Load with a check of every response, by `forebay load`: wrk counts responses but does not look at their content.
 
 import { availableParallelism } from 'node:os';
 import { machineBusy_us, ownCpu_us, processTree, rss_bytes, treeCpu_us } from './proc.mjs';
 import { runToEnd } from './processes.mjs';
 
 /**
- * `forebay load` on one URL; with `post`, POST of this text, whose placeholders are filled in. Resolves with what it printed as JSON, whether or not
- * all was right.
+ * Runs `forebay load` on one URL; with `post`, it POSTs this text with its placeholders filled in. Resolves to its JSON output, whether or
+ * not all responses were right.
  */
 export async function load(binary, url, { connections, seconds, body, keepAlive, post }) {
   const args = ['load', url, '-c', connections, '-t', 1, '-d', `${seconds}s`, '--warmup', 0, '--expect-status', 200, '--expect-body', body, '--json', '--quiet'];
@@ -16,9 +16,10 @@ export async function load(binary, url, { connections, seconds, body, keepAlive,
 }
 
 /**
- * Loads `server` at `path` with so many connections, kept open or closed by the server after each answer, after a warm-up that is not timed.
- * Every answer must have status 200 and exactly `body`, or as `forebay load --expect-body` says. CPU is told of the server's own process and of all below it; `sent` and `right` count the
- * warm-up, too, and so does the flag that names what was wrong.
+ * Loads `server` at `path` over `connections` connections, which stay open or are closed by the server after each response, after a warm-up
+ * that is not timed. Every response must have status 200 and exactly `body`, or match it as for `forebay load --expect-body`. CPU time is
+ * reported for the server's own process and for its whole process tree; `sent`, `right` and the flag about wrong responses include the
+ * warm-up.
  */
 export async function exactRun(binary, server, { path, body, connections, keepAlive, post, warmup_s, seconds }) {
   const url = server.url + path;

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// What a flush costs on a disk: `node bench/flushes.mjs [FOLDER]` prints the median time of write and fdatasync, in microseconds, for
-// each way of writing. The folder should be on the disk that is meant.
+// The cost of a flush on a disk: `node bench/flushes.mjs [FOLDER]` prints the median time of write and fdatasync, in microseconds, for
+// each way of writing. FOLDER selects the disk to be measured.
 import { closeSync, fdatasyncSync, fsyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

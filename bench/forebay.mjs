@@ -1,4 +1,4 @@
-// The subject: the built `forebay` binary, started on configurations that the bench writes.
+// The subject: the built `forebay` binary, started with configurations written by the benchmark.
 
 import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -7,10 +7,10 @@ import { commands } from './peers/installed.mjs';
 import { launch, runToEnd } from './processes.mjs';
 
 const START_TIMEOUT_MS = 15_000;
-/** With indexes to be made of what is in the store. */
+/** For a store whose indexes have to be built at the start. */
 const FILLED_START_TIMEOUT_MS = 120_000;
 
-// What the pools of all suites run. /slow and /work block their process, as a synchronous database call does, without using CPU.
+// The handler for the pools of all suites. /slow and /work block their process without using CPU, as a synchronous database call does.
 const HANDLER = `
 import { router } from 'forebay';
 
@@ -28,11 +28,10 @@ export default app;
 `;
 
 /**
- * The text of a forebay.toml: /local from memory; with `canned`, `{path, body}`, this JSON from memory as well; with `store` the store, whose
- * global Person anybody may read and write below /store/; and, when `pool` is given, everything else from a pool of
- * `{runtime, workers, queue_max, handler, python}` with exactly that many workers, or with `script` from a script. `more` is further sections as
- * they are, and takes the place of the store's. Limits that the load itself would meet are set out of its way;
- * everything else keeps its default.
+ * The text of a forebay.toml: /local from memory; with `canned`, `{path, body}`, this JSON from memory as well; with `store`, the store,
+ * whose global Person is readable and writable for anyone below /store/; and with `pool`, everything else from a pool of
+ * `{runtime, workers, queue_max, handler, python}` with exactly that many workers, or with `script` from a script. `more` is further
+ * configuration, which replaces the store's section. Limits that the load would reach are raised; everything else keeps its default.
  */
 function configuration({ port, adminPort, pool, script, canned, store, more, connections_max = 2000 }) {
   const sections = [
@@ -66,7 +65,7 @@ respond = { json = { status = "success", result = "local" } }`);
   return `${sections.join('\n\n')}\n`;
 }
 
-/** Writes configuration, handler and `files`, by name, into a new folder below `folder`; returns how to start Forebay on them. */
+/** Writes configuration, handler and `files`, by name, to a new folder below `folder`; returns how to start Forebay with them. */
 export async function prepare(folder, options) {
   const own = mkdtempSync(join(folder, 'forebay-'));
   const [port, adminPort] = [await freePort(), await freePort()];
@@ -77,7 +76,9 @@ export async function prepare(folder, options) {
   return { file, port, adminPort };
 }
 
-/** Puts lines of `forebay store export`, in one text or several, into the store of a prepared configuration, before its server starts. */
+/**
+ * Imports lines of `forebay store export`, in one text or several, into the store of a prepared configuration, before its server starts.
+ */
 async function seed(binary, { file }, lines) {
   const seedFile = join(dirname(file), 'seed.ndjson');
   for (const text of typeof lines === 'string' ? [lines] : lines) appendFileSync(seedFile, text);
@@ -85,15 +86,15 @@ async function seed(binary, { file }, lines) {
   rmSync(seedFile);
 }
 
-/** Starts the binary on a prepared configuration, without waiting for anything. */
+/** Starts the binary with a prepared configuration, without waiting for it to be ready. */
 export function launchForebay(binary, { file }) {
   const env = { PATH: `${commands}:${process.env.PATH}`, HOME: process.env.HOME ?? '/' };
   return launch('forebay', binary, ['serve', '-c', file], { env });
 }
 
 /**
- * A side of a comparison: Forebay with the given options (see `configuration`), ready when its pools are up. With `seed`, lines of
- * NDJSON, they are in its store; with `load` the side has a load of its own (see pairs.mjs).
+ * One side of a comparison: Forebay with the given options (see `configuration`), ready when its pools are up. `seed` is NDJSON for
+ * its store; with `load`, the side has its own load (see pairs.mjs).
  */
 export function forebay(binary, name, { load, ...options } = {}) {
   return {

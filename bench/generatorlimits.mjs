@@ -1,29 +1,29 @@
-// How far `forebay load` goes: connections held at once, and memory over many requests. Generator and server (`forebay load serve`)
-// are processes of their own, each with its own limit of open files.
+// How far `forebay load` goes: connections held at once, and memory over many requests. Generator and server (Forebay's `/local`) are
+// processes of their own, each with its own limit of open files.
 
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
+import { forebay } from './forebay.mjs';
 import { get } from './http.mjs';
 import { launch, runToEnd, stop } from './processes.mjs';
 import { atLeast, atMost, row } from './rows.mjs';
 
-const START_TIMEOUT_MS = 15_000;
 const SPARE_FILES = 100; // what a process has open besides its connections
 const LOOK_EVERY_MS = 100;
 
-/** Open files that a process may be given, as the shell says it: a number or Infinity. */
+/** The limit of open files according to the shell: a number or Infinity. */
 function openFilesMax() {
   const text = execFileSync('sh', ['-c', 'ulimit -Hn'], { encoding: 'utf8' }).trim();
   return text === 'unlimited' ? Number.POSITIVE_INFINITY : Number(text);
 }
 
-/** Local ports that connections may have, from /proc. */
+/** The number of local ports for connections, from /proc. */
 function localPorts() {
   const [low, high] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').trim().split(/\s+/).map(Number);
   return high - low + 1;
 }
 
-/** What the machine lacks for so many connections, as a sentence; null when it lacks nothing. */
+/** Explains in a sentence why the machine cannot hold so many connections; null if it can. */
 export function lacking(connections, { files = openFilesMax(), ports = localPorts() } = {}) {
   if (files < connections + SPARE_FILES) {
     return `${connections} connections need ulimit -n ${connections + SPARE_FILES}, the hard limit is ${files}`;
@@ -34,43 +34,47 @@ export function lacking(connections, { files = openFilesMax(), ports = localPort
   return null;
 }
 
-/** `command` with so many open files allowed: a shell raises the limit and then becomes it. */
+/** Wraps `command` in a shell that raises the limit of open files before it runs it. */
 function withFiles(files, command, args) {
   return ['sh', ['-c', 'ulimit -n "$0" && exec "$@"', String(files), command, ...args.map(String)]];
 }
 
-async function serveWith(binary, files) {
-  const process_ = launch('forebay load serve', ...withFiles(files, binary, ['load', 'serve']));
-  const [, url] = await process_.waitForOutput(/listening on (http:\S+)/, START_TIMEOUT_MS);
-  return { process: process_, url };
-}
+/** Files that a process has open, sockets included. */
+const openFiles = (pid) => readdirSync(`/proc/${pid}/fd`).length;
 
-/** Most connections that the server sees open until `ended` resolves; its own counting takes one of them. */
+/** Most connections that the server has open until `ended` resolves: the files that it has open beyond those of before. */
 async function mostOpen(server, ended) {
+  const before = openFiles(server.process.pid);
   let [most, running] = [0, true];
   const done = () => {
     running = false;
   };
   ended.then(done, done);
   while (running) {
-    const { body } = await get(`${server.url}/stats`);
-    most = Math.max(most, JSON.parse(body).connections.open - 1);
+    most = Math.max(most, openFiles(server.process.pid) - before);
     await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))]);
   }
   return most;
 }
 
+/** Requests that the server has answered, as its metrics say. */
+async function answered(server) {
+  const { body } = await get(`${server.adminUrl}/metrics`);
+  const counts = [...body.matchAll(/^forebay_requests_total\{[^}]*\} (\d+)/gm)];
+  return counts.reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
 /** A row: connections that are held at once of so many that are asked for, each with a request a second. */
-export async function heldConnections({ binary, progress }, { connections, seconds }) {
+export async function heldConnections({ binary, folder, progress }, { connections, seconds }) {
   const what = `connections held at once by forebay load, of ${connections}`;
   const lack = lacking(connections);
   if (lack) return row({ what, bar: atLeast(connections), samples: [], of: 1, notes: [`(${lack})`] });
   const files = connections + SPARE_FILES;
-  const server = await serveWith(binary, files);
+  const server = await forebay(binary, 'Forebay', { connections_max: connections + SPARE_FILES }).start(folder);
   try {
     progress(what);
-    const options = ['-c', connections, '-t', 1, '-d', `${seconds}s`, '--warmup', '2s', '--rate-per-connection', 1, '--json', '--quiet'];
-    const running = runToEnd('forebay load', ...withFiles(files, binary, ['load', server.url, ...options]));
+    const options = ['-c', connections, '-t', 1, '-d', `${seconds}s`, '--warmup', '2s', '--rate', connections, '--json', '--quiet'];
+    const running = runToEnd('forebay load', ...withFiles(files, binary, ['load', `${server.url}/local`, ...options]));
     const most = await mostOpen(server, running);
     const { requests } = JSON.parse(await running);
     const notes = requests.failed > 0 ? [`(${requests.failed} of ${requests.total} requests failed)`] : [];
@@ -80,7 +84,7 @@ export async function heldConnections({ binary, progress }, { connections, secon
   }
 }
 
-/** Resident bytes of a process, and the most it ever had (proc_pid_status(5)); null when it has ended. */
+/** Current and peak resident memory of a process (proc_pid_status(5)); null if it has ended. */
 function memory_bytes(pid) {
   try {
     const text = readFileSync(`/proc/${pid}/status`, 'utf8');
@@ -94,9 +98,9 @@ function memory_bytes(pid) {
 }
 
 /**
- * The last memory of a process by that which it had when half of `requests` had been made. By then everything that may grow has: the
- * buffers with the first requests, the timeline with the run's first half minute, until it merges its windows. `looks` are in order, each
- * `{made, memory}`; null when none is in the second half.
+ * The ratio of a process's final memory to its memory after half of `requests`. By then, everything that may grow has done so: the
+ * buffers with the first requests, and the timeline with the first half minute, after which it merges its windows. `looks` are in order,
+ * each `{made, memory}`; null if none is in the second half.
  */
 export function memoryGrowth(looks, requests) {
   const half = looks.find(({ made }) => made >= requests / 2);
@@ -104,18 +108,18 @@ export function memoryGrowth(looks, requests) {
 }
 
 /** Rows: the generator's memory at the end of so many requests, and how that is to the memory it had after half of them. */
-export async function memoryOverRequests({ binary, progress }, { requests }) {
-  const server = await serveWith(binary, 1_000);
+export async function memoryOverRequests({ binary, folder, progress }, { requests }) {
+  const server = await forebay(binary, 'Forebay').start(folder);
   const amount = requests.toLocaleString('en');
   try {
     progress(`memory over ${amount} requests`);
     const options = ['-c', 64, '-t', 1, '-n', requests, '--json', '--quiet'];
-    const generator = launch('forebay load', binary, ['load', server.url, ...options.map(String)]);
+    const generator = launch('forebay load', binary, ['load', `${server.url}/local`, ...options.map(String)]);
     const looks = [];
     while (!generator.end) {
-      const { body } = await get(`${server.url}/stats`);
+      const made = await answered(server);
       const memory = memory_bytes(generator.pid);
-      if (memory) looks.push({ made: JSON.parse(body).requests.answered, memory });
+      if (memory) looks.push({ made, memory });
       await Promise.race([generator.exited, new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))]);
     }
     const { code } = await generator.exited;

@@ -1,4 +1,4 @@
-// Load generators as subjects of a comparison: how each is called, and what it says it has done.
+// Load generators as subjects of a comparison: how each is run, and how its output is read.
 
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -16,7 +16,7 @@ const find = (pattern, text) => {
   return Number(match[1]);
 };
 
-/** Forebay's own generator, as it is called by anybody; without the warm-up, because every generator's CPU is counted from its start. */
+/** Forebay's own generator, without its warm-up, because the CPU time of every generator is counted from its start. */
 export function forebayLoad(binary, engine = 'auto') {
   return {
     name: engine === 'auto' ? 'forebay load' : `forebay load with ${engine}`,
@@ -35,7 +35,7 @@ export function forebayLoad(binary, engine = 'auto') {
 
 const onPath = (name) => () => searchPath.split(':').some((folder) => existsSync(`${folder}/${name}`));
 
-/** The peers. `read` gives requests answered, latencies in microseconds where the tool is fine enough, and failures. */
+/** The peers. `read` returns the number of responses, latencies in microseconds if the tool is precise enough, and failures. */
 export const generators = {
   wrk: {
     name: 'wrk',
@@ -92,7 +92,7 @@ export const generators = {
 };
 
 /**
- * Loads `server` at `path` with one generator. The figures have the names of `timedRun` in measure.mjs, but CPU is that of the
+ * Loads `server` at `path` with one generator. The figures have the names of `timedRun` in measure.mjs, but CPU time is that of the
  * generator, from its start to its end.
  */
 export async function generate(generator, server, { path, connections, seconds, keepAlive = true }) {

@@ -1,4 +1,4 @@
-// Stores that work inside one process, compared by laps: see inprocess/lap.mjs for what a lap is.
+// Compares stores that work inside one process, by laps: see inprocess/lap.mjs.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { watchOthers } from './measure.mjs';
 import { runToEnd } from './processes.mjs';
 
-/** A contender whose lap is a JavaScript program; `lacking` says how to install what it needs, null when it is there. */
+/** A contender whose lap is a JavaScript program. `lacking` returns how to install what it needs, or null if it is installed. */
 export function lapProgram(name, command, program, lacking = () => null) {
   return {
     name,
@@ -19,9 +19,9 @@ export function lapProgram(name, command, program, lacking = () => null) {
 export const forebayInNode = lapProgram('Forebay', process.execPath, new URL('inprocess/forebay.mjs', import.meta.url));
 
 /**
- * Lets every contender do a lap in each of `pairs` rounds, in order in the first, backwards in the second and so on (ABBA), each in a new
+ * Runs a lap of every contender in each of `pairs` rounds, in alternating order (ABBA), each in a new
  * process with new files. A round is a map from a contender's name to `{elsewhere_share, operations}`, where `operations` has for each
- * operation `per_s`, by the wall clock, and `per_cpu_s`, by the CPU time of all threads.
+ * operation `per_s`, by wall-clock time, and `per_cpu_s`, by the CPU time of all threads.
  */
 export async function compareLaps(context, contenders, { records, passes }) {
   const rounds = [];
@@ -52,7 +52,7 @@ async function lapOnce(context, contender, amounts) {
   }
 }
 
-/** One operation beside another as a comparison for `ratioRow`; each is `[contender's name, operation]`. */
+/** Two operations as a comparison for `ratioRow`; each is `[contender's name, operation]`. */
 export function pairOperations(rounds, a, b) {
   const side = (round, [name, operation]) => {
     const { elsewhere_share, operations } = round[name];

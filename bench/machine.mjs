@@ -1,4 +1,4 @@
-// What a result must say about where it comes from.
+// The description of the environment that every result includes.
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { pythonVersions } from './peers/python.mjs';
 import { redisVersion } from './peers/redis.mjs';
 import { tfbVersions } from './peers/tfb.mjs';
 
-/** The machine and the versions of everything that takes part. `binary` is Forebay's, or null. */
+/** The machine, and the versions of everything involved. `binary` is Forebay's, or null. */
 export function describe(binary, repository) {
   return {
     cpu: os.cpus()[0].model.trim(),
@@ -40,7 +40,7 @@ function forebayVersion(binary) {
   return stdout.trim().split('\n', 1)[0].replace(/^forebay /, '');
 }
 
-/** Commit of the sources, with `+` when they have changes; null outside a repository. */
+/** The commit of the sources, with `+` if there are local changes; null outside of a repository. */
 function commit(repository) {
   try {
     const git = (...args) => execFileSync('git', ['-C', repository, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });

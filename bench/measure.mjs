@@ -1,11 +1,11 @@
-// One timed run: load on one server, and what it cost.
+// One timed run: load on one server, and its cost.
 
 import { availableParallelism } from 'node:os';
 import { get, send } from './http.mjs';
 import { machineBusy_us, processTree, treeCpu_us, treeRss_bytes } from './proc.mjs';
 import { runWrk } from './wrk.mjs';
 
-/** Begins to look at the machine; the function that comes back says which share of it others have used since. */
+/** Starts to observe the machine; the returned function tells which share of it others have used since. */
 export function watchOthers() {
   const [busyBefore_us, ownBefore_us, began] = [machineBusy_us(), treeCpu_us(process.pid), performance.now()];
   return () => {
@@ -16,7 +16,7 @@ export function watchOthers() {
 }
 
 /**
- * Fails unless `server` answers `path` with status 200 and exactly `body`. Both sides of a comparison pass through here with the
+ * Fails unless `server` answers `path` with status 200 and exactly `body`. Both sides of a comparison are checked with the
  * same text before they are timed.
  */
 export async function checkAnswer(server, path, body) {
@@ -26,7 +26,7 @@ export async function checkAnswer(server, path, body) {
   }
 }
 
-/** Fails unless `server` answers a POST of JSON with the status and a body that the pattern matches. */
+/** Fails unless `server` answers a POST of JSON with the status and with a body that matches the pattern. */
 export async function checkPost(server, path, json, { status, pattern }) {
   const answer = await send('POST', server.url + path, json);
   if (answer.status !== status || !pattern.test(answer.body)) {
@@ -34,7 +34,7 @@ export async function checkPost(server, path, json, { status, pattern }) {
   }
 }
 
-/** Who belongs to a server; a change during a run sets the run aside, unless the server has a process for each connection. */
+/** The process ids of a server. A change during a run flags the run, unless the server has a process for each connection. */
 function processIds(server) {
   if (server.processPerConnection) return '';
   return processTree(server.process.pid).map(({ pid }) => pid).sort().join(' ');
@@ -55,11 +55,11 @@ const wrkOn = (path, post) => (server, amounts) => runWrk(server.url + path, { .
 const databaseCpu_us = ({ database }) => (database === undefined ? 0 : treeCpu_us(database));
 
 /**
- * Loads `server` at `path` for `seconds` after a warm-up that is not counted: with wrk, or as `drive(server, {connections, seconds})` does,
- * for servers that wrk cannot speak to; it resolves with what `runWrk` does. CPU is that of the server's whole process tree,
- * divided by the requests that the generator saw answered. `client_cores` is what it and this program used: near 1, wrk's one thread was
- * the limit. Where the server has a `database`, a process of this machine, its CPU is told apart. `elsewhere_share` is the share of the machine that others used. `flags` names every reason not to use the run; it is
- * empty for a clean one.
+ * Loads `server` at `path` for `seconds` after a warm-up that is not counted: with wrk, or for servers that wrk cannot talk to by
+ * `drive(server, {connections, seconds})`, which resolves as `runWrk` does. CPU time is that of the server's whole process tree,
+ * divided by the number of responses that the generator saw. `client_cores` is the CPU use of generator and benchmark: near 1, wrk's single
+ * thread was the limit. If the server has a `database`, a process of this machine, its CPU time is reported separately. `elsewhere_share`
+ * is the share of the machine that others used. `flags` lists all reasons not to use the run; it is empty for a clean one.
  */
 export async function timedRun(server, { path, post, connections, warmup_s, seconds, drive = wrkOn(path, post) }) {
   await drive(server, { connections, seconds: warmup_s });

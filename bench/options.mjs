@@ -2,12 +2,13 @@
 
 import { parseArgs } from 'node:util';
 
-/** What the reader has to put right before anything can be measured: an option, something not installed. */
+/** A problem that the user has to fix before anything can be measured: a wrong option, or something that is not installed. */
 export class SetupError extends Error {}
 
 /**
- * How much is measured. `pairs` of comparisons, `connections` of the loads on PostgreSQL, `repeats` of everything else; times in seconds; what is null is left out. `records` and
- * `nodes` are what stores hold in one Node process and in Rust, `rows` the records that statements of TQL are asked about.
+ * The amounts to be measured. `pairs` of comparisons, `connections` of the loads on PostgreSQL, `repeats` of everything else; times in
+ * seconds; null leaves a part out. `records` and `nodes` are the contents of stores in one Node process and in Rust, `rows` the number of
+ * records for TQL statements.
  */
 const FULL = { pairs: 10, connections: [16, 64, 256], warmup_s: 2, seconds: 4, repeats: 5, openLoop_s: 15, memoryRequests: 10_000_000, records: 100_000, nodes: 1_000_000, rows: 1_000_000 };
 const QUICK = { pairs: 3, connections: [64], warmup_s: 1, seconds: 2, repeats: 2, openLoop_s: 5, memoryRequests: null, records: 20_000, nodes: 200_000, rows: 1_000_000 };
@@ -27,7 +28,7 @@ export const HELP = `Measures Forebay beside its peers and says which bars of th
 Exit code: 0 all bars hold, 1 some do not or could not be measured, 2 wrong usage or something is missing, 130 interrupted.
 `;
 
-/** The options, checked against the names of the suites; throws a SetupError that says what is accepted. */
+/** Parses the options and checks them against the names of the suites; throws a SetupError that says what is accepted. */
 export function parseOptions(args, suiteNames) {
   const values = parse(args);
   const unknown = values.suite.find((name) => !suiteNames.includes(name));

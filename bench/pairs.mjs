@@ -4,10 +4,10 @@ import { checkAnswer, timedRun } from './measure.mjs';
 import { stop } from './processes.mjs';
 
 /**
- * Times `a` and `b` in `pairs` pairs, ordered a b, b a, a b ... (ABBA), so that a machine that drifts drifts for both. For every
- * run the server starts afresh and alone: start-to-start differences are part of the spread, and the other side takes no memory or
- * cache. `load` is `{path, body, connections}`, more in measure.mjs; a side that has a `load` of its own gets that. Resolves with every run;
- * nothing is left out here.
+ * Times `a` and `b` in `pairs` pairs, ordered a b, b a, a b ... (ABBA), so that a drift of the machine affects both. For every
+ * run, the server starts afresh and runs alone: differences between starts are part of the spread, and the other side takes no memory or
+ * cache. `load` is `{path, body, connections}`, more in measure.mjs; a side may have its own `load`. Resolves to all runs,
+ * flagged ones included.
  */
 export async function comparePairs(context, a, b, load) {
   const pairs = [];

@@ -1,4 +1,4 @@
-// What the kernel says about processes: /proc of Linux (proc(5)).
+// Process information from the kernel: /proc of Linux (proc(5)).
 
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -6,11 +6,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 const TICKS_PER_SECOND = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
 
 /**
- * Reads one /proc/PID/stat line. `own_us` is user and system time of the process, `cpu_us` that and the time of its children that ended and
- * were waited for. The kernel prints ticks (10 ms nearly everywhere), so a difference of two readings is exact to one tick for each process.
+ * Parses a /proc/PID/stat line. `own_us` is user and system time of the process, `cpu_us` includes the time of its children that ended and
+ * were waited for. The kernel counts in ticks (10 ms nearly everywhere), so a difference of two readings is exact to one tick per process.
  */
 export function parseStat(line) {
-  // The command's name, in parentheses, may itself hold spaces and parentheses.
+  // The command's name, in parentheses, may itself contain spaces and parentheses.
   const end = line.lastIndexOf(')');
   const fields = line.slice(end + 2).split(' ');
   const us = (...indexes) => (indexes.reduce((sum, index) => sum + Number(fields[index]), 0) * 1e6) / TICKS_PER_SECOND;
@@ -32,12 +32,14 @@ function stat(pid) {
   }
 }
 
-/** When the process started, as the kernel's own text; null when there is no such process. With the pid it names a process for good. */
+/**
+ * When the process started, in the kernel's own format; null if there is no such process. With the pid it identifies a process uniquely.
+ */
 export function startTime(pid) {
   return stat(pid)?.started ?? null;
 }
 
-/** The process `root` and all its descendants that are alive now. */
+/** The process `root` and all its living descendants. */
 export function processTree(root) {
   const children = new Map();
   let top = null;
@@ -54,17 +56,17 @@ export function processTree(root) {
   return found;
 }
 
-/** CPU microseconds that `root` and everything below it have used since their start. */
+/** CPU time of `root` and all its descendants since their start, in microseconds. */
 export function treeCpu_us(root) {
   return processTree(root).reduce((sum, entry) => sum + entry.cpu_us, 0);
 }
 
-/** CPU microseconds of one process, without its children; 0 when there is none. */
+/** CPU time of one process without its children, in microseconds; 0 if it does not exist. */
 export function ownCpu_us(pid) {
   return stat(pid)?.own_us ?? 0;
 }
 
-/** CPU microseconds of this process's children that have ended, and of theirs. */
+/** CPU time of this process's children that have ended, and of their children, in microseconds. */
 export function endedChildrenCpu_us() {
   const line = readFileSync('/proc/self/stat', 'utf8');
   const fields = line.slice(line.lastIndexOf(')') + 2).split(' ');
@@ -77,12 +79,12 @@ export function rss_bytes(pid) {
   return Number(/^Rss:\s+(\d+) kB/m.exec(text)[1]) * 1024;
 }
 
-/** Resident bytes of one process that no file backs: what it has allocated, without the pages of a store that it has looked at. */
+/** Anonymous resident memory of one process in bytes: what it has allocated, without the pages of a store that it has read. */
 export function allocated_bytes(pid) {
   return Number(/^RssAnon:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) * 1024;
 }
 
-/** Resident bytes of `root` and everything below it; pages they share are counted once for each of them. */
+/** Resident memory of `root` and its descendants in bytes; shared pages are counted once for each process. */
 export function treeRss_bytes(root) {
   return processTree(root).reduce((sum, entry) => {
     try {
@@ -93,7 +95,7 @@ export function treeRss_bytes(root) {
   }, 0);
 }
 
-/** CPU microseconds that the whole machine has been busy since it started, all cores together; time stolen by a hypervisor included. */
+/** Time that all cores of the machine together have been busy since boot, in microseconds; includes time stolen by a hypervisor. */
 export function machineBusy_us() {
   const [, user, nice, system, , , irq, softirq, steal] = readFileSync('/proc/stat', 'utf8').split('\n', 1)[0].split(/\s+/);
   const ticks = [user, nice, system, irq, softirq, steal].reduce((sum, field) => sum + Number(field), 0);

@@ -1,6 +1,6 @@
-// Every process of the bench is started and ended here. Each is ended by its own id, together with the descendants seen
-// below it, so nothing outlives the bench: not after an error, not after Ctrl-C. (Only kill -9 of the bench itself leaves
-// the server of that moment running.)
+// Starts and ends every process of the benchmark. Each is ended by its own id, together with the descendants seen
+// below it, so nothing outlives the benchmark: not after an error, not after Ctrl-C. (Only kill -9 of the benchmark itself leaves
+// the current server running.)
 
 import { spawn } from 'node:child_process';
 import { processTree, startTime } from './proc.mjs';
@@ -12,8 +12,8 @@ const running = new Set();
 let closing = false;
 
 /**
- * A process that was started by `launch`. `exited` resolves with `{code, signal}` when the process is gone, `drained` when all
- * it and its heirs printed has been read as well; neither rejects.
+ * A process started by `launch`. `exited` resolves to `{code, signal}` when the process has ended, `drained` when all output
+ * of it and of its descendants has been read as well; neither rejects.
  */
 class Running {
   #output = '';
@@ -39,12 +39,12 @@ class Running {
     }
   }
 
-  /** The last part of what the process printed, both streams mixed. */
+  /** The last part of the process's output, with both streams mixed. */
   get output() {
     return this.#output;
   }
 
-  /** Resolves with the match once the output so far holds `pattern`; rejects when the process ends or time is over. */
+  /** Resolves to the match once the output so far matches `pattern`; rejects if the process ends or the timeout passes. */
   waitForOutput(pattern, timeout_ms) {
     return new Promise((resolve, reject) => {
       const settle = (action, value) => {
@@ -66,7 +66,7 @@ class Running {
     });
   }
 
-  /** An error that names the process, says what happened and shows what it printed. */
+  /** An error that names the process, says what happened and shows its output. */
   failure(what) {
     const how = this.end ? ` (${describeEnd(this.end)})` : '';
     return new Error(`${this.name} ${what}${how}; it printed:\n${this.#output.trim() || '(nothing)'}`);
@@ -83,7 +83,10 @@ function describeEnd({ code, signal, error }) {
   return signal ? `ended by ${signal}` : `exit code ${code}`;
 }
 
-/** Starts `command` in a process group of its own, so that Ctrl-C in the terminal reaches only the bench; as another user with `uid` and `gid`. */
+/**
+ * Starts `command` in its own process group, so that Ctrl-C in the terminal reaches only the benchmark; as another user with `uid` and
+ * `gid`.
+ */
 export function launch(name, command, args, { env, cwd, stdin = 'ignore', uid, gid } = {}) {
   if (closing) throw new Error('the bench is ending');
   const child = spawn(command, args, { env, cwd, uid, gid, detached: true, stdio: [stdin, 'pipe', 'pipe'] });
@@ -92,7 +95,7 @@ export function launch(name, command, args, { env, cwd, stdin = 'ignore', uid, g
   return process_;
 }
 
-/** Ends the process and everything that it started; resolves when the process is gone and the rest has been killed. */
+/** Ends the process and everything that it started; resolves when the process has ended and the rest has been killed. */
 export async function stop(process_) {
   if (process_.pid === undefined) return; // it never started
   const below = process_.end ? [] : processTree(process_.pid).slice(1);
@@ -102,9 +105,9 @@ export async function stop(process_) {
     await process_.exited;
     clearTimeout(timer);
   }
-  signal(-process_.pid, 'SIGKILL'); // its process group: what it left behind
+  signal(-process_.pid, 'SIGKILL'); // whatever is left of its process group
   for (const { pid, started } of below) {
-    if (startTime(pid) === started) signal(pid, 'SIGKILL'); // what had left the group
+    if (startTime(pid) === started) signal(pid, 'SIGKILL'); // descendants that had left the group
   }
   await process_.drained;
 }
@@ -117,13 +120,13 @@ function signal(pid, name) {
   }
 }
 
-/** Ends everything that still runs and refuses new starts. */
+/** Ends everything that is still running, and refuses new starts. */
 export async function stopAll() {
   closing = true;
   await Promise.all([...running].map(stop));
 }
 
-/** Runs a program to its end and returns what it wrote to standard output; throws when it fails. */
+/** Runs a program to its end and returns its standard output; throws if it fails. */
 export async function runToEnd(name, command, args, options = {}) {
   const process_ = launch(name, command, args, options);
   let text = '';

@@ -1,9 +1,9 @@
-// The result as text for a terminal.
+// Formats results as text for a terminal.
 
 import { ELSEWHERE_SHARE_MAX } from './rows.mjs';
 import { median } from './stats.mjs';
 
-/** Lines of a table; columns are as wide as their widest cell. `right` says which columns hold figures. */
+/** Lines of a table; columns are as wide as their widest cell. `right` selects the columns with figures. */
 function table(header, lines, right) {
   const widths = header.map((title, column) => Math.max(title.length, ...lines.map((cells) => cells[column].length)));
   const render = (cells) =>
@@ -11,7 +11,7 @@ function table(header, lines, right) {
   return [header, widths.map((width) => '-'.repeat(width)), ...lines].map((cells) => `  ${render(cells)}`).join('\n');
 }
 
-/** A figure with three significant digits, or whole from 100 on; `-` for none, also where a clock was too coarse for one. */
+/** A figure with three significant digits, or rounded to an integer from 100 on; `-` if there is none, or if the clock was too coarse. */
 function figure(value) {
   if (!Number.isFinite(value)) return '-';
   if (value === 0) return '0';
@@ -31,7 +31,7 @@ export function renderRows(rows) {
   return table(['', 'bar', 'value', '95 % interval', 'runs', 'verdict'], lines, [false, true, true, true, true, false]);
 }
 
-/** The absolute figures behind comparisons: medians over each side's clean runs. */
+/** Absolute figures of comparisons: medians over each side's clean runs. */
 export function renderSides(comparisons) {
   const sides = new Map();
   for (const { a, b, paths, pairs } of comparisons) {
@@ -61,7 +61,7 @@ export function renderSides(comparisons) {
   return table(header, lines, [false, false, true, true, true, true, true, true, true]);
 }
 
-/** The absolute figures behind laps (see laps.mjs): operations per second by the wall clock, their spread, and per second of CPU time. */
+/** Absolute figures of laps (see laps.mjs): operations per second of wall-clock time, their spread, and per second of CPU time. */
 export function renderLaps(rounds) {
   const lines = Object.entries(rounds[0]).flatMap(([name, { operations }]) =>
     Object.keys(operations).map((operation) => {
@@ -74,7 +74,7 @@ export function renderLaps(rounds) {
   return table(['', 'operation', '/s', 'from .. to', 'per CPU second'], lines, [false, false, true, true, true]);
 }
 
-/** The absolute figures behind a contest (see contest.mjs): medians over each contender's clean runs under each load. */
+/** Absolute figures of a contest (see contest.mjs): medians over each contender's clean runs under each load. */
 export function renderContest(rounds) {
   const lines = Object.entries(rounds[0]).flatMap(([name, loads]) =>
     Object.keys(loads).map((load) => {
@@ -85,14 +85,14 @@ export function renderContest(rounds) {
       return [load, name, ...figures, `${clean.length}/${runs.length}`];
     }),
   );
-  // Contenders stand beside each other.
+  // Group lines by load, so that contenders are next to each other.
   const loads = [...new Set(lines.map(([load]) => load))];
   const sorted = loads.flatMap((load) => lines.filter((line) => line[0] === load));
   const header = ['', '', 'requests/s', 'p50 ms', 'p99 ms', 'server us/request', 'database us/request', 'client cores', 'runs'];
   return table(header, sorted, [false, false, true, true, true, true, true, true, true]);
 }
 
-/** The absolute figures behind rungs (see rungs.mjs): medians over clean runs, for each way of using connections. */
+/** Absolute figures of rungs (see rungs.mjs): medians over clean runs, for each way of using connections. */
 export function renderLadder({ rungs, rounds }) {
   const lines = ladderFigures({ rungs, rounds }).map(({ name, path, mode, clean, of }) => [
     name,
@@ -105,7 +105,7 @@ export function renderLadder({ rungs, rounds }) {
   return table(header, lines, [false, false, false, true, true, true, true, true, true, true]);
 }
 
-/** Medians over the clean runs of each rung in each mode; NaN where there is none. */
+/** Medians over the clean runs of each rung in each mode; NaN if there are none. */
 export function ladderFigures({ rungs, rounds }) {
   return Object.keys(rounds[0].runs).flatMap((mode) =>
     rungs.map(({ name, path }) => {
@@ -126,7 +126,7 @@ export function ladderFigures({ rungs, rounds }) {
   );
 }
 
-/** What a reader must know before believing the figures: peers left out, flagged runs and a machine that others used. */
+/** Reservations about the figures: peers left out, flagged runs, and use of the machine by others. */
 export function renderWarnings({ comparisons = [], openLoop = [], ladder, contest = [], skipped = [] }) {
   const timed = comparisons.flatMap(({ a, b, pairs }) => pairs.flatMap((pair) => [{ name: a, ...pair.a }, { name: b, ...pair.b }]));
   for (const { runs } of ladder?.rounds ?? []) {

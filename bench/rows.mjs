@@ -2,20 +2,20 @@
 
 import { median, medianInterval } from './stats.mjs';
 
-const FLAGGED_SHARE_MAX = 0.2; // more runs than this set aside, and the row is INVALID rather than judged on the rest
+const FLAGGED_SHARE_MAX = 0.2; // with a larger share of flagged runs, a row is INVALID instead of being judged by the rest
 
-/** When others use more of the machine than this during a run, the report says so. */
+/** If others use more of the machine than this during a run, the report says so. */
 export const ELSEWHERE_SHARE_MAX = 0.05;
 
-/** A bar that a value must not exceed. */
+/** A target that a value must not exceed. */
 export const atMost = (limit) => ({ limit, text: `<= ${limit}`, holds: (value) => value <= limit });
 
-/** A bar that a value must reach. */
+/** A target that a value must reach. */
 export const atLeast = (limit) => ({ limit, text: `>= ${limit}`, holds: (value) => value >= limit });
 
 /**
- * One row from the samples of clean runs. `of` is how many runs there were, flagged ones included. Without `bar` the row is for
- * information. `verdict` is PASS or MISS by the median; `sure` is false when the interval of the median reaches across the bar.
+ * Makes one row from the samples of clean runs. `of` is the number of runs, flagged ones included. Without `bar` the row is for
+ * information only. `verdict` is PASS or MISS by the median; `sure` is false if the interval of the median contains the bar.
  */
 export function row({ what, unit = '', bar = null, samples, of = samples.length, notes = [] }) {
   const broken = samples.find((sample) => !Number.isFinite(sample));
@@ -32,7 +32,8 @@ export function row({ what, unit = '', bar = null, samples, of = samples.length,
 }
 
 /**
- * Ratios a : b of `metric` over the clean pairs of a comparison (see pairs.mjs) as a row, with a note when others used the machine
+ * Makes a row from the ratios a : b of `metric` over the clean pairs of a comparison (see pairs.mjs), with a note if others used the
+ * machine
  * during one of them.
  */
 export function ratioRow(comparison, metric, { what, bar, notes = [] }) {

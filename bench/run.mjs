@@ -1,4 +1,4 @@
-// The benchmark program: see README.md beside this file.
+// The benchmark program; see README.md in this folder.
 
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
@@ -26,7 +26,7 @@ process.once('uncaughtException', (error) => {
   end(2);
 });
 
-/** What must be there before anything starts, as sentences. */
+/** Missing requirements, as sentences. */
 function unmet(chosen, binary) {
   const found = missing();
   if (chosen.some(({ needsForebay }) => needsForebay) && !existsSync(binary)) {
@@ -39,7 +39,7 @@ function progress(text) {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K  ${text}`);
 }
 
-/** Runs one suite and prints what it says; a suite that fails becomes one row with the reason. */
+/** Runs one suite and prints its results; a suite that fails becomes one row with the reason. */
 async function runSuite(suite, context) {
   console.log(`\n${suite.name}: ${suite.title}`);
   let outcome;

@@ -1,4 +1,4 @@
-// Routes of one server, beside each other: the rungs of a ladder.
+// Compares routes of one server: the rungs of a ladder.
 
 import { exactRun } from './exact.mjs';
 import { get } from './http.mjs';
@@ -9,9 +9,9 @@ import { stop } from './processes.mjs';
 export const MODES = ['kept', 'closed'];
 
 /**
- * Times every rung, `{name, path, body}`, in `pairs` rounds. A round is one server, started afresh by `side`, and for each mode every rung once:
- * in order in one round, backwards in the next (ABBA), so that rungs are compared within one server and within a minute or two. Resolves with the
- * rounds: `runs[mode][name]` is a run of exact.mjs, and `counted[path]` what the server says it answered there, by class.
+ * Times every rung, `{name, path, body}`, in `pairs` rounds. A round is one server, started afresh by `side`, and in each mode every rung
+ * once, in alternating order (ABBA), so that rungs are compared within one server and within a minute or two. Resolves to the
+ * rounds: `runs[mode][name]` is a run of exact.mjs, and `counted[path]` the server's own counts of its responses there, by class.
  */
 export async function climb(context, side, rungs, connections) {
   const rounds = [];
@@ -36,7 +36,7 @@ export async function climb(context, side, rungs, connections) {
   return rounds;
 }
 
-/** How many requests each route has answered, by the class of the status, from a server's metrics. */
+/** The number of responses of each route by status class, from a server's metrics. */
 export function answered(metrics) {
   const counted = {};
   for (const [, route, kind, count] of metrics.matchAll(/^forebay_requests_total\{route="([^"]*)",class="([^"]*)"\} (\d+)$/gm)) {
@@ -47,8 +47,8 @@ export function answered(metrics) {
 }
 
 /**
- * Requests of all rounds, `sent`; those that did not get the right answer, `lost`; and `extra`: by how many the server's own counts of its
- * answers differ. The check before the runs is one request more for each rung.
+ * Totals over all rounds: requests `sent`; those without the right response, `lost`; and `extra`, the difference to the server's own counts
+ * of its responses. The check before the runs adds one request per rung.
  */
 export function accounts(rounds, rungs) {
   let [sent, lost, extra] = [0, 0, 0];
@@ -65,7 +65,7 @@ export function accounts(rounds, rungs) {
   return { sent, lost, extra };
 }
 
-/** One rung beside another in one mode as a comparison for `ratioRow`. */
+/** Two rungs in one mode, as a comparison for `ratioRow`. */
 export function pairRungs(rounds, mode, a, b) {
   return { a, b, pairs: rounds.map(({ runs }) => ({ a: runs[mode][a], b: runs[mode][b] })) };
 }

@@ -1,12 +1,12 @@
-// Statistics of the bench: small, exact where they can be, and free of hidden randomness.
+// Statistics of the benchmark: small, exact where possible, and without hidden randomness.
 
-/** The middle value of `values` (the mean of the two middle ones when their number is even). */
+/** The median of `values` (the mean of the two middle ones if their number is even). */
 export function median(values) {
   return quantile(values, 0.5);
 }
 
 /**
- * The `q` quantile (0 to 1) of `values`, linear between neighbours (type 7 of Hyndman and Fan).
+ * The `q` quantile (0 to 1) of `values`, with linear interpolation (type 7 of Hyndman and Fan).
  * Throws on an empty list: a figure without samples must not reach a report.
  */
 export function quantile(values, q) {
@@ -19,8 +19,8 @@ export function quantile(values, q) {
 }
 
 /**
- * Percentile of latencies: the smallest sample that at least the share `q` of all samples does not exceed (nearest rank),
- * so that a printed latency is one that a request really had.
+ * A percentile of latencies: the smallest sample that at least the share `q` of all samples does not exceed (nearest rank),
+ * so that a printed latency was really measured.
  */
 export function percentile(samples, q) {
   if (samples.length === 0) throw new RangeError('percentile of no samples');
@@ -29,8 +29,8 @@ export function percentile(samples, q) {
 }
 
 /**
- * Interval of the median by the percentile bootstrap: `resamples` samples of the same size are drawn with replacement, and
- * the interval holds the middle `confidence` of their medians. The seed is fixed: the same values give the same interval.
+ * Confidence interval of the median by the percentile bootstrap: `resamples` samples of the same size are drawn with replacement, and
+ * the interval contains the middle `confidence` of their medians. The seed is fixed: the same values yield the same interval.
  * With fewer than about 8 values it is too narrow; with 3 it is hardly more than their range.
  */
 export function medianInterval(values, { confidence = 0.95, resamples = 10_000, seed = 1 } = {}) {

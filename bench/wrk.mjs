@@ -1,4 +1,4 @@
-// wrk, the closed-loop load generator (Debian package `wrk`): running it and reading what it prints.
+// Runs wrk, the closed-loop load generator (Debian package `wrk`), and parses its output.
 
 import { fileURLToPath } from 'node:url';
 import { runToEnd } from './processes.mjs';
@@ -7,16 +7,16 @@ const postScript = fileURLToPath(new URL('post.lua', import.meta.url));
 
 const MICROSECONDS = { us: 1, ms: 1e3, s: 1e6, m: 60e6, h: 3600e6 };
 
-/** Microseconds of a time as wrk writes it: `843.00us`, `1.21ms`, `2.01s`, `1.50m`. */
+/** Parses a time in wrk's format, `843.00us`, `1.21ms`, `2.01s` or `1.50m`, to microseconds. */
 export function parseTime_us(text) {
   const match = /^([\d.]+)(us|ms|s|m|h)$/.exec(text);
   if (!match) throw new Error(`wrk printed a time that is not one: "${text}"`);
-  return Math.round(Number(match[1]) * MICROSECONDS[match[2]] * 1000) / 1000; // to the nanosecond, without float dust
+  return Math.round(Number(match[1]) * MICROSECONDS[match[2]] * 1000) / 1000; // rounded to nanoseconds, without floating-point noise
 }
 
 /**
- * What one run of `wrk --latency` says. `errors` counts by cause: `connect`, `read`, `write`, `timeout` (socket errors) and
- * `status` (answers other than 2xx and 3xx). Throws when a figure is missing: a half-read run must not become a result.
+ * The result of one run of `wrk --latency`. `errors` counts by cause: `connect`, `read`, `write`, `timeout` (socket errors) and
+ * `status` (responses other than 2xx and 3xx). Throws if a figure is missing: a partly read run must not become a result.
  */
 export function parseWrk(output) {
   const find = (what, pattern) => {
@@ -38,7 +38,7 @@ export function parseWrk(output) {
   };
 }
 
-/** Loads `url` for `seconds` over keep-alive connections from one thread of wrk: with GET, or with POST of the JSON `post`. */
+/** Loads `url` for `seconds` over keep-alive connections from one thread of wrk, with GET, or with POST of the JSON `post`. */
 export async function runWrk(url, { connections, seconds, post }) {
   const script = post === undefined ? [url] : ['-s', postScript, url, '--', post];
   const args = ['--latency', '-t', '1', '-c', String(connections), '-d', `${seconds}s`, ...script];

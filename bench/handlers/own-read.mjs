@@ -1,4 +1,4 @@
-// Records by kind, where reading is a function: a script is called for each.
+// Records by kind with a custom `read` function, so that a script is called for each.
 import { rest } from 'forebay/records';
 
 const Article = {

@@ -1,4 +1,4 @@
-// Rows by statements that wait for one another, as a driver that waits is used where it knows no pipelines.
+// Rows by statements that wait for one another, as with a blocking driver without pipelining.
 import { router } from 'forebay';
 import { sql } from 'forebay/sql';
 

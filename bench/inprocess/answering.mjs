@@ -1,7 +1,7 @@
-// A process that does what its parent asks for: lines `NUMBER NAME ARGUMENT` come on standard input, `NUMBER JSON` goes out for each.
+// A process that executes commands of its parent: lines `NUMBER NAME ARGUMENT` on standard input, answered by `NUMBER JSON`.
 import { createInterface } from 'node:readline';
 
-/** Answers line after line by `actions[NAME](ARGUMENT)`, the argument a number, until standard input ends. */
+/** Answers each line with the result of `actions[NAME](ARGUMENT)`, the argument being a number, until standard input ends. */
 export async function answerLines(actions) {
   for await (const line of createInterface({ input: process.stdin })) {
     const [number, name, argument] = line.split(' ');

@@ -1,4 +1,4 @@
-// A lap of Forebay's store in Node: `relaxed` commits, every `get` outside a transaction in a snapshot of its own.
+// A lap of Forebay's store in Node: `relaxed` commits, and outside of transactions each `get` in its own snapshot.
 import { join } from 'node:path';
 import { open } from '../../sdk/node/dist/store/index.js';
 import { document, each, expect, lap, lastName, name, plan } from './lap.mjs';

@@ -1,22 +1,23 @@
-// One lap: a store in a process of its own does everything once, and prints what it took. `node PROGRAM '{"folder":...,"records":...,"passes":...}'`
+// One lap: a store in its own process performs every operation and prints the times. `node PROGRAM
+// '{"folder":...,"records":...,"passes":...}'`
 //
-// Leaves lie at ('Person', 'data', ID, 'firstName'), documents of five fields at ('Doc', 'data', ID, 'x'), IDs from 0 on. They are visited
-// in an order that is not theirs, the same for every store.
+// Leaves are at ('Person', 'data', ID, 'firstName'), documents of five fields at ('Doc', 'data', ID, 'x'), with IDs from 0. They are
+// visited in an order other than theirs, the same for every store.
 
-/** What the driver (../laps.mjs) asks for: `folder` for files, `records`, and `passes` that are timed. */
+/** The plan from the driver (../laps.mjs): `folder` for files, `records`, and the number of timed `passes`. */
 export const plan = JSON.parse(process.argv[2]);
 
 const { records, passes } = plan;
-/** Without a common divisor with numbers of records that are powers of ten. */
+/** Coprime to all powers of ten, so that every record is visited. */
 const STRIDE = 40_503;
 const names = Array.from({ length: records }, (_, id) => `Ada${id}`);
 
-/** Calls `visit` with every ID. */
+/** Calls `visit` with each ID. */
 export function each(visit) {
   for (let index = 0, id = 0; index < records; index++, id = (id + STRIDE) % records) visit(id);
 }
 
-/** The value of a leaf after a pass. It is another one after each, so that no store can see that it has nothing to do. */
+/** The value of a leaf after a pass. It changes with each pass, so that no store can detect that there is nothing to write. */
 export const name = (id, pass) => names[(id + pass) % records];
 
 /** The value of a leaf after the last pass. */
@@ -25,15 +26,15 @@ export const lastName = (id) => names[(id + passes) % records];
 /** The value of a document after a pass. */
 export const document = (id, pass) => ({ firstName: 'Ada', lastName: 'Lovelace', city: 'London', born: 1815 + pass, id });
 
-/** Ends the lap when a store has given a wrong answer. */
+/** Aborts the lap if a store has returned a wrong result. */
 export function expect(condition) {
   if (!condition) throw new Error('a wrong answer');
 }
 
 /**
- * Does the operations in order: each once untimed, then `passes` times; prints for each how many there were, and what wall time and CPU time
- * of all threads of the process they took. An operation is a function of the pass that does it for every record. Where a server does the work,
- * `serverCpu_us` tells its CPU time so far, which is added.
+ * Performs the operations in order, each once untimed and then `passes` times; prints for each their number, and the wall time and the CPU
+ * time of all threads of the process. An operation is a function of the pass that handles every record. If a server does the work,
+ * `serverCpu_us` returns its CPU time so far, which is added.
  */
 export async function lap(operations, serverCpu_us = () => 0) {
   const results = {};

@@ -1,14 +1,14 @@
-// A process that reads a store: `node reader.mjs FOLDER RECORDS`. Every read is a transaction of its own.
+// A process that reads a store: `node reader.mjs FOLDER RECORDS`. Every read is its own transaction.
 import { open } from '../../sdk/node/dist/store/index.js';
 import { answerLines } from './answering.mjs';
 
 const [, , folder, text] = process.argv;
 const records = Number(text);
 const store = open(folder, { readOnly: true });
-const BATCH = 1000; // reads between looks at the clock
+const BATCH = 1000; // reads between two checks of the clock
 let id = process.pid % records;
 
-/** Reads leaves in an order without a pattern for so many milliseconds; how many, and what CPU time they took. */
+/** Reads leaves in an irregular order for so many milliseconds; returns their number and the CPU time. */
 function read(milliseconds) {
   const cpuBefore = process.cpuUsage();
   const began = performance.now();

@@ -1,11 +1,11 @@
-// A process that writes a store: `node writer.mjs FOLDER RECORDS`. It fills it before it answers anything.
+// A process that writes a store: `node writer.mjs FOLDER RECORDS`. It fills the store before it answers any command.
 import { open } from '../../sdk/node/dist/store/index.js';
 import { answerLines } from './answering.mjs';
 
 const [, , folder, text] = process.argv;
 const records = Number(text);
 const store = open(folder, { durability: 'relaxed' });
-const LEAVES = 10; // that a commit changes
+const LEAVES = 10; // changed by each commit
 let id = 0;
 let commits = 0;
 
@@ -20,7 +20,7 @@ function commit() {
   commits++;
 }
 
-/** Commits without a pause for so many milliseconds; how many times. */
+/** Commits continuously for so many milliseconds; returns the number of commits. */
 function write(milliseconds) {
   const [began, before] = [performance.now(), commits];
   while (performance.now() - began < milliseconds) commit();

@@ -1,12 +1,12 @@
-// One keep-alive connection of the open-loop generator: one request at a time, raw bytes, nothing allocated that need not be.
+// One keep-alive connection of the open-loop generator: one request at a time, raw bytes, as few allocations as possible.
 
 import net from 'node:net';
 
 const HEAD_END = Buffer.from('\r\n\r\n');
 
 /**
- * Splits a connection's bytes into answers. `push` takes the next bytes and returns `{status, retryAfter, close}` once an answer is
- * complete, else null. Only answers with Content-Length are understood; anything else throws.
+ * Splits a connection's bytes into responses. `push` takes the next bytes and returns `{status, retryAfter, close}` once a response is
+ * complete, else null. Throws on responses without Content-Length.
  */
 export class AnswerReader {
   #bytes = Buffer.alloc(0);
@@ -31,7 +31,7 @@ export class AnswerReader {
   }
 }
 
-/** Calls `onAnswer(answer)` for each answer and `onGone(error)` once when the connection is over, whoever ended it. */
+/** Calls `onAnswer(answer)` for each response, and `onGone(error)` once when the connection ends, whoever closed it. */
 export class Connection {
   #socket;
 
@@ -55,7 +55,7 @@ export class Connection {
     this.#socket.on('close', () => onGone(failure));
   }
 
-  /** Resolves when the connection stands; rejects when it cannot be made. */
+  /** Resolves when the connection is established; rejects if that fails. */
   opened() {
     return new Promise((resolve, reject) => {
       this.#socket.once('connect', resolve);

@@ -1,19 +1,23 @@
 // Open-loop load: requests fall due at a fixed rate, whatever the server does, and each latency counts from the moment its
-// request was due, not from when it could be sent. So a server that stalls is charged for every request that was due while it
-// stalled (no coordinated omission), and so is this program when it is late itself; `late` says how late it was.
+// request was due, not from when it was sent. So a server that stalls is charged for every request that was due while it
+// stalled (no coordinated omission), and so is this program when it is late itself; `late` reports how late it was.
 
 import { percentile } from '../stats.mjs';
 import { Connection } from './connection.mjs';
 
-const TICK_MS = 1; // the finest timer of Node; requests leave up to about this much late
-const ANSWER_WAIT_MS = 15_000; // for what is outstanding when the last request has left
-/** With sends later than this at p99 the generator did not keep its schedule, and the run says more about it than about the server. */
+const TICK_MS = 1; // the finest timer of Node; requests may be sent about this much late
+const ANSWER_WAIT_MS = 15_000; // for outstanding responses after the last request was sent
+/**
+ * If the 99th percentile of the lateness is above this, the generator did not keep its schedule, and the run says more about it than about
+ * the server.
+ */
 const LATE_P99_MAX_MS = 5;
 
 /**
- * Runs a plan and resolves with what happened. The plan:
- * `port`; `warmup_s` whose requests are not counted; `seconds`; `connections`, opened before the start; `connections_max`, to which they
- * grow when all are busy (a request that finds none waits, and its wait counts); `streams`: `[{name, path, post, rate}]`, rate in requests/s; with
+ * Runs a plan and resolves to the result. The plan:
+ * `port`; `warmup_s`, whose requests are not counted; `seconds`; `connections`, opened before the start; `connections_max`, up to which
+ * more are opened when all are busy (a request that finds none waits, and its wait counts); `streams`: `[{name, path, post, rate}]`, rate
+ * in requests/s; with
  * `post`, POST of this JSON instead of GET.
  */
 export async function generate(plan) {
@@ -57,7 +61,7 @@ class Run {
     }));
   }
 
-  /** Opens the first connections; fails when the server is not there. */
+  /** Opens the first connections; fails if the server is not running. */
   async connect() {
     const links = Array.from({ length: this.#plan.connections }, () => this.#openLink());
     await Promise.all(links.map((link) => link.connection.opened()));
@@ -84,7 +88,7 @@ class Run {
     return link;
   }
 
-  /** Sends everything that is due by now and comes back in a millisecond. */
+  /** Sends everything that is due, and schedules itself again in a millisecond. */
   #tick() {
     const now = performance.now() - this.#began;
     let left = 0;

@@ -1,4 +1,4 @@
-// The generator as a process of its own: `node main.mjs PLAN`, the plan as JSON; prints the outcome as JSON.
+// The generator as a separate process: `node main.mjs PLAN` with the plan as JSON; prints the result as JSON.
 import { generate } from './generator.mjs';
 
 console.log(JSON.stringify(await generate(JSON.parse(process.argv[2]))));

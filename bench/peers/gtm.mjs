@@ -1,4 +1,4 @@
-// GT.M, an M engine (Debian package `fis-gtm`), with its own loop over the same keys.
+// GT.M, an M engine (Debian package `fis-gtm`), with a loop of its own over the same keys.
 
 import { closeSync, existsSync, openSync, readdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -7,23 +7,23 @@ import { runToEnd } from '../processes.mjs';
 
 const routines = fileURLToPath(new URL('laps', import.meta.url));
 
-/** What the labels of laps/lap.m are called elsewhere. */
+/** Names of the operations by label of laps/lap.m. */
 const OPERATIONS = { set: 'set', get: 'get', walk: 'walk', setdoc: 'set document', getdoc: 'get document' };
 
-/** Folder of the newest GT.M that Debian has installed; null when there is none. */
+/** Folder of the newest GT.M installed by Debian; null if there is none. */
 function installation() {
   const below = (folder) => (existsSync(folder) ? readdirSync(folder).map((name) => join(folder, name)) : []);
   const versions = below('/usr/lib').flatMap((library) => below(join(library, 'fis-gtm')));
   return versions.filter((folder) => existsSync(join(folder, 'mumps'))).sort().at(-1) ?? null;
 }
 
-/** Its version, as its folder is called; null when it is not installed. */
+/** Its version, from the name of its folder; null if it is not installed. */
 export function gtmVersion() {
   const programs = installation();
   return programs && basename(programs);
 }
 
-/** What laps/lap.m prints, in seconds. Throws on anything else: M goes on after some errors. */
+/** Parses the output of laps/lap.m, in seconds. Throws on anything else: M continues after some errors. */
 export function parseGtm(output) {
   const results = {};
   for (const line of output.trim().split('\n')) {
@@ -37,7 +37,7 @@ export function parseGtm(output) {
   return results;
 }
 
-/** A database with all of its blocks in memory, without a journal. */
+/** A database held entirely in memory, without a journal. */
 export const gtm = {
   name: 'GT.M',
   lacking: () => (installation() ? null : 'apt-get install fis-gtm'),
@@ -64,7 +64,7 @@ export const gtm = {
   },
 };
 
-/** Says where the database lies; GDE takes its commands from standard input. */
+/** Configures the location of the database; GDE takes its commands from standard input. */
 async function define(folder, programs, env) {
   const commands = join(folder, 'gde.in');
   writeFileSync(

@@ -1,4 +1,4 @@
-// Where the pinned peers lie, and which versions they are.
+// Locations and versions of the pinned peers.
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -6,21 +6,21 @@ import { fileURLToPath } from 'node:url';
 
 const folder = fileURLToPath(new URL('node_modules/', import.meta.url));
 
-/** Debian puts nginx where only root's PATH looks. */
+/** Debian installs nginx where only root's PATH looks. */
 export const searchPath = `${process.env.PATH}:/usr/sbin`;
 
-/** Folder that holds the pinned `bun` command; put first on a PATH it also gives Forebay its Bun. */
+/** Folder with the pinned `bun` command; at the front of PATH, it also provides Forebay's Bun. */
 export const commands = `${folder}.bin`;
 
 /** The pinned Bun. */
 export const bun = `${commands}/bun`;
 
-/** Absolute path of a server program of the peers. */
+/** Absolute path of one of the peers' server programs. */
 export function program(name) {
   return fileURLToPath(new URL(`servers/${name}`, import.meta.url));
 }
 
-/** First line of what a command prints about its version. wrk ends with status 1 after printing it. */
+/** First line of a command's version output. wrk exits with status 1 after printing it. */
 export function printedVersion(command, option) {
   const { stdout, stderr } = spawnSync(command, [option], { encoding: 'utf8', env: { PATH: searchPath } });
   return `${stdout}${stderr}`.split('\n', 1)[0];
@@ -31,7 +31,7 @@ function installedVersion(name) {
   return JSON.parse(readFileSync(`${folder}${name}/package.json`, 'utf8')).version;
 }
 
-/** What is missing on this machine, as sentences that say how to get it; empty when everything is there. */
+/** Missing peers, as sentences that say how to install them; empty if everything is installed. */
 export function missing() {
   const found = [];
   const absent = ['nginx', 'wrk'].filter((name) => !searchPath.split(':').some((part) => existsSync(`${part}/${name}`)));
@@ -41,12 +41,12 @@ export function missing() {
   return found;
 }
 
-/** How to install a pinned package that a comparison can do without; null when it is there. */
+/** How to install an optional pinned package; null if it is installed. */
 export function lackingPackage(name) {
   return existsSync(`${folder}${name}/package.json`) ? null : 'npm ci --prefix bench/peers';
 }
 
-/** Versions of everything that comes with most suites, by name; null for a package that is not installed. */
+/** Versions of the peers used by most suites, by name; null for a package that is not installed. */
 export function versions() {
   return {
     node: process.versions.node,

@@ -1,4 +1,4 @@
-// How the JavaScript peers are started: each prints `listening on URL` once it does.
+// Starts the JavaScript peers: each prints `listening on URL` once it is.
 
 import { launch } from '../processes.mjs';
 

@@ -1,4 +1,4 @@
-// nginx with two workers: a canned `return 200`, the least that a full HTTP server does, and scripts that run inside of it.
+// nginx with two workers: a canned `return 200`, the least that a full HTTP server does, and scripts that run inside it.
 
 import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { launch } from '../processes.mjs';
 import { searchPath } from './installed.mjs';
 
 const WORKERS = 2;
-/** Where Debian puts modules that are packages of their own. */
+/** Where Debian installs modules that come in separate packages. */
 const MODULES = '/usr/lib/nginx/modules';
 
 function configuration(folder, port, { modules, http, location }) {
@@ -36,8 +36,8 @@ http {
 }
 
 /**
- * An nginx whose only location is `location`; `path` is what it answers. `modules` are loaded, `http` stands in its `http` block, and `files`
- * lie beside its configuration, by name.
+ * An nginx with `location` as its only location, for requests to `path`. `modules` are loaded, `http` is added to its `http` block, and
+ * `files` are written next to its configuration, by name.
  */
 function server({ name, path, location, modules = [], http = '', files = {}, install }) {
   return {
@@ -56,7 +56,7 @@ function server({ name, path, location, modules = [], http = '', files = {}, ins
       await getWhenReady(`${url}${path}`, process_);
       return { process: process_, url };
     },
-    /** The command that installs what it needs beside nginx; null when it is there. */
+    /** The command that installs missing modules; null if nothing is missing. */
     lacking: () => (modules.every((module) => existsSync(`${MODULES}/${module}.so`)) ? null : install),
   };
 }
@@ -73,7 +73,7 @@ export const nginx = server({
 
 const LUA = { modules: ['ndk_http_module', 'ngx_http_lua_module'], install: 'apt-get install libnginx-mod-http-lua lua-cjson' };
 
-/** LuaJIT inside nginx, as in OpenResty; it makes JSON of a table. */
+/** LuaJIT inside nginx, as in OpenResty; encodes a table as JSON. */
 export const nginxLua = server({
   ...LUA,
   name: 'nginx content_by_lua, cjson',
@@ -85,7 +85,7 @@ export const nginxLua = server({
     }`,
 });
 
-/** The same with a text that is there already. */
+/** The same with a constant text. */
 export const nginxLuaText = server({
   ...LUA,
   name: 'nginx content_by_lua, constant text',

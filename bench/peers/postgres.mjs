@@ -10,29 +10,29 @@ import { printedVersion } from './installed.mjs';
 
 const START_TIMEOUT_MS = 15_000;
 const THREADS = 2; // of pgbench
-const SAMPLED_SHARE = 0.1; // of the transactions whose latency pgbench writes down
+const SAMPLED_SHARE = 0.1; // of the transactions, whose latencies pgbench logs
 
-/** Folder of the newest installed version's programs; null when there is none. */
+/** Folder with the programs of the newest installed version; null if there is none. */
 function installation() {
   const versions = existsSync('/usr/lib/postgresql') ? readdirSync('/usr/lib/postgresql') : [];
   const folders = versions.sort((a, b) => Number(a) - Number(b)).map((version) => `/usr/lib/postgresql/${version}/bin`);
   return folders.filter((folder) => ['initdb', 'postgres', 'psql', 'pgbench'].every((name) => existsSync(join(folder, name)))).at(-1) ?? null;
 }
 
-/** Its version; null when it is not installed. */
+/** Its version; null if it is not installed. */
 export function postgresVersion() {
   const programs = installation();
   return programs && printedVersion(join(programs, 'postgres'), '--version').replace('postgres (PostgreSQL) ', '');
 }
 
-/** PostgreSQL refuses to run as root: then it runs as the user `postgres`, which its package makes. */
+/** PostgreSQL refuses to run as root, so for root it runs as the user `postgres`, which its package creates. */
 function user() {
   if (process.getuid() !== 0) return {};
   const id = (option) => Number(execFileSync('id', [option, 'postgres'], { encoding: 'utf8' }));
   return { uid: id('-u'), gid: id('-g') };
 }
 
-/** What pgbench says of a run: transactions and their rate, and how many failed. Throws when a figure is missing. */
+/** Parses the output of pgbench: transactions and their rate, and the number of failures. Throws if a figure is missing. */
 export function parsePgbench(output) {
   const find = (what, pattern) => {
     const match = pattern.exec(output);
@@ -46,7 +46,7 @@ export function parsePgbench(output) {
   };
 }
 
-/** Latencies in microseconds from a log of pgbench (`--log`): the third figure of each line. */
+/** Latencies in microseconds from a log of pgbench (`--log`), the third figure of each line. */
 export function parsePgbenchLog(text) {
   return text.split('\n').filter(Boolean).map((line) => {
     const latency_us = Number(line.split(' ')[2]);
@@ -56,8 +56,8 @@ export function parsePgbenchLog(text) {
 }
 
 /**
- * A side of a comparison: a new cluster with its own defaults (so `fsync` and `synchronous_commit` are on; only autovacuum, which would not come
- * in so short a run, is off) and one table with an identity and a `jsonb` column, and pgbench with one prepared INSERT of `json`.
+ * One side of a comparison: a new cluster with default settings (so `fsync` and `synchronous_commit` are on; only autovacuum, which would
+ * not start in so short a run, is off), one table with an identity and a `jsonb` column, and pgbench with one prepared INSERT of `json`.
  */
 export function postgresInsert(json) {
   return {
@@ -76,7 +76,7 @@ export function postgresInsert(json) {
 async function startPostgres(folder) {
   const programs = installation();
   const account = user();
-  chmodSync(folder, 0o711); // the other user passes through, and sees nothing
+  chmodSync(folder, 0o711); // the other user can pass through the folder, but not list it
   const own = mkdtempSync(join(folder, 'postgres-'));
   if (account.uid !== undefined) chownSync(own, account.uid, account.gid);
   const data = join(own, 'data');
@@ -98,12 +98,12 @@ async function startPostgres(folder) {
   }
 }
 
-/** What a statement answers, as psql prints it without decoration. */
+/** The answer to a statement, as psql prints it without decoration. */
 async function ask({ programs, env }, statement) {
   return (await runToEnd('psql', join(programs, 'psql'), ['-XAtq', '-v', 'ON_ERROR_STOP=1', '-c', statement], { env })).trim();
 }
 
-/** Fails unless an INSERT answers the next identity, with commits that wait for the disk. */
+/** Fails unless an INSERT returns the next identity, and commits wait for the disk. */
 async function insertOnce(server, json) {
   const id = await ask(server, `insert into person (document) values ('${json}') returning id`);
   const settings = await ask(server, "select current_setting('synchronous_commit'), current_setting('fsync')");
@@ -126,7 +126,7 @@ async function drive(server, json, { connections, seconds }) {
   };
 }
 
-/** Reads and removes the logs of a run, one for each thread. */
+/** Reads and removes the logs of a run; there is one per thread. */
 function takeLatencies(folder) {
   const files = readdirSync(folder).filter((name) => name.startsWith('latency.')).map((name) => join(folder, name));
   const latencies = files.flatMap((file) => parsePgbenchLog(readFileSync(file, 'utf8')));

@@ -10,13 +10,13 @@ import { program } from './installed.mjs';
 
 const environment = fileURLToPath(new URL('.venv', import.meta.url));
 
-/** The interpreter that has Flask and the peers. */
+/** The Python interpreter with Flask and the peers installed. */
 export const python = `${environment}/bin/python`;
 
 /** The Flask application, answering /helloworld. */
 export const application = program('flask_hello.py');
 
-/** How to install the Python peers; null when they are there. */
+/** How to install the Python peers; null if they are installed. */
 export const lackingPython = () => (existsSync(`${environment}/installed`) ? null : 'make bench/peers/.venv/installed');
 
 const VERSIONS = `
@@ -26,7 +26,7 @@ names = ("flask", "gunicorn", "gunicorn_h1c", "granian")
 print(json.dumps({"python": platform.python_version(), **{each.name.lower(): each.version for each in distributions() if each.name.lower() in names}}))
 `;
 
-/** Versions of Python and its peers, by name; none when they are not installed. */
+/** Versions of Python and its peers, by name; empty if they are not installed. */
 export function pythonVersions() {
   return lackingPython() === null ? JSON.parse(execFileSync(python, ['-c', VERSIONS], { encoding: 'utf8' })) : {};
 }
@@ -47,8 +47,8 @@ function server(name, args) {
 }
 
 /**
- * gunicorn with so many processes, keeping connections open. Four threads answer, as connections that rest have none: of 2, 4, 20 and 64 they were
- * the fastest. Its parser in C is that of `gunicorn[fast]`, which it takes where it is installed.
+ * gunicorn with `workers` processes and keep-alive connections. Four threads answer, since idle connections need none; of 2, 4, 20 and 64,
+ * four were the fastest. With `gunicorn[fast]` installed, it uses that parser in C.
  */
 export const gunicorn = (workers) =>
   server(`gunicorn, ${workers} gthread`, (port) => [
@@ -57,7 +57,7 @@ export const gunicorn = (workers) =>
     ...['--log-level', 'warning', '--bind', `127.0.0.1:${port}`, 'flask_hello:app'],
   ]);
 
-/** Granian's WSGI with so many processes. */
+/** Granian's WSGI server with `workers` processes. */
 export const granian = (workers) =>
   server(`Granian WSGI, ${workers}`, (port) => [
     'granian',

@@ -3,8 +3,8 @@ import { startListening } from './listening.mjs';
 
 /**
  * Fastify with a QOper8 pool of `poolSize` child processes answering /helloworld. The pool is the unmodified package qoper8-cp.
- * The plugin qoper8-fastify is not in the npm registry, so a dozen lines of ours stand for it (servers/fastify-qoper8.mjs); they
- * leave out its structuredClone of every reply, which saves this peer work.
+ * The plugin qoper8-fastify is not in the npm registry, so a dozen lines of ours replace it (servers/fastify-qoper8.mjs); they
+ * omit its structuredClone of every reply, which saves this peer work.
  */
 export function fastifyQoper8(poolSize) {
   const name = `Fastify + qoper8-cp (pool ${poolSize})`;

@@ -1,4 +1,4 @@
-// Redis (Debian package `redis-server`), over TCP on the loopback: with its own load generator, and asked by a program of Node.
+// Redis (Debian package `redis-server`), over TCP on the loopback: with its own load generator, and with a client in Node.
 
 import { existsSync, mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,18 +8,18 @@ import { launch, runToEnd, stop } from '../processes.mjs';
 import { printedVersion, searchPath } from './installed.mjs';
 
 const START_TIMEOUT_MS = 15_000;
-const KEYS = 1_000_000; // of which SET takes one at random
-const FIRST_RATE = 20_000; // of the warm-up: redis-benchmark is told how many requests to make, not for how long
+const KEYS = 1_000_000; // from which SET picks one at random
+const FIRST_RATE = 20_000; // of the warm-up: redis-benchmark takes a number of requests, not a duration
 
 function lacking() {
   const there = ['redis-server', 'redis-benchmark'].every((name) => searchPath.split(':').some((folder) => existsSync(`${folder}/${name}`)));
   return there ? null : 'apt-get install redis-server';
 }
 
-/** Its version; null when it is not installed. */
+/** Its version; null if it is not installed. */
 export const redisVersion = () => (lacking() === null ? (/v=(\S+)/.exec(printedVersion('redis-server', '--version'))?.[1] ?? null) : null);
 
-/** Starts a server with its files in a new folder below `folder`; `options` are those of its command line. */
+/** Starts a server with its files in a new folder below `folder`; `options` are command-line options. */
 async function start(folder, options) {
   const own = mkdtempSync(join(folder, 'redis-'));
   const port = await freePort();
@@ -29,7 +29,7 @@ async function start(folder, options) {
   return { process: process_, port };
 }
 
-/** The last line that `redis-benchmark --csv` prints. Throws when it is no result: a half-read run must not become one. */
+/** Parses the last line of `redis-benchmark --csv`. Throws if it is not a result: a partly read run must not become one. */
 export function parseRedisBenchmark(output) {
   const lines = output.trim().split('\n');
   const cells = (line) => [...line.matchAll(/"([^"]*)"/g)].map(([, cell]) => cell);
@@ -49,7 +49,7 @@ async function benchmark(port, requests, args) {
 }
 
 /**
- * A side of a comparison: Redis with an append-only file that is flushed as `appendfsync` says (`always`: before each answer), and
+ * One side of a comparison: Redis with an append-only file that is flushed according to `appendfsync` (`always`: before each reply), and
  * redis-benchmark that sets values of `bytes` bytes under random keys.
  */
 export function redisSet(appendfsync, bytes) {

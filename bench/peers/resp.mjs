@@ -1,12 +1,15 @@
-// As much of a client of Redis as a lap needs: commands in its protocol (RESP2), which are sent together and answered in their order.
+// A minimal Redis client for laps: commands in its protocol (RESP2), which are sent together and answered in order.
 
 import { once } from 'node:events';
 import { connect } from 'node:net';
 
-/** A command; its words are ASCII. */
+/** Encodes a command; its words are ASCII. */
 export const encode = (...words) => `*${words.length}\r\n${words.map((word) => `$${word.length}\r\n${word}\r\n`).join('')}`;
 
-/** The whole replies at the beginning of a text, null for a value that is not there, and what is left. Throws on an error and on anything else. */
+/**
+ * Parses complete replies at the start of a text, with null for a missing value; also returns the rest. Throws on an error reply and on
+ * anything else.
+ */
 export function readReplies(text) {
   const replies = [];
   let at = 0;
@@ -29,7 +32,7 @@ export function readReplies(text) {
   return { replies, rest: text.slice(at) };
 }
 
-/** One connection: `ask(commands, count)` sends text of so many commands and resolves with their replies; one such call at a time. */
+/** One connection: `ask(commands, count)` sends the text of `count` commands and resolves to their replies. One call at a time. */
 export async function connectRedis(port) {
   const socket = connect(port, '127.0.0.1').setNoDelay().setEncoding('latin1');
   await once(socket, 'connect');

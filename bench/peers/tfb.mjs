@@ -1,4 +1,4 @@
-// The peers of the suites on PostgreSQL: each answers the routes of the TechEmpower benchmarks on the same database.
+// The peers of the PostgreSQL suites: each implements the routes of the TechEmpower benchmarks on the same database.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -32,7 +32,7 @@ const PATHS = {
 
 const { 'one row': _, ...withoutOne } = PATHS;
 
-/** axum with tokio-postgres, a pipelined connection for each thread. */
+/** axum with tokio-postgres, one pipelined connection per thread. */
 export const axum = ({ url }) => ({
   name: 'axum',
   paths: PATHS,
@@ -40,7 +40,7 @@ export const axum = ({ url }) => ({
   start: () => startListening('axum', axumProgram, [url], {}),
 });
 
-/** Fastify in a process for each core, with the package `postgres` or `pg`. */
+/** Fastify with one process per core, with the package `postgres` or `pg`. */
 export const fastifyWith = (client, { url }) => ({
   name: `Fastify, ${client}`,
   paths: withoutOne,
@@ -48,7 +48,7 @@ export const fastifyWith = (client, { url }) => ({
   start: () => startListening(`Fastify with ${client}`, process.execPath, [program('tfb/fastify.mjs'), client], environment(url)),
 });
 
-/** Bun.serve with Bun.sql, in a process for each core. */
+/** Bun.serve with Bun.sql, with one process per core. */
 export const bunSql = ({ url }) => ({
   name: 'Bun.sql',
   paths: withoutOne,
@@ -57,13 +57,13 @@ export const bunSql = ({ url }) => ({
 });
 
 const LIGHT4J_PATHS = { waiting: '/queries', asynchronous: '/queries2' };
-/** A virtual machine compiles what runs often: so long every path of it is asked before anything is timed. */
+/** Warm-up for each path before it is timed, because a virtual machine compiles frequently run code. */
 const LIGHT4J_WARMUP_S = 5;
 
 /**
- * light-4j with a Hikari pool of so many connections, and as many of postgres-async-driver beside it, which sends statements of one connection without waiting unless `pipelined` is false. Unless `prepared` is false the
- * former has its statements prepared on the server, which the latter never has. Its paths are those of `loads`, which
- * say by `driver` and `queries` what they ask for.
+ * light-4j with a Hikari pool of `connections` connections, and as many of postgres-async-driver, which pipelines the statements of a
+ * connection unless `pipelined` is false. Unless `prepared` is false, the former prepares its statements on the server; the latter never
+ * does. Its paths are those of `loads`, which specify `driver` and `queries`.
  */
 export const light4jWith = (connections, loads, database, { name = 'light-4j', pipelined = true, prepared = true } = {}) => {
   const asked = loads.filter(({ driver }) => driver !== undefined);
@@ -83,7 +83,7 @@ export const light4jWith = (connections, loads, database, { name = 'light-4j', p
   };
 };
 
-/** The versions of the peers that npm does not bring, by name. */
+/** Versions of the peers that do not come from npm, by name. */
 export function tfbVersions() {
   const locked = (file, pattern) => pattern.exec(readFileSync(new URL(file, import.meta.url), 'utf8'))[1];
   return {

@@ -1,4 +1,4 @@
-// Records and the controller that answers them in many places, as the showcase has it.
+// Records and their controller, which runs in many places, as in the showcase.
 
 import { fileURLToPath } from 'node:url';
 
@@ -9,28 +9,28 @@ const constant = fileURLToPath(new URL('../handlers/constant.py', import.meta.ur
 /** A record of 81 bytes, in canonical form. */
 export const RECORD = '{"kind":"Article","text":"Just some text, and a little more.","title":"Sample 1"}';
 
-/** What the controller answers for it. */
+/** The controller's response for it. */
 const ANSWER = `{"code":0,"results":[{"id":1,"data":${RECORD}}]}`;
 
-/** Lines that seed the store with that record, as number 1. */
+/** NDJSON that seeds the store with that record, as number 1. */
 export const SEED = `{"path":["%Kind","Article"],"value":true}
 {"path":["%Ref"],"value":1}
 {"path":["%Ref",1],"value":"Article"}
 {"path":["Article",1],"document":${RECORD}}
 `;
 
-/** Files beside the configuration. */
+/** Files next to the configuration. */
 export const FILES = { 'record.json': RECORD };
 
 const rung = (name, route, path, body, target) => ({ name, route, path, body, target });
 const pool = (name, keys) => `[pool.${name}]\nhandler = "${controller}"\n${keys}\nworkers = { min = 1, max = 1 }`;
 const python = `[pool.py]\nhandler = "${constant}"\nruntime = "python"\nworkers = { min = 1, max = 1 }`;
 
-/** Pipes have no shared page, so no job waits in the worker unless it may run several at a time. */
+/** Pipes have no shared page, so no job is queued in the worker unless it may run several at a time. */
 const SEVERAL = 'concurrency = 32';
 
 /**
- * All rungs: the route's `target`, the `route` as the server names it, what is asked for and what must come. One worker each, as in
+ * All rungs: the route's `target`, the `route` as the server names it, the request, and the expected response. Each has one worker, as in
  * the showcase.
  */
 export const RUNGS = [
@@ -48,7 +48,7 @@ export const RUNGS = [
   rung('Python pool', '/py', '/py', RECORD, 'pool = "py"'),
 ];
 
-/** The sections of a configuration that has them all. */
+/** The sections of a configuration with all of them. */
 export const SECTIONS = [
   '[store]\npath = "data"',
   '[store.access]\nArticle = { read = "public", write = "public" }\nEntry = { read = "public", write = "public" }',

@@ -7,7 +7,7 @@ import { stop } from '../processes.mjs';
 import { atLeast, ratioRow } from '../rows.mjs';
 import { LOCAL } from './bodies.mjs';
 
-/** Peers with keep-alive and how many times their CPU a request of ours is to be at least. */
+/** Peers with keep-alive, and the minimum ratio of their CPU time to ours. */
 const PEERS = [
   [generators.wrk, 1.25],
   [generators.ab, 1.25],
@@ -16,7 +16,7 @@ const PEERS = [
   [generators.bombardier, null],
 ];
 
-/** Connections that one process of the generator is to hold. */
+/** Connections that one process of the generator must hold. */
 const CONNECTIONS = 10_000;
 
 /** Two generators on one running server, in ABBA pairs. */
@@ -35,7 +35,7 @@ async function compareGenerators(context, server, a, b, options) {
   return { a: a.name, b: b.name, paths: { a: LOCAL.path, b: LOCAL.path }, connections: LOCAL.connections, pairs };
 }
 
-/** `forebay load` beside other generators: what a request costs the one that makes it. */
+/** `forebay load` compared with other generators: the cost of a request for the generator. */
 export const loadGenerators = {
   name: 'generators',
   title: 'generators at 64 connections, CPU of the generator',

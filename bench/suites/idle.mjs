@@ -14,7 +14,7 @@ const RETRY_MS = 1;
 const FIRST_ANSWER_MAX_MS = 15_000;
 const MB = 1e6;
 
-/** What an idle server takes, and how soon a started one answers. */
+/** Memory of an idle server, and the time from the start to the first response. */
 export const idle = {
   name: 'idle',
   title: 'idle memory and time to the first answer',
@@ -36,7 +36,7 @@ export const idle = {
   },
 };
 
-/** Megabytes of a server without pools after its first answer. */
+/** Memory in megabytes of a server without pools, after its first response. */
 async function idleRss(context) {
   const server = await forebay(context.binary, 'Forebay, idle').start(context.folder);
   try {
@@ -47,7 +47,7 @@ async function idleRss(context) {
   }
 }
 
-/** Megabytes while `CONNECTIONS` keep-alive connections stand, each of which has had one answer. */
+/** Memory in megabytes with `CONNECTIONS` open keep-alive connections, each of which has had one response. */
 async function crowdedRss(context) {
   const [, openFiles_max] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'));
   if (Number(openFiles_max) < CONNECTIONS + 200) {
@@ -78,7 +78,7 @@ class Crowd {
     this.#port = port;
   }
 
-  /** Opens all connections, a hundred at a time, and waits until each has had its answer. */
+  /** Opens all connections, a hundred at a time, and waits until each has had its response. */
   async gather() {
     const opener = async () => {
       while (this.#connections.length < CONNECTIONS) await this.#join();
@@ -105,7 +105,7 @@ class Crowd {
   }
 }
 
-/** Milliseconds from just before the process is created to the last byte of its first 200, for each of `STARTS` starts. */
+/** Milliseconds from just before the process is created to the last byte of its first 200 response, for each of `STARTS` starts. */
 async function firstAnswers(context, path, options) {
   const samples = [];
   for (let number = 0; number < STARTS; number += 1) {
@@ -127,7 +127,7 @@ async function firstAnswers(context, path, options) {
   return samples;
 }
 
-/** One connection, one request; resolves with whether it was answered with 200. */
+/** Sends one request on one connection; resolves to whether the response was 200. */
 function tryOnce(port, path) {
   return new Promise((resolve) => {
     const connection = new Connection(port, {

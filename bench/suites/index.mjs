@@ -26,8 +26,8 @@ import { workflows } from './workflows.mjs';
 const stores = [storeNode, storeRust, storeReaders, storeGet, storeMgweb, storePost];
 
 /**
- * All suites in the order they run. A suite has `name`, `title`, `needsForebay` and `run(context)`, which resolves with `rows` (see
- * ../rows.mjs) and its raw material: `comparisons` (../pairs.mjs), `openLoop` (../openloop/generator.mjs), `rounds`
+ * All suites in the order in which they run. A suite has `name`, `title`, `needsForebay` and `run(context)`, which resolves to `rows` (see
+ * ../rows.mjs) and its raw data: `comparisons` (../pairs.mjs), `openLoop` (../openloop/generator.mjs), `rounds`
  * (../laps.mjs), `ladder` (../rungs.mjs), `contest` (../contest.mjs), and `skipped`: sentences about peers that are not installed.
  * The context: `binary`, `folder` for temporary files, `progress(text)`, and the amounts of ../options.mjs.
  */

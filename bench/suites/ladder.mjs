@@ -5,7 +5,7 @@ import { FILES, RUNGS, SECTIONS, SEED } from './articles.mjs';
 
 const CONNECTIONS = 20;
 
-/** A rung's throughput beside that of a record by its reference, with what is promised of it. */
+/** Minimum throughput of rungs, relative to that of a record by its reference. */
 const THROUGHPUT = [
   ['script', atLeast(0.75)],
   ['script, own read', null],

@@ -4,7 +4,7 @@ import { nginx } from '../peers/nginx.mjs';
 import { atMost, ratioRow } from '../rows.mjs';
 import { LOCAL } from './bodies.mjs';
 
-/** A canned body from memory, beside nginx doing the same. */
+/** A canned body from memory, compared with nginx doing the same. */
 export const local = {
   name: 'local',
   title: '/local, Forebay : nginx return 200',

@@ -8,7 +8,7 @@ const WORKERS = 4;
 const FAST = { name: 'helloworld', path: '/helloworld', rate: 5000 };
 const SLOW = { name: 'slow', path: '/slow?ms=200', rate: 2 };
 
-/** Fast requests beside slow ones that block their worker, in one pool: a fast one must not wait behind a slow one. */
+/** Fast requests next to slow ones that block their worker, in one pool: a fast one must not wait for a slow one. */
 export const mixed = {
   name: 'mixed',
   title: `open loop, ${FAST.rate}/s fast and ${SLOW.rate}/s of 200 ms in one pool of ${WORKERS} Node workers`,

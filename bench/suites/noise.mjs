@@ -4,7 +4,7 @@ import { nginx } from '../peers/nginx.mjs';
 import { ratioRow } from '../rows.mjs';
 import { HELLO, LOCAL } from './bodies.mjs';
 
-/** A server against itself: how far from 1 a ratio strays on this machine without any reason. */
+/** A server compared with itself: how far a ratio deviates from 1 on this machine by chance. */
 export const noise = {
   name: 'noise',
   title: 'A : A, the noise floor',

@@ -10,7 +10,7 @@ import { runWrk } from '../wrk.mjs';
 
 const QUEUE_MAX = 256;
 const EXAMPLE = fileURLToPath(new URL('../../examples/workflows/workflows', import.meta.url));
-/** Both carry 400 to 900 requests/s: ten times that is still little work for the generator. */
+/** Both have a capacity of 400 to 900 requests/s: ten times that is still little work for the generator. */
 const WORKER = { what: 'a Node worker', path: '/slow?ms=1', options: { pool: { runtime: 'node', workers: 1, queue_max: QUEUE_MAX } } };
 const WORKFLOW = {
   what: "Rengine's benchmark1 as a workflow",
@@ -21,7 +21,10 @@ const WORKFLOW = {
 const TIMES = 10;
 const RSS_EVERY_MS = 200;
 
-/** Ten times the load that a worker, or the executors of workflows, can carry: the queue stays within its bound, the rest is refused at once, memory stays flat. */
+/**
+ * Ten times the capacity of a worker, or of the executors of workflows: the queue stays within its bound, the rest is rejected at once,
+ * memory stays flat.
+ */
 export const overload = {
   name: 'overload',
   title: `${TIMES} times overload of one Node worker that blocks 1 ms a request, and of workflows; both queues have ${QUEUE_MAX} places`,
@@ -70,7 +73,7 @@ async function overloadOnce(context, side, { path, post }) {
   }
 }
 
-/** The figures of one run. The rate is that without overload: a server that slows down under load gets no longer queue for it. */
+/** The figures of one run. The rate is that without overload: a server that slows down under load must not get a longer queue for it. */
 function judged(calm, { streams, seconds, flags }, rss) {
   const { 200: accepted, 503: refused, ...others } = streams.work.answers;
   const own = [...flags];
@@ -90,7 +93,7 @@ function judged(calm, { streams, seconds, flags }, rss) {
   };
 }
 
-/** Reads the resident memory of a server's process tree again and again, from `after_ms` on, until `end` is called. */
+/** Samples the resident memory of a server's process tree, from `after_ms` on, until `end` is called. */
 function watchMemory(server, after_ms) {
   const samples = [];
   const over = new AbortController();

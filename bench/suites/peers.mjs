@@ -7,7 +7,7 @@ import { fastifyQoper8 } from '../peers/qoper8.mjs';
 import { ratioRow } from '../rows.mjs';
 import { HELLO, LOCAL } from './bodies.mjs';
 
-/** The peers among themselves: needs no Forebay, and shows whether this machine ranks them as others do. */
+/** The peers among themselves, without Forebay: shows whether this machine ranks them as others do. */
 export const peers = {
   name: 'peers',
   title: 'the peers beside each other',

@@ -1,14 +1,14 @@
-// What the suites of the store have in it, and what they write.
+// The content of the store in the store suites, and the data they write.
 
 import { fileURLToPath } from 'node:url';
 
-/** The handlers of mg_web's routes, as the showcase has them. */
+/** The handlers of mg_web's routes from the showcase. */
 export const mgwebHandler = fileURLToPath(new URL('../../examples/showcase/handlers/mgweb.mjs', import.meta.url));
 
-/** What is written: by POST to the store, by POST /mgweb/save, and by the peers. Canonical, so that it is stored as it is. */
+/** The document written by POST to the store, by POST /mgweb/save, and by the peers. Canonical, so that it is stored unchanged. */
 export const PERSON = '{"firstName":"Ada","lastName":"Lovelace"}';
 
-/** The load that appends people straight to the store. */
+/** The load that appends people directly to the store. */
 export const DIRECT_POST = { path: '/store/Person/data', post: PERSON, connections: 64 };
 
 /** A record of 200 bytes, in canonical form. */
@@ -18,7 +18,7 @@ export const RECORD = {
   connections: 64,
 };
 
-/** Lines that seed the store: two people and the record. */
+/** NDJSON that seeds the store: two people and the record. */
 export const SEED = `{"path":["Person","nextId"],"value":2}
 {"path":["Person","data",1],"document":{"firstName":"Rob","lastName":"Tweed"}}
 {"path":["Person","data",2],"document":{"firstName":"Ada","lastName":"Lovelace"}}

@@ -4,7 +4,7 @@ import { bunServe } from '../peers/bun.mjs';
 import { atLeast, ratioRow } from '../rows.mjs';
 import { HELLO } from './bodies.mjs';
 
-/** One Bun worker behind Forebay, beside Bun.serve answering in its own process. */
+/** One Bun worker behind Forebay, compared with Bun.serve answering in its own process. */
 export const poolBun = {
   name: 'pool-bun',
   title: '/helloworld from one Bun worker, 64 connections',

@@ -4,7 +4,7 @@ import { fastifyForebay, fastifyQoper8 } from '../peers/qoper8.mjs';
 import { atLeast, ratioRow } from '../rows.mjs';
 import { HELLO } from './bodies.mjs';
 
-/** Fastify with the plugin forebay/qoper8/fastify, beside Fastify alone and beside the same with qoper8-cp; no Forebay server takes part. */
+/** Fastify with the plugin forebay/qoper8/fastify, compared with Fastify alone and with qoper8-cp; without a Forebay server. */
 export const poolFastify = {
   name: 'pool-fastify',
   title: '/helloworld from one worker behind Fastify, 64 connections',

@@ -7,7 +7,7 @@ import { fastifyQoper8 } from '../peers/qoper8.mjs';
 import { atLeast, atMost, ratioRow } from '../rows.mjs';
 import { HELLO } from './bodies.mjs';
 
-/** One Node worker behind Forebay, beside servers that answer in their own process and beside QOper8. */
+/** One Node worker behind Forebay, compared with servers that answer in their own process and with QOper8. */
 export const poolNode = {
   name: 'pool-node',
   title: '/helloworld from one Node worker, 64 connections',

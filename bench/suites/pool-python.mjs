@@ -5,10 +5,10 @@ import { application, granian, gunicorn, python } from '../peers/python.mjs';
 import { atLeast, ratioRow } from '../rows.mjs';
 import { present } from './present.mjs';
 
-// Flask ends JSON with a line.
+// Flask ends JSON with a line feed.
 const FLASK_HELLO = { path: '/helloworld', body: '{"hello":"world"}\n', connections: 64 };
 
-/** A Flask application in a Python pool, beside servers made for such applications, with the same number of processes. */
+/** A Flask application in a Python pool, compared with servers made for such applications, with the same number of processes. */
 export const poolPython = {
   name: 'pool-python',
   title: '/helloworld of a Flask application, one process and one per core, 64 connections',

@@ -1,6 +1,6 @@
 /**
- * Divides peers that a suite can do without into those that are there and sentences about the others, with the command that installs
- * them. A peer says what it lacks by `lacking()`: that command, null when it is there.
+ * Splits optional peers into those that are installed and sentences about the others, with the command that installs
+ * them. `lacking()` of a peer returns that command, or null if it is installed.
  */
 export function present(peers) {
   const there = peers.filter((peer) => peer.lacking() === null);

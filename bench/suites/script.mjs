@@ -10,7 +10,7 @@ const BARS = new Map([
   [nginxJs, atMost(1)],
 ]);
 
-/** A script inside the server, beside those inside nginx and beside a body from memory. */
+/** A script inside the server, compared with scripts inside nginx and with a body from memory. */
 export const script = {
   name: 'script',
   title: '/helloworld from a script in the server, 64 connections',

@@ -16,11 +16,14 @@ const LOADS = DRIVERS.flatMap((driver) => [FEW, 10, MANY].map((queries) => ({ na
 const loadOf = (driver, queries) => LOADS.find((load) => load.driver === driver && load.queries === queries);
 
 const ASYNCHRONOUS = '/queries2';
-/** Statements that wait for one another, and those that the driver that waits sends together. */
+/** Statements that wait for one another, and statements that the blocking driver sends together. */
 const SINGLE = '/singly';
 const TOGETHER = '/queries';
 
-/** What a statement costs by a driver in a round: from how much more many of them cost a request than few. In microseconds of CPU of the server and of the database. */
+/**
+ * The cost of a statement with a driver in a round, in microseconds of CPU time of the server and of the database; computed from how much
+ * more a request with many statements costs than one with few.
+ */
 function perStatement(runs, driver) {
   const cost = (queries) => {
     const { cpu_us_per_request, database_us_per_request } = runs[label(loadOf(driver, queries), CONNECTIONS)];
@@ -31,7 +34,10 @@ function perStatement(runs, driver) {
   return { server: slope('server'), database: slope('database') };
 }
 
-/** Where the time goes when a route runs statements: the same routes by a driver that waits and one that does not, with pools of all sizes, in Forebay and in light-4j. */
+/**
+ * The cost of statements in routes: the same routes with a blocking and a pipelined driver, with pools of all sizes, in Forebay and in
+ * light-4j.
+ */
 export const sqlDrivers = {
   name: 'sql-drivers',
   title: `statements by a driver that waits and by one that does not, ${CONNECTIONS} connections`,

@@ -6,7 +6,7 @@ import { atLeast, ratioRow } from '../rows.mjs';
 import { present } from './present.mjs';
 import { sections, worlds } from './techempower.mjs';
 
-/** What a blocking pool may have; both sides alike. */
+/** Connections of a blocking pool, the same for both sides. */
 const BLOCKING_CONNECTIONS = 16;
 
 const LOADS = [
@@ -31,7 +31,7 @@ const PATHS = {
   'blocking queries=20': '/queries?queries=20',
 };
 
-/** What is promised, by load: beside whom, and how much. */
+/** The targets by load: the peer, and the minimum ratio. */
 const BARS = [
   ['one row', 'axum', atLeast(0.95)],
   ['db', 'axum', null],
@@ -49,7 +49,7 @@ const BARS = [
   ['blocking queries=20', 'light-4j', atLeast(1.3)],
 ];
 
-/** The routes of examples/techempower beside others that answer them, all on one PostgreSQL. */
+/** The routes of examples/techempower compared with other implementations, all on one PostgreSQL server. */
 export const sql = {
   name: 'sql',
   title: 'the routes of the TechEmpower benchmarks on PostgreSQL',

@@ -6,7 +6,7 @@ import { RECORD, SEED } from './people.mjs';
 
 const CANNED = { ...RECORD, path: '/record' };
 
-/** A record straight from the store, beside bodies from memory in the same server. */
+/** A record directly from the store, compared with bodies from memory in the same server. */
 export const storeGet = {
   name: 'store-get',
   title: `GET of a record of ${RECORD.body.length} bytes from the store : from memory, 64 connections`,

@@ -14,7 +14,7 @@ const created = (path, status, pattern) => (server) => checkPost(server, path, P
 const SAVE = { ...DIRECT_POST, path: '/mgweb/save', check: created('/mgweb/save', 200, /^\{"saved":true,"id":3\}$/) };
 const DIRECT = { ...DIRECT_POST, check: created(DIRECT_POST.path, 201, /^\{"id":3\}$/) };
 
-/** mg_web's routes of the showcase: what reading and writing the store costs a handler. */
+/** mg_web's routes of the showcase: the cost of reading and writing the store for a handler. */
 export const storeMgweb = {
   name: 'store-mgweb',
   title: `mg_web's routes from ${WORKERS} Node workers, 64 connections`,

@@ -8,7 +8,7 @@ import { present } from './present.mjs';
 
 const PASSES = 3;
 
-/** Bars: an operation of ours, beside which, and how many times its rate ours is to be at least. */
+/** Targets: an operation of ours, the one it is compared with, and the minimum ratio of the rates. */
 const BARS = [
   ['get', 'lmdb-js', 'get', 1.2],
   ['set', 'lmdb-js', 'set', 1],
@@ -16,7 +16,7 @@ const BARS = [
   ['get document', 'Forebay', 'get', 0.25],
 ];
 
-/** Beside what else ours is shown, without a bar. */
+/** Further comparisons, without a target. */
 const BESIDE = [
   ['get from a node', 'lmdb-js', 'get'],
   ['set', 'lmdb-js', 'set in transactionSync'],
@@ -28,7 +28,7 @@ const BESIDE = [
   ['get', 'Redis, one connection', 'get'],
 ];
 
-/** What an operation of the store costs in one Node process, beside stores with the same keys and values. */
+/** The cost of store operations in one Node process, compared with other stores with the same keys and values. */
 export const storeNode = {
   name: 'store-node',
   title: "the store in one Node process; keys ('Person', 'data', ID, 'firstName'), documents of five fields",

@@ -7,7 +7,7 @@ import { atLeast, ratioRow, row } from '../rows.mjs';
 import { DIRECT_POST, PERSON } from './people.mjs';
 import { present } from './present.mjs';
 
-/** Writes that are on the disk before they are answered, by 64 clients. */
+/** Writes that are on disk before the response, from 64 clients. */
 export const storePost = {
   name: 'store-post',
   title: `POST of ${PERSON.length} bytes of JSON to the store, on the disk before the answer, 64 connections`,

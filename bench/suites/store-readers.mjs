@@ -9,17 +9,17 @@ import { atLeast, atMost, ratioRow, row } from '../rows.mjs';
 const READERS = 4;
 const MARKS = 250;
 const ANSWER_TIMEOUT_MS = 30_000;
-/** How long before and after the readers the writer writes. */
+/** How long the writer writes before and after the readers read. */
 const AROUND_MS = 200;
 
-/** A process that answers lines (../inprocess/answering.mjs). */
+/** A child process that answers lines (../inprocess/answering.mjs). */
 class Asked {
   #asked = 0;
 
   constructor(name, program, args) {
     const path = fileURLToPath(new URL(`../inprocess/${program}`, import.meta.url));
     this.process = launch(name, process.execPath, [path, ...args.map(String)], { env: { PATH: process.env.PATH }, stdin: 'pipe' });
-    this.process.child.stdin.on('error', () => {}); // its end is what `ask` tells
+    this.process.child.stdin.on('error', () => {}); // `ask` reports its end
   }
 
   async ask(name, argument = 0) {
@@ -30,7 +30,7 @@ class Asked {
   }
 }
 
-/** What four processes read while nobody writes and while one does, with the same processes by turns; and that they read what is there. */
+/** The read rate of four processes without and with a concurrent writer, alternating between the two; and whether they see all writes. */
 export const storeReaders = {
   name: 'store-readers',
   title: `${READERS} Node processes that read, beside one that commits without a pause`,
@@ -43,7 +43,7 @@ export const storeReaders = {
       await writer.ask('mark', 0);
       for (let number = 0; number < READERS; number += 1) readers.push(new Asked('reader', 'reader.mjs', [folder, context.records]));
       const missed = await countMissed(context, writer, readers);
-      await phase(context, writer, readers); // not counted: it warms up
+      await phase(context, writer, readers); // warm-up, not counted
       const pairs = [];
       for (let number = 0; number < context.pairs; number += 1) {
         const order = number % 2 === 0 ? ['a', 'b'] : ['b', 'a'];
@@ -71,7 +71,7 @@ export const storeReaders = {
   },
 };
 
-/** Commits markers one after the other; how many of the readers' next reads did not see theirs. */
+/** Commits markers one after the other; returns how many of the readers' next reads did not see them. */
 async function countMissed({ progress }, writer, readers) {
   progress('markers');
   let missed = 0;
@@ -83,7 +83,7 @@ async function countMissed({ progress }, writer, readers) {
   return missed;
 }
 
-/** All readers read for as long as a timed run takes, the writer, where there is one, from before to after. */
+/** All readers read for the length of a timed run; the writer, if any, writes from before to after. */
 async function phase({ seconds }, writer, readers) {
   const milliseconds = seconds * 1e3;
   const elsewhereShare = watchOthers();

@@ -4,10 +4,10 @@ import { watchOthers } from '../measure.mjs';
 import { runToEnd } from '../processes.mjs';
 import { atLeast, ELSEWHERE_SHARE_MAX, row } from '../rows.mjs';
 
-/** What the program is called that measures; it lies beside the binary of Forebay. */
+/** The name of the measuring program, next to Forebay's binary. */
 const RATES = 'examples/rates';
 
-/** The store in one Rust process, beside the engine that it stands on. */
+/** The store in one Rust process, compared with its underlying engine. */
 export const storeRust = {
   name: 'store-rust',
   title: 'the store in one Rust process, beside raw libmdbx; keys ("data", i / 1000, i % 1000, "name")',

@@ -1,11 +1,14 @@
-// What suites know of examples/techempower.
+// Access to examples/techempower for the suites.
 
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 const EXAMPLE = fileURLToPath(new URL('../../examples/techempower', import.meta.url));
 
-/** The example's configuration on a database, its files named by where they are; with `blocking`, so many connections of the driver that waits. */
+/**
+ * The example's configuration for a database, with absolute paths of its files; with `blocking`, this many connections of the blocking
+ * driver.
+ */
 export function sections({ url }, { blocking } = {}) {
   const text = readFileSync(`${EXAMPLE}/forebay.toml`, 'utf8')
     .replaceAll('${FOREBAY_PG_URL}', url)
@@ -13,7 +16,7 @@ export function sections({ url }, { blocking } = {}) {
   return blocking === undefined ? text : text.replace('driver = "blocking"\n', `driver = "blocking"\nconnections_max = ${blocking}\n`);
 }
 
-/** A route more on the same database: `/singly`, whose statements wait for one another, by the driver that waits. */
+/** An additional route on the same database: `/singly`, whose statements wait for one another, with the blocking driver. */
 export const SINGLY = `
 [script.singly]
 handler = "${fileURLToPath(new URL('../handlers/singly.mjs', import.meta.url))}"
@@ -26,5 +29,5 @@ methods = ["GET"]
 script = "singly"
 `;
 
-/** An answer of so many rows. */
+/** A pattern for a response with `count` rows. */
 export const worlds = (count) => new RegExp(`^\\[(\\{"id":\\d+,"randomNumber":\\d+\\},?){${count}}\\]$`);

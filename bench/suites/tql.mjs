@@ -31,7 +31,7 @@ answer_bytes_max = "1GiB"
 path = "/tql"
 tql = {}`;
 
-/** Lines that seed the store with so many records, about 80 bytes each, in texts of some thousands. */
+/** NDJSON that seeds the store with `count` records, about 80 bytes each, in chunks of some thousands. */
 function* items(count) {
   yield `{"path":["%Kind","Item"],"value":true}\n{"path":["%Ref"],"value":${count}}\n`;
   const lines = function* (from, line) {
@@ -48,12 +48,12 @@ const item = (number) => `{"kind":"Item","note":"${NOTE}","number":${number},"ti
 const rowOf = (number) => `{"id":${number},"data":${item(number)}}`;
 const results = (rows) => `{"code":0,"results":[${rows}]}`;
 const equal = (number) => `WHERE AND(EQ(kind 'Item') EQ(number ${number}))`;
-/** Looks at every record and finds none. */
+/** Examines every record and matches none. */
 const SCAN = "WHERE AND(EQ(kind 'Item') EQ(note 'something else'))";
-/** Finds every record. */
+/** Matches every record. */
 const ALL = `WHERE AND(EQ(kind 'Item') EQ(note '${NOTE}'))`;
 
-/** Statements of TQL over many records: one that an index answers, one that looks at all, one whose answer is all. */
+/** TQL statements over many records: one answered by an index, one that examines all records, one that returns all. */
 export const tql = {
   name: 'tql',
   title: 'statements of TQL',
@@ -79,7 +79,7 @@ async function check(server, statement, body) {
   if (answer.status !== 200 || answer.body !== body) throw server.process.failure(`answered ${statement} with ${answer.status} ${answer.body.slice(0, 300)}`);
 }
 
-/** Any of the records by the field that has an index, beside /local. */
+/** Any of the records by the indexed field, compared with /local. */
 async function equality(context, server, count) {
   const asked = { path: '/tql', body: '~"results":[{"id":', post: equal(`{{random 1 ${count}}}`) };
   const { warmup_s, seconds, pairs } = context;
@@ -109,7 +109,7 @@ async function equality(context, server, count) {
   ];
 }
 
-/** What others notice of statements that look at every record, one at a time. */
+/** The effect of full scans, one at a time, on other requests. */
 async function scans(context, server, count) {
   const [beside, alone, rates] = [[], [], []];
   for (let number = 0; number < context.repeats; number += 1) {
@@ -142,7 +142,7 @@ async function scans(context, server, count) {
   };
 }
 
-/** Memory while an answer goes out that is every record. */
+/** Memory use while a response with all records is sent. */
 async function everything(context, server, count) {
   const [grown, seconds, sizes] = [[], [], []];
   for (let number = 0; number < context.repeats; number += 1) {
@@ -170,7 +170,7 @@ async function everything(context, server, count) {
   ];
 }
 
-/** Reads an answer to its end as it comes; how long it is, and how many rows it has. */
+/** Reads a response as a stream to its end; returns its length and its number of rows. */
 async function stream(server, statement) {
   const answer = await fetch(`${server.url}/tql`, { method: 'POST', body: statement });
   if (answer.status !== 200) throw server.process.failure(`answered ${statement} with ${answer.status}`);

@@ -4,7 +4,7 @@ import { comparePairs } from '../pairs.mjs';
 import { atLeast, ratioRow } from '../rows.mjs';
 import { HELLO } from './bodies.mjs';
 
-/** More workers than cores: QOper8 gets slower with each, Forebay must not. */
+/** More workers than cores: QOper8 slows down with each, Forebay must not. */
 export const workers = {
   name: 'workers',
   title: '/helloworld, four Node workers a core : one a core',

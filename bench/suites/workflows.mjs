@@ -17,14 +17,17 @@ const SCENES = '/execute/internal/workflow';
 const MORE = `[workflow]\npath = "${EXAMPLE}/workflows"\n\n[[route]]\npath = "${SCENES}"\nworkflow = {}\n\n[[route]]\npath = "/workflow/*"\nworkflow = {}`;
 const BENCHMARK = readFileSync(join(EXAMPLE, 'benchmark1.json'), 'utf8');
 
-/** Rengine's benchmark with its keys and its log, without the keys, without both; how many requests make a run of a second or a few. */
+/**
+ * Rengine's benchmark with its keys and its log, without the keys, and without both; with a number of requests that takes a second or a
+ * few.
+ */
 const VARIANTS = [
   { name: 'benchmark1', suffix: '', requests: 2000 },
   { name: 'benchmark1 without RSA', suffix: '_without_rsa', requests: 16_000 },
   { name: 'benchmark1 without RSA and log', suffix: '_without_rsa_and_log', requests: 16_000 },
 ];
 const AT_A_TIME = [200, 400, 1000, 2000];
-/** ab opens a connection for each request, as the benchmark is published, or keeps them. */
+/** ab opens a connection for each request, as in the published benchmark, or keeps connections open. */
 const MODES = [{ name: 'closed', keepAlive: false }, { name: 'kept', keepAlive: true }];
 
 const CONNECTIONS = 64;
@@ -36,14 +39,14 @@ const SCRIPT = { name: 'script', path: '/helloworld' };
 const DECISIONS_FOLDER = fileURLToPath(new URL('../decisions', import.meta.url));
 const DECISIONS_MORE = `[workflow]\npath = "${DECISIONS_FOLDER}"\n\n[[route]]\npath = "/decision/*"\nworkflow = {}`;
 const CART = '{"customer":{"tier":"gold","country":"US"},"cart":{"total":120,"items":[{"price":20.5,"quantity":2},{"price":70,"quantity":1}]}}';
-/** Decisions of GoRules, each with what it must answer, and how many times as many Forebay makes as GoRules' engine in Fastify. */
+/** GoRules decisions, each with its expected result, and the minimum ratio of Forebay's rate to that of GoRules' engine in Fastify. */
 const DECISIONS = [
   { kind: 'expression', pattern: /"total":99\.9/, times: 1.5 },
   { kind: 'table', pattern: /"fee":6\b/, times: 1.5 },
   { kind: 'function', pattern: /"total":99\.9/, times: 2 },
 ].map((decision) => ({ ...decision, name: `decision by ${decision.kind}`, path: `/decision/${decision.kind}` }));
 
-/** Pairs of RSA keys of 1024 bits that OpenSSL makes a second, on one core. */
+/** Measures how many 1024-bit RSA key pairs OpenSSL generates per second on one core. */
 const OPENSSL = `
 import ctypes, ctypes.util, time
 crypto = ctypes.CDLL(ctypes.util.find_library('crypto'))
@@ -60,7 +63,7 @@ print(made / (time.process_time() - begun))
 
 const opensslKeys = async () => Number(await runToEnd('OpenSSL', 'python3', ['-c', OPENSSL]));
 
-/** Milliseconds from the start of the process to the first answer of a workflow. */
+/** Milliseconds from the start of the process to the first response of a workflow. */
 async function startTime(context) {
   const prepared = await prepare(context.folder, { more: MORE });
   const begun = performance.now();
@@ -82,7 +85,7 @@ async function startTime(context) {
 
 const label = ({ name }, connections, mode) => `${name}, ${connections} at a time, ${mode.name}`;
 
-/** Graphs of rules, with what Rengine measures and beside a script. */
+/** Rule graphs: Rengine's own benchmark, and a comparison with a script. */
 export const workflows = {
   name: 'workflows',
   title: `graphs of rules: Rengine's benchmark by ab, and others with ${CONNECTIONS} connections`,

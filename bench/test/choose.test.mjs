@@ -4,7 +4,7 @@ import test from 'node:test';
 import { figures } from '../choose.mjs';
 import { RUNGS } from '../suites/articles.mjs';
 
-/** A result in which the rung at place N does 1,000 * (N + 1) requests/s. */
+/** A result in which rung number N achieves 1,000 * (N + 1) requests/s. */
 function result(amounts) {
   const run = (number) => ({
     requests_per_s: 1000 * (number + 1),

@@ -33,13 +33,13 @@ async function serving(answer, use) {
   }
 }
 
-/** The flag about failed requests; a busy machine may add one about a late generator. */
+/** The flag about failed requests; on a busy machine there may be another about a late generator. */
 const failures = (flags) => flags.find((flag) => flag.includes('failed'));
 
 const plan = { warmup_s: 0, seconds: 1, connections: 2, connections_max: 2, streams: [{ name: 'all', path: '/', rate: 500 }] };
 
 test('a stall of the server is charged to every request that was due in it', async () => {
-  // The server answers nothing that arrives in its first 500 ms until they are over. Two connections cannot carry what falls due
+  // The server holds back all responses during its first 500 ms. Two connections cannot carry what falls due
   // meanwhile, so a generator that counted from the sending would see two slow requests; half of all were due in the stall.
   let open = null;
   const answer = (request, response) => {

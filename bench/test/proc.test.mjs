@@ -15,7 +15,7 @@ test('a command name with spaces and parentheses does not shift the fields', () 
 
 const BURN = 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done';
 
-/** CPU microseconds of a tree, read once its script has printed `burnt`. */
+/** CPU time of a process tree, read once its script has printed `burnt`, in microseconds. */
 async function cpuOf(script) {
   const process_ = launch('burner', 'sh', ['-c', script]);
   try {
@@ -37,7 +37,7 @@ test('CPU of a child that ended and was waited for counts', async () => {
   assert.ok(used_us > 100_000, `${used_us} us`);
 });
 
-// `stop` resolves only when nobody holds the output pipe any more, so an heir that lives on shows as a time-out.
+// `stop` resolves only when no process holds the output pipe any more, so a surviving descendant shows as a timeout.
 test('stopping ends what the process started, also in a session of its own', { timeout: 10_000 }, async () => {
   const process_ = launch('parent', 'sh', ['-c', 'setsid sleep 600 & echo started; wait']);
   await process_.waitForOutput(/started/, 5000);

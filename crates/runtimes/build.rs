@@ -1,4 +1,4 @@
-//! Embeds the SDKs into the binary: the JavaScript one as `make sdk` has built it, and the Python one as it is, in a folder `python`.
+//! Embeds the SDKs into the binary: the JavaScript SDK as built by `make sdk`, and the Python sources in a folder `python`.
 
 use std::{
     env,
@@ -10,7 +10,7 @@ use std::{
 };
 
 fn main() {
-    // Asked at run time: a folder of builds that several checkouts share may hold this script as another of them compiled it.
+    // Read at run time: checkouts that share a target folder may also share this compiled script.
     let here = env::var_os("CARGO_MANIFEST_DIR").expect("cargo names the folder of the package");
     let package = Path::new(&here).join("../../sdk/node");
     println!("cargo::rerun-if-changed={}", package.join("dist").display());
@@ -23,7 +23,7 @@ fn main() {
     collect(&package.join("dist"), &["js", "node"], &mut files);
     let mut python_files = vec![python.join("__main__.py")];
     collect(&python.join("forebay"), &["py", "typed"], &mut python_files);
-    // Not the folder: Python itself writes into it.
+    // Not the folder, because Python writes its caches into it.
     for file in &python_files {
         println!("cargo::rerun-if-changed={}", file.display());
     }

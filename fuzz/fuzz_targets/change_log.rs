@@ -1,4 +1,4 @@
-//! A segment of the log of changes: as it is, and as whole records of operations that nobody has written.
+//! A segment of the change log: the bytes themselves, and the bytes as valid records with arbitrary operations.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What a controller writes to its standard output.
+//! Standard output of a controller.
 
 #![no_main]
 

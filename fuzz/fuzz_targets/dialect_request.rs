@@ -1,4 +1,4 @@
-//! A request as a controller is told of it on standard input.
+//! A request as it is written to a controller's standard input.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! XML that another system sends as the arguments of a workflow.
+//! XML sent by another system as the arguments of a workflow.
 
 #![no_main]
 

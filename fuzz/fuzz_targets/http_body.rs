@@ -1,4 +1,4 @@
-//! The body of a request: two bytes that say how it is framed and cut, then what arrives.
+//! The body of a request: two bytes that select its framing and how it is split, then the bytes that arrive.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! The answers of a server, as the load generator reads them: two bytes that say what was asked for and how they are cut, then what
-//! arrives.
+//! Responses of a server, as parsed by the load generator: two bytes that select the request and how the responses are split, then the
+//! bytes that arrive.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What a script imports, in which of its modules: a line each.
+//! The specifier of an import in a script, and the importing module: one line each.
 
 #![no_main]
 

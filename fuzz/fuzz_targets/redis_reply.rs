@@ -1,4 +1,4 @@
-//! What a Redis replies.
+//! Replies of a Redis server.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The path of a request, and which route it leads to.
+//! The path of a request, and the route that it matches.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! What a PostgreSQL server sends: two bytes that say at what and in which pieces, then what arrives.
+//! Messages from a PostgreSQL server: a byte for the number of pending statements (0: during startup), a byte for the size of the pieces,
+//! then the bytes that arrive.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A statement of TQL, in both encodings: read, and executed on a few records, of which one has ended. What it changes is rolled back.
+//! A TQL statement in both encodings: parsed, and executed on a few records, one of which has expired. Its changes are rolled back.
 
 #![no_main]
 
@@ -57,7 +57,7 @@ static HOUSE: LazyLock<House> = LazyLock::new(|| {
     }
 });
 
-/// Why a transaction is rolled back.
+/// Why a transaction is rolled back: its statement was tried, with this result, or the store failed.
 enum End {
     Tried(Result<(), RecordsError>),
     Broken(RecordsError),

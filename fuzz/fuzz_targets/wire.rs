@@ -1,4 +1,4 @@
-//! Frames as a worker may send them: whatever the bytes are, decoding ends, stays inside of them, and what it takes can be written again.
+//! Frames from a worker: whatever the bytes are, decoding terminates and stays within them, and a decoded frame can be encoded again.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The text of a decision of GoRules: read and checked, with the expressions in it.
+//! The text of a GoRules decision: parsed and checked, with the expressions in it.
 
 #![no_main]
 

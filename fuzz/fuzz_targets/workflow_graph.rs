@@ -1,4 +1,4 @@
-//! The text of a graph: read and checked, as ours and as Rengine's.
+//! The text of a workflow graph: parsed and checked, in our format and in Rengine's.
 
 #![no_main]
 

@@ -5,7 +5,7 @@ Python looks for modules in that folder first, so that `forebay` is found withou
 
 import sys
 
-# This file must be readable for every Python there is, so that an old one can be told.
+# This file must parse in every version of Python, so that an old one gets this message.
 if sys.version_info < (3, 9):
     sys.exit("forebay: this is Python %d.%d (%s), and workers need Python 3.9 or newer" % (sys.version_info[0], sys.version_info[1], sys.executable))
 

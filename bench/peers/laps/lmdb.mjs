@@ -1,4 +1,5 @@
-// A lap of lmdb-js as it comes: MessagePack values, ordered-binary keys, writes in batches on a thread of its own, one read transaction for
+// A lap of lmdb-js with its defaults: MessagePack values, ordered-binary keys, writes in batches on a separate thread, one read transaction
+// for
 // all reads of a turn of the event loop.
 import { join } from 'node:path';
 import { open } from 'lmdb';

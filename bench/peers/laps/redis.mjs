@@ -1,5 +1,5 @@
-// A lap of Redis, which ../redis.mjs has started without any file: sets in pipelines of a hundred, gets one by one, over TCP on the loopback.
-// CPU is that of this process and of the server.
+// A lap of Redis, started by ../redis.mjs without any file: sets in pipelines of a hundred, gets one by one, over TCP on the loopback.
+// CPU time is that of this process and of the server.
 import { each, expect, lap, lastName, name, plan } from '../../inprocess/lap.mjs';
 import { treeCpu_us } from '../../proc.mjs';
 import { connectRedis, encode } from '../resp.mjs';

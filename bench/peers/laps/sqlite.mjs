@@ -1,5 +1,5 @@
-// A lap of SQLite, as the pinned Bun has it built in: one table whose primary key are the four subscripts, prepared statements, one
-// transaction for all writes of a pass, write-ahead log with `synchronous = normal`, which loses what a power cut does and no more.
+// A lap of SQLite, as built into the pinned Bun: one table whose primary key is the four subscripts, prepared statements, one
+// transaction for all writes of a pass, write-ahead log with `synchronous = normal`, which can lose commits only in a power failure.
 import { Database } from 'bun:sqlite';
 import { join } from 'node:path';
 import { document, each, expect, lap, lastName, name, plan } from '../../inprocess/lap.mjs';

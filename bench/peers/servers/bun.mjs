@@ -1,4 +1,4 @@
-// Bun.serve answering in its own process, by its `routes`. The handlers run for every request, as a pool's handler does.
+// Bun.serve answering in its own process, with its `routes`. The handlers run for every request, like a pool's handler.
 const server = Bun.serve({
   hostname: '127.0.0.1',
   port: 0,

@@ -1,5 +1,5 @@
 // Fastify in front of a QOper8 pool of child processes: `node fastify-qoper8.mjs POOL_SIZE`.
-// The request becomes a message with the same members that the qoper8-fastify plugin sends (see ../qoper8.mjs).
+// The request becomes a message with the same members as with the qoper8-fastify plugin (see ../qoper8.mjs).
 import Fastify from 'fastify';
 import { QOper8 } from 'qoper8-cp';
 

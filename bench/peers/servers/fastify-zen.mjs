@@ -1,4 +1,5 @@
-// Fastify making decisions with GoRules' engine in its own process, each read once: POST /decision/NAME with the input as the body.
+// Fastify evaluating decisions with GoRules' engine in its own process; each decision is loaded once: POST /decision/NAME with the input as
+// body.
 import { readFileSync } from 'node:fs';
 import Fastify from 'fastify';
 import { ZenEngine } from '@gorules/zen-engine';

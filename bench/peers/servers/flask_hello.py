@@ -1,4 +1,4 @@
-# What every server of the suite pool-python runs: an ordinary Flask application.
+# The Flask application that every server of the suite pool-python runs.
 from flask import Flask
 
 app = Flask(__name__)

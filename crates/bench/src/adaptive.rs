@@ -1,11 +1,11 @@
-//! The delay between two blocks of messages, as `QOper8`'s benchmark adapts it. `sdk/node/src/pool/benchmark/adaptive.ts` is the same for
-//! pools of JavaScript.
+//! The adaptive delay between two blocks of messages, as in `QOper8`'s benchmark. `sdk/node/src/pool/benchmark/adaptive.ts` is the same for
+//! JavaScript pools.
 
 use std::time::Duration;
 
 const STEP: Duration = Duration::from_millis(1);
 
-/// What a look at the queue changed.
+/// How an observation of the queue changed the delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Increased,
@@ -13,8 +13,8 @@ pub(crate) enum Change {
     None,
 }
 
-/// Waits a step longer whenever the queue is longer than it ever was, and a step less whenever it is empty. Never falls below 0, and an
-/// empty queue halves the length that counts as the longest, so that one slow moment at the start does not keep it from growing later.
+/// Adds one step whenever the queue is longer than ever before and removes one whenever it is empty. Never falls below 0. An empty queue
+/// also halves the recorded maximum, so that one slow moment at the start does not keep the delay from growing later.
 #[derive(Debug)]
 pub(crate) struct AdaptiveDelay {
     delay: Duration,
@@ -26,12 +26,12 @@ impl AdaptiveDelay {
         Self { delay, longest: 0 }
     }
 
-    /// Until the next block.
+    /// The delay before the next block.
     pub(crate) fn delay(&self) -> Duration {
         self.delay
     }
 
-    /// To be called before each block with the number of messages that wait.
+    /// Must be called before each block, with the number of waiting messages.
     pub(crate) fn observe(&mut self, waiting: u64) -> Change {
         if waiting > self.longest {
             self.longest = waiting;

@@ -4,13 +4,13 @@ use std::fs;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Microseconds that the calling thread has used.
+/// CPU time of the calling thread, in microseconds.
 pub(crate) fn this_thread_us() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
 }
 
-/// Microseconds that this process, all its threads, and all that descends from it have used, in ticks of the kernel. `None` without /proc.
+/// CPU time of this process and all its descendants, in microseconds; the resolution is the kernel's tick. `None` without /proc.
 pub(crate) fn everything_us() -> Option<f64> {
     let all: Vec<Stat> = fs::read_dir("/proc")
         .ok()?
@@ -21,7 +21,7 @@ pub(crate) fn everything_us() -> Option<f64> {
                 .to_string_lossy()
                 .starts_with(|c: char| c.is_ascii_digit())
         })
-        // Who ends while we look has no more to tell.
+        // Processes that end during the scan are skipped.
         .filter_map(|entry| Stat::parse(&fs::read_to_string(entry.path().join("stat")).ok()?))
         .collect();
     let mut family: Vec<&Stat> = all.iter().filter(|each| each.pid == std::process::id()).collect();
@@ -34,7 +34,7 @@ pub(crate) fn everything_us() -> Option<f64> {
     (!family.is_empty()).then(|| ticks as f64 * tick_us())
 }
 
-/// Microseconds that all cores of the machine together have been busy since it started, for whomever. `None` without /proc.
+/// CPU time of all processes on the machine since boot, summed over all cores, in microseconds. `None` without /proc.
 pub(crate) fn machine_busy_us() -> Option<f64> {
     busy_us(&fs::read_to_string("/proc/stat").ok()?)
 }
@@ -45,7 +45,7 @@ fn busy_us(stat: &str) -> Option<f64> {
         .split_whitespace()
         .map_while(|field| field.parse().ok())
         .collect();
-    // user nice system idle iowait irq softirq steal; what guests use is in `user`.
+    // user nice system idle iowait irq softirq steal; guest time is already included in `user`.
     let busy: u64 = [0, 1, 2, 5, 6, 7]
         .into_iter()
         .filter_map(|at| ticks.get(at))
@@ -60,13 +60,13 @@ fn tick_us() -> f64 {
 struct Stat {
     pid: u32,
     parent: u32,
-    /// Of the process, and of its children that have ended and were waited for.
+    /// Includes children that have ended and were waited for.
     ticks: u64,
 }
 
 impl Stat {
     fn parse(text: &str) -> Option<Self> {
-        // The command's name, in parentheses, may itself hold spaces and parentheses.
+        // The command name, in parentheses, may itself contain spaces and parentheses.
         let (head, rest) = text.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
         let times = fields.get(11..15)?;

@@ -1,5 +1,5 @@
-//! Has the SDK's driver measure a pool of JavaScript: a process of its own for each measurement, which is told a plan as a line of JSON and
-//! tells what comes of it in lines of JSON. It ends by itself when this process does, because its standard input ends then.
+//! Measures JavaScript pools with the SDK's driver: a separate process for each measurement, which reads a plan as one line of JSON and
+//! writes its progress and result as lines of JSON. The driver exits when its standard input closes, and so never outlives this process.
 
 use std::{
     collections::BTreeMap,
@@ -12,25 +12,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_runtimes::{Runtime, Sdk, Surroundings, find_runtime};
+use forebay_runtimes::{Environment, Runtime, Sdk, find_runtime};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
-use crate::{BenchError, Contender, Load, News, Outcome, Plan, suite::Tell};
+use crate::{BenchError, Contender, Load, Outcome, Plan, SuiteEvent, suite::Tell};
 
-/// The driver, in the SDK.
+/// The driver program, in the SDK.
 const PROGRAM: &str = "dist/pool/benchmark/main.js";
-/// How much longer than a plan's deadline a driver may be silent: its pool has 30 s to start, and then it tells its progress five times a
+/// How much longer than a plan's deadline a driver may be silent. Its pool has 30 s to start; from then on it reports progress five times a
 /// second.
 const SILENCE: Duration = Duration::from_secs(45);
-/// How long a driver may take to end once it has told its result.
+/// How long a driver may take to exit after it has reported its result.
 const END: Duration = Duration::from_secs(5);
-/// Pause between two looks whether it has.
+/// Interval at which the driver is checked for having exited.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// A plan as the driver reads it.
+/// A plan in the form that the driver reads.
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct DriverPlan<'a> {
     contender: &'a str,
     kind: &'a str,
     workers: usize,
@@ -47,7 +47,7 @@ struct Told<'a> {
     deadline_ms: u64,
 }
 
-/// What the driver writes.
+/// A line of JSON written by the driver.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "forebay", rename_all = "lowercase")]
 enum Said {
@@ -77,7 +77,7 @@ enum Part {
     Measured,
 }
 
-/// Measures a pool of JavaScript once.
+/// Runs one measurement of a JavaScript pool.
 pub(crate) fn measure(
     contender: Contender,
     workers: usize,
@@ -99,7 +99,7 @@ pub(crate) fn measure(
         Load::Saturating { outstanding } => (Some(outstanding), Duration::ZERO, false),
         Load::Blocks { delay, adaptive } => (None, delay, adaptive),
     };
-    let told = Told {
+    let told = DriverPlan {
         contender: name,
         kind: contender.kind().name(),
         workers,
@@ -136,12 +136,12 @@ pub(crate) fn measure(
                 part,
                 messages,
                 answered,
-            }) => tell(News::Progress {
+            }) => tell(SuiteEvent::Progress {
                 warming_up: part == Part::Warmup,
                 answered,
                 messages,
             }),
-            Ok(Said::Line { text }) => tell(News::Line(&text)),
+            Ok(Said::Line { text }) => tell(SuiteEvent::Line(&text)),
             Ok(Said::Error { text }) => return Err(failed(text)),
             Ok(Said::Result(mut outcome)) => {
                 let (version, settings, start_ms) = ready.expect("a driver is ready before it has a result");
@@ -149,28 +149,28 @@ pub(crate) fn measure(
                 driver.ends_by_itself();
                 return Ok(*outcome);
             }
-            // What a pool or a handler has printed.
-            Err(_) => tell(News::Stray(&line)),
+            // Output of a pool or a handler.
+            Err(_) => tell(SuiteEvent::Stray(&line)),
         }
     }
 }
 
-/// A driver's process. It is killed with all that it has started when dropped.
+/// The driver process. Dropping it kills the driver and everything it has started.
 struct Driver {
     child: Child,
     lines: Receiver<String>,
 }
 
 impl Driver {
-    fn start(runtime: Runtime, sdk: &Sdk, plan: &Told<'_>, folder: &Path) -> Result<Self, BenchError> {
-        let program = find_runtime(runtime, folder, &Surroundings::real())?;
+    fn start(runtime: Runtime, sdk: &Sdk, plan: &DriverPlan<'_>, folder: &Path) -> Result<Self, BenchError> {
+        let program = find_runtime(runtime, folder, &Environment::current())?;
         let failed = |source| BenchError::Start {
             what: program.display().to_string(),
             source,
         };
         let mut command = Command::new(&program);
         if runtime == Runtime::Bun {
-            // Otherwise Bun asks a registry for packages that it does not find.
+            // Otherwise Bun would ask a registry for packages it does not find.
             command.arg("--no-install");
         }
         let mut child = command
@@ -178,7 +178,7 @@ impl Driver {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
-            // Ctrl-C reaches it only through its standard input: some pools have a mind of their own about signals.
+            // Ctrl-C reaches the driver only as the end of its standard input, because some pools handle signals in their own way.
             .process_group(0)
             .spawn()
             .map_err(failed)?;
@@ -208,7 +208,7 @@ impl Driver {
         }
     }
 
-    /// Waits for its end, for a while.
+    /// Waits a limited time for the driver to exit.
     fn ends_by_itself(&mut self) {
         let until = Instant::now() + END;
         while Instant::now() < until && matches!(self.child.try_wait(), Ok(None)) {
@@ -219,7 +219,7 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // The group has the driver's number for as long as anything is in it; the driver itself is not reaped before.
+        // Signalling the group is safe: the driver is not reaped before, so its process id cannot have been reused.
         if let Ok(None) = self.child.try_wait() {
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
             let _ = self.child.wait();

@@ -1,22 +1,22 @@
-//! Why there is no measurement.
+//! Errors of benchmark runs.
 
 use std::{io, path::PathBuf, time::Duration};
 
 use forebay_runtimes::{PythonError, RuntimeError, SdkError};
 
-/// Why there is no measurement.
+/// A measurement failed or could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// Packages of others are not there.
+    /// Packages of other pools are not installed.
     #[error("{names} {are} not installed in {folder} or above it: npm install --prefix {folder} {wanted}", folder = folder.display())]
     Missing {
-        /// Their names.
+        /// The names of the missing packages.
         names: String,
         /// `is` or `are`.
         are: &'static str,
-        /// Where they were looked for.
+        /// The folder where the search began.
         folder: PathBuf,
-        /// Names and versions as npm takes them.
+        /// Names and versions in the form that npm takes.
         wanted: String,
     },
     /// The runtime is not installed.
@@ -25,42 +25,42 @@ pub enum BenchError {
     /// Python is not installed.
     #[error(transparent)]
     Python(#[from] PythonError),
-    /// The SDK cannot be laid down.
+    /// The SDK cannot be unpacked.
     #[error(transparent)]
     Sdk(#[from] SdkError),
     /// A thread or a process cannot be started.
     #[error("cannot start {what}")]
     Start {
-        /// Which.
+        /// The thread or program.
         what: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The workers do not start.
+    /// The workers failed to start.
     #[error("the workers do not start: {reason}")]
     Workers {
-        /// What they said.
+        /// The reason reported by the pool.
         reason: String,
     },
-    /// Replies are missing.
+    /// No reply arrived within the deadline, and messages are outstanding.
     #[error("no reply to {missing} of {submitted} messages within {} s{errors}", deadline.as_secs_f64())]
     Silent {
         /// Messages without a reply.
         missing: u64,
         /// Messages that were submitted.
         submitted: u64,
-        /// How long none came.
+        /// The longest allowed time without a reply.
         deadline: Duration,
-        /// What went wrong with others.
+        /// Errors of other messages, each preceded by `; `; may be empty.
         errors: String,
     },
     /// The driver reports an error.
     #[error("{contender}: {text}")]
     Driver {
-        /// Whom it drove.
+        /// The name of the measured contender.
         contender: String,
-        /// What it said.
+        /// The driver's error message.
         text: String,
     },
 }

@@ -1,5 +1,6 @@
-//! Measures pools of workers by themselves, without HTTP: the server's own pool in this process, pools of JavaScript in the driver that
-//! the SDK brings (`sdk/node/src/pool/benchmark`), all by the same loop. Says how fast each is, what it costs, and how sure that is.
+//! Measures worker pools by themselves, without HTTP: the server's own pool in this process, JavaScript pools in a driver that is part of
+//! the SDK (`sdk/node/src/pool/benchmark`), all with the same loop. Reports how fast each is, what it costs, and how certain the figures
+//! are.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +12,7 @@ mod lines;
 mod outcome;
 mod plan;
 mod report;
-mod served;
+mod server_pool;
 mod suite;
 
 pub use error::BenchError;
@@ -20,4 +21,4 @@ pub use plan::{
     Contender, DELAY_MAX, Kind, Language, Load, OUTSTANDING_MAX, PAYLOAD_MAX, Peer, Plan, SWEEP, WORKERS_MAX,
 };
 pub use report::{Report, Subject, html, json, text};
-pub use suite::{News, Suite, run};
+pub use suite::{Suite, SuiteEvent, run};

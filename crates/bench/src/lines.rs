@@ -1,4 +1,4 @@
-//! The lines that `QOper8`'s benchmark prints, word for word. `sdk/node/src/pool/benchmark/lines.ts` has them for pools of JavaScript.
+//! The lines printed by `QOper8`'s benchmark, word for word. `sdk/node/src/pool/benchmark/lines.ts` has the same for JavaScript pools.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use forebay_load::report::words::grouped;
 
 const RULE: &str = "===========================";
 
-/// A number as English writes it, with at most three decimals.
+/// A number in English notation with at most three decimals.
 fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     let (whole, decimals) = text.split_once('.').expect("it has decimals");
@@ -15,7 +15,7 @@ fn number(value: f64) -> String {
     format!("{}{dot}{decimals}", grouped(whole))
 }
 
-/// `block` counts from 1, `sent` are the messages of the blocks before it.
+/// `block` counts from 1; `sent` is the number of messages in earlier blocks.
 pub(crate) fn queue_increased(block: u64, sent: u64, waiting: u64) -> String {
     format!(
         "Block no: {block} ({}): queue length increased to {}",
@@ -40,7 +40,7 @@ pub(crate) fn completed_sending() -> String {
     "Completed sending messages".to_owned()
 }
 
-/// What the end of a run prints; `handled` are the messages of each worker.
+/// The summary at the end of a run; `handled` is the number of messages per worker.
 pub(crate) fn summary(messages: u64, seconds: f64, handled: impl IntoIterator<Item = u64>) -> Vec<String> {
     let mut lines = vec![
         RULE.to_owned(),

@@ -1,60 +1,60 @@
-//! What one measurement came to. The names are those of the driver's lines of JSON.
+//! The result of one measurement. Field names are those of the driver's JSON lines.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// One measurement of one pool.
+/// The figures of one measurement of one pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Messages that were measured.
+    /// Measured messages, without the warm-up.
     pub messages: u64,
     /// Seconds from the first submission to the last reply.
     pub elapsed_s: f64,
-    /// Messages a second.
+    /// Messages per second.
     pub rate: f64,
-    /// From submission to reply.
+    /// Time from submission to reply.
     pub latency: Times,
-    /// How long messages waited for a worker, where their pool tells.
+    /// Time messages waited for a worker, if the pool reports it.
     #[serde(default)]
     pub wait: Option<Times>,
-    /// How long handlers ran, where their pool tells.
+    /// Time handlers ran, if the pool reports it.
     pub run: Option<Times>,
-    /// CPU time of the thread that dispatches, for each message.
+    /// CPU time of the dispatching thread per message, in microseconds.
     pub main_us: Option<f64>,
-    /// CPU time of everything: that thread, the others of its process, and the workers.
+    /// CPU time per message of the dispatching thread, the other threads of its process, and the workers, in microseconds.
     pub all_us: Option<f64>,
-    /// The part of the machine that others used meanwhile; `None` of runs too short to say.
+    /// Share of the machine's CPU time used by other processes meanwhile; `None` if the run was too short to tell.
     #[serde(default)]
     pub others_share: Option<f64>,
     /// Resident memory of the dispatcher's process after the warm-up.
     #[serde(default)]
     pub rss_before_bytes: Option<u64>,
-    /// The same at the end.
+    /// Resident memory of the dispatcher's process at the end.
     pub rss_bytes: Option<u64>,
-    /// What each worker has answered, by its pool's name for it.
+    /// Messages answered by each worker, under the pool's own name for it.
     pub workers: Vec<Handled>,
-    /// Messages without a proper reply.
+    /// Messages without a valid reply.
     pub errors: u64,
-    /// Why, for the first few kinds.
+    /// The first few distinct error texts with their counts.
     pub error_texts: Vec<ErrorText>,
-    /// The delay between blocks at the end.
+    /// The delay between blocks when the run ended.
     pub delay_ms: f64,
-    /// Most messages that were without a reply at a time.
+    /// Most messages awaiting a reply at any time.
     pub outstanding_max: u64,
     /// Milliseconds until the pool was ready.
     #[serde(default)]
     pub start_ms: f64,
-    /// Which version of the pool it was.
+    /// The version of the pool's package.
     #[serde(default)]
     pub version: String,
-    /// Its settings that are not its defaults.
+    /// Settings of the pool that differ from its defaults.
     #[serde(default)]
     pub settings: BTreeMap<String, serde_json::Value>,
 }
 
 impl Outcome {
-    /// Its settings in one line.
+    /// Settings in one line.
     pub(crate) fn settings_line(&self) -> String {
         let settings: Vec<String> = self
             .settings
@@ -65,7 +65,7 @@ impl Outcome {
     }
 }
 
-/// Percentiles of durations.
+/// Percentiles of durations, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "each field is the percentile of its name")]
 pub struct Times {
@@ -76,20 +76,20 @@ pub struct Times {
     pub max_us: f64,
 }
 
-/// What one worker has answered.
+/// Messages answered by one worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handled {
-    /// The worker.
+    /// The worker's name in its pool.
     pub worker: String,
-    /// Its messages.
+    /// Messages that it answered.
     pub messages: u64,
 }
 
-/// One kind of error.
+/// An error text and its count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorText {
-    /// What it says.
+    /// The error message.
     pub text: String,
-    /// How often it came.
+    /// Number of occurrences.
     pub count: u64,
 }

@@ -1,31 +1,31 @@
-//! What is measured, and how.
+//! Contenders of a benchmark and the plan of a measurement.
 
 use std::{path::PathBuf, time::Duration};
 
 use forebay_runtimes::Runtime;
 
-/// Most messages without a reply: each costs memory, and blocks wait while there are so many.
+/// Most messages awaiting a reply. Each costs memory, so blocks are held back at this number.
 pub const OUTSTANDING_MAX: usize = 1_000_000;
 /// Most workers of a pool.
 pub const WORKERS_MAX: usize = 1024;
-/// Longest text of a message.
+/// Longest message text, in bytes.
 pub const PAYLOAD_MAX: usize = 16 * 1024 * 1024;
 /// Longest delay between two blocks.
 pub const DELAY_MAX: Duration = Duration::from_mins(1);
-/// The sizes that are tried when the best one is looked for.
+/// Worker counts tried when looking for the best one.
 pub const SWEEP: [usize; 7] = [1, 2, 4, 8, 12, 16, 24];
 
-/// What workers run.
+/// The language of the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
-    /// JavaScript, in one of its runtimes.
+    /// JavaScript, in one of the supported runtimes.
     JavaScript(Runtime),
-    /// Python.
+    /// Python, in the interpreter that is installed.
     Python,
 }
 
 impl Language {
-    /// As in `--runtime node`.
+    /// Its value on the command line, as in `--runtime node`.
     pub fn name(self) -> &'static str {
         match self {
             Self::JavaScript(runtime) => runtime.name(),
@@ -34,17 +34,17 @@ impl Language {
     }
 }
 
-/// What workers are, for pools that have both.
+/// Whether workers are processes or threads, for pools that offer both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Processes.
+    /// Child processes of the dispatcher.
     Process,
     /// Threads of the dispatcher's process.
     Thread,
 }
 
 impl Kind {
-    /// As in `--kind process`.
+    /// Its value on the command line, as in `--kind process`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -53,7 +53,7 @@ impl Kind {
     }
 }
 
-/// Pools of others, by the names of their packages.
+/// Pools by other projects, named after their packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the package of its name")]
 pub enum Peer {
@@ -62,12 +62,12 @@ pub enum Peer {
     Piscina,
     Tinypool,
     Workerpool,
-    /// Node's channel to child processes, as `cluster` uses it.
+    /// Node's IPC channel to child processes, as used by `cluster`.
     Ipc,
 }
 
 impl Peer {
-    /// All of them.
+    /// All peers.
     pub const ALL: [Self; 6] = [
         Self::Qoper8Cp,
         Self::Qoper8Wt,
@@ -77,7 +77,7 @@ impl Peer {
         Self::Ipc,
     ];
 
-    /// As in `--peers piscina`.
+    /// Its value on the command line, as in `--peers piscina`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Qoper8Cp => "qoper8-cp",
@@ -89,7 +89,7 @@ impl Peer {
         }
     }
 
-    /// The version that figures are quoted for; none needs no package. `bench/peers/package.json` pins the same.
+    /// The version for which figures are quoted; `None` if no package is needed. `bench/peers/package.json` pins the same versions.
     pub fn version(self) -> Option<&'static str> {
         match self {
             Self::Qoper8Cp => Some("5.3.1"),
@@ -101,12 +101,12 @@ impl Peer {
         }
     }
 
-    /// Whether it answers in a runtime: workers of workerpool never become ready in Bun (1.4.4).
+    /// Whether it works in a runtime: workers of workerpool never become ready in Bun (1.4.4).
     pub fn works_in(self, runtime: Runtime) -> bool {
         !(self == Self::Workerpool && runtime == Runtime::Bun)
     }
 
-    /// What its workers are where it has only one kind.
+    /// The only kind of workers this peer has, if it has only one.
     fn only(self) -> Option<Kind> {
         match self {
             Self::Qoper8Cp | Self::Ipc => Some(Kind::Process),
@@ -116,21 +116,21 @@ impl Peer {
     }
 }
 
-/// Whose pool is measured.
+/// The pool under measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contender {
-    /// The server's, driven in this process.
+    /// The server's pool, driven in this process.
     Server(Language),
-    /// The library's, `forebay/pool`.
+    /// The SDK's pool, `forebay/pool`.
     Library(Runtime, Kind),
-    /// Somebody else's; where it has threads and processes, the faster one.
+    /// Another project's pool; if it offers threads and processes, the faster one.
     Peer(Runtime, Peer),
-    /// None: the driver answers itself, and what it costs is the floor under the figures of the others.
+    /// No pool: the driver answers itself. Its cost is the floor under the figures of the others.
     Nothing(Runtime),
 }
 
 impl Contender {
-    /// What a report calls it.
+    /// The contender's name in reports.
     pub fn name(self) -> String {
         match self {
             Self::Server(language) => format!("forebay server, {}", language.name()),
@@ -142,7 +142,7 @@ impl Contender {
         }
     }
 
-    /// What its workers are.
+    /// Whether its workers are processes or threads.
     pub fn kind(self) -> Kind {
         match self {
             Self::Server(_) | Self::Nothing(_) => Kind::Process,
@@ -151,12 +151,12 @@ impl Contender {
         }
     }
 
-    /// Whether it is the driver alone.
+    /// Whether there is no pool, only the driver.
     pub fn is_nobody(self) -> bool {
         matches!(self, Self::Nothing(_))
     }
 
-    /// Whether it is ours.
+    /// Whether the pool is one of ours.
     pub fn is_own(self) -> bool {
         matches!(self, Self::Server(_) | Self::Library(..))
     }
@@ -165,47 +165,47 @@ impl Contender {
 /// When messages are submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// As replies come: at most so many are without one.
+    /// A fixed number of messages is kept outstanding: each reply triggers the next submission.
     Saturating {
-        /// That many.
+        /// Number of messages outstanding.
         outstanding: usize,
     },
-    /// In blocks.
+    /// In blocks, at intervals.
     Blocks {
-        /// The delay between two of them, in whole milliseconds.
+        /// Delay between two blocks, in whole milliseconds.
         delay: Duration,
-        /// Whether it follows the queue.
+        /// Whether the delay adapts to the queue.
         adaptive: bool,
     },
 }
 
-/// One measurement, whoever's pool it is of.
+/// The settings of one measurement, for any contender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Messages that are measured.
+    /// Measured messages, without the warm-up.
     pub messages: u64,
-    /// Messages before them.
+    /// Warm-up messages sent before them.
     pub warmup: u64,
-    /// Messages of a block.
+    /// Messages per block.
     pub block: usize,
     /// When they are submitted.
     pub load: Load,
-    /// Bytes of text in each.
+    /// Bytes of text in each message.
     pub payload: usize,
-    /// The file whose handler answers, absolute; none: it only counts.
+    /// Absolute path of the file with the handler; `None` for the built-in handler, which only counts.
     pub handler: Option<PathBuf>,
-    /// Messages that a worker has at a time; none: as many as its pool does best with.
+    /// Messages a worker is given at a time; `None` for what suits the pool best.
     pub in_flight: Option<u16>,
-    /// No reply for so long ends the measurement with an error.
+    /// Without any reply for this long, the measurement fails.
     pub deadline: Duration,
-    /// The current folder, in which workers run.
+    /// The working directory of workers.
     pub folder: PathBuf,
-    /// Where `node_modules` with the packages of others is, or above.
+    /// The folder to search for `node_modules` with the packages of peers, including the folders above.
     pub packages: PathBuf,
 }
 
 impl Plan {
-    /// What the driver alone is measured by: short runs would show how long JavaScript takes to become fast, not what it costs then.
+    /// The plan for measuring the driver alone. Short runs would measure JavaScript before it is optimised rather than its steady cost.
     pub(crate) fn of_driver_alone(&self) -> Self {
         Self {
             messages: self.messages.max(ALONE),
@@ -222,7 +222,7 @@ impl Plan {
     }
 }
 
-/// Messages of a measurement of the driver alone, at least: a fifth of a second.
+/// Fewest messages when measuring the driver alone: about a fifth of a second.
 const ALONE: u64 = 500_000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A finished suite, and what follows from its figures.
+//! A finished suite and the figures derived from it.
 
 pub mod html;
 pub mod json;
@@ -15,26 +15,26 @@ use crate::{Contender, Outcome, Suite};
 /// A finished suite.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The machine before it.
+    /// The machine before the suite ran.
     pub environment: Environment,
-    /// What was measured.
+    /// The suite that was run.
     pub suite: Suite,
-    /// By whom, in the order of sizes and contenders.
+    /// Results per contender and size, in that order of sizes and contenders.
     pub subjects: Vec<Subject>,
-    /// How long it took.
+    /// Duration of the whole suite.
     pub seconds: f64,
 }
 
-/// A pool in one size.
+/// A pool of one size, with its results.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// Whose.
+    /// The pool that was measured.
     pub contender: Contender,
-    /// Its workers.
+    /// Number of workers.
     pub workers: usize,
-    /// What each measurement came to.
+    /// The result of each measurement.
     pub runs: Vec<Outcome>,
-    /// Why it was given up, if it was.
+    /// Why the pool was dropped from the suite, if it was.
     pub failure: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl Subject {
         }
     }
 
-    /// What a report calls it.
+    /// The pool's name in reports, with its number of workers if `with_size`.
     pub fn name(&self, with_size: bool) -> String {
         if with_size && !self.contender.is_nobody() {
             let workers = several(self.workers as u64, "worker");
@@ -58,7 +58,7 @@ impl Subject {
         }
     }
 
-    /// The median over all measurements of a figure; `None` where none has it.
+    /// The median of a figure over all measurements; `None` if no measurement has it.
     pub fn median(&self, figure: impl Fn(&Outcome) -> Option<f64>) -> Option<f64> {
         let mut values: Vec<f64> = self.runs.iter().filter_map(figure).collect();
         values.sort_by(f64::total_cmp);
@@ -70,19 +70,19 @@ impl Subject {
         }
     }
 
-    /// Messages a second, the median.
+    /// Median of messages per second.
     pub fn rate(&self) -> Option<f64> {
         self.median(|run| Some(run.rate))
     }
 
-    /// Messages without a proper reply in all measurements.
+    /// Messages without a valid reply, over all measurements.
     pub fn errors(&self) -> u64 {
         self.runs.iter().map(|run| run.errors).sum()
     }
 }
 
 impl Report {
-    /// Messages a second of the first contender for each of another's, in the same size: of measurements of the same round.
+    /// The first contender's rate divided by the subject's, from measurements of the same size and round.
     pub fn ratio(&self, subject: &Subject) -> Option<Ratio> {
         let own = self.first(subject.workers)?;
         let pairs: Vec<(f64, f64)> = own
@@ -94,12 +94,12 @@ impl Report {
         stats::ratio(&pairs)
     }
 
-    /// The first contender in a size.
+    /// The first contender at this size.
     fn first(&self, workers: usize) -> Option<&Subject> {
         self.subjects.iter().find(|each| each.workers == workers)
     }
 
-    /// The sizes of a contender with their rates, where there are several.
+    /// Rates by size of a contender that was measured in several sizes.
     pub fn curve(&self, contender: Contender) -> Vec<(usize, f64)> {
         self.subjects
             .iter()
@@ -110,7 +110,7 @@ impl Report {
             .collect()
     }
 
-    /// The size with the highest rate of a contender, and the smallest one that has nine tenths of it.
+    /// The size with a contender's highest rate, and the smallest size that reaches nine tenths of it.
     pub fn best(&self, contender: Contender) -> Option<Best> {
         let curve = self.curve(contender);
         let (workers, rate) = *curve.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -124,13 +124,13 @@ impl Report {
         })
     }
 
-    /// The part of the machine that others used, for each run that tells.
+    /// Other processes' share of the machine, for each run that reports it.
     pub(crate) fn shares_of_others(&self) -> Vec<f64> {
         let runs = self.subjects.iter().flat_map(|subject| &subject.runs);
         runs.filter_map(|run| run.others_share).collect()
     }
 
-    /// Messages of our own pools without a proper reply, and of how many.
+    /// Messages of our own pools without a valid reply, and the total number of messages.
     pub fn own_errors(&self) -> (u64, u64) {
         let own = self.subjects.iter().filter(|each| each.contender.is_own());
         own.fold((0, 0), |(errors, all), each| {
@@ -140,19 +140,19 @@ impl Report {
     }
 }
 
-/// The share of the best rate from which more workers bring little.
+/// The share of the best rate above which more workers bring little.
 const ENOUGH: f64 = 0.9;
 
-/// The size to choose.
+/// The recommended size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Best {
-    /// Workers with the highest rate.
+    /// Number of workers with the highest rate.
     pub workers: usize,
-    /// That rate.
+    /// The highest rate, in messages per second.
     pub rate: f64,
-    /// The fewest workers with at least nine tenths of it.
+    /// The fewest workers that reach nine tenths of it.
     pub enough: usize,
-    /// The lowest rate of all sizes, as a share of the best.
+    /// The lowest rate of all sizes as a share of the highest.
     pub lowest_share: f64,
 }
 

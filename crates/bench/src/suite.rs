@@ -1,62 +1,62 @@
-//! Several pools, or one in several sizes, measured by turns.
+//! Measures several pools, or one pool in several sizes, in alternation.
 
 use std::{path::Path, time::Instant};
 
 use forebay_load::machine::Machine;
 use forebay_runtimes::Sdk;
 
-use crate::{BenchError, Contender, Outcome, Peer, Plan, Report, Subject, driver, served};
+use crate::{BenchError, Contender, Outcome, Peer, Plan, Report, Subject, driver, server_pool};
 
-/// What is measured.
+/// The contenders, sizes and plan of a benchmark.
 #[derive(Clone, Debug)]
 pub struct Suite {
-    /// Whose pools; the first one is compared with the others.
+    /// The pools to measure; the others are compared with the first.
     pub contenders: Vec<Contender>,
-    /// In which sizes.
+    /// Numbers of workers to try.
     pub workers: Vec<usize>,
-    /// How often each is.
+    /// Measurements of each pool and size.
     pub repeats: usize,
-    /// How.
+    /// The settings of each measurement.
     pub plan: Plan,
 }
 
-/// What a suite tells while it runs.
+/// Progress events of a running suite.
 #[derive(Clone, Copy, Debug)]
-pub enum News<'a> {
-    /// A measurement begins: so many there are.
+pub enum SuiteEvent<'a> {
+    /// A measurement begins.
     Begins {
-        /// What is measured.
+        /// The contender's name.
         name: &'a str,
-        /// From 1.
+        /// Its position in the sequence, counted from 1.
         number: usize,
-        /// How many.
+        /// Total number of measurements.
         of: usize,
     },
-    /// How far it is.
+    /// Progress within the measurement.
     Progress {
-        /// This is not what counts.
+        /// The messages belong to the warm-up and are not measured.
         warming_up: bool,
         /// Messages that have ended.
         answered: u64,
-        /// Of so many.
+        /// Messages of the run in total.
         messages: u64,
     },
-    /// A line of `QOper8`'s benchmark.
+    /// A line in the format of `QOper8`'s benchmark.
     Line(&'a str),
-    /// A line that a pool of somebody else or a handler has printed.
+    /// Output of a peer's pool or of a handler.
     Stray(&'a str),
-    /// It has ended.
+    /// The measurement has ended.
     Ends {
-        /// With this, or with an error.
+        /// Its result or error.
         outcome: Result<&'a Outcome, &'a BenchError>,
     },
 }
 
-/// Who is told.
-pub(crate) type Tell<'a> = dyn FnMut(News<'_>) + 'a;
+/// The callback that receives progress events.
+pub(crate) type Tell<'a> = dyn FnMut(SuiteEvent<'_>) + 'a;
 
-/// Measures everything. A pool of somebody else that fails is left out from then on, and the report says why; one of ours that fails ends
-/// it.
+/// Runs all measurements. If a peer's pool fails, it is left out from then on and the report says why; if one of ours fails, the suite
+/// fails.
 pub fn run(suite: &Suite, tell: &mut Tell<'_>) -> Result<Report, BenchError> {
     check_packages(suite)?;
     let sdk = Sdk::unpack()?;
@@ -67,7 +67,7 @@ pub fn run(suite: &Suite, tell: &mut Tell<'_>) -> Result<Report, BenchError> {
         .workers
         .iter()
         .flat_map(|workers| suite.contenders.iter().map(|contender| (*contender, *workers)))
-        // What the driver costs does not depend on the number of workers that it has not.
+        // The driver alone has no workers, so one size is enough.
         .filter(|(contender, workers)| !contender.is_nobody() || *workers == suite.workers[0])
         .map(|(contender, workers)| Subject::new(contender, workers))
         .collect();
@@ -80,13 +80,13 @@ pub fn run(suite: &Suite, tell: &mut Tell<'_>) -> Result<Report, BenchError> {
             if subject.failure.is_some() {
                 continue;
             }
-            tell(News::Begins {
+            tell(SuiteEvent::Begins {
                 name: &subject.name(suite.workers.len() > 1),
                 number,
                 of,
             });
             let measured = measure(subject, &suite.plan, &sdk, tell);
-            tell(News::Ends {
+            tell(SuiteEvent::Ends {
                 outcome: measured.as_ref(),
             });
             match measured {
@@ -106,7 +106,7 @@ pub fn run(suite: &Suite, tell: &mut Tell<'_>) -> Result<Report, BenchError> {
 
 fn measure(subject: &Subject, plan: &Plan, sdk: &Sdk, tell: &mut Tell<'_>) -> Result<Outcome, BenchError> {
     match subject.contender {
-        Contender::Server(language) => served::measure(language, subject.workers, plan, sdk, tell),
+        Contender::Server(language) => server_pool::measure(language, subject.workers, plan, sdk, tell),
         contender @ Contender::Nothing(_) => {
             driver::measure(contender, subject.workers, &plan.of_driver_alone(), sdk, tell)
         }
@@ -114,8 +114,8 @@ fn measure(subject: &Subject, plan: &Plan, sdk: &Sdk, tell: &mut Tell<'_>) -> Re
     }
 }
 
-/// The order of a round: every second one goes backwards, so that a machine that drifts does so for all, and each pair begins one place
-/// further, so that nobody always comes first.
+/// The order of a round. Every second round runs backwards, so that drift of the machine affects all alike, and every pair of rounds starts
+/// one subject later, so that no subject always comes first.
 fn order(subjects: usize, round: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..subjects)
         .map(|place| (place + round / 2) % subjects)
@@ -126,7 +126,7 @@ fn order(subjects: usize, round: usize) -> Vec<usize> {
     order
 }
 
-/// Whether all packages are there, before any time is spent.
+/// Checks that all packages are installed, before any time is spent.
 fn check_packages(suite: &Suite) -> Result<(), BenchError> {
     let folder = &suite.plan.packages;
     let missing: Vec<(Peer, &str)> = suite

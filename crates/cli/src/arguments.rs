@@ -2,11 +2,17 @@
 
 use std::{path::PathBuf, time::Instant};
 
-use clap::{Parser, Subcommand};
+use clap::{
+    Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
-use crate::commands::{
-    bench, check, completions, explain, guard, load, logs, new, pool, profile, reload, serve, sql, status,
-    store, strip, version, workflow,
+use crate::{
+    commands::{
+        bench, check, completions, explain, guard, load, logs, new, pool, profile, reload, serve, sql,
+        status, store, strip, version, workflow,
+    },
+    failure::UsageError,
 };
 
 const EXIT_CODES: &str = "\
@@ -14,7 +20,7 @@ Exit codes:
   0  done
   1  failed while running; `serve`: cut short by a second signal
   2  the command line is wrong
-  3  the configuration cannot be read or is not valid; `load`: an assertion or a test of a preset did not hold; `sql doctor`: a setting is wrong; `workflow`: workflows are not valid, or a stored test does not hold
+  3  the configuration cannot be read or is not valid; `load`: an assertion did not hold; `sql doctor`: a setting is wrong; `workflow`: workflows are not valid, or a stored test does not hold
   4  the server cannot be reached through its control socket; `store`: there is no such node; `sql doctor`: a database cannot be reached; `workflow`: there is no such release or workflow
   130  `load`: Ctrl-C was pressed twice
 
@@ -76,6 +82,23 @@ impl Command {
             Self::Strip(arguments) => strip::run(&arguments),
             Self::Guard(arguments) => guard::run(&arguments),
         }
+    }
+}
+
+/// Ends as clap does for a command line that is wrong, and for help; an option of `load` that is no longer there is an error that says what
+/// to use instead.
+pub(crate) fn refuse(error: &clap::Error) -> anyhow::Error {
+    let of_load = std::env::args_os()
+        .nth(1)
+        .is_some_and(|command| command == "load");
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(option)) if of_load && error.kind() == ErrorKind::UnknownArgument => {
+            match load::removed::advice(option) {
+                Some(advice) => UsageError(format!("`{option}` is no longer there: {advice}")).into(),
+                None => error.exit(),
+            }
+        }
+        _ => error.exit(),
     }
 }
 

@@ -65,7 +65,7 @@ fn code(error: &anyhow::Error) -> u8 {
         }
     } else if error.is::<Unreached>() {
         UNREACHABLE
-    } else if let Some(LoadError::Assertions { .. } | LoadError::Tests { .. }) = error.downcast_ref() {
+    } else if let Some(LoadError::Assertions { .. }) = error.downcast_ref() {
         ASSERTION
     } else if let Some(error) = error.downcast_ref::<DoctorError>() {
         match error {
@@ -129,9 +129,6 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
                 Some("start the server first, or let the load start it: `--on-port -- CMD`")
             }
             LoadError::Taken { .. } => Some("stop it, or give the command another port"),
-            LoadError::Tests { .. } => Some(
-                "`--debug` shows a route's answer, `--tests` leaves tests out, `--levels` has fewer connections",
-            ),
             _ => None,
         };
     }

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OutputError {
     /// Its reader has gone, as in `forebay check | head -1`: it has what it wants, and the command may end.
-    #[error("nobody reads standard output any more")]
+    #[error("standard output was closed by its reader")]
     ReaderGone,
     /// A full disk, say.
     #[error("cannot write to standard output")]

@@ -84,7 +84,8 @@ fn put(page: &mut String, command: &Command) {
 
 /// An argument's help, and the example at its end.
 fn help(argument: &Arg) -> (String, String) {
-    let help = argument.get_help().unwrap().to_string();
+    let help = argument.get_long_help().or(argument.get_help()).unwrap();
+    let help = help.to_string().replace("\n\n", "\n").replace('\n', " ");
     let (meaning, example) = help
         .split_once(" Example: ")
         .unwrap_or_else(|| panic!("the help of {argument} has no example: {help}"));

@@ -2,17 +2,14 @@
 //! that a run without checks neither keeps nor reads them.
 
 mod check;
-mod decode;
 mod json_path;
 
 use std::ops::RangeInclusive;
 
 use serde_json::Value;
 
-pub(crate) use self::{check::pattern, decode::decoded};
 pub use self::{
     check::{Check, FirstLength},
-    decode::ACCEPTED as CODINGS_ACCEPTED,
     json_path::{JsonPath, JsonPathError},
 };
 use crate::failure::Class;
@@ -29,21 +26,6 @@ pub struct Expect {
 /// Why a text says nothing that can be expected.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ExpectError {
-    /// Not a status, class or range.
-    #[error(
-        "`{text}` is not a status; accepted are a status (200), a class (2xx), a range (200-299), several of them with commas between \
-         (200,201,3xx), and any; a status has three digits and begins with 1 to 5"
-    )]
-    Status {
-        /// The part that is wrong.
-        text: String,
-    },
-    /// A range from high to low.
-    #[error("the range `{text}` holds no status; write the lower one first")]
-    Range {
-        /// The range.
-        text: String,
-    },
     /// Not a regular expression.
     #[error("`{text}` is not a regular expression: {what}")]
     Pattern {
@@ -95,45 +77,6 @@ impl Default for Expect {
     }
 }
 
-/// Reads what statuses are right: `200,201,3xx,200-299` or `any`.
-pub fn statuses(text: &str) -> Result<Vec<RangeInclusive<u16>>, ExpectError> {
-    text.split(',').map(|part| range(part.trim())).collect()
-}
-
-fn range(text: &str) -> Result<RangeInclusive<u16>, ExpectError> {
-    let wrong = || ExpectError::Status {
-        text: text.to_owned(),
-    };
-    let status = |digits: &str| {
-        let all_digits = digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit());
-        let status = digits
-            .parse()
-            .ok()
-            .filter(|status| all_digits && (100..=599).contains(status));
-        status.ok_or_else(wrong)
-    };
-    if text.eq_ignore_ascii_case("any") {
-        return Ok(100..=999);
-    }
-    if let Some((low, high)) = text.split_once('-') {
-        let (low, high) = (status(low.trim())?, status(high.trim())?);
-        return if low <= high {
-            Ok(low..=high)
-        } else {
-            Err(ExpectError::Range {
-                text: text.to_owned(),
-            })
-        };
-    }
-    match text.as_bytes() {
-        [class @ b'1'..=b'5', b'x' | b'X', b'x' | b'X'] => {
-            let low = u16::from(class - b'0') * 100;
-            Ok(low..=low + 99)
-        }
-        _ => status(text).map(|status| status..=status),
-    }
-}
-
 /// An answer as it is looked at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'a> {
@@ -157,11 +100,6 @@ impl<'a> Seen<'a> {
                 let is_it = line[..colon].eq_ignore_ascii_case(name.as_bytes());
                 is_it.then(|| line[colon + 1..].trim_ascii())
             })
-    }
-
-    /// Whether all of the body was kept.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.body_bytes == self.body.len() as u64
     }
 
     /// The first of them.
@@ -249,31 +187,6 @@ mod tests {
             ..Expect::default()
         };
         expect.check(&seen(body)).err().map(|unexpected| unexpected.text)
-    }
-
-    #[test]
-    fn statuses_are_single_ones_classes_ranges_and_any() {
-        assert_eq!(
-            statuses("200, 201,3xx,400-404").unwrap(),
-            [200..=200, 201..=201, 300..=399, 400..=404]
-        );
-        assert_eq!(statuses("ANY").unwrap(), [100..=999]);
-        assert_eq!(statuses("2XX").unwrap(), [200..=299]);
-    }
-
-    #[test]
-    fn what_is_no_status_is_refused_with_what_is_accepted() {
-        for text in [
-            "", "20", "2000", "600", "6xx", "2x", "200-", "-200", "200,,201", "+20", "ok", "099",
-        ] {
-            let error = statuses(text).unwrap_err().to_string();
-            assert!(
-                error.contains("accepted are a status (200), a class (2xx)"),
-                "{text:?}: {error}"
-            );
-        }
-        let error = statuses("299-200").unwrap_err().to_string();
-        assert!(error.contains("`299-200` holds no status"), "{error}");
     }
 
     #[test]

@@ -34,10 +34,6 @@ pub enum Class {
     Unsolicited,
     /// No whole answer within `timeout`.
     Timeout,
-    /// Nothing of an answer within `first_byte_timeout`.
-    FirstByteTimeout,
-    /// Nothing more of an answer that had begun within `idle_timeout`.
-    IdleTimeout,
     /// An answer whose status is not among those expected.
     Status,
     /// An answer whose body or fields are not as expected.
@@ -50,7 +46,7 @@ pub enum Class {
 
 impl Class {
     /// All classes, in the order in which reports show them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 18] = [
         Self::ConnectRefused,
         Self::ConnectTimeout,
         Self::Connect,
@@ -65,8 +61,6 @@ impl Class {
         Self::OverLong,
         Self::Unsolicited,
         Self::Timeout,
-        Self::FirstByteTimeout,
-        Self::IdleTimeout,
         Self::Status,
         Self::Mismatch,
         Self::Dropped,
@@ -90,40 +84,10 @@ impl Class {
             Self::OverLong => "over_long",
             Self::Unsolicited => "unsolicited",
             Self::Timeout => "timeout",
-            Self::FirstByteTimeout => "first_byte_timeout",
-            Self::IdleTimeout => "idle_timeout",
             Self::Status => "status",
             Self::Mismatch => "mismatch",
             Self::Dropped => "dropped",
             Self::Unanswered => "unanswered",
-        }
-    }
-
-    /// What it means, in a sentence without its full stop.
-    pub const fn meaning(self) -> &'static str {
-        match self {
-            Self::ConnectRefused => "nobody listened at the address",
-            Self::ConnectTimeout => "no connection came about in the time there was for it",
-            Self::Connect => "a connection could not be made",
-            Self::Resources => "the generator's machine had no free port or file descriptor",
-            Self::Tls => "the TLS handshake failed",
-            Self::Write => "the request could not be written",
-            Self::Reset => "the connection was reset while answers were due",
-            Self::ClosedEarly => "the connection was closed before an answer began",
-            Self::Truncated => "the connection was closed in the middle of an answer",
-            Self::Malformed => "what came was not an HTTP answer",
-            Self::Framing => "the answer did not say clearly where it ends",
-            Self::OverLong => "a head, chunk line or trailer was longer than is read",
-            Self::Unsolicited => "bytes came that no request had asked for",
-            Self::Timeout => "no whole answer came in the time there was for it",
-            Self::FirstByteTimeout => "nothing of an answer came in the time there was for its first byte",
-            Self::IdleTimeout => {
-                "an answer had begun, and nothing more of it came for longer than was allowed"
-            }
-            Self::Status => "the status was not one of those expected",
-            Self::Mismatch => "body or fields were not as expected",
-            Self::Dropped => "the request was due while too many others waited, and was not sent",
-            Self::Unanswered => "the run ended before the answer",
         }
     }
 

@@ -8,17 +8,14 @@ pub mod expect;
 pub mod failure;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
-mod h2;
 pub mod machine;
 pub mod plan;
 pub mod report;
 pub mod request;
 mod response;
 pub mod search;
-pub mod serve;
 pub mod stats;
 pub mod target;
-pub mod techempower;
 pub mod tls;
 
 pub use self::{engine::Session, plan::Plan, target::Url};

@@ -91,11 +91,6 @@ impl Url {
         })
     }
 
-    /// Whether both are on one server, as far as their texts say.
-    pub fn shares_server(&self, other: &Self) -> bool {
-        self.tls == other.tls && self.port == other.port && self.host.eq_ignore_ascii_case(&other.host)
-    }
-
     /// Host and port as a Host field has them: without the scheme's own port.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') {
@@ -111,20 +106,11 @@ impl Url {
     }
 
     /// The first address that the system knows for the host. Waits for the resolver.
-    pub fn resolve(&self, family: Family) -> std::io::Result<SocketAddr> {
+    pub fn resolve(&self) -> std::io::Result<SocketAddr> {
         let mut addresses = (self.host.as_str(), self.port).to_socket_addrs()?;
         addresses
-            .find(|address| match family {
-                Family::Any => true,
-                Family::V4 => address.is_ipv4(),
-                Family::V6 => address.is_ipv6(),
-            })
-            .ok_or_else(|| {
-                std::io::Error::new(
-                    std::io::ErrorKind::NotFound,
-                    "the host has no address of that family",
-                )
-            })
+            .next()
+            .ok_or_else(|| std::io::Error::new(std::io::ErrorKind::NotFound, "the host has no address"))
     }
 }
 
@@ -158,18 +144,6 @@ impl std::fmt::Display for Url {
         let scheme = if self.tls { "https" } else { "http" };
         write!(f, "{scheme}://{}{}", self.authority(), self.path_and_query)
     }
-}
-
-/// Which addresses of a host are taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Family {
-    /// The first.
-    #[default]
-    Any,
-    /// The first of IPv4.
-    V4,
-    /// The first of IPv6.
-    V6,
 }
 
 /// What connections are made to.

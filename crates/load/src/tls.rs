@@ -7,9 +7,9 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, RootCertStore, SupportedCipherSuite, SupportedProtocolVersion,
+    ClientConfig, RootCertStore,
     client::{Resumption, danger},
-    crypto::{CryptoProvider, ring},
+    crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
 
@@ -17,7 +17,7 @@ use rustls::{
 const SESSIONS_MAX: usize = 256;
 
 /// What was asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Certificates in PEM form that are trusted instead of the system's.
     pub ca: Option<PathBuf>,
@@ -27,69 +27,8 @@ pub struct Options {
     pub key: Option<PathBuf>,
     /// Any server is believed.
     pub insecure: bool,
-    /// The lowest version.
-    pub min: Version,
-    /// The highest version.
-    pub max: Version,
-    /// The cipher suites that are offered, the preferred first; none: those that the library offers by itself.
-    pub ciphers: Vec<String>,
-    /// Whether a later connection takes up the session of an earlier one.
-    pub resumption: bool,
     /// The name that the server is asked for, and that its certificate must have; `None`: the host of the URL.
     pub server_name: Option<String>,
-    /// Whether the server is told the name (SNI).
-    pub tells_name: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            ca: None,
-            certificate: None,
-            key: None,
-            insecure: false,
-            min: Version::Tls12,
-            max: Version::Tls13,
-            ciphers: Vec::new(),
-            resumption: true,
-            server_name: None,
-            tells_name: true,
-        }
-    }
-}
-
-/// A version of TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Version {
-    /// 1.2 (RFC 5246).
-    Tls12,
-    /// 1.3 (RFC 8446).
-    Tls13,
-}
-
-impl Version {
-    /// Reads `1.2` or `1.3`.
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "1.2" => Some(Self::Tls12),
-            "1.3" => Some(Self::Tls13),
-            _ => None,
-        }
-    }
-
-    const fn number(self) -> &'static str {
-        match self {
-            Self::Tls12 => "1.2",
-            Self::Tls13 => "1.3",
-        }
-    }
-
-    fn supported(self) -> &'static SupportedProtocolVersion {
-        match self {
-            Self::Tls12 => &rustls::version::TLS12,
-            Self::Tls13 => &rustls::version::TLS13,
-        }
-    }
 }
 
 /// Why TLS cannot be spoken as asked for.
@@ -143,30 +82,6 @@ pub enum TlsError {
         /// What the system said.
         reason: String,
     },
-    /// No version is left.
-    #[error("TLS from version {} up to {} is no version at all", min.number(), max.number())]
-    Versions {
-        /// The lowest allowed.
-        min: Version,
-        /// The highest allowed.
-        max: Version,
-    },
-    /// A cipher suite that is not known.
-    #[error("`{name}` is no cipher suite that is spoken; there are {known}")]
-    Cipher {
-        /// What was given.
-        name: String,
-        /// All that there are.
-        known: String,
-    },
-    /// No cipher suite is of a version that is spoken.
-    #[error("none of the cipher suites is for TLS from version {} up to {}", min.number(), max.number())]
-    NoCipher {
-        /// The lowest allowed.
-        min: Version,
-        /// The highest allowed.
-        max: Version,
-    },
     /// A name that no certificate can be for.
     #[error("`{name}` is neither a host name nor an address that a certificate can be for")]
     Name {
@@ -196,25 +111,14 @@ pub struct Negotiated {
     pub version: &'static str,
     /// The cipher suite, such as `TLS13_AES_128_GCM_SHA256`.
     pub cipher: &'static str,
-    /// The protocol chosen by ALPN.
-    pub alpn: Option<String>,
 }
 
 impl Options {
-    /// Reads all files and checks that they fit together; `http2`: connections are to carry HTTP/2, and nothing else.
-    pub fn load(&self, http2: bool) -> Result<Config, TlsError> {
-        let (min, max) = (self.min, self.max);
-        let versions: Vec<_> = [Version::Tls12, Version::Tls13]
-            .into_iter()
-            .filter(|version| (min..=max).contains(version))
-            .collect();
-        if versions.is_empty() {
-            return Err(TlsError::Versions { min, max });
-        }
-        let versions: Vec<_> = versions.into_iter().map(Version::supported).collect();
-        let builder = ClientConfig::builder_with_provider(Arc::new(self.provider()?))
-            .with_protocol_versions(&versions)
-            .map_err(|_| TlsError::NoCipher { min, max })?;
+    /// Reads all files and checks that they fit together.
+    pub fn load(&self) -> Result<Config, TlsError> {
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("the library's own cipher suites fit its versions");
         let builder = if self.insecure {
             let schemes = ring::default_provider()
                 .signature_verification_algorithms
@@ -245,52 +149,12 @@ impl Options {
                     })?
             }
         };
-        config.alpn_protocols = vec![if http2 {
-            b"h2".to_vec()
-        } else {
-            b"http/1.1".to_vec()
-        }];
-        config.enable_sni = self.tells_name;
-        config.resumption = if self.resumption {
-            Resumption::in_memory_sessions(SESSIONS_MAX)
-        } else {
-            Resumption::disabled()
-        };
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
         Ok(Config {
             config: Arc::new(config),
             server_name: self.server_name.clone(),
         })
-    }
-
-    /// The cryptography, with the cipher suites that are wanted.
-    fn provider(&self) -> Result<CryptoProvider, TlsError> {
-        let mut provider = ring::default_provider();
-        if self.ciphers.is_empty() {
-            return Ok(provider);
-        }
-        let known = std::mem::take(&mut provider.cipher_suites);
-        let names = |suite: &SupportedCipherSuite| {
-            let name = suite.suite().as_str().unwrap_or_default();
-            // The library calls those of 1.3 otherwise than everybody else.
-            (name, name.replacen("TLS13_", "TLS_", 1))
-        };
-        for name in &self.ciphers {
-            let found = known.iter().find(|suite| {
-                let (own, common) = names(suite);
-                own.eq_ignore_ascii_case(name) || common.eq_ignore_ascii_case(name)
-            });
-            provider.cipher_suites.push(*found.ok_or_else(|| {
-                TlsError::Cipher {
-                    name: name.clone(),
-                    known: known
-                        .iter()
-                        .map(|suite| names(suite).1)
-                        .collect::<Vec<_>>()
-                        .join(", "),
-                }
-            })?);
-        }
-        Ok(provider)
     }
 
     fn roots(&self) -> Result<RootCertStore, TlsError> {

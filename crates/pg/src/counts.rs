@@ -1,4 +1,4 @@
-//! What is counted of statements: of a source, and of each route that has some.
+//! Statistics of statements, for each source and each route with statements.
 
 mod durations;
 
@@ -14,17 +14,18 @@ use std::{
 pub use self::durations::{BOUNDS_US, Durations, Histogram};
 use crate::{Ask, Code, PgError, Source};
 
-/// Classes of SQLSTATE that are told apart (manual, appendix A). Functions of the database may raise others: they are one more.
+/// SQLSTATE classes counted separately (manual, appendix A). Functions of the database may raise others, which share
+/// one more counter.
 const CLASSES: [&str; 41] = [
     "03", "08", "09", "0A", "0B", "0F", "0L", "0P", "0Z", "20", "21", "22", "23", "24", "25", "26", "27",
     "28", "2B", "2D", "2F", "34", "38", "39", "3B", "3D", "3F", "40", "42", "44", "53", "54", "55", "57",
     "58", "72", "F0", "HV", "P0", "XX", OTHER,
 ];
 const OTHER: &str = "other";
-/// Letters of a statement that the log has.
+/// Most characters of a statement in the log.
 const LOGGED_MAX: usize = 300;
 
-/// Counts that go on as long as anybody has them; clones are the same.
+/// Running counters; clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Meter(Arc<Counts>);
 
@@ -51,42 +52,42 @@ impl Default for Counts {
     }
 }
 
-/// The counts at one moment.
+/// A snapshot of the counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted {
-    /// Statements that have ended, by how.
+    /// Number of finished statements, by outcome.
     pub outcomes: [(&'static str, u64); Outcome::ALL.len()],
-    /// Those that the server has refused, by the class of SQLSTATE, as far as there are any.
+    /// Number of statements that the server rejected, by SQLSTATE class; only classes that occurred.
     pub classes: Vec<(&'static str, u64)>,
-    /// How long they waited for a connection.
+    /// Time spent waiting for a connection.
     pub wait: Durations,
-    /// How long they took with it, until their last row.
+    /// Time from getting a connection to the last row.
     pub execution: Durations,
-    /// Rows that they gave or changed.
+    /// Rows returned or changed.
     pub rows: u64,
-    /// Statements under way and waiting.
+    /// Statements running or waiting.
     pub in_flight: usize,
 }
 
-/// How a statement ends.
+/// Outcome of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Done,
-    /// The server refused a value: class 22 of SQLSTATE.
+    /// The server rejected a value: SQLSTATE class 22.
     Data,
     /// A constraint was violated: class 23.
     Constraint,
-    /// Two transactions stood in each other's way: class 40.
+    /// It conflicted with another transaction: class 40.
     Conflict,
-    /// The server refused it for another reason.
+    /// The server rejected it for another reason.
     Server,
     Timeout,
     Full,
     Unreachable,
     Broken,
-    /// It was not sent, because of what it is.
+    /// It was not sent, because this kind of statement is not allowed.
     Refused,
-    /// Nobody waited for it any more.
+    /// The caller stopped waiting.
     Abandoned,
 }
 
@@ -139,7 +140,7 @@ impl Outcome {
 }
 
 impl Meter {
-    /// What has been counted.
+    /// Takes a snapshot of the counters.
     pub fn read(&self) -> Counted {
         let counts = &*self.0;
         let classes = CLASSES.iter().zip(&counts.classes);
@@ -158,34 +159,34 @@ impl Meter {
     }
 }
 
-/// Since when a statement has had a connection.
+/// Time at which a statement got a connection; set once.
 pub(crate) type Placed = Arc<OnceLock<Instant>>;
 
-/// A statement, or a transaction that is known as a whole; or statements that are sent together, whose answers are awaited together. They are counted when this is dropped, as abandoned unless their
-/// end is told before.
+/// Counts a statement, a whole transaction, or statements sent together whose answers are awaited together. Counted
+/// when dropped, as abandoned unless the outcome was recorded before.
 #[derive(Debug)]
 pub(crate) struct Counting<'t, S: Borrow<Source>> {
     source: S,
     text: Text<'t>,
     count: u64,
     begun: Instant,
-    /// When it had a connection.
+    /// When it got a connection.
     placed: Placed,
     tally: Tally,
 }
 
-/// What is counted, for those who are told of what takes long.
+/// Text of what is counted, for the log of slow statements.
 #[derive(Debug)]
 enum Text<'t> {
     One(Cow<'t, str>),
     Many(&'t [Ask<'t>]),
 }
 
-/// How statements have ended.
+/// Outcomes of the statements.
 #[derive(Debug, Default)]
 struct Tally {
     outcomes: [u64; Outcome::ALL.len()],
-    /// Of each that the server has refused.
+    /// Class index of each statement that the server rejected.
     classes: Vec<usize>,
     rows: u64,
 }
@@ -238,7 +239,7 @@ impl<'t, S: Borrow<Source>> Counting<'t, S> {
         }
     }
 
-    /// It has had a connection since then.
+    /// Records when it got a connection.
     pub(crate) fn place(&self, at: Instant) {
         let _ = self.placed.set(at);
     }
@@ -247,7 +248,7 @@ impl<'t, S: Borrow<Source>> Counting<'t, S> {
         self.tally.fail(error);
     }
 
-    /// It gives or changes so many rows more.
+    /// Adds rows returned or changed.
     pub(crate) fn gives(&mut self, rows: u64) {
         self.tally.rows += rows;
     }
@@ -256,7 +257,7 @@ impl<'t, S: Borrow<Source>> Counting<'t, S> {
         self.tally.outcomes[Outcome::Done as usize] += 1;
     }
 
-    /// How it ended, or one of many, with how many rows.
+    /// Records the outcome of the statement, or of one of several, and its number of rows.
     pub(crate) fn end<O>(&mut self, outcome: &Result<O, PgError>, rows: impl FnOnce(&O) -> u64) {
         match outcome {
             Ok(outcome) => {
@@ -267,7 +268,7 @@ impl<'t, S: Borrow<Source>> Counting<'t, S> {
         }
     }
 
-    /// Tells the log of what took long. Parameters are nobody's business.
+    /// Logs a slow statement. Its parameters are confidential and not logged.
     fn tell_slow(&self, wait: Duration, execution: Duration) {
         let source = self.source.borrow();
         let limit = source.settings().slow_query;
@@ -290,7 +291,7 @@ impl<'t, S: Borrow<Source>> Counting<'t, S> {
 }
 
 impl<'t> Counting<'t, &'t Source> {
-    /// Statements that are sent together.
+    /// Counts statements that are sent together.
     pub(crate) fn begin_all(source: &'t Source, asks: &'t [Ask<'t>]) -> Self {
         let placed = asks.first().map(|ask| ask.placed.clone());
         Self::new(
@@ -320,7 +321,7 @@ impl<S: Borrow<Source>> Drop for Counting<'_, S> {
     }
 }
 
-/// A statement in one line, and the beginning of a long one.
+/// A statement on one line, shortened if it is long.
 fn shortened(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line = words.join(" ");

@@ -1,9 +1,10 @@
-//! Rows as lines of RFC 4180.
+//! Rows as CSV lines (RFC 4180).
 
 use crate::{Column, Row};
 
 impl Row {
-    /// Appends it as a line, each value as the server writes it. Null is nothing, and an empty text two quotes, as `COPY` of the server has them.
+    /// Appends the row as a line, each value as the server writes it. Like the server's own `COPY`, null is written as
+    /// nothing and an empty text as two quotes.
     pub fn write_csv(&self, out: &mut Vec<u8>) {
         for index in 0..self.len() {
             if index > 0 {
@@ -17,7 +18,7 @@ impl Row {
     }
 }
 
-/// Appends the line with the columns' names.
+/// Appends a line with the names of the columns.
 pub fn write_csv_names(columns: &[Column], out: &mut Vec<u8>) {
     for (index, column) in columns.iter().enumerate() {
         if index > 0 {
@@ -28,7 +29,7 @@ pub fn write_csv_names(columns: &[Column], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Quoted only where it has to be (RFC 4180, 2.6 and 2.7), or is empty.
+/// Quotes a field only if necessary (RFC 4180, 2.6 and 2.7), or if it is empty.
 fn write_field(text: &[u8], out: &mut Vec<u8>) {
     let is_plain = !text.is_empty()
         && !text

@@ -1,27 +1,27 @@
-//! What goes wrong between here and a server.
+//! Errors of statements and connections.
 
 use std::{fmt, io, time::Duration};
 
 use crate::settings::ServerUrl;
 
-/// An error that the server has told (manual, 53.8).
+/// An error reported by the server (manual, 53.8).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ServerError {
     /// SQLSTATE: five characters, whose first two are the class (manual, appendix A).
     pub code: String,
-    /// In one line.
+    /// Primary message, one line.
     pub message: String,
-    /// More of it, and what to do.
+    /// Secondary message with more details.
     pub detail: Option<String>,
-    /// What may be done about it.
+    /// Suggestion what to do about the problem.
     pub hint: Option<String>,
-    /// Where in the statement, in characters from 1.
+    /// Position in the statement, in characters from 1.
     pub position: Option<usize>,
-    /// The constraint that was violated.
+    /// Name of the violated constraint.
     pub constraint: Option<String>,
-    /// The number of the parameter that could not be read, from 1.
+    /// Number of the parameter that could not be read, from 1.
     pub parameter: Option<usize>,
-    /// The routine of the server's sources that tells it.
+    /// Function in the server's source code that reported the error.
     pub routine: Option<String>,
     /// Whether the connection ends with it.
     pub is_fatal: bool,
@@ -36,95 +36,96 @@ impl fmt::Display for ServerError {
 /// Why a statement has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PgError {
-    /// The server refused it.
+    /// The server rejected it.
     #[error("{0}")]
     Server(Box<ServerError>),
-    /// The connection broke while the statement was on it; whether it took effect is not known.
+    /// The connection broke during the statement; whether it took effect is unknown.
     #[error("the connection broke: {reason}")]
     Broken {
-        /// Why.
+        /// How the connection broke.
         reason: String,
     },
-    /// There is no connection, and none could be made.
+    /// There is no connection, and none could be opened.
     #[error("cannot connect to {address}: {reason}")]
     Connect {
         /// Host and port.
         address: String,
-        /// Why.
+        /// Why connecting failed.
         reason: String,
     },
-    /// What the server sent is not the protocol.
+    /// The server violated the protocol.
     #[error("the server sent what is not the protocol: {reason}")]
     Protocol {
-        /// What.
+        /// Description of the violation.
         reason: String,
     },
-    /// The way of logging in that the server asks for is not known here.
+    /// The server requests an unsupported authentication method.
     #[error(
         "the server asks for authentication by {method}; trust, password, md5 and scram-sha-256 are known"
     )]
     Authentication {
-        /// Which.
+        /// Name or number of the method.
         method: String,
     },
     /// The connection cannot be encrypted, or not with this server.
     #[error("TLS: {reason}")]
     Tls {
-        /// Why.
+        /// Why TLS failed.
         reason: String,
     },
-    /// The statement cannot be written as a message.
+    /// The statement cannot be encoded as a message.
     #[error("the statement cannot be sent: {reason}")]
     Unsendable {
-        /// Why.
+        /// Why it cannot be encoded.
         reason: String,
     },
-    /// A statement about its whole connection, which others use too.
-    #[error("`{keyword}` is about a whole connection, and statements share theirs; transactions have an own")]
+    /// A statement that affects its whole connection, which others share.
+    #[error("`{keyword}` affects the whole connection, which statements share; use a transaction")]
     Session {
-        /// How it begins.
+        /// First word of the statement.
         keyword: &'static str,
     },
-    /// The statement was cancelled together with another one on its connection, and was not run again because it may change something. It has had no effect.
+    /// The statement was cancelled along with another one on its connection, and was not run again because it may
+    /// change something. It has had no effect.
     #[error("the statement was cancelled together with another one on its connection; it has had no effect")]
     Hit,
-    /// A statement of the transaction had failed, so that it could not be committed.
+    /// A statement of the transaction had failed, so it could not be committed.
     #[error("the transaction is rolled back, because a statement in it has failed")]
     RolledBack,
-    /// A result that is to be in memory as a whole and is too large for that.
+    /// A result that must be held in memory is too large.
     #[error("the result is larger than {result_bytes_max} bytes (result_bytes_max)")]
     TooLarge {
-        /// How large it may be.
+        /// The limit, [`Settings::result_bytes_max`](crate::Settings::result_bytes_max).
         result_bytes_max: usize,
     },
-    /// As many statements as may are under way or wait.
+    /// Too many statements are running or waiting.
     #[error("source is full (in_flight_max {in_flight_max})")]
     Full {
-        /// How many that is.
+        /// The limit, [`Settings::in_flight_max`](crate::Settings::in_flight_max).
         in_flight_max: usize,
     },
-    /// As many listen as may.
+    /// Too many listeners.
     #[error("{listeners_max} listen already (listeners_max)")]
     TooManyListeners {
-        /// How many that is.
+        /// Most listeners of a source.
         listeners_max: usize,
     },
     /// It took too long.
     #[error("{what} took longer than {limit:?}")]
     TimedOut {
-        /// What.
+        /// The stage that timed out.
         what: Stage,
-        /// How long it may.
+        /// The time limit that applied.
         limit: Duration,
     },
 }
 
-/// What has a time limit of its own.
+/// A stage with its own time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Until there is a connection for it. Nothing has been sent.
+    /// Waiting for a connection. Nothing has been sent.
     Acquire,
-    /// Until a new connection can be used. Nothing has been sent.
+    /// Opening a new connection. Nothing has been sent.
     Connect,
     /// The statement, from its beginning.
     Statement,
@@ -143,33 +144,33 @@ impl fmt::Display for Stage {
     }
 }
 
-/// What kind of failure it is, for programs: SQLSTATE where the server has said it, else one word.
+/// Error code for programs: the SQLSTATE if the server reported one, otherwise a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code<'e> {
     /// SQLSTATE: five characters, whose first two are the class (manual, appendix A).
     State(&'e str),
-    /// As much is under way as may be; nothing was sent.
+    /// Too much is in progress; nothing was sent.
     Full,
     /// It took too long, and was cancelled.
     Timeout,
     /// There is no connection to the server; nothing was sent.
     Unreachable,
-    /// The connection broke meanwhile; whether it took effect is not known.
+    /// The connection broke meanwhile; whether it took effect is unknown.
     Broken,
-    /// It was cancelled with another one on its connection, without effect.
+    /// It was cancelled along with another one on its connection, without effect.
     Cancelled,
-    /// A statement of the transaction had failed; nothing of it has taken effect.
+    /// A statement of the transaction had failed; nothing has taken effect.
     RolledBack,
-    /// The result does not fit into what it may have of the memory.
+    /// The result exceeds its memory limit.
     TooLarge,
-    /// It is about the whole connection, which others use too; nothing was sent.
+    /// It affects the whole connection, which others share; nothing was sent.
     Session,
-    /// It cannot be written as a message; nothing was sent.
+    /// It cannot be encoded as a message; nothing was sent.
     NotSendable,
 }
 
 impl<'e> Code<'e> {
-    /// As programs are given it.
+    /// The code as text, as programs see it.
     pub fn as_str(self) -> &'e str {
         match self {
             Self::State(state) => state,
@@ -194,24 +195,26 @@ impl From<io::Error> for PgError {
     }
 }
 
-/// SQLSTATE of a statement that was cancelled.
+/// SQLSTATE of a cancelled statement.
 const CANCELLED: &str = "57014";
-/// SQLSTATE of a name that no prepared statement has.
+/// SQLSTATE of an unknown prepared statement.
 const UNPREPARED: &str = "26000";
-/// SQLSTATE of what the server does not do, and the routine that says so of a plan whose result would be another one by now.
+/// SQLSTATE of an unsupported feature, and the server's function that reports it when the result type of a cached plan
+/// has changed.
 const STALE: (&str, &str) = ("0A000", "RevalidateCachedQuery");
 
-/// What becomes of a statement that has failed.
+/// How to handle a failed statement.
 #[derive(Debug)]
-pub(crate) enum Fate {
-    /// Who waits for it is told this.
+pub(crate) enum FailureOutcome {
+    /// Report this error to the caller.
     Told(PgError),
-    /// Its plan is out of date, or it was cancelled in the place of another one: it is to be run once more, and this is told where that cannot be.
+    /// Run it again, because its plan is out of date or it was cancelled in place of another one; report this error if
+    /// that is not possible.
     Again(PgError),
 }
 
 impl PgError {
-    /// What kind of failure it is: the one classification that others are made of.
+    /// Classification of the error, on which all others are based.
     pub fn code(&self) -> Code<'_> {
         match self {
             Self::Server(error) => Code::State(&error.code),
@@ -239,38 +242,40 @@ impl PgError {
         }
     }
 
-    /// Whether another transaction stood in its way: it has had no effect, and may have one when it is run again (manual, 13.5).
+    /// Whether it conflicted with another transaction: it has had no effect, and may succeed when run again (manual,
+    /// 13.5).
     pub fn is_conflict(&self) -> bool {
         matches!(self.code(), Code::State("40001" | "40P01"))
     }
 
-    /// Whether the server has cancelled the statement.
+    /// Whether the server cancelled the statement.
     pub(crate) fn is_cancelled(&self) -> bool {
         matches!(self, Self::Server(error) if error.code == CANCELLED)
     }
 
-    /// What becomes of a statement that has come to this; `is_exposed`: another one was to be cancelled while it was on the connection, `is_repeatable`: to run it twice changes nothing.
-    pub(crate) fn fate(self, is_exposed: bool, is_repeatable: impl FnOnce() -> bool) -> Fate {
+    /// How to handle this error of a statement. `is_exposed`: another statement was to be cancelled while this one was
+    /// on the connection; `is_repeatable`: running it twice is harmless.
+    pub(crate) fn fate(self, is_exposed: bool, is_repeatable: impl FnOnce() -> bool) -> FailureOutcome {
         if is_exposed && self.is_cancelled() {
             if is_repeatable() {
-                Fate::Again(self)
+                FailureOutcome::Again(self)
             } else {
-                Fate::Told(Self::Hit)
+                FailureOutcome::Told(Self::Hit)
             }
         } else if self.is_stale() {
-            Fate::Again(self)
+            FailureOutcome::Again(self)
         } else {
-            Fate::Told(self)
+            FailureOutcome::Told(self)
         }
     }
 
-    /// Whether the statement has to be prepared anew.
+    /// Whether the statement must be prepared again.
     pub(crate) fn is_stale(&self) -> bool {
         matches!(self, Self::Server(error) if error.code == UNPREPARED
             || (error.code == STALE.0 && error.routine.as_deref() == Some(STALE.1)))
     }
 
-    /// The same for a connection that does not come to be.
+    /// The error of a connection that could not be opened.
     pub(crate) fn at_start(self, server: &ServerUrl) -> Self {
         let reason = match self {
             Self::Server(error) => error.to_string(),

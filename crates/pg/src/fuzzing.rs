@@ -1,4 +1,5 @@
-//! What must hold for any bytes of a server, as functions that panic when it does not. The fuzz target in `fuzz/` calls them, and the tests below with random bytes.
+//! Properties that must hold for any bytes from a server, as functions that panic if they do not. Called by the fuzz
+//! target in `fuzz/`, and by the tests below with random bytes.
 
 use bytes::BytesMut;
 
@@ -7,11 +8,12 @@ use crate::{
     protocol::{Conversation, Event, Expected, Startup},
 };
 
-/// Longest input.
+/// Longest input, in bytes.
 const INPUT_BYTES_MAX: usize = 32 * 1024;
 
-/// Reads what a server sends: the first byte says at what (at the start of a connection, or with so many statements under way), the second in which pieces it arrives. The pieces change nothing, and what is not the
-/// protocol is an error.
+/// Parses the bytes of a server. The first byte selects the state (the start of a connection, or a number of statements
+/// in progress), the second the size of the pieces in which the rest arrives. The pieces must not matter, and
+/// violations of the protocol must be errors.
 pub fn server(bytes: &[u8]) {
     let [kind, piece, stream @ ..] = bytes else { return };
     let stream = &stream[..stream.len().min(INPUT_BYTES_MAX)];
@@ -32,7 +34,7 @@ pub fn server(bytes: &[u8]) {
     }
 }
 
-/// Whether the connection is started, or why it is not.
+/// Whether the connection is started; the error if it fails.
 fn start(stream: &[u8], piece: usize) -> Result<bool, PgError> {
     let server: ServerUrl = "postgres://u:p@h/d".parse().expect("a URL");
     let (mut received, mut out) = (BytesMut::new(), BytesMut::new());
@@ -46,7 +48,7 @@ fn start(stream: &[u8], piece: usize) -> Result<bool, PgError> {
     Ok(false)
 }
 
-/// What a connection's users see.
+/// Events that a connection's users see.
 fn answers(stream: &[u8], piece: usize, count: u8) -> Vec<String> {
     let mut conversation = Conversation::new();
     for mark in 0..count {
@@ -88,7 +90,7 @@ mod tests {
 
     use super::server;
 
-    /// A message, mostly of a kind that servers send.
+    /// A message, usually of a type that servers send.
     fn message() -> impl Strategy<Value = Vec<u8>> {
         let kind = prop_oneof![
             8 => proptest::sample::select(&b"ZDTtCE12n3IsSARKN"[..]),
@@ -110,7 +112,7 @@ mod tests {
             1 => text(b"\0\0\0\0"),
             2 => proptest::collection::vec(any::<u8>(), 0..12),
         ];
-        // A length is wrong now and then.
+        // The length is wrong now and then.
         (kind, body, prop_oneof![30 => Just(0_u32), 1 => any::<u32>()]).prop_map(|(kind, body, wrong)| {
             let length = (body.len() as u32 + 4).wrapping_add(wrong);
             [&[kind][..], &length.to_be_bytes(), &body].concat()

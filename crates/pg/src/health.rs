@@ -1,6 +1,8 @@
-//! Whether a server can be reached, and what is told of it in the log.
+//! Reachability of a server, and its log messages.
 //!
-//! While it cannot, one connection at a time is tried, and everybody else is told why at once: nobody waits for a server that does not answer, and the log has a line when it goes and one when it is back.
+//! While a server is unreachable, one connection attempt at a time is made, and all other callers get its error at
+//! once, so that nothing waits for a dead server. The log has one line when the server goes down and one when it is
+//! back.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +10,11 @@ use parking_lot::Mutex;
 
 use crate::{Code, PgError};
 
-/// Failures of statements, and slow ones, that are told in the log each second; there is one line for those beyond.
+/// Failed and slow statements logged each second; further ones share one line.
 const LINES_MAX: u32 = 10;
 const LINES_EVERY: Duration = Duration::from_secs(1);
 
-/// What is known of a source's server.
+/// State of a source's server.
 #[derive(Debug)]
 pub(crate) struct Health {
     source: String,
@@ -22,23 +24,23 @@ pub(crate) struct Health {
 
 #[derive(Debug, Default)]
 struct Down {
-    /// Why it cannot be reached, and since when.
+    /// Why it is unreachable, and since when.
     failure: Option<(PgError, Instant)>,
-    /// Somebody tries whether it can be again.
+    /// Whether an attempt to reach it is in progress.
     is_tried: bool,
 }
 
-/// Lines of the log.
+/// Log lines of the current second.
 #[derive(Debug)]
 struct Lines {
     since: Instant,
     count: u32,
 }
 
-/// A connection that is being made.
+/// A connection attempt in progress.
 pub(crate) struct Attempt<'h> {
     health: &'h Health,
-    /// Others are refused meanwhile.
+    /// Whether others are rejected meanwhile.
     is_trial: bool,
 }
 
@@ -54,7 +56,7 @@ impl Health {
         }
     }
 
-    /// Whether a connection may be made; else why there is none.
+    /// Starts a connection attempt; an error if the server is down and another attempt is in progress.
     pub(crate) fn attempt(&self) -> Result<Attempt<'_>, PgError> {
         let mut down = self.down.lock();
         if let (Some((failure, _)), true) = (&down.failure, down.is_tried) {
@@ -67,7 +69,7 @@ impl Health {
         })
     }
 
-    /// Why it cannot be reached.
+    /// Why the server is unreachable.
     pub(crate) fn failure(&self) -> Option<PgError> {
         self.down
             .lock()
@@ -76,12 +78,13 @@ impl Health {
             .map(|(failure, _)| failure.clone())
     }
 
-    /// Whether the log is to be told of a statement's failure: it is of the first in a second, and of no server that is gone, which it has been told of.
+    /// Whether to log a statement's failure: only the first ones in each second, and none for an unreachable server,
+    /// which has been logged already.
     pub(crate) fn is_told(&self, error: &PgError) -> bool {
         error.code() != Code::Unreachable && self.may_tell()
     }
 
-    /// Whether the log bears another line in this second.
+    /// Whether another line may be logged in this second.
     pub(crate) fn may_tell(&self) -> bool {
         let mut lines = self.lines.lock();
         if lines.since.elapsed() >= LINES_EVERY {
@@ -99,7 +102,7 @@ impl Health {
 }
 
 impl Attempt<'_> {
-    /// How it went.
+    /// Records the outcome of the attempt.
     pub(crate) fn end<C>(self, outcome: &Result<C, PgError>) {
         let mut down = self.health.down.lock();
         let source = &*self.health.source;
@@ -153,7 +156,7 @@ mod tests {
         assert_eq!(health.failure(), Some(unreachable()));
         let trial = health.attempt().unwrap();
         assert_eq!(health.attempt().err(), Some(unreachable()));
-        // One that is given up lets another try.
+        // An abandoned attempt lets another one start.
         drop(trial);
         let trial = health.attempt().unwrap();
         trial.end(&Ok(()));

@@ -1,20 +1,21 @@
-//! Values as JSON, from the text in which the server writes them. What `to_json` of the server gives for the same value is the model (manual, 9.16), but that text of JSON comes as it was stored.
+//! Converts values from the server's text format to JSON. Results match the server's own `to_json` (manual, 9.16),
+//! except that `json` values keep their stored text.
 
 use std::borrow::Cow;
 
 use postgres_protocol::Oid;
 
-/// What becomes of a type's text.
+/// How the text of a type is converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Bool,
-    /// Digits as they are; `NaN` and `Infinity` are strings.
+    /// Digits unchanged; `NaN` and `Infinity` become strings.
     Number,
-    /// The same for integers of 64 bits.
+    /// The same for 64-bit integers.
     BigInteger,
     /// The same for numbers of any length.
     Decimal,
-    /// JSON as it is.
+    /// JSON unchanged.
     Json,
     /// `2020-01-31 10:20:30` with a `T`, and `+00:00` for `+00`.
     Timestamp,
@@ -24,7 +25,7 @@ enum Form {
 /// OIDs of `json` and `jsonb`.
 pub(crate) const JSON_TYPES: [Oid; 2] = [114, 3802];
 
-/// OIDs of types and of their arrays, which never change (`pg_type.dat` of the server's sources).
+/// OIDs of types and of their array types, which never change (`pg_type.dat` in the server's source code).
 const FORMS: [(Oid, Oid, Form); 20] = [
     (16, 1000, Form::Bool),
     (20, 1016, Form::BigInteger),
@@ -48,35 +49,36 @@ const FORMS: [(Oid, Oid, Form); 20] = [
     (2950, 2951, Form::Text),
 ];
 
-/// Who reads numbers.
+/// Number representation of the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
-    /// Whoever keeps all of their digits: numbers are numbers.
+    /// Arbitrary precision: all numbers stay numbers.
     Exact,
-    /// Who makes floating-point numbers of them: those that would lose digits are strings, as all of `numeric` are, and integers beyond 2^53 - 1.
+    /// Floating point: numbers that would lose digits become strings: integers whose magnitude exceeds 2^53 − 1, and
+    /// all of `numeric`.
     Doubles,
 }
 
-/// A value as a program has it whose numbers are floating-point ones: what the JSON of [`Numbers::Doubles`] says.
+/// A value for a program with floating-point numbers: the same value as the JSON of [`Numbers::Doubles`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value<'v> {
-    /// Null.
+    /// SQL null.
     Null,
-    /// A boolean.
+    /// A truth value.
     Bool(bool),
-    /// An integer that a double has exactly.
+    /// An integer that a double represents exactly.
     Integer(i64),
-    /// Another number.
+    /// Any other number.
     Double(f64),
-    /// Text, and all that is written as such.
+    /// Text, and everything represented as text.
     Text(Cow<'v, str>),
-    /// `bytea`.
+    /// `bytea`, decoded.
     Bytes(Vec<u8>),
     /// Anything else, as JSON.
     Json(Vec<u8>),
 }
 
-/// How values of one column are written.
+/// Writes the values of one column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writer {
     form: Form,
@@ -84,7 +86,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// For a type; those that are not known are text.
+    /// The writer for a type; unknown types are written as text.
     pub fn of(oid: Oid) -> Self {
         for (element, array, form) in FORMS {
             if oid == element || oid == array {
@@ -116,7 +118,7 @@ impl Writer {
 }
 
 impl Writer {
-    /// A value as what it is; `None` is null. Arrays are JSON, those of `bytea` with their text.
+    /// Converts a value; `None` is null. Arrays become JSON, those of `bytea` with their text.
     pub fn value(self, value: Option<&[u8]>) -> Value<'_> {
         let Some(text) = value else { return Value::Null };
         let json = || {
@@ -137,16 +139,17 @@ impl Writer {
     }
 }
 
-/// Text as the server sends it, which is nearly always what it should be: the standard library reads that several times as fast where it need not mend it.
+/// Decodes the server's text, which is almost always valid: the standard library's strict check is several times as
+/// fast as lossy decoding.
 fn lossy(text: &[u8]) -> Cow<'_, str> {
     std::str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text), Cow::Borrowed)
 }
 
-/// A number that is finite.
+/// Parses a number; `None` unless it is finite.
 fn number(text: &[u8]) -> Option<Value<'static>> {
     let text = std::str::from_utf8(text).ok()?;
     match text.parse::<i64>() {
-        // -0 is no integer.
+        // -0 is not an integer.
         Ok(integer) if integer != 0 || !text.starts_with('-') => Some(Value::Integer(integer)),
         _ => text
             .parse::<f64>()
@@ -156,7 +159,7 @@ fn number(text: &[u8]) -> Option<Value<'static>> {
     }
 }
 
-/// The bytes of `\x00ff` (manual, 8.4.1); `None` where it is something else.
+/// Decodes `\x00ff` (manual, 8.4.1); `None` for any other format.
 pub fn bytes_of(text: &[u8]) -> Option<Vec<u8>> {
     let digits = text.strip_prefix(b"\\x")?;
     let digit = |byte: u8| {
@@ -187,7 +190,7 @@ fn write_scalar(form: Form, text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether an integer is a floating-point number, as are all below it.
+/// Whether a double represents this integer and all smaller ones exactly.
 fn is_safe_integer(text: &[u8]) -> bool {
     let number = std::str::from_utf8(text)
         .ok()
@@ -208,7 +211,8 @@ fn write_timestamp(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends text as a string. The server's text is UTF-8 unless its database has no encoding: what is not becomes U+FFFD.
+/// Appends text as a JSON string. The server's text is UTF-8 unless its database has no encoding: invalid bytes become
+/// U+FFFD.
 pub fn write_string(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     for chunk in text.utf8_chunks() {
@@ -240,16 +244,16 @@ fn write_escaped(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&text[copied..]);
 }
 
-/// Writes `{1,NULL,"a b",{...}}` (manual, 8.15.6) as arrays in one another. Text that is no array is written as text.
+/// Writes `{1,NULL,"a b",{...}}` (manual, 8.15.6) as nested arrays. Text that is not an array is written as text.
 fn write_array(form: Form, text: &[u8], out: &mut Vec<u8>) {
-    // Bounds that do not begin at 1 stand before it: `[0:1]={1,2}`.
+    // Bounds that do not begin at 1 precede the array: `[0:1]={1,2}`.
     let body = match text.iter().position(|&byte| byte == b'{') {
         Some(at) => &text[at..],
         None => return write_string(text, out),
     };
     let mut element = Vec::new();
     let mut at = 0;
-    // Whether the next thing follows an element of the same array.
+    // Whether the next item follows another element of the same array.
     let mut follows = false;
     while at < body.len() {
         match body[at] {
@@ -297,7 +301,7 @@ fn separate(follows: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads a quoted element up to its end, which is behind the quote.
+/// Decodes a quoted element; returns the offset after its closing quote.
 fn unquote(text: &[u8], mut at: usize, element: &mut Vec<u8>) -> usize {
     while at < text.len() {
         match text[at] {
@@ -398,7 +402,7 @@ mod tests {
         }
     }
 
-    /// A value as JSON has it.
+    /// Converts a value to JSON.
     fn as_json(value: Value<'_>) -> serde_json::Value {
         match value {
             Value::Null => serde_json::Value::Null,

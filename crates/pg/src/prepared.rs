@@ -1,4 +1,4 @@
-//! What a connection has prepared.
+//! Prepared statements of a connection.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -6,15 +6,15 @@ use bytes::BytesMut;
 
 use crate::{Column, PgError, protocol::write_prepare};
 
-/// Statements that a connection keeps prepared; the one not used for longest makes room for another.
+/// Most prepared statements per connection; the least recently used one makes room for another.
 const PREPARED_MAX: usize = 256;
 
-/// What is known of a statement under the name that the server has for it.
+/// A prepared statement with its name on the server.
 pub(crate) trait Named: Clone {
     fn name(&self) -> &str;
 }
 
-/// A statement that the server has prepared, on a connection that one task or thread has to itself.
+/// A prepared statement on a connection used exclusively by one task or thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     pub(crate) name: Arc<str>,
@@ -27,22 +27,22 @@ impl Named for Prepared {
     }
 }
 
-/// The statements of one connection, by their texts.
+/// The prepared statements of one connection, by text.
 #[derive(Debug)]
-pub(crate) struct PreparedBook<S> {
-    known: HashMap<Arc<str>, Kept<S>>,
-    /// Names that were given, and uses.
+pub(crate) struct PreparedStatements<S> {
+    known: HashMap<Arc<str>, PreparedStatement<S>>,
+    /// Number of names assigned plus number of uses.
     count: u64,
 }
 
 #[derive(Debug)]
-struct Kept<S> {
+struct PreparedStatement<S> {
     statement: S,
-    /// When it was used last, as a number that grows with each use.
+    /// Time of the last use, as a value of `count`.
     used: u64,
 }
 
-impl<S> Default for PreparedBook<S> {
+impl<S> Default for PreparedStatements<S> {
     fn default() -> Self {
         Self {
             known: HashMap::new(),
@@ -51,8 +51,8 @@ impl<S> Default for PreparedBook<S> {
     }
 }
 
-impl<S: Named> PreparedBook<S> {
-    /// The one with this text.
+impl<S: Named> PreparedStatements<S> {
+    /// The prepared statement with this text.
     pub(crate) fn find(&mut self, text: &str) -> Option<S> {
         self.count += 1;
         let known = self.known.get_mut(text)?;
@@ -60,7 +60,8 @@ impl<S: Named> PreparedBook<S> {
         Some(known.statement.clone())
     }
 
-    /// Writes that a statement is to be prepared, under a name that none has had, which is given. Where there are as many as may be another one is closed before, and known no more.
+    /// Writes the message that prepares a statement under a new name, which is returned. If the maximum is reached,
+    /// another statement is closed and forgotten first.
     pub(crate) fn write(&mut self, text: &str, out: &mut BytesMut) -> Result<Arc<str>, PgError> {
         self.count += 1;
         let name: Arc<str> = format!("s{}", self.count).into();
@@ -79,10 +80,11 @@ impl<S: Named> PreparedBook<S> {
 
     pub(crate) fn insert(&mut self, text: &str, statement: S) {
         let used = self.count;
-        self.known.insert(text.into(), Kept { statement, used });
+        self.known
+            .insert(text.into(), PreparedStatement { statement, used });
     }
 
-    /// Has one prepared anew when it is used next, if it is the one that is meant.
+    /// Makes the next use prepare the statement again, if `is_meant` confirms that it is the right one.
     pub(crate) fn forget(&mut self, text: &str, is_meant: impl FnOnce(&S) -> bool) {
         if self.known.get(text).is_some_and(|kept| is_meant(&kept.statement)) {
             self.known.remove(text);
@@ -90,8 +92,8 @@ impl<S: Named> PreparedBook<S> {
     }
 }
 
-impl PreparedBook<Prepared> {
-    /// The server has prepared one.
+impl PreparedStatements<Prepared> {
+    /// Records a statement that the server has prepared.
     pub(crate) fn learn(&mut self, text: &str, name: Arc<str>, columns: Vec<Column>) -> Prepared {
         let prepared = Prepared {
             name,

@@ -1,4 +1,4 @@
-//! Rows as the server has sent them.
+//! Rows as received from the server.
 
 use std::{num::NonZero, sync::Arc};
 
@@ -12,10 +12,10 @@ use crate::{
     protocol::body,
 };
 
-/// The OID of `bytea`.
+/// OID of `bytea`.
 const BYTEA: u32 = 17;
 
-/// A row that is longer stays where it was read to; others are copied, so that the memory for what comes next is free again.
+/// A longer row stays in the buffer it was read into; shorter ones are copied, so that the buffer can be reused.
 const COPIED_BYTES_MAX: usize = 4096;
 
 /// A row: the text of each value, `None` for null.
@@ -25,16 +25,16 @@ pub struct Row {
     values: SmallVec<[Place; 4]>,
 }
 
-/// Where a value is.
+/// Position of a value in the row's bytes.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     from: u32,
-    /// Nowhere: null.
+    /// End of the value; `None` for null.
     to: Option<NonZero<u32>>,
 }
 
 impl Row {
-    /// Takes a row from what has come, where it is a message of so many bytes that stands first.
+    /// Removes a row from the received bytes, whose first message it is, `message_bytes` long.
     pub(crate) fn take(received: &mut BytesMut, message_bytes: usize) -> Result<Self, PgError> {
         let values = places(body(received, message_bytes)).ok_or_else(|| PgError::Protocol {
             reason: "a row that is longer or shorter than it says".into(),
@@ -50,22 +50,22 @@ impl Row {
         Ok(Self { bytes, values })
     }
 
-    /// How many bytes its values have.
+    /// Total length of its values, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// How many values it has.
+    /// Number of values.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether it has none.
+    /// Whether the row has no values.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Appends it as a JSON object, its members in the order of the columns.
+    /// Appends the row as a JSON object, with members in the order of the columns.
     pub fn write_object(&self, columns: &[Column], numbers: Numbers, out: &mut Vec<u8>) {
         out.push(b'{');
         for (index, column) in columns.iter().enumerate() {
@@ -81,14 +81,15 @@ impl Row {
     /// A value's text, as the server writes it; `None` for null.
     ///
     /// # Panics
-    /// When the row has fewer values.
+    /// If the row has fewer values.
     pub fn text(&self, index: usize) -> Option<&[u8]> {
         let Place { from, to } = self.values[index];
         to.map(|to| &self.bytes[from as usize..to.get() as usize])
     }
 }
 
-/// Where the values of a row are in its message (manual, "DataRow"): their number, and of each its length, less than 0 for null, and its text.
+/// Positions of the values of a row in its message (manual, "DataRow"): their number, and for each its length, negative
+/// for null, and its text.
 fn places(body: &[u8]) -> Option<SmallVec<[Place; 4]>> {
     let (count, mut rest) = body.split_first_chunk()?;
     let mut places = SmallVec::new();
@@ -108,19 +109,19 @@ fn places(body: &[u8]) -> Option<SmallVec<[Place; 4]>> {
     rest.is_empty().then_some(places)
 }
 
-/// A whole result.
+/// A complete result.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    /// What each value of a row is.
+    /// Columns of the result.
     pub columns: Arc<[Column]>,
-    /// In the server's order.
+    /// In the order returned by the server.
     pub rows: Vec<Row>,
-    /// Rows that the statement changed, or gave.
+    /// Number of rows changed or returned.
     pub affected: u64,
 }
 
 impl Rows {
-    /// A server that sends rows of another length than it has said is none.
+    /// Fails if a row has another number of values than there are columns, which violates the protocol.
     pub(crate) fn new(columns: Arc<[Column]>, rows: Vec<Row>, affected: u64) -> Result<Self, PgError> {
         if let Some(row) = rows.iter().find(|row| row.len() != columns.len()) {
             return Err(PgError::Protocol {
@@ -134,12 +135,12 @@ impl Rows {
         })
     }
 
-    /// Appends a row as a JSON object, its members in the order of the columns.
+    /// Appends a row as a JSON object, with members in the order of the columns.
     pub fn write_row(&self, row: &Row, numbers: Numbers, out: &mut Vec<u8>) {
         row.write_object(&self.columns, numbers, out);
     }
 
-    /// Appends all rows as an array.
+    /// Appends all rows as a JSON array.
     pub fn write_all(&self, numbers: Numbers, out: &mut Vec<u8>) {
         out.push(b'[');
         for (index, row) in self.rows.iter().enumerate() {
@@ -151,17 +152,17 @@ impl Rows {
         out.push(b']');
     }
 
-    /// A value of a row, as a program has it.
+    /// A value of a row, converted for a program.
     ///
     /// # Panics
-    /// When the row has fewer values.
+    /// If the row has fewer values.
     pub fn value<'r>(&self, row: &'r Row, index: usize) -> Value<'r> {
         let (column, text) = (&self.columns[index], row.text(index));
         let bytes = text.filter(|_| column.oid == BYTEA).and_then(bytes_of);
         bytes.map_or_else(|| column.writer.value(text), Value::Bytes)
     }
 
-    /// Appends the first value of a row; without a column it is null.
+    /// Appends the first value of a row; null if there are no columns.
     pub fn write_value(&self, row: &Row, numbers: Numbers, out: &mut Vec<u8>) {
         match self.columns.first() {
             Some(column) => column.writer.write(row.text(0), numbers, out),
@@ -174,7 +175,7 @@ impl Rows {
 mod tests {
     use super::*;
 
-    /// A message with a row of these values, and the beginning of another message.
+    /// A message with a row of these values, followed by the beginning of another message.
     fn message(values: &[Option<&[u8]>]) -> (BytesMut, usize) {
         let mut body = (values.len() as u16).to_be_bytes().to_vec();
         for value in values {

@@ -1,4 +1,4 @@
-//! Where a source's statements go, and what bounds them.
+//! Settings of a source: its server and its limits.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use url::Url;
 
 use crate::tls::Tls;
 
-/// The port of servers that say no other.
+/// Default port.
 const PORT: u16 = 5432;
-/// What connections call themselves (`application_name`, manual, 20.8).
+/// Value of `application_name` for all connections (manual, 20.8).
 const APPLICATION: &str = "forebay";
 
 /// How statements are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {
-    /// Many under way on few connections, each thread with its own.
+    /// Many in progress on few connections; each thread has its own.
     Pipelined,
     /// One at a time on each connection, on threads that wait.
     Blocking,
 }
 
 impl Driver {
-    /// As the configuration says it.
+    /// Name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pipelined => "async",
@@ -31,95 +31,97 @@ impl Driver {
     }
 }
 
-/// A source: its server, and its bounds.
+/// A source's server and limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Its server, and who connects.
+    /// Server, database and user.
     pub server: ServerUrl,
-    /// How statements are run.
+    /// Driver that runs its statements.
     pub driver: Driver,
-    /// Connections of all threads, those of streams and transactions included, which have one at any rate. Pipelined, each thread has one too; blocking, statements have one.
+    /// Most connections of all threads, including those of streams and transactions, which always have at least one.
+    /// Each thread (pipelined) or all statements together (blocking) also have at least one.
     pub connections_max: usize,
-    /// Connections for statements that are made with the first, and kept. Only blocking.
+    /// Connections for statements that are opened with the first one and kept. Blocking driver only.
     pub connections_min: usize,
-    /// A connection as old as this is replaced once it has nothing to do; up to a tenth earlier, so that not all are at once. Not those that pipeline.
+    /// Age at which an idle connection is replaced, up to a tenth earlier so that not all are replaced at once. Does
+    /// not apply to pipelined connections.
     pub connection_age_max: Duration,
-    /// A connection that nobody has had for so long is closed. Not those that pipeline.
+    /// Idle time after which a connection is closed. Does not apply to pipelined connections.
     pub idle_timeout: Duration,
-    /// Who has a connection for a stream or a transaction for so long is told of in the log.
+    /// Time after which the log warns that a stream or transaction still has its connection.
     pub leak_warning: Duration,
-    /// Statements under way and waiting, of all threads; one more is refused.
+    /// Most statements running and waiting, in all threads; further ones are rejected.
     pub in_flight_max: usize,
-    /// How large a result may be that is in memory as a whole; larger ones stream.
+    /// Largest result that is held in memory, in bytes; larger ones must be streamed.
     pub result_bytes_max: usize,
-    /// How long a statement may wait for a connection.
+    /// Longest time a statement waits for a connection.
     pub acquire_timeout: Duration,
-    /// From the beginning of a connection to its first statement.
+    /// Longest time from opening a connection to its first statement.
     pub connect_timeout: Duration,
-    /// A statement that takes as long is told of in the log.
+    /// Statements that take at least this long are logged.
     pub slow_query: Option<Duration>,
-    /// From a statement's beginning to its last row.
+    /// Longest time from a statement's beginning to its last row.
     pub statement_timeout: Duration,
 }
 
-/// How much later than here the server itself ends a statement.
+/// How much later than this client the server itself ends a statement.
 const SERVER_TIMEOUT_LATER: Duration = Duration::from_secs(1);
 
 impl Settings {
-    /// When the server itself ends a statement: what is cancelled here does not come to that.
+    /// Statement timeout on the server; statements cancelled by this client never reach it.
     pub(crate) fn server_timeout(&self) -> Duration {
         self.statement_timeout + SERVER_TIMEOUT_LATER
     }
 }
 
-/// A server, a database in it, and who connects to it.
+/// A server, a database on it, and the user.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerUrl {
-    /// A name or an address.
+    /// Host name or address.
     pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) user: String,
     pub(crate) password: Option<String>,
     pub(crate) database: String,
     pub(crate) application: String,
-    /// Whom its certificate has to be of; none for a connection that is not encrypted.
+    /// How to verify the server's certificate; `None` for a connection without TLS.
     pub(crate) tls: Option<Tls>,
 }
 
-/// Why a text does not say where to connect.
+/// Why a text is not a valid server URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It is no URL.
+    /// Not a URL.
     #[error("is not a URL such as \"postgres://user:password@host:5432/database\": {reason}")]
     Url {
-        /// Why not.
+        /// Description of the error.
         reason: String,
     },
     /// A part is missing.
     #[error("has no {part}; it is written as \"postgres://user:password@host:5432/database\"")]
     Missing {
-        /// Which.
+        /// Name of the missing part.
         part: &'static str,
     },
-    /// A parameter that is not known.
+    /// An unknown parameter.
     #[error("has the parameter {name:?}; known are `sslmode`, `sslrootcert` and `application_name`")]
     Parameter {
-        /// Its name.
+        /// Name of the parameter.
         name: String,
     },
-    /// Authorities for a connection that has no certificate.
+    /// Certificate authorities for a connection without TLS.
     #[error("has both sslmode=disable and sslrootcert")]
     RootsUnused,
-    /// A way of encryption that is not there.
+    /// An unsupported encryption mode.
     #[error("has sslmode={found}; known are \"verify-full\", which is the default, and \"disable\"")]
     SslMode {
-        /// What it says.
+        /// Value of `sslmode`.
         found: String,
     },
 }
 
 impl ServerUrl {
-    /// With the password: for those who are to connect.
+    /// The URL including the password, for clients that connect with it.
     pub fn with_password(&self) -> String {
         let url = self.to_string();
         let Some(password) = &self.password else {
@@ -172,10 +174,12 @@ impl std::fmt::Display for ServerUrl {
 impl std::str::FromStr for ServerUrl {
     type Err = UrlError;
 
-    /// Reads `postgres://user:password@host:5432/database`; what is not plain in a part is percent-encoded.
+    /// Parses `postgres://user:password@host:5432/database`; special characters in a part are percent-encoded.
     ///
-    /// Connections are encrypted, and the server's certificate has to be of an authority that the system trusts, or of one in the file `sslrootcert`, and for the host's name (`sslmode=verify-full`). `sslmode=disable`
-    /// has them plain. Nothing in between is known: what does not look at the certificate does not know whom it talks to.
+    /// Connections use TLS: the server's certificate must be signed by an authority that the system trusts, or by one
+    /// in the file `sslrootcert`, and be valid for the host's name (`sslmode=verify-full`). `sslmode=disable` turns TLS
+    /// off. Modes in between are not supported, because without verifying the certificate a client does not know which
+    /// server it talks to.
     fn from_str(text: &str) -> Result<Self, UrlError> {
         let url = Url::parse(text).map_err(|error| UrlError::Url {
             reason: error.to_string(),

@@ -1,4 +1,4 @@
-//! A source: where statements go, and how many may be under way.
+//! Sources: databases that statements are sent to, and the limit on statements in progress.
 
 use std::{
     sync::{
@@ -23,11 +23,11 @@ use crate::{
     watch::Watch,
 };
 
-/// A source of results; clones are the same one.
+/// A database to run statements on; clones share it.
 #[derive(Clone, Debug)]
 pub struct Source {
     shared: Arc<Shared>,
-    /// Counts what is run by this one, beside what is counted of all.
+    /// Counts the statements run through this handle, in addition to the source's own counters.
     meter: Option<Meter>,
 }
 
@@ -35,7 +35,7 @@ pub struct Source {
 pub(crate) struct Shared {
     pub(crate) name: String,
     pub(crate) settings: Settings,
-    /// Connections that each thread may have.
+    /// Most connections per thread.
     pub(crate) thread_connections_max: usize,
     in_flight: AtomicUsize,
     pub(crate) health: Arc<Health>,
@@ -43,31 +43,31 @@ pub(crate) struct Shared {
     pub(crate) blocking: Option<blocking::Pool>,
     /// Connections of streams and transactions.
     pub(crate) leases: Arc<Leases>,
-    /// Those who listen.
+    /// Listeners and their connection.
     hub: Arc<Hub>,
-    /// Whether a task closes those that nobody has had for long.
+    /// Whether a task is closing idle connections.
     pub(crate) is_sweeping: AtomicBool,
-    /// Ends with the source, and tells the threads that have connections to it.
+    /// Dropped with the source, which notifies the threads that have connections to it.
     pub(crate) open: watch::Sender<()>,
 }
 
-/// A statement that is run from now on.
+/// A statement to be run, created when it is requested.
 #[derive(Debug)]
 pub struct Ask<'a> {
     pub(crate) text: &'a str,
     pub(crate) parameters: &'a [Option<&'a [u8]>],
     pub(crate) timing: Timing,
-    /// Since when it has had a connection.
+    /// Time at which it got a connection.
     pub(crate) placed: Placed,
 }
 
 impl<'a> Ask<'a> {
-    /// It has a connection from now on; the first time counts.
+    /// Records that it has a connection; the first call counts.
     pub(crate) fn place(&self) {
         let _ = self.placed.set(Instant::now());
     }
 
-    /// With `$1`, `$2` and so on in its text, and as many parameters, as text; `None` is null.
+    /// A statement with `$1`, `$2` and so on in its text, and its parameters as text; `None` is null.
     pub fn new(text: &'a str, parameters: &'a [Option<&'a [u8]>]) -> Self {
         Self {
             text,
@@ -77,7 +77,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Those that are sent together: they have a connection at once.
+    /// Statements that are sent together, and get their connection at the same time.
     pub fn together(asks: impl IntoIterator<Item = (&'a str, &'a [Option<&'a [u8]>])>) -> Vec<Self> {
         let placed = Placed::default();
         let asks = asks.into_iter().map(|(text, parameters)| Self {
@@ -91,16 +91,16 @@ impl<'a> Ask<'a> {
 }
 
 impl Source {
-    /// A source whose statements come from so many threads. Nothing is connected before the first statement.
+    /// Creates a source whose statements come from that many threads. Nothing is connected before the first statement.
     pub fn new(name: &str, settings: Settings, threads: usize) -> Self {
         let threads = threads.max(1);
         let connections_max = settings.connections_max.max(2);
-        // One is left for a stream or a transaction.
+        // One connection is reserved for a stream or a transaction.
         let thread_connections_max =
             (connections_max.saturating_sub(1) / threads).clamp(1, pipelined::CONNECTIONS_MAX);
         let shared_max = match settings.driver {
             Driver::Pipelined => threads * thread_connections_max,
-            // Threads have the rest, as far as nobody else has it.
+            // The pool's threads use the rest, as far as it is free.
             Driver::Blocking => 1,
         };
         let leases = Arc::new(Leases::new(connections_max.saturating_sub(shared_max).max(1)));
@@ -127,32 +127,32 @@ impl Source {
         }
     }
 
-    /// As the configuration calls it.
+    /// Name in the configuration.
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// What bounds it.
+    /// Settings it was created with.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
     }
 
-    /// Statements under way and waiting.
+    /// Number of statements running and waiting.
     pub fn in_flight(&self) -> usize {
         self.shared.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Whether the log is to be told that a statement has failed with this: not of every one in bad times.
+    /// Whether this failure of a statement should be logged: log lines are limited per second.
     pub fn is_told(&self, error: &PgError) -> bool {
         self.shared.health.is_told(error)
     }
 
-    /// What has been counted of its statements. A transaction that is known as a whole is one.
+    /// Statistics of its statements. A transaction run as a whole counts as one.
     pub fn counted(&self) -> Counted {
         self.shared.meter.read()
     }
 
-    /// The same source, whose statements are counted by `meter` too.
+    /// The same source, with its statements also counted by `meter`.
     #[must_use]
     pub fn metered(self, meter: Meter) -> Self {
         Self {
@@ -165,17 +165,18 @@ impl Source {
         std::iter::once(&self.shared.meter).chain(&self.meter)
     }
 
-    /// Why its server cannot be reached, as far as is known.
+    /// Why its server is unreachable, if it is known to be.
     pub fn failure(&self) -> Option<PgError> {
         self.shared.health.failure()
     }
 
-    /// Whether the log bears another line.
+    /// Whether another line may be logged in this second.
     pub(crate) fn may_tell(&self) -> bool {
         self.shared.health.may_tell()
     }
 
-    /// Runs a statement with parameters as text, at most until `deadline`. The task is one of a thread's [`tokio::task::LocalSet`].
+    /// Runs a statement with parameters as text, at most until `deadline`. Must run in a thread's
+    /// [`tokio::task::LocalSet`].
     pub async fn query(
         &self,
         text: &str,
@@ -203,8 +204,9 @@ impl Source {
         outcome.unwrap_or_else(|_| Err(self.late()))
     }
 
-    /// Runs statements together, at most until `deadline`, and gives the outcome of each. They share a connection, on which they are sent without waiting for each other, as far as the driver has room for them. Each is one of
-    /// its own, and an error of one ends none of the others; those for which there is no place are refused.
+    /// Runs statements together, at most until `deadline`, and returns the outcome of each. They are pipelined on one
+    /// connection, as far as the driver has room. Each is independent: an error does not affect the others. Statements
+    /// beyond the limit on those in progress are rejected.
     pub async fn pipeline(&self, asks: &[Ask<'_>], deadline: Instant) -> Vec<Result<Rows, PgError>> {
         let places = Places::take_up_to(&self.shared, asks.len());
         let until = self.until(deadline);
@@ -230,7 +232,7 @@ impl Source {
         outcomes
     }
 
-    /// A place for one statement.
+    /// A permit for one statement.
     fn place(&self) -> Result<Places<'_>, PgError> {
         let places = Places::take_up_to(&self.shared, 1);
         if places.count == 0 {
@@ -246,7 +248,7 @@ impl Source {
         }
     }
 
-    /// When a statement that begins now has to be over.
+    /// When a statement that begins now must have ended.
     fn until(&self, deadline: Instant) -> Instant {
         deadline.min(Instant::now() + self.shared.settings.statement_timeout)
     }
@@ -260,7 +262,8 @@ impl Source {
 }
 
 impl Source {
-    /// Runs a statement whose rows are taken one by one, until `deadline`, on a connection of its own. Its future ends when the first rows have come, or the statement has failed.
+    /// Runs a statement whose rows are read one by one, until `deadline`, on a connection of its own. Resolves when the
+    /// first rows have arrived, or the statement has failed.
     pub async fn stream(
         &self,
         text: &str,
@@ -279,14 +282,16 @@ impl Source {
         begun.map(|rows| rows.watched(flow))
     }
 
-    /// Has the server prepare a statement without running it, and gives what each of its parameters takes. It is none of those that may be under way.
+    /// Prepares a statement on the server without running it, and returns the format of each parameter. It does not
+    /// count as a statement in progress.
     pub async fn describe(&self, text: &str, deadline: Instant) -> Result<Vec<Takes>, PgError> {
         check_session(text)?;
         let describe = async { describe(Lease::take(&self.shared).await?, text).await };
         within(deadline, Stage::Statement, describe).await
     }
 
-    /// Whether the server answers, until `deadline`. Where streams and transactions have all of their connections it is taken to do so, unless it is known to be gone.
+    /// Checks that the server answers, until `deadline`. If streams and transactions use all their connections, the
+    /// server is assumed to answer, unless it is known to be unreachable.
     pub async fn probe(&self, deadline: Instant) -> Result<(), PgError> {
         let probe = async {
             match Lease::take(&self.shared).await {
@@ -298,7 +303,7 @@ impl Source {
         within(deadline, Stage::Statement, probe).await
     }
 
-    /// Begins to copy rows in with a statement `copy … from stdin`, on a connection of its own.
+    /// Starts copying rows in with a `copy … from stdin` statement, on a connection of its own.
     pub async fn copy_in(&self, text: &str, deadline: Instant) -> Result<CopyIn, PgError> {
         check_copies(text)?;
         let watch = Watch::begin(Some(self), text.to_owned(), Instant::now());
@@ -312,7 +317,7 @@ impl Source {
         begun.map(|copy| copy.watched(flow))
     }
 
-    /// Begins to copy rows out with a statement `copy … to stdout`, on a connection of its own.
+    /// Starts copying rows out with a `copy … to stdout` statement, on a connection of its own.
     pub async fn copy_out(&self, text: &str, deadline: Instant) -> Result<CopyOut, PgError> {
         check_copies(text)?;
         let watch = Watch::begin(Some(self), text.to_owned(), Instant::now());
@@ -326,7 +331,7 @@ impl Source {
         begun.map(|copy| copy.watched(flow))
     }
 
-    /// Listens to a channel, beside all others who do on one connection more. Its future ends when the server knows that.
+    /// Listens to a channel. All listeners share one additional connection. Resolves once the server has confirmed it.
     pub async fn listen(&self, channel: &str, deadline: Instant) -> Result<Listener, PgError> {
         let watch = Watch::begin(Some(self), format!("listen {channel}"), Instant::now());
         watch.place();
@@ -336,12 +341,13 @@ impl Source {
         listener
     }
 
-    /// Begins a transaction, on a connection of its own, that may take until `deadline`.
+    /// Begins a transaction, on a connection of its own, that may last until `deadline`.
     pub async fn begin(&self, beginning: Beginning, deadline: Instant) -> Result<Transaction, PgError> {
         self.begin_counted(Some(self), beginning, deadline).await
     }
 
-    /// The same, with its statements counted by nobody where they are counted as a whole.
+    /// The same; with `counted` = `None` its statements are not counted individually, because the transaction is
+    /// counted as a whole.
     pub(crate) async fn begin_counted(
         &self,
         counted: Option<&Self>,
@@ -360,14 +366,14 @@ impl Source {
         begun
     }
 
-    /// A connection for one task; those that wait for one count as statements.
+    /// A connection for exclusive use; waiting for one counts as a statement in progress.
     async fn lease(&self) -> Result<Lease, PgError> {
         let _place = self.place()?;
         Lease::take(&self.shared).await
     }
 }
 
-/// Something that may take until a deadline.
+/// Runs a future with a deadline.
 pub(crate) async fn within<O>(
     deadline: Instant,
     what: Stage,
@@ -381,20 +387,20 @@ pub(crate) async fn within<O>(
     }))
 }
 
-/// How long there was until a deadline, without the fractions of a millisecond that nobody has asked for.
+/// Time between `begun` and a deadline, rounded up to whole milliseconds.
 pub(crate) fn whole_ms(deadline: Instant, begun: Instant) -> Duration {
     let micros = deadline.saturating_duration_since(begun).as_micros();
     Duration::from_millis(u64::try_from(micros.div_ceil(1000)).unwrap_or(u64::MAX))
 }
 
-/// Some of the statements that may be under way.
+/// Permits for statements in progress.
 struct Places<'s> {
     shared: &'s Shared,
     count: usize,
 }
 
 impl<'s> Places<'s> {
-    /// So many, as far as there are.
+    /// Takes up to `asked` permits, as many as are available.
     fn take_up_to(shared: &'s Shared, asked: usize) -> Self {
         let in_flight_max = shared.settings.in_flight_max;
         let room = |before: usize| asked.min(in_flight_max.saturating_sub(before));

@@ -1,60 +1,61 @@
-//! Statements whose parameters have names: `select name from users where id = :id` becomes `... where id = $1`.
+//! Statements with named parameters: `select name from users where id = :id` becomes `... where id = $1`.
 //!
-//! Names are found as PostgreSQL's lexer would (manual, 4.1): not in strings, quoted names, comments and dollar quotes, not in `::type`.
+//! Names are found as PostgreSQL's lexer would (manual, 4.1): not in strings, quoted names, comments and dollar quotes,
+//! not in `::type`.
 
 use std::ops::Range;
 
 use crate::statement::{only_reads, session_keyword};
 
-/// A statement as the server is given it, and what its parameters are called.
+/// A statement as sent to the server, and the names of its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sql {
     text: String,
     names: Vec<String>,
-    /// Where each parameter stands, in `text` and in the statement as it was written.
+    /// Position of each parameter, in `text` and in the original statement.
     places: Vec<Place>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
-    /// Bytes of `text`: `$1`.
+    /// Range in `text`: `$1`.
     here: Range<usize>,
-    /// Bytes as it was written: `:id`.
+    /// Range in the original: `:id`.
     there: Range<usize>,
 }
 
-/// Why a text is no statement with named parameters. Positions are bytes from its beginning.
+/// Why a text is not a valid statement with named parameters. Positions are byte offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SqlError {
-    /// Something that begins has no end.
+    /// An unterminated string, comment or the like.
     #[error("{what} that begins at byte {at} does not end")]
     Open {
-        /// What it is.
+        /// Kind of the unterminated token.
         what: &'static str,
-        /// Where it begins.
+        /// Offset of its beginning.
         at: usize,
     },
     /// A parameter without a name.
     #[error("`${number}` at byte {at}: parameters have names here, as `:id`")]
     Numbered {
-        /// Its number.
+        /// Number of the parameter.
         number: u32,
-        /// Where it stands.
+        /// Offset of the parameter.
         at: usize,
     },
-    /// More parameters than the protocol can count.
+    /// More parameters than the protocol allows.
     #[error("there are more than {max} parameters")]
     TooMany {
-        /// How many there may be.
+        /// Most parameters of a statement.
         max: usize,
     },
 }
 
-/// The protocol counts parameters in 16 bits (manual, 53.7, Bind).
+/// The protocol counts parameters with 16 bits (manual, 53.7, Bind).
 const PARAMETERS_MAX: usize = 65_535;
 
 impl Sql {
-    /// Finds the parameters. One that stands in several places is one parameter.
+    /// Parses the statement. A name that occurs several times is one parameter.
     pub fn parse(written: &str) -> Result<Self, SqlError> {
         let mut sql = Self {
             text: String::with_capacity(written.len()),
@@ -79,17 +80,17 @@ impl Sql {
         Ok(sql)
     }
 
-    /// With `$1`, `$2` and so on in the place of names.
+    /// The text with `$1`, `$2` and so on in place of the names.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The word with which it is about its whole connection, if it is: a [`crate::Source`] refuses it then.
+    /// The first word of the statement if it affects its whole connection: a [`crate::Source`] rejects it then.
     pub fn session_keyword(&self) -> Option<&'static str> {
         session_keyword(&self.text)
     }
 
-    /// Whether it only reads, as far as its words tell: it may be run twice for the same answer.
+    /// Whether the statement only reads, judging by its words, so that it may be run twice.
     pub fn only_reads(&self) -> bool {
         only_reads(&self.text)
     }
@@ -99,7 +100,7 @@ impl Sql {
         &self.names
     }
 
-    /// Where in the statement as it was written a byte of [`Self::text`] stands.
+    /// Offset in the original statement of a byte in [`Self::text`].
     pub fn written_at(&self, byte: usize) -> usize {
         let before = self.places.partition_point(|place| place.here.start <= byte);
         let Some(Place { here, there }) = before.checked_sub(1).map(|last| &self.places[last]) else {
@@ -134,7 +135,7 @@ impl Sql {
     }
 }
 
-/// What stands somewhere, with its end.
+/// A token, with the offset of its end.
 enum Token {
     Parameter(usize),
     Other(usize),
@@ -167,7 +168,7 @@ fn token(text: &str, at: usize) -> Result<Token, SqlError> {
         [first, ..] if begins_name(*first) => name_end(bytes, at),
         _ => at + 1,
     };
-    // Ends lie behind ASCII characters or at the end; a byte within a character is stepped over as any other.
+    // Tokens end after ASCII characters or at the end of the text; other characters are stepped over byte by byte.
     Ok(Token::Other(next_boundary(text, end)))
 }
 
@@ -193,14 +194,14 @@ fn name_end(bytes: &[u8], at: usize) -> usize {
         .count()
 }
 
-/// Whether a colon stands right behind a value, as in the slice `list[1:n]`.
+/// Whether the colon at this offset directly follows a value, as in the slice `list[1:n]`.
 fn follows_operand(bytes: &[u8], at: usize) -> bool {
     at.checked_sub(1).is_some_and(|before| {
         continues_name(bytes[before]) || matches!(bytes[before], b']' | b')' | b'"' | b'\'')
     })
 }
 
-/// Whether a string is one of `E'...'`, in which a backslash takes away the next character's meaning.
+/// Whether a string is of the form `E'...'`, in which a backslash escapes the next character.
 fn has_escapes(bytes: &[u8], at: usize) -> bool {
     let Some(prefix) = at.checked_sub(1) else {
         return false;
@@ -223,7 +224,7 @@ fn quoted(bytes: &[u8], at: usize, quote: u8, escapes: bool) -> Option<usize> {
     }
 }
 
-/// Comments of this kind lie in one another.
+/// End of a nested comment.
 fn comment(bytes: &[u8], at: usize) -> Option<usize> {
     let mut depth = 0;
     let mut at = at;
@@ -245,7 +246,7 @@ fn comment(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// `$tag$ ... $tag$`; a number is a parameter without a name.
+/// End of `$tag$ ... $tag$`; a number instead of a tag is a parameter without a name.
 fn dollar(text: &str, at: usize) -> Result<usize, SqlError> {
     let bytes = text.as_bytes();
     let tag = at + 1;
@@ -318,7 +319,7 @@ mod tests {
         ] {
             assert_eq!(parsed(text), (text.to_owned(), vec![]), "{text}");
         }
-        // A backslash means itself in a plain string, and a name that ends in e is none of those prefixes.
+        // A backslash is literal in a plain string, and a name ending in e is not an `E` prefix.
         assert_eq!(parsed(r"select '\', :a").1, ["a"]);
         assert_eq!(parsed(r"select type'\', :a").1, ["a"]);
     }

@@ -1,8 +1,8 @@
-//! What a statement's text tells of it before it is run.
+//! Classifies statements by their text, before they are run.
 
 use crate::PgError;
 
-/// First words of statements about a whole connection: its transaction, its settings, its names, or its protocol.
+/// First words of statements that affect a whole connection: its transaction, settings, names, or protocol.
 const SESSION: [&str; 22] = [
     "abort",
     "begin",
@@ -28,13 +28,13 @@ const SESSION: [&str; 22] = [
     "unlisten",
 ];
 
-/// First words of statements that only read, unless one of [`CHANGES`] is in them.
+/// First words of statements that only read, unless they contain one of [`CHANGES`].
 const READS: [&str; 5] = ["select", "show", "table", "values", "with"];
 
-/// Words of statements that change something; also where they only lock.
+/// Words of statements that change something, or take locks.
 const CHANGES: [&str; 6] = ["insert", "update", "delete", "merge", "into", "call"];
 
-/// The word with which a statement is about its whole connection, if it is.
+/// The first word of a statement if it affects its whole connection.
 pub(crate) fn session_keyword(text: &str) -> Option<&'static str> {
     let first = first_word(text);
     SESSION
@@ -42,7 +42,7 @@ pub(crate) fn session_keyword(text: &str) -> Option<&'static str> {
         .find(|keyword| first.eq_ignore_ascii_case(keyword))
 }
 
-/// Refuses a statement about its whole connection, which others use too.
+/// Rejects a statement that affects its whole connection, which others share.
 pub(crate) fn check_session(text: &str) -> Result<(), PgError> {
     match session_keyword(text) {
         Some(keyword) => Err(PgError::Session { keyword }),
@@ -50,7 +50,8 @@ pub(crate) fn check_session(text: &str) -> Result<(), PgError> {
     }
 }
 
-/// Whether a statement only reads, as far as its words tell. Functions that it calls may change something; what they change is undone where the statement fails.
+/// Whether a statement only reads, judging by its words. Functions it calls may change something, which is undone if
+/// the statement fails.
 pub(crate) fn only_reads(text: &str) -> bool {
     let first = first_word(text);
     READS.iter().any(|word| first.eq_ignore_ascii_case(word))
@@ -59,7 +60,8 @@ pub(crate) fn only_reads(text: &str) -> bool {
             .any(|word| CHANGES.iter().any(|change| word.eq_ignore_ascii_case(change)))
 }
 
-/// Words that may stand before a parenthesis in a statement that changes nothing: of the language, and functions of the server that only compute.
+/// Words allowed before a parenthesis in a harmless statement: keywords, and functions of the server without side
+/// effects.
 const HARMLESS: [&str; 68] = [
     "all",
     "and",
@@ -131,21 +133,22 @@ const HARMLESS: [&str; 68] = [
     "where",
 ];
 
-/// Whether nothing changes when a statement is run twice, as far as its text tells: it only reads, and what it calls by name has the name of a function of the server that only computes. What stands behind views, operators, types,
-/// casts, columns that are functions (`t.f`), and somebody's own function of such a name is taken to change nothing.
+/// Whether running a statement twice changes nothing, judging by its text: it only reads, and everything it calls by
+/// name has the name of a server function without side effects. Views, operators, types, casts, columns that are
+/// functions (`t.f`), and user-defined functions of such a name are assumed to be harmless.
 pub fn is_harmless(text: &str) -> bool {
     let has_comment = text.contains("--") || text.contains("/*");
     only_reads(text)
         && !has_comment
         && text.match_indices('(').all(|(at, _)| {
             let before = text[..at].trim_end_matches(|letter: char| letter.is_ascii_whitespace());
-            // Of a name everything is a part that is no ASCII (manual, 4.1.1).
+            // All non-ASCII characters can be part of a name (manual, 4.1.1).
             let is_part = |letter: char| {
                 letter.is_ascii_alphanumeric() || matches!(letter, '_' | '$') || !letter.is_ascii()
             };
             let rest = before.trim_end_matches(is_part);
             let word = &before[rest.len()..];
-            // `"f"(1)` and `schema.count(1)` may be anything.
+            // `"f"(1)` and `schema.count(1)` could be any function.
             !rest.ends_with('.')
                 && if word.is_empty() {
                     !rest.ends_with('"')
@@ -155,7 +158,7 @@ pub fn is_harmless(text: &str) -> bool {
         })
 }
 
-/// The first word, behind white space, comments and parentheses.
+/// The first word, after white space, comments and parentheses.
 fn first_word(text: &str) -> &str {
     let mut rest = text;
     loop {
@@ -172,7 +175,7 @@ fn first_word(text: &str) -> &str {
     &rest[..end.unwrap_or(rest.len())]
 }
 
-/// What follows a comment, which may have others in it.
+/// The text after a comment, which may be nested.
 fn behind_comment(text: &str) -> &str {
     let mut depth = 1;
     let mut at = 0;

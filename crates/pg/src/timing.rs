@@ -1,4 +1,4 @@
-//! How far one statement has come when, if its request is traced.
+//! When a statement reaches each stage, if its request is traced.
 
 use std::{
     sync::{
@@ -10,23 +10,23 @@ use std::{
 
 use forebay_trace::{Kind, Span, Trace};
 
-/// What a statement has behind it. They come in this order; what is left out has taken no time.
+/// Stages that a statement has reached, in this order; a skipped stage has taken no time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reached {
-    /// It has a connection, and the connection has room.
+    /// It has a connection, and room in its pipeline.
     Placed,
-    /// The system has taken its bytes.
+    /// The operating system has accepted its bytes.
     Sent,
-    /// The first of its answer has come.
+    /// The beginning of the answer has arrived.
     Answered,
-    /// The last of its answer has come and is decoded.
+    /// The end of the answer has arrived and is decoded.
     Decoded,
 }
 
-/// What a statement does until each stage.
+/// Activity of a statement before each stage.
 const PARTS: [&str; 4] = ["wait", "send", "server", "rows"];
 
-/// The stages of one statement. Nobody asks for those of most, which then cost nothing.
+/// Times of one statement's stages. Empty, and free of cost, if its request is not traced.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timing(Option<Arc<Marks>>);
 
@@ -34,17 +34,17 @@ pub(crate) struct Timing(Option<Arc<Marks>>);
 struct Marks {
     trace: Trace,
     begun: Instant,
-    /// Nanoseconds after the beginning; 0: not yet.
+    /// Nanoseconds since the beginning; 0 if not reached yet.
     at: [AtomicU64; PARTS.len()],
 }
 
 impl Timing {
-    /// Of a statement that begins now.
+    /// For a statement that begins now.
     pub(crate) fn begin() -> Self {
         Self::of(Instant::now)
     }
 
-    /// Of one that was asked for then.
+    /// For a statement that was requested at that time.
     pub(crate) fn begin_at(asked: Instant) -> Self {
         Self::of(|| asked)
     }
@@ -59,16 +59,16 @@ impl Timing {
         }))
     }
 
-    /// Whether anybody asks.
+    /// Whether the request is traced.
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The statement has come so far; the first time counts.
+    /// Records that a stage has been reached; the first call counts.
     pub(crate) fn reach(&self, stage: Reached) {
         if let Some(marks) = &self.0 {
             let nanos = u64::try_from(marks.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            // That another thread was first changes nothing but the digits behind.
+            // If another thread was first, its time differs only slightly.
             let _ = marks.at[stage as usize].compare_exchange(
                 0,
                 nanos.max(1),
@@ -78,7 +78,7 @@ impl Timing {
         }
     }
 
-    /// The one who has asked for the statement goes on.
+    /// Adds the statement to the trace: its caller continues.
     pub(crate) fn end(&self, text: &str) {
         let Some(marks) = &self.0 else { return };
         let until = Instant::now();
@@ -88,7 +88,7 @@ impl Timing {
         marks.trace.record(span);
     }
 
-    /// What has become of it up to now, for a statement that goes on piece by piece from here.
+    /// The span up to now, for a statement that continues piece by piece.
     pub(crate) fn so_far(&self, text: &str) -> Option<(Trace, Span)> {
         let marks = self.0.as_ref()?;
         let now = Instant::now();
@@ -105,7 +105,7 @@ impl Marks {
         let mut before = 0;
         for (part, at) in PARTS.into_iter().zip(&self.at) {
             let at = at.load(Ordering::Relaxed);
-            // A statement that was run again has some of its stages from the first time.
+            // A statement that was run again keeps some times of its first run.
             if at > before {
                 before = at;
                 parts.push((part, self.begun + Duration::from_nanos(at)));

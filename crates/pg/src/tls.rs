@@ -1,4 +1,5 @@
-//! TLS to a server: its certificate has to be of an authority that is trusted, and for the name that is connected to (`verify-full`, manual, 34.19).
+//! TLS to a server: its certificate must come from a trusted authority, and be valid for the name that is connected to
+//! (`verify-full`, manual, 34.19).
 
 use std::{
     io,
@@ -13,10 +14,10 @@ use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
 use crate::PgError;
 
-/// Whom a server's certificate has to be of; clones share what was read.
+/// Verification of a server's certificate; clones share the loaded authorities.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
-    /// Authorities; the system's where there is none.
+    /// File with the authorities; `None` for those of the system.
     roots: Option<String>,
     config: Arc<OnceLock<Arc<ClientConfig>>>,
 }
@@ -37,12 +38,12 @@ impl Tls {
         }
     }
 
-    /// The file with the authorities.
+    /// Path of the file with the authorities.
     pub(crate) fn roots(&self) -> Option<&str> {
         self.roots.as_deref()
     }
 
-    /// What a connection to a host is made with. Files are read for the first one.
+    /// Configuration and server name for a connection to a host. Loads files on first use.
     pub(crate) fn load(&self, host: &str) -> Result<(Arc<ClientConfig>, ServerName<'static>), PgError> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| failed(format!("{host:?} is no name of a server")))?;
@@ -84,7 +85,7 @@ fn certificates(path: &str) -> Result<Vec<CertificateDer<'static>>, PgError> {
         .ok_or_else(|| failed(format!("{path} (sslrootcert) has no certificate in PEM")))
 }
 
-/// A handshake that has failed.
+/// Maps the error of a failed handshake.
 pub(crate) fn refused(error: &io::Error) -> PgError {
     failed(error.to_string())
 }
@@ -93,14 +94,15 @@ fn failed(reason: String) -> PgError {
     PgError::Tls { reason }
 }
 
-/// What a password is bound to the server's certificate with: its hash, by the algorithm of its signature (RFC 5929, `tls-server-end-point`). None where that is not defined.
+/// Channel binding data of the server's certificate: its hash, with the algorithm of its signature (RFC 5929,
+/// `tls-server-end-point`). `None` if that is undefined.
 pub(crate) fn end_point(certificates: Option<&[CertificateDer<'_>]>) -> Option<Vec<u8>> {
     let certificate = certificates?.first()?;
     let (last, family) = signature_algorithm(certificate)?.split_last()?;
     let is_rsa = family == RSA;
     let is_ecdsa = family == ECDSA;
     match last {
-        // MD5 and SHA-1 have SHA-256 in their place.
+        // SHA-256 replaces MD5 and SHA-1.
         0x04 | 0x05 | 0x0b if is_rsa => Some(Sha256::digest(certificate).to_vec()),
         0x02 if is_ecdsa => Some(Sha256::digest(certificate).to_vec()),
         0x0c if is_rsa => Some(Sha384::digest(certificate).to_vec()),
@@ -111,11 +113,11 @@ pub(crate) fn end_point(certificates: Option<&[CertificateDer<'_>]>) -> Option<V
     }
 }
 
-/// The numbers of signatures by RSA (RFC 8017) and by ECDSA (RFC 5758) without their last part, which is the hash.
+/// Prefixes of the OIDs of RSA (RFC 8017) and ECDSA (RFC 5758) signatures, whose last part identifies the hash.
 const RSA: [u8; 8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
 const ECDSA: [u8; 7] = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
 
-/// The number of the algorithm by which a certificate is signed: the first thing in the second thing in it (RFC 5280, 4.1).
+/// OID of a certificate's signature algorithm: the first element of its second element (RFC 5280, 4.1).
 fn signature_algorithm(certificate: &[u8]) -> Option<&[u8]> {
     let (whole, _) = element(certificate)?;
     let (_, behind) = element(whole)?;
@@ -123,7 +125,7 @@ fn signature_algorithm(certificate: &[u8]) -> Option<&[u8]> {
     element(algorithm).map(|(number, _)| number)
 }
 
-/// What an element of DER has in it, and what follows it.
+/// Content of a DER element, and the rest.
 fn element(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&first, rest) = der.get(1..)?.split_first()?;
     let (length, rest) = if first < 0x80 {

@@ -1,4 +1,4 @@
-//! What is done on connections that one task has to itself: how far it has come, if its request is traced, and what is counted of it.
+//! Observes operations on exclusive connections: their progress, if the request is traced, and their counters.
 
 use std::{
     borrow::Cow,
@@ -13,12 +13,12 @@ use crate::{
     timing::{Reached, Timing},
 };
 
-/// Most parts of what goes on and rests by turns; the times of further ones are added up.
+/// Most parts of a span that alternates between activity and waiting; further times are summed up.
 const PARTS_MAX: usize = 64;
-/// What has come, or has gone, waits for whoever takes or gives more: the client, or the handler.
+/// Part of a span during which the reader or writer was busy: the client, or the handler.
 const READER: &str = "reader";
 
-/// A statement from when it was asked for until its outcome is there. One of which nothing more is said was given up.
+/// A statement from its request to its outcome. Dropped without an outcome, it counts as abandoned.
 #[derive(Debug)]
 pub(crate) struct Watch<'t> {
     text: Cow<'t, str>,
@@ -27,7 +27,7 @@ pub(crate) struct Watch<'t> {
 }
 
 impl<'t> Watch<'t> {
-    /// Of a statement that was asked for then, and is counted where there is somebody who counts it.
+    /// Observes a statement requested at `asked`; with `counted` it is also counted.
     pub(crate) fn begin(counted: Option<&Source>, text: impl Into<Cow<'t, str>>, asked: Instant) -> Self {
         let text = text.into();
         let counting = counted.map(|source| Counting::begin(source.clone(), text.clone(), Placed::default()));
@@ -38,7 +38,7 @@ impl<'t> Watch<'t> {
         }
     }
 
-    /// It has a connection from now on.
+    /// Records that it has got a connection.
     pub(crate) fn place(&self) {
         self.timing.reach(Reached::Placed);
         if let Some(counting) = &self.counting {
@@ -50,7 +50,7 @@ impl<'t> Watch<'t> {
         &self.timing
     }
 
-    /// How it ended, with how many rows.
+    /// Records its outcome and its number of rows.
     pub(crate) fn end<O>(self, outcome: &Result<O, PgError>, rows: impl FnOnce(&O) -> u64) {
         self.timing.end(&self.text);
         if let Some(mut counting) = self.counting {
@@ -58,7 +58,7 @@ impl<'t> Watch<'t> {
         }
     }
 
-    /// It has begun, and its rows or bytes come or go piece by piece from now on; or it has failed.
+    /// Continues with a statement that transfers rows or bytes piece by piece; or records its failure.
     pub(crate) fn flow<O>(self, outcome: &Result<O, PgError>) -> Option<Flow>
     where
         't: 'static,
@@ -78,7 +78,7 @@ impl<'t> Watch<'t> {
     }
 }
 
-/// A statement whose rows or bytes come or go piece by piece, until its end is told or this is dropped.
+/// A statement that transfers rows or bytes piece by piece, until its end is recorded or this is dropped.
 #[derive(Debug)]
 pub(crate) struct Flow {
     steps: Option<Box<Steps>>,
@@ -88,26 +88,26 @@ pub(crate) struct Flow {
 #[derive(Debug)]
 struct Steps {
     trace: Trace,
-    /// Its parts are those that have been.
+    /// Holds the parts so far.
     span: Span,
     /// Times for which there was no part left.
     further: Vec<(&'static str, Duration)>,
 }
 
 impl Flow {
-    /// More is asked for, or given, after somebody else had his time.
+    /// The reader or writer continues, after it was busy.
     pub(crate) fn asked(&mut self) {
         self.was(READER);
     }
 
-    /// Until now it was this part of a statement.
+    /// Records that the time until now was spent on this part.
     pub(crate) fn was(&mut self, part: &'static str) {
         if let Some(steps) = &mut self.steps {
             steps.add(part, Instant::now());
         }
     }
 
-    /// A row has come.
+    /// Counts rows.
     pub(crate) fn count(&mut self, rows: u64) {
         if let Some(counting) = &mut self.counting {
             counting.gives(rows);
@@ -154,12 +154,12 @@ impl Steps {
         }
     }
 
-    /// When the last part ends that it has of its own.
+    /// End of the last part.
     fn told_until(&self) -> Instant {
         self.span.parts.last().map_or(self.span.from, |(_, at)| *at)
     }
 
-    /// Up to when its time has a part.
+    /// End of the recorded time, including that without a part.
     fn over(&self) -> Instant {
         self.told_until() + self.further.iter().map(|(_, took)| *took).sum::<Duration>()
     }

@@ -1,4 +1,4 @@
-//! Jobs of those who have no mailbox: a server thread submits them, and hands on the answer when it is whole.
+//! Jobs from threads without a mailbox: a server thread submits them and passes on the complete response.
 
 use std::rc::Rc;
 
@@ -7,36 +7,36 @@ use tokio::sync::oneshot;
 
 use crate::{Answer, Delivery, Failure, Job, LocalMailbox, Pool, mailbox::Work};
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug)]
 pub struct Whole {
-    /// Its head, with the first bytes of its body.
+    /// The head, with the first bytes of the body.
     pub answer: Answer,
-    /// All of its body.
+    /// The whole body.
     pub body: Bytes,
-    /// The last commit to the store that the worker had made when the answer was whole; 0 where there is none.
+    /// The last commit to the store that the worker had made when the response was complete; 0 if there is none.
     pub commit: u64,
 }
 
-/// Why there is no whole answer.
+/// The reason why there is no complete response.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
-    /// The job has failed.
+    /// The job failed.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// Its body is longer than it may be.
+    /// The body exceeds the limit of the caller.
     #[error("the body of the answer is longer than {bytes_max} bytes")]
     Long {
-        /// How long it may be.
+        /// The limit that was exceeded.
         bytes_max: usize,
     },
 }
 
 impl Pool {
-    /// Has a job done, from whatever thread, with the part of its body that its payload has not. Dropping the future cancels it.
+    /// Runs a job from any thread. `rest` is the part of the request body that the payload lacks. Dropping the future cancels the job.
     ///
     /// # Errors
-    /// The job has failed, or the body of its answer has more than `bytes_max` bytes.
+    /// The job failed, or the body of its response has more than `bytes_max` bytes.
     pub async fn ask(&self, job: Job, rest: Bytes, bytes_max: usize) -> Result<Whole, NoAnswer> {
         let (mut tell, told) = oneshot::channel();
         let pool = self.clone();
@@ -49,7 +49,7 @@ impl Pool {
             }));
         };
         self.shared.mailboxes.hand(Work(Box::new(work)));
-        // Threads that have ended take nothing.
+        // A thread that has ended drops the work.
         told.await.unwrap_or_else(|_| {
             Err(NoAnswer::Failed(Failure::Stopping {
                 pool: self.name().to_owned(),
@@ -92,7 +92,7 @@ impl Pool {
             }
             match head {
                 Some(answer) if end => {
-                    // The usual answer comes as one.
+                    // The body usually arrives in one piece.
                     let body = if body.is_empty() {
                         bytes
                     } else {

@@ -1,4 +1,4 @@
-//! Reads a worker's second socket, on which it waits for the answers to its calls.
+//! Reads a worker's second socket, which carries calls that block the worker until they are answered.
 
 use std::{io, sync::Arc, time::Instant};
 
@@ -6,9 +6,11 @@ use bytes::BytesMut;
 use forebay_wire::{FrameType, Split, WireError, split_frame};
 use tokio::io::Interest;
 
-use crate::{link::Link, pool::Shared, reader::WatchedSocket, state::EndCause, sys, vital::vital};
+use crate::{
+    abort_on_panic::abort_on_panic, link::Link, pool::Shared, reader::WatchedSocket, state::EndCause, sys,
+};
 
-/// Bytes that one read asks for.
+/// Maximum number of bytes per read.
 const READ_BYTES: usize = 64 * 1024;
 
 /// The server's end of a worker's call socket.
@@ -16,13 +18,13 @@ const READ_BYTES: usize = 64 * 1024;
 pub struct CallSocket {
     pub(crate) pool: Arc<Shared>,
     pub(crate) link: Arc<Link>,
-    /// The worker's key in the pool's state, which is another's once the worker is gone.
+    /// The worker's key in the pool's state. It is reused once the worker is gone.
     pub(crate) worker: usize,
-    /// The worker's number, which is never another's.
+    /// The worker's number, which is never reused.
     pub(crate) id: u64,
 }
 
-/// Why reading ends before the socket does.
+/// The reason why reading ends before the socket is closed.
 #[derive(Debug, thiserror::Error)]
 enum ReadError {
     #[error("worker has broken the protocol")]
@@ -34,7 +36,7 @@ enum ReadError {
 impl CallSocket {
     /// Reads until the worker is gone, on a thread whose runtime has I/O.
     pub async fn run(self) {
-        vital("reader of a call socket", async move {
+        abort_on_panic("reader of a call socket", async move {
             if let Err(error) = self.read().await {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::error!(target: "forebay::pool", pool = %self.pool.name, worker = self.id, cause, "{error}; it is stopped");
@@ -71,7 +73,7 @@ impl CallSocket {
                             self.take(&mut bytes)?;
                         }
                         Err(rustix::io::Errno::AGAIN) => ready.clear_ready(),
-                        // A reset means the same as an end: nothing more comes.
+                        // A reset means the same as an end: no more data will arrive.
                         Err(_) => return Ok(()),
                     }
                 }
@@ -85,7 +87,7 @@ impl CallSocket {
         }
     }
 
-    /// Takes every whole frame.
+    /// Processes every complete frame.
     fn take(&self, bytes: &mut BytesMut) -> Result<(), WireError> {
         let mut used = 0;
         let mut session = self.pool.session(None);
@@ -101,7 +103,7 @@ impl CallSocket {
         drop(session);
         drop(bytes.split_to(used));
         if bytes.is_empty() {
-            // What a long call has taken is given back.
+            // Release the memory of a long call.
             *bytes = BytesMut::new();
         }
         Ok(())

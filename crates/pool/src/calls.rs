@@ -1,4 +1,4 @@
-//! Calls of workers into the server, in the dialects that have them: bounded in number, each answered once.
+//! Calls that workers make to the server, in the dialects that have calls. Their number is bounded, and each is answered once.
 
 use std::{
     fmt,
@@ -10,16 +10,16 @@ use slab::Slab;
 
 use crate::{dialect::call_error, link::Link};
 
-/// Most calls that one worker may have open.
+/// Maximum number of open calls per worker.
 const CALLS_OPEN_MAX: usize = 256;
 
-/// Answers what workers ask of the server. Called on a thread that must not wait.
+/// Handles calls of workers. Called on a thread that must not block.
 pub trait Calls: fmt::Debug + Send + Sync {
-    /// Takes a call, to answer it from any thread. After its deadline nobody wants the answer any more.
+    /// Accepts a call, which may be answered from any thread. An answer after the deadline is discarded.
     fn call(&self, call: Call);
 }
 
-/// A call of a worker. Dropped without an answer, it is answered with an error.
+/// A call of a worker. If it is dropped unanswered, the worker gets an error.
 #[derive(Debug)]
 pub struct Call {
     body: String,
@@ -28,7 +28,7 @@ pub struct Call {
     link: Option<Weak<Link>>,
 }
 
-/// Names a call among those of its worker.
+/// Identifies a call among those of its worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallKey {
     place: usize,
@@ -45,17 +45,17 @@ impl Call {
         }
     }
 
-    /// What is asked, as JSON text.
+    /// The content of the call, as JSON text.
     pub fn body(&self) -> &str {
         &self.body
     }
 
-    /// When its worker is told that it took too long.
+    /// When the worker is told that the call timed out.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Answers with JSON text. Nothing happens when its time is over or the worker is gone.
+    /// Answers with JSON text. Does nothing if the call has timed out or the worker is gone.
     pub fn answer(mut self, body: &[u8]) {
         self.reply(body);
     }
@@ -78,7 +78,7 @@ impl Drop for Call {
     }
 }
 
-/// The calls of one worker that have no answer yet.
+/// The unanswered calls of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct OpenCalls {
     open: Slab<OpenCall>,
@@ -87,17 +87,17 @@ pub(crate) struct OpenCalls {
 
 #[derive(Debug)]
 struct OpenCall {
-    /// As the worker names it.
+    /// The worker's id for the call.
     id: String,
     nonce: u64,
     deadline: Instant,
 }
 
 impl OpenCalls {
-    /// Takes a call; none: there are too many already.
+    /// Registers a call. Fails with its id and an error message if too many are open.
     pub(crate) fn open(&mut self, id: String, deadline: Instant) -> Result<CallKey, (String, String)> {
         if self.open.len() >= CALLS_OPEN_MAX {
-            let error = format!("{CALLS_OPEN_MAX} calls of this worker are open already, that is the most");
+            let error = format!("this worker already has {CALLS_OPEN_MAX} open calls");
             return Err((id, error));
         }
         self.nonces += 1;
@@ -106,13 +106,13 @@ impl OpenCalls {
         Ok(CallKey { place, nonce })
     }
 
-    /// Closes a call; none: it was closed before.
+    /// Closes a call and returns its id. `None` if it is closed already.
     pub(crate) fn close(&mut self, key: CallKey) -> Option<String> {
         let open = self.open.get(key.place)?;
         (open.nonce == key.nonce).then(|| self.open.remove(key.place).id)
     }
 
-    /// Closes those whose time is over.
+    /// Closes the calls whose deadline has passed, and returns their ids.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<String> {
         let due: Vec<_> = self
             .open

@@ -1,4 +1,4 @@
-//! What comes back for a job, and to whom.
+//! Responses and failures of jobs, and where they are delivered.
 
 use std::time::Duration;
 
@@ -7,36 +7,36 @@ use forebay_wire::{ContentKind, Pairs, ResponseView, WireError, flag};
 
 use crate::Failure;
 
-/// Names the one who waits for a job: a thread's mailbox and a place in it.
+/// Address of a waiting task: a thread's mailbox and an index in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReplyTo {
     pub(crate) mailbox: u32,
     pub(crate) waiter: u32,
-    /// Tells the waiters apart that had the same place.
+    /// Distinguishes tasks that have used the same index.
     pub(crate) nonce: u32,
 }
 
-/// One thing that comes back for a job. The first is an answer or a failure.
+/// One event of a job. The first is an answer or a failure.
 #[derive(Debug)]
 pub enum Delivery {
-    /// The handler's answer; unless [`Answer::ended`], chunks follow.
+    /// The handler's response. Unless [`Answer::ended`], chunks follow.
     Answer(Answer),
-    /// More of the response's body.
+    /// More of the response body.
     Chunk {
-        /// Its bytes.
+        /// The next bytes of the body.
         bytes: Bytes,
-        /// Whether the body ends here.
+        /// Whether this is the last chunk.
         end: bool,
-        /// As [`Answer::commit`], when this came.
+        /// Like [`Answer::commit`], at the time of this chunk.
         commit: u64,
     },
-    /// The worker takes so many more bytes of the request's body.
+    /// The worker accepts this many more bytes of the request body.
     Window(u32),
-    /// No answer will come, or the body ends too early.
+    /// There will be no response, or its body is incomplete.
     Failed(Failure),
 }
 
-/// A worker's RESPONSE.
+/// A worker's RESPONSE frame.
 #[derive(Clone, Debug)]
 pub struct Answer {
     payload: Bytes,
@@ -48,19 +48,19 @@ pub struct Answer {
     timing: Timing,
 }
 
-/// Where the time of a job went.
+/// How the time of a job was spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// It waited in the queue for a worker.
+    /// Time in the queue.
     pub waited: Duration,
-    /// A worker had it, from when it was sent there until its answer was read.
+    /// Time from sending the job to a worker until its response was read.
     pub away: Duration,
-    /// Its handler ran, by the worker's clock: a part of the time away.
+    /// Run time of the handler by the worker's clock; a part of `away`.
     pub run: Duration,
 }
 
 impl Answer {
-    /// Reads a RESPONSE payload; also says how long the handler has run, in microseconds.
+    /// Decodes a RESPONSE payload. Also returns the handler's run time in microseconds.
     pub(crate) fn decode(payload: Bytes, flags: u8, commit: u64) -> Result<(Self, u32), WireError> {
         let view = ResponseView::decode(&payload)?;
         let (status, content, run_us) = (view.head.status, view.head.content, view.head.run_us);
@@ -84,17 +84,17 @@ impl Answer {
         self.status
     }
 
-    /// The content type, unless [`Answer::headers`] has it.
+    /// The content type, unless it is in [`Answer::headers`].
     pub const fn content(&self) -> ContentKind {
         self.content
     }
 
-    /// The header fields as the worker wrote them; nothing about them has been checked.
+    /// The header fields as the worker wrote them, unchecked.
     pub fn headers(&self) -> Pairs<'_> {
         Pairs::new(&self.payload[forebay_wire::RESPONSE_TABLE_BYTES..self.body_at as usize])
     }
 
-    /// The body, or its first bytes; shares the memory of the answer.
+    /// The body or its first bytes. Shares the memory of the frame.
     pub fn body(&self) -> Bytes {
         self.payload.slice(self.body_at as usize..)
     }
@@ -104,13 +104,13 @@ impl Answer {
         self.flags & flag::END != 0
     }
 
-    /// The last commit to the store that the worker had made when the answer came: it must be on the disk before anybody learns of it.
-    /// 0 where there is none.
+    /// The last commit to the store that the worker had made when the response arrived. It must be durable before the response is sent. 0
+    /// if there is none.
     pub const fn commit(&self) -> u64 {
         self.commit
     }
 
-    /// Where the job's time went.
+    /// How the time of the job was spent.
     pub const fn timing(&self) -> Timing {
         self.timing
     }

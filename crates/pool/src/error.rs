@@ -1,76 +1,76 @@
-//! Why a job was not answered by its handler.
+//! Reasons why a job was not answered by its handler.
 
 use std::time::Duration;
 
-/// The reason that stands in place of an answer. Each job that was submitted gets an answer or one of these, exactly once.
+/// A failed job. Every submitted job gets exactly one response or one failure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The queue holds as many jobs as it may.
+    /// The queue has reached its maximum number of jobs.
     #[error("queue of pool `{pool}` is full (queue_max {queue_max})")]
     QueueFull {
-        /// The pool.
+        /// The name of the pool.
         pool: String,
-        /// Its limit.
+        /// Maximum number of queued jobs.
         queue_max: usize,
     },
-    /// The queue holds as many bytes as it may.
+    /// The queue has reached its maximum size in bytes.
     #[error("queue of pool `{pool}` has no room for {bytes} bytes (queue_bytes_max {queue_bytes_max})")]
     QueueBytesFull {
-        /// The pool.
+        /// The name of the pool.
         pool: String,
-        /// Bytes of the refused job.
+        /// Size of the refused job.
         bytes: usize,
-        /// The pool's limit.
+        /// Maximum total size of queued jobs.
         queue_bytes_max: usize,
     },
-    /// No worker was free in time.
+    /// No worker became free in time.
     #[error("no worker was free within {queue_timeout:?} (queue_timeout)")]
     QueueTimeout {
-        /// The limit that passed.
+        /// The time limit that was exceeded.
         queue_timeout: Duration,
     },
-    /// The handler ran longer than it may.
+    /// The handler exceeded its run time.
     #[error("handler has run longer than {run_timeout:?} (run_timeout)")]
     RunTimeout {
-        /// The limit that passed.
+        /// The time limit that was exceeded.
         run_timeout: Duration,
     },
-    /// The request's deadline passed, waiting and running together.
+    /// The request's deadline passed; it includes both waiting and running.
     #[error("deadline of the request has passed")]
     DeadlinePassed,
     /// The worker ended while it ran the job.
     #[error("worker {worker} of pool `{pool}` ended while it ran the request")]
     WorkerDied {
-        /// The pool.
+        /// The name of the pool.
         pool: String,
-        /// The worker's number.
+        /// The number of the worker.
         worker: u64,
     },
-    /// The handler gave its response up after it had begun.
+    /// The handler abandoned its response after it had begun.
     #[error("handler gave its response up")]
     ResponseReset,
-    /// The worker's answer says nothing that could be passed on.
+    /// The worker's response is invalid.
     #[error("worker's answer cannot be used: {what}")]
     InvalidAnswer {
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         what: String,
     },
-    /// The workers do not start.
+    /// The pool's workers fail to start.
     #[error("pool `{pool}` has no worker: starts fail")]
     NotStarting {
-        /// The pool.
+        /// The name of the pool.
         pool: String,
     },
-    /// The pool is being stopped and takes nothing new.
+    /// The pool is stopping and accepts no new jobs.
     #[error("pool `{pool}` is stopping")]
     Stopping {
-        /// The pool.
+        /// The name of the pool.
         pool: String,
     },
 }
 
 impl Failure {
-    /// Its name in metrics.
+    /// The name of this failure in metrics.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::QueueFull { .. } => "queue_full",

@@ -1,5 +1,5 @@
-//! What must hold for any bytes of a worker that speaks a dialect of messages, and for any request that it is told, as functions that panic
-//! when it does not. The fuzz target in `fuzz/` calls them, and the tests below with random bytes.
+//! Invariants for arbitrary output of a worker that speaks a dialect of messages, and for arbitrary requests to it, as functions that panic
+//! if one is violated. The fuzz target in `fuzz/` calls them, and so do the tests below with random bytes.
 
 use bytes::BytesMut;
 use forebay_wire::{RequestParts, ResponseView};
@@ -9,9 +9,9 @@ use crate::{
     dialect::{Decoder, Said, check_body, put_request, put_return, translated},
 };
 
-/// Longest message of a worker here.
+/// Maximum length of a worker's message in these checks.
 const MESSAGE_BYTES_MAX: usize = 64;
-/// Longest input: beyond it lines are passed on in parts, and where those end depends on how the bytes arrive.
+/// Maximum length of an input: longer lines are passed on in parts whose boundaries depend on how the bytes arrive.
 const INPUT_BYTES_MAX: usize = 4096;
 
 fn protocol(kind: u8) -> Protocol {
@@ -26,8 +26,8 @@ fn protocol(kind: u8) -> Protocol {
     }
 }
 
-/// Reads what a worker writes; of the first two bytes, one says what it speaks and the other in which pieces it arrives. The pieces change
-/// nothing, no more is kept than a message may have, and what it says can be passed on.
+/// Decodes the output of a worker. The first byte selects the dialect, the second the size of the pieces in which the rest arrives. The
+/// piece size must not change the result, the buffer must not exceed one message, and every message must be valid to pass on.
 pub fn dialect_output(bytes: &[u8]) {
     let [kind, piece, input @ ..] = bytes else { return };
     if input.len() > INPUT_BYTES_MAX {
@@ -39,7 +39,7 @@ pub fn dialect_output(bytes: &[u8]) {
     assert_eq!(at_once, in_pieces, "pieces of {piece}");
 }
 
-/// What was heard, and whether it ended with a message that is too long.
+/// Returns the decoded events as text, and whether decoding ended at a message that is too long.
 fn heard(protocol: Protocol, input: &[u8], piece: usize) -> (Vec<String>, bool) {
     let mut decoder = Decoder::new(protocol, MESSAGE_BYTES_MAX);
     let (mut bytes, mut said, mut words) = (BytesMut::new(), Vec::new(), Vec::new());
@@ -93,7 +93,7 @@ fn in_words(protocol: Protocol, said: &Said) -> String {
     format!("{said:?}")
 }
 
-/// Tells a worker a request whose parts are these bytes, cut at zeros. It is one line, and JSON.
+/// Encodes a request whose parts are these bytes, separated by zeros. The result must be one line of JSON.
 pub fn dialect_request(bytes: &[u8]) {
     let [kind, input @ ..] = bytes else { return };
     let protocol = protocol(*kind);

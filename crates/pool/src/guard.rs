@@ -1,9 +1,9 @@
-//! A process that outlives a server killed with SIGKILL, to end what its workers have started.
+//! A process that outlives a server killed with SIGKILL, to kill the processes that its workers have started.
 //!
 //! A worker itself dies with the server (`PR_SET_PDEATHSIG`), but its children do not. They are in the worker's process group, so the
-//! server tells the guard of each group through a pipe: `+PID` after a worker's start, `-PID` before it is reaped. The kernel closes the
-//! pipe when the server ends in whatever way, and the guard kills the groups that are left. It is no child of the server and has a
-//! session of its own, so a signal to the server's group or terminal does not reach it.
+//! server tells the guard about each group through a pipe: `+PID` after a worker's start, `-PID` before it is reaped. The kernel closes the
+//! pipe however the server ends, and the guard then kills the remaining groups. The guard is not a child of the server and has its own
+//! session, so a signal to the server's group or terminal does not reach it.
 
 use std::{
     collections::HashSet,
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use crate::sys;
 
-/// The link to a program, whatever has become of the file that it was started from.
+/// A link to the running program, valid even if its file was replaced or removed.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
 static GUARD: Mutex<Guard> = Mutex::new(Guard::Off);
@@ -30,15 +30,15 @@ enum Guard {
     Running(io::PipeWriter),
 }
 
-/// Has a guard started together with the first worker: this program with `arguments`, which must call [`detach`].
+/// Requests that a guard is started together with the first worker: this program with `arguments`, which must call [`detach`].
 pub fn enable(arguments: impl IntoIterator<Item = impl Into<OsString>>) {
     *GUARD.lock() = Guard::Asked(arguments.into_iter().map(Into::into).collect());
 }
 
-/// Runs this program with `arguments`, which must call [`run`], on the same standard input, and returns at once.
+/// Starts this program with `arguments`, which must call [`run`], on the same standard input, and returns at once.
 ///
 /// # Errors
-/// When the process cannot be started.
+/// The process cannot be started.
 pub fn detach(arguments: &[&str]) -> io::Result<()> {
     Command::new(THIS_PROGRAM)
         .args(arguments)
@@ -47,11 +47,11 @@ pub fn detach(arguments: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads what a server says of its workers from standard input, until the server is gone, and kills the groups of those it has not
-/// taken back.
+/// Reads the server's messages about its workers from standard input until the server is gone, then kills the process groups that were not
+/// withdrawn.
 ///
 /// # Errors
-/// When it cannot leave the session of the server.
+/// The process cannot leave the server's session.
 pub fn run() -> io::Result<()> {
     rustix::process::setsid()?;
     let mut groups = HashSet::new();
@@ -74,7 +74,7 @@ pub fn run() -> io::Result<()> {
     Ok(())
 }
 
-/// A worker has been started: its group ends with this server.
+/// Registers the process group of a worker that was started.
 pub(crate) fn add(pid: u32) {
     let mut guard = GUARD.lock();
     if let Guard::Asked(arguments) = &*guard {
@@ -92,14 +92,14 @@ pub(crate) fn add(pid: u32) {
     tell(&mut guard, '+', pid);
 }
 
-/// A worker has ended and its group has been killed: once it is reaped, its number may be another's.
+/// Withdraws the group of a worker that has ended, after the group was killed. Once the worker is reaped, its number may be reused.
 pub(crate) fn remove(pid: u32) {
     tell(&mut GUARD.lock(), '-', pid);
 }
 
 fn start(arguments: &[OsString]) -> io::Result<io::PipeWriter> {
     let (stdin, pipe) = io::pipe()?;
-    // A guard that somebody has stopped must not stop the server.
+    // A guard that was stopped by a signal must not block the server.
     rustix::io::ioctl_fionbio(pipe.as_fd(), true)?;
     let status = Command::new(THIS_PROGRAM)
         .args(arguments)
@@ -114,7 +114,7 @@ fn start(arguments: &[OsString]) -> io::Result<io::PipeWriter> {
     }
 }
 
-/// Lines are shorter than what the kernel writes to a pipe as one piece.
+/// Each line is short enough that the kernel writes it to the pipe atomically.
 fn tell(guard: &mut Guard, sign: char, pid: u32) {
     if let Guard::Running(pipe) = guard
         && let Err(error) = pipe.write_all(format!("{sign}{pid}\n").as_bytes())

@@ -1,13 +1,14 @@
-//! A bounded queue of jobs and a supervised pool of worker processes that answer them. Knows no HTTP: a job is the payload of a
-//! REQUEST frame, an answer that of a RESPONSE.
+//! A bounded queue of jobs and a supervised pool of worker processes that run them. The crate knows no HTTP: a job is the payload of a
+//! REQUEST frame, its response that of a RESPONSE frame.
 
 #![deny(unsafe_code)]
 
+mod abort_on_panic;
 mod asked;
+mod call_handler;
 mod call_socket;
 mod calls;
 mod delivery;
-mod desk;
 mod dialect;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -26,14 +27,13 @@ mod stats;
 mod status;
 mod supervisor;
 mod sys;
-mod vital;
 mod worker_log;
 
 pub use asked::{NoAnswer, Whole};
+pub use call_handler::{CallHandler, CallHandlers, FrameCall, Unwritten};
 pub use call_socket::CallSocket;
 pub use calls::{Call, Calls};
 pub use delivery::{Answer, Delivery, Timing};
-pub use desk::{Desk, Desks, FrameCall, Unwritten};
 pub use error::Failure;
 pub use forebay_wire::{ContentKind, Pairs, RequestParts, put_pair};
 pub use mailbox::{LocalMailbox, Mailboxes};

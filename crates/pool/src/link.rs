@@ -1,4 +1,4 @@
-//! One worker's link, as all threads share it: any thread appends frames and may write them; one thread reads ([`crate::reader`]).
+//! The link to one worker, shared by all threads: any thread appends frames and may write them; one thread reads ([`crate::reader`]).
 
 use std::{
     collections::VecDeque,
@@ -18,26 +18,26 @@ use tokio::sync::Notify;
 
 use crate::{
     Protocol,
+    call_handler::{Intake, Refusal},
     calls::{CallKey, OpenCalls},
-    desk::{Intake, Refusal},
     dialect,
     outbox::Page,
     profile::Profiles,
     state::LinkPort,
 };
 
-/// Most bytes of answers to calls that wait for one worker to read them.
+/// Maximum total size of call answers that wait until one worker reads them.
 const RETURN_BYTES_MAX: usize = 256 << 20;
-/// Longest piece of such an answer: small enough that others of the link have their turn.
+/// Maximum size of one piece of such an answer: small enough that other frames of the link get their turn.
 const RETURN_PIECE_MAX: usize = 64 * 1024;
-/// Pieces of such answers are added to what is to be written as long as that is shorter.
+/// More pieces are appended as long as the write buffer is shorter than this.
 const RETURNS_AHEAD_BYTES: usize = 256 * 1024;
 
-/// What bytes come and go through.
+/// The transport of a link.
 #[derive(Debug)]
 pub(crate) enum Channel {
     Socket(OwnedFd),
-    /// The worker's standard output and input. Closing the second tells the worker that nothing more comes.
+    /// The worker's standard output and input. Closing the second tells the worker that no more input follows.
     Pipes {
         from: OwnedFd,
         to: Mutex<Option<Arc<OwnedFd>>>,
@@ -47,7 +47,7 @@ pub(crate) enum Channel {
 /// How a worker claims its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claims {
-    /// It does not.
+    /// The worker does not claim jobs.
     None,
     /// By an atomic exchange of the claim word.
     Exchanged,
@@ -64,24 +64,24 @@ pub(crate) struct Link {
     calls: Mutex<OpenCalls>,
     /// Calls that come as frames.
     pub(crate) intake: Intake,
-    /// What the worker is asked to tell about itself.
+    /// CPU profiles requested from the worker.
     pub(crate) profiles: Profiles,
-    /// The worker has been told, in words of its dialect, to end.
+    /// Whether the worker has been told to end, in its dialect.
     stopped: AtomicBool,
     pub(crate) bell: Option<OwnedFd>,
     page: Option<Page>,
-    /// How the worker claims its jobs, once it has said so.
+    /// How the worker claims its jobs; set once it has said so.
     claims: OnceLock<Claims>,
     outgoing: Mutex<Outgoing>,
-    /// Tells the reader to wait until the socket takes more.
+    /// Tells the reader to wait until the socket is writable again.
     pub(crate) blocked: Notify,
-    /// Tells the reader of a pipe to take what is there and to end.
+    /// Tells the reader of a pipe to take what is there and then to end.
     pub(crate) hung_up: Notify,
     /// Tells the supervisor that nothing more will be read from the link.
     pub(crate) ended: Notify,
 }
 
-/// A worker asks, and does not read the answers.
+/// A worker makes calls but does not read the answers.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error(
     "worker does not read the answers to its calls: more than {message_bytes_max} bytes of them wait (message_bytes_max)"
@@ -90,14 +90,14 @@ pub(crate) struct Unread {
     message_bytes_max: usize,
 }
 
-/// How far a link is on its way to its end.
+/// Whether a link still accepts output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Course {
+enum LinkState {
     #[default]
     Open,
-    /// Nothing is to follow what is there.
+    /// Nothing may be appended; what is buffered is still written.
     Ending,
-    /// Nothing is taken any more.
+    /// Nothing is written any more.
     Closed,
 }
 
@@ -106,30 +106,30 @@ struct Outgoing {
     frames: Vec<u8>,
     /// The buffer that is not in use, kept for its memory.
     spare: Vec<u8>,
-    /// Answers to calls whose last pieces are not among the frames; they go on by turns.
+    /// Call answers that are not completely in the frame buffer. Their pieces take turns.
     returns: VecDeque<Return>,
-    /// Their bytes.
+    /// Total size of these answers.
     return_bytes: usize,
-    /// A thread is writing; it takes what others append meanwhile.
+    /// A thread is writing; it also writes what others append meanwhile.
     writing: bool,
-    /// The socket is full; the reader writes on when it is not.
+    /// The socket is full; the reader resumes writing when it is writable again.
     full: bool,
-    course: Course,
+    course: LinkState,
     unread: Option<Unread>,
 }
 
-/// The answer to a call, on its way.
+/// A call answer that is being sent.
 #[derive(Debug)]
 struct Return {
     header: Header,
     number: u32,
     body: Vec<u8>,
-    /// Bytes of it that are among the frames already.
+    /// Number of its bytes that are in the frame buffer already.
     sent: usize,
 }
 
 impl Outgoing {
-    /// Adds pieces of answers, as far as little waits to be written.
+    /// Appends pieces of call answers while the frame buffer is short.
     fn add_returns(&mut self) {
         while self.frames.len() < RETURNS_AHEAD_BYTES
             && let Some(mut due) = self.returns.pop_front()
@@ -150,9 +150,9 @@ impl Outgoing {
         }
     }
 
-    /// Nobody reads it any more.
+    /// Discards everything that is buffered: the worker no longer reads.
     fn close(&mut self) {
-        self.course = Course::Closed;
+        self.course = LinkState::Closed;
         self.frames = Vec::new();
         self.returns = VecDeque::new();
         self.return_bytes = 0;
@@ -187,12 +187,12 @@ impl Link {
         })
     }
 
-    /// Longest message that the worker may write.
+    /// Maximum length of a message from the worker.
     pub(crate) fn message_bytes_max(&self) -> usize {
         self.message_bytes_max
     }
 
-    /// What is read from.
+    /// The descriptor to read from.
     pub(crate) fn input(&self) -> &OwnedFd {
         match &self.channel {
             Channel::Socket(socket) => socket,
@@ -200,7 +200,7 @@ impl Link {
         }
     }
 
-    /// The pipe that is written to, as long as it is open.
+    /// The pipe to write to, while it is open.
     pub(crate) fn pipe_to_worker(&self) -> Option<Arc<OwnedFd>> {
         match &self.channel {
             Channel::Socket(_) => None,
@@ -212,7 +212,7 @@ impl Link {
         self.page.as_ref()
     }
 
-    /// The worker's word on how it claims every job before running it. Returns whether it does: there must be a page to claim on.
+    /// Records how the worker says it claims jobs before running them. Returns whether it claims them at all: that requires a page.
     pub(crate) fn set_claims(&self, claims: Claims) -> bool {
         let claims = *self.claims.get_or_init(|| claims);
         claims != Claims::None && self.page.is_some()
@@ -235,28 +235,28 @@ impl Link {
 
     fn append(&self, header: &Header, payload: &[u8]) {
         let mut outgoing = self.outgoing.lock();
-        if outgoing.course != Course::Closed {
+        if outgoing.course != LinkState::Closed {
             forebay_wire::put_frame(&mut outgoing.frames, header, payload);
         }
     }
 
-    /// Appends a frame about the link itself.
+    /// Appends a frame about the link itself, and writes.
     pub(crate) fn control(&self, kind: FrameType, payload: &[u8]) {
         self.append(&Header::link(kind, self.generation), payload);
         self.flush();
     }
 
-    /// Appends what is no frame, and writes.
+    /// Appends a message that is not a frame, and writes.
     pub(crate) fn say(&self, message: &[u8]) {
         let mut outgoing = self.outgoing.lock();
-        if outgoing.course == Course::Open {
+        if outgoing.course == LinkState::Open {
             outgoing.frames.extend_from_slice(message);
         }
         drop(outgoing);
         self.flush();
     }
 
-    /// Nothing more comes for a worker that is to end and has nothing to do: it is told so, and its input ends. Frames have DRAIN for that.
+    /// Tells an idle worker of a dialect to end, and closes its input. Workers with frames get DRAIN instead.
     pub(crate) fn end_input(&self) {
         if !self.protocol.takes_whole_bodies() || self.stopped.swap(true, Ordering::AcqRel) {
             return;
@@ -265,14 +265,14 @@ impl Link {
         dialect::put_stop(self.protocol, &mut word, libc::SIGTERM);
         let mut outgoing = self.outgoing.lock();
         outgoing.frames.extend_from_slice(&word);
-        if outgoing.course == Course::Open {
-            outgoing.course = Course::Ending;
+        if outgoing.course == LinkState::Open {
+            outgoing.course = LinkState::Ending;
         }
         drop(outgoing);
         self.flush();
     }
 
-    /// Tells a worker that is about to be stopped to end at once, if its dialect has a word for that.
+    /// Tells a worker that is about to be killed to end at once, if its dialect has a message for that.
     pub(crate) fn stop_now(&self) {
         let mut word = Vec::new();
         dialect::put_stop(self.protocol, &mut word, libc::SIGKILL);
@@ -281,7 +281,7 @@ impl Link {
         }
     }
 
-    /// Opens a call that its worker names by `id`. When too many are open it is answered with an error at once.
+    /// Opens a call under the worker's `id`. If too many are open, the call is answered with an error at once.
     pub(crate) fn open_call(&self, id: String, deadline: Instant) -> Option<CallKey> {
         let opened = self.calls.lock().open(id, deadline);
         opened
@@ -289,7 +289,7 @@ impl Link {
             .ok()
     }
 
-    /// Answers a call, unless its time was over.
+    /// Answers a call, unless it has timed out.
     pub(crate) fn finish_call(&self, key: CallKey, body: &[u8]) {
         let id = self.calls.lock().close(key);
         if let Some(id) = id {
@@ -297,7 +297,7 @@ impl Link {
         }
     }
 
-    /// Answers a call that was never opened, or is open no longer.
+    /// Sends an answer for a call that was never opened or is closed already.
     pub(crate) fn return_call(&self, id: &str, body: &[u8]) {
         let body = if body.len() > self.message_bytes_max {
             let (length, max) = (body.len(), self.message_bytes_max);
@@ -310,7 +310,7 @@ impl Link {
         let mut message = Vec::with_capacity(body.len() + id.len() + 32);
         dialect::put_return(self.protocol, &mut message, id, body);
         let mut outgoing = self.outgoing.lock();
-        if outgoing.course != Course::Open {
+        if outgoing.course != LinkState::Open {
             return;
         }
         if outgoing.full && outgoing.frames.len() > self.message_bytes_max {
@@ -325,7 +325,7 @@ impl Link {
         self.flush();
     }
 
-    /// Answers calls that have taken too long. True: others are open.
+    /// Answers calls that have timed out. Returns whether others are open.
     pub(crate) fn expire_calls(&self, now: Instant) -> bool {
         let (expired, more) = {
             let mut calls = self.calls.lock();
@@ -340,7 +340,7 @@ impl Link {
         more
     }
 
-    /// The second link of the same worker.
+    /// Creates the second link of the same worker.
     pub(crate) fn beside(&self, socket: OwnedFd) -> Arc<Self> {
         Arc::new(Self {
             channel: Channel::Socket(socket),
@@ -361,17 +361,17 @@ impl Link {
         })
     }
 
-    /// Takes the answer to a call that came as a frame. It leaves in pieces, between which other frames have their turn.
+    /// Queues the answer to a call that arrived as a frame. It is sent in pieces, between which other frames get their turn.
     pub(crate) fn put_return(&self, header: Header, number: u32, body: Vec<u8>) -> Result<(), Refusal> {
         let mut outgoing = self.outgoing.lock();
-        // An error has room always: there is one at most for each call.
+        // An error always fits: there is at most one for each call.
         if outgoing.return_bytes + body.len() > RETURN_BYTES_MAX && !header.has(flag::FAULT) {
             return Err(Refusal::ResultTooLarge {
                 bytes: body.len(),
                 max: RETURN_BYTES_MAX,
             });
         }
-        if outgoing.course != Course::Closed {
+        if outgoing.course != LinkState::Closed {
             outgoing.return_bytes += body.len();
             outgoing.returns.push_back(Return {
                 header,
@@ -383,12 +383,12 @@ impl Link {
         Ok(())
     }
 
-    /// Why the reader was told to end, when the worker is to blame.
+    /// The reason why the reader was told to end, if the worker is to blame.
     pub(crate) fn unread(&self) -> Option<Unread> {
         self.outgoing.lock().unread
     }
 
-    /// Writes what was appended, unless another thread is at it or the socket is full.
+    /// Writes the buffer, unless another thread is writing or the socket is full.
     pub(crate) fn flush(&self) {
         let mut outgoing = self.outgoing.lock();
         if outgoing.writing || outgoing.full {
@@ -396,7 +396,7 @@ impl Link {
         }
         outgoing.writing = true;
         let before = outgoing.course;
-        while outgoing.course != Course::Closed {
+        while outgoing.course != LinkState::Closed {
             outgoing.add_returns();
             if outgoing.frames.is_empty() {
                 break;
@@ -426,11 +426,11 @@ impl Link {
             }
         }
         outgoing.writing = false;
-        let at_end = outgoing.course != Course::Open && outgoing.frames.is_empty();
+        let at_end = outgoing.course != LinkState::Open && outgoing.frames.is_empty();
         if at_end && let Channel::Pipes { to, .. } = &self.channel {
             *to.lock() = None;
-            if outgoing.course == Course::Closed && before == Course::Open {
-                // Nobody reads that pipe any more, and the other one may stay open for all that.
+            if outgoing.course == LinkState::Closed && before == LinkState::Open {
+                // The worker no longer reads this pipe, but the other one may still be open.
                 self.hung_up.notify_one();
             }
         }
@@ -444,7 +444,7 @@ impl Link {
                 (Channel::Socket(socket), _) => {
                     rustix::net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
                 }
-                // Programs in Rust are not ended by SIGPIPE.
+                // Rust programs ignore SIGPIPE.
                 (Channel::Pipes { .. }, Some(pipe)) => rustix::io::write(pipe, bytes),
                 (Channel::Pipes { .. }, None) => Err(rustix::io::Errno::PIPE),
             };
@@ -457,17 +457,18 @@ impl Link {
         Ok(())
     }
 
-    /// Wakes the reader when answers lie in the outbox: a worker that went from a fast job straight into a slow one has not rung.
+    /// Wakes the reader if there are answers in the outbox: a worker that goes straight from a fast job to a slow one has not rung the
+    /// bell.
     pub(crate) fn announce(&self) {
         if let (Some(page), Some(bell)) = (&self.page, &self.bell)
             && page.has_answers()
         {
-            // The counter is full only when nobody has looked for very long, and then it needs no more rings.
+            // The counter is full only if the reader has not looked for very long, and then it needs no more rings.
             let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
         }
     }
 
-    /// The socket takes more again.
+    /// Resumes writing: the socket is writable again.
     pub(crate) fn unblock(&self) {
         self.outgoing.lock().full = false;
         self.flush();
@@ -487,14 +488,14 @@ impl Link {
 }
 
 impl LinkPort for Arc<Link> {
-    /// For workers that speak no frames the payload is one that was translated.
+    /// For workers of a dialect, `payload` is the translated message.
     fn offer(&self, slot: u32, number: u32, end: bool, payload: &[u8]) {
         if let Some(page) = self.claims() {
             page.offer(slot, number);
         }
         if self.protocol.takes_whole_bodies() {
             let mut outgoing = self.outgoing.lock();
-            if outgoing.course != Course::Closed {
+            if outgoing.course != LinkState::Closed {
                 dialect::put_request(self.protocol, &mut outgoing.frames, number, payload);
             }
             return;
@@ -519,7 +520,7 @@ impl LinkPort for Arc<Link> {
     }
 
     fn abort(&self, slot: u32, number: u32, reason: AbortReason) {
-        // A dialect has no word for it; its worker's answer comes too late and is dropped.
+        // Dialects have no message for this; the worker's answer arrives too late and is dropped.
         if !self.protocol.takes_whole_bodies() {
             self.append(&self.header(FrameType::Abort, 0, slot, number), &[reason as u8]);
         }
@@ -569,7 +570,7 @@ mod tests {
         )
     }
 
-    /// Everything that can be read now.
+    /// Reads everything that is available.
     fn drain(socket: &OwnedFd, into: &mut Vec<u8>) -> bool {
         let before = into.len();
         let mut bytes = vec![0; 64 * 1024];
@@ -582,7 +583,7 @@ mod tests {
         into.len() > before
     }
 
-    /// The numbers of the jobs that whole frames name.
+    /// Job numbers of all complete frames.
     fn jobs(bytes: &[u8]) -> Vec<u32> {
         let mut at = 0;
         let mut jobs = Vec::new();
@@ -613,7 +614,7 @@ mod tests {
             is_told_to_wait(&link),
             "the reader learns that the socket is full"
         );
-        // While it is full, others append and nobody writes.
+        // While the socket is full, others append without writing.
         link.offer(0, 201, true, &payload(201));
         link.flush();
         while drain(&worker, &mut received) {
@@ -636,7 +637,7 @@ mod tests {
                 let link = &link;
                 scope.spawn(move || {
                     for turn in 0..EACH {
-                        // Not far ahead of the socket, so that all of them are at it until the end.
+                        // Stay close to the socket's pace, so that all threads compete until the end.
                         while link.outgoing.lock().frames.len() > 100_000 {
                             std::thread::yield_now();
                         }
@@ -646,7 +647,7 @@ mod tests {
                     }
                 });
             }
-            // What the reader does: wait for room, then write on.
+            // Act as the reader: wait for room, then resume writing.
             while received.len() < bytes {
                 drain(&worker, &mut received);
                 if is_told_to_wait(&link) {
@@ -722,7 +723,7 @@ mod tests {
         link.offer(0, 2, true, &[0; 100]);
         link.flush();
         let outgoing = link.outgoing.lock();
-        assert!(outgoing.course == Course::Closed && outgoing.frames.is_empty() && !outgoing.writing);
+        assert!(outgoing.course == LinkState::Closed && outgoing.frames.is_empty() && !outgoing.writing);
     }
 
     #[test]

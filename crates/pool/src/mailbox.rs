@@ -1,5 +1,5 @@
-//! Where answers arrive. Every server thread has a mailbox: its own part holds those who wait, a shared part takes what other
-//! threads deliver. What is delivered on the same thread touches no lock.
+//! Delivery of answers to waiting tasks. Each server thread has a mailbox: a local part with the waiting tasks, and a shared part for
+//! deliveries from other threads. A delivery on the same thread takes no lock.
 
 use std::{
     cell::RefCell,
@@ -13,15 +13,15 @@ use parking_lot::Mutex;
 use slab::Slab;
 use tokio::sync::Notify;
 
-use crate::{Delivery, delivery::ReplyTo, link::Link, reader::Reader, vital::vital};
+use crate::{Delivery, abort_on_panic::abort_on_panic, delivery::ReplyTo, link::Link, reader::Reader};
 
 /// The mailboxes of all server threads.
 #[derive(Debug)]
 pub struct Mailboxes {
     shared: Box<[Shared]>,
-    /// The next thread to be given a worker's link.
+    /// The thread that gets the next worker's link (round robin).
     next_reader: std::sync::atomic::AtomicUsize,
-    /// The next thread to be given work.
+    /// The thread that gets the next piece of work (round robin).
     next_work: std::sync::atomic::AtomicUsize,
 }
 
@@ -35,13 +35,13 @@ struct Shared {
 #[derive(Debug)]
 enum Item {
     Delivery(ReplyTo, Delivery),
-    /// A worker's link that this thread shall read from now on.
+    /// A worker's link that this thread reads from now on.
     Adopt(Box<Reader>),
-    /// This thread shall do it.
+    /// Work for this thread.
     Work(Work),
 }
 
-/// What a server thread does with its mailbox.
+/// A piece of work for a server thread, which is given its mailbox.
 pub(crate) struct Work(pub(crate) Box<dyn FnOnce(Rc<LocalMailbox>) + Send>);
 
 impl std::fmt::Debug for Work {
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Work {
 }
 
 impl Mailboxes {
-    /// Mailboxes for so many threads.
+    /// Creates mailboxes for this many threads.
     pub fn new(threads: usize) -> Arc<Self> {
         assert!(threads > 0, "answers need a thread to arrive at");
         Arc::new(Self {
@@ -61,7 +61,7 @@ impl Mailboxes {
         })
     }
 
-    /// Gives a link to the threads in turn.
+    /// Assigns a link to one of the threads, in turn.
     pub(crate) fn adopt(&self, reader: Reader) {
         let turn = self
             .next_reader
@@ -72,7 +72,7 @@ impl Mailboxes {
         );
     }
 
-    /// Gives work to the threads in turn.
+    /// Assigns work to one of the threads, in turn.
     pub(crate) fn hand(&self, work: Work) {
         let turn = self.next_work.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         self.post(turn % self.shared.len(), std::iter::once(Item::Work(work)));
@@ -92,21 +92,21 @@ impl Mailboxes {
             items.extend(new);
             first
         };
-        // Whoever empties the mailbox takes everything, so one notice is enough until then.
+        // The mailbox is always emptied completely, so one notification is enough until then.
         if first {
             shared.arrived.notify_one();
         }
     }
 }
 
-/// A thread's own part of its mailbox.
+/// The local part of a thread's mailbox.
 #[derive(Debug)]
 pub struct LocalMailbox {
     index: u32,
     all: Arc<Mailboxes>,
     waiters: RefCell<Slab<Waiter>>,
     nonces: std::cell::Cell<u32>,
-    /// Links with frames that are not yet written. They are written together once the thread has nothing else to run.
+    /// Links with unwritten frames. They are written together once the thread has nothing else to run.
     unwritten: RefCell<Vec<Arc<Link>>>,
     write: Notify,
 }
@@ -116,7 +116,7 @@ struct Waiter {
     nonce: u32,
     first: Option<Delivery>,
     more: VecDeque<Delivery>,
-    /// Bytes of all the windows that were delivered and not yet taken: however many a worker sends, they need no more room than this.
+    /// Sum of the windows that were delivered but not yet taken. It bounds the memory, however many windows a worker sends.
     window: u32,
     waker: Option<Waker>,
 }
@@ -125,7 +125,7 @@ impl LocalMailbox {
     /// Opens a thread's mailbox and starts its tasks on the current [`tokio::task::LocalSet`].
     ///
     /// # Panics
-    /// When the mailbox is open already or does not exist, or outside of a local set.
+    /// If the mailbox does not exist or is open already, or outside of a local set.
     pub fn open(all: &Arc<Mailboxes>, index: usize) -> Rc<Self> {
         assert!(
             all.shared[index].opened.set(()).is_ok(),
@@ -139,8 +139,14 @@ impl LocalMailbox {
             unwritten: RefCell::default(),
             write: Notify::new(),
         });
-        tokio::task::spawn_local(vital("mailbox of a thread", Self::receive(local.clone())));
-        tokio::task::spawn_local(vital("writer of a thread's links", Self::write(local.clone())));
+        tokio::task::spawn_local(abort_on_panic(
+            "mailbox of a thread",
+            Self::receive(local.clone()),
+        ));
+        tokio::task::spawn_local(abort_on_panic(
+            "writer of a thread's links",
+            Self::write(local.clone()),
+        ));
         local
     }
 
@@ -156,7 +162,7 @@ impl LocalMailbox {
                 match item {
                     Item::Delivery(to, delivery) => self.deliver(to, delivery),
                     Item::Work(work) => (work.0)(self.clone()),
-                    Item::Adopt(reader) => drop(tokio::task::spawn_local(vital(
+                    Item::Adopt(reader) => drop(tokio::task::spawn_local(abort_on_panic(
                         "reader of a worker",
                         reader.run(self.clone()),
                     ))),
@@ -165,12 +171,12 @@ impl LocalMailbox {
         }
     }
 
-    /// Runs after the tasks that one look at the sockets has woken, so one write carries all their frames.
+    /// Runs after the tasks that one poll of the sockets has woken, so that one write carries all their frames.
     async fn write(self: Rc<Self>) {
         let mut links = Vec::new();
         loop {
             self.write.notified().await;
-            // One more look at the sockets first: what has arrived meanwhile joins the batch.
+            // Poll the sockets once more first: what has arrived meanwhile joins the batch.
             tokio::task::yield_now().await;
             std::mem::swap(&mut links, &mut *self.unwritten.borrow_mut());
             for link in links.drain(..) {
@@ -187,7 +193,7 @@ impl LocalMailbox {
         unwritten.push(link);
     }
 
-    /// Whether this link is due to be written by this thread already.
+    /// Whether this thread is already going to write the link.
     pub(crate) fn will_write(&self, link: &Arc<Link>) -> bool {
         self.unwritten.borrow().iter().any(|due| Arc::ptr_eq(due, link))
     }
@@ -200,7 +206,7 @@ impl LocalMailbox {
         to.mailbox == self.index
     }
 
-    /// A new place at which deliveries arrive.
+    /// Registers a waiting task and returns its address.
     pub(crate) fn wait(&self) -> ReplyTo {
         let nonce = self.nonces.get().wrapping_add(1);
         self.nonces.set(nonce);
@@ -218,12 +224,12 @@ impl LocalMailbox {
         }
     }
 
-    /// Gives a place up.
+    /// Unregisters a waiting task.
     pub(crate) fn forget(&self, place: ReplyTo) {
         self.waiters.borrow_mut().remove(place.waiter as usize);
     }
 
-    /// Lays something down for a waiter. It is dropped when nobody waits there any more.
+    /// Delivers to a waiting task. The delivery is dropped if the task no longer waits.
     pub(crate) fn deliver(&self, to: ReplyTo, delivery: Delivery) {
         let mut waiters = self.waiters.borrow_mut();
         let Some(waiter) = waiters
@@ -244,7 +250,7 @@ impl LocalMailbox {
         }
     }
 
-    /// The next delivery at a place. Windows come added up and before all else.
+    /// Polls for the next delivery. Windows are summed up and come first.
     pub(crate) fn poll(&self, place: ReplyTo, cx: &mut Context<'_>) -> Poll<Delivery> {
         let mut waiters = self.waiters.borrow_mut();
         let waiter = waiters
@@ -273,7 +279,7 @@ mod tests {
     use super::*;
     use crate::Failure;
 
-    /// A delivery that can be told from others.
+    /// A distinguishable delivery.
     fn chunk(number: u32) -> Delivery {
         Delivery::Chunk {
             bytes: number.to_le_bytes().to_vec().into(),
@@ -289,7 +295,7 @@ mod tests {
         }
     }
 
-    /// Runs a thread of the server until its work is done.
+    /// Runs `work` the way a server thread does, until it is done.
     fn thread<F: Future>(work: impl FnOnce() -> F) -> F::Output {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -1,71 +1,71 @@
-//! What a pool is told when it is made.
+//! Settings of a pool.
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::{Calls, Desks};
+use crate::{CallHandlers, Calls};
 
-/// Body bytes of one response that may be under way from worker to client.
+/// Maximum number of body bytes of one response that may be in transit from worker to client.
 pub(crate) const WINDOW_BYTES: u32 = 256 * 1024;
 
-/// Everything that shapes one pool. The names are those of the configuration's `[pool.NAME]` section.
+/// All settings of one pool, named as in the `[pool.NAME]` section of the configuration.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The pool's name, in errors, metrics and logs.
     pub name: String,
-    /// The program that every worker is.
+    /// The program that each worker runs.
     pub program: Program,
-    /// Fewest workers, started before the pool is ready.
+    /// Minimum number of workers; they are started before the pool is ready.
     pub workers_min: usize,
-    /// Most workers: at least one, and no fewer than [`Options::workers_min`].
+    /// Maximum number of workers: at least one, and at least [`Options::workers_min`].
     pub workers_max: usize,
-    /// Jobs that one worker runs at a time.
+    /// Number of jobs that one worker runs concurrently.
     pub concurrency: usize,
-    /// Most jobs that wait for a worker.
+    /// Maximum number of queued jobs.
     pub queue_max: usize,
-    /// Most bytes of jobs that wait for a worker.
+    /// Maximum total size of queued jobs.
     pub queue_bytes_max: usize,
-    /// How long a worker may take from its start until it is ready.
+    /// Time limit for a worker's start.
     pub start_timeout: Duration,
-    /// How long a signal may be ignored before the next, stronger one.
+    /// Time to react to a signal before the next, stronger one is sent.
     pub kill_grace: Duration,
-    /// How long a worker above the minimum may be idle.
+    /// Idle time after which a worker above the minimum is stopped.
     pub idle_retire: Duration,
-    /// When a worker is replaced although it works.
+    /// When to replace a worker that still works.
     pub recycle: Recycle,
-    /// Longest message of a worker that speaks no frames, in bytes.
+    /// Maximum length of a message of a worker that speaks no frames, in bytes.
     pub message_bytes_max: usize,
-    /// How long a worker's call into the server may take.
+    /// Time limit of a worker's call to the server.
     pub call_timeout: Duration,
-    /// Who answers calls of workers that speak no frames; none: each is answered with an error.
+    /// Handles calls of workers that speak no frames. Without it, each call is answered with an error.
     pub calls: Option<Arc<dyn Calls>>,
-    /// Where the calls of workers that speak frames are answered; none: each is answered with an error.
-    pub desks: Option<Arc<dyn Desks>>,
+    /// Creates handlers for calls of workers that speak frames. Without it, each call is answered with an error.
+    pub call_handlers: Option<Arc<dyn CallHandlers>>,
 }
 
-/// What a worker speaks, and where.
+/// The protocol of a worker, and its transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// Frames, on an inherited socket.
+    /// Frames on an inherited socket.
     #[default]
     Framed,
-    /// Frames, on standard input and output.
+    /// Frames on standard input and output.
     FramedStdio,
-    /// One JSON object a line, on standard input and output.
+    /// One JSON object per line on standard input and output.
     Jsonl,
-    /// The messages of WABuR, on standard input and output.
+    /// Messages of WABuR on standard input and output.
     Wabur {
-        /// What becomes of a controller's errors.
+        /// How a controller's errors are mapped to statuses.
         statuses: Statuses,
     },
 }
 
-/// Which status the errors of a WABuR controller get.
+/// The status for errors of a WABuR controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Statuses {
-    /// What HTTP has for them.
+    /// The status that HTTP defines for the error.
     #[default]
     Truthful,
-    /// 500, with all that the controller said, as WABuR's own runners do.
+    /// 500 with the controller's whole message, as in WABuR's own runners.
     Wabur,
 }
 
@@ -79,7 +79,7 @@ impl Protocol {
         }
     }
 
-    /// Whether a message has all of a body, so that it must be there before a job is submitted.
+    /// Whether a message contains the whole body, so that the body must be complete before a job is submitted.
     pub const fn takes_whole_bodies(self) -> bool {
         match self {
             Self::Framed | Self::FramedStdio => false,
@@ -87,20 +87,20 @@ impl Protocol {
         }
     }
 
-    /// Whether the worker's standard output is the link.
+    /// Whether the link is on the worker's standard input and output.
     pub(crate) const fn is_on_stdio(self) -> bool {
         !matches!(self, Self::Framed)
     }
 }
 
-/// When a worker is replaced although it works; zero means never.
+/// When to replace a worker that still works. Zero disables a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recycle {
-    /// After so many jobs.
+    /// After this many jobs.
     pub jobs: u64,
-    /// After so long.
+    /// At this age.
     pub age: Duration,
-    /// When its resident memory passes so many bytes.
+    /// When its resident memory exceeds this many bytes.
     pub rss_bytes: u64,
 }
 
@@ -111,35 +111,35 @@ pub struct Program {
     pub argv: Vec<OsString>,
     /// The whole environment of the process, except for the variables of the protocol.
     pub env: Vec<(OsString, OsString)>,
-    /// What it speaks.
+    /// The protocol and transport of the worker.
     pub protocol: Protocol,
-    /// Its working directory.
+    /// The working directory.
     pub cwd: PathBuf,
-    /// Whether the worker knows how to map the shared page; without it, it gets no job beyond those it runs.
+    /// Whether the worker can map the shared page. If not, it gets no jobs beyond those it runs.
     pub page: bool,
     /// The handler module, for workers that load one.
     pub handler: Option<PathBuf>,
-    /// The start-up module, run once in each worker before its first job.
+    /// A start-up module, which runs once in each worker before its first job.
     pub start: Option<PathBuf>,
 }
 
 /// The limits of one job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How long it may wait for a worker.
+    /// Time limit in the queue.
     pub queue_timeout: Duration,
-    /// How long its handler may run.
+    /// Time limit of the handler.
     pub run_timeout: Duration,
-    /// Whether it may run again after the worker that ran it has died.
+    /// Whether the job may be retried after its worker has died.
     pub retry: Retry,
 }
 
 /// Whether a job may run a second time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retry {
-    /// A job whose worker dies is answered with [`Failure::WorkerDied`](crate::Failure::WorkerDied).
+    /// A job whose worker dies fails with [`Failure::WorkerDied`](crate::Failure::WorkerDied).
     #[default]
     Never,
-    /// The job's effect is the same when it runs twice: it goes to another worker, once.
+    /// The job is idempotent: if its worker dies, it is sent to another worker, once.
     Idempotent,
 }

@@ -1,4 +1,4 @@
-//! The server's side of the page: claim words and the outbox (PROTOCOL.md section 6).
+//! The server's side of the shared page: claim words and the outbox (PROTOCOL.md, section 6).
 
 use std::{
     io,
@@ -19,7 +19,7 @@ use rustix::{
 
 use crate::sys::SharedPage;
 
-/// How often a lock is tried that the worker holds for a microsecond at a time.
+/// Attempts to take a lock that the worker holds for a microsecond at a time.
 const LOCK_TRIES: usize = 64;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Page {
     shared: SharedPage,
 }
 
-/// The worker has moved the outbox's tail to where it cannot be.
+/// The worker has set the outbox's tail to an invalid position.
 #[derive(Debug, thiserror::Error)]
 #[error("outbox tail {tail} is more than {OUTBOX_BYTES} bytes after its head {head}")]
 pub(crate) struct TailOutOfRange {
@@ -69,8 +69,8 @@ impl Page {
             .is_ok()
     }
 
-    /// The same for a worker that claims under a lock on the page. Where the worker holds the lock for long, it is taken to be claiming
-    /// this very job: that costs a job its way to another worker, never its answer.
+    /// Like [`revoke`](Self::revoke), for a worker that claims under a lock on the page. If the lock stays taken, the worker is assumed to
+    /// be claiming this very job: then the job cannot go to another worker, but its answer is never lost.
     pub(crate) fn revoke_locked(&self, slot: u32, number: u32) -> bool {
         for _ in 0..LOCK_TRIES {
             match fcntl_lock(self.file(), FlockOperation::NonBlockingLockExclusive) {
@@ -96,19 +96,19 @@ impl Page {
         self.shared.long_word(COMMIT_OFFSET).load(Ordering::Acquire)
     }
 
-    /// Asks for the doorbell. The outbox must be looked at once more afterwards.
+    /// Asks the worker to ring the doorbell. Check the outbox once more afterwards.
     pub(crate) fn arm_bell(&self) {
         self.shared.word(BELL_OFFSET).store(1, Ordering::SeqCst);
     }
 
-    /// Whether the worker has put something that was not taken yet.
+    /// Whether the outbox has unread answers.
     pub(crate) fn has_answers(&self) -> bool {
         let taken = self.shared.word(OUTBOX_HEAD_OFFSET).load(Ordering::Relaxed);
         self.shared.word(OUTBOX_TAIL_OFFSET).load(Ordering::Acquire) != taken
     }
 
-    /// Moves everything in the outbox to the end of `into`; false when there was nothing. Every byte up to the ring's end or
-    /// the tail is copied, PAD frames included.
+    /// Moves the content of the outbox to the end of `into`; returns false if it was empty. Copies every byte up to the ring's end or the
+    /// tail, including PAD frames.
     pub(crate) fn take(&self, into: &mut Vec<u8>) -> Result<bool, TailOutOfRange> {
         let head_word = self.shared.word(OUTBOX_HEAD_OFFSET);
         let head = head_word.load(Ordering::Relaxed);
@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    /// The worker's side, written against PROTOCOL.md section 6.
+    /// The worker's side, written from PROTOCOL.md, section 6.
     struct Writer<'p> {
         page: &'p Page,
         tail: u32,
@@ -161,7 +161,7 @@ mod tests {
             OUTBOX_BYTES - self.tail.wrapping_sub(head)
         }
 
-        /// Puts an answer; false when there is no room for it.
+        /// Writes an answer; false if there is no room.
         fn put(&mut self, job: u32, length: usize) -> bool {
             let mut frame = Vec::new();
             let header = Header {
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// Takes everything, and names the jobs whose answers it was.
+    /// Takes everything from the outbox, and returns the job and length of each answer.
     fn take(page: &Page) -> Vec<(u32, usize)> {
         let mut bytes = Vec::new();
         page.take(&mut bytes).unwrap();
@@ -229,7 +229,7 @@ mod tests {
         let mut writer = Writer { page: &page, tail: 0 };
         let (mut job, mut taken) = (0, Vec::new());
         let mut put = Vec::new();
-        // 4 GiB and a little more, so that the counters go around as well.
+        // A little more than 4 GiB, so that the counters wrap around as well.
         let start = u32::MAX - 3 * OUTBOX_BYTES + 1;
         page.shared
             .word(OUTBOX_HEAD_OFFSET)
@@ -304,7 +304,7 @@ mod tests {
         assert!(page.revoke_locked(5, 9));
         assert!(!page.revoke_locked(5, 9), "once");
         page.offer(5, 10);
-        // The lock is this process's own: only another one can hold it against it.
+        // A process does not conflict with its own lock, so another process has to hold it.
         let file = format!("/proc/{}/fd/{}", std::process::id(), page.file().as_raw_fd());
         let script = format!(
             "import fcntl, sys\npage = open('{file}', 'r+b')\nfcntl.lockf(page, fcntl.LOCK_EX)\nprint('locked', flush=True)\nsys.stdin.read()"

@@ -1,5 +1,5 @@
-//! The pool as its users hold it: submit a job, wait for what comes back. Glue between the state's decisions and the threads, links
-//! and processes that carry them out.
+//! The public handle of a pool: submit a job, wait for its deliveries. Connects the state's decisions with the threads, links and processes
+//! that carry them out.
 
 use std::{
     future::poll_fn,
@@ -25,43 +25,43 @@ use crate::{
     supervisor::Supervisor,
 };
 
-/// One job for a worker.
+/// A job for a worker.
 #[derive(Debug)]
 pub struct Job {
     /// The payload of its REQUEST frame, written by [`RequestParts`](crate::RequestParts).
     pub payload: Vec<u8>,
-    /// Whether the payload has the whole body; otherwise [`Pending::send_body`] brings the rest.
+    /// Whether the payload contains the whole body; otherwise [`Pending::send_body`] sends the rest.
     pub whole: bool,
-    /// When it began to wait: now, or a moment ago by a clock that was read already.
+    /// When it began to wait: now, or a clock reading from a moment ago.
     pub since: Instant,
-    /// When the client must have its answer.
+    /// The deadline of the client's request.
     pub deadline: Instant,
-    /// Its other limits.
+    /// Limits for queueing, running and retrying.
     pub limits: Limits,
-    /// Where what is done for it is recorded, if anybody wants to know.
+    /// The request's trace, if it is traced.
     pub trace: Option<Trace>,
 }
 
-/// A supervised pool of workers. Cloning it gives another handle to the same pool.
+/// A supervised pool of workers. Clones are handles to the same pool.
 #[derive(Clone, Debug)]
 pub struct Pool {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What the threads that work for a pool share.
+/// The part of a pool that its threads share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) name: String,
     pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) state: Mutex<State<Arc<Link>>>,
-    /// Housekeeping is due.
+    /// Wakes the supervisor for housekeeping.
     pub(crate) wake: Notify,
-    /// Commands that did not come from housekeeping.
+    /// Commands for the supervisor that did not originate in housekeeping.
     pub(crate) commands: Mutex<Vec<Command>>,
-    /// What the last failed start said.
+    /// Error message of the last failed start.
     pub(crate) start_error: Mutex<Option<String>>,
     pub(crate) readiness: watch::Sender<Readiness>,
-    /// Who answers what workers ask, and how long that may take.
+    /// The handler for calls of workers that speak no frames.
     pub(crate) calls: Option<Arc<dyn Calls>>,
     pub(crate) call_timeout: Duration,
     pub(crate) protocol: Protocol,
@@ -83,7 +83,7 @@ impl Shared {
 }
 
 impl Pool {
-    /// Makes a pool and starts its workers. Answers arrive in the mailboxes of the threads that submit.
+    /// Creates a pool and starts its workers. Answers arrive in the mailboxes of the submitting threads.
     pub fn start(options: Options, supervisor: &Supervisor, mailboxes: Arc<Mailboxes>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let shared = Arc::new(Shared {
@@ -107,20 +107,20 @@ impl Pool {
         &self.shared.name
     }
 
-    /// What its workers speak.
+    /// The protocol of its workers.
     pub fn protocol(&self) -> Protocol {
         self.shared.protocol
     }
 
-    /// Whether a request with this body can be told to a worker; the error says why not.
+    /// Checks whether this body can be sent to a worker. The error is the reason why not.
     pub fn check_body(&self, body: &[u8]) -> Result<(), String> {
         dialect::check_body(self.shared.protocol, body)
     }
 
-    /// Takes a job, or says at once why not. Dropping the result before its end cancels the job.
+    /// Submits a job, or refuses it at once. Dropping the result before its end cancels the job.
     ///
     /// # Panics
-    /// When the protocol takes whole bodies only and the job has none.
+    /// If the protocol takes only whole bodies and the job's body is incomplete.
     pub fn submit(&self, mailbox: &Rc<LocalMailbox>, job: Job) -> Result<Pending<'_>, Failure> {
         assert!(
             job.whole || !self.shared.protocol.takes_whole_bodies(),
@@ -155,19 +155,19 @@ impl Pool {
         }
     }
 
-    /// Changes the range of workers at run time. A `max` below `min`, or of 0, counts as the least that makes sense.
+    /// Changes the range of workers at run time. A `max` below `min`, or of 0, is raised to the smallest valid value.
     pub fn resize(&self, min: usize, max: usize) {
         self.shared.state.lock().resize(min, max);
         self.shared.wake.notify_one();
     }
 
-    /// Refuses new jobs, finishes those it has, then ends the workers. [`Pool::stopped`] waits for that.
+    /// Refuses new jobs, finishes accepted ones, then ends the workers. [`Pool::stopped`] waits for that.
     pub fn stop(&self) {
         self.shared.state.lock().stop();
         self.shared.wake.notify_one();
     }
 
-    /// Fails every job that is left with [`Failure::Stopping`] and kills the workers.
+    /// Fails all remaining jobs with [`Failure::Stopping`] and kills the workers.
     pub fn stop_now(&self) {
         let mut session = self.shared.session(None);
         let (state, out) = session.parts();
@@ -177,11 +177,11 @@ impl Pool {
     /// Waits until no worker is left after [`Pool::stop`] or [`Pool::stop_now`].
     pub async fn stopped(&self) {
         let mut readiness = self.shared.readiness.subscribe();
-        // The sender lives in `shared`, which this handle keeps.
+        // This handle keeps `shared`, and with it the sender, alive.
         let _ = readiness.wait_for(|now| *now == Readiness::Stopped).await;
     }
 
-    /// Waits until the pool has become ready, or its first start has failed. The error is what the worker said.
+    /// Waits until the pool is ready or its first start has failed. The error is the worker's message.
     pub async fn settled(&self) -> Result<(), String> {
         let mut readiness = self.shared.readiness.subscribe();
         let settled = readiness
@@ -194,18 +194,18 @@ impl Pool {
         }
     }
 
-    /// Whether the pool can do its work now.
+    /// The current readiness of the pool.
     pub fn readiness(&self) -> Readiness {
         self.shared.readiness.borrow().clone()
     }
 
-    /// What the pool is and does now.
+    /// A snapshot of the pool's settings, counters and workers.
     pub fn status(&self) -> Status {
         Status::of(&self.shared)
     }
 }
 
-/// A submitted job, as its owner waits for it.
+/// A submitted job, held by the task that waits for it.
 #[derive(Debug)]
 pub struct Pending<'p> {
     shared: &'p Shared,
@@ -216,15 +216,15 @@ pub struct Pending<'p> {
 }
 
 impl Pending<'_> {
-    /// The next thing that comes back.
+    /// Waits for the next delivery.
     ///
     /// # Panics
-    /// When called again after the last delivery: an ended answer or chunk, or a failure.
+    /// If called again after the last delivery: an ended answer or chunk, or a failure.
     pub async fn next(&mut self) -> Delivery {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Whether nothing more comes.
+    /// Whether the last delivery has been returned.
     pub fn is_over(&self) -> bool {
         self.over
     }
@@ -244,14 +244,14 @@ impl Pending<'_> {
         polled
     }
 
-    /// Sends more of the request's body; the worker must have granted it by [`Delivery::Window`]. False: it is no longer wanted.
+    /// Sends more of the request body, within the window granted by [`Delivery::Window`]. Returns false if the body is no longer wanted.
     pub fn send_body(&self, bytes: &[u8], end: bool) -> bool {
         let mut session = self.shared.session(Some(&self.mailbox));
         let (state, out) = session.parts();
         state.send_body(self.handle, bytes, end, out)
     }
 
-    /// Lets the worker send so many more bytes of the response's body.
+    /// Allows the worker to send this many more bytes of the response body.
     pub fn grant(&self, bytes: u32) {
         let mut session = self.shared.session(Some(&self.mailbox));
         let (state, out) = session.parts();

@@ -1,4 +1,4 @@
-//! CPU profiles of workers: each takes its own, as its runtime can, and sends it as one frame.
+//! CPU profiles of workers: each worker profiles itself with the means of its runtime and sends the profile as one frame.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -16,65 +16,65 @@ use tokio::{
 
 use crate::{Pool, link::Link, state::Phase};
 
-/// How much longer than its profile a worker may need until it has sent it: a handler that blocks runs to its end first.
+/// Extra time until a worker must have sent its profile: a handler that blocks has to finish first.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What came of asking one worker.
+/// The profile of one worker, or why there is none.
 #[derive(Debug)]
 pub struct WorkerProfile {
-    /// Its number in the pool.
+    /// The worker's number in the pool.
     pub worker: u64,
-    /// Its process.
+    /// The process id of the worker.
     pub pid: u32,
-    /// What it runs in, such as `node/22.1.0`; empty where it does not say.
+    /// The worker's runtime, such as `node/22.1.0`; empty if it does not tell.
     pub runtime: String,
-    /// The payload of its PROFILED frame (PROTOCOL.md section 3).
+    /// The payload of its PROFILED frame (PROTOCOL.md, section 3).
     pub profile: Result<Bytes, Unprofiled>,
 }
 
-/// Why a worker has no profile.
+/// The reason why a worker has no profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unprofiled {
-    /// What it runs in has no profiler that could be asked, or it speaks a protocol without that question.
+    /// Its runtime has no profiler that the server can use, or its protocol cannot ask for a profile.
     #[error("its runtime has no profiler that the server can ask")]
     NoProfiler,
-    /// It is starting or about to end.
+    /// The worker is starting or about to end.
     #[error("it is starting or ending")]
     NotReady,
-    /// Somebody else has asked it before, and it has not answered yet.
+    /// Another profile of this worker is in progress.
     #[error("it is being profiled already")]
     Busy,
-    /// It has ended meanwhile.
+    /// The worker has ended.
     #[error("it has ended meanwhile")]
     Gone,
-    /// It has not answered.
+    /// The worker has not sent a profile in time.
     #[error("it has sent no profile within {} s of its end: its handler blocks", PATIENCE.as_secs())]
     Silent,
 }
 
-/// One link's part.
+/// Profiling state of one link.
 #[derive(Debug, Default)]
 pub(crate) struct Profiles {
-    /// What the worker has said in HELLO: its runtime, and whether it can.
+    /// From the worker's HELLO: its runtime, and whether it can be profiled.
     hello: OnceLock<(String, bool)>,
-    /// The question that the worker has not answered, though nobody may wait for it any more: what comes next belongs to it.
+    /// The request that the worker has not answered, even if its sender no longer waits: the next profile belongs to it.
     asked: Mutex<Option<oneshot::Sender<Bytes>>>,
 }
 
 impl Profiles {
     pub(crate) fn told(&self, runtime: String, can: bool) {
-        // A link has one HELLO.
+        // There is one HELLO per link.
         let _ = self.hello.set((runtime, can));
     }
 
-    /// Takes what the worker has sent. False: nobody has asked.
+    /// Accepts a profile from the worker. Returns false if none was requested.
     pub(crate) fn put(&self, profile: Bytes) -> bool {
-        // Whoever has asked may have gone; the worker has done as it was told.
+        // The receiver may be gone; the worker is not to blame for that.
         let asked = self.asked.lock().take();
         asked.map(|asked| asked.send(profile)).is_some()
     }
 
-    /// Nothing more comes.
+    /// Fails a pending request: the worker sends nothing more.
     pub(crate) fn end(&self) {
         drop(self.asked.lock().take());
     }
@@ -100,7 +100,7 @@ impl Profiles {
     }
 }
 
-/// A question, of which the worker is told when nobody waits for the answer any more.
+/// A profile request. Dropping it before the answer tells the worker to stop profiling.
 struct Question {
     link: Arc<Link>,
     answer: oneshot::Receiver<Bytes>,
@@ -108,7 +108,7 @@ struct Question {
 }
 
 impl Question {
-    /// Has a worker look at itself for so long.
+    /// Asks a worker to profile itself for this long.
     fn put(link: Arc<Link>, time: Duration) -> Result<Self, Unprofiled> {
         let answer = link.profiles.ask()?;
         say(&link, time);
@@ -137,14 +137,14 @@ impl Drop for Question {
     }
 }
 
-/// PROFILE: no time ends the look that goes on.
+/// Sends PROFILE. A duration of zero stops the profile in progress.
 fn say(link: &Link, time: Duration) {
     let question = json!({ "ms": time.as_millis() as u64 }).to_string();
     link.control(FrameType::Profile, question.as_bytes());
 }
 
 impl Pool {
-    /// Has each worker look at itself for so long, and returns when all have told what they saw. When it is dropped before, they end their look.
+    /// Profiles all workers for this long, and returns when all have answered. Dropping the future stops the profiles.
     pub async fn profile(&self, time: Duration) -> Vec<WorkerProfile> {
         let mut asked: Vec<_> = {
             let state = self.shared.state.lock();

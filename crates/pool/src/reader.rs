@@ -1,5 +1,5 @@
-//! Reads one worker's link on the server thread that owns it: frames from the socket and from the outbox go to the pool's state,
-//! a whole batch under one lock.
+//! Reads one worker's link on the server thread that owns it: frames from the socket and the outbox go to the pool's state, a whole batch
+//! under one lock.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::{
     Call,
-    dialect::{Decoder, Overlong, Piece, Resync, Said},
+    dialect::{Decoder, MessageTooLong, Piece, Resync, Said},
     link::{Channel, Link, Unread},
     mailbox::LocalMailbox,
     outbox::TailOutOfRange,
@@ -25,11 +25,12 @@ use crate::{
     sys::watch,
 };
 
-/// Bytes that one read of the socket asks for.
+/// Maximum number of bytes per read of the socket.
 const READ_BYTES: usize = 64 * 1024;
-/// Batches that are taken before other tasks of the thread have their turn: a worker that never stops sending keeps nobody else waiting.
+/// Number of batches before other tasks of the thread get a turn, so that a worker that never stops sending does not starve them.
 const TURNS_MAX: usize = 16;
-/// Reads of what a pipe still holds once its worker is gone: more than pipes hold, and an end when somebody else writes on.
+/// Maximum number of reads from the pipe of a worker that is gone: more than a pipe can hold, and a limit in case another process still
+/// writes to it.
 const LAST_READS_MAX: usize = 64;
 
 #[derive(Debug)]
@@ -38,23 +39,23 @@ pub(crate) struct Reader {
     pub(crate) link: Arc<Link>,
     /// The worker's key in the pool's state, valid until this reader reports it gone.
     pub(crate) worker: usize,
-    /// The worker's number.
+    /// The worker's number, which is never reused.
     pub(crate) id: u64,
-    /// What was read after the handshake.
+    /// Bytes that arrived together with the handshake.
     pub(crate) rest: BytesMut,
     pub(crate) input: Input,
 }
 
-/// What the bytes of a worker are.
+/// How to decode the bytes of a worker.
 #[derive(Debug)]
 pub(crate) enum Input {
     Frames,
-    /// Frames, and what the program has printed between them.
+    /// Frames mixed with other output of the program.
     MixedFrames(Resync),
     Messages(Decoder),
 }
 
-/// Why reading ends before the link does.
+/// The reason why reading ends before the link is closed.
 #[derive(Debug, thiserror::Error)]
 enum ReadError {
     #[error("worker has broken the protocol")]
@@ -62,7 +63,7 @@ enum ReadError {
     #[error("worker has broken the protocol")]
     Outbox(#[from] TailOutOfRange),
     #[error("worker has broken the protocol")]
-    Overlong(#[from] Overlong),
+    MessageTooLong(#[from] MessageTooLong),
     #[error("worker has broken the protocol")]
     Unread(#[from] Unread),
     #[error("cannot watch a worker's link")]
@@ -80,9 +81,9 @@ impl AsRawFd for WatchedSocket {
 }
 
 impl Reader {
-    /// Reads until the link ends, then reports the worker gone.
+    /// Reads until the link ends, then reports that the worker is gone.
     pub(crate) async fn run(mut self, mailbox: Rc<LocalMailbox>) {
-        // Answers that the worker put into the outbox before it died are taken even after the end of file.
+        // Answers that the worker put into the outbox before it died are delivered even after the end of file.
         let read = match self.read(&mailbox).await {
             Ok(()) => self
                 .take_rest(&mailbox)
@@ -105,14 +106,14 @@ impl Reader {
             Channel::Pipes { .. } => Interest::READABLE,
         };
         let socket = watch(WatchedSocket(self.link.clone()), interest)?;
-        // A pipe to the worker is watched only while it is full, so that it can be closed at any other time.
+        // The pipe to the worker is watched only while it is full, so that it can be closed at any other time.
         let mut pipe = None;
         let bell = match &self.link.bell {
             Some(bell) => Some(watch(bell.try_clone()?, Interest::READABLE)?),
             None => None,
         };
         let mut batch = Vec::new();
-        // While the socket takes no more, reading goes on: a worker that blocks on its own writes reads nothing until then.
+        // Reading continues while the socket is full: a worker that blocks on its own writes reads nothing until they are done.
         let mut full = false;
         self.take_input(mailbox)?;
         let mut turns = 0;
@@ -145,7 +146,7 @@ impl Reader {
                             self.take_input(mailbox)?;
                         }
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-                        // A reset means the same as an end: nothing more comes.
+                        // A reset means the same as an end: no more data will arrive.
                         Err(_) => return Ok(()),
                     }
                 }
@@ -166,7 +167,7 @@ impl Reader {
         }
     }
 
-    /// Takes what a pipe still holds, without waiting for more.
+    /// Reads what a pipe still holds, without waiting for more.
     fn last_reads(&mut self, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
         for _ in 0..LAST_READS_MAX {
             match self.receive() {
@@ -187,7 +188,7 @@ impl Reader {
         Ok(taken)
     }
 
-    /// Takes everything that is whole from what was read.
+    /// Processes everything that is complete.
     fn take_input(&mut self, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
         match &mut self.input {
             Input::Frames => self.take_frames(mailbox),
@@ -208,7 +209,7 @@ impl Reader {
         }
     }
 
-    /// Nothing more comes: what is left is output, or half of something.
+    /// Processes the rest at the end of the input: plain output, or an incomplete message.
     fn take_rest(&mut self, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
         match &mut self.input {
             Input::Frames => Ok(()),
@@ -249,7 +250,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Acts on what a worker has said that speaks no frames.
+    /// Handles the events of a worker that speaks no frames.
     fn hear(&self, said: Vec<Said>, read: Instant, mailbox: &Rc<LocalMailbox>) {
         if said.is_empty() {
             return;
@@ -289,7 +290,7 @@ impl Reader {
             (Some(calls), Ok(body)) => {
                 let deadline = now + self.pool.call_timeout;
                 if let Some(key) = self.link.open_call(id, deadline) {
-                    // Whoever keeps the time of calls may sleep.
+                    // The supervisor may be asleep; it has to watch this deadline.
                     self.pool.wake.notify_one();
                     calls.call(Call::new(body, deadline, key, &self.link));
                 }
@@ -301,7 +302,7 @@ impl Reader {
         self.link.return_call(&id, &crate::dialect::call_error(&refused));
     }
 
-    /// Takes every whole frame from what was read, those before a broken one too.
+    /// Processes every complete frame, including those before an invalid one.
     fn take_frames(&mut self, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
         let mut whole = 0;
         let broken = loop {
@@ -321,7 +322,7 @@ impl Reader {
         Ok(broken?)
     }
 
-    /// Takes what is in the outbox. False: there is nothing, and the bell is armed.
+    /// Processes the outbox. Returns false if it is empty; then the bell is armed.
     fn take_outbox_or_arm(&self, batch: &mut Vec<u8>, mailbox: &Rc<LocalMailbox>) -> Result<bool, ReadError> {
         if self.take_outbox(batch, mailbox)? {
             return Ok(true);
@@ -348,7 +349,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// Gives whole frames to the pool; each starts at a multiple of `align`.
+    /// Passes complete frames to the pool; each starts at a multiple of `align`.
     fn handle(&self, frames: &Bytes, align: usize, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
         let now = Instant::now();
         let mut session = self.pool.session(Some(mailbox));
@@ -409,7 +410,7 @@ impl Reader {
                 let id = self.id;
                 session.call((worker, id), &self.link, &header, frame.payload, now)?;
             }
-            // Frames of the handshake are over, those of the other direction mean nothing here, unknown ones are skipped.
+            // Handshake frames are over, frames of the other direction mean nothing here, unknown ones are skipped.
             FrameType::Pad
             | FrameType::Hello
             | FrameType::Init
@@ -425,7 +426,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Stops a worker that cannot be read from. What it sent before stays valid.
+    /// Stops a worker whose output is invalid. What it sent before stays valid.
     fn cut_off(&self, error: &ReadError) {
         let cause = std::error::Error::source(error).map(ToString::to_string);
         let worker = self.pool.state.lock().worker(self.worker).map(|worker| worker.id);
@@ -445,7 +446,7 @@ impl AsRawFd for WatchedPipe {
     }
 }
 
-/// Waits until more can be written to a worker.
+/// Waits until the link is writable.
 async fn has_room(socket: &AsyncFd<WatchedSocket>, pipe: Option<&AsyncFd<WatchedPipe>>) -> io::Result<()> {
     match pipe {
         Some(pipe) => pipe.writable().await?.clear_ready(),
@@ -454,7 +455,7 @@ async fn has_room(socket: &AsyncFd<WatchedSocket>, pipe: Option<&AsyncFd<Watched
     Ok(())
 }
 
-/// A frame at `at` has at least a header.
+/// Minimum size of an input with a frame header at `at`.
 fn used_at_least(at: usize) -> u64 {
     (at + HEADER_BYTES) as u64
 }

@@ -1,4 +1,4 @@
-//! A batch of changes to a pool's state: under one lock, and what they put out carried out after it.
+//! A batch of changes to a pool's state, made under one lock. Its outputs are carried out after unlocking.
 
 use std::{rc::Rc, sync::Arc, time::Instant};
 
@@ -14,11 +14,11 @@ use crate::{
     link::Link,
     mailbox::LocalMailbox,
     pool::Shared,
-    state::{Nameless, Outlet, State},
+    state::{Outlet, State, UnattributedAnswer},
     worker_log::{self, Level},
 };
 
-/// A locked state, and what its changes put out. Dropping it unlocks first; only then others are woken and links written.
+/// The locked state and the outputs of its changes. Dropping it unlocks the state first, then delivers answers and writes links.
 #[derive(Debug)]
 pub(crate) struct Session<'a> {
     shared: &'a Shared,
@@ -35,7 +35,7 @@ struct Outputs<'a> {
     wake: bool,
 }
 
-/// What a worker has logged: the content of its frame, and what it is about.
+/// A log entry of a worker, with its context.
 #[derive(Debug)]
 struct Logged {
     worker: u64,
@@ -99,7 +99,7 @@ impl Drop for Session<'_> {
         if wake {
             self.shared.wake.notify_one();
         }
-        // Whoever takes the log may be slow.
+        // Logging comes last: it may be slow.
         for Logged {
             worker,
             request,
@@ -121,7 +121,7 @@ impl Drop for Session<'_> {
 }
 
 impl<'a> Session<'a> {
-    /// Locks a pool's state. What is for the mailbox's thread stays on it.
+    /// Locks a pool's state. Deliveries for the current thread's mailbox stay on the thread.
     pub(crate) fn of(shared: &'a Shared, mailbox: Option<&'a Rc<LocalMailbox>>) -> Self {
         Self {
             shared,
@@ -133,7 +133,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The state, and where its outputs go.
+    /// The state, and the receiver of its outputs.
     pub(crate) fn parts(&mut self) -> (&mut State<Arc<Link>>, &mut impl Outlet<Arc<Link>>) {
         (
             self.state
@@ -192,7 +192,8 @@ impl<'a> Session<'a> {
         });
     }
 
-    /// Takes a CALL frame, and the call once it is whole: of a job, or of none. The worker is named by its key and its number.
+    /// Processes a CALL frame, and hands over the call once it is complete. The call may belong to a job or to none. The worker is given by
+    /// its key and its number.
     pub(crate) fn call(
         &mut self,
         worker: (usize, u64),
@@ -231,7 +232,7 @@ impl<'a> Session<'a> {
         });
     }
 
-    /// Logs what a worker says, or what is to be said of it.
+    /// Logs a message of a worker, or one about it.
     pub(crate) fn noted(
         &mut self,
         from: usize,
@@ -246,7 +247,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Takes the answer of a worker that speaks no frames. `read` is when it was read, at the latest.
+    /// Handles the answer of a worker that speaks no frames. `read` is the latest time at which it can have been read.
     pub(crate) fn answered(&mut self, from: usize, answered: Answered, read: Instant, now: Instant) {
         let (state, _) = self.parts();
         let job = match state.job_named(from, answered.to, read) {
@@ -273,12 +274,12 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// An answer for no job: it lost a race, or is something else.
-    fn unclaimed(&mut self, from: usize, answered: Answered, why: Nameless) {
+    /// Handles an answer that matches no job: it lost a race, or is plain output.
+    fn unclaimed(&mut self, from: usize, answered: Answered, why: UnattributedAnswer) {
         match (answered.text, why) {
             (Some(text), _) => self.printed(from, text),
-            (None, Nameless::Over) => self.stray(),
-            (None, Nameless::NotOne(jobs)) => {
+            (None, UnattributedAnswer::Over) => self.stray(),
+            (None, UnattributedAnswer::NotOne(jobs)) => {
                 self.stray();
                 let message = format!("an answer names no request, and the worker has {jobs}; it is dropped");
                 self.noted(from, None, Level::Warn, message, None);

@@ -1,4 +1,4 @@
-//! What a pool counts.
+//! Counters and histograms of a pool.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,29 +6,29 @@ use hdrhistogram::Histogram;
 
 use crate::{EndCause, Failure};
 
-/// The longest duration that the histograms tell apart: one hour.
+/// Longest duration that the histograms resolve: one hour.
 const DURATION_US_MAX: u64 = 3_600_000_000;
 
-/// Counts since the pool was made. Jobs are conserved: `accepted = answered + faulted + cancelled + the sum of failed + jobs under way`,
-/// where a job is under way until its first delivery. A response that breaks off later stays answered. So are workers:
-/// `started = the sum of ended + workers that live`.
+/// Counters since the pool was created. Jobs are conserved: `accepted = answered + faulted + cancelled + the sum of failed + jobs in
+/// flight`, where a job is in flight until its first delivery. A response that breaks off later still counts as answered. So are workers:
+/// `started = the sum of ended + living workers`.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
-    /// Jobs taken.
+    /// Jobs accepted by the pool.
     pub accepted: u64,
     /// Jobs answered by their handler.
     pub answered: u64,
     /// Jobs whose handler threw.
     pub faulted: u64,
-    /// Jobs whose owner left before the answer.
+    /// Jobs cancelled by their owner before the answer.
     pub cancelled: u64,
     /// Accepted jobs that failed, by [`Failure::name`].
     pub failed: BTreeMap<&'static str, u64>,
-    /// Jobs refused at once, by [`Failure::name`].
+    /// Jobs refused on submission, by [`Failure::name`].
     pub refused: BTreeMap<&'static str, u64>,
     /// Frames for jobs that were over, out of order, or of another generation.
     pub stray_frames: u64,
-    /// Starts of worker processes, those that failed too.
+    /// Starts of worker processes, including failed ones.
     pub started: u64,
     /// Workers that became ready.
     pub ready: u64,
@@ -50,12 +50,12 @@ impl Counters {
     }
 }
 
-/// How long jobs waited and ran.
+/// Waiting and run times of jobs.
 #[derive(Clone, Debug)]
 pub struct Timings {
-    /// Microseconds from arrival until the job was sent to a worker.
+    /// Time from arrival until the job was sent to a worker, in microseconds.
     pub wait_us: Histogram<u64>,
-    /// Microseconds that handlers ran, as workers report them.
+    /// Run time of handlers as reported by workers, in microseconds.
     pub run_us: Histogram<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What a pool tells about itself.
+//! The status of a pool, for the admin interface and metrics.
 
 use std::time::Instant;
 
@@ -11,69 +11,69 @@ use crate::{
     state::{Phase, Worker},
 };
 
-/// Whether a pool can do its work.
+/// Whether a pool can run jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", content = "reason", rename_all = "snake_case")]
 pub enum Readiness {
-    /// Its first workers are starting.
+    /// The first workers are starting.
     Starting,
-    /// It answers jobs.
+    /// The pool accepts and runs jobs.
     Ready,
-    /// Its workers do not start; this is what the last one said.
+    /// Workers fail to start; the message of the last one.
     Failing(String),
     /// No worker is left after a stop.
     Stopped,
 }
 
-/// What a pool is and does at one moment.
+/// A snapshot of a pool.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
-    /// Its name.
+    /// The pool's name.
     pub name: String,
-    /// Whether it can do its work.
+    /// Whether the pool can run jobs.
     pub readiness: Readiness,
-    /// Fewest workers.
+    /// Minimum number of workers.
     pub workers_min: usize,
-    /// Most workers.
+    /// Maximum number of workers.
     pub workers_max: usize,
-    /// Jobs that wait for a worker.
+    /// Number of queued jobs.
     pub queued: usize,
-    /// Bytes of the jobs that wait.
+    /// Total size of queued jobs, in bytes.
     pub queued_bytes: usize,
-    /// Most jobs that may wait.
+    /// Maximum number of queued jobs.
     pub queue_max: usize,
-    /// Counts since the pool was made.
+    /// Counters since the pool was created.
     #[serde(serialize_with = "counters")]
     pub counters: Counters,
-    /// How long jobs waited for a worker.
+    /// Percentiles of the time in the queue.
     pub wait: Percentiles,
-    /// How long handlers ran.
+    /// Percentiles of handler run times.
     pub run: Percentiles,
-    /// Its workers, oldest first.
+    /// The workers, oldest first.
     pub workers: Vec<WorkerStatus>,
     /// The histograms behind the percentiles, for exporters.
     #[serde(skip)]
     pub timings: crate::Timings,
 }
 
-/// What one worker is and does.
+/// A snapshot of one worker.
 #[derive(Clone, Debug, Serialize)]
 pub struct WorkerStatus {
-    /// Its number in the pool.
+    /// The worker's number in the pool.
     pub id: u64,
-    /// Its process.
+    /// The process id of the worker.
     pub pid: u32,
     /// `starting`, `ready`, `draining`, `terminating` or `killed`.
     pub phase: &'static str,
-    /// Jobs it has.
+    /// Number of jobs it holds.
     pub in_flight: usize,
-    /// Jobs it may have beyond those it runs.
+    /// Number of jobs it may hold beyond those it runs.
     pub credit: usize,
-    /// Jobs it has answered.
+    /// Number of jobs it has answered.
     pub answered: u64,
     /// Seconds since it became ready.
     pub ready_s: Option<u64>,
-    /// Its resident memory, if its process can be looked at.
+    /// Resident memory in bytes, if `/proc` tells it.
     pub rss_bytes: Option<u64>,
 }
 

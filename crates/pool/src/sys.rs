@@ -1,4 +1,4 @@
-//! What needs `unsafe`: the memory shared with a worker, and what happens between fork and exec.
+//! The unsafe code of this crate: memory shared with a worker, and the code between fork and exec.
 
 #![expect(unsafe_code, reason = "shared memory and fork have no safe interface")]
 
@@ -26,8 +26,8 @@ use rustix::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// The page that the server shares with one worker. Its content is at the worker's mercy: whoever reads it copies first and
-/// checks then.
+/// The page that the server shares with one worker. The worker can change its content at any time, so readers copy first and validate the
+/// copy.
 #[derive(Debug)]
 pub(crate) struct SharedPage {
     base: NonNull<u8>,
@@ -41,7 +41,7 @@ unsafe impl Send for SharedPage {}
 unsafe impl Sync for SharedPage {}
 
 impl SharedPage {
-    /// Makes a zeroed page.
+    /// Creates a zeroed page.
     pub(crate) fn new() -> io::Result<Self> {
         let file = memfd_create("forebay-page", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, PAGE_BYTES as u64)?;
@@ -87,7 +87,7 @@ impl SharedPage {
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset).cast()) }
     }
 
-    /// Appends `length` bytes from `offset` on to `into`.
+    /// Appends `length` bytes, starting at `offset`, to `into`.
     pub(crate) fn copy_to(&self, offset: usize, length: usize, into: &mut Vec<u8>) {
         assert!(offset + length <= PAGE_BYTES, "copies stay inside of the page");
         into.reserve(length);
@@ -109,18 +109,18 @@ impl Drop for SharedPage {
     }
 }
 
-/// Sees to it that none of these numbers is free in this process, now and later: those that are get `/dev/null`, for good.
+/// Makes sure that none of these descriptor numbers is free in this process, now or later: free ones are bound to `/dev/null` for good.
 ///
-/// The standard library reports a failed exec through a pipe of its own, made right before the fork. If that pipe had got one of the
-/// numbers that [`contain`] places descriptors at, the child would write the report into a worker's link instead, and the spawn would
-/// look like a success. One case is left: somebody else closes a descriptor with one of these numbers between this call and the
-/// spawn. Then a failed exec is noticed as a worker that ended during its start.
+/// The standard library reports a failed exec through a pipe that it opens right before the fork. If that pipe got one of the numbers to
+/// which [`contain`] duplicates descriptors, the child would write the report into a worker's link, and the spawn would look successful.
+/// One case remains: another thread closes a descriptor with one of these numbers between this call and the spawn. A failed exec then shows
+/// up as a worker that ended during its start.
 pub(crate) fn reserve(numbers: RangeInclusive<RawFd>) -> io::Result<()> {
     static RESERVED: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
     let null = OwnedFd::from(File::open("/dev/null")?);
     let mut reserved = RESERVED.lock();
     loop {
-        // The lowest free number: beyond the range, all of it is in use.
+        // The lowest free number. Once it is beyond the range, the whole range is in use.
         let lowest_free = duplicate_above(null.as_fd(), *numbers.start())?;
         if lowest_free.as_raw_fd() > *numbers.end() {
             break;
@@ -133,7 +133,7 @@ pub(crate) fn reserve(numbers: RangeInclusive<RawFd>) -> io::Result<()> {
     Ok(())
 }
 
-/// Prepares a command so that its process leads a group of its own, dies with the thread that spawns it, and finds `fds[i].0` as
+/// Prepares a command so that its process leads its own process group, dies with the thread that spawns it, and finds `fds[i].0` as
 /// descriptor `fds[i].1`.
 ///
 /// The sources must be numbered above every target, so that no duplication overwrites a later source. The targets must be
@@ -157,7 +157,7 @@ pub(crate) fn contain(command: &mut Command, fds: Vec<(RawFd, RawFd)>) {
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                 return Err(io::Error::last_os_error());
             }
-            // The parent may have died before the line above: then nobody sends the signal any more.
+            // The parent may have died before the line above; then there is no one left to send the signal.
             if u32::try_from(libc::getppid()) != Ok(parent) {
                 libc::_exit(1);
             }
@@ -174,10 +174,10 @@ pub(crate) fn contain(command: &mut Command, fds: Vec<(RawFd, RawFd)>) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// How many files this process might have open before [`raise_open_files_max`]: workers get that, since programs of theirs may use `select`.
+/// The limit of open files before [`raise_open_files_max`]. Workers get this limit, since their programs may use `select`.
 static OPEN_FILES: OnceLock<libc::rlimit> = OnceLock::new();
 
-/// Lets this process have as many files and sockets open as it may ask for; says how many those are.
+/// Raises this process's limit of open files and sockets to its maximum, and returns it.
 pub fn raise_open_files_max() -> io::Result<u64> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -213,10 +213,10 @@ pub(crate) fn duplicate_above(fd: BorrowedFd<'_>, lowest: RawFd) -> io::Result<O
     Ok(duplicate)
 }
 
-/// Counts bytes that were just read into a buffer's spare capacity as its content.
+/// Adds bytes that were just read into a buffer's spare capacity to its content.
 ///
 /// # Panics
-/// When the buffer has not that much room.
+/// If the buffer has less room than that.
 pub(crate) fn advance(buffer: &mut bytes::BytesMut, read: usize) {
     let length = buffer.len() + read;
     assert!(length <= buffer.capacity(), "a read stays inside of its buffer");
@@ -227,7 +227,7 @@ pub(crate) fn advance(buffer: &mut bytes::BytesMut, read: usize) {
 /// Watches a descriptor with the current event loop.
 ///
 /// # Errors
-/// When the system refuses another descriptor to watch.
+/// The system refuses to watch another descriptor.
 pub fn watch<T: AsRawFd + Watchable>(source: T, interest: Interest) -> io::Result<AsyncFd<T>> {
     // SAFETY: `Watchable` promises one open descriptor for the whole life of the value, which the result owns.
     unsafe { AsyncFd::register_with_interest(source, interest) }.map_err(io::Error::from)
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn reserved_numbers_are_free_for_nobody() {
-        // Higher than what other tests of this process open.
+        // Higher than any descriptor that other tests of this process open.
         const LOWEST: RawFd = 900;
         for _ in 0..2 {
             reserve(LOWEST..=LOWEST + 2).unwrap();

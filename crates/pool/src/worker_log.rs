@@ -1,13 +1,13 @@
-//! What workers print and log, as events of our own log: one a line, with pool, worker and, where it is known, request.
+//! Turns the output and log entries of workers into events of the server's log: one per line, with pool, worker and, if known, request.
 
 use serde_json::{Map, Value};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
-/// Bytes of one line that are logged; the rest of a longer line becomes lines of its own. Of a LOG frame, bytes of the message and of
-/// the fields; the rest is cut off, so that what the log remembers stays small.
+/// Maximum length of a logged line in bytes; a longer line becomes several. In a LOG frame, message and fields are each cut off at this
+/// length, so that the memory of the log stays small.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
-/// Which of a worker's two outputs a line came from.
+/// The output stream that a line came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     Stdout,
@@ -22,7 +22,7 @@ pub(crate) fn printed(pool: &str, worker: u64, request: Option<&str>, stream: St
     }
 }
 
-/// How much a line matters.
+/// Severity of a log entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     Error,
@@ -32,7 +32,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// By its name in any case; what has none is information.
+    /// Finds a level by its name in any case; unknown names mean `Info`.
     pub(crate) fn named(name: &str) -> Self {
         let is = |known: &str| name.eq_ignore_ascii_case(known);
         match () {
@@ -44,7 +44,7 @@ impl Level {
     }
 }
 
-/// Logs the content of a LOG frame. `request` is what the server knows of it: nothing, when the answer has overtaken the line.
+/// Logs the content of a LOG frame. `request` is the id of its request, or `None` if the answer has overtaken the entry.
 pub(crate) fn structured(pool: &str, worker: u64, request: Option<&str>, payload: &[u8]) {
     let entry: Map<String, Value> = serde_json::from_slice(payload).unwrap_or_default();
     let text = |name| entry.get(name).and_then(Value::as_str).map(shortened);
@@ -56,7 +56,7 @@ pub(crate) fn structured(pool: &str, worker: u64, request: Option<&str>, payload
     write(pool, worker, request, level, message, fields);
 }
 
-/// Logs what a worker said in another way than by a LOG frame.
+/// Logs a message of a worker that did not come in a LOG frame.
 pub(crate) fn noted(
     pool: &str,
     worker: u64,
@@ -99,7 +99,7 @@ fn shortened(text: &str) -> &str {
 /// Calls `take` with every line until the output ends. Bytes that are not UTF-8 are replaced.
 pub(crate) async fn each_line(mut output: impl AsyncBufRead + Unpin, mut take: impl FnMut(&str)) {
     let mut line = Vec::new();
-    // The line so far has been cut off for its length: a line end right after it ends no further line.
+    // The current line was cut off because of its length; a line end right after it does not end another line.
     let mut cut = false;
     while let Ok(chunk) = output.fill_buf().await {
         if chunk.is_empty() {
@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// The lines of what is written in these pieces.
+    /// Writes the pieces and returns the resulting lines.
     async fn lines(pieces: &[&[u8]]) -> Vec<String> {
         let (mut writer, reader) = tokio::io::duplex(7);
         let write = async {

@@ -1,11 +1,12 @@
-//! Where the threads of this process spend their CPU time: looked at many times a second, on request, for a bounded time.
+//! A sampling CPU profiler for this process, run on request and for a bounded time.
 //!
-//! The system sends a signal whenever the process has used so much CPU time, to a thread that is using it. The handler of that signal only copies: registers, and the
-//! top of the stack (`sys.rs`). Everything else, following stacks (`unwind.rs`) and finding names (`modules.rs`), is done by the thread that has asked, from the copies. So no
-//! lock, no allocation and no code of anybody else's runs inside a signal handler, and nothing there can wait.
+//! The kernel sends a signal each time the process has used a fixed amount of CPU time, to a thread that is using it. The signal handler
+//! only copies registers and the top of the stack (`sys.rs`). The thread that asked for the profile does the rest from these copies: it
+//! unwinds stacks (`unwind.rs`) and resolves names (`modules.rs`). So the handler takes no lock, allocates nothing, runs no foreign code
+//! and cannot block.
 //!
-//! What it cannot see: time during which a thread waits, what the kernel does on behalf of a thread (it is charged to the function that has called it), functions that were made part
-//! of others by the compiler, and code that no file on the disk has.
+//! Not visible to it: time a thread spends waiting, time in the kernel (charged to the function that made the call), inlined functions, and
+//! code that is in no file on disk.
 
 #![deny(unsafe_code)]
 
@@ -25,51 +26,51 @@ use self::{
     unwind::Unwind,
 };
 
-/// Looks for each second of CPU time. No divisor of what programs do at regular intervals.
+/// Samples per second of CPU time. Not a divisor of common intervals, so that periodic work is not sampled in step.
 pub const PER_SECOND: u32 = 99;
-/// Different stacks that are kept; what comes beyond is counted as lost.
+/// Distinct stacks kept; samples of further ones are counted as lost.
 const STACKS_MAX: usize = 20_000;
-/// How often copies are taken to be followed; there is room for many more.
+/// How often samples are taken out of the ring. The ring has room for many more than arrive in that time.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// What was seen.
+/// The result of a profiling run.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    /// The most frequent first.
+    /// Most frequent first.
     pub stacks: Vec<Stack>,
-    /// Looks that are in no stack because there was no room for them.
+    /// Samples dropped because there was no room for them.
     pub lost: u64,
-    /// How long it took.
+    /// How long the run took.
     pub took: Duration,
 }
 
-/// A stack, and how often it was seen.
+/// A stack and the number of samples that showed it.
 #[derive(Clone, Debug)]
 pub struct Stack {
-    /// The name of the thread, then functions from the outermost to the one that was running.
+    /// The thread's name, then functions from the outermost to the running one.
     pub frames: Vec<String>,
-    /// How often.
+    /// Number of samples.
     pub count: u64,
 }
 
-/// Why there is no profile.
+/// A profile could not be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// There is one at a time.
+    /// Only one run at a time is possible in a process.
     #[error("the process is being profiled already")]
     Running,
-    /// The system refuses.
+    /// A system call failed.
     #[error("cannot {what}")]
     System {
-        /// What it refuses.
+        /// The operation that failed, for the sentence "cannot ...".
         what: &'static str,
-        /// Why.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
 }
 
-/// Looks at this process for so long, or until `is_over` says so. It blocks its thread, which is left out of what is seen.
+/// Profiles this process for `time`, or until `is_over` returns true. Blocks the calling thread, which is left out of the profile.
 pub fn record(time: Duration, is_over: impl Fn() -> bool) -> Result<Profile, ProfileError> {
     let modules = Modules::of_this_process().map_err(|source| ProfileError::System {
         what: "read which files the process has loaded",
@@ -93,12 +94,12 @@ pub fn record(time: Duration, is_over: impl Fn() -> bool) -> Result<Profile, Pro
     Ok(seen.named(&modules, took))
 }
 
-/// Stacks as they are met.
+/// Stacks collected so far.
 struct Seen {
     unwind: Unwind,
-    /// How often, by thread and addresses, the innermost first.
+    /// Samples by thread and return addresses, innermost first.
     stacks: HashMap<(u32, Vec<u64>), u64>,
-    /// The names of threads, read while they live.
+    /// Thread names, read while the threads are alive.
     threads: HashMap<u32, String>,
     lost: u64,
 }
@@ -116,7 +117,7 @@ impl Seen {
         }
     }
 
-    /// Threads of one name are one, and so are addresses within one function.
+    /// Resolves names, merging threads of the same name and addresses within the same function.
     fn named(self, modules: &Modules, took: Duration) -> Profile {
         let mut names: HashMap<u64, String> = HashMap::new();
         let mut named: HashMap<Vec<String>, u64> = HashMap::new();
@@ -172,7 +173,7 @@ mod tests {
         black_box(turns_in_circles(until)) + 1
     }
 
-    // One test: there is one timer in a process.
+    // A single test, because a process has only one such timer.
     #[test]
     fn a_busy_function_is_seen_below_its_callers_on_its_thread() {
         let (until, looked) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -180,7 +181,7 @@ mod tests {
             let busy = thread::Builder::new().name("busy-thread".to_owned());
             let busy = busy.spawn_scoped(scope, || calls_it(&until)).unwrap();
             let looks = scope.spawn(|| {
-                // As many looks as it takes to be sure.
+                // Runs until there are enough samples to be sure.
                 record(Duration::from_mins(1), || {
                     looked.store(true, Ordering::Relaxed);
                     until.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! The files that the process has loaded: where their code is, how stacks are followed through it, and what its functions are called.
+//! The files mapped into this process: where their code is, the tables for unwinding through it, and their symbols.
 
 use std::{
     collections::BTreeMap,
@@ -12,36 +12,36 @@ use object::{
     Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _, ReadCache, SegmentFlags, elf,
 };
 
-/// Segments of a file begin at a page of this size or a smaller one.
+/// Segments are aligned to this page size or a smaller one.
 const PAGE_MASK: u64 = 0xffff;
-/// Symbols of a file that are read.
+/// Most symbols read from a file.
 const SYMBOLS_MAX: usize = 1_000_000;
-/// The program, whatever has become of its file.
+/// The running program, even if its file was replaced or removed.
 const PROGRAM: &str = "/proc/self/exe";
-/// What the system adds to the path of a file that is no longer there.
+/// The suffix the kernel adds to the path of a file that was deleted.
 const DELETED: &str = " (deleted)";
 
-/// All of them, by where they begin.
+/// All loaded files, sorted by start address.
 #[derive(Debug)]
 pub(crate) struct Modules(Vec<Module>);
 
-/// A file that is loaded.
+/// A loaded file.
 #[derive(Debug)]
 pub(crate) struct Module {
-    /// The last part of its path.
+    /// The last component of its path.
     pub(crate) name: String,
-    /// Its addresses in this process.
+    /// Its address range in this process.
     pub(crate) range: Range<u64>,
-    /// What is added to an address in the file.
+    /// The load bias: address in this process minus address in the file.
     pub(crate) bias: u64,
     pub(crate) text: Option<Range<u64>>,
     pub(crate) eh_frame: Option<Table>,
     pub(crate) eh_frame_hdr: Option<Table>,
-    /// By address in the file: the end, and the name as the linker has it.
+    /// By start address in the file: the end address and the linker's name.
     symbols: BTreeMap<u64, (u64, String)>,
 }
 
-/// A table of the file, with its address there.
+/// A section of the file with its address there.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub(crate) at: Range<u64>,
@@ -57,7 +57,7 @@ impl Modules {
             files.entry(path).or_default().push(mapping);
         }
         let loaded = files.into_iter().filter(|(_, mappings)| {
-            // Data that is mapped holds no code.
+            // A file mapped only as data has no code.
             mappings.iter().any(|mapping| mapping.is_code)
         });
         let mut modules: Vec<Module> = loaded
@@ -94,7 +94,7 @@ struct Mapping {
     is_code: bool,
 }
 
-/// A line of `/proc/self/maps` (`proc_pid_maps(5)`) that is about a file.
+/// Parses a line of `/proc/self/maps` (`proc_pid_maps(5)`) that describes a mapped file.
 fn mapping(line: &str) -> Option<(&str, Mapping)> {
     let mut words = line.splitn(6, ' ');
     let (range, permissions, offset) = (words.next()?, words.next()?, words.next()?);
@@ -109,7 +109,8 @@ fn mapping(line: &str) -> Option<(&str, Mapping)> {
     path.starts_with('/').then_some((path, mapping))
 }
 
-/// Where a file can be read that has this path among the mappings. `None`: it has been replaced on the disk, and is not the program, which can be read all the same.
+/// The path from which a mapped file can be read. `None` for a file that was replaced on disk, unless it is the running program, which
+/// stays readable.
 fn readable<'p>(path: &'p str, program: &Path) -> Option<&'p str> {
     match path.ends_with(DELETED) {
         false => Some(path),
@@ -119,7 +120,7 @@ fn readable<'p>(path: &'p str, program: &Path) -> Option<&'p str> {
 }
 
 impl Module {
-    /// A file of which nothing is known but its name and its place.
+    /// A file of which only the name and the address range are known.
     fn unknown(path: &str, mappings: &[Mapping]) -> Option<Self> {
         Some(Self {
             name: path.rsplit('/').next().unwrap_or(path).to_owned(),
@@ -133,14 +134,14 @@ impl Module {
         })
     }
 
-    /// `None`: it is gone, or no program.
+    /// `None` if the file is gone or is not an executable.
     fn read(path: &str, file: &str, mappings: &[Mapping]) -> Option<Self> {
         let cache = ReadCache::new(File::open(file).ok()?);
         let file = object::File::parse(&cache).ok()?;
         let code = mappings.iter().find(|mapping| mapping.is_code)?;
         let bias = file.segments().find_map(|segment| {
             let (from, length) = segment.file_range();
-            // Pages at which two segments meet are loaded for both.
+            // A page in which two segments meet is mapped for both.
             let is_code =
                 matches!(segment.flags(), SegmentFlags::Elf { p_flags, .. } if p_flags.0 & elf::PF_X.0 != 0);
             let holds = is_code && (from & !PAGE_MASK..from + length).contains(&code.offset);

@@ -1,4 +1,4 @@
-//! What needs `unsafe`: the timer, the handler of its signal, and the memory into which the handler copies.
+//! The parts that need `unsafe`: the timer, its signal handler, and the memory the handler copies into.
 
 #![expect(unsafe_code, reason = "signals and timers have no safe interface")]
 
@@ -13,47 +13,47 @@ use std::{
 
 use crate::ProfileError;
 
-/// Bytes of a stack that are copied, from its top; what lies deeper is cut off.
+/// Bytes of stack copied from its top; deeper frames are cut off.
 pub(crate) const STACK_BYTES: usize = 64 << 10;
-/// Copies that wait to be followed. They are taken every 10 ms, and a core makes one in that time.
+/// Samples waiting to be unwound. They are taken every 10 ms; one core produces about one in that time.
 const SLOTS: usize = 64;
-/// A page: the system copies those that are there, and stops at the first that is not.
+/// Copies are split at pages of this size: the kernel copies the mapped ones and stops at the first that is not.
 const PAGE: usize = 4096;
 
 const FREE: u8 = 0;
 const WRITTEN: u8 = 1;
 const FULL: u8 = 2;
 
-/// Whether somebody looks: there is one timer in a process.
+/// Whether a profile is being recorded: a process has only one such timer.
 static RUNNING: AtomicBool = AtomicBool::new(false);
-/// Where the handler copies to; null while nobody looks.
+/// The ring the handler writes to; null while no profile is recorded.
 static RING: AtomicPtr<Ring> = AtomicPtr::new(null_mut());
-/// Handlers that may be using it.
+/// Number of handlers that may be using the ring.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 
-/// A thread at one moment.
+/// The state of one thread at one moment.
 #[derive(Debug)]
 pub(crate) struct Sample {
-    /// The system's number of the thread.
+    /// The kernel's thread id.
     pub(crate) thread: u32,
     pub(crate) registers: Registers,
     copied: usize,
     stack: Box<[u8]>,
 }
 
-/// What it takes to follow a stack.
+/// The registers needed to unwind a stack.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Registers {
     pub(crate) instruction: u64,
     pub(crate) stack: u64,
     pub(crate) frame: u64,
-    /// Where the function returns to, on processors that keep it in a register.
+    /// The return address, on processors that keep it in a register.
     #[cfg_attr(not(target_arch = "aarch64"), expect(dead_code, reason = "on the stack here"))]
     pub(crate) link: u64,
 }
 
 impl Sample {
-    /// The word at an address, if it is part of the copy.
+    /// The word at an address, if the copied part of the stack contains it.
     pub(crate) fn word(&self, address: u64) -> Option<u64> {
         let at = usize::try_from(address.checked_sub(self.registers.stack)?).ok()?;
         let bytes = self.stack[..self.copied].get(at..at.checked_add(8)?)?;
@@ -67,8 +67,8 @@ struct Slot {
     sample: UnsafeCell<Sample>,
 }
 
-// SAFETY: whoever has changed `state` from FREE to WRITTEN, or has found it FULL and is the one that takes, has the sample to itself until it changes
-// the state again.
+// SAFETY: the sample is accessed only by the handler that changed `state` from FREE to WRITTEN, or by the one taker after it found FULL;
+// each has exclusive access until it changes the state again.
 unsafe impl Sync for Slot {}
 
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl Ring {
         }
     }
 
-    /// Called in the handler: no lock, no allocation, nothing that waits.
+    /// Called from the signal handler: must not lock, allocate or block.
     fn put(&self, registers: Registers) {
         let at = self.next.fetch_add(1, Ordering::Relaxed) % SLOTS;
         let slot = &self.slots[at];
@@ -109,7 +109,7 @@ impl Ring {
         }
         // SAFETY: the exchange above gave the sample to this handler alone.
         let sample = unsafe { &mut *slot.sample.get() };
-        // SAFETY: it takes nothing and only returns a number.
+        // SAFETY: gettid takes no arguments and only returns a number.
         sample.thread = unsafe { libc::gettid() }.cast_unsigned();
         sample.registers = registers;
         sample.copied = copy(registers.stack as usize, &mut sample.stack);
@@ -119,7 +119,7 @@ impl Ring {
     fn take(&self, mut each: impl FnMut(&Sample)) {
         for slot in &self.slots {
             if slot.state.load(Ordering::Acquire) == FULL {
-                // SAFETY: a handler writes only where it has found FREE, and there is one taker, which holds the sampler.
+                // SAFETY: a handler writes only to FREE slots, and there is only one taker, which holds the sampler.
                 each(unsafe { &*slot.sample.get() });
                 slot.state.store(FREE, Ordering::Release);
             }
@@ -127,7 +127,8 @@ impl Ring {
     }
 }
 
-/// Copies what is there from an address on; how much it was. The system does the copying, and tells where nothing is: a stack may end at any page.
+/// Copies the readable bytes from an address on and returns their number. The kernel does the copying and stops at the first unmapped page,
+/// because a stack may end at any page.
 fn copy(from: usize, to: &mut [u8]) -> usize {
     const PIECES: usize = STACK_BYTES / PAGE + 1;
     let mut pieces = [libc::iovec {
@@ -148,7 +149,7 @@ fn copy(from: usize, to: &mut [u8]) -> usize {
         iov_base: to.as_mut_ptr().cast(),
         iov_len: to.len(),
     };
-    // SAFETY: `into` is memory of ours of that length; the others are only read, by the system, which checks every address itself.
+    // SAFETY: `into` describes our own memory of that length; the remote ranges are only read, by the kernel, which checks every address.
     let copied = unsafe {
         libc::process_vm_readv(
             libc::getpid(),
@@ -163,13 +164,14 @@ fn copy(from: usize, to: &mut [u8]) -> usize {
 }
 
 extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: every thread has its own `errno`, and what was interrupted may be about to read it.
+    // SAFETY: `errno` is thread-local, and the interrupted code may be about to read it.
     let errno = unsafe { *libc::__errno_location() };
-    // `stop` takes the ring away first and then waits for this count: a handler that has seen the ring is counted before.
+    // `stop` removes the ring first and then waits for this counter, so a handler that has seen the ring is already counted.
     INSIDE.fetch_add(1, Ordering::SeqCst);
     let ring = RING.load(Ordering::SeqCst);
     if !ring.is_null() && !context.is_null() {
-        // SAFETY: the ring lives while a handler that has found it is counted; the system gives a handler that asks for it the context of what it interrupts.
+        // SAFETY: the ring outlives every counted handler that found it; the kernel passes the interrupted context to a handler installed
+        // with SA_SIGINFO.
         unsafe { (*ring).put(registers(&*context.cast::<libc::ucontext_t>())) };
     }
     INSIDE.fetch_sub(1, Ordering::SeqCst);
@@ -199,21 +201,21 @@ fn registers(context: &libc::ucontext_t) -> Registers {
     }
 }
 
-/// The timer and the ring, while somebody looks.
+/// A recording in progress: owns the timer and the ring. Dropping it stops both.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     own_thread: u32,
-    /// From a box that only dropping this gives back.
+    /// Allocated as a box, freed only in `drop`.
     ring: NonNull<Ring>,
 }
 
 impl Sampler {
-    /// From here on the process is looked at so many times for each second of its CPU time.
+    /// Starts sampling the process `per_second` times for each second of CPU time.
     pub(crate) fn start(per_second: u32) -> Result<Self, ProfileError> {
         if RUNNING.swap(true, Ordering::SeqCst) {
             return Err(ProfileError::Running);
         }
-        // SAFETY: it takes nothing and only returns a number.
+        // SAFETY: gettid takes no arguments and only returns a number.
         let own_thread = unsafe { libc::gettid() }.cast_unsigned();
         let ring = NonNull::from(Box::leak(Box::new(Ring::new())));
         let sampler = Self { own_thread, ring };
@@ -222,7 +224,7 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// What has come since the last time, but for the thread that has started this.
+    /// Takes the samples that arrived since the last call, except those of the thread that started the sampler.
     pub(crate) fn take(&self, mut each: impl FnMut(&Sample)) {
         self.ring().take(|sample| {
             if sample.thread != self.own_thread {
@@ -231,7 +233,7 @@ impl Sampler {
         });
     }
 
-    /// Looks that found no room.
+    /// Samples lost because the ring was full.
     pub(crate) fn lost(&self) -> u64 {
         self.ring().lost.load(Ordering::Relaxed)
     }
@@ -244,31 +246,32 @@ impl Sampler {
 
 impl Drop for Sampler {
     fn drop(&mut self) {
-        // A timer that was never set is not there; one that was can be switched off.
+        // Switching off a timer that was never set is harmless.
         let _ = set_timer(0);
         RING.store(null_mut(), Ordering::SeqCst);
-        // A handler runs for some microseconds, on a thread that may have lost its core for longer.
+        // A handler runs for microseconds, but its thread may have been preempted for longer.
         while INSIDE.load(Ordering::SeqCst) > 0 {
             thread::yield_now();
         }
-        // SAFETY: it came from a box, nobody finds it any more, and those that had found it are gone.
+        // SAFETY: the pointer came from a box, the ring is no longer published, and all handlers that had found it have returned.
         drop(unsafe { Box::from_raw(self.ring.as_ptr()) });
         RUNNING.store(false, Ordering::SeqCst);
     }
 }
 
-/// Installs the handler. It stays: a signal may still be on its way when the timer has stopped, and by default it would end the process.
+/// Installs the handler and leaves it installed: a signal may still be pending after the timer stops, and its default action would kill the
+/// process.
 fn handle() -> Result<(), ProfileError> {
-    // SAFETY: a structure of numbers and pointers, for which zeros are values.
+    // SAFETY: a plain C struct of integers and pointers, for which all zeros is valid.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     action.sa_sigaction = on_signal as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-    // SAFETY: the handler does only what a handler may: atomics, and system calls that neither wait nor touch the program's memory.
+    // SAFETY: the handler is async-signal-safe: it uses atomics and system calls that neither block nor touch the program's memory.
     let done = unsafe { libc::sigaction(libc::SIGPROF, &raw const action, null_mut()) };
     checked(done, "handle the signal of a timer")
 }
 
-/// Has the timer tick whenever the process has used so many microseconds of CPU time; 0: never.
+/// Arms the timer to fire each time the process has used `microseconds` of CPU time; 0 disarms it.
 fn set_timer(microseconds: u32) -> Result<(), ProfileError> {
     let every = libc::timeval {
         tv_sec: 0,
@@ -278,7 +281,7 @@ fn set_timer(microseconds: u32) -> Result<(), ProfileError> {
         it_interval: every,
         it_value: every,
     };
-    // SAFETY: a value of ours is read; the former one is not asked for.
+    // SAFETY: setitimer only reads our local value; the previous one is not requested.
     let done = unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, null_mut()) };
     checked(done, "set a timer of CPU time")
 }

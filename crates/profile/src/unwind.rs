@@ -1,4 +1,4 @@
-//! Follows a copied stack from the function that was running to the one that began the thread.
+//! Unwinds copied stacks from the running function to the start of the thread.
 
 #[cfg(target_arch = "aarch64")]
 use framehop::aarch64::UnwindRegsAarch64;
@@ -8,10 +8,10 @@ use framehop::{CacheNative, ExplicitModuleSectionInfo, UnwindRegsNative, Unwinde
 
 use crate::{modules::Modules, sys::Sample};
 
-/// Frames of a stack that are followed.
+/// Frames unwound per stack.
 const FRAMES_MAX: usize = 256;
 
-/// The tables of all modules.
+/// Unwind tables of all modules.
 pub(crate) struct Unwind {
     unwinder: UnwinderNative<Vec<u8>, framehop::MayAllocateDuringUnwind>,
     cache: CacheNative<framehop::MayAllocateDuringUnwind>,
@@ -42,7 +42,7 @@ impl Unwind {
         }
     }
 
-    /// Addresses within functions, the innermost first. It ends where the copy ends, or where no table says how to go on.
+    /// Addresses within functions, innermost first. Ends where the copied bytes end or where no unwind table covers the address.
     pub(crate) fn addresses(&mut self, sample: &Sample) -> Vec<u64> {
         let mut word = |address| sample.word(address).ok_or(());
         let mut frames = self.unwinder.iter_frames(
@@ -55,7 +55,7 @@ impl Unwind {
         while addresses.len() < FRAMES_MAX
             && let Ok(Some(frame)) = frames.next()
         {
-            // Behind a call: that address may be the next function's.
+            // The return address follows the call and may already belong to the next function, so the lookup address is used.
             addresses.push(frame.address_for_lookup());
         }
         addresses

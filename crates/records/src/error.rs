@@ -1,4 +1,4 @@
-//! Everything that can fail here.
+//! Errors of records and statements.
 
 use std::{fmt, time::Duration};
 
@@ -9,17 +9,17 @@ use crate::{
     reference::Reference,
 };
 
-/// Where in a statement, both counted from 1; columns are characters.
+/// Position in a statement: line and column, both from 1; columns count characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The line.
+    /// Line number, from 1.
     pub line: usize,
-    /// The column in it.
+    /// Column in the line, from 1, in characters.
     pub column: usize,
 }
 
 impl Position {
-    /// The position of a byte of a text.
+    /// Position of a byte offset in a text.
     pub(crate) fn of(text: &str, offset: usize) -> Self {
         let mut end = offset.min(text.len());
         while !text.is_char_boundary(end) {
@@ -40,168 +40,168 @@ impl fmt::Display for Position {
     }
 }
 
-/// A statement that cannot be read, or that means nothing.
+/// A statement that is malformed or meaningless.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} ({position})")]
 pub struct StatementError {
-    /// Where.
+    /// Where the error was found.
     pub position: Position,
-    /// What is wrong there and what is accepted.
+    /// Description of the error, and what would be accepted.
     pub what: String,
-    /// Whether the text is not TQL at all; otherwise it is, and asks for what cannot be.
+    /// Whether the text is not TQL at all; otherwise it is well-formed, but asks for something impossible.
     pub syntax: bool,
 }
 
-/// Why something was not done with records. Nothing has been changed then, unless it is a [`RecordsError::Store`] in the middle of a
-/// transaction, which can only be rolled back.
+/// Why an operation on records failed. Nothing has been changed then, except after a [`RecordsError::Store`] in the
+/// middle of a transaction, which can only be rolled back.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
-    /// The store.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A statement that is not one.
+    /// An invalid statement.
     #[error(transparent)]
     Statement(#[from] StatementError),
-    /// Something other than an object where a record is.
+    /// A record that is not a JSON object.
     #[error("a record is a JSON object, found {found}")]
     NotAnObject {
-        /// The beginning of it.
+        /// Beginning of the value found.
         found: String,
     },
-    /// A kind that is no text.
+    /// A kind that is not a string.
     #[error("the kind of a record (`{type_key}`) is a text, found {found}")]
     KindNotText {
-        /// The member that says the kind.
+        /// Name of the member that holds the kind.
         type_key: String,
-        /// The beginning of what is there.
+        /// Beginning of the value found.
         found: String,
     },
     /// A kind that cannot be the name of a global.
     #[error("{name:?} cannot be a kind: {reason}")]
     KindName {
-        /// The kind.
+        /// The rejected kind.
         name: String,
-        /// Why not.
+        /// Why it is not a valid kind.
         reason: String,
     },
-    /// A reference that no record has, or none of that kind.
+    /// A reference without a record, or without one of the expected kind.
     #[error("there is no record {reference}{}", of_kind(kind.as_ref()))]
     NoRecord {
-        /// The reference.
+        /// The reference that was looked up.
         reference: Reference,
-        /// The kind that it should have had.
+        /// The expected kind.
         kind: Option<String>,
     },
-    /// A name that no record has.
+    /// A name without a record.
     #[error("there is no record named `{name}`")]
     NoName {
-        /// The name.
+        /// The name that was looked up.
         name: String,
     },
-    /// An INSERT whose WHERE finds something.
+    /// An INSERT whose WHERE matches a record.
     #[error("already exists: record {reference} matches")]
     AlreadyExists {
-        /// The first that was found.
+        /// The first match.
         reference: Reference,
     },
-    /// An UPDATE whose LIMIT is less than what it finds.
+    /// An UPDATE whose LIMIT is less than its number of matches.
     #[error("more than {limit} match, and LIMIT {limit} allows no more to be updated; nothing was done")]
     LimitExceeded {
-        /// The limit.
+        /// The statement's LIMIT.
         limit: u64,
     },
-    /// A kind that is not the caller's to read or write.
+    /// A kind that the caller may not read or write.
     #[error("{}", denied(kind, *action, *denial))]
     Denied {
-        /// The kind.
+        /// The kind in question.
         kind: String,
-        /// What was tried.
+        /// The attempted action.
         action: Action,
-        /// Why not.
+        /// Why it is denied.
         denial: Denial,
     },
-    /// A record of a kind that a token opens, which the caller has not.
+    /// A record of a kind that requires a token the caller does not have.
     #[error("{}", record_denied(*reference, *action, *denial))]
     RecordDenied {
-        /// The reference by which it was asked for.
+        /// The reference that was looked up.
         reference: Reference,
-        /// What was tried.
+        /// The attempted action.
         action: Action,
-        /// Why not.
+        /// Why it is denied.
         denial: Denial,
     },
-    /// A statement that looks at too many records before it has an answer.
+    /// A statement that examines too many records.
     #[error(
         "the statement examines more than {max} records (records.examined_max); an index, or a narrower WHERE, has it examine fewer"
     )]
     ExaminedMax {
-        /// The limit.
+        /// The limit, [`Settings::examined_max`](crate::Settings::examined_max).
         max: u64,
     },
-    /// A record that is too long for what the statement looks at in it.
+    /// A record too long for everything that the statement examines in it.
     #[error(
         "record {reference} is too long for this statement: functions, patterns and SELECT together look at more than {max} bytes of it"
     )]
     WorkMax {
-        /// The record.
+        /// Reference of the record.
         reference: Reference,
-        /// The limit, which is greater for longer records.
+        /// Most bytes that the statement may examine, which grows with the record.
         max: usize,
     },
-    /// A page of a list that lies too far behind its beginning.
+    /// A page too far from the beginning of a list.
     #[error(
         "page {page} of {size} records each passes over more than {max} records; `after` goes on behind a reference"
     )]
     PageMax {
-        /// The page.
+        /// Number of the page.
         page: u64,
-        /// Records of a page.
+        /// Records per page.
         size: u64,
-        /// The limit.
+        /// Most records that a list may skip.
         max: u64,
     },
-    /// A statement that changes too many records, or too many parts of records.
+    /// A statement that changes too many records, or parts of records.
     #[error(
         "the statement changes more than {max} records or parts of them (records.rows_max); nothing was changed"
     )]
     RowsMax {
-        /// The limit.
+        /// The limit, [`Settings::rows_max`](crate::Settings::rows_max).
         max: u64,
     },
-    /// A statement that keeps too much before it has an answer.
+    /// A statement whose answer, or intermediate result, is too long.
     #[error("the answer has more than {max} bytes (records.answer_bytes_max)")]
     AnswerBytesMax {
-        /// The limit.
+        /// The limit, [`Settings::answer_bytes_max`](crate::Settings::answer_bytes_max).
         max: usize,
     },
-    /// A statement that keeps others from writing for too long.
+    /// A statement that blocks other writers for too long.
     #[error(
         "the statement takes longer than {max:?} to find and change what it concerns (records.change_time_max); nothing was changed"
     )]
     ChangeTimeMax {
-        /// The limit.
+        /// The limit, [`Settings::change_time_max`](crate::Settings::change_time_max).
         max: Duration,
     },
-    /// A statement that was not done by its deadline.
+    /// A statement that was not finished by its deadline.
     #[error("the statement was not done by its deadline; nothing was changed")]
     DeadlinePassed,
-    /// A cursor that belongs to another statement, or to a plan that is another one by now.
+    /// A cursor of another statement, or of a plan that has changed since.
     #[error(
         "the cursor does not belong to this statement as it is planned now; begin again with an empty one"
     )]
     Cursor,
-    /// A record that would lie where something lies that was not made as a record.
+    /// A record whose place is taken by something that was not created as a record.
     #[error("{kind} has something at {reference} that was not made as a record; nothing was changed")]
     ReferenceTaken {
-        /// The reference that the record would have.
+        /// Reference that the record would have.
         reference: Reference,
-        /// The kind that it would have.
+        /// Kind that it would have.
         kind: String,
     },
-    /// No number is left to be a reference.
+    /// References are exhausted.
     #[error("no reference is left after {last}")]
     NoReferenceLeft {
-        /// What the directory has as the last one.
+        /// The last reference in the directory.
         last: String,
     },
 }
@@ -219,7 +219,7 @@ fn of_kind(kind: Option<&String>) -> String {
 fn denied(kind: &str, action: Action, denial: Denial) -> String {
     let action = action.name();
     match denial {
-        Denial::Nobody => format!("nobody may {action} records of kind {kind} here (store.access)"),
+        Denial::Nobody => format!("no one may {action} records of kind {kind} here (store.access)"),
         Denial::TokenNeeded => format!("a bearer token is needed to {action} records of kind {kind}"),
         Denial::WrongToken => format!("this token may not {action} records of kind {kind}"),
     }
@@ -228,14 +228,14 @@ fn denied(kind: &str, action: Action, denial: Denial) -> String {
 fn record_denied(reference: Reference, action: Action, denial: Denial) -> String {
     let action = action.name();
     match denial {
-        Denial::Nobody => format!("nobody may {action} record {reference} here"),
+        Denial::Nobody => format!("no one may {action} record {reference} here"),
         Denial::TokenNeeded => format!("a bearer token is needed to {action} record {reference}"),
         Denial::WrongToken => format!("this token may not {action} record {reference}"),
     }
 }
 
 impl RecordsError {
-    /// The number that stands for the error in answers of TQL: 17 and 166 as in the language it is from, -1 for any other.
+    /// Numeric code of the error in TQL answers: 17 and 166 as in the original language, -1 for any other.
     pub fn code(&self) -> i32 {
         match self {
             Self::AlreadyExists { .. } => 17,
@@ -244,7 +244,7 @@ impl RecordsError {
         }
     }
 
-    /// Whether the caller's input was refused with nothing changed, so that a transaction can go on.
+    /// Whether the caller's input was rejected without any change, so that a transaction can continue.
     pub fn is_input(&self) -> bool {
         match self {
             Self::Store(error) => error.is_input(),
@@ -253,7 +253,7 @@ impl RecordsError {
     }
 }
 
-/// The beginning of a text, to show what was found.
+/// Beginning of a text, for error messages.
 pub(crate) fn beginning(text: &[u8]) -> String {
     const SHOWN: usize = 40;
     let text = String::from_utf8_lossy(text);

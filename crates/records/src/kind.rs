@@ -1,4 +1,4 @@
-//! Kinds: which global a record belongs to.
+//! Kinds: the global that a record belongs to.
 
 use forebay_store::{Key, KeyError, Read, StoreError, Subscript, json};
 
@@ -8,7 +8,7 @@ use crate::{
     settings::Settings,
 };
 
-/// Refuses a name that cannot be a kind: one that cannot be a global's, or that begins with `%` as the store's own globals do.
+/// Rejects an invalid kind: one that cannot be the name of a global, or begins with `%` like the store's own globals.
 pub fn check_kind(name: &str) -> Result<(), RecordsError> {
     let wrong = |reason: String| RecordsError::KindName {
         name: name.to_owned(),
@@ -28,7 +28,7 @@ pub fn check_kind(name: &str) -> Result<(), RecordsError> {
     }
 }
 
-/// The kind of a record that is given as canonical JSON: what its type key says, or the default kind.
+/// The kind of a record given as canonical JSON: the value of its type key, or the default kind.
 pub fn kind_of(record: &[u8], settings: &Settings) -> Result<String, RecordsError> {
     if json::container(record) != Some(false) {
         return Err(RecordsError::NotAnObject {
@@ -50,14 +50,14 @@ pub fn kind_of(record: &[u8], settings: &Settings) -> Result<String, RecordsErro
     Ok(kind)
 }
 
-/// The content of a string in canonical JSON.
+/// Content of a string in canonical JSON.
 pub(crate) fn text_of(text: &[u8]) -> Option<String> {
     let content = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     let content = std::str::from_utf8(content).ok()?;
     Some(json::unescape(content).ok()?.into_owned())
 }
 
-/// The names of all kinds that ever had a record, in order.
+/// Names of all kinds that ever had a record, in order.
 pub fn kinds(read: &impl Read) -> Result<Vec<String>, StoreError> {
     let kinds = Key::global(KINDS)?;
     let walk = read.children(&kinds, forebay_store::Range::default())?;

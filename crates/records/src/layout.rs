@@ -1,13 +1,13 @@
-//! JSON laid out to be read.
+//! JSON formatted for reading.
 
 use crate::RecordsError;
 
-/// Most spaces that a level is indented by.
+/// Most spaces per indentation level.
 pub const INDENT_MAX: usize = 8;
 
-/// Canonical JSON with a line for each member and element, indented by so many spaces a level, at most [`INDENT_MAX`]; as it is for 0.
-/// Where values lie deep within each other it becomes many times as long, so it is refused once it has more than `bytes_max`
-/// ([`Settings::answer_bytes_max`](crate::Settings::answer_bytes_max)).
+/// Canonical JSON with one line per member and element, indented by `spaces` per level, at most [`INDENT_MAX`];
+/// unchanged for 0. Deeply nested values become many times as long, so the result is an error once it has more than
+/// `bytes_max` bytes ([`Settings::answer_bytes_max`](crate::Settings::answer_bytes_max)).
 pub fn indented(text: &[u8], spaces: usize, bytes_max: usize) -> Result<Vec<u8>, RecordsError> {
     let spaces = spaces.min(INDENT_MAX);
     if spaces == 0 {

@@ -1,13 +1,15 @@
-//! Records over the store: JSON objects of kinds, each with a reference for life, and TQL to ask for them and to change them.
+//! Records on top of the store: JSON objects, each with a kind and a permanent reference, and TQL to query and change
+//! them.
 //!
-//! A kind is a global of the store of that name: record 11 of kind `Article` is the document at `Article(11)`. So a kind is one range
-//! of the store, its indexes are the store's own, and who may reach a global may reach the kind. Beside it [`DIRECTORY`] says of every
-//! reference which kind its record has. Everything here is synchronous and works on a snapshot or in a transaction that its caller holds.
+//! A kind is the global of that name in the store: record 11 of kind `Article` is the document at `Article(11)`. So a
+//! kind is one range of the store, its indexes are the store's own, and access to a global is access to the kind. In
+//! addition, [`DIRECTORY`] maps every reference to the kind of its record. Everything here is synchronous and works on
+//! a snapshot or in a transaction that its caller holds.
 
 #![forbid(unsafe_code)]
 
-mod ended;
 mod error;
+mod expired;
 pub mod facade;
 mod kind;
 mod layout;
@@ -36,9 +38,9 @@ pub use reference::Reference;
 pub use settings::{Detect, Settings, TimeFormat, TimeNumber, parse_zone, zone_text};
 pub use write::{Written, check_record, create, create_named, delete, patch, replace};
 
-/// The global that says of a reference which kind its record has; its own value is the last reference that was given.
+/// Global that maps each reference to the kind of its record; its own value is the last reference assigned.
 pub const DIRECTORY: &str = "%Ref";
-/// The global whose children are the names of all kinds that ever had a record.
+/// Global whose children are the names of all kinds that ever had a record.
 pub const KINDS: &str = "%Kind";
-/// The global that says of a name which reference its record has.
+/// Global that maps each name to the reference of its record.
 pub const NAMES: &str = "%Name";

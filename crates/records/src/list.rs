@@ -1,34 +1,34 @@
-//! The records of a kind, page by page in the order of their references.
+//! Lists the records of a kind page by page, in the order of their references.
 
 use std::{ops::Bound, time::Instant};
 
 use forebay_store::{Document, DocumentWalk, Key, Range, Read, StoreError, Subscript};
 
-use crate::{RecordsError, ended::Ended, reference::Reference};
+use crate::{RecordsError, expired::Ended, reference::Reference};
 
-/// Bytes after which a page ends, whatever its size is.
+/// A page ends once it has this many bytes, whatever its size.
 const PAGE_BYTES_MAX: usize = 1 << 20;
-/// Most records that a page passes over: all of them are walked, for an answer that has none of them.
+/// Most records that a page may skip: they all have to be walked.
 const PASSED_OVER_MAX: u64 = 100_000;
-/// Nodes of a record that are put together before the time is looked at.
+/// Nodes of a record assembled between two looks at the clock.
 const NODES_AT_A_TIME: usize = 64;
 
-/// Which records of a kind.
+/// A page request for the records of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List {
-    /// The kind.
+    /// The kind to list.
     pub kind: String,
-    /// Only those behind this one.
+    /// Only records after this one.
     pub after: Option<Reference>,
-    /// How many pages to pass over.
+    /// Number of pages to skip.
     pub page: u64,
-    /// Records of a page.
+    /// Records per page.
     pub size: u64,
-    /// Whether the records come as well, or their references only.
+    /// Whether to return whole records rather than references.
     pub full: bool,
 }
 
-/// The references of records among the children of a kind, from behind one on.
+/// References of the records among the children of a kind, after the given one.
 pub(crate) fn references<'r, R: Read>(
     read: &'r R,
     kind: &Key,
@@ -52,8 +52,8 @@ pub(crate) fn references<'r, R: Read>(
 }
 
 impl List {
-    /// Writes the page as a JSON array: references, or `{"id":11,"data":{...}}` of each. A page ends early when it has become long. Gives
-    /// the last reference when there are records behind it.
+    /// Writes the page as a JSON array: references, or `{"id":11,"data":{...}}` for each record. A page ends early when
+    /// it becomes long. Returns the last reference if more records follow.
     pub fn write(
         self,
         read: &impl Read,
@@ -66,7 +66,7 @@ impl List {
         Ok(page.next())
     }
 
-    /// The page, to be written step by step.
+    /// Starts a page that is written step by step.
     pub fn begin(self, read: &impl Read, bytes_max: usize, now_ms: u64) -> Result<Page, RecordsError> {
         let skipped = self.page.saturating_mul(self.size);
         if skipped > PASSED_OVER_MAX {
@@ -92,30 +92,30 @@ impl List {
     }
 }
 
-/// A page of records on its way. All its steps must read one state of the store.
+/// A page in progress. All its steps must read the same state of the store.
 #[derive(Debug)]
 pub struct Page {
     list: List,
     kind: Key,
     ended: Ended,
-    /// Records that are still to be passed over.
+    /// Records still to be skipped.
     to_skip: u64,
-    /// Longest document.
+    /// Longest document, in bytes.
     bytes_max: usize,
-    /// The record that was looked at last.
+    /// Record examined last.
     at: Option<Reference>,
-    /// Records of the page that have been written, and the last of them.
+    /// Number of records written, and the last of them.
     count: u64,
     last: Option<Reference>,
-    /// What is not written yet of the last record.
+    /// Unwritten rest of the last record.
     document: Option<DocumentWalk>,
     written: usize,
-    /// Whether there are records behind the page.
+    /// Whether more records follow the page.
     is_cut: bool,
 }
 
 impl Page {
-    /// Writes what is found by `until`, or all of it; false: the page is complete.
+    /// Continues until the page is complete or `until` has passed; `false` once it is complete.
     pub fn step(
         &mut self,
         read: &impl Read,
@@ -151,12 +151,12 @@ impl Page {
         }
     }
 
-    /// The last reference, when there are records behind it.
+    /// The last reference, if more records follow.
     pub fn next(&self) -> Option<Reference> {
         self.last.filter(|_| self.is_cut)
     }
 
-    /// Writes a record, or begins to, unless it is passed over or the page is full.
+    /// Writes or begins to write a record, unless it is skipped or the page is full.
     fn look_at(
         &mut self,
         reference: Reference,

@@ -1,21 +1,21 @@
-//! A record by its reference.
+//! Looks up records by reference.
 
 use std::borrow::Cow;
 
 use forebay_store::{Key, Read, StoreError};
 
-use crate::{ended::Ended, kind::text_of, reference::Reference};
+use crate::{expired::Ended, kind::text_of, reference::Reference};
 
-/// The kind of the record that has a reference; `None` when there is no such record.
+/// The kind of a reference's record; `None` if there is no such record.
 pub fn kind_at(read: &impl Read, reference: Reference, now_ms: u64) -> Result<Option<String>, StoreError> {
     let Some((kind, key)) = find(read, reference, now_ms)? else {
         return Ok(None);
     };
-    // It may have been removed by somebody who knows nothing of references.
+    // A program unaware of references may have removed it.
     Ok(read.defined(&key)?.exists().then_some(kind))
 }
 
-/// Where the record of a reference is, with its kind, unless it has ended by itself; there may be nothing.
+/// Kind and path of a reference's record, unless it has expired. The node may be empty.
 pub fn find(
     read: &impl Read,
     reference: Reference,
@@ -24,7 +24,7 @@ pub fn find(
     let Some(kind) = known(read, reference)? else {
         return Ok(None);
     };
-    // What somebody else has written there may be no kind.
+    // Another program may have written an invalid kind there.
     let Some(key) = reference.key(&kind).ok().filter(|_| !kind.starts_with('%')) else {
         return Ok(None);
     };
@@ -32,12 +32,12 @@ pub fn find(
     Ok((!has_ended).then_some((kind, key)))
 }
 
-/// The kind that the directory says.
+/// The kind in the directory.
 pub(crate) fn known(read: &impl Read, reference: Reference) -> Result<Option<String>, StoreError> {
     Ok(read.get(&reference.entry()?)?.and_then(text_of))
 }
 
-/// The record of a reference, if it has that kind, as canonical JSON: one look-up.
+/// A reference's record as canonical JSON, if it has that kind: a single lookup.
 pub fn find_of_kind<'r>(
     read: &'r impl Read,
     kind: &str,
@@ -51,7 +51,7 @@ pub fn find_of_kind<'r>(
     }
 }
 
-/// Where the record of a reference is, if it has that kind, unless it has ended by itself; there may be nothing.
+/// Path of a reference's record in a kind, unless it has expired. The node may be empty.
 pub fn place_in_kind(
     read: &impl Read,
     kind: &str,

@@ -1,5 +1,6 @@
-//! Names of records: texts by which a record can be asked for beside its reference. A record has at most one, which it is made with and loses when it
-//! is removed. [`NAMES`] says whose each is; beside the kind in the directory stands the name of a record that has one.
+//! Names: texts by which a record can be addressed besides its reference. A record has at most one, assigned at
+//! creation and released on removal. [`NAMES`] maps names to references; the directory holds a record's name next to
+//! its kind.
 
 use forebay_store::{Key, Read, StoreError, Transaction, json};
 
@@ -7,11 +8,11 @@ use crate::{NAMES, RecordsError, kind::text_of, lookup, reference::Reference};
 
 /// Longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
-/// Where the directory has the name, below the reference.
+/// Member of a directory entry that holds the name.
 const NAME: &str = "name";
 
-/// Whether a record can have that name: it begins with a letter, so that it looks like no number, is no reference of 16 hexadecimal digits, and
-/// has neither slashes nor control characters.
+/// Whether a record can have that name. It must begin with a letter, so that it cannot be mistaken for a number, must
+/// not be a reference of 16 hexadecimal digits, and must contain neither slashes nor control characters.
 pub fn is_name(text: &str) -> bool {
     text.len() <= NAME_BYTES_MAX
         && text.starts_with(char::is_alphabetic)
@@ -19,17 +20,17 @@ pub fn is_name(text: &str) -> bool {
         && !text.contains(|character: char| character == '/' || character.is_control())
 }
 
-/// The reference of the record that has a name, if it is there.
+/// Reference of the record with that name; `None` if there is no such record.
 pub fn named(read: &impl Read, name: &str, now_ms: u64) -> Result<Option<Reference>, StoreError> {
     let Some(reference) = read.get(&entry(name)?)?.and_then(reference_of) else {
         return Ok(None);
     };
-    // It may have ended, or been removed by somebody who knows nothing of names.
+    // It may have expired, or been removed by a program unaware of names.
     let is_there = lookup::kind_at(read, reference, now_ms)?.is_some();
     Ok(is_there.then_some(reference))
 }
 
-/// Gives a name to a record that was just made. Of another that had it nothing is left.
+/// Assigns a name to a newly created record, overwriting an earlier assignment.
 pub(crate) fn give(
     transaction: &mut Transaction,
     name: &str,
@@ -40,7 +41,7 @@ pub(crate) fn give(
     Ok(())
 }
 
-/// Takes the name from a record that is about to be removed.
+/// Releases the name of a record about to be removed.
 pub(crate) fn take(transaction: &mut Transaction, reference: Reference) -> Result<(), RecordsError> {
     let Some(name) = transaction
         .get(&reference.entry()?.child(NAME)?)?

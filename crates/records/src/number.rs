@@ -1,8 +1,8 @@
-//! Numbers compared as they are written, whatever their number of digits: 0.1 is one tenth, and no float.
+//! Exact decimal comparison of numbers of any length: 0.1 is one tenth, not a float.
 
 use std::cmp::Ordering;
 
-/// A JSON number taken apart: `0.digits` times ten to the power of `exponent`.
+/// A decomposed JSON number: `0.digits` times ten to the power of `exponent`.
 #[derive(Debug)]
 struct Parts<'t> {
     negative: bool,
@@ -53,7 +53,7 @@ pub(crate) fn compare(left: &[u8], right: &[u8]) -> Ordering {
     }
 }
 
-/// The one text that all JSON numbers of the same value have.
+/// Canonical text shared by all JSON numbers of the same value.
 pub(crate) fn normal(text: &[u8]) -> Vec<u8> {
     let parts = Parts::of(text);
     if parts.is_zero() {
@@ -104,7 +104,7 @@ impl<'t> Parts<'t> {
         self.digits().next().is_none()
     }
 
-    /// Those that count, without zeros at the end.
+    /// Significant digits, without trailing zeros.
     fn digits(&self) -> impl Iterator<Item = u8> + '_ {
         let all = self.whole.len() + self.fraction.len();
         let trailing = |digits: &[u8]| digits.iter().rev().take_while(|digit| **digit == b'0').count();
@@ -120,7 +120,7 @@ fn length(digits: usize) -> i64 {
     i64::try_from(digits).unwrap_or(i64::MAX)
 }
 
-/// What stands behind `e`; as far away from zero as it goes when it is longer than any that matters.
+/// The exponent after `e`; saturates when it is too long to matter.
 fn power(text: &[u8]) -> i64 {
     let negative = text.first() == Some(&b'-');
     let digits = text.iter().filter(|byte| byte.is_ascii_digit());

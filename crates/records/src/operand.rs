@@ -1,5 +1,5 @@
-//! Values that statements compare with, and how: numbers by value, times by moment and only with times, UUIDs whatever their case,
-//! everything else as it is.
+//! Comparison values of statements. Numbers compare by value, times by moment and only with times, UUIDs regardless of
+//! case, and everything else exactly.
 
 use std::{cmp::Ordering, fmt};
 
@@ -17,16 +17,16 @@ use crate::{
 pub(crate) enum Operand {
     /// `null`, `true`, `false`, or a text, as canonical JSON.
     Exact(Vec<u8>),
-    /// A JSON number, and the moment that it is for texts that are times, if it is one.
+    /// A JSON number, and the moment it stands for when compared with times, if it is in that range.
     Number(Vec<u8>, Option<Time>),
-    /// A time, as canonical JSON too, and which numbers it is compared with.
+    /// A time, its canonical JSON, and which numbers compare with it.
     Time(Time, Vec<u8>, Option<TimeNumber>),
-    /// In small letters and in capitals, as canonical JSON.
+    /// In lower and upper case, as canonical JSON.
     Uuid(Vec<u8>, Vec<u8>),
 }
 
 impl Operand {
-    /// What a text is that may be more than that.
+    /// Classifies a text that may be a time or UUID.
     pub(crate) fn detect(text: &str, detect: Detect) -> Self {
         if detect.time
             && let Some(time) = Time::read(text.as_bytes())
@@ -42,7 +42,7 @@ impl Operand {
         Self::text(text)
     }
 
-    /// What a JSON number is.
+    /// Classifies a JSON number.
     pub(crate) fn number(text: &[u8], detect: Detect) -> Self {
         let which = detect.time_number.filter(|_| detect.time);
         Self::Number(
@@ -51,17 +51,17 @@ impl Operand {
         )
     }
 
-    /// What a text is that is nothing more.
+    /// A plain text, not to be taken for a time or UUID.
     pub(crate) fn text(text: &str) -> Self {
         Self::Exact(json::string(text))
     }
 
-    /// Whether values are less and greater than this one.
+    /// Whether the operand has an order.
     pub(crate) fn is_ordered(&self) -> bool {
         matches!(self, Self::Number(..) | Self::Time(..))
     }
 
-    /// Whether a value of a record equals it.
+    /// Whether a value of a record equals the operand.
     pub(crate) fn equals(&self, value: &[u8]) -> bool {
         match self {
             Self::Exact(text) => text == value,
@@ -70,7 +70,7 @@ impl Operand {
         }
     }
 
-    /// How a value of a record compares with it; `None`: they have nothing to do with each other.
+    /// How a value of a record compares with the operand; `None` if they are not comparable.
     pub(crate) fn order_of(&self, value: &[u8]) -> Option<Ordering> {
         match self {
             Self::Number(number, _) if number::is_number(value) => Some(number::compare(value, number)),
@@ -83,7 +83,7 @@ impl Operand {
         }
     }
 
-    /// Scalars of which a value that equals it is one, where they can be counted.
+    /// All scalars that can equal the operand, if they are finitely many.
     pub(crate) fn spellings(&self) -> Option<Vec<Vec<u8>>> {
         match self {
             Self::Exact(text) | Self::Number(text, None) => Some(vec![text.clone()]),
@@ -92,7 +92,8 @@ impl Operand {
         }
     }
 
-    /// A number such that a number, whose value is at least (at most) this one, is; `None` when no number compares with it.
+    /// Bound in an index for numbers that are at least (`lower`) or at most the operand; `None` if no number compares
+    /// with it.
     pub(crate) fn number_bound(&self, lower: bool) -> Option<Vec<u8>> {
         match self {
             Self::Number(number, _) => Some(number.clone()),
@@ -104,8 +105,8 @@ impl Operand {
         }
     }
 
-    /// A text such that a text, which is a time that is at least (at most) this one, is in the order of an index: a day, for the zone can
-    /// make it one more or less. `None` when no text compares with it.
+    /// Bound in an index for texts that are times of at least (`lower`) or at most the operand: a date, one day off
+    /// because of time zones. `None` if no text compares with it.
     pub(crate) fn time_bound(&self, lower: bool) -> Option<Vec<u8>> {
         let (Self::Time(time, ..) | Self::Number(_, Some(time))) = self else {
             return None;
@@ -115,7 +116,7 @@ impl Operand {
         Some(json::string(&date.unwrap_or_else(least)))
     }
 
-    /// The content of a text that is nothing more.
+    /// Content of a plain text.
     pub(crate) fn as_text(&self) -> Option<String> {
         match self {
             Self::Exact(text) => text_of(text),
@@ -133,7 +134,8 @@ impl fmt::Display for Operand {
     }
 }
 
-/// The moment that a value of a record is, in whatever zone, if such texts, or such numbers, are taken for times.
+/// The moment that a value of a record stands for, in any time zone, if the settings take such texts or numbers for
+/// times.
 pub(crate) fn time_of(value: &[u8], detect: Detect) -> Option<Time> {
     if number::is_number(value) {
         return Time::of_number(value, detect.time_number?);

@@ -1,4 +1,4 @@
-//! Paths in statements: where in a node a value is.
+//! Paths in statements, which address values in a node.
 //!
 //! ```text
 //! path = [ "$root." | "$." ] step *( "." step )
@@ -6,7 +6,7 @@
 //! name = characters other than . and "
 //! ```
 //!
-//! Elements of arrays have their numbers as names: `lines.0.price`.
+//! Array elements are named by their index: `lines.0.price`.
 
 use std::fmt;
 
@@ -14,9 +14,9 @@ use forebay_store::json;
 
 use crate::work::Work;
 
-/// Most steps of a path: no document is deeper.
+/// Most steps of a path: documents are not nested deeper.
 const STEPS_MAX: usize = json::DEPTH_MAX;
-/// What an element of an array counts as beside its length.
+/// Work counted for an array element in addition to its length.
 const ELEMENT_WORK: usize = 16;
 
 /// One step of a path.
@@ -27,16 +27,16 @@ pub(crate) enum Step {
     Each,
 }
 
-/// A path.
+/// A path relative to a node or to the record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Path {
-    /// Whether it begins at the record, also where a statement is about a part of it.
+    /// Whether it begins at the record, even if the statement is about a part of it.
     pub(crate) from_root: bool,
     pub(crate) steps: Vec<Step>,
 }
 
 impl Path {
-    /// Reads a whole text; says where it is none, and what is accepted there.
+    /// Parses a whole text; the error has the offset and what is accepted there.
     pub(crate) fn read(text: &str) -> Result<Self, (usize, &'static str)> {
         let is_root = |length| {
             text.get(..length)
@@ -79,12 +79,12 @@ impl Path {
         }
     }
 
-    /// Whether a step stands for several.
+    /// Whether a step can match several values.
     pub(crate) fn is_many(&self) -> bool {
         self.steps.contains(&Step::Each)
     }
 
-    /// Whether a value to which the path leads is as `wanted` says.
+    /// Whether `wanted` holds for any value at the path.
     pub(crate) fn any<'t>(
         &self,
         node: &'t [u8],
@@ -94,7 +94,7 @@ impl Path {
         any(node, &self.steps, work, &mut wanted)
     }
 
-    /// The value to which a path without `*` leads.
+    /// The value at a path without `*`.
     pub(crate) fn find<'t>(&self, node: &'t [u8], work: &Work) -> Option<&'t [u8]> {
         let mut found = None;
         self.any(node, work, |value| {
@@ -105,11 +105,11 @@ impl Path {
     }
 }
 
-/// The child of a node, as far as there is work left to find it.
+/// The child of a node, if there is enough work left to find it.
 pub(crate) fn child<'t>(node: &'t [u8], name: &str, work: &Work) -> Option<&'t [u8]> {
     let found = json::find(node, name);
     let passed = match found {
-        // The child is a part of the node.
+        // The child is a slice of the node.
         Some(child) => child.as_ptr().addr() - node.as_ptr().addr() + child.len(),
         None => node.len(),
     };
@@ -129,7 +129,7 @@ fn any<'t>(node: &'t [u8], steps: &[Step], work: &Work, wanted: &mut dyn FnMut(&
                 let rest = &steps[at + 1..];
                 return json::container(node) == Some(true)
                     && json::children(node).any(|child| {
-                        // Without any work left, the walk over the others ends, too.
+                        // Once no work is left, the walk over the other elements ends too.
                         !work.take(child.text.len() + ELEMENT_WORK) || any(child.text, rest, work, wanted)
                     });
             }
@@ -138,7 +138,7 @@ fn any<'t>(node: &'t [u8], steps: &[Step], work: &Work, wanted: &mut dyn FnMut(&
     wanted(node)
 }
 
-/// How long the string is that a text begins with, quotes included.
+/// Length in bytes of the string at the beginning of a text, including its quotes.
 fn string_length(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 1;

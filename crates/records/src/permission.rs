@@ -1,16 +1,16 @@
-//! Who may read and write which kind, as whoever uses this crate says it.
+//! Access rules for kinds, supplied by the user of this crate.
 
-/// What somebody is about to do with records of a kind.
+/// An action on records of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// To see them.
+    /// Look at records.
     Read,
-    /// To make, change or remove them.
+    /// Create, change or remove records.
     Write,
 }
 
 impl Action {
-    /// As a verb.
+    /// The action as a verb.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -19,24 +19,24 @@ impl Action {
     }
 }
 
-/// Why somebody may not.
+/// Why an action is denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// Nobody may.
+    /// No caller is allowed to.
     Nobody,
-    /// Whoever has a token may, and there was none.
+    /// A token is required, and there was none.
     TokenNeeded,
-    /// There was another token.
+    /// The token was wrong.
     WrongToken,
 }
 
-/// The rules that hold for one caller.
+/// The access rules for one caller.
 pub trait Permission {
-    /// Whether records of a kind may be read or written.
+    /// Checks whether records of a kind may be read or written.
     fn check(&self, kind: &str, action: Action) -> Result<(), Denial>;
 }
 
-/// Leave to do everything, which handlers have.
+/// Unrestricted access, as handlers have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Everything;
 

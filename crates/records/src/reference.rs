@@ -1,4 +1,4 @@
-//! References: numbers that records are known by for as long as they exist.
+//! References: numbers that identify records permanently.
 
 use std::fmt;
 
@@ -6,30 +6,30 @@ use forebay_store::{Key, KeyError};
 
 use crate::DIRECTORY;
 
-/// Digits of a reference in an address.
+/// Digits of a reference in URLs.
 const HEX_DIGITS: usize = 16;
-/// Greatest reference that is given: all of them sort as numbers.
+/// Largest reference ever assigned: all up to it sort as numbers.
 pub(crate) const REFERENCE_MAX: u64 = 999_999_999_999_999_999;
 
-/// A record's reference. Decimal in answers, 16 hexadecimal digits in addresses.
+/// A record's reference. Decimal in answers, 16 hexadecimal digits in URLs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reference(pub u64);
 
 impl Reference {
-    /// Reads the form of addresses: 16 hexadecimal digits.
+    /// Parses the URL form: 16 hexadecimal digits.
     pub fn from_hex(text: &str) -> Option<Self> {
         let digits = text.len() == HEX_DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let value = digits.then(|| u64::from_str_radix(text, 16).ok())?;
         value.map(Self)
     }
 
-    /// Reads a decimal number without a sign and without leading zeros.
+    /// Parses a decimal number without sign and leading zeros.
     pub fn from_decimal(text: &str) -> Option<Self> {
         let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
         plain.then(|| text.parse().ok()).flatten().map(Self)
     }
 
-    /// Reads either: exactly 16 digits are hexadecimal, as are digits behind `0x`.
+    /// Parses either form: exactly 16 digits, or digits after `0x`, are hexadecimal.
     pub fn from_text(text: &str) -> Option<Self> {
         if let Some(digits) = text.strip_prefix("0x") {
             let hex = (1..=HEX_DIGITS).contains(&digits.len())
@@ -42,19 +42,19 @@ impl Reference {
         Self::from_hex(text).or_else(|| Self::from_decimal(text))
     }
 
-    /// The form of addresses.
+    /// Formats the URL form.
     pub fn hex(self) -> String {
         format!("{:016x}", self.0)
     }
 
-    /// Where a record of that kind is.
+    /// Path of the record in a kind.
     pub(crate) fn key(self, kind: &str) -> Result<Key, KeyError> {
         let mut key = Key::global(kind)?;
         self.push_to(&mut key)?;
         Ok(key)
     }
 
-    /// Where the directory says which kind the record has.
+    /// Path of the directory entry.
     pub(crate) fn entry(self) -> Result<Key, KeyError> {
         self.key(DIRECTORY)
     }

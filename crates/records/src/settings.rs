@@ -1,71 +1,71 @@
-//! How records are understood, and what bounds a statement.
+//! Settings: how records are interpreted, and the limits of statements.
 
 use std::time::Duration;
 
 use crate::error::RecordsError;
 
-/// The settings of records; the same for a server, its scripts and its workers.
+/// Settings of records, shared by a server, its scripts and its workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Names that lead to the member that says a record's kind.
+    /// Path of member names to the member that holds a record's kind.
     pub type_key: Vec<String>,
-    /// The kind of records that say none.
+    /// Kind of records without that member.
     pub default_kind: String,
-    /// What texts are taken for more than texts.
+    /// Which texts and numbers are taken for times or UUIDs.
     pub detect: Detect,
-    /// How answers of TQL write times.
+    /// Format of times in TQL answers.
     pub time_format: TimeFormat,
-    /// In which zone they do, in minutes east of UTC.
+    /// Time zone of times in TQL answers, in minutes east of UTC.
     pub zone_minutes: i32,
-    /// Most records that one statement looks at.
+    /// Most records that one statement examines.
     pub examined_max: u64,
     /// Most rows of an answer, and most records, or parts of them, that one statement changes.
     pub rows_max: u64,
     /// Most bytes of an answer.
     pub answer_bytes_max: usize,
-    /// Longest time that a statement which changes something has the transaction that it is in.
+    /// Longest time that a statement that changes something may hold the write transaction.
     pub change_time_max: Duration,
 }
 
-/// Which texts are more than texts when they are compared, and which numbers more than numbers.
+/// Which texts and numbers are more than that when they are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detect {
-    /// Times, as RFC 3339 and XML Schema write them.
+    /// Whether texts in the notation of RFC 3339 and XML Schema are times.
     pub time: bool,
-    /// UUIDs, whose letters may be large or small.
+    /// Whether UUIDs are compared regardless of case.
     pub uuid: bool,
-    /// Numbers that are times as well, if any are.
+    /// Numbers that are also times, if any.
     pub time_number: Option<TimeNumber>,
 }
 
 impl Detect {
-    /// Whether anything is a time.
+    /// Whether any values are taken for times.
     pub(crate) fn any_time(self) -> bool {
         self.time || self.time_number.is_some()
     }
 }
 
-/// Numbers, written without an exponent, that are seconds since 1970 UTC.
+/// Range of numbers, written without an exponent, that are seconds since 1970 UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeNumber {
-    /// The least of them.
+    /// Smallest such number.
     pub min: u64,
-    /// The greatest of them.
+    /// Largest such number.
     pub max: u64,
-    /// How many decimals they have, exactly; for 0, as many as they have, up to nine.
+    /// Exact number of decimals; 0 accepts any number up to nine.
     pub decimals: u8,
 }
 
-/// How a time is written.
+/// Format of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeFormat {
     /// As it is stored.
     Stored,
-    /// Seconds since 1970 as a number with so many decimals.
+    /// Seconds since 1970 as a number with that many decimals.
     Unix(u8),
-    /// `2017-01-05T15:04:33Z` with so many decimals; without a number, with as many as it takes.
+    /// `2017-01-05T15:04:33Z` with that many decimals; `None` for as many as necessary.
     Xsd(Option<u8>),
-    /// `2017-01-05` at midnight, and at any other time as [`TimeFormat::Xsd`] with as many decimals as it takes.
+    /// `2017-01-05` at midnight, otherwise as [`TimeFormat::Xsd`] with as many decimals as necessary.
     Date,
 }
 
@@ -84,7 +84,7 @@ impl TimeFormat {
         ("DATE", Self::Date),
     ];
 
-    /// The names of all of them.
+    /// Names of all formats.
     pub const NAMES: [&'static str; Self::NAMED.len()] = {
         let mut names = [""; Self::NAMED.len()];
         let mut at = 0;
@@ -95,13 +95,13 @@ impl TimeFormat {
         names
     };
 
-    /// The format of a name.
+    /// The format with that name.
     pub fn from_name(name: &str) -> Option<Self> {
         let is_it = |(other, _): &(&str, Self)| *other == name;
         Self::NAMED.into_iter().find(is_it).map(|(_, format)| format)
     }
 
-    /// Its name.
+    /// Name of the format, as in the configuration.
     pub fn name(self) -> &'static str {
         let is_it = |(_, other): &(&str, Self)| *other == self;
         let named = Self::NAMED.into_iter().find(is_it);
@@ -109,7 +109,7 @@ impl TimeFormat {
     }
 }
 
-/// Reads a zone: `Z`, or hours and minutes from UTC as in `+02:00`.
+/// Parses a time zone: `Z`, or hours and minutes from UTC as in `+02:00`.
 pub fn parse_zone(text: &str) -> Option<i32> {
     if text == "Z" {
         return Some(0);
@@ -128,7 +128,7 @@ pub fn parse_zone(text: &str) -> Option<i32> {
     (hours < 24 && minutes < 60).then_some(sign * (hours * 60 + minutes))
 }
 
-/// A zone as [`parse_zone`] reads it.
+/// Formats a time zone as [`parse_zone`] reads it.
 pub fn zone_text(minutes: i32) -> String {
     let sign = match minutes {
         0 => return "Z".to_owned(),
@@ -160,7 +160,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// As one line of text, for a process that is to have the same settings.
+    /// Serialises the settings to one line of text, for a process that must have the same ones.
     pub fn to_text(&self) -> String {
         let numbers = match self.detect.time_number {
             None => "-".to_owned(),
@@ -181,7 +181,7 @@ impl Settings {
         )
     }
 
-    /// Reads what [`Settings::to_text`] has written; `None` for anything else.
+    /// Parses the output of [`Settings::to_text`]; `None` for anything else.
     pub fn from_text(text: &str) -> Option<Self> {
         let mut parts = text.splitn(12, ' ');
         if parts.next()? != "3" {
@@ -222,7 +222,7 @@ impl Settings {
         })
     }
 
-    /// Refuses what cannot be.
+    /// Validates the settings.
     pub fn check(&self) -> Result<(), RecordsError> {
         crate::kind::check_kind(&self.default_kind)
     }

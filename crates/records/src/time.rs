@@ -1,7 +1,8 @@
-//! Times as texts write them, and other ways to write them.
+//! Parsing and formatting of times.
 //!
-//! A time is `2017-01-05T15:04:33`, perhaps a point and up to nine decimals, then `Z` or a distance from UTC such as `+02:00`
-//! (RFC 3339; the dateTime of XML Schema with a zone). Days before 1582 are counted by the calendar of today.
+//! A time is `2017-01-05T15:04:33`, optionally a point and up to nine decimals, then `Z` or an offset from UTC such as
+//! `+02:00` (RFC 3339; dateTime of XML Schema with a time zone). Dates before 1582 use the proleptic Gregorian
+//! calendar.
 
 use jiff::{SignedDuration, civil::Date};
 
@@ -10,10 +11,10 @@ use crate::settings::{TimeFormat, TimeNumber, zone_text};
 const EPOCH: Date = jiff::civil::date(1970, 1, 1);
 const DAY_SECONDS: i64 = 86_400;
 const NANOS: u32 = 1_000_000_000;
-/// Seconds from 1970 to the years 0 and 9999, in whole days: what has four digits for its year.
+/// Years 0 to 9999 in seconds since 1970: those that are written with four digits.
 const SECONDS: std::ops::Range<i64> = -62_167_219_200..253_402_300_800;
 
-/// A moment: seconds since 1970 in UTC, and nanoseconds behind them.
+/// A moment: seconds since 1970 UTC, plus nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Time {
     seconds: i64,
@@ -21,7 +22,7 @@ pub(crate) struct Time {
 }
 
 impl Time {
-    /// Reads a text that is a time and nothing else.
+    /// Parses a text that is exactly a time.
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
         // `2017-01-05T15:04:33Z` is the shortest.
         if text.len() < 20 || text[4] != b'-' || text[7] != b'-' || !matches!(text[10], b'T' | b't') {
@@ -47,11 +48,11 @@ impl Time {
         Some(Self { seconds, nanos })
     }
 
-    /// Reads a JSON number that is a time, too.
+    /// Parses a JSON number that is also a time.
     pub(crate) fn of_number(text: &[u8], which: TimeNumber) -> Option<Self> {
         let (whole, rest) = text.split_at(text.iter().take_while(|byte| byte.is_ascii_digit()).count());
         let (nanos, rest) = fraction(rest)?;
-        // The point is no decimal.
+        // The decimal point itself does not count.
         let decimals = (text.len() - whole.len()).saturating_sub(1);
         let is_usual = which.decimals == 0 || decimals == usize::from(which.decimals);
         let seconds: u64 = std::str::from_utf8(whole).ok()?.parse().ok()?;
@@ -60,18 +61,18 @@ impl Time {
         (rest.is_empty() && is_usual && is_within).then_some(Self { seconds, nanos })
     }
 
-    /// The second in which the moment is, since 1970, and the one behind it.
+    /// The second that contains the moment, and the next one, since 1970.
     pub(crate) fn around(self) -> (i64, i64) {
         (self.seconds, self.seconds + 1)
     }
 
-    /// The date that the moment has in UTC, as many days later, if it has a year of four digits.
+    /// The moment's date in UTC plus `later` days, if its year has four digits.
     pub(crate) fn date(self, later: i64) -> Option<String> {
         let seconds = self.seconds + later * DAY_SECONDS;
         SECONDS.contains(&seconds).then(|| date_text(seconds))
     }
 
-    /// Writes the moment as JSON; `None` when it has no year of four digits in that zone.
+    /// Formats the moment as JSON; `None` if its year in that time zone does not have four digits.
     pub(crate) fn write(self, format: TimeFormat, zone_minutes: i32) -> Option<String> {
         let (seconds, nanos) = (self.seconds, self.nanos);
         let decimals = |count: u8| match count {
@@ -123,7 +124,7 @@ fn digits(text: &[u8]) -> Option<i64> {
     })
 }
 
-/// Nanoseconds, and what is behind them.
+/// Parses decimals to nanoseconds; also returns the rest.
 fn fraction(text: &[u8]) -> Option<(u32, &[u8])> {
     let Some(rest) = text.strip_prefix(b".") else {
         return Some((0, text));
@@ -137,7 +138,7 @@ fn fraction(text: &[u8]) -> Option<(u32, &[u8])> {
     Some(((value * scale) as u32, &rest[count..]))
 }
 
-/// Minutes east of UTC.
+/// Parses a time zone to minutes east of UTC.
 fn zone(text: &[u8]) -> Option<i64> {
     match text {
         b"Z" | b"z" => Some(0),

@@ -1,13 +1,13 @@
-//! What a statement may look at of one record: it is held against a record in one go, during which nobody else has a turn.
+//! Limits the work that a statement does on one record, which is tested in one go, without yielding to other requests.
 
 use std::cell::Cell;
 
-/// What may always be looked at of a record, in bytes.
+/// Work allowed on any record, in bytes.
 const BYTES_MIN: usize = 32 << 20;
-/// How often a longer one may be looked at.
+/// How often a longer record may be read.
 const TIMES_MAX: usize = 8;
 
-/// What is left of it. A byte of JSON that is passed over counts as one; what takes longer counts as more.
+/// Remaining work. Skipping a byte of JSON counts as one; slower operations count as more.
 #[derive(Debug)]
 pub(crate) struct Work {
     max: usize,
@@ -15,7 +15,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// For a record of that length.
+    /// The limit for a record of that length.
     pub(crate) fn on(bytes: usize) -> Self {
         let max = BYTES_MIN.max(bytes.saturating_mul(TIMES_MAX));
         Self {
@@ -28,14 +28,14 @@ impl Work {
         self.max
     }
 
-    /// Takes some of it. False when not so much is left: then there is nothing left from then on, and whatever is found does not count.
+    /// Takes some of it. False if not enough is left: from then on nothing is, and results are invalid.
     pub(crate) fn take(&self, bytes: usize) -> bool {
         let left = self.left.get().and_then(|left| left.checked_sub(bytes));
         self.left.set(left);
         left.is_some()
     }
 
-    /// Whether more was wanted than there was.
+    /// Whether the limit was exceeded.
     pub(crate) fn is_spent(&self) -> bool {
         self.left.get().is_none()
     }

@@ -1,4 +1,4 @@
-//! Records made, changed and removed, each in a transaction that its caller holds.
+//! Creates, changes and removes records, in a transaction of the caller.
 
 use std::collections::HashMap;
 
@@ -6,8 +6,8 @@ use forebay_store::{Key, Read, StoreError, Subscript, Transaction, json};
 
 use crate::{
     DIRECTORY, KINDS,
-    ended::Ended,
     error::RecordsError,
+    expired::Ended,
     kind::kind_of,
     lookup, name,
     permission::{Action, Denial, Permission},
@@ -15,16 +15,16 @@ use crate::{
     settings::Settings,
 };
 
-/// What has become of a record.
+/// Result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Its reference.
+    /// Reference of the record written.
     pub reference: Reference,
-    /// The kind that it has now.
+    /// Its kind after the write.
     pub kind: String,
 }
 
-/// Refuses a kind that is not the caller's.
+/// Rejects a kind that the caller may not access.
 pub(crate) fn check(permission: &impl Permission, kind: &str, action: Action) -> Result<(), RecordsError> {
     permission
         .check(kind, action)
@@ -35,8 +35,8 @@ pub(crate) fn check(permission: &impl Permission, kind: &str, action: Action) ->
         })
 }
 
-/// Refuses a record, found by its reference, that is not the caller's. Of what kind it is, is told only to those who may read it, and that it
-/// is there not to somebody whom no token helps.
+/// Rejects a record, found by its reference, that the caller may not access. Its kind is revealed only to callers that
+/// may read it, and its existence only to callers that a token would help.
 pub fn check_record(
     permission: &impl Permission,
     reference: Reference,
@@ -59,8 +59,8 @@ pub fn check_record(
     })
 }
 
-/// Makes a record of a document, given as JSON, under the next reference that nothing of its kind has. `now_ms` are milliseconds since 1970
-/// UTC: a kind that has ended as a whole by then begins anew.
+/// Creates a record from a JSON document, under the next free reference. `now_ms` are milliseconds since 1970 UTC: if
+/// the kind has expired as a whole by then, it starts anew.
 pub fn create(
     transaction: &mut Transaction,
     document: &[u8],
@@ -79,7 +79,7 @@ pub fn create(
     Ok(Written { reference, kind })
 }
 
-/// Makes a record that has a name as well, which no record has.
+/// Creates a record with a name that no other record has.
 pub fn create_named(
     transaction: &mut Transaction,
     name: &str,
@@ -93,8 +93,8 @@ pub fn create_named(
     Ok(written)
 }
 
-/// Replaces a record, whose reference stays; with another kind it moves. `now_ms` are milliseconds since 1970 UTC: what has ended by then is
-/// not there.
+/// Replaces a record, which keeps its reference; a change of kind moves it. `now_ms` are milliseconds since 1970 UTC:
+/// what has expired by then does not exist.
 pub fn replace(
     transaction: &mut Transaction,
     reference: Reference,
@@ -139,14 +139,14 @@ pub fn patch(
         transaction.patch(&key, &patch)?;
         return Ok(Written { reference, kind });
     }
-    // The kind may change with it, and nothing may be half done then.
+    // The patch may change the kind, and a failure must leave nothing half done.
     let document = transaction.document_within(&key, bytes_max)?;
     let document = document.ok_or_else(|| missing(reference))?.into_owned();
     let mut merged = Vec::new();
     merge(&document, &patch, &mut merged);
     let merged = json::canonical(&merged).map_err(StoreError::from)?;
     if kind_of(&merged, settings)? == kind {
-        // A record that stays where it is lasts as long as before.
+        // A record that stays in its kind keeps its expiry time.
         transaction.patch(&key, &patch)?;
         return Ok(Written { reference, kind });
     }
@@ -162,7 +162,7 @@ pub fn patch(
     )
 }
 
-/// Removes a record and gives up its reference for ever; says which kind it had.
+/// Removes a record and retires its reference for good; returns the kind it had.
 pub fn delete(
     transaction: &mut Transaction,
     reference: Reference,
@@ -188,14 +188,14 @@ pub(crate) fn remove(
     Ok(())
 }
 
-/// Whether a reference is that of the record of a kind. What else lies in a kind's global was not made as a record: nobody has given it a
-/// reference, which may be that of another record then.
+/// Whether a reference belongs to the record of this kind. Other data in a kind's global was not created as a record:
+/// its number was never assigned, and may be the reference of a record of another kind.
 fn is_known(transaction: &Transaction, reference: Reference, kind: &str) -> Result<bool, RecordsError> {
     Ok(lookup::known(transaction, reference)?.is_some_and(|known| known == kind))
 }
 
-/// Replaces a record that is known to exist, by canonical JSON. The times are the present, in milliseconds since 1970 UTC, and when the
-/// record ends from then on, if it does: what has ended is no obstacle to it.
+/// Replaces an existing record with canonical JSON. The two times are the present, in milliseconds since 1970 UTC, and
+/// the record's new expiry time, if any. Expired data at the target is no obstacle.
 pub(crate) fn replace_in(
     transaction: &mut Transaction,
     reference: Reference,
@@ -221,7 +221,7 @@ pub(crate) fn replace_in(
         return Err(RecordsError::ReferenceTaken { reference, kind });
     }
     let is_its_own = is_known(transaction, reference, before)?;
-    // The document is what can be refused, so it comes first.
+    // The document can be rejected, so it is written first.
     put(transaction, reference, &kind, document, now_ms)?;
     if ends.is_some() {
         transaction.expire(&becomes, ends)?;
@@ -269,7 +269,7 @@ fn put(
     Ok(())
 }
 
-/// Before anything is changed: a transaction that fails half way is lost.
+/// Checked before anything is changed, because a transaction that fails halfway is lost.
 fn check_length(document: &[u8], transaction: &Transaction) -> Result<(), StoreError> {
     let max = transaction.value_bytes_max();
     if document.len() > max {
@@ -281,7 +281,8 @@ fn check_length(document: &[u8], transaction: &Transaction) -> Result<(), StoreE
     Ok(())
 }
 
-/// The reference after the last one, or after all that there are in the kind where something lies there that was not made as a record.
+/// The reference after the last one assigned, or after all numbers in the kind, if something there was not created as a
+/// record.
 fn next_reference(transaction: &Transaction, kind: &str) -> Result<Reference, RecordsError> {
     let directory = Key::global(DIRECTORY)?;
     let last = String::from_utf8_lossy(transaction.get(&directory)?.unwrap_or(b"0"));
@@ -320,14 +321,14 @@ fn next_reference(transaction: &Transaction, kind: &str) -> Result<Reference, Re
     })
 }
 
-/// Whether a patch says something of the kind, or of what holds it.
+/// Whether a patch affects the kind, or a member that contains it.
 fn touches(patch: &[u8], type_key: &[String]) -> bool {
     type_key
         .first()
         .is_some_and(|first| json::find(patch, first).is_some())
 }
 
-/// Applies a merge patch to canonical JSON; what comes out is JSON, not in canonical order.
+/// Applies a merge patch to canonical JSON; the result is JSON, but not in canonical order.
 fn merge(target: &[u8], patch: &[u8], out: &mut Vec<u8>) {
     if json::container(patch) != Some(false) {
         out.extend_from_slice(patch);

@@ -1,20 +1,20 @@
-//! Node and Bun: what they are called, and where they are installed.
+//! Locates the JavaScript runtimes Node and Bun.
 
 use std::path::{Path, PathBuf};
 
-use crate::{Surroundings, is_executable};
+use crate::{Environment, is_executable};
 
 /// A JavaScript runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Runtime {
     /// Node.js, 20 or newer.
     Node,
-    /// Bun.
+    /// The Bun runtime.
     Bun,
 }
 
 impl Runtime {
-    /// As in `runtime = "node"`.
+    /// Its value in the configuration, as in `runtime = "node"`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Node => "node",
@@ -22,7 +22,7 @@ impl Runtime {
         }
     }
 
-    /// The variable that names its executable.
+    /// The environment variable that names its executable.
     fn variable(self) -> &'static str {
         match self {
             Self::Node => "FOREBAY_NODE",
@@ -31,35 +31,36 @@ impl Runtime {
     }
 }
 
-/// Why a runtime of JavaScript cannot be started.
+/// A JavaScript runtime could not be found.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
-    /// It is nowhere.
+    /// It is not installed anywhere that was searched.
     #[error("{} is not installed: there is no `{}` in {places}, and {} is not set", .runtime.name(), .runtime.name(), .runtime.variable())]
     Missing {
-        /// Which.
+        /// The runtime that was looked for.
         runtime: Runtime,
-        /// Where it was looked for.
+        /// The places searched, for the message.
         places: &'static str,
     },
-    /// The environment names something else.
+    /// The environment variable names something that is not an executable file.
     #[error("{variable} is {:?}, which is not an executable file", .program.display().to_string())]
     NotExecutable {
-        /// The variable.
+        /// The environment variable.
         variable: &'static str,
-        /// What it names.
+        /// The path that it names.
         program: PathBuf,
     },
 }
 
-/// The runtime's executable: the one that its variable names; Bun's in a `node_modules` of the folder or one above it; or the one in `PATH`.
+/// The runtime's executable: the one named by its environment variable, else (for Bun) one in a `node_modules` of the folder or above, else
+/// the one in `PATH`.
 pub fn find_runtime(
     runtime: Runtime,
     folder: &Path,
-    surroundings: &Surroundings<'_>,
+    environment: &Environment<'_>,
 ) -> Result<PathBuf, RuntimeError> {
     let variable = runtime.variable();
-    if let Some(named) = (surroundings.env)(variable).filter(|named| !named.is_empty()) {
+    if let Some(named) = (environment.env)(variable).filter(|named| !named.is_empty()) {
         let program = folder.join(named);
         return if is_executable(&program) {
             Ok(program)
@@ -72,11 +73,11 @@ pub fn find_runtime(
         Runtime::Bun => (local_program(folder, "bun"), "node_modules/.bin or PATH"),
     };
     local
-        .or_else(|| (surroundings.find_program)(runtime.name()))
+        .or_else(|| (environment.find_program)(runtime.name()))
         .ok_or(RuntimeError::Missing { runtime, places })
 }
 
-/// A program that npm installed for this folder or one above it.
+/// A program that npm installed in this folder or one above it.
 fn local_program(folder: &Path, name: &str) -> Option<PathBuf> {
     let candidates = folder
         .ancestors()

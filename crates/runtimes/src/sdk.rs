@@ -1,4 +1,4 @@
-//! The SDKs that the binary carries: lays them down in a folder, and says how workers are run with them.
+//! The SDKs embedded in the binary: unpacks them into a folder and builds the command lines of workers that use them.
 
 use std::{
     ffi::OsString,
@@ -13,7 +13,7 @@ use forebay_pool::Protocol;
 
 use crate::Runtime;
 
-/// The SDK's files as they were when the binary was built.
+/// The SDK's files at build time.
 struct Embedded {
     hash: &'static str,
     files: &'static [(&'static str, &'static [u8])],
@@ -21,50 +21,50 @@ struct Embedded {
 
 const EMBEDDED: Embedded = include!(concat!(env!("OUT_DIR"), "/sdk.rs"));
 
-/// The bit of a folder's mode that lets every user write (stat(2)).
+/// The mode bit that allows every user to write (stat(2)).
 const WRITABLE_BY_ALL: u32 = 0o002;
 
-/// Why the SDK cannot be laid down.
+/// The SDK could not be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum SdkError {
     /// The folder or a file in it cannot be written.
     #[error("cannot write the SDK for workers to {folder} (FOREBAY_CACHE_DIR names another folder)", folder = folder.display())]
     Write {
-        /// The folder.
+        /// The cache folder.
         folder: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Somebody else could change what our workers run.
+    /// Other users could change the code that our workers run.
     #[error(
         "{folder} belongs to another user or may be written by everybody (FOREBAY_CACHE_DIR names another folder)",
         folder = folder.display()
     )]
     ForeignFolder {
-        /// The folder.
+        /// The folder that is not safe to use.
         folder: PathBuf,
     },
 }
 
-/// The SDK, laid down in a folder.
+/// The SDK unpacked into a folder.
 #[derive(Clone, Debug)]
 pub struct Sdk {
     package: PathBuf,
     cache: PathBuf,
 }
 
-/// A command line and what it needs in its environment.
+/// A command line with the environment variables it needs.
 #[derive(Debug)]
 pub struct Launch {
     /// The command line, program first.
     pub argv: Vec<OsString>,
-    /// Variables beside those that its owner passes on.
+    /// Variables to set in addition to those the caller passes on.
     pub env: Vec<(OsString, OsString)>,
 }
 
 impl Sdk {
-    /// Writes the SDK into the cache folder, unless it is there already.
+    /// Writes the SDK into the cache folder unless it is already there.
     pub fn unpack() -> Result<Self, SdkError> {
         Self::unpack_to(cache_folder())
     }
@@ -90,14 +90,14 @@ impl Sdk {
         Ok(Self { package, cache })
     }
 
-    /// How a worker is started; `flags` are options of the runtime itself.
+    /// The command line of a worker; `flags` are options of the runtime itself.
     pub fn launch(&self, runtime: Runtime, program: &Path, flags: &[String], protocol: Protocol) -> Launch {
         let mut argv = vec![program.into()];
         argv.extend(flags.iter().map(OsString::from));
         if runtime == Runtime::Bun {
-            // Otherwise Bun asks a registry for packages that it does not find.
+            // Otherwise Bun would ask a registry for packages it does not find.
             argv.push("--no-install".into());
-            // Otherwise it reads `.env` of its folder: only what the pool is told to pass on reaches a worker.
+            // Otherwise Bun would read `.env` in its folder; a worker gets only the variables the pool passes on.
             argv.push("--no-env-file".into());
         }
         let script = match protocol {
@@ -112,7 +112,7 @@ impl Sdk {
         Launch { argv, env }
     }
 
-    /// The command line of a Python worker; `options` are those of the worker's program.
+    /// The command line of a Python worker; `options` go to the worker program.
     pub fn launch_python(
         &self,
         program: &Path,
@@ -123,19 +123,19 @@ impl Sdk {
         argv
     }
 
-    /// Where a file of the SDK lies, by its path in the package.
+    /// The unpacked location of an SDK file, given its path in the package.
     pub fn file(&self, path: &str) -> PathBuf {
         self.package.join(path)
     }
 }
 
-/// A file of the SDK by its path in the package, for scripts.
+/// The contents of an SDK file, given its path in the package; used by scripts.
 pub fn sdk_file(path: &str) -> Option<&'static [u8]> {
     let found = EMBEDDED.files.iter().find(|(name, _)| *name == path);
     found.map(|(_, bytes)| *bytes)
 }
 
-/// `FOREBAY_CACHE_DIR`, else a folder in the user's cache, else one of the user's own in the folder for temporary files.
+/// `FOREBAY_CACHE_DIR`, else a folder in the user's cache, else a folder of the user's own in the temporary directory.
 fn cache_folder() -> PathBuf {
     let named = |name| {
         std::env::var_os(name)
@@ -161,21 +161,21 @@ fn is_complete(package: &Path) -> bool {
         .all(|(name, bytes)| fs::read(package.join(name)).is_ok_and(|found| found == *bytes))
 }
 
-/// Writes beside the final place and renames, so that nobody ever sees half a package.
+/// Writes to a temporary folder and renames it, so that a partial package is never visible.
 fn write_package(cache: &Path, package: &Path) -> io::Result<()> {
-    // Servers in several containers may share the folder and have the same process id.
+    // Servers in several containers may share the cache folder and have the same process id.
     let unique = RandomState::new().hash_one(std::process::id());
     let fresh = cache.join(format!("sdk-{}.{unique:016x}", EMBEDDED.hash));
     fs::create_dir(&fresh)?;
     let placed = fill_and_place(&fresh, package);
     if !matches!(placed, Ok(true)) {
-        // Its name will not come up again, so nobody else would tidy it up.
+        // The temporary name is unique, so no later run would remove it.
         fs::remove_dir_all(&fresh)?;
     }
     placed.map(drop)
 }
 
-/// False: there is a complete package already.
+/// Fills the temporary folder and renames it into place. Returns false if a complete package is there already.
 fn fill_and_place(fresh: &Path, package: &Path) -> io::Result<bool> {
     for (name, bytes) in EMBEDDED.files {
         let file = fresh.join(name);
@@ -185,7 +185,7 @@ fn fill_and_place(fresh: &Path, package: &Path) -> io::Result<bool> {
     if fs::rename(fresh, package).is_ok() {
         return Ok(true);
     }
-    // Another server was faster, or what is there is damaged.
+    // Another server was faster, or the existing package is damaged.
     if is_complete(package) {
         return Ok(false);
     }

@@ -1,99 +1,99 @@
-//! What a call comes to.
+//! The outcome of a call: a response or a failure.
 
 use bytes::Bytes;
 use forebay_wire::ContentKind;
 
 use crate::stream::Stream;
 
-/// An answer.
+/// A script's response.
 #[derive(Debug)]
 pub struct Answer {
-    /// 200 to 599.
+    /// The HTTP status, 200 to 599.
     pub status: u16,
-    /// The content type; where it is unset, the headers say it, if anything does.
+    /// The content type. If it is unset, it may be among the headers.
     pub content: ContentKind,
-    /// Whether the handler failed: the answer is what the client shall see of that.
+    /// Whether the handler failed. The answer then tells the client about it.
     pub is_fault: bool,
-    /// Names in lower case and values by turns, of characters up to U+00FF.
+    /// Alternating names (lower case) and values, in characters up to U+00FF.
     pub headers: Vec<String>,
-    /// What is sent.
+    /// The body, whole or streamed.
     pub body: Body,
-    /// What it took to make it.
+    /// The cost of producing it.
     pub weight: Weight,
-    /// The last commit to the store that this thread's scripts had made by then; 0: none.
+    /// The last commit to the store that this thread's scripts had made by then; 0 if there is none.
     pub commit: u64,
 }
 
-/// What it takes to make an answer: it tells whether one like it could be made on a thread that others wait for.
+/// The cost of producing an answer. It decides whether similar requests may be answered on a thread that others wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
-    /// It is soon made, in one go, from what is at hand.
+    /// Quick, in a single step, without waiting.
     Light,
-    /// The same but for statements that change nothing, which it waits for.
+    /// Quick, apart from waiting for statements that change nothing.
     Waits,
-    /// It takes long, or asks for something else.
+    /// Slow, or with other side effects or waits.
     Heavy,
 }
 
 /// The body of an answer.
 #[derive(Debug)]
 pub enum Body {
-    /// All of it.
+    /// The complete body.
     Whole(Bytes),
-    /// Piece by piece.
+    /// A body that arrives piece by piece.
     Stream(Stream),
 }
 
-/// Why a call has no answer of its own.
+/// The reason why a call has no answer of its own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// It ran longer than it may.
+    /// It exceeded a time limit.
     #[error("the script ran for longer than {limit_ms} ms ({limit})")]
     Time {
-        /// The limit's name.
+        /// The name of the limit.
         limit: &'static str,
-        /// What it is.
+        /// The limit in milliseconds.
         limit_ms: u64,
     },
-    /// The request's deadline passed, waiting and running together.
+    /// The request's deadline passed; it includes both waiting and running.
     #[error("the request was not answered by its deadline (deadline)")]
     DeadlinePassed,
-    /// It took more memory than it may.
+    /// It exceeded the memory limit.
     #[error("the script needs more memory than {memory_max} bytes (memory_max)")]
     Memory {
-        /// The limit.
+        /// The limit in bytes.
         memory_max: usize,
     },
-    /// What it answers is longer than it may be.
+    /// The answer is too long.
     #[error("the script's answer is longer than {output_max} bytes (output_max)")]
     Output {
-        /// The limit.
+        /// The limit in bytes.
         output_max: usize,
     },
-    /// No room for another call.
+    /// Too many calls are in flight.
     #[error("{in_flight_max} calls of the script are under way already (in_flight_max)")]
     Busy {
-        /// The limit.
+        /// The maximum number of calls in flight.
         in_flight_max: usize,
     },
-    /// No room for a request of this length.
+    /// The requests in flight are too large in total.
     #[error("the script's calls have no room for {bytes} bytes (queue_bytes_max {queue_bytes_max})")]
     BytesFull {
-        /// Bytes of the request.
+        /// Size of this request.
         bytes: usize,
-        /// The limit.
+        /// The maximum total size of requests in flight.
         queue_bytes_max: usize,
     },
-    /// The thread that ran it was given up because of another call.
+    /// Its thread was abandoned because of another call.
     #[error("another call of the script could not be stopped, and this one ended with it")]
     GivenUp,
-    /// The script cannot be run at all.
+    /// The script cannot run at all.
     #[error("the script cannot run: {reason}")]
     Broken {
-        /// What the log says in full.
+        /// The reason, as in the log.
         reason: String,
     },
-    /// The server ends.
+    /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,
 }

@@ -1,5 +1,5 @@
-//! How long the running script may go on: asked by the engine every some thousand steps, so a step that takes long by itself cannot be
-//! stopped from here. Whoever must not wait for such a step lets it run on a thread that can be given up.
+//! Time limits of the running script. The engine checks them every few thousand operations, so a single operation that takes long cannot be
+//! stopped from here. Such operations must run on a thread that can be abandoned.
 
 use std::{
     cell::Cell,
@@ -10,19 +10,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_store::facade::Patience;
+use forebay_store::facade::WaitPolicy;
 use rustix::time::{ClockId, clock_gettime};
 
-/// How much longer than twice the time of the processor that it may use a step lasts until nobody waits for it: the machine may be busy with
-/// others. No step is overdue sooner than this after anything has changed about it.
+/// Grace period after twice the CPU time that a step may use, before its thread is abandoned: the machine may be busy with other work. No
+/// step is overdue sooner than this after any change of its limits.
 pub(crate) const GRACE: Duration = Duration::from_millis(500);
 
-/// What others see of a thread that runs scripts.
+/// The state of a script thread that other threads can see.
 #[derive(Debug, Default)]
 pub(crate) struct Pulse {
-    /// Milliseconds on the process's clock at which the running step must be over; 0: no script runs.
+    /// When the running step is overdue, in milliseconds of the process's clock; 0 if no script runs.
     due_ms: AtomicU64,
-    /// Whether the step waits for others who use the store; it is due when its call has lasted as long as it may.
+    /// Whether the step waits for other users of the store; it is then overdue once its call has reached its time limit.
     waits: AtomicBool,
     given_up: AtomicBool,
 }
@@ -34,17 +34,17 @@ impl Pulse {
         due != 0 && now_ms > due
     }
 
-    /// When the step that runs is due, on the process's clock.
+    /// When the running step is overdue, on the process's clock.
     pub(crate) fn due_ms(&self) -> Option<u64> {
         Some(self.due_ms.load(Ordering::Acquire)).filter(|&due| due != 0)
     }
 
-    /// Whether the step that runs waits for others who use the store.
+    /// Whether the running step waits for other users of the store.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waits.load(Ordering::Acquire)
     }
 
-    /// Nobody waits for this thread any more: its script is stopped when it can be.
+    /// Abandons this thread: its script is stopped as soon as possible.
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::Release);
     }
@@ -57,34 +57,34 @@ impl Pulse {
 /// How time is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
-    /// As it passes: others of the same thread wait.
+    /// Wall time: others of the same thread wait.
     Passing,
-    /// As the thread uses the processor.
+    /// CPU time of the thread.
     Processor,
 }
 
-/// The time of one engine.
+/// The time budget of one engine.
 #[derive(Debug)]
 pub(crate) struct Budget {
     clock: Cell<Clock>,
     pulse: Arc<Pulse>,
-    /// When the running script is over its time at the earliest; `None`: none runs.
+    /// The earliest time at which the running script exceeds its limit; `None` if none runs.
     until: Cell<Option<Instant>>,
-    /// The thread's time at which it is.
+    /// The thread's CPU time at which the script exceeds its limit.
     until_processor: Cell<Duration>,
-    /// When the running script's call has lasted as long as it may.
+    /// When the running script's call reaches its time limit.
     until_call: Cell<Option<Instant>>,
-    /// Whether a script stops when its call has lasted so long, however little of the processor it has used.
+    /// Whether a script is stopped when its call reaches its time limit, however little CPU time it has used.
     ends_with_call: bool,
     overrun: Cell<bool>,
-    /// Whether the call had lasted too long when it was done waiting for others who use the store.
+    /// Whether the call had exceeded its time limit when it finished waiting for other users of the store.
     late: Cell<bool>,
-    /// When the rule that runs has lasted as long as its node says; `None`: as long as its call.
+    /// When the running rule reaches the timeout of its node; `None` if it has none.
     until_rule: Cell<Option<Instant>>,
     rule_late: Cell<bool>,
 }
 
-/// A script that runs.
+/// A step of a script that is running.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
     began: Instant,
@@ -107,7 +107,7 @@ impl Budget {
         }
     }
 
-    /// The same for scripts that stop when their calls have lasted as long as they may.
+    /// Makes scripts stop when their calls reach their time limit.
     pub(crate) fn ending_with_calls(self) -> Self {
         Self {
             ends_with_call: true,
@@ -115,8 +115,8 @@ impl Budget {
         }
     }
 
-    /// A script begins to run, for so long at most; when twice that and [`GRACE`] have passed, it is overdue. Until `until_call` it may wait
-    /// for others who use the store, which is not part of that time.
+    /// Starts a step with this time limit; it is overdue when twice that and [`GRACE`] have passed. Until `until_call` it may wait for
+    /// other users of the store, which does not count.
     pub(crate) fn begin(&self, time_max: Duration, until_call: Option<Instant>) -> Turn {
         self.overrun.set(false);
         self.late.set(false);
@@ -143,17 +143,17 @@ impl Budget {
         Turn { began, since }
     }
 
-    /// From now on time is charged so.
+    /// Changes how time is charged from now on.
     pub(crate) fn charge_by(&self, clock: Clock) {
         self.clock.set(clock);
     }
 
-    /// What runs from here on in this step is a rule's that may run until then, or is not any such rule's.
+    /// Sets the deadline of the rule that runs from here on in this step; `None` for code that belongs to no such rule.
     pub(crate) fn limit_rule(&self, until: Option<Instant>) {
         self.until_rule.set(until);
     }
 
-    /// Whether a rule of this step was stopped because it had run as long as it may. The step goes on without it.
+    /// Whether a rule of this step was stopped because of its timeout. The step continues without it.
     pub(crate) fn rule_was_late(&self) -> bool {
         self.rule_late.get()
     }
@@ -163,7 +163,7 @@ impl Budget {
         self.pulse.due_ms.store(due, Ordering::Release);
     }
 
-    /// It has come to its end; says how long that took, by the clock that is charged.
+    /// Ends a step. Returns its duration by the clock that is charged.
     pub(crate) fn end(&self, turn: Turn) -> Duration {
         self.until.set(None);
         if self.clock.get() == Clock::Passing {
@@ -178,12 +178,12 @@ impl Budget {
         self.overrun.get()
     }
 
-    /// Whether the last script's call had lasted too long when it was done waiting for others who use the store.
+    /// Whether the last script's call had exceeded its time limit when it finished waiting for other users of the store.
     pub(crate) fn was_late(&self) -> bool {
         self.late.get()
     }
 
-    /// Whether the running script is to be stopped.
+    /// Whether the running script must stop.
     pub(crate) fn is_over(&self) -> bool {
         let is_over = self.pulse.is_given_up()
             || self.late.get()
@@ -212,7 +212,7 @@ impl Budget {
             self.late.set(true);
             return true;
         }
-        // Not before so much has passed again can the rest be used up.
+        // The remaining CPU time cannot be used up before this much wall time has passed.
         let left = self.until_processor.get().saturating_sub(processor_time());
         self.until
             .set(Some(until_call.map_or(now + left, |until| until.min(now + left))));
@@ -220,11 +220,11 @@ impl Budget {
     }
 }
 
-impl Patience for Budget {
+impl WaitPolicy for Budget {
     fn begins(&self) {
         if let Some(until) = self.until_call.get() {
             self.pulse.waits.store(true, Ordering::Release);
-            // Who waits sees by itself that the time is over; it is overdue only when it does not.
+            // A waiting script checks its deadline itself; it is overdue only if it does not.
             self.due_in(until.saturating_duration_since(Instant::now()) + GRACE);
         }
     }
@@ -247,13 +247,13 @@ impl Patience for Budget {
     }
 }
 
-/// The time for which the processor has worked for this thread.
+/// CPU time of this thread.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
-/// Milliseconds on a clock that only goes forward, at least 1.
+/// Milliseconds of the monotonic clock, at least 1.
 pub(crate) fn now_ms() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     (time.tv_sec.cast_unsigned() * 1000 + time.tv_nsec.cast_unsigned() / 1_000_000).max(1)
@@ -273,7 +273,7 @@ mod tests {
         let turn = budget.begin(Duration::from_millis(5), None);
         let started = Instant::now();
         let (sender, receiver) = std::sync::mpsc::channel::<()>();
-        // Nobody sends: it rests.
+        // Nothing is ever sent: the thread is idle.
         let _ = receiver.recv_timeout(Duration::from_millis(10));
         drop(sender);
         assert!(started.elapsed() >= Duration::from_millis(10) && !budget.is_over());

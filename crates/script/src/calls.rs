@@ -1,4 +1,4 @@
-//! The calls that are under way in one engine.
+//! The open calls of one engine.
 
 use std::time::{Duration, Instant};
 
@@ -10,37 +10,37 @@ use crate::{
     stream::{Gathering, Outlet, Piece, Room, Stage, stream},
 };
 
-/// Names a call to the script: its place and how often that was used before, so that what comes late meets nobody else.
+/// Identifies a call: its slot, and how often that slot was used before, so that late events never reach another call.
 pub(crate) type CallId = u32;
 
-/// Most calls that are open in one engine; the next waits for a thread whose engine has room.
+/// Maximum number of open calls in one engine. Further calls wait for a thread whose engine has room.
 const OPEN_MAX: usize = 1 << PLACE_BITS;
 const PLACE_BITS: u32 = 12;
-/// Most timers and fetches that a call waits for at a time.
+/// Maximum number of timers and fetches that a call waits for at a time.
 const WAITS_MAX: u32 = 1024;
 
-/// A call's end.
+/// The end of a call.
 pub(crate) type Outcome = Result<Answer, Failure>;
 
-/// A call that has ended.
+/// A finished call.
 #[derive(Debug)]
 pub(crate) struct Over {
     pub(crate) id: CallId,
     pub(crate) outcome: Outcome,
-    /// Its request.
+    /// The payload of its request.
     pub(crate) payload: Vec<u8>,
 }
 
-/// When a call has lasted as long as it may.
+/// The time limit of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Until {
     pub(crate) at: Instant,
-    /// Whether that is the request's deadline, which comes before `time_max`.
+    /// Whether this is the request's deadline, which comes before `time_max`.
     pub(crate) by_deadline: bool,
 }
 
 impl Until {
-    /// Of a call that begins now.
+    /// The limit of a call that begins now.
     pub(crate) fn of(deadline: Option<Instant>, time_max: Duration) -> Self {
         let at = Instant::now() + time_max;
         match deadline {
@@ -55,7 +55,7 @@ impl Until {
         }
     }
 
-    /// That it has.
+    /// The failure of a call that has reached this limit.
     pub(crate) fn failure(self, time_max: Duration) -> Failure {
         if self.by_deadline {
             return Failure::DeadlinePassed;
@@ -70,38 +70,38 @@ impl Until {
 #[derive(Debug)]
 struct Call {
     id: CallId,
-    /// Of a REQUEST frame.
+    /// The payload of its REQUEST frame.
     payload: Vec<u8>,
     deadline: Option<Instant>,
-    /// When it has lasted as long as it may, waiting included.
+    /// Its time limit, waiting included.
     until: Until,
-    /// Time of the processor that it has used.
+    /// CPU time used so far.
     used: Duration,
-    /// Timers and fetches that it waits for.
+    /// Number of timers and fetches that it waits for.
     waits: u32,
-    /// Fetches that it has begun.
+    /// Number of fetches started.
     fetches: u32,
-    /// What it has taken so far.
+    /// Its cost so far.
     weight: Weight,
     stage: Stage,
 }
 
-/// Calls that have no answer yet, and the answers that nobody has taken.
+/// Unanswered calls, and answers that were not picked up yet.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     open: Vec<Option<Call>>,
     free: Vec<usize>,
-    /// How often a place was used.
+    /// How often each slot was used.
     used: Vec<u32>,
     over: Vec<Over>,
-    /// Calls that have given pieces of an answer in this step.
+    /// Calls that have produced pieces of an answer in this step.
     gathering: Vec<CallId>,
-    /// Calls whose answer has begun, and which have ended.
+    /// Calls that have ended after their answer had begun.
     ended: Vec<CallId>,
 }
 
 impl Calls {
-    /// Opens a call that may last so long; `None` when too many are open.
+    /// Opens a call with this time limit; `None` if too many are open.
     pub(crate) fn open(
         &mut self,
         payload: Vec<u8>,
@@ -117,7 +117,7 @@ impl Calls {
             }
             None => return None,
         };
-        // 0 names no call.
+        // 0 identifies no call.
         self.used[place] = (self.used[place] % ((1 << (31 - PLACE_BITS)) - 1)) + 1;
         let id = self.used[place] << PLACE_BITS | place as u32;
         self.open[place] = Some(Call {
@@ -134,7 +134,7 @@ impl Calls {
         Some(id)
     }
 
-    /// Whether another can be opened.
+    /// Whether another call can be opened.
     pub(crate) fn has_room(&self) -> bool {
         !self.free.is_empty() || self.open.len() < OPEN_MAX
     }
@@ -156,18 +156,18 @@ impl Calls {
         self.open[place].take()
     }
 
-    /// Ends a call with an answer, unless it has ended.
+    /// Ends a call with an answer, unless it has ended already.
     pub(crate) fn answer(&mut self, id: CallId, answer: Answer) {
         self.end(id, Ok(answer));
     }
 
-    /// Ends a call without one, unless it has ended.
+    /// Ends a call with a failure, unless it has ended already.
     pub(crate) fn fail(&mut self, id: CallId, failure: Failure) {
         self.end(id, Err(failure));
     }
 
-    /// The same for a call that was stopped: also when all that it has come to is to say that it failed. False: nobody is told of it, as
-    /// its answer has begun before, or nobody waits for one.
+    /// Ends a call that was stopped. The failure also replaces an answer that only reports a fault. Returns false if the failure reaches no
+    /// client, because the answer had begun or the call was over.
     pub(crate) fn stop(&mut self, id: CallId, failure: Failure) -> bool {
         let said = self.over.iter_mut().find(|over| over.id == id);
         match said {
@@ -175,7 +175,7 @@ impl Calls {
                 over.outcome = Err(failure);
                 true
             }
-            // One whose answer has only begun ends, too.
+            // A call whose answer has begun is ended as well.
             _ => {
                 let is_told = self
                     .get(id)
@@ -198,24 +198,24 @@ impl Calls {
             answer.weight = weight;
         }
         if let Stage::Sending(_) = stage {
-            // The client sees it end too early.
+            // The client sees the answer end too early.
             self.ended.push(id);
         } else {
             self.over.push(Over { id, outcome, payload });
         }
     }
 
-    /// Whether no call is open, and nobody has yet to take an answer.
+    /// Whether no call is open and no answer is waiting to be picked up.
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.open.len() && self.over.is_empty()
     }
 
-    /// Whether it has not ended.
+    /// Whether the call is still open.
     pub(crate) fn is_open(&self, id: CallId) -> bool {
         self.get(id).is_some()
     }
 
-    /// How much of its time of the processor a call has left. Where the client takes an answer piece by piece, each may take as much.
+    /// Remaining CPU time of a call. While an answer is streamed, each step has the full time.
     pub(crate) fn time_left(&self, id: CallId, cpu_max: Duration) -> Duration {
         self.get(id).map_or(cpu_max, |call| match call.stage {
             Stage::Sending(_) => cpu_max,
@@ -223,7 +223,7 @@ impl Calls {
         })
     }
 
-    /// When a call has lasted as long as it may. Time alone does not end an answer that has begun, whose steps may each wait as long.
+    /// The time limit of a call. An answer that has begun has no overall limit; each of its steps may take as long.
     pub(crate) fn until(&self, id: CallId, time_max: Duration) -> Until {
         match self.get(id) {
             Some(call) if !matches!(call.stage, Stage::Sending(_)) => call.until,
@@ -237,7 +237,7 @@ impl Calls {
         }
     }
 
-    /// A call waits for something more; `None` when it has ended, an error when it waits for too much.
+    /// Registers another wait of a call. `None` if the call has ended, an error if it waits for too many things.
     pub(crate) fn wait(&mut self, id: CallId) -> Option<Result<(), String>> {
         let call = self.get_mut(id)?;
         if call.waits >= WAITS_MAX {
@@ -249,7 +249,7 @@ impl Calls {
         Some(Ok(()))
     }
 
-    /// A call waits for a step of its own, however much else it waits for; `false` when it has ended.
+    /// Registers a wait for a step of its own, which is not limited; `false` if the call has ended.
     pub(crate) fn wait_for_turn(&mut self, id: CallId) -> bool {
         let Some(call) = self.get_mut(id) else {
             return false;
@@ -258,21 +258,21 @@ impl Calls {
         true
     }
 
-    /// What a call has waited for has come, or it waits no more.
+    /// A wait of a call has ended.
     pub(crate) fn waited(&mut self, id: CallId) {
         if let Some(call) = self.get_mut(id) {
             call.waits = call.waits.saturating_sub(1);
         }
     }
 
-    /// A call has taken this, if not more before.
+    /// Raises the cost of a call to at least `weight`.
     pub(crate) fn weigh(&mut self, id: CallId, weight: Weight) {
         if let Some(call) = self.get_mut(id) {
             call.weight = call.weight.max(weight);
         }
     }
 
-    /// What a call has taken so far; `None` when it has ended.
+    /// The cost of a call so far; `None` if it has ended.
     pub(crate) fn weight(&self, id: CallId) -> Option<Weight> {
         self.get(id).map(|call| call.weight)
     }
@@ -282,14 +282,14 @@ impl Calls {
         self.get(id).is_some_and(|call| call.waits > 0)
     }
 
-    /// A call begins a fetch; the number of those before.
+    /// Counts a fetch. Returns the number of fetches before it.
     pub(crate) fn count_fetch(&mut self, id: CallId) -> u32 {
         let Some(call) = self.get_mut(id) else { return 0 };
         call.fetches += 1;
         call.fetches - 1
     }
 
-    /// Begins an answer that comes in pieces.
+    /// Begins a streamed answer.
     pub(crate) fn begin_stream(&mut self, id: CallId, head: Answer) {
         if let Some(call) = self.get_mut(id) {
             call.stage = Stage::Gathering(Box::new(Gathering::new(head)));
@@ -297,7 +297,7 @@ impl Calls {
         }
     }
 
-    /// The next piece of an answer.
+    /// Adds a piece to an answer.
     pub(crate) fn piece(&mut self, id: CallId, piece: Piece) -> Room {
         match self.get_mut(id).map(|call| &mut call.stage) {
             Some(Stage::Gathering(gathering)) => gathering.add(piece),
@@ -314,7 +314,7 @@ impl Calls {
         }
     }
 
-    /// The last piece has been given.
+    /// Completes a streamed answer.
     pub(crate) fn end_stream(&mut self, id: CallId) {
         let Some(call) = self.get_mut(id) else { return };
         match std::mem::replace(&mut call.stage, Stage::Open) {
@@ -328,7 +328,7 @@ impl Calls {
         }
     }
 
-    /// No more pieces come, though the answer is not complete; says whether none of it was sent.
+    /// Breaks off a streamed answer. Returns whether none of it was sent.
     pub(crate) fn break_stream(&mut self, id: CallId) -> bool {
         let Some(call) = self.get_mut(id) else {
             return false;
@@ -344,14 +344,14 @@ impl Calls {
         }
     }
 
-    /// At the end of a step on an I/O thread: an answer whose pieces have not all come is left to an executor.
+    /// After a step on an I/O thread: incomplete answers are left to an executor.
     pub(crate) fn forget_gathered(&mut self) {
         for id in std::mem::take(&mut self.gathering) {
             self.weigh(id, Weight::Heavy);
         }
     }
 
-    /// At the end of a step on an executor: an answer whose pieces have not all come is sent as they come.
+    /// After a step on an executor: incomplete answers are sent piece by piece from now on.
     pub(crate) fn send_gathered(&mut self) {
         for id in std::mem::take(&mut self.gathering) {
             let Some(call) = self.get_mut(id) else { continue };
@@ -372,23 +372,23 @@ impl Calls {
         }
     }
 
-    /// The next call whose answer had begun, and which has ended.
+    /// The next call that has ended after its answer had begun.
     pub(crate) fn next_ended(&mut self) -> Option<CallId> {
         self.ended.pop()
     }
 
-    /// Forgets a call; gives its payload back, if it was open.
+    /// Closes a call. Returns its payload if it was open.
     pub(crate) fn close(&mut self, id: CallId) -> Option<Vec<u8>> {
         self.gathering.retain(|other| *other != id);
         self.take(id).map(|call| call.payload)
     }
 
-    /// The next call that has ended.
+    /// The next finished call.
     pub(crate) fn next_over(&mut self) -> Option<Over> {
         self.over.pop()
     }
 
-    /// A part of the request, by its number in the payload's table; empty when the call is over.
+    /// A part of the request, by its index in the payload's table; empty if the call is over.
     pub(crate) fn part(&self, id: CallId, index: usize) -> &[u8] {
         let Some(request) = self.view(id) else { return &[] };
         match index {
@@ -403,7 +403,7 @@ impl Calls {
         }
     }
 
-    /// What handlers are told with their call.
+    /// Method and path, which handlers get with their call.
     pub(crate) fn method_and_path(&self, id: CallId) -> (&[u8], &[u8]) {
         self.view(id)
             .map_or((&[], &[]), |request| (request.method, request.path))
@@ -419,7 +419,7 @@ impl Calls {
         Some(String::from_utf8_lossy(id).into_owned())
     }
 
-    /// Milliseconds until the deadline, less than 0 without one.
+    /// Milliseconds until the deadline; negative if there is none.
     pub(crate) fn remaining_ms(&self, id: CallId) -> f64 {
         match self.get(id).map(|call| call.deadline) {
             Some(Some(deadline)) => deadline.saturating_duration_since(Instant::now()).as_secs_f64() * 1000.0,

@@ -1,4 +1,4 @@
-//! Loads a script to see whether it can be loaded, with nothing around it: no store, no network, no request.
+//! Checks whether a script can be loaded, without a store, network or request.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,32 +16,31 @@ use crate::{
     options::Options,
 };
 
-/// How far a script was loaded that nothing is wrong with.
+/// How far a valid script was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checked {
-    /// To its end, start hooks included.
+    /// Completely, including start hooks.
     Whole,
-    /// Until it asked for the store, which is not there for a check. Its modules have been found and compiled, all of them that are imported
-    /// by name.
+    /// Until it used the store, which a check does not have. All modules that are imported by name were found and compiled.
     UntilStore,
 }
 
-/// Why a script cannot be loaded, and where.
+/// The reason why a script cannot be loaded, and its location.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {what}", self.place())]
 pub struct Fault {
-    /// The module.
+    /// The file of the module.
     pub file: PathBuf,
-    /// From 1, where it is known.
+    /// The line, counted from 1, if known.
     pub line: Option<u32>,
-    /// From 1, where it is known.
+    /// The column, counted from 1, if known.
     pub column: Option<u32>,
-    /// What is found there.
+    /// The error message.
     pub what: String,
 }
 
 impl Fault {
-    /// The place, in the form that editors and terminals make a link of: `file:line:column`.
+    /// The location as `file:line:column`, which editors and terminals turn into a link.
     pub fn place(&self) -> String {
         let mut place = self.file.display().to_string();
         for number in [self.line, self.column].into_iter().flatten() {
@@ -52,13 +51,13 @@ impl Fault {
     }
 }
 
-/// Loads a script as [`Script::start`](crate::Script::start) does, within `time_max`. The globals that it may reach are those of a store; without
-/// [`Options::store`] it is refused what it asks of them, and then nothing is said against what it does.
+/// Loads a script like [`Script::start`](crate::Script::start), within `time_max`. It may reach the globals of a store. Without
+/// [`Options::store`] its requests to the store are refused, and nothing that it does afterwards is reported.
 ///
 /// A script that cannot be stopped costs its thread.
 pub fn check(options: Options) -> Result<Checked, Fault> {
     let options = Arc::new(options);
-    let modules = Arc::new(Modules::new(options.surroundings, options.program.clone()));
+    let modules = Arc::new(Modules::new(options.environment, options.program.clone()));
     let pulse = Arc::new(Pulse::default());
     let its_pulse = pulse.clone();
     let (sender, receiver) = mpsc::sync_channel(1);
@@ -68,7 +67,7 @@ pub fn check(options: Options) -> Result<Checked, Fault> {
         .stack_size(STACK_BYTES)
         .spawn(move || {
             let loaded = Instance::load(&own, &its_modules, Place::Executor, its_pulse).map(drop);
-            // Nobody waits for it any more: it took too long.
+            // The receiver is gone if this took too long.
             let _ = sender.send((loaded, store_was_missed()));
         });
     let handler = options.program.handler().unwrap_or(Path::new(""));
@@ -84,7 +83,7 @@ pub fn check(options: Options) -> Result<Checked, Fault> {
         Ok((Ok(()), false)) => Ok(Checked::Whole),
         Ok((Ok(()) | Err(_), true)) => Ok(Checked::UntilStore),
         Ok((Err(Failure::Broken { reason }), false)) => {
-            // An import that fails has no stack; a script that goes on without it fails elsewhere.
+            // A failed import has no stack; a script that continues without it fails elsewhere.
             let import = modules.failed_import().filter(|_| !reason.lines().any(is_frame));
             Err(import.unwrap_or_else(|| thrown(&reason, handler)))
         }
@@ -96,7 +95,7 @@ pub fn check(options: Options) -> Result<Checked, Fault> {
     }
 }
 
-/// What the description of an error says, and the innermost place of the script's own in its stack.
+/// Extracts the message from the description of an error, and the innermost location in the script's own files from its stack.
 pub(crate) fn thrown(reason: &str, handler: &Path) -> Fault {
     let place = reason.lines().filter(|line| is_frame(line)).find_map(|frame| {
         let place = frame
@@ -108,7 +107,7 @@ pub(crate) fn thrown(reason: &str, handler: &Path) -> Fault {
         let column = parts.next()?.parse().ok()?;
         let line = parts.next()?.parse().ok()?;
         let file = Path::new(parts.next()?);
-        // Its files may be in no folder of the system; those of the SDK never lie beside them.
+        // Its files need not exist on disk; those of the SDK are never in the same folder.
         let is_own = file.is_absolute() || file.parent() == handler.parent();
         is_own.then(|| (file.to_owned(), line, column))
     });
@@ -130,7 +129,7 @@ pub(crate) fn thrown(reason: &str, handler: &Path) -> Fault {
     }
 }
 
-/// Whether it is a line of a stack.
+/// Whether this is a line of a stack.
 fn is_frame(line: &str) -> bool {
     line.starts_with("    at ")
 }

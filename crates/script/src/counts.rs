@@ -1,4 +1,4 @@
-//! What is counted of a script, by all its threads and those of its earlier loads.
+//! Counters of a script, across all its threads and reloads.
 
 use std::sync::{
     Arc,
@@ -7,7 +7,7 @@ use std::sync::{
 
 use crate::{Answer, Failure};
 
-/// What has been counted of a script. Whoever makes a script gives it the counts of its name, which go on.
+/// The counters of a script. Create a script with the existing counters of its name, so that they continue.
 #[derive(Debug, Default)]
 pub struct Counts {
     answered_io: AtomicU64,
@@ -24,12 +24,12 @@ pub struct Counts {
     pub(crate) engine_bytes: Gauge,
 }
 
-/// Why a call was stopped.
+/// The reason why a call was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
-    /// It used the processor for too long.
+    /// It used too much CPU time.
     Cpu,
-    /// It lasted too long.
+    /// It took too long.
     Time,
     /// Its request's deadline passed.
     Deadline,
@@ -39,12 +39,12 @@ pub(crate) enum Reason {
     Output,
     /// Another call on its thread could not be stopped.
     Thread,
-    /// The script cannot be run.
+    /// The script cannot run.
     Broken,
 }
 
 impl Reason {
-    /// All of them.
+    /// All reasons.
     const ALL: [Self; 7] = [
         Self::Cpu,
         Self::Time,
@@ -55,7 +55,7 @@ impl Reason {
         Self::Broken,
     ];
 
-    /// Its name: that of the limit where there is one.
+    /// The name of the reason: that of its limit, if it has one.
     fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu_max",
@@ -84,37 +84,37 @@ impl Reason {
     }
 }
 
-/// The counts at one moment.
+/// A snapshot of the counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Calls answered by their handler on an I/O thread, and records that it need not be called for.
+    /// Calls answered by their handler on an I/O thread, and records that were answered without it.
     pub answered_io: u64,
-    /// The same on an executor.
+    /// Calls answered by their handler on an executor.
     pub answered_executor: u64,
     /// Calls whose handler threw.
     pub faulted: u64,
-    /// Calls that nobody waited for any more.
+    /// Calls cancelled by their clients.
     pub cancelled: u64,
     /// Calls that an I/O thread began and left to an executor.
     pub handed_over: u64,
     /// Calls refused because of `in_flight_max` or `queue_bytes_max`.
     pub refused: u64,
-    /// Calls that were stopped, by the reason.
+    /// Calls that were stopped, by reason.
     pub stopped: [(&'static str, u64); Reason::ALL.len()],
-    /// Threads that were given up.
+    /// Threads that were abandoned.
     pub given_up: u64,
-    /// Calls that wait for a thread.
+    /// Calls waiting for a thread.
     pub queued: u64,
-    /// Executor threads, without those given up.
+    /// Executor threads, without abandoned ones.
     pub threads: u64,
-    /// Engines, on all threads.
+    /// Engines on all threads.
     pub engines: u64,
-    /// Their memory, within 64 KiB for each.
+    /// Memory of all engines in bytes, accurate to 64 KiB for each.
     pub engine_bytes: u64,
 }
 
 impl Counts {
-    /// All of it.
+    /// Reads all counters.
     pub fn read(&self) -> Counted {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Counted {
@@ -174,7 +174,7 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How much there is of something now.
+/// A quantity that rises and falls.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge(AtomicU64);
 
@@ -188,14 +188,14 @@ impl Gauge {
     }
 }
 
-/// One engine, as long as it is there, and its memory.
+/// Counts an engine and its memory while it exists.
 #[derive(Debug)]
 pub(crate) struct CountedEngine {
     counts: Arc<Counts>,
     bytes: std::cell::Cell<u64>,
 }
 
-/// By how much an engine's memory changes until that is told.
+/// Change of an engine's memory below which the gauge is not updated.
 const TOLD_BYTES: u64 = 64 << 10;
 
 impl CountedEngine {
@@ -207,7 +207,7 @@ impl CountedEngine {
         }
     }
 
-    /// So much memory is used now.
+    /// Reports the current memory use.
     pub(crate) fn uses(&self, bytes: usize) {
         let (bytes, before) = (bytes as u64, self.bytes.get());
         if bytes >= before + TOLD_BYTES {

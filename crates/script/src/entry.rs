@@ -1,4 +1,4 @@
-//! The functions of the SDK that this program calls, and what they are given.
+//! The functions of the SDK that this program calls, and their arguments.
 
 use rquickjs::{
     Ctx, FromJs, Function, IntoJs as _, Null, Object, Persistent, Promise, Result, String as JsString,
@@ -8,23 +8,23 @@ use rquickjs::{
 use crate::{
     calls::CallId,
     fetch::Head,
+    host_ops::{OpResult, WaitId},
     text,
-    wants::{Came, WaitId},
 };
 
-/// A loaded script's way in.
+/// Entry points of a loaded script.
 #[derive(Debug)]
 pub(crate) struct Entry {
     run: Persistent<Function<'static>>,
     resume: Persistent<Function<'static>>,
     abort: Persistent<Function<'static>>,
     stop: Persistent<Function<'static>>,
-    /// Of rules alone.
+    /// Only rules have this one.
     clean: Option<Persistent<Function<'static>>>,
 }
 
 impl Entry {
-    /// The functions of the SDK's main module.
+    /// Takes the functions from the SDK's main module.
     pub(crate) fn of<'js>(ctx: &Ctx<'js>, main: &Object<'js>) -> Result<Self> {
         let function = |name: &str| -> Result<_> {
             let function = Function::from_js(ctx, main.get(name)?)?;
@@ -45,25 +45,25 @@ impl Entry {
     }
 
     /// Goes on with what has come: a call's number and its wait's, the name and text of an error or nothing, and what has come.
-    pub(crate) fn resume(&self, ctx: &Ctx<'_>, call: CallId, wait: WaitId, came: Came) -> Result<()> {
+    pub(crate) fn resume(&self, ctx: &Ctx<'_>, call: CallId, wait: WaitId, came: OpResult) -> Result<()> {
         let resume = self.resume.clone().restore(ctx)?;
         let value = match came {
-            Came::Nothing | Came::Piece(None) => Null.into_js(ctx)?,
-            Came::Head(head) => head_value(ctx, &head)?,
-            Came::Piece(Some(bytes)) => TypedArray::new_copy(ctx.clone(), &bytes)?.into_value(),
-            Came::Outcome(json) => ctx.json_parse(json)?,
-            Came::Results(results) => results.value(ctx)?,
-            Came::Failed(error) => return resume.call((call, wait, error.name(), error.to_string())),
+            OpResult::Nothing | OpResult::Piece(None) => Null.into_js(ctx)?,
+            OpResult::Head(head) => head_value(ctx, &head)?,
+            OpResult::Piece(Some(bytes)) => TypedArray::new_copy(ctx.clone(), &bytes)?.into_value(),
+            OpResult::Outcome(json) => ctx.json_parse(json)?,
+            OpResult::Results(results) => results.value(ctx)?,
+            OpResult::Failed(error) => return resume.call((call, wait, error.name(), error.to_string())),
         };
         resume.call((call, wait, Null, value))
     }
 
-    /// Ends what a call still does.
+    /// Ends everything that a call is still doing.
     pub(crate) fn abort(&self, ctx: &Ctx<'_>, call: CallId, reason: u32) -> Result<()> {
         self.abort.clone().restore(ctx)?.call((call, reason))
     }
 
-    /// Takes away what a call has left behind; throws where that cannot be.
+    /// Removes what a call has left behind; throws if that is impossible.
     pub(crate) fn clean(&self, ctx: &Ctx<'_>) -> Result<()> {
         match &self.clean {
             Some(clean) => clean.clone().restore(ctx)?.call(()),

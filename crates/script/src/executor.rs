@@ -1,6 +1,6 @@
-//! Threads that run scripts. Each has an engine, and may have many calls open that wait for something. A thread whose script cannot be
-//! stopped is given up: its calls are answered, and another thread takes its place. A transaction that it has begun stays open until the
-//! step ends, for it belongs to the thread.
+//! Threads that run scripts. Each has an engine, and may have many open calls that wait for something. A thread whose script cannot be
+//! stopped is abandoned: its calls are answered, and another thread replaces it. A transaction that it has begun stays open until the step
+//! ends, because it belongs to the thread.
 
 use std::{
     collections::BTreeMap,
@@ -19,26 +19,26 @@ use crate::{
     calls::Outcome,
     counts::Counts,
     in_flight::{InFlight, Load},
-    member::{self, Member},
+    member::{self, ExecutorThread},
     modules::Modules,
     options::Options,
     rules::Begin,
     watchdog,
 };
 
-/// Threads that may hang at the same time; beyond, no other takes a place.
+/// Maximum number of hanging threads; beyond that, abandoned threads are not replaced.
 const GIVEN_UP_MAX: usize = 16;
-/// How many of the last jobs that wait are looked at for one that makes room.
+/// Number of queued jobs, from the last, that are searched for one to displace.
 const DISPLACED_AMONG: usize = 256;
-/// Stack of a thread, in bytes; the engine has a part of it.
+/// Stack size of a thread in bytes; the engine uses a part of it.
 pub(crate) const STACK_BYTES: usize = 2 << 20;
 
-/// Which calls wait for others.
+/// Priority of a call in the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
     /// Before all others.
     High,
-    /// As calls are that say nothing else.
+    /// The default priority, between the other two.
     #[default]
     Normal,
     /// After all others.
@@ -55,7 +55,7 @@ impl Priority {
         }
     }
 
-    /// How much later than it has come a call counts as one that came: so long, others overtake it, and none is overtaken for ever.
+    /// Delay added to the arrival of a call. Others may overtake it for this long, so that no call is overtaken forever.
     fn handicap(self) -> Duration {
         match self {
             Self::High => Duration::ZERO,
@@ -65,10 +65,10 @@ impl Priority {
     }
 }
 
-/// A job's place in the queue.
+/// A job's position in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn {
-    /// When it came, and what its priority adds.
+    /// Arrival plus the handicap of its priority.
     counted_from: Instant,
     arrival: u64,
 }
@@ -78,7 +78,7 @@ pub(crate) struct Job {
     pub(crate) priority: Priority,
     pub(crate) payload: Vec<u8>,
     pub(crate) deadline: Option<Instant>,
-    /// Which rules it runs; none where a handler answers.
+    /// The rules to run; `None` if a handler answers.
     pub(crate) begin: Option<Begin>,
     pub(crate) reply: oneshot::Sender<Outcome>,
     pub(crate) queued: Queued,
@@ -86,11 +86,11 @@ pub(crate) struct Job {
     pub(crate) traced: Option<Traced>,
 }
 
-/// A request that is traced.
+/// A traced request.
 #[derive(Debug)]
 pub(crate) struct Traced {
     pub(crate) trace: Trace,
-    /// Since when its handler has it; until then, since when it waits.
+    /// Since when its handler has it; before that, since when it waits.
     pub(crate) since: Instant,
 }
 
@@ -102,7 +102,7 @@ impl Traced {
         })
     }
 
-    /// It has waited, and a thread takes it.
+    /// Records the wait: a thread takes the request.
     pub(crate) fn taken(&mut self) {
         let now = Instant::now();
         self.trace
@@ -110,7 +110,7 @@ impl Traced {
         self.since = now;
     }
 
-    /// Its answer is there.
+    /// Records the handler: the answer is ready.
     pub(crate) fn over(self) {
         self.trace
             .record(Span::new(Kind::Handler, "script", self.since, Instant::now()));
@@ -118,15 +118,15 @@ impl Traced {
 }
 
 impl Job {
-    /// Answers a job that is not done; who gets the answer finds its place free.
+    /// Answers a job that was not run. Its capacity is released first, so that it is available when the answer arrives.
     pub(crate) fn refuse(self, failure: Failure) {
         drop((self.in_flight, self.queued));
-        // Who does not wait any more does not mind.
+        // The client may have left.
         let _ = self.reply.send(Err(failure));
     }
 }
 
-/// A job is counted as one that waits, as long as this is there.
+/// Counts a job as queued while it exists.
 #[derive(Debug)]
 pub(crate) struct Queued(Arc<Counts>);
 
@@ -157,33 +157,33 @@ pub(crate) struct Shared {
     pub(crate) modules: Arc<Modules>,
     pub(crate) state: Mutex<State>,
     load: Arc<Load>,
-    /// How many threads there are, without those given up.
+    /// Number of threads, without abandoned ones.
     pub(crate) threads: watch::Sender<usize>,
 }
 
 #[derive(Default)]
 pub(crate) struct State {
-    /// The jobs that wait, in the order of their turns.
+    /// Queued jobs, in the order of their turns.
     pub(crate) queue: BTreeMap<Turn, Job>,
     arrivals: u64,
-    pub(crate) members: Vec<Arc<Member>>,
+    pub(crate) members: Vec<Arc<ExecutorThread>>,
     /// Threads that do nothing: each of them takes a job as soon as it is called. The one that has rested least is called first.
-    idle: Vec<Arc<Member>>,
+    idle: Vec<Arc<ExecutorThread>>,
     pub(crate) given_up: usize,
-    /// Whether the last attempt to make a thread has failed.
+    /// Whether the last attempt to start a thread failed.
     lacks_thread: bool,
     serial: usize,
     watchdog: Option<Thread>,
     pub(crate) ends: bool,
 }
 
-/// An answer that is awaited. Who drops it gives the call up.
+/// A pending answer. Dropping it cancels the call.
 pub struct Awaited {
     reply: oneshot::Receiver<Outcome>,
     deadline: Option<Instant>,
     shared: Arc<Shared>,
     turn: Turn,
-    /// There until its outcome is counted.
+    /// Taken once the outcome is counted.
     counts: Option<Arc<Counts>>,
 }
 
@@ -196,7 +196,7 @@ impl std::fmt::Debug for Awaited {
 impl Drop for Awaited {
     fn drop(&mut self) {
         if let Some(counts) = self.counts.take() {
-            // Whoever has waited until then learns it by its own clock, perhaps before the thread does.
+            // The waiting task notices the deadline by its own clock, perhaps before the thread does.
             if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 counts.failure(&Failure::DeadlinePassed);
             } else {
@@ -224,7 +224,7 @@ impl Future for Awaited {
 }
 
 impl Executors {
-    /// Starts the first thread, and waits until the script is loaded there.
+    /// Starts the first thread, and waits until it has loaded the script.
     pub(crate) fn start(options: Arc<Options>, modules: Arc<Modules>) -> Result<Self, Failure> {
         let shared = Arc::new(Shared {
             options,
@@ -248,7 +248,7 @@ impl Executors {
         Ok(own)
     }
 
-    /// Has a request answered: the payload of a REQUEST frame, with all of the body.
+    /// Submits a request: the payload of a REQUEST frame, with the complete body.
     pub(crate) fn submit(
         &self,
         payload: Vec<u8>,
@@ -300,12 +300,12 @@ impl Executors {
         Ok(turn)
     }
 
-    /// What is under way.
+    /// The load: calls in flight.
     pub(crate) fn load(&self) -> Arc<Load> {
         self.0.load.clone()
     }
 
-    /// Ends the threads when they have done what waits; calls that are open by then are given up.
+    /// Ends the threads after they have run all queued jobs. Calls that are still open then are cancelled.
     pub(crate) fn stop(&self) {
         let mut state = self.0.state.lock();
         state.ends = true;
@@ -317,10 +317,10 @@ impl Executors {
         }
     }
 
-    /// Waits until no thread is left, but those that were given up.
+    /// Waits until no thread is left, except abandoned ones.
     pub(crate) async fn stopped(&self) {
         let mut threads = self.0.threads.subscribe();
-        // The sender lives as long as this.
+        // The sender lives as long as `self`.
         let _ = threads.wait_for(|threads| *threads == 0).await;
     }
 }
@@ -331,7 +331,7 @@ impl Drop for Executors {
     }
 }
 
-/// No thread is left, and none is made.
+/// The failure of jobs if no thread is left and none can be started.
 pub(crate) fn stuck() -> Failure {
     Failure::Broken {
         reason: format!("{GIVEN_UP_MAX} of its calls cannot be stopped"),
@@ -339,8 +339,8 @@ pub(crate) fn stuck() -> Failure {
 }
 
 impl Shared {
-    /// Refuses one of the jobs that wait, where it has a lower priority than one for which there is no room: of those with the lowest, the last.
-    /// Says whether it has.
+    /// If a queued job has a lower priority than this one, for which there is no room, refuses it: the last of those with the lowest
+    /// priority. Returns whether it has refused one.
     fn displaces(&self, priority: Priority, failure: &Failure) -> bool {
         let mut state = self.state.lock();
         let last = state.queue.iter().rev().take(DISPLACED_AMONG);
@@ -358,8 +358,8 @@ impl Shared {
         displaced.map(|job| job.refuse(failure.clone())).is_some()
     }
 
-    /// Has a thread take a job that waits, or is about to: one that does nothing, or another one. Where there is none, the next whose step is
-    /// over takes it.
+    /// Wakes a thread for a queued job, or for one about to be queued: an idle thread or a new one. If there is none, the next thread that
+    /// finishes a step takes the job.
     pub(crate) fn call_thread(self: &Arc<Self>, state: &mut State) -> Result<(), Failure> {
         if let Some(member) = state.idle.pop() {
             member.wake.notify_one();
@@ -370,7 +370,7 @@ impl Shared {
             return Ok(());
         }
         match self.spawn(state, None) {
-            // Those that there are do it.
+            // The existing threads run it.
             Err(failure) if !state.members.is_empty() => {
                 if !std::mem::replace(&mut state.lacks_thread, true) {
                     tracing::warn!(target: "forebay::script", script = self.options.name, "goes on with fewer threads than it may have: {failure}");
@@ -400,9 +400,9 @@ impl Shared {
             state.watchdog = Some(watchdog.thread().clone());
         }
         state.serial += 1;
-        let member = Arc::new(Member {
+        let member = Arc::new(ExecutorThread {
             serial: state.serial,
-            ..Member::default()
+            ..ExecutorThread::default()
         });
         let (shared, own) = (self.clone(), member.clone());
         let spawned = thread::Builder::new()
@@ -425,10 +425,10 @@ impl Shared {
         Ok(())
     }
 
-    /// The next job for a thread, when that has room for one; `None` when all end.
+    /// Waits for the thread's next job, once it has room for one; `None` when all threads end.
     pub(crate) async fn next(
         self: &Arc<Self>,
-        member: &Arc<Member>,
+        member: &Arc<ExecutorThread>,
         has_room: impl Fn() -> bool,
     ) -> Option<Job> {
         loop {
@@ -439,13 +439,13 @@ impl Shared {
                 }
                 if has_room() {
                     if let Some((_, job)) = state.queue.pop_first() {
-                        // It may have been called for another job, which somebody else has taken.
+                        // It may have been woken for another job, which a different thread has taken.
                         state.rests_no_more(member);
                         return Some(job);
                     }
                     state.rests(member);
                 } else {
-                    // Perhaps another has; else the job waits.
+                    // Another thread may have room; otherwise the job waits.
                     self.leave_to_others(&mut state, member);
                 }
             }
@@ -455,7 +455,7 @@ impl Shared {
 
     /// A thread goes on with a call that has waited: it takes no job until that step is over. A job for which it was called just now is
     /// another's.
-    pub(crate) fn step_begins(self: &Arc<Self>, member: &Member) {
+    pub(crate) fn step_begins(self: &Arc<Self>, member: &ExecutorThread) {
         let mut state = self.state.lock();
         if !state.rests_no_more(member) {
             self.leave_to_others(&mut state, member);
@@ -463,7 +463,7 @@ impl Shared {
     }
 
     /// A thread takes no job; if one waits, another is called.
-    fn leave_to_others(self: &Arc<Self>, state: &mut State, member: &Member) {
+    fn leave_to_others(self: &Arc<Self>, state: &mut State, member: &ExecutorThread) {
         state.rests_no_more(member);
         if !state.queue.is_empty()
             && let Err(failure) = self.call_thread(state)
@@ -473,7 +473,7 @@ impl Shared {
     }
 
     /// The step is over, and the thread waits for a job again: perhaps one has come meanwhile.
-    pub(crate) fn step_ends(&self, member: &Arc<Member>) {
+    pub(crate) fn step_ends(&self, member: &Arc<ExecutorThread>) {
         let mut state = self.state.lock();
         if state.queue.is_empty() {
             state.rests(member);
@@ -483,10 +483,10 @@ impl Shared {
     }
 }
 
-/// A thread's place among the others, which it leaves however it ends.
+/// Registration of a thread, which is removed however the thread ends.
 struct ThreadPlace {
     shared: Arc<Shared>,
-    member: Arc<Member>,
+    member: Arc<ExecutorThread>,
     /// Why it cannot do any calls.
     failure: Option<Failure>,
 }
@@ -509,14 +509,14 @@ impl Drop for ThreadPlace {
 
 impl State {
     /// A thread takes no jobs any more; says whether it did before.
-    pub(crate) fn leaves(&mut self, member: &Member) -> bool {
+    pub(crate) fn leaves(&mut self, member: &ExecutorThread) -> bool {
         let before = self.members.len();
         self.members.retain(|other| other.serial != member.serial);
         self.rests_no_more(member);
         self.members.len() < before
     }
 
-    /// Answers the jobs that nobody will do.
+    /// Refuses all queued jobs, which no thread will run.
     pub(crate) fn refuse_all(&mut self, failure: &Failure) {
         for job in std::mem::take(&mut self.queue).into_values() {
             job.refuse(failure.clone());
@@ -524,15 +524,15 @@ impl State {
     }
 
     /// A thread does something, or has no room; says whether it has rested.
-    fn rests_no_more(&mut self, member: &Member) -> bool {
+    fn rests_no_more(&mut self, member: &ExecutorThread) -> bool {
         let before = self.idle.len();
         self.idle.retain(|other| other.serial != member.serial);
         self.idle.len() < before
     }
 
     /// A thread does nothing, unless it has been given up.
-    fn rests(&mut self, member: &Arc<Member>) {
-        let is = |other: &Arc<Member>| other.serial == member.serial;
+    fn rests(&mut self, member: &Arc<ExecutorThread>) {
+        let is = |other: &Arc<ExecutorThread>| other.serial == member.serial;
         if self.members.iter().any(is) && !self.idle.iter().any(is) {
             self.idle.push(member.clone());
         }

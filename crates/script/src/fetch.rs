@@ -1,4 +1,4 @@
-//! Requests of scripts to other servers, over HTTP/1.1, as far as they are allowed.
+//! HTTP/1.1 requests of scripts to other servers, within what they are allowed.
 
 use std::{
     cell::OnceCell,
@@ -24,17 +24,17 @@ use url::Url;
 
 use crate::{fetch_host::FetchHost, options::Options};
 
-/// Most redirects that are followed, as the Fetch standard has it.
+/// Maximum number of redirects, from the Fetch standard.
 const REDIRECTS_MAX: u32 = 20;
-/// What this program calls itself.
+/// The user agent of this program.
 pub(crate) const NAME: &str = concat!("forebay/", env!("CARGO_PKG_VERSION"));
-/// How long a connection stays open that no fetch uses.
+/// Time that an idle connection stays open.
 const IDLE_MAX: Duration = Duration::from_secs(15);
 
-/// Asks over HTTP/1.1; connections are used again.
+/// HTTP/1.1 client with a connection pool.
 pub(crate) type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// What a fetch asks for.
+/// The request of a fetch.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) url: Url,
@@ -44,7 +44,7 @@ pub(crate) struct Request {
     pub(crate) redirect: Redirect,
 }
 
-/// What is done about an answer that leads elsewhere.
+/// How redirects are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Redirect {
     Follow,
@@ -52,7 +52,7 @@ pub(crate) enum Redirect {
     Error,
 }
 
-/// The head of an answer.
+/// The head of a response.
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) status: StatusCode,
@@ -61,35 +61,35 @@ pub(crate) struct Head {
     pub(crate) headers: HeaderMap,
 }
 
-/// Why there is no answer.
+/// The reason why there is no response.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The address is none that scripts fetch from.
+    /// The URL scheme is not supported.
     #[error("`{scheme}:` is not fetched; `http:` and `https:` are")]
     Scheme { scheme: String },
-    /// `allow` does not name it.
+    /// The host is not listed in `allow`.
     #[error("{subject} may not fetch from `{host}`: {allowed}")]
     NotAllowed {
         subject: String,
         host: String,
         allowed: String,
     },
-    /// A limit of time.
+    /// The time limit was exceeded.
     #[error("`{host}` has not answered in full after {time_max:?} (fetch_time_max)")]
     Time { host: String, time_max: Duration },
-    /// A limit of size.
+    /// The size limit was exceeded.
     #[error("the answer of `{host}` is longer than {bytes_max} bytes (fetch_bytes_max)")]
     Long { host: String, bytes_max: usize },
-    /// The connection, or what came over it.
+    /// The connection failed, or the data was invalid.
     #[error("fetching from `{host}` failed: {reason}")]
     Failed { host: String, reason: String },
-    /// It leads elsewhere too often, or may not at all.
+    /// There were too many redirects, or none are allowed.
     #[error("`{host}` leads elsewhere: {reason}")]
     Redirected { host: String, reason: String },
 }
 
 impl Error {
-    /// The name of the error that a script sees; `TypeError` is what the standard has for all failures of the network.
+    /// The name of the error for scripts. The standard prescribes `TypeError` for all network failures.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Time { .. } => "TimeoutError",
@@ -98,7 +98,7 @@ impl Error {
     }
 }
 
-/// Whether a script may fetch from an address, and why not.
+/// Checks whether a script may fetch from an address.
 pub(crate) fn check(url: &Url, options: &Options) -> Result<(), Error> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(Error::Scheme {
@@ -128,7 +128,7 @@ fn host_of(url: &Url) -> String {
         .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// Fetches for the scripts of one thread; connections are used again.
+/// Performs fetches for the scripts of one thread, with a connection pool.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     options: Arc<Options>,
@@ -143,7 +143,7 @@ impl Fetcher {
         }
     }
 
-    /// Sends a request, and again where its answer leads elsewhere.
+    /// Sends a request and follows redirects.
     pub(crate) async fn fetch(&self, request: Request) -> Result<(Head, Answer), Error> {
         let time_max = self.options.limits.fetch_time_max;
         let until = Instant::now() + time_max;
@@ -236,7 +236,7 @@ impl Fetcher {
         *request.method_mut() = method.clone();
         *request.uri_mut() = uri;
         *request.headers_mut() = headers.clone();
-        // The client makes it of the address.
+        // The client derives this header from the URL.
         request.headers_mut().remove(HOST);
         request
             .headers_mut()
@@ -262,16 +262,16 @@ impl Fetcher {
     }
 }
 
-/// Whose certificates are taken.
+/// The certificates that a client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Those of authorities that the system trusts. An error, if there are none.
+    /// Those of authorities that the system trusts. Building the client fails if there are none.
     System,
-    /// Nobody's: nothing is asked over TLS.
+    /// None: TLS is not available.
     Nobody,
 }
 
-/// A client that has no connections yet.
+/// Creates a client without open connections.
 pub(crate) fn http_client(trust: Trust) -> io::Result<HttpClient> {
     let authorities = match trust {
         Trust::System => forebay_tls::system_authorities(),
@@ -299,7 +299,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The rest of an answer, which is read as a script takes it.
+/// The body of a response, read as the script consumes it.
 #[derive(Debug)]
 pub(crate) struct Answer {
     host: String,
@@ -311,7 +311,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The next piece; `None` when it has ended.
+    /// The next piece; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
             let frame = tokio::time::timeout_at(self.until.into(), self.incoming.frame()).await;
@@ -324,7 +324,7 @@ impl Answer {
                 host: self.host.clone(),
                 reason: chain(&error),
             })?;
-            // What follows the body belongs to nobody.
+            // Trailers are ignored.
             let Ok(bytes) = frame.into_data() else { continue };
             if bytes.is_empty() {
                 continue;

@@ -1,27 +1,27 @@
-//! Which hosts a script may fetch from, as a configuration names them.
+//! Hosts from which a script may fetch, as listed in the configuration.
 
 use std::{fmt, net::Ipv6Addr, str::FromStr};
 
 use url::Url;
 
-/// A name or address, with a port unless it is that of the scheme; `*.` before it stands for any name before the dot.
+/// A name or address, with a port unless it is the default port of the scheme. A leading `*.` stands for any name before the dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchHost {
-    /// All of it, in lower case.
+    /// The whole entry in lower case.
     text: String,
-    /// Where the name begins, and where it ends: with `*.`, it begins with the dot.
+    /// The range of the name; with `*.`, it begins at the dot.
     name: std::ops::Range<usize>,
     port: Option<u16>,
 }
 
-/// That a text names no host.
+/// The text is not a valid host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is no host: expected a name or address, with a port unless it is 80 or 443, such as `api.example.org`, `127.0.0.1:9000` or \
      `*.example.com`"
 )]
 pub struct NoHost {
-    /// The text.
+    /// The text as it was written.
     pub text: String,
 }
 
@@ -37,7 +37,7 @@ impl FromStr for FetchHost {
             _ => (text, None),
         };
         let start = usize::from(name.starts_with("*."));
-        // Without the star and its dot.
+        // The name without the leading `*.`.
         let whole = name.strip_prefix("*.").unwrap_or(name);
         let is_name = match whole.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
             Some(address) => address.parse::<Ipv6Addr>().is_ok(),
@@ -67,19 +67,19 @@ impl fmt::Display for FetchHost {
 }
 
 impl FetchHost {
-    /// As it is written.
+    /// The entry as text, in lower case.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether an address is one of these.
+    /// Whether a URL matches this entry.
     pub(crate) fn is_of(&self, url: &Url) -> bool {
         let has_port = match self.port {
             Some(port) => url.port_or_known_default() == Some(port),
-            // The parser leaves out the port that is the scheme's own.
+            // The parser omits the scheme's default port.
             None => url.port().is_none(),
         };
-        // The parser has made it lower case.
+        // The parser has converted it to lower case.
         let host = url.host_str().unwrap_or_default();
         let name = &self.text[self.name.clone()];
         let has_name = if self.name.start == 0 {

@@ -1,27 +1,27 @@
-//! What must hold for anything that a script imports, as a function that panics when it does not. A fuzz target calls it, and a test below
-//! with random names.
+//! An invariant of module resolution, as a function that panics if it is violated. A fuzz target calls it, and so does a test below with
+//! random names.
 
 use std::path::{Component, Path};
 
 use crate::{
     modules::{MAIN, Modules},
-    options::{Program, Surroundings},
+    options::{Program, ScriptEnvironment},
 };
 
-/// Resolves a name in a module of a handler in `/app`: what comes of it is a module of the SDK, or a file below that folder.
+/// Resolves a name in a module of a handler in `/app`. The result must be a module of the SDK, or a file below that folder.
 pub fn module_name(base: &str, name: &str) {
-    let surroundings = Surroundings {
+    let environment = ScriptEnvironment {
         sdk: |_| None,
         erase_types: |source, _| Ok(source.to_owned()),
     };
-    let rules = Modules::new(surroundings, Program::Rules);
+    let rules = Modules::new(environment, Program::Rules);
     let base = base.trim_start_matches("sdk:");
     assert!(
         base.is_empty() || rules.resolve(base, name).is_err(),
         "rules import nothing"
     );
     let modules = Modules::new(
-        surroundings,
+        environment,
         Program::Handler {
             file: "/app/api.js".into(),
             modules: "/app".into(),

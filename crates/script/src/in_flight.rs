@@ -1,4 +1,5 @@
-//! The calls that are under way on executors, those included that wait for one, and those that wait on I/O threads: their number, and the bytes of their requests.
+//! Number of calls in flight and total size of their requests. Includes calls on executors, calls that wait for an executor, and calls that
+//! wait on I/O threads.
 
 use std::sync::{
     Arc,
@@ -7,14 +8,14 @@ use std::sync::{
 
 use crate::{Failure, options::Limits};
 
-/// What is under way.
+/// Calls and bytes in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
     calls: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-/// One of the calls, as long as this is there. It goes with the request: whoever does not wait any more makes no room as long as that is kept.
+/// Counts a call while it exists. It stays with the request, so a client that leaves frees capacity only when the request is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     load: Arc<Load>,
@@ -22,11 +23,12 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// A further call, whose request has so many bytes. One that is alone is taken whatever its length, which others bound.
+    /// Counts another call with a request of this size. A lone request may exceed the byte limit, otherwise it could never run; its size is
+    /// limited elsewhere.
     pub(crate) fn begin(load: &Arc<Load>, bytes: usize, limits: &Limits) -> Result<Self, Failure> {
         let calls_before = load.calls.fetch_add(1, Ordering::AcqRel);
         let bytes_before = load.bytes.fetch_add(bytes, Ordering::AcqRel);
-        // What is refused goes with this.
+        // Dropped again, and uncounted, if the call is refused.
         let in_flight = Self {
             load: load.clone(),
             bytes,

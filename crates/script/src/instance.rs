@@ -1,4 +1,4 @@
-//! One engine with a loaded script, on one thread.
+//! An engine with a loaded script, on one thread.
 
 use std::{
     cell::{Cell, RefCell},
@@ -19,6 +19,7 @@ use crate::{
     counts::CountedEngine,
     entry::Entry,
     host::{self, Host, ReadRecord, StoreHost, last_commit},
+    host_ops::{HostOp, OpResult, WaitId},
     modules::{MAIN, ModuleLoader, Modules, RULES_MAIN},
     options::{Options, Program},
     rejections::Rejections,
@@ -26,28 +27,27 @@ use crate::{
     stream::Outlet,
     sys::{Meter, Metered},
     text,
-    wants::{Came, WaitId, Want},
 };
 
-/// Room on the stack for scripts, in bytes: threads have more.
+/// Stack size for scripts in bytes. The stacks of threads are larger.
 const STACK_BYTES: usize = 512 * 1024;
-/// Time of the processor for loading the script on an I/O thread.
+/// CPU time limit for loading the script on an I/O thread.
 const IO_LOAD_MAX: Duration = Duration::from_millis(25);
-/// Time of the processor for taking away what a call has left behind.
+/// CPU time limit for cleaning up after a call.
 const CLEAN_MAX: Duration = Duration::from_millis(100);
-/// Time for stopping what is left of a rule that was stopped.
+/// Time limit for stopping the remains of a rule that was stopped.
 const STOP_REST_MAX: Duration = Duration::from_millis(10);
-/// Memory that a call may add on an I/O thread, in bytes: what takes more may also take long in one step.
+/// Memory that a call may add on an I/O thread, in bytes. What takes more may also take long in a single operation.
 const IO_GROWTH_BYTES_MAX: usize = 2 << 20;
 
-/// Where an engine runs.
+/// The kind of thread on which an engine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// A thread on which others wait: one call at a time, in one step.
+    /// A thread that others wait for: one call at a time, in a single step.
     Io,
-    /// The same, and calls wait for statements that change nothing.
+    /// A thread that others wait for, with calls that wait for statements that change nothing.
     IoWaiting,
-    /// A thread of its own, which can be given up.
+    /// A thread of its own, which can be abandoned.
     Executor,
 }
 
@@ -58,7 +58,7 @@ impl Place {
     }
 }
 
-/// An engine.
+/// An engine with its script and its calls.
 pub(crate) struct Instance {
     entry: Entry,
     rejections: Rc<Rejections>,
@@ -67,10 +67,10 @@ pub(crate) struct Instance {
     budget: Rc<Budget>,
     meter: Rc<Meter>,
     counted: CountedEngine,
-    // Last: all of the above is of this.
+    // Dropped last: everything above belongs to it.
     runtime: Runtime,
     on_io: bool,
-    /// Whether no step was stopped in the middle.
+    /// Whether no step was interrupted.
     is_sound: Cell<bool>,
 }
 
@@ -88,24 +88,24 @@ impl Drop for Instance {
     }
 }
 
-/// Why nobody waits for a call any more; the numbers are those of ABORT frames (`protocol/PROTOCOL.md`).
+/// The reason why a call was cancelled. The numbers are those of ABORT frames (`protocol/PROTOCOL.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gone {
     Client = 1,
     Deadline = 2,
 }
 
-/// How a step of a script came to its end.
+/// The result of a step.
 #[derive(Debug)]
 pub(crate) struct Step {
-    /// Time of the processor that it took, where that is measured.
+    /// Duration of the step: CPU time if that is charged, otherwise wall time.
     pub(crate) took: Duration,
-    /// Why it was stopped.
+    /// The reason why it was stopped.
     pub(crate) stopped: Option<Failure>,
 }
 
 impl Instance {
-    /// Makes an engine and loads the script into it.
+    /// Creates an engine and loads the script into it.
     pub(crate) fn load(
         options: &Arc<Options>,
         modules: &Arc<Modules>,
@@ -118,7 +118,7 @@ impl Instance {
             Runtime::new_with_alloc(Metered(meter.clone())).map_err(|error| broken(error.to_string()))?;
         runtime.set_max_stack_size(STACK_BYTES);
         runtime.set_loader(ModuleLoader(modules.clone()), ModuleLoader(modules.clone()));
-        // To load a script is charged alike everywhere: that the machine is busy with others says nothing about it.
+        // Loading is charged by CPU time everywhere: a busy machine says nothing about the script.
         let on_io = place.is_on_io();
         let (load_max, limit) = if on_io {
             (IO_LOAD_MAX, "for an I/O thread")
@@ -139,12 +139,12 @@ impl Instance {
             calls: RefCell::new(Calls::default()),
             store: StoreHost::new(on_io, budget.clone()),
             declared: host::DeclaredReads::default(),
-            course: host::CourseHost::new(budget.clone()),
+            course: host::DriverHost::new(budget.clone()),
             place,
             wants: RefCell::default(),
         });
         let rejections = Rejections::watch(&runtime);
-        // With one call at a time there is nothing to tell apart.
+        // With one call at a time, promises need not be attributed.
         if place != Place::Io && options.program != Program::Rules {
             host::mark_promises(&runtime, &host);
         }
@@ -157,7 +157,7 @@ impl Instance {
         let took = budget.end(turn);
 
         let entry = entry.map_err(|reason| {
-            // There will be no instance whose end would let go of these.
+            // There will be no instance whose end would release these.
             host.store.end();
             rejections.end();
             broken(if budget.was_overrun() {
@@ -195,24 +195,24 @@ impl Instance {
         })
     }
 
-    /// Opens a call whose request is the payload of a REQUEST frame, with all of the body.
+    /// Opens a call for the payload of a REQUEST frame, with the complete body.
     pub(crate) fn open(&self, payload: Vec<u8>, deadline: Option<Instant>) -> CallId {
         let time_max = self.host.options.limits.time_max;
         let opened = self.host.calls.borrow_mut().open(payload, deadline, time_max);
         opened.expect("a call begins where there is room")
     }
 
-    /// Gives a call that was opened its course.
+    /// Creates the driver of an open call.
     pub(crate) fn begin(&self, id: CallId, begin: Begin) {
         self.host.course.begin(id, begin());
     }
 
-    /// Whether no call is under way.
+    /// Whether no call is open.
     pub(crate) fn is_free(&self) -> bool {
         self.host.calls.borrow().is_empty()
     }
 
-    /// Takes away what calls have left behind, as far as rules can leave anything; false: another call must not meet it.
+    /// Cleans up after calls of rules. Returns false if no other call may use the engine.
     pub(crate) fn clean(&self) -> bool {
         let step = self.step(0, CLEAN_MAX, |ctx| self.entry.clean(ctx));
         step.stopped.is_none() && self.is_sound()
@@ -223,12 +223,12 @@ impl Instance {
         self.host.calls.borrow().has_room()
     }
 
-    /// The record that a GET request for this path asks for, where the script has declared what it answers to that.
+    /// The record that a GET request for this path asks for, if the script has declared the answer.
     pub(crate) fn read_declared(&self, path: &[u8]) -> Option<ReadRecord> {
         self.host.read_declared(path)
     }
 
-    /// Runs the handler for a call that was opened, for so long at most.
+    /// Runs the handler for an open call, with this time limit.
     pub(crate) fn run(&self, id: CallId, time_max: Duration) -> Step {
         self.step(id, time_max, |ctx| {
             let head = {
@@ -244,7 +244,7 @@ impl Instance {
     }
 
     /// Goes on with a call that has waited for something.
-    pub(crate) fn resume(&self, id: CallId, wait: WaitId, came: Came) -> Step {
+    pub(crate) fn resume(&self, id: CallId, wait: WaitId, came: OpResult) -> Step {
         let left = {
             let limits = &self.host.options.limits;
             let mut calls = self.host.calls.borrow_mut();
@@ -264,7 +264,7 @@ impl Instance {
         })
     }
 
-    /// Tells a call that nobody waits for it any more; it has been closed.
+    /// Tells a call, which has been closed, that it was cancelled.
     pub(crate) fn abort(&self, id: CallId, gone: Gone) -> Step {
         let limits = &self.host.options.limits;
         let cpu_max = if self.on_io {
@@ -275,7 +275,7 @@ impl Instance {
         self.step(id, cpu_max, |ctx| self.entry.abort(ctx, id, gone as u32))
     }
 
-    /// Runs a step of a call, and all that follows from it; when it has to be stopped, the call has ended.
+    /// Runs a step of a call, and all jobs that follow from it. If the step has to be stopped, the call ends.
     fn step(
         &self,
         id: CallId,
@@ -329,7 +329,7 @@ impl Instance {
                 memory_max: limits.memory_max,
             })
         } else if self.budget.rule_was_late() {
-            // The call goes on without that rule, and after the call the engine is not used again.
+            // The call continues without that rule, and the engine is not used again after the call.
             self.is_sound.set(false);
             self.host.store.roll_back();
             None
@@ -338,11 +338,11 @@ impl Instance {
         };
         if let Some(failure) = &stopped {
             self.is_sound.set(false);
-            // What it was in the middle of, nobody ends any more.
+            // A transaction that it was in the middle of can no longer be ended.
             self.host.store.roll_back();
             let request = self.host.calls.borrow().request_id(id);
             let is_told = self.host.calls.borrow_mut().stop(id, failure.clone());
-            // What is stopped on an I/O thread is done again elsewhere.
+            // A call that is stopped on an I/O thread is run again elsewhere.
             if !is_told && !self.on_io {
                 self.host.log_stopped(request.as_deref(), failure);
             }
@@ -359,24 +359,25 @@ impl Instance {
         Step { took, stopped }
     }
 
-    /// What is left of a rule that was stopped is stopped as well, each part as soon as the engine asks, so that nothing of it meets a step of others. What goes on nevertheless is only stopped with its call.
+    /// Stops the remaining jobs of a rule that was stopped, each as soon as the engine checks, so that they do not run in steps of others.
+    /// Jobs that continue anyway are stopped only with their call.
     fn stop_rest(&self, ctx: &Ctx<'_>) {
         let begun = Instant::now();
         while !self.budget.was_overrun() && begun.elapsed() < STOP_REST_MAX && ctx.execute_pending_job() {}
     }
 
-    /// Whether no step was stopped in the middle.
+    /// Whether no step was interrupted.
     pub(crate) fn is_sound(&self) -> bool {
         self.is_sound.get()
     }
 
-    /// When a call has lasted as long as it may.
+    /// The time limit of a call.
     pub(crate) fn until(&self, id: CallId) -> Until {
         let time_max = self.host.options.limits.time_max;
         self.host.calls.borrow().until(id, time_max)
     }
 
-    /// Runs the stop hooks, unless a step was stopped in the middle of nobody knows what. There are no further steps.
+    /// Runs the stop hooks, unless a step was interrupted. No further steps follow.
     pub(crate) fn end(&self) {
         if !self.is_sound.get() {
             return;
@@ -408,7 +409,7 @@ impl Instance {
         tracing::error!(target: "forebay::script", script, "onStop failed: {what}");
     }
 
-    /// The next call that has ended.
+    /// The next finished call.
     pub(crate) fn next_over(&self) -> Option<Over> {
         let mut over = self.host.calls.borrow_mut().next_over()?;
         if let Ok(answer) = &mut over.outcome {
@@ -423,44 +424,44 @@ impl Instance {
     }
 
     /// What the calls wait for since the last step.
-    pub(crate) fn take_wants(&self) -> Vec<Want> {
+    pub(crate) fn take_wants(&self) -> Vec<HostOp> {
         self.host.wants.take()
     }
 
-    /// Where the pieces of a call's answer go, once it has begun.
+    /// The receiver for pieces of a call's answer, once the answer has begun.
     pub(crate) fn outlet(&self, id: CallId) -> Option<Outlet> {
         self.host.calls.borrow().outlet(id)
     }
 
-    /// Gives a call up; gives its request back, when it has not ended.
+    /// Closes a call. Returns its request if it was open.
     pub(crate) fn close(&self, id: CallId) -> Option<Vec<u8>> {
         let payload = self.host.calls.borrow_mut().close(id);
         self.host.release_locks();
         payload
     }
 
-    /// Ends a call without an answer of its own.
+    /// Ends a call with a failure.
     pub(crate) fn fail(&self, id: CallId, failure: Failure) {
         self.host.calls.borrow_mut().fail(id, failure);
         self.host.release_locks();
     }
 
-    /// A call has taken this, if not more before.
+    /// Raises the cost of a call to at least `weight`.
     pub(crate) fn weigh(&self, id: CallId, weight: Weight) {
         self.host.calls.borrow_mut().weigh(id, weight);
     }
 
-    /// What a call has taken so far; `None` when it has ended.
+    /// The cost of a call so far; `None` if it has ended.
     pub(crate) fn weight(&self, id: CallId) -> Option<Weight> {
         self.host.calls.borrow().weight(id)
     }
 
-    /// Whether something was asked for, since the last time, that only an executor does.
+    /// Whether an operation was requested since the last time that only an executor performs.
     pub(crate) fn take_elsewhere(&self) -> bool {
         self.host.store.take_elsewhere()
     }
 
-    /// Whether so much of its memory is used that a fresh one should take its place.
+    /// Whether it uses so much memory that a new engine should replace it.
     pub(crate) fn is_worn(&self) -> bool {
         if self.meter.used() * 2 < self.host.options.limits.memory_max {
             return false;
@@ -470,7 +471,7 @@ impl Instance {
     }
 }
 
-/// Loads the SDK's part and the script; gives the function that calls it.
+/// Loads the SDK's part and the script. Returns the entry points.
 fn load_script(ctx: &Ctx<'_>, host: &Rc<Host>) -> rquickjs::Result<Entry> {
     host::install(ctx, host)?;
     let Program::Handler { file: handler, .. } = &host.options.program else {
@@ -487,7 +488,7 @@ fn load_script(ctx: &Ctx<'_>, host: &Rc<Host>) -> rquickjs::Result<Entry> {
     Entry::of(ctx, &main)
 }
 
-/// What a promise comes to without anything from outside.
+/// The result of a promise, without any outside event.
 fn finish<'js, T: rquickjs::FromJs<'js>>(ctx: &Ctx<'js>, promise: &Promise<'js>) -> rquickjs::Result<T> {
     while promise.state() == PromiseState::Pending && ctx.execute_pending_job() {}
     match promise.result() {
@@ -499,7 +500,7 @@ fn finish<'js, T: rquickjs::FromJs<'js>>(ctx: &Ctx<'js>, promise: &Promise<'js>)
     }
 }
 
-/// An error of a script, for people: what it says, and where.
+/// The message and stack of a script's error, for people.
 pub(crate) fn describe(error: &CaughtError<'_>) -> String {
     match error {
         CaughtError::Exception(exception) => {

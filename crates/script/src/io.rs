@@ -1,15 +1,17 @@
-//! A script on a thread that others wait for.
+//! Runs a script on an I/O thread, for which other requests wait.
 //!
-//! A step of the engine that takes long by itself cannot be stopped, so a request comes here only when others of its shape have been
-//! answered by an executor in next to no time; the first that takes too long, or wants something that only an executor does, is done
-//! again by one (nothing has happened yet: here a script can only read), and its shape stays there, or for a minute where it took too long. What waits for statements that change nothing is
-//! answered here too, in an engine of its own: there several calls are open at a time, which takes the engine more work for each.
+//! A single operation of the engine that takes long cannot be stopped. A request therefore runs here only if executors have answered others
+//! of its shape almost instantly. If one takes too long, or needs something that only an executor does, an executor runs it again from the
+//! start. That is safe because a script can only read here. Its shape then stays with executors; for a minute, if it took too long.
+//! Requests that wait for statements that change nothing are answered here too, in a separate engine: it has several open calls at a time,
+//! which costs the engine more work for each.
 //!
-//! Whoever chooses the paths of requests can make shapes without end. So what calls of a script take beyond their time here counts for the
-//! script as a whole, too: a script that has held others up for [`OVERRUN_MAX`] in all is left to executors, and each time for longer.
+//! Clients choose the paths of requests and can create any number of shapes. The time that calls take beyond their limit here is therefore
+//! also summed for the whole script: a script that has blocked the thread for [`OVERRUN_MAX`] in total is left to executors, each time for
+//! longer.
 
-mod seat;
-mod waiting;
+mod call_inbox;
+mod engine_slot;
 
 use std::{
     collections::HashMap,
@@ -18,8 +20,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use seat::{Engine, Seat};
-pub use waiting::{Finished, Waiting};
+pub use call_inbox::{Finished, Waiting};
+use engine_slot::{Engine, EngineSlot};
 
 use crate::{
     Answer, ReadRecord, Weight,
@@ -29,31 +31,31 @@ use crate::{
     options::Options,
 };
 
-/// Light answers of executors after which requests of their shape are answered here.
+/// Number of light answers by executors after which requests of a shape are answered here.
 const PROBATION: u8 = 4;
-/// How long requests of a shape stay with executors of which one took too long.
+/// Time for which a shape stays with executors after one of its requests took too long.
 const REST: Duration = Duration::from_mins(1);
-/// Time that the calls of a script may take here beyond `io_cpu_max` each, in all, before the script rests.
+/// Total time that calls of a script may take here beyond `io_cpu_max` each, before the script rests.
 const OVERRUN_MAX: Duration = Duration::from_millis(50);
 /// Longest rest of a script.
 const REST_MAX: Duration = Duration::from_hours(1);
-/// Most shapes that are remembered; beyond, all begin anew.
+/// Maximum number of remembered shapes; beyond that, all start anew.
 const SHAPES_MAX: usize = 4096;
 
-/// Where a shape of request stands.
+/// The status of a request shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum Placement {
     /// So many light answers by executors.
     Light(u8),
-    /// The same; some have waited for statements.
+    /// The same, but some have waited for statements.
     Waits(u8),
     /// It stays with executors.
     Heavy,
-    /// The same until then. It took too long, for which others may be to blame who use the machine: here time is charged as it passes.
+    /// It stays with executors until then. It took too long, perhaps because of other load on the machine: wall time is charged here.
     Rests(Instant),
 }
 
-impl Standing {
+impl Placement {
     /// That of a shape of which an executor has answered one more.
     fn after(self, weight: Weight, now: Instant) -> Self {
         let more = |count: u8| (count + 1).min(PROBATION);
@@ -67,15 +69,15 @@ impl Standing {
     }
 }
 
-/// What requests have in common that one handler answers, so far as that can be seen from outside: method, and path but for the segments that have
-/// digits.
+/// A hash of the features that requests to the same handler share, as far as visible from outside: the method, and the path without
+/// segments that contain digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape(u64);
 
 impl Shape {
     /// The shape of a request.
     pub fn of(method: &[u8], path: &[u8]) -> Self {
-        // Nobody outside can find two paths that are taken for one another.
+        // The seed is random, so clients cannot construct collisions.
         static STATE: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         let mut hasher = STATE.build_hasher();
         hasher.write(method);
@@ -91,7 +93,7 @@ impl Shape {
     }
 }
 
-/// Takes a number that is a hash already.
+/// Uses a number that is already a hash.
 #[derive(Debug, Default)]
 struct AsItIs(u64);
 
@@ -109,36 +111,36 @@ impl Hasher for AsItIs {
     }
 }
 
-/// What came of a call on this thread.
+/// The result of trying a call on this thread.
 #[derive(Debug)]
 pub enum Tried {
-    /// It is answered.
+    /// The call is answered.
     Answered(Answer),
-    /// It waits for statements; what it comes to is for [`IoScript::finished`].
+    /// The call waits for statements. Pass its result to [`IoScript::finished`].
     Waits(Waiting),
-    /// An executor has to do it, from the beginning: its request.
+    /// An executor must run the call from the start; this is its request.
     Elsewhere(Vec<u8>),
 }
 
-/// A script on one thread that others wait for.
+/// A script on one I/O thread.
 #[derive(Debug)]
 pub struct IoScript {
     options: Arc<Options>,
     load: Arc<Load>,
     /// Of calls that are over in one step.
-    light: Seat,
+    light: EngineSlot,
     /// Of those that wait.
-    waiting: Seat,
-    standings: HashMap<Shape, Standing, BuildHasherDefault<AsItIs>>,
+    waiting: EngineSlot,
+    standings: HashMap<Shape, Placement, BuildHasherDefault<AsItIs>>,
     overruns: Overruns,
 }
 
-/// How long the calls of a script have held up the thread.
+/// Time for which the calls of a script have blocked the thread.
 #[derive(Debug)]
 struct Overruns {
-    /// Since the last rest.
+    /// Total since the last rest.
     taken: Duration,
-    /// How long the next rest is.
+    /// Duration of the next rest.
     next_rest: Duration,
     until: Option<Instant>,
 }
@@ -169,8 +171,8 @@ impl Overruns {
 impl IoScript {
     pub(crate) fn new(options: Arc<Options>, modules: &Arc<Modules>, load: Arc<Load>) -> Self {
         Self {
-            light: Seat::new(&options, modules, Place::Io),
-            waiting: Seat::new(&options, modules, Place::IoWaiting),
+            light: EngineSlot::new(&options, modules, Place::Io),
+            waiting: EngineSlot::new(&options, modules, Place::IoWaiting),
             options,
             load,
             standings: HashMap::default(),
@@ -184,46 +186,46 @@ impl IoScript {
             return false;
         }
         match self.standings.get(&shape) {
-            Some(Standing::Light(PROBATION)) => self.light.may_be_used(),
-            Some(Standing::Waits(PROBATION)) => self.waiting.may_be_used(),
+            Some(Placement::Light(PROBATION)) => self.light.may_be_used(),
+            Some(Placement::Waits(PROBATION)) => self.waiting.may_be_used(),
             _ => false,
         }
     }
 
-    /// Has requests of this shape tried here from the first on.
+    /// Lets requests of this shape be tried here from the first one on.
     pub fn trust(&mut self, shape: Shape) {
         self.note(shape, |standing| match standing {
-            Standing::Light(_) => Standing::Light(PROBATION),
-            Standing::Waits(_) => Standing::Waits(PROBATION),
-            Standing::Heavy | Standing::Rests(_) => standing,
+            Placement::Light(_) => Placement::Light(PROBATION),
+            Placement::Waits(_) => Placement::Waits(PROBATION),
+            Placement::Heavy | Placement::Rests(_) => standing,
         });
     }
 
-    /// Learns from how an executor has answered a request.
+    /// Records how an executor has answered a request.
     pub fn learn(&mut self, shape: Shape, weight: Weight) {
         self.note(shape, |standing| standing.after(weight, Instant::now()));
     }
 
-    fn note(&mut self, shape: Shape, change: impl FnOnce(Standing) -> Standing) {
+    fn note(&mut self, shape: Shape, change: impl FnOnce(Placement) -> Placement) {
         if self.standings.len() >= SHAPES_MAX && !self.standings.contains_key(&shape) {
             self.standings.clear();
         }
-        let standing = self.standings.entry(shape).or_insert(Standing::Light(0));
+        let standing = self.standings.entry(shape).or_insert(Placement::Light(0));
         *standing = change(*standing);
     }
 
-    /// The record that a GET request for this path, without conditions, asks for, where the script has declared to answer as the SDK's `rest()`
-    /// does: the answer is the script's, although it is not called.
+    /// The record that a GET request without conditions asks for, if the script has declared to answer this path like the SDK's `rest()`:
+    /// the answer is the script's, although it is not called.
     pub fn read_declared(&self, path: &[u8]) -> Option<ReadRecord> {
         let read = self.light.there()?.instance.read_declared(path)?;
         self.options.counts.declared_read();
         Some(read)
     }
 
-    /// Answers a request, given as the payload of a REQUEST frame, if that is done at once or after some statements.
+    /// Answers a request, given as the payload of a REQUEST frame, if that is possible at once or after some statements.
     pub fn call(&mut self, shape: Shape, payload: Vec<u8>, deadline: Option<Instant>) -> Tried {
         match self.standings.get(&shape) {
-            Some(Standing::Waits(_)) => self.call_waiting(shape, payload, deadline),
+            Some(Placement::Waits(_)) => self.call_waiting(shape, payload, deadline),
             _ => self.call_light(shape, payload, deadline),
         }
     }
@@ -242,13 +244,13 @@ impl IoScript {
         let wants_more = engine.take_elsewhere();
         let mut standing = match &step.stopped {
             Some(_) => rests(),
-            None => Standing::Heavy,
+            None => Placement::Heavy,
         };
         let (payload, answer) = match engine.next_over() {
             Some(over) => (over.payload, over.outcome.ok()),
             None => {
                 if !wants_more && step.stopped.is_none() && engine.weight(id) == Some(Weight::Waits) {
-                    standing = Standing::Waits(0);
+                    standing = Placement::Waits(0);
                 }
                 (engine.close(id).unwrap_or_default(), None)
             }
@@ -257,14 +259,14 @@ impl IoScript {
         match answer.filter(|answer| is_light(answer) && !wants_more && step.stopped.is_none()) {
             Some(answer) => {
                 if step.took > io_cpu_max {
-                    // It was in a step that cannot be stopped: the next like it must not keep others waiting.
+                    // It was in an operation that cannot be stopped; the next one like it must not block the thread.
                     self.standings.insert(shape, rests());
                 }
                 self.options.counts.answer_on_io(&answer);
                 Tried::Answered(answer)
             }
             None => {
-                // Nobody knows in the middle of what it was, nor what it has left for others, such as a promise that is not kept here.
+                // Its state is unknown, and it may have left something for other calls, such as a promise that is never resolved here.
                 self.light.replace();
                 self.options.counts.handed_over();
                 self.standings.insert(shape, standing);
@@ -277,7 +279,7 @@ impl IoScript {
         let Some(engine) = self.waiting.engine().filter(|engine| engine.instance.has_room()) else {
             return Tried::Elsewhere(payload);
         };
-        // Where there is no room an executor says so.
+        // If there is no capacity, the executor reports it.
         let Ok(in_flight) = InFlight::begin(&self.load, payload.len(), &self.options.limits) else {
             return Tried::Elsewhere(payload);
         };
@@ -294,7 +296,7 @@ impl IoScript {
         }
     }
 
-    /// Learns from what a call has come to that has waited.
+    /// Records the result of a call that has waited.
     pub fn finished(&mut self, shape: Shape, finished: &Finished) {
         match finished {
             Finished::Answered(answer) => {
@@ -305,20 +307,20 @@ impl IoScript {
             }
             Finished::Elsewhere { belongs_there, .. } => {
                 self.options.counts.handed_over();
-                let standing = if *belongs_there { Standing::Heavy } else { rests() };
+                let standing = if *belongs_there { Placement::Heavy } else { rests() };
                 self.standings.insert(shape, standing);
             }
         }
     }
 
-    /// Learns that the time of a call was over here.
+    /// Records that a call timed out here.
     pub fn was_late(&mut self, shape: Shape) {
         self.standings.insert(shape, rests());
     }
 }
 
-fn rests() -> Standing {
-    Standing::Rests(Instant::now() + REST)
+fn rests() -> Placement {
+    Placement::Rests(Instant::now() + REST)
 }
 
 #[cfg(test)]
@@ -328,21 +330,21 @@ mod tests {
     #[test]
     fn a_shape_is_on_probation_and_comes_back_to_it_after_a_rest() {
         let now = Instant::now();
-        let after = |standing: Standing, weights: &[Weight]| {
-            let step = |standing: Standing, weight: &Weight| standing.after(*weight, now);
+        let after = |standing: Placement, weights: &[Weight]| {
+            let step = |standing: Placement, weight: &Weight| standing.after(*weight, now);
             weights.iter().fold(standing, step)
         };
-        let new = Standing::Light(0);
-        assert_eq!(after(new, &[Weight::Light; 9]), Standing::Light(PROBATION));
+        let new = Placement::Light(0);
+        assert_eq!(after(new, &[Weight::Light; 9]), Placement::Light(PROBATION));
         assert_eq!(
             after(new, &[Weight::Light, Weight::Waits, Weight::Light]),
-            Standing::Waits(3)
+            Placement::Waits(3)
         );
         assert_eq!(after(new, &[Weight::Light, Weight::Heavy]), new);
-        assert_eq!(after(Standing::Heavy, &[Weight::Light; 9]), Standing::Heavy);
-        let rests = Standing::Rests(now + REST);
+        assert_eq!(after(Placement::Heavy, &[Weight::Light; 9]), Placement::Heavy);
+        let rests = Placement::Rests(now + REST);
         assert_eq!(after(rests, &[Weight::Light; 9]), rests);
-        assert_eq!(after(Standing::Rests(now), &[Weight::Light]), new);
+        assert_eq!(after(Placement::Rests(now), &[Weight::Light]), new);
     }
 
     #[test]

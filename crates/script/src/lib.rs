@@ -1,9 +1,8 @@
-//! JavaScript inside the server: a module and a request go in, an answer comes out, within budgets. The engine is QuickJS, and nobody
-//! outside of this crate meets it.
+//! JavaScript inside the server: a module and a request go in, an answer comes out, within time and memory limits. The engine is QuickJS,
+//! which this crate does not expose.
 //!
-//! An [`IoScript`] runs on the thread that asks, which others wait for: for calls that are soon over and only read. A [`Script`] has threads
-//! for all others. Nothing is shared between engines; a call that uses up what it may is stopped, and one that cannot be stopped costs its
-//! thread.
+//! An [`IoScript`] runs on the calling I/O thread, which others wait for; it is for short calls that only read. A [`Script`] has threads
+//! for all other calls. Engines share nothing. A call that exceeds its limits is stopped, and one that cannot be stopped costs its thread.
 
 mod answer;
 mod budget;
@@ -17,6 +16,7 @@ mod fetch_host;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod host;
+mod host_ops;
 mod in_flight;
 mod instance;
 mod io;
@@ -33,7 +33,6 @@ mod stream;
 mod sys;
 mod text;
 mod values;
-mod wants;
 mod watchdog;
 mod work;
 
@@ -44,10 +43,11 @@ pub use executor::{Awaited, Priority};
 pub use fetch_host::{FetchHost, NoHost};
 pub use host::ReadRecord;
 pub use io::{Finished, IoScript, Shape, Tried, Waiting};
-pub use options::{Allow, Limits, Options, Program, StoreOptions, Surroundings};
+pub use options::{Allow, Limits, Options, Program, ScriptEnvironment, StoreOptions};
 pub use post::{Post, PostAddress, PostError, Posted};
 pub use rules::{
-    Begin, Course, Event, LogLine, Order, Required, Rule, RuleFile, RuleModule, RuleOutcome, RunOrder, Ticket,
+    Begin, Command, Event, LogLine, Required, Rule, RuleFile, RuleModule, RuleOutcome, RunDriver, RunOrder,
+    TaskId,
 };
 pub use script::Script;
 pub use stream::{Next, Piece, Stream};

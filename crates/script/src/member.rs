@@ -1,4 +1,4 @@
-//! What one thread does with its calls: each is a step of an engine, or several with waits in between.
+//! An executor thread and its calls: each consists of one or more steps of an engine, with waits in between.
 
 use std::{
     cell::{Cell, RefCell},
@@ -13,7 +13,7 @@ use std::{
 };
 
 use forebay_clients::Clients;
-use forebay_pg::Desk;
+use forebay_pg::SqlSession;
 use forebay_trace::{Kind, Span, Trace};
 use parking_lot::Mutex;
 use tokio::{
@@ -27,39 +27,39 @@ use crate::{
     calls::{CallId, Outcome, Until},
     executor::{Job, Shared, Traced},
     fetch::Fetcher,
+    host_ops::{HostOp, OpResult, WaitId, What},
     in_flight::InFlight,
     instance::{Gone, Instance, Place, Step},
     options::Program,
-    wants::{Came, WaitId, Want, What},
     work::Work,
 };
 
-/// A call is light when it takes at most this part of what it may on an I/O thread.
+/// A call is light if it takes at most `io_cpu_max` divided by this.
 const LIGHT_PART: u32 = 10;
-/// Calls that have waited for so long are watched each by a task of its own.
+/// Time after which a waiting call gets a task of its own that watches it.
 const UNGUARDED: Duration = Duration::from_millis(5);
 
-/// A call as it is known outside of its thread: which engine of the thread, and its number there.
+/// Identifies a call across threads: the engine within its thread, and the call's number there.
 pub(crate) type CallKey = (u32, CallId);
 
-/// A call that has not ended.
+/// An open call.
 #[derive(Debug)]
 pub(crate) struct OpenCall {
     pub(crate) waiter: Waiter,
     pub(crate) in_flight: InFlight,
 }
 
-/// Who waits for a call.
+/// The receiver of a call's result.
 #[derive(Debug)]
 pub(crate) enum Waiter {
-    /// For its answer.
+    /// Waits for the answer.
     Reply(oneshot::Sender<Outcome>),
-    /// For the rest of an answer that has begun; it learns that the thread is given up when this is dropped.
+    /// Waits for the rest of an answer that has begun. Dropping the sender tells it that the thread was abandoned.
     Stream(oneshot::Sender<()>),
 }
 
 impl Waiter {
-    /// Ready when nobody does any more.
+    /// Ready when the receiver is gone.
     fn poll_closed(&mut self, cx: &mut std::task::Context<'_>) -> Poll<()> {
         match self {
             Self::Reply(reply) => reply.poll_closed(cx),
@@ -68,27 +68,27 @@ impl Waiter {
     }
 }
 
-/// A thread as others see it.
+/// The shared state of a thread.
 #[derive(Debug, Default)]
-pub(crate) struct Member {
+pub(crate) struct ExecutorThread {
     pub(crate) serial: usize,
     pub(crate) pulse: Arc<Pulse>,
-    pub(crate) calls: Mutex<MemberCalls>,
+    pub(crate) calls: Mutex<ThreadCalls>,
     /// Calls the thread: a job waits, or all end.
     pub(crate) wake: Notify,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct MemberCalls {
+pub(crate) struct ThreadCalls {
     pub(crate) open: HashMap<CallKey, OpenCall>,
-    /// The call whose step runs, and when it has lasted as long as it may.
+    /// The call whose step is running, and its time limit.
     pub(crate) running: Option<(CallKey, Until)>,
 }
 
-/// Runs scripts until all end or this thread is given up; fails when it cannot run any.
+/// Runs scripts until all threads end or this one is abandoned. Fails if it cannot run any.
 pub(crate) fn run(
     shared: &Arc<Shared>,
-    member: &Arc<Member>,
+    member: &Arc<ExecutorThread>,
     loaded: Option<std::sync::mpsc::SyncSender<Result<(), Failure>>>,
 ) -> Result<(), Failure> {
     let executor = Rc::new(Executor {
@@ -119,7 +119,7 @@ pub(crate) fn run(
         tracing::error!(target: "forebay::script", script = shared.options.name, "{failure}");
     }
     if let Some(loaded) = loaded {
-        // Who started it may have stopped waiting.
+        // The thread that started it may have stopped waiting.
         let _ = loaded.send(runtime.as_ref().map(drop).map_err(Failure::clone));
     }
     let runtime = runtime?;
@@ -142,35 +142,35 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// What a thread works with.
+/// The state of an executor thread.
 struct Executor {
     shared: Arc<Shared>,
-    member: Arc<Member>,
+    member: Arc<ExecutorThread>,
     current: RefCell<Option<Engine>>,
-    /// Engines that are one call's alone, until it is over.
+    /// Engines leased to one call each, until it is over.
     leased: RefCell<HashMap<u32, Engine>>,
-    /// Engines of rules that are clean, and wait for a call.
+    /// Clean engines of rules that wait for a call.
     free: RefCell<Vec<Engine>>,
-    /// Engines that were made here.
+    /// Serial number of the last engine.
     serial: Cell<u32>,
-    /// Engines that are here.
+    /// Number of engines.
     engines: Rc<Cell<usize>>,
     work: Rc<Work>,
-    /// The calls whose requests are traced: seldom any.
+    /// Calls whose requests are traced; rarely any.
     traced: RefCell<HashMap<CallKey, Traced>>,
     fetcher: Rc<Fetcher>,
     clients: Rc<Clients>,
-    /// Told when a call that had waited is over at last, and nobody waits for this thread any more.
+    /// Notified when a call that had waited is finally over and the thread has been abandoned.
     given_up: Notify,
-    /// Whether it waits for a job, or does what comes in between.
+    /// Whether the thread waits for a job, with only resumed steps in between.
     is_waiting: Cell<bool>,
-    /// Calls that wait since a moment ago, and when they have to be over.
+    /// Calls that began to wait recently, with their deadlines.
     unguarded: RefCell<Vec<(CallKey, WeakEngine, Option<Instant>)>>,
-    /// Whether a task looks at those.
+    /// Whether a task is watching those.
     is_guarding: Cell<bool>,
 }
 
-/// An engine of a thread, and which it is.
+/// An engine of a thread and its serial number.
 #[derive(Clone)]
 struct Engine {
     serial: u32,
@@ -178,7 +178,7 @@ struct Engine {
     here: Rc<Here>,
 }
 
-/// An engine, if it is still there.
+/// A weak reference to an engine.
 struct WeakEngine {
     serial: u32,
     instance: std::rc::Weak<Instance>,
@@ -205,15 +205,15 @@ impl WeakEngine {
     }
 }
 
-/// One of the engines of a thread, as long as this is there; it ends with this.
+/// Counts an engine of a thread while it exists, and ends the engine when dropped.
 struct Here {
     instance: Rc<Instance>,
     engines: Rc<Cell<usize>>,
-    member: Arc<Member>,
+    member: Arc<ExecutorThread>,
 }
 
 impl Here {
-    fn new(instance: Rc<Instance>, engines: Rc<Cell<usize>>, member: Arc<Member>) -> Rc<Self> {
+    fn new(instance: Rc<Instance>, engines: Rc<Cell<usize>>, member: Arc<ExecutorThread>) -> Rc<Self> {
         engines.set(engines.get() + 1);
         Rc::new(Self {
             instance,
@@ -229,13 +229,13 @@ impl Drop for Here {
             self.instance.end();
         }
         self.engines.set(self.engines.get() - 1);
-        // A job may wait for the room of another.
+        // A job may be waiting for the capacity of another engine.
         self.member.wake.notify_one();
     }
 }
 
 impl Executor {
-    /// Makes an engine that new calls go to.
+    /// Creates an engine for new calls.
     fn fresh(&self) -> Result<Engine, Failure> {
         self.current.take();
         let (options, modules) = (&self.shared.options, &self.shared.modules);
@@ -258,7 +258,7 @@ impl Executor {
         job
     }
 
-    /// Whether another call can begin: in the engine that new calls go to, or in another.
+    /// Whether another call can begin, in the current engine or in another.
     fn has_room(&self) -> bool {
         match &*self.current.borrow() {
             Some(engine) => engine.instance.has_room(),
@@ -322,25 +322,25 @@ impl Executor {
         }
         drop(engine);
         if self.shared.options.limits.isolated && self.may_load() {
-            // The next call need not wait for it. A failure is met again by that.
+            // The next call then need not wait for it. If this fails, that call meets the same error.
             drop(self.fresh());
         }
     }
 
     /// Goes on with a call that has waited for something.
-    fn resume(self: &Rc<Self>, key: CallKey, engine: &Engine, wait: WaitId, came: Came) {
+    fn resume(self: &Rc<Self>, key: CallKey, engine: &Engine, wait: WaitId, came: OpResult) {
         let step = self.step(key, engine, |instance| instance.resume(key.1, wait, came));
         self.settle_step(key, engine, &step);
         self.replace_if_needed(&engine.instance, &step);
         self.let_go(engine);
     }
 
-    /// Whether an engine is one call's alone, until that is over.
+    /// Whether each engine is leased to one call until that is over.
     fn is_leasing(&self) -> bool {
         self.shared.options.limits.isolated || self.shared.options.program == Program::Rules
     }
 
-    /// Ends the lease of an engine whose call is over. One of rules waits for the next call, if nothing is left behind.
+    /// Ends the lease of an engine whose call is over. An engine of rules waits for the next call if it is clean.
     fn let_go(&self, engine: &Engine) {
         if !self.is_leasing() || !engine.instance.is_free() {
             return;
@@ -351,14 +351,14 @@ impl Executor {
         let may_stay = self.shared.options.program == Program::Rules && !self.member.pulse.is_given_up();
         if may_stay && !engine.instance.is_worn() && engine.instance.is_sound() && engine.instance.clean() {
             self.free.borrow_mut().push(engine);
-            // A job may wait for it.
+            // A job may be waiting for it.
             self.member.wake.notify_one();
         }
     }
 
     fn step(&self, key: CallKey, engine: &Engine, step: impl FnOnce(&Instance) -> Step) -> Step {
         self.member.calls.lock().running = Some((key, engine.instance.until(key.1)));
-        // Who has taken a job rests no more.
+        // A thread that has taken a job is no longer idle.
         if self.is_waiting.get() {
             self.shared.step_begins(&self.member);
         }
@@ -381,7 +381,7 @@ impl Executor {
         traced.get(&key).map(|traced| traced.trace.clone())
     }
 
-    /// The answer to a call has come about, or nobody waits for it.
+    /// Ends the trace of a call that is answered or cancelled.
     fn untrace(&self, key: CallKey) {
         if let Some(traced) = self.traced.borrow_mut().remove(&key) {
             traced.over();
@@ -396,7 +396,7 @@ impl Executor {
         free.map_or_else(|| self.fresh(), Ok)
     }
 
-    /// After a step of a call.
+    /// Handles the results of a call's step.
     fn settle_step(self: &Rc<Self>, key: CallKey, engine: &Engine, step: &Step) {
         let is_quick = step.took * LIGHT_PART <= self.shared.options.limits.io_cpu_max
             && !engine.instance.take_elsewhere();
@@ -406,7 +406,7 @@ impl Executor {
         self.settle(engine, is_quick);
     }
 
-    /// After a step: hands on what has come to an end, and sets about what is waited for.
+    /// Handles the results of a step: delivers finished calls, and starts the operations that calls wait for.
     fn settle(self: &Rc<Self>, engine: &Engine, is_quick: bool) {
         while let Some(mut over) = engine.instance.next_over() {
             let key = (engine.serial, over.id);
@@ -434,10 +434,10 @@ impl Executor {
             } else {
                 self.work.end(key);
             }
-            // Who gets the answer finds the place free.
+            // Capacity is released before the answer arrives.
             drop(in_flight);
             if let Some(Waiter::Reply(reply)) = waiter {
-                // Who does not wait any more does not mind.
+                // The client may have left.
                 let _ = reply.send(over.outcome);
             }
         }
@@ -451,7 +451,7 @@ impl Executor {
         }
     }
 
-    fn set_about(self: &Rc<Self>, engine: &Engine, Want { call, wait, what }: Want) {
+    fn set_about(self: &Rc<Self>, engine: &Engine, HostOp { call, wait, what }: HostOp) {
         let key = (engine.serial, call);
         if !self.member.calls.lock().open.contains_key(&key) {
             return;
@@ -460,7 +460,7 @@ impl Executor {
         let (task, demand) = match what {
             What::Turn => {
                 let task = tokio::task::spawn_local(async move {
-                    own.came(key, &engine, wait, Came::Nothing);
+                    own.came(key, &engine, wait, OpResult::Nothing);
                 });
                 (task, None)
             }
@@ -468,7 +468,7 @@ impl Executor {
                 let until = tokio::time::Instant::now() + time;
                 let task = tokio::task::spawn_local(async move {
                     tokio::time::sleep_until(until).await;
-                    own.came(key, &engine, wait, Came::Nothing);
+                    own.came(key, &engine, wait, OpResult::Nothing);
                 });
                 (task, None)
             }
@@ -478,7 +478,7 @@ impl Executor {
                 };
                 let task = tokio::task::spawn_local(async move {
                     outlet.wait(piece).await;
-                    own.came(key, &engine, wait, Came::Nothing);
+                    own.came(key, &engine, wait, OpResult::Nothing);
                 });
                 (task, None)
             }
@@ -488,29 +488,29 @@ impl Executor {
                 let task = tokio::task::spawn_local(async move {
                     let running = pin!(statements.run(deadline));
                     let results = forebay_trace::within(trace, running).await;
-                    own.came(key, &engine, wait, Came::Results(results));
+                    own.came(key, &engine, wait, OpResult::Results(results));
                 });
                 (task, None)
             }
-            What::Desk(operation) => {
+            What::SqlSession(operation) => {
                 let trace = self.trace(key);
                 let deadline = engine.instance.until(call).at;
-                let desk = self
+                let session = self
                     .work
-                    .desk(key, || Desk::new(self.shared.options.allow.sql.clone()));
+                    .session(key, || SqlSession::new(self.shared.options.allow.sql.clone()));
                 let task = tokio::task::spawn_local(async move {
-                    let calling = pin!(desk.call(&operation, deadline));
+                    let calling = pin!(session.call(&operation, deadline));
                     let outcome = forebay_trace::within(trace, calling).await;
-                    own.came(key, &engine, wait, Came::Outcome(outcome));
+                    own.came(key, &engine, wait, OpResult::Outcome(outcome));
                 });
                 (task, None)
             }
             What::Client(operation) => {
                 let deadline = engine.instance.until(call).at;
-                let desk = self.work.client_desk(key, || self.clients.desk(deadline));
+                let session = self.work.client_session(key, || self.clients.session(deadline));
                 let task = tokio::task::spawn_local(async move {
-                    let outcome = desk.call(&operation).await;
-                    own.came(key, &engine, wait, Came::Outcome(outcome));
+                    let outcome = session.call(&operation).await;
+                    own.came(key, &engine, wait, OpResult::Outcome(outcome));
                 });
                 (task, None)
             }
@@ -524,7 +524,7 @@ impl Executor {
             What::Read(fetch) => {
                 if !self.work.demand(key, fetch, wait) {
                     let task = tokio::task::spawn_local(async move {
-                        own.came(key, &engine, wait, Came::Piece(None));
+                        own.came(key, &engine, wait, OpResult::Piece(None));
                     });
                     self.work.add(key, wait, task.abort_handle(), None);
                 }
@@ -539,13 +539,13 @@ impl Executor {
     }
 
     /// What a call has waited for has come.
-    fn came(self: &Rc<Self>, key: CallKey, engine: &Engine, wait: WaitId, came: Came) {
+    fn came(self: &Rc<Self>, key: CallKey, engine: &Engine, wait: WaitId, came: OpResult) {
         // This ends the task that has called, when it next waits, which it does not. The script may wait under the same number again.
         self.work.remove(key, wait);
         self.resume(key, engine, wait, came);
     }
 
-    /// Fetches, and reads what answers it as the call asks for it.
+    /// Performs a fetch, and reads pieces of the response as the call demands them.
     async fn fetch(
         self: &Rc<Self>,
         key: CallKey,
@@ -556,21 +556,21 @@ impl Executor {
     ) {
         let mut answer = match self.fetcher.fetch(request).await {
             Ok((head, answer)) => {
-                self.resume(key, engine, wait, Came::Head(Box::new(head)));
+                self.resume(key, engine, wait, OpResult::Head(Box::new(head)));
                 answer
             }
-            Err(error) => return self.came(key, engine, wait, Came::Failed(error)),
+            Err(error) => return self.came(key, engine, wait, OpResult::Failed(error)),
         };
         while let Some(wait) = demands.recv().await {
             let came = match answer.next().await {
-                Ok(piece) => Came::Piece(piece),
-                Err(error) => Came::Failed(error),
+                Ok(piece) => OpResult::Piece(piece),
+                Err(error) => OpResult::Failed(error),
             };
             self.resume(key, engine, wait, came);
         }
     }
 
-    /// Sees to it that a call that waits comes to an end. Most have done so before it is worth a task of theirs.
+    /// Makes sure that a waiting call ends in time. Most calls are over before a task of their own is worthwhile.
     fn watch_over(self: &Rc<Self>, key: CallKey, engine: &Engine, deadline: Option<Instant>) {
         self.unguarded
             .borrow_mut()
@@ -597,7 +597,7 @@ impl Executor {
         }
     }
 
-    /// Whether somebody is to get the answer of a call that has not begun.
+    /// Whether a call is still waiting for the start of its answer.
     fn is_awaited(&self, key: CallKey) -> bool {
         let calls = self.member.calls.lock();
         matches!(
@@ -609,7 +609,7 @@ impl Executor {
         )
     }
 
-    /// Ends a call when its time is over or nobody waits for it.
+    /// Ends a call at its time limit, or when its client leaves.
     fn limit(self: &Rc<Self>, key: CallKey, engine: &Engine, deadline: Option<Instant>) {
         let time_max = self.shared.options.limits.time_max;
         let until = engine.instance.until(key.1);
@@ -629,7 +629,7 @@ impl Executor {
         self.work.guard(key, guard.abort_handle());
     }
 
-    /// The same for a call whose answer has begun: time alone does not end it.
+    /// Ends a call whose answer has begun when its client leaves. It has no overall time limit.
     fn look_after_stream(self: &Rc<Self>, key: CallKey, engine: &Engine) {
         let (own, engine) = (self.clone(), engine.clone());
         let guard = tokio::task::spawn_local(async move {
@@ -639,7 +639,7 @@ impl Executor {
         self.work.guard(key, guard.abort_handle());
     }
 
-    /// Waits until nobody waits for a call.
+    /// Waits until the receiver of a call is gone.
     async fn gone(&self, key: CallKey) {
         poll_fn(|cx| match self.member.calls.lock().open.get_mut(&key) {
             Some(call) => call.waiter.poll_closed(cx),
@@ -648,7 +648,7 @@ impl Executor {
         .await;
     }
 
-    /// Ends a call that nobody waits for.
+    /// Cancels a call.
     fn abort(self: &Rc<Self>, key: CallKey, engine: &Engine, gone: Gone) {
         engine.instance.close(key.1);
         self.untrace(key);
@@ -657,11 +657,11 @@ impl Executor {
         self.replace_if_needed(&engine.instance, &step);
         self.member.calls.lock().open.remove(&key);
         self.let_go(engine);
-        // This ends the task that has called: there is nothing after it.
+        // Aborts the current task, which has nothing left to do.
         self.work.end(key);
     }
 
-    /// An engine that was stopped, or has used up its memory, gets no further calls; those that it has open go on.
+    /// Retires an engine that was stopped or has used up its memory: it gets no new calls, but its open calls continue.
     fn replace_if_needed(&self, instance: &Rc<Instance>, step: &Step) {
         if step.stopped.is_none() && !instance.is_worn() {
             return;

@@ -1,7 +1,9 @@
-//! Where a script's modules come from: files of its folder, read once, and the SDK. Modules of the SDK are named `sdk:` and their path in the package.
+//! Resolves and loads modules of scripts: files of the script's folder, read once, and the SDK. SDK modules are named `sdk:` plus their
+//! path in the package.
 //!
-//! The folder is that of the handler, or one above it that the configuration names. Nothing beside it can be imported, by whatever path or link, and nothing but regular files of at most
-//! [`MODULE_BYTES_MAX`] bytes. Rules have no folder here and import nothing: their modules are `require`d, and belong to their workflow.
+//! The folder is that of the handler, or a configured parent of it. Files outside it cannot be imported through any path or link, and only
+//! regular files of at most [`MODULE_BYTES_MAX`] bytes can be. Rules have no folder here and import nothing: their modules are `require`d,
+//! and belong to their workflow.
 
 use std::{
     collections::HashMap,
@@ -27,19 +29,19 @@ use rquickjs::{
 
 use crate::{
     Fault,
-    options::{Program, Surroundings},
+    options::{Program, ScriptEnvironment},
     sys::Compiled,
 };
 
-/// What the names of the SDK's modules begin with.
+/// Prefix of the names of SDK modules.
 const SDK: &str = "sdk:";
-/// The module that this program calls.
+/// The main module of handlers, which this program calls.
 pub(crate) const MAIN: &str = "sdk:dist/script/main.js";
-/// The same for rules.
+/// The main module of rules.
 pub(crate) const RULES_MAIN: &str = "sdk:dist/rules/main.js";
-/// The folder of modules that stand for others which are loaded late; their names lead from the package.
+/// The folder of stand-ins for modules that are loaded lazily; their names are relative to the package.
 pub(crate) const LAZY: &str = "sdk:lazy";
-/// Modules of the SDK that depend on the runtime around them, and what stands in their place here.
+/// SDK modules that depend on their runtime, and their replacements here.
 const REPLACED: &[(&str, &str)] = &[
     ("dist/html-text.js", "dist/script/html-text.js"),
     ("dist/source.js", "dist/script/source.js"),
@@ -50,39 +52,39 @@ const REPLACED: &[(&str, &str)] = &[
     ("dist/sql/statements.js", "dist/script/statements.js"),
     ("node:buffer", "dist/script/buffer.js"),
 ];
-/// Longest module, in bytes.
+/// Maximum size of a module in bytes.
 const MODULE_BYTES_MAX: u64 = 16 << 20;
 
-/// The modules of one script, for all its engines.
+/// The modules of one script, shared by all its engines.
 #[derive(Debug)]
 pub(crate) struct Modules {
-    surroundings: Surroundings,
+    environment: ScriptEnvironment,
     program: Program,
-    /// What was imported first, compiled, by the modules' names: all engines run the same, and only the first one compiles it.
+    /// Compiled modules by name. All engines run the same code, and only the first one compiles it.
     compiled: Mutex<HashMap<String, Arc<Compiled>>>,
-    /// Where it was imported what is being loaded, and what could not be.
+    /// The import in progress, and the last one that failed.
     trail: Mutex<Trail>,
-    /// The shortest time of the processor in which an executor has loaded the script, in microseconds.
+    /// The shortest CPU time in which an executor has loaded the script, in microseconds.
     load_us: AtomicU64,
-    /// Whether it is no longer tried to load the script on I/O threads.
+    /// Whether I/O threads no longer load the script.
     executors_only: AtomicBool,
 }
 
-/// The way to a module that is imported.
+/// The path to a module that is being imported.
 #[derive(Debug, Default)]
 struct Trail {
-    /// The module that imports it, and the name by which it does; modules are loaded as soon as they are resolved.
+    /// The importing module and the imported name. Modules are loaded as soon as they are resolved.
     asked: (String, String),
     failed: Option<Fault>,
 }
 
-/// Loads that have taken an executor longer are not tried on I/O threads: a part of them that cannot be stopped may take as long there.
+/// If loading takes an executor longer than this, it is not tried on I/O threads: an uninterruptible part of it may take as long there.
 const IO_KNOWN_LOAD_MAX: Duration = Duration::from_millis(50);
 
 impl Modules {
-    pub(crate) fn new(surroundings: Surroundings, program: Program) -> Self {
+    pub(crate) fn new(environment: ScriptEnvironment, program: Program) -> Self {
         Self {
-            surroundings,
+            environment,
             program,
             compiled: Mutex::default(),
             trail: Mutex::default(),
@@ -91,12 +93,12 @@ impl Modules {
         }
     }
 
-    /// An executor has loaded the script in so much time of the processor.
+    /// Records the CPU time in which an executor has loaded the script.
     pub(crate) fn note_load(&self, took: Duration) {
         self.load_us.fetch_min(took.as_micros() as u64, Ordering::AcqRel);
     }
 
-    /// Whether the script may be loaded where others wait, and why not.
+    /// Checks whether the script may be loaded on an I/O thread. The error is the reason why not.
     pub(crate) fn check_io_load(&self) -> std::result::Result<(), String> {
         let took = Duration::from_micros(self.load_us.load(Ordering::Acquire));
         if took > IO_KNOWN_LOAD_MAX {
@@ -107,29 +109,29 @@ impl Modules {
         Ok(())
     }
 
-    /// I/O threads do not load the script any more; says whether they did until now.
+    /// Stops loading the script on I/O threads. Returns whether it was allowed until now.
     pub(crate) fn leave_to_executors(&self) -> bool {
         !self.executors_only.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether I/O threads do not load the script.
+    /// Whether I/O threads no longer load the script.
     pub(crate) fn is_left_to_executors(&self) -> bool {
         self.executors_only.load(Ordering::Acquire)
     }
 
-    /// The files that have been imported so far.
+    /// The files that were imported so far.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let compiled = self.compiled.lock();
         let files = compiled.keys().filter(|name| !name.starts_with(SDK));
         files.map(PathBuf::from).collect()
     }
 
-    /// The last import that has failed, where it stands.
+    /// The last failed import, with its location.
     pub(crate) fn failed_import(&self) -> Option<Fault> {
         self.trail.lock().failed.clone()
     }
 
-    /// Notes that `base` cannot import `name`.
+    /// Records that `base` cannot import `name`.
     fn note_failed(&self, base: &str, name: &str, what: String) {
         let quoted = [format!("'{name}'"), format!("\"{name}\"")];
         let source = self.read(Path::new(base)).unwrap_or_default();
@@ -144,9 +146,9 @@ impl Modules {
         });
     }
 
-    /// Notes that a module cannot be loaded that was just resolved.
+    /// Records that the module that was just resolved cannot be loaded.
     fn note_unloadable(&self, module: &str, what: &str) {
-        // What is wrong with its types says where.
+        // An error from erasing types contains its location.
         let inside = what.strip_prefix(module).and_then(|rest| {
             let mut parts = rest.strip_prefix(':')?.splitn(3, ':');
             let (line, column) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
@@ -165,7 +167,7 @@ impl Modules {
         self.note_failed(&base, &name, format!("cannot import `{name}`: {what}"));
     }
 
-    /// The module that `name` means in the module `base`, which is empty where the server imports.
+    /// Resolves `name` as imported by the module `base`, which is empty for imports by the server.
     pub(crate) fn resolve(&self, base: &str, name: &str) -> std::result::Result<String, String> {
         if let Some(base) = base.strip_prefix(SDK) {
             let base = if base.starts_with("lazy/") { "lazy" } else { base };
@@ -193,7 +195,7 @@ impl Modules {
         }
         if let Some(part) = name.strip_prefix("forebay/") {
             let path = format!("dist/{part}/index.js");
-            if (self.surroundings.sdk)(&path).is_some() {
+            if (self.environment.sdk)(&path).is_some() {
                 return Ok(format!("{SDK}{path}"));
             }
             return Err(format!(
@@ -237,7 +239,7 @@ impl Modules {
 
     fn source(&self, name: &str) -> std::result::Result<String, String> {
         if let Some(path) = name.strip_prefix(SDK) {
-            let bytes = (self.surroundings.sdk)(path).ok_or_else(|| format!("the SDK has no file {path}"))?;
+            let bytes = (self.environment.sdk)(path).ok_or_else(|| format!("the SDK has no file {path}"))?;
             return Ok(String::from_utf8_lossy(bytes).into_owned());
         }
         self.read(Path::new(name))
@@ -252,7 +254,7 @@ impl Modules {
             .map_err(|_| outside(&path.to_string_lossy(), modules))?;
         let source = read_below(modules, below).map_err(|error| error.to_string())?;
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("ts" | "mts") => (self.surroundings.erase_types)(&source, path),
+            Some("ts" | "mts") => (self.environment.erase_types)(&source, path),
             // JSON is JavaScript.
             Some("json") => Ok(format!("export default {source};")),
             _ => Ok(source),
@@ -267,10 +269,10 @@ fn outside(name: &str, modules: &Path) -> String {
     )
 }
 
-/// The text of a file, which lies below a folder whatever links lead to it.
+/// Reads a file that must be below a folder, whatever links lead to it.
 fn read_below(folder: &Path, path: &Path) -> io::Result<String> {
     let folder = Dir::open_ambient_dir(folder, ambient_authority())?;
-    // A pipe or a device would otherwise keep the thread waiting.
+    // Opening a pipe or a device could otherwise block the thread.
     let options = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
@@ -289,7 +291,7 @@ fn read_below(folder: &Path, path: &Path) -> io::Result<String> {
     Ok(source)
 }
 
-/// The path that `name` is, seen from the file `base`.
+/// Resolves the path `name` relative to the file `base`.
 fn join(base: &Path, name: &str) -> PathBuf {
     let mut path = PathBuf::new();
     let folder = base.parent().unwrap_or(Path::new(""));
@@ -305,7 +307,7 @@ fn join(base: &Path, name: &str) -> PathBuf {
     path
 }
 
-/// One engine's way to the modules.
+/// Module loader of one engine.
 pub(crate) struct ModuleLoader(pub(crate) Arc<Modules>);
 
 impl Resolver for ModuleLoader {
@@ -341,11 +343,11 @@ mod tests {
     use super::*;
 
     fn modules_of(program: Program) -> Modules {
-        let surroundings = Surroundings {
+        let environment = ScriptEnvironment {
             sdk: |path| (path == "dist/store/index.js").then_some(b"".as_slice()),
             erase_types: |source, _| Ok(source.to_owned()),
         };
-        Modules::new(surroundings, program)
+        Modules::new(environment, program)
     }
 
     fn modules() -> Modules {

@@ -1,4 +1,4 @@
-//! What a script is, what it may use, and what it may reach.
+//! Options of a script: its program, its limits, and what it may access.
 
 use std::{
     collections::BTreeMap,
@@ -10,27 +10,27 @@ use std::{
 
 use crate::{counts::Counts, fetch_host::FetchHost};
 
-/// A script.
+/// All options of a script.
 #[derive(Debug)]
 pub struct Options {
-    /// Its name in the log.
+    /// The name of the script, for the log.
     pub name: String,
-    /// What runs in its engines.
+    /// The handler or rules to run.
     pub program: Program,
-    /// What it may use.
+    /// Limits on time, memory, calls and threads.
     pub limits: Limits,
-    /// What it may reach.
+    /// Resources that the script may access.
     pub allow: Allow,
-    /// The store, where there is one.
+    /// The store, if there is one.
     pub store: Option<StoreOptions>,
     /// The SDK, and what makes JavaScript of TypeScript.
-    pub surroundings: Surroundings,
+    pub environment: ScriptEnvironment,
     /// Where it is counted: those of its name.
     pub counts: Arc<Counts>,
 }
 
 impl Options {
-    /// As errors name it.
+    /// The script's name for error messages.
     pub(crate) fn subject(&self) -> String {
         match self.program {
             Program::Handler { .. } => format!("script `{}`", self.name),
@@ -39,22 +39,22 @@ impl Options {
     }
 }
 
-/// What runs in the engines of a script.
+/// The program of a script's engines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
     /// A module that answers requests.
     Handler {
-        /// Absolute, and below `modules`.
+        /// Path of the module; absolute, and below `modules`.
         file: PathBuf,
-        /// The folder whose files, and those below it, may be imported; absolute.
+        /// Absolute path of the folder from which modules may be imported, subfolders included.
         modules: PathBuf,
     },
-    /// Rules. Each call says which, by its course, and no other call has its engine until it is over.
+    /// Rules. The driver of each call chooses them, and each call has an engine to itself until it is over.
     Rules,
 }
 
 impl Program {
-    /// The module that answers requests.
+    /// The path of the handler module, if this is a handler.
     pub fn handler(&self) -> Option<&Path> {
         match self {
             Self::Handler { file, .. } => Some(file),
@@ -63,61 +63,62 @@ impl Program {
     }
 }
 
-/// What a script may use.
+/// Limits of a script.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Time on an I/O thread, where others wait for it.
+    /// Time limit per call on an I/O thread, which others wait for.
     pub io_cpu_max: Duration,
-    /// Time of the processor for one call on an executor.
+    /// CPU time limit per call on an executor.
     pub cpu_max: Duration,
-    /// From the start of a call to its answer, waiting included.
+    /// Time limit from the start of a call to its answer, waiting included.
     pub time_max: Duration,
-    /// Memory of one engine, in bytes.
+    /// Memory limit of one engine in bytes.
     pub memory_max: usize,
-    /// Longest answer, in bytes.
+    /// Maximum size of an answer in bytes.
     pub output_max: usize,
-    /// Most calls at a time, those included that wait for an executor.
+    /// Maximum number of calls in flight, including those that wait for an executor.
     pub in_flight_max: usize,
-    /// Most bytes of the requests of these calls.
+    /// Maximum total size of the requests of these calls.
     pub queue_bytes_max: usize,
-    /// Most executor threads.
+    /// Maximum number of executor threads.
     pub executors: usize,
-    /// Most engines of an executor thread.
+    /// Maximum number of engines per executor thread.
     pub engines_max: usize,
-    /// Whether each call has an engine of its own, and executors do all of them.
+    /// Whether each call gets an engine of its own. All calls then run on executors.
     pub isolated: bool,
-    /// From the start of a fetch to the end of what answers it.
+    /// Time limit from the start of a fetch to the end of its response.
     pub fetch_time_max: Duration,
-    /// Longest answer to a fetch, in bytes.
+    /// Maximum size of a response to a fetch in bytes.
     pub fetch_bytes_max: usize,
-    /// Most fetches of a call.
+    /// Maximum number of fetches per call.
     pub fetches_max: u32,
 }
 
-/// What a script may reach; nothing that is not named.
+/// Resources that a script may access. Everything that is not named is denied.
 #[derive(Clone, Debug, Default)]
 pub struct Allow {
-    /// Globals of the store; `*` is all.
+    /// Globals of the store; `*` means all.
     pub store: Vec<String>,
-    /// Hosts that may be fetched from.
+    /// Hosts that it may fetch from.
     pub fetch: Vec<FetchHost>,
-    /// Databases, by their names.
+    /// Databases by name.
     pub sql: Arc<BTreeMap<String, forebay_pg::Source>>,
-    /// Other systems, which rules alone reach.
+    /// Other systems, available only to rules.
     pub clients: Arc<forebay_clients::Options>,
-    /// Folders whose files may be used, and all that is in them; absolute. A path that begins with none of them leads into the first.
+    /// Absolute paths of folders whose files may be used, subfolders included. A path that begins with none of them is relative to the
+    /// first.
     pub files: Vec<PathBuf>,
 }
 
 impl Allow {
-    /// Whether a global of the store may be reached.
+    /// Whether a global of the store may be accessed.
     pub fn global(&self, name: &[u8]) -> bool {
         self.store
             .iter()
             .any(|allowed| allowed == "*" || allowed.as_bytes() == name)
     }
 
-    /// Whether every global may be reached.
+    /// Whether all globals may be accessed.
     pub fn all_globals(&self) -> bool {
         self.store.iter().any(|allowed| allowed == "*")
     }
@@ -126,24 +127,24 @@ impl Allow {
 /// The store as the server has opened it.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Its folder.
+    /// The folder of the store.
     pub folder: PathBuf,
-    /// As it was opened.
+    /// The options with which it was opened.
     pub options: forebay_store::Options,
-    /// Settings of records, as `forebay_records::Settings` writes them.
+    /// Settings of records, in the format of `forebay_records::Settings`.
     pub records: String,
 }
 
-/// What surrounds every script.
+/// The environment of all scripts.
 #[derive(Clone, Copy)]
-pub struct Surroundings {
+pub struct ScriptEnvironment {
     /// Gives a file of the SDK by its path in the package, such as `dist/index.js`.
     pub sdk: fn(&str) -> Option<&'static [u8]>,
-    /// Makes JavaScript of TypeScript, every line and column kept; an error says what stands in the way.
+    /// Converts TypeScript to JavaScript, keeping every line and column. The error says what cannot be converted.
     pub erase_types: fn(&str, &Path) -> Result<String, String>,
 }
 
-impl fmt::Debug for Surroundings {
+impl fmt::Debug for ScriptEnvironment {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Surroundings").finish_non_exhaustive()
     }

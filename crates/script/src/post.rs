@@ -1,4 +1,4 @@
-//! Bodies that the server itself sends to another, over HTTP/1.1.
+//! HTTP/1.1 client for requests that the server itself sends.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -12,31 +12,31 @@ use url::Url;
 
 use crate::fetch::{HttpClient, NAME, Trust, chain, http_client};
 
-/// Most bytes of an answer that are read.
+/// Maximum number of bytes of a response that are read.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// The beginning of an address: scheme, host, port, and where there is one, a path.
+/// The beginning of a URL: scheme, host, port, and optionally a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostAddress(Url);
 
-/// Why there is no answer.
+/// The reason why there is no response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PostError {
-    /// A text is no address. It may have a password, so it is not repeated.
+    /// The text is not a valid URL. It may contain a password, so it is not repeated.
     #[error(
         "is no address: expected `http://` or `https://`, a host, and neither a user nor a query, such as `http://127.0.0.1:4318`"
     )]
     NoAddress,
-    /// A field's name or value is none.
+    /// The name or value of a header field is invalid.
     #[error("`{name}` cannot be sent as a field")]
     Field {
-        /// Its name.
+        /// The name of the field.
         name: String,
     },
-    /// The connection, or what came over it.
+    /// The connection failed, or the data was invalid.
     #[error("{reason}")]
     Failed {
-        /// What has happened.
+        /// The error and its causes.
         reason: String,
     },
 }
@@ -64,7 +64,7 @@ impl fmt::Display for PostAddress {
     }
 }
 
-/// Sends bodies to one address; connections are used again.
+/// Sends bodies to one address, with a connection pool.
 #[derive(Debug)]
 pub struct Post {
     uri: Uri,
@@ -72,19 +72,19 @@ pub struct Post {
     client: HttpClient,
 }
 
-/// An answer.
+/// The response to a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posted {
-    /// Its status.
+    /// The HTTP status.
     pub status: u16,
-    /// How long to wait before the next body, where it says so in seconds.
+    /// Time to wait before the next body, if the response gives it in seconds.
     pub retry_after: Option<Duration>,
-    /// Its body, at most 64 KiB.
+    /// The body, cut off at 64 KiB.
     pub body: Bytes,
 }
 
 impl Post {
-    /// Sends to a path below an address, with these fields. Reads the system's certificates when the address has `https:`.
+    /// Creates a client for a path below an address, with these header fields. Reads the system's certificates if the scheme is `https:`.
     pub fn new(address: &PostAddress, path: &str, fields: &[(String, String)]) -> Result<Self, PostError> {
         let uri = format!("{address}{path}");
         let uri = uri.parse().map_err(|_| PostError::NoAddress)?;
@@ -109,7 +109,7 @@ impl Post {
         })
     }
 
-    /// Sends a body. Whoever drops this ends the request.
+    /// Sends a body. Dropping the future cancels the request.
     pub async fn send(&self, body: Bytes) -> Result<Posted, PostError> {
         let mut request = http::Request::new(Full::new(body));
         *request.method_mut() = Method::POST;

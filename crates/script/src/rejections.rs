@@ -1,4 +1,4 @@
-//! Promises that are rejected and that nobody handles: the log tells them once, when the step that rejected them is over.
+//! Unhandled promise rejections. They are logged once, at the end of the step that rejected them.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -6,7 +6,7 @@ use rquickjs::{CaughtError, Ctx, Persistent, Runtime, Value};
 
 use crate::{calls::CallId, host::Host, instance::describe};
 
-/// Most rejections that are remembered in one step; of others it is told that there were some.
+/// Maximum number of rejections that are remembered per step; for others, the log only says that there were some.
 const REJECTIONS_MAX: usize = 64;
 
 /// The rejections of one engine.
@@ -16,7 +16,7 @@ pub(crate) struct Rejections {
 }
 
 impl Rejections {
-    /// Has an engine tell of them.
+    /// Registers a tracker with an engine.
     pub(crate) fn watch(runtime: &Runtime) -> Rc<Self> {
         let own = Rc::new(Self::default());
         let rejections = own.clone();
@@ -43,7 +43,7 @@ impl Rejections {
         }
     }
 
-    /// Tells the log of those that nobody has handled.
+    /// Logs those that were not handled.
     pub(crate) fn log(&self, ctx: &Ctx<'_>, host: &Host, call: CallId) {
         if self.open.borrow().is_empty() {
             return;
@@ -61,7 +61,7 @@ impl Rejections {
         }
     }
 
-    /// Lets go of all that belongs to the engine.
+    /// Releases everything that belongs to the engine.
     pub(crate) fn end(&self) {
         self.open.take();
     }

@@ -1,17 +1,19 @@
-//! What the texts of rules ask for by name: calls of `require` with a constant, and imports, which become such calls, as rules are no modules to the engine.
+//! Finds names that rules request in their text: calls of `require` with a constant, and imports. Imports are converted to such calls,
+//! because rules are not modules to the engine.
 //!
-//! Comments, strings, templates and regular expressions are told from code as far as one can without reading the language as a whole. What is missed is found out when the rule runs.
+//! Comments, strings, templates and regular expressions are recognized as well as possible without a full parser. What is missed is
+//! detected when the rule runs.
 
 use std::borrow::Cow;
 
-/// Longest text between the words `import` and `from`, in bytes.
+/// Maximum length of the text between `import` and `from`, in bytes.
 const CLAUSE_BYTES_MAX: usize = 16 << 10;
 
-/// Where in a text words of code begin: names and keywords that no point stands before.
+/// Offsets at which words of code begin: names and keywords without a dot before them.
 fn words(text: &str) -> impl Iterator<Item = usize> + '_ {
     let bytes = text.as_bytes();
     let mut at = 0;
-    // What stood before decides whether a slash divides.
+    // The preceding token decides whether a slash is a division.
     let mut before = b'\n';
     let mut word = "";
     std::iter::from_fn(move || {
@@ -54,7 +56,7 @@ fn is_part_of_name(letter: u8) -> bool {
     letter.is_ascii_alphanumeric() || letter == b'_' || letter == b'$' || letter >= 0x80
 }
 
-/// Whether what stands before a slash is a value, which the slash divides.
+/// Whether the preceding token is a value, so that a slash is a division.
 fn is_value(before: u8, word: &str) -> bool {
     let asks_for_value = [
         "return", "typeof", "case", "in", "of", "else", "await", "yield", "void",
@@ -67,7 +69,7 @@ fn end_of_line(bytes: &[u8], from: usize) -> usize {
     length.map_or(bytes.len(), |length| from + length)
 }
 
-/// Behind a text in quotes; only those of templates go over lines.
+/// Returns the offset behind a quoted text. Only templates span lines.
 fn end_of_text(bytes: &[u8], from: usize, quote: u8) -> usize {
     let mut at = from + 1;
     while let Some(&byte) = bytes.get(at) {
@@ -82,7 +84,7 @@ fn end_of_text(bytes: &[u8], from: usize, quote: u8) -> usize {
     bytes.len()
 }
 
-/// Behind a regular expression.
+/// Returns the offset behind a regular expression.
 fn end_of_pattern(bytes: &[u8], from: usize) -> usize {
     let mut at = from + 1;
     let mut in_class = false;
@@ -100,7 +102,7 @@ fn end_of_pattern(bytes: &[u8], from: usize) -> usize {
     bytes.len()
 }
 
-/// The name in quotes that a text begins with, and what comes after it.
+/// Splits a quoted name off the front of a text.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let quote = text.chars().next().filter(|quote| "\"'`".contains(*quote))?;
     let (name, rest) = text[1..].split_once(quote)?;
@@ -108,7 +110,7 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
     is_plain.then_some((name, rest))
 }
 
-/// The names that are required, each with its line, the first of which is 1.
+/// The required names, each with its line, counted from 1.
 pub(crate) fn required(text: &str) -> Vec<(u32, &str)> {
     let mut all = Vec::new();
     for at in words(text) {
@@ -123,12 +125,12 @@ pub(crate) fn required(text: &str) -> Vec<(u32, &str)> {
     all
 }
 
-/// The same text with `require` in the place of imports; every line stays where it is.
+/// Replaces imports by calls of `require`. Every line keeps its number.
 pub(crate) fn imports_as_requires(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut done = 0;
     for at in words(text) {
-        // A call is none, nor is what an object or a class calls so.
+        // A call of `import()` is not an import statement, nor is a member of that name.
         let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
         if at < done || !text[line..at].trim_start().is_empty() {
             continue;
@@ -151,7 +153,7 @@ pub(crate) fn imports_as_requires(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// What stands for an import, given without its first word, and what comes after it.
+/// Converts an import, given without its first word. Returns the replacement and the rest of the text.
 fn import_as_require(statement: &str) -> Option<(String, &str)> {
     let begun = statement.trim_start();
     if let Some((name, rest)) = quoted(begun) {

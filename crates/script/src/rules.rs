@@ -1,4 +1,5 @@
-//! Rules: scripts with a function `process(context)`. A call runs some of them, in the order that its course gives, and has an engine of its own until it is over.
+//! Rules: scripts with a function `process(context)`. A call runs rules in the order that its driver chooses, and has an engine to itself
+//! until it is over.
 
 use std::{
     fmt,
@@ -20,17 +21,18 @@ use crate::{
 };
 
 /// Names a rule that runs, or a time that passes, within its call; the course chooses it.
-pub type Ticket = u32;
+pub type TaskId = u32;
 
 /// Says which rules a call runs, and what its answer is. It lives on the thread of its call.
-pub trait Course {
+pub trait RunDriver {
     /// Goes on with what has come about; gives what is to be done now.
-    fn go_on(&mut self, event: Event) -> Vec<Order>;
+    fn go_on(&mut self, event: Event) -> Vec<Command>;
 
-    /// A rule of the call has written a line to its log.
+    /// Receives a line that a rule of the call has logged.
     fn log(&mut self, line: LogLine);
 
-    /// The module of this name that a rule of the call requires, or that the module at the path `from` does, which is empty for rules; an error says why there is none.
+    /// Finds a module that a rule of the call requires; `from` is the path of the requiring module, empty for rules. The error is the
+    /// reason why there is none.
     fn module(&self, from: &str, name: &str) -> Result<RuleModule, String> {
         let _ = from;
         Err(format!("there is no module `{name}`"))
@@ -40,137 +42,138 @@ pub trait Course {
 /// A module that rules require.
 #[derive(Clone, Debug)]
 pub struct RuleModule {
-    /// Where it is among those of its call: a run has one of each.
+    /// Its path; identifies it within a run, which loads each module once.
     pub path: String,
-    /// Made by [`Rule::module`].
+    /// The code of the module, created by [`Rule::module`].
     pub rule: Arc<Rule>,
 }
 
-/// A module that a text requires by a constant name.
+/// A constant module name that a text requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Required {
-    /// The file, as errors name it.
+    /// The requiring file, as named in error messages.
     pub file: String,
-    /// From 1.
+    /// The line, counted from 1.
     pub line: u32,
-    /// Of the module.
+    /// The required name.
     pub name: String,
 }
 
 /// Makes the course of a call, on its thread.
-pub type Begin = Box<dyn FnOnce() -> Box<dyn Course> + Send>;
+pub type Begin = Box<dyn FnOnce() -> Box<dyn RunDriver> + Send>;
 
-/// What has come about.
+/// An event for a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The call begins.
     Begun,
-    /// A rule is over.
+    /// A rule has finished.
     Ended {
         /// Which.
-        ticket: Ticket,
+        ticket: TaskId,
         /// What it has come to, or why it failed: the error and where it was thrown.
         outcome: Result<RuleOutcome, String>,
     },
-    /// A time has passed.
+    /// A timer has fired.
     Passed {
         /// Which.
-        ticket: Ticket,
+        ticket: TaskId,
     },
 }
 
-/// What a rule has come to.
+/// The outcome of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleOutcome {
-    /// Whether it is so.
+    /// Whether the rule is true.
     pub is_true: bool,
-    /// What it has found out: JSON, an object.
+    /// The rule's values: a JSON object.
     pub values: String,
 }
 
-/// What is to be done.
+/// A command of a driver.
 #[derive(Debug)]
-pub enum Order {
+pub enum Command {
     /// A rule is to run.
     Run(RunOrder),
-    /// This time is to pass.
+    /// Start a timer.
     Pass {
         /// Its name.
-        ticket: Ticket,
+        ticket: TaskId,
         /// How long.
         time: Duration,
     },
-    /// This is not waited for any more.
+    /// Forget a rule or timer: its end is not reported.
     Forget {
         /// What.
-        ticket: Ticket,
+        ticket: TaskId,
     },
-    /// The call is answered with this JSON, and is over.
+    /// End the call with this JSON as its answer.
     Answer(Vec<u8>),
 }
 
-/// A rule that is to run.
+/// A command to run a rule.
 #[derive(Debug)]
 pub struct RunOrder {
     /// Its name from here on.
-    pub ticket: Ticket,
+    pub ticket: TaskId,
     /// The rule.
     pub rule: Arc<Rule>,
-    /// The node that runs it.
+    /// The id of the node that runs it.
     pub node: String,
     /// The kind of that node.
     pub kind: &'static str,
-    /// What the rule before it has come to.
+    /// The outcome of the previous rule.
     pub last: Option<RuleOutcome>,
-    /// The item that it is run for, as JSON.
+    /// The current item of a loop, as JSON.
     pub item: Option<String>,
-    /// How long it may run, waiting included, from when it is ordered; then it is stopped where it stands, and its ticket never ends. Its course notices that by a time that it has pass. Without it, it may run as
-    /// long as its call.
+    /// Timeout, waiting included, counted from the command. When it expires, the rule is stopped where it is and no event follows for its
+    /// ticket; the driver must use a timer of its own to notice. Without a timeout, the limits of the call apply.
     pub time_max: Option<Duration>,
 }
 
-/// A line that a rule has written.
+/// A line that a rule has logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// 0 debug, 1 info, 2 warning, 3 error.
+    /// The level: 0 debug, 1 info, 2 warning, 3 error.
     pub level: u8,
-    /// What.
+    /// The logged text.
     pub text: String,
 }
 
-/// A file of a rule.
+/// A source file of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleFile {
-    /// Its name in errors.
+    /// The file's name in error messages.
     pub name: String,
-    /// JavaScript, not a module.
+    /// JavaScript text, not a module.
     pub text: String,
 }
 
-/// A rule: files that are one text to the engine, so that each sees what those before it declare. The last is expected to declare `process`.
+/// A rule: files that the engine sees as one text, so that each sees the declarations of the earlier ones. The last one should declare
+/// `process`.
 pub struct Rule {
-    /// Tells it from every other.
+    /// Unique number of the rule.
     pub(crate) id: u64,
     name: String,
-    /// What the engine takes it for.
+    /// The file name for the engine.
     file: String,
-    /// How `source` begins.
+    /// The beginning of `source`.
     opening: &'static str,
-    /// What its files require.
+    /// Modules that its files require.
     required: Vec<Required>,
-    /// A function that runs the files anew whenever it is called, and gives their `process`.
+    /// Source of a function that evaluates the files anew on each call, and returns their `process`.
     source: String,
-    /// Bytes of `source` behind the files.
+    /// Length of the part of `source` behind the files, in bytes.
     tail: usize,
     /// The files, each with the number of lines before it in `source`.
     files: Vec<(u32, String)>,
 }
 
-/// What stands before the files of a rule.
+/// Text before the files of a rule.
 const OPENING: &str = "(() => {\n";
-/// The same of a module.
+/// Text before the file of a module.
 const MODULE_OPENING: &str = "((exports, require, module) => {\n";
-/// What a module may declare as it exports it.
+/// Keywords of declarations that a module may export.
 const DECLARED: [&str; 6] = ["const", "let", "var", "function", "async", "class"];
 
 impl fmt::Debug for Rule {
@@ -182,12 +185,13 @@ impl fmt::Debug for Rule {
 }
 
 impl Rule {
-    /// Of its files, in order.
+    /// Creates a rule from its files, in order.
     pub fn new(name: &str, files: &[RuleFile]) -> Self {
         Self::of(name, files, "process")
     }
 
-    /// A module at this path, which rules and other modules require. A run has it anew, so that none meets what another has left in it.
+    /// Creates a module with this path, for rules and other modules to require. Each run loads it anew, so that no run sees the state of
+    /// another.
     pub fn module(path: &str, file: &RuleFile) -> Self {
         let file_of_engine = format!("module:{path}");
         Self::made(
@@ -199,9 +203,9 @@ impl Rule {
         )
     }
 
-    /// A function of a decision: a module that exports `handler`, or a text that declares `main`.
+    /// Creates a function of a decision: a module that exports `handler`, or a text that declares `main`.
     pub fn function(name: &str, file: &RuleFile) -> Self {
-        // Without modules there is nothing to export to; every column after the word stays.
+        // Without modules there is nothing to export to. Columns behind the word are kept.
         let export = "export ";
         let mut text = String::with_capacity(file.text.len());
         for line in file.text.split_inclusive('\n') {
@@ -238,7 +242,7 @@ impl Rule {
         tail: &str,
     ) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        // An arrow has neither `arguments` nor a `prototype`: nothing of it lasts from one run to the next.
+        // An arrow function has neither `arguments` nor `prototype`, so nothing of it survives a run.
         let mut source = String::from(opening);
         let mut before = 1;
         let mut starts = Vec::with_capacity(files.len());
@@ -253,7 +257,7 @@ impl Rule {
                 name: name.to_owned(),
             }));
             source.push_str(&text);
-            // A comment without an end of line would hide what follows.
+            // A line comment at the end of a file must not hide what follows.
             source.push('\n');
             before += text.matches('\n').count() as u32 + 1;
         }
@@ -270,7 +274,7 @@ impl Rule {
         }
     }
 
-    /// Its name.
+    /// The name of the rule.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -280,13 +284,14 @@ impl Rule {
         &self.required
     }
 
-    /// Compiles it, and runs nothing; an error says what is wrong, and where.
+    /// Compiles the rule without running it. The error has its location.
     pub fn check(&self) -> Result<(), Fault> {
         let first = Path::new(self.files.first().map_or("", |(_, name)| name));
         let context = Runtime::new().and_then(|runtime| Context::full(&runtime));
         let compiled = match context {
             Ok(context) => context.with(|ctx| {
-                // Nothing behind what is thrown first is ever done, wherever the text leaves the braces that it stands in; and no text leaves both kinds.
+                // The `throw` comes first, so nothing behind it runs, even if the text closes the enclosing braces early. No text can close
+                // both kinds.
                 for opening in ["throw 0; (() => {", "throw 0; if (0) {"] {
                     let closing = if opening.ends_with("=> {") { "})" } else { "}" };
                     self.parse(&ctx, &format!("{opening}\n{}{closing}", self.text()))?;
@@ -298,13 +303,13 @@ impl Rule {
         compiled.map_err(|reason| thrown(&reason, first))
     }
 
-    /// The files, as they stand in `source`.
+    /// The text of the files in `source`.
     fn text(&self) -> &str {
         let end = self.source.len() - self.tail;
         &self.source[self.opening.len()..end]
     }
 
-    /// Has the engine read a script that throws 0 before anything else.
+    /// Parses a script that throws 0 before anything else.
     fn parse(&self, ctx: &Ctx<'_>, script: &str) -> Result<(), String> {
         let run: rquickjs::Result<()> = ctx.eval_with_options(script, self.options());
         match run.catch(ctx) {
@@ -321,7 +326,7 @@ impl Rule {
         options
     }
 
-    /// The function of [`Self::source`].
+    /// Compiles [`Self::source`] into its function.
     pub(crate) fn compile<'js>(&self, ctx: &Ctx<'js>) -> Result<Function<'js>, String> {
         let compiled: rquickjs::Result<Function<'js>> =
             ctx.eval_with_options(self.source.as_str(), self.options());
@@ -330,7 +335,7 @@ impl Rule {
             .map_err(|error| self.with_places(&describe(&error)))
     }
 
-    /// An error as the engine tells it, with places in the files.
+    /// Replaces locations in an engine's error by locations in the files.
     pub(crate) fn with_places(&self, text: &str) -> String {
         let file = &*self.file;
         let mut placed = String::with_capacity(text.len());

@@ -8,7 +8,7 @@ use crate::{
     rules::Begin,
 };
 
-/// A script that is loaded, with its threads.
+/// A loaded script with its executor threads.
 #[derive(Debug)]
 pub struct Script {
     options: Arc<Options>,
@@ -17,10 +17,10 @@ pub struct Script {
 }
 
 impl Script {
-    /// Loads a script; that it cannot be loaded is told here.
+    /// Loads a script. Fails if it cannot be loaded.
     pub fn start(options: Options) -> Result<Self, Failure> {
         let options = Arc::new(options);
-        let modules = Arc::new(Modules::new(options.surroundings, options.program.clone()));
+        let modules = Arc::new(Modules::new(options.environment, options.program.clone()));
         let executors = Executors::start(options.clone(), modules.clone())?;
         Ok(Self {
             options,
@@ -29,38 +29,38 @@ impl Script {
         })
     }
 
-    /// How it was made.
+    /// The options of the script.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// The files that it is made of.
+    /// The files that the script has imported.
     pub fn files(&self) -> Vec<PathBuf> {
         self.modules.files()
     }
 
-    /// The same script for a thread on which others wait.
+    /// Creates an instance of the script for an I/O thread.
     pub fn on_io_thread(&self) -> IoScript {
         IoScript::new(self.options.clone(), &self.modules, self.executors.load())
     }
 
-    /// Ends its executors: each does what waits for it, runs the stop hooks of its engines and is over. Calls that are open by then are given up, and
-    /// no further ones may come.
+    /// Ends the executors: each runs its queued jobs and then the stop hooks of its engines. Calls that are still open then are cancelled.
+    /// Submit no further calls.
     pub fn stop(&self) {
         self.executors.stop();
     }
 
-    /// Waits until that is so; threads that cannot be stopped are not waited for.
+    /// Waits until the executors have ended, except for threads that cannot be stopped.
     pub async fn stopped(&self) {
         self.executors.stopped().await;
     }
 
-    /// Has a request answered by an executor: the payload of a REQUEST frame, with all of the body.
+    /// Answers a request on an executor. `payload` is that of a REQUEST frame with the complete body.
     pub fn call(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Awaited, Failure> {
         self.executors.submit(payload, deadline, Priority::Normal, None)
     }
 
-    /// Has rules run, as the course says, for a call with this payload of a REQUEST frame.
+    /// Runs rules for a request; `begin` creates the driver that chooses them. `payload` is that of a REQUEST frame.
     pub fn run(
         &self,
         payload: Vec<u8>,

@@ -1,49 +1,48 @@
-//! Statements of scripts on databases, as far as they are allowed.
+//! Statements of scripts on databases, within what they are allowed.
 
 use std::{ops::Range, sync::Arc, time::Instant};
 
 use forebay_pg::{
-    Ask, Column, PgError, Row, Rows, Source,
-    desk::{self, write_pg_error},
-    is_harmless,
+    Ask, Column, PgError, Row, Rows, Source, is_harmless,
     json::{self, bytes_of},
+    session::{self, write_pg_error},
 };
 use rquickjs::{Array, Ctx, Exception, Function, IntoJs as _, Result, TypedArray, Value};
 
 use crate::{
     options::Options,
     text::{self, well_formed},
-    values::{Class, Held, Kind, Name},
+    values::{Class, HeldValue, Kind, Name},
 };
 
-/// Statements that a script waits for together: they are most of what scripts ask of databases.
+/// A batch of statements that a script waits for together: the most common use of databases.
 #[derive(Debug)]
 pub(crate) struct Statements {
     source: Source,
-    /// Their texts; many that follow one another have the same.
+    /// The texts; consecutive equal texts are stored once.
     texts: Vec<String>,
-    /// Of each its text and its parameters.
+    /// For each statement: the index of its text, and the range of its parameters.
     asked: Vec<(usize, Range<usize>)>,
-    /// Where the parameters are in `bytes`.
+    /// Positions of the parameters in `bytes`.
     parameters: Vec<Option<Range<usize>>>,
     bytes: Vec<u8>,
 }
 
-/// What became of them, of each in order.
+/// The results of a batch, in order.
 #[derive(Debug)]
 pub(crate) struct Results {
     source: Source,
     outcomes: Vec<std::result::Result<Rows, PgError>>,
 }
 
-/// The database of a name, if a script may reach it, and else why not.
+/// Finds a database by name. Fails if the script may not access it.
 pub(crate) fn source<'o>(name: &str, options: &'o Options) -> std::result::Result<&'o Source, String> {
-    desk::source(&options.allow.sql, name).map_err(|error| format!("{}: {error}", options.subject()))
+    session::source(&options.allow.sql, name).map_err(|error| format!("{}: {error}", options.subject()))
 }
 
 impl Statements {
-    /// Reads a list of them as scripts give it: each is text, or a list of text and parameters. `text_of` is a function that gives the text of values
-    /// that have none by themselves; all parameters have at most `bytes_max` bytes.
+    /// Reads a list of statements from a script: each is a text, or a list of a text and parameters. `text_of` is a function that returns
+    /// the text of values that have none themselves. The total size of all parameters is limited to `bytes_max`.
     pub(crate) fn read<'js>(
         ctx: &Ctx<'js>,
         source: Source,
@@ -51,9 +50,9 @@ impl Statements {
         text_of: &Function<'js>,
         bytes_max: usize,
     ) -> Result<Self> {
-        let list = Held::of(ctx, list.as_value());
+        let list = HeldValue::of(ctx, list.as_value());
         let length = list.length()?;
-        // A length costs a script nothing.
+        // A large length costs a script nothing, so do not allocate by it.
         let count = length.min(EXPECTED_MAX) as usize;
         let mut texts = Vec::with_capacity(1);
         let mut asked = Vec::with_capacity(count);
@@ -70,7 +69,7 @@ impl Statements {
             let (text, given) = if matches!(statement.kind(), Kind::Object(Class::Array)) {
                 (statement.element(0)?, statement.element(1)?)
             } else {
-                (statement, Held::undefined(ctx))
+                (statement, HeldValue::undefined(ctx))
             };
             let first = parameters.len();
             match given.kind() {
@@ -107,12 +106,12 @@ impl Statements {
         })
     }
 
-    /// Whether nothing changes when they are run once more.
+    /// Whether the statements can be repeated without changing anything.
     pub(crate) fn are_harmless(&self) -> bool {
         self.texts.iter().all(|text| is_harmless(text))
     }
 
-    /// Runs them until `deadline`.
+    /// Runs the statements until `deadline`.
     pub(crate) async fn run(self, deadline: Instant) -> Results {
         let parameters = self.parameters.iter().cloned();
         let parameters: Vec<_> = parameters
@@ -126,17 +125,17 @@ impl Statements {
     }
 }
 
-/// Arrays in one another; the server takes six.
+/// Maximum nesting of arrays; PostgreSQL itself allows six.
 const ARRAY_DEPTH_MAX: usize = 64;
-/// Parameters of statements that are sent together.
+/// Maximum number of parameters in a batch.
 const PARAMETERS_MAX: usize = 1_000_000;
-/// Statements for which there is room from the beginning.
+/// Number of statements for which space is allocated in advance.
 const EXPECTED_MAX: u32 = 64;
 
-/// Writes parameters behind one another.
+/// Writes parameters one after another.
 struct ParameterWriter<'w, 'js> {
     ctx: &'w Ctx<'js>,
-    /// Gives the text of values that have none by themselves.
+    /// Returns the text of values that have none themselves.
     text_of: &'w Function<'js>,
     out: Vec<u8>,
     bytes_max: usize,
@@ -144,7 +143,7 @@ struct ParameterWriter<'w, 'js> {
 
 impl<'js> ParameterWriter<'_, 'js> {
     /// Appends the text of a value as `values.ts` of the SDK does; false: it is null.
-    fn write(&mut self, value: &Held<'_, 'js>) -> Result<bool> {
+    fn write(&mut self, value: &HeldValue<'_, 'js>) -> Result<bool> {
         match value.kind() {
             Kind::Undefined | Kind::Null => return Ok(false),
             Kind::Int(integer) => {
@@ -156,7 +155,7 @@ impl<'js> ParameterWriter<'_, 'js> {
             Kind::Object(Class::Array) => self.write_array(value, ARRAY_DEPTH_MAX)?,
             _ => {
                 let text: Value<'js> = self.text_of.call((value.to_value(),))?;
-                let text = Held::of(self.ctx, &text);
+                let text = HeldValue::of(self.ctx, &text);
                 if text.kind() == Kind::Null {
                     return Ok(false);
                 }
@@ -166,11 +165,11 @@ impl<'js> ParameterWriter<'_, 'js> {
         self.check_room().map(|()| true)
     }
 
-    fn append(&mut self, text: &Held<'_, 'js>) -> Result<()> {
+    fn append(&mut self, text: &HeldValue<'_, 'js>) -> Result<()> {
         text.with_text(|text| self.out.extend_from_slice(&well_formed(text)))
     }
 
-    /// A script may name the same long text as often as it likes: what it holds itself is no bound.
+    /// A script can repeat the same long text any number of times, so its own memory limit is no bound here.
     fn check_room(&self) -> Result<()> {
         if self.out.len() <= self.bytes_max {
             return Ok(());
@@ -183,7 +182,7 @@ impl<'js> ParameterWriter<'_, 'js> {
     }
 
     /// Appends an array of the database: `{1,NULL,"a \\"b\\"",{...}}` (manual, 8.15.6).
-    fn write_array(&mut self, array: &Held<'_, 'js>, depth: usize) -> Result<()> {
+    fn write_array(&mut self, array: &HeldValue<'_, 'js>, depth: usize) -> Result<()> {
         if depth == 0 {
             let message = format!("arrays of a parameter are at most {ARRAY_DEPTH_MAX} in one another");
             return Err(Exception::throw_range(self.ctx, &message));
@@ -223,7 +222,7 @@ impl<'js> ParameterWriter<'_, 'js> {
     }
 }
 
-fn text_of_statement(ctx: &Ctx<'_>, text: &Held<'_, '_>) -> Result<String> {
+fn text_of_statement(ctx: &Ctx<'_>, text: &HeldValue<'_, '_>) -> Result<String> {
     if !matches!(text.kind(), Kind::Text) {
         let message = format!(
             "a statement is text, not a value of type {}",
@@ -235,7 +234,8 @@ fn text_of_statement(ctx: &Ctx<'_>, text: &Held<'_, '_>) -> Result<String> {
 }
 
 impl Results {
-    /// An array with the rows of each, which are an array too with how many the statement gave or changed as `count`; or an object with the `error` of the first that failed.
+    /// An array with the rows of each statement. Each of these is an array whose property `count` is the number of rows returned or
+    /// changed. If a statement failed, an object with the `error` of the first that did.
     pub(crate) fn value<'js>(&self, ctx: &Ctx<'js>) -> Result<Value<'js>> {
         let mut results = Vec::with_capacity(self.outcomes.len());
         let mut names = Columns::new(ctx)?;
@@ -249,17 +249,17 @@ impl Results {
                 }
             }
         }
-        Ok(Held::array(ctx, results)?.into_value())
+        Ok(HeldValue::array(ctx, results)?.into_value())
     }
 }
 
-/// The names of the columns of one result as the engine has them. Statements that run several times have the same columns.
+/// The column names of a result, as engine values. Statements that run repeatedly have the same columns.
 struct Columns<'c, 'js> {
     ctx: &'c Ctx<'js>,
     count: Name<'c, 'js>,
     known: Option<Arc<[Column]>>,
     names: Vec<Name<'c, 'js>>,
-    /// Whether any of them is that of a member which every object has.
+    /// Whether any of them is the name of an inherited member of objects.
     is_inherited: bool,
 }
 
@@ -279,7 +279,7 @@ impl<'c, 'js> Columns<'c, 'js> {
         if !known.is_some_and(|known| Arc::ptr_eq(known, columns)) {
             let names = columns.iter().map(|column| Name::of(self.ctx, &column.name));
             self.names = names.collect::<Result<_>>()?;
-            let object = Held::object(self.ctx)?;
+            let object = HeldValue::object(self.ctx)?;
             self.is_inherited = false;
             for name in &self.names {
                 self.is_inherited |= object.has(name)?;
@@ -289,26 +289,26 @@ impl<'c, 'js> Columns<'c, 'js> {
         Ok(())
     }
 
-    fn rows_value(&mut self, rows: &Rows) -> Result<Held<'c, 'js>> {
+    fn rows_value(&mut self, rows: &Rows) -> Result<HeldValue<'c, 'js>> {
         self.learn(&rows.columns)?;
         let values = rows.rows.iter().map(|row| self.row_value(rows, row));
-        let array = Held::array(self.ctx, values.collect::<Result<_>>()?)?;
-        array.define_hidden(&self.count, Held::number(self.ctx, rows.affected as f64))?;
+        let array = HeldValue::array(self.ctx, values.collect::<Result<_>>()?)?;
+        array.define_hidden(&self.count, HeldValue::number(self.ctx, rows.affected as f64))?;
         Ok(array)
     }
 
-    fn row_value(&self, rows: &Rows, row: &Row) -> Result<Held<'c, 'js>> {
+    fn row_value(&self, rows: &Rows, row: &Row) -> Result<HeldValue<'c, 'js>> {
         let ctx = self.ctx;
-        let object = Held::object(ctx)?;
+        let object = HeldValue::object(ctx)?;
         for (index, name) in self.names.iter().enumerate() {
             let value = match rows.value(row, index) {
-                json::Value::Null => Held::null(ctx),
-                json::Value::Bool(value) => Held::bool(ctx, value),
-                json::Value::Integer(value) => Held::number(ctx, value as f64),
-                json::Value::Double(value) => Held::number(ctx, value),
-                json::Value::Text(value) => Held::text(ctx, value.as_bytes())?,
+                json::Value::Null => HeldValue::null(ctx),
+                json::Value::Bool(value) => HeldValue::bool(ctx, value),
+                json::Value::Integer(value) => HeldValue::number(ctx, value as f64),
+                json::Value::Double(value) => HeldValue::number(ctx, value),
+                json::Value::Text(value) => HeldValue::text(ctx, value.as_bytes())?,
                 json::Value::Bytes(value) => {
-                    Held::of(ctx, TypedArray::<u8>::new(ctx.clone(), value)?.as_value())
+                    HeldValue::of(ctx, TypedArray::<u8>::new(ctx.clone(), value)?.as_value())
                 }
                 json::Value::Json(value) => {
                     let value = ctx.json_parse(value)?;
@@ -317,10 +317,10 @@ impl<'c, 'js> Columns<'c, 'js> {
                     } else {
                         value
                     };
-                    Held::of(ctx, &value)
+                    HeldValue::of(ctx, &value)
                 }
             };
-            // The second of two columns of one name counts either way.
+            // If two columns have the same name, the second one counts either way.
             if self.is_inherited {
                 object.define(name, value)?;
             } else {
@@ -331,7 +331,7 @@ impl<'c, 'js> Columns<'c, 'js> {
     }
 }
 
-/// An array of `bytea`, from one of their text.
+/// Converts `bytea` texts in an array to bytes.
 fn bytes_in<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> Result<Value<'js>> {
     if let Some(array) = value.as_array() {
         for index in 0..array.len() {

@@ -1,4 +1,4 @@
-//! Answers that come in pieces: from an executor to whoever sends them, at the pace of the client.
+//! Streamed answers: pieces from an executor to the sending task, at the pace of the client.
 
 use std::{
     collections::VecDeque,
@@ -15,43 +15,43 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::answer::{Answer, Body};
 
-/// Pieces that are there at once are gathered up to this size, in bytes, before an answer begins: as a pool's workers do it.
+/// Pieces are collected up to this size in bytes before an answer begins, as pool workers do.
 const GATHER_BYTES: usize = 32_768;
-/// Pieces between a script and whoever sends them; the SDK cuts them to 64 KiB.
+/// Number of pieces buffered between a script and the sending task; the SDK cuts pieces to 64 KiB.
 const PIECES_MAX: usize = 4;
 
 /// A piece of an answer.
 #[derive(Debug)]
 pub struct Piece {
-    /// Never empty.
+    /// The bytes; never empty.
     pub bytes: Bytes,
-    /// The last commit to the store that the thread's scripts had made by then; 0: none.
+    /// The last commit to the store that the thread's scripts had made by then; 0 if there is none.
     pub commit: u64,
 }
 
-/// How far a call's answer is.
+/// The progress of a call's answer.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// It has none.
+    /// No answer yet.
     Open,
-    /// Pieces have come, and nothing was sent.
+    /// Pieces are collected, and nothing was sent.
     Gathering(Box<Gathering>),
-    /// It is sent as it comes.
+    /// Pieces are sent as they arrive.
     Sending(Outlet),
 }
 
-/// Whether the next piece may come.
+/// Whether the next piece may be sent.
 #[derive(Debug)]
 pub(crate) enum Room {
-    /// At once.
+    /// It may be sent at once.
     Free,
-    /// When room is made: for this one, or if it was taken already, for the next.
+    /// When there is room: for this piece, or for the next if this one was accepted.
     Full(Option<Piece>),
-    /// Never: nobody takes it.
+    /// Never: the receiver is gone.
     Gone,
 }
 
-/// The pieces of an answer that are there at once.
+/// The pieces of an answer that are produced at once.
 #[derive(Debug)]
 pub(crate) struct Gathering {
     head: Answer,
@@ -78,7 +78,7 @@ impl Gathering {
         }
     }
 
-    /// All of them are there.
+    /// Makes a complete answer of the pieces.
     pub(crate) fn whole(self) -> Answer {
         let mut body = Vec::with_capacity(self.bytes);
         for piece in &self.pieces {
@@ -95,7 +95,7 @@ impl Gathering {
     }
 }
 
-/// Where a script's pieces go.
+/// Receives a script's pieces.
 #[derive(Clone, Debug)]
 pub(crate) struct Outlet {
     sender: mpsc::Sender<Piece>,
@@ -114,29 +114,29 @@ impl Outlet {
     /// Waits until there is room, and sends a piece if there is one.
     pub(crate) async fn wait(self, piece: Option<Piece>) {
         match piece {
-            // Who does not take it any more is noticed elsewhere.
+            // A receiver that is gone is noticed elsewhere.
             Some(piece) => drop(self.sender.send(piece).await),
             None => drop(self.sender.reserve().await),
         }
     }
 
-    /// All pieces have been sent.
+    /// Marks the answer as complete.
     pub(crate) fn end(self) {
         self.is_complete.store(true, Ordering::Release);
     }
 }
 
-/// The pieces of an answer. Who drops it gives the call up.
+/// The pieces of an answer. Dropping it cancels the call.
 #[derive(Debug)]
 pub struct Stream {
     first: VecDeque<Piece>,
     pieces: mpsc::Receiver<Piece>,
     is_complete: Arc<AtomicBool>,
-    /// Ends when its thread is given up.
+    /// Closes when its thread is abandoned or done with the call.
     pub(crate) thread: Option<oneshot::Receiver<()>>,
 }
 
-/// An answer that begins with these pieces.
+/// Creates a stream that begins with these pieces.
 pub(crate) fn stream(first: VecDeque<Piece>) -> (Outlet, Stream) {
     let (sender, pieces) = mpsc::channel(PIECES_MAX);
     let is_complete = Arc::new(AtomicBool::new(false));
@@ -149,31 +149,31 @@ pub(crate) fn stream(first: VecDeque<Piece>) -> (Outlet, Stream) {
     (Outlet { sender, is_complete }, stream)
 }
 
-/// An answer without any piece, of which only the head is sent.
+/// An empty stream, of which only the head is sent.
 pub(crate) fn empty() -> Stream {
     let (outlet, stream) = stream(VecDeque::new());
     outlet.end();
     stream
 }
 
-/// What comes next of an answer.
+/// The next item of a stream.
 #[derive(Debug)]
 pub enum Next {
-    /// A piece.
+    /// The next piece.
     Piece(Piece),
-    /// Nothing: it is complete.
+    /// The stream is complete.
     End,
-    /// Nothing, though it is not complete: the script has failed, and the log says why.
+    /// The stream ends early: the script has failed, and the log says why.
     Broken,
 }
 
 impl Stream {
-    /// Whether a piece is there without waiting.
+    /// Whether a piece is available without waiting.
     pub fn has_piece(&self) -> bool {
         !self.first.is_empty()
     }
 
-    /// What comes next.
+    /// Polls for the next item.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
         if let Some(piece) = self.first.pop_front() {
             return Poll::Ready(Next::Piece(piece));
@@ -192,8 +192,8 @@ impl Stream {
         }
     }
 
-    /// What is left when the thread is done with the call. It may have given all of it since `pieces` was asked, and others may keep the way
-    /// for more pieces open though none come.
+    /// The rest when the thread is done with the call. It may have sent everything since `pieces` was polled, and other senders may keep
+    /// the channel open although nothing more comes.
     fn last(&mut self) -> Next {
         self.pieces.close();
         while let Ok(piece) = self.pieces.try_recv() {
@@ -228,7 +228,7 @@ mod tests {
         stream.thread = Some(thread);
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(stream.poll_next(cx).is_pending());
-        // The channel is asked first, and the thread after it; in between all this may happen.
+        // The channel is polled first and the thread after it; all of this may happen in between.
         let other = outlet.clone();
         assert!(matches!(outlet.send(piece("a")), Room::Free));
         outlet.end();

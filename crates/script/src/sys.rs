@@ -1,4 +1,4 @@
-//! What the compiler cannot check: memory for an engine, memory that it shares with this program, and modules that are compiled already.
+//! The unsafe code of this crate: the allocator of an engine, memory that it shares with this program, and precompiled modules.
 
 #![allow(
     unsafe_code,
@@ -9,8 +9,8 @@ use std::{cell::Cell, ptr::null_mut, rc::Rc};
 
 use rquickjs::{Ctx, Module, Result, TypedArray, WriteOptions, allocator::Allocator, module::Declared};
 
-/// How much memory an engine has: the system's allocator, with a count and a limit. The engine's own limit cannot tell how much one call has
-/// taken.
+/// Memory accounting of an engine: the system's allocator with a counter and a limit. The engine's own limit cannot tell how much one call
+/// has used.
 #[derive(Debug)]
 pub(crate) struct Meter {
     used: Cell<usize>,
@@ -27,17 +27,17 @@ impl Meter {
         })
     }
 
-    /// Bytes that are allocated.
+    /// Number of allocated bytes.
     pub(crate) fn used(&self) -> usize {
         self.used.get()
     }
 
-    /// From now on nothing is given beyond so many bytes.
+    /// Refuses allocations beyond this many bytes from now on.
     pub(crate) fn limit(&self, bytes: usize) {
         self.limit.set(bytes);
     }
 
-    /// Whether anything was refused since the last time it was asked.
+    /// Whether an allocation was refused since the last call.
     pub(crate) fn take_refused(&self) -> bool {
         self.refused.replace(false)
     }
@@ -120,21 +120,21 @@ unsafe impl Allocator for Metered {
     }
 }
 
-/// Looks at the bytes of a typed array; `None` when its memory has been given away. What looks must not run any script: only that could
-/// change or free them meanwhile.
+/// Gives access to the bytes of a typed array; `None` if its buffer is detached. `look` must not run any script: only a script could change
+/// or free them meanwhile.
 pub(crate) fn with_bytes<T>(array: &TypedArray<'_, u8>, look: impl FnOnce(&mut [u8]) -> T) -> Option<T> {
     let mut bytes = array.as_raw()?;
     // SAFETY: the array is alive as long as it is borrowed, its engine is of this thread, and no script runs while `look` does.
     Some(look(unsafe { bytes.as_mut() }))
 }
 
-/// The bytes of a string: UTF-8, but for halves of surrogate pairs, which stand as three bytes.
+/// The bytes of a string: UTF-8, except that lone surrogates are encoded as three bytes.
 pub(crate) fn text_bytes<'a>(text: &'a rquickjs::CString<'_>) -> &'a [u8] {
     // SAFETY: the engine keeps the bytes in place, and as many as it says, until `text` is dropped.
     unsafe { std::slice::from_raw_parts(text.as_ptr().cast(), text.len()) }
 }
 
-/// Memory that scripts see as an `ArrayBuffer`, and this program too.
+/// Memory that scripts see as an `ArrayBuffer`, shared with this program.
 #[derive(Clone, Debug)]
 pub(crate) struct Area(Rc<[Cell<u8>]>);
 
@@ -143,7 +143,7 @@ impl Area {
         Self(vec![Cell::new(0); bytes].into())
     }
 
-    /// A part of it. It may be looked at as long as no script runs: what borrows it must be a call from a script.
+    /// A part of the memory. It is valid while no script runs, so only a call from a script may borrow it.
     pub(crate) fn get(&self, from: usize, to: usize) -> Option<&[u8]> {
         let part = self.0.get(from..to)?;
         // SAFETY: a `Cell<u8>` is laid out as a `u8`; scripts, which alone write behind the first byte, wait for the call that looks.
@@ -169,7 +169,7 @@ unsafe impl rquickjs::ArrayBufferSource for Area {
     }
 }
 
-/// A module as the engine has compiled it.
+/// A module in the engine's compiled form.
 #[derive(Debug)]
 pub(crate) struct Compiled(Vec<u8>);
 

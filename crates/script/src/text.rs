@@ -1,4 +1,4 @@
-//! Texts between the engine and this program.
+//! Conversion of texts between the engine and this program.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use rquickjs::{Ctx, Exception, Result, String as JsString, Value};
 
 use crate::sys;
 
-/// A value that has to be a string.
+/// Converts a value that must be a string.
 pub(crate) fn string<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> Result<JsString<'js>> {
     match value.into_string() {
         Some(text) => Ok(text),
@@ -14,19 +14,19 @@ pub(crate) fn string<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> Result<JsString<
     }
 }
 
-/// The text as UTF-8; half a surrogate pair becomes U+FFFD, as it does wherever JavaScript writes UTF-8.
+/// The text as UTF-8. A lone surrogate becomes U+FFFD, as everywhere in JavaScript.
 pub(crate) fn utf8(text: JsString<'_>) -> Result<Vec<u8>> {
     let text = text.to_cstring()?;
     Ok(well_formed(sys::text_bytes(&text)).into_owned())
 }
 
-/// The same as a string.
+/// Like [`utf8`], as a string.
 pub(crate) fn owned(text: JsString<'_>) -> Result<String> {
     Ok(String::from_utf8(utf8(text)?)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-/// Characters of up to U+00FF as one byte each; `None` when there are others.
+/// Encodes characters up to U+00FF as one byte each; `None` if there are others.
 pub(crate) fn latin1(text: JsString<'_>) -> Result<Option<Vec<u8>>> {
     let text = text.to_cstring()?;
     let bytes = sys::text_bytes(&text);
@@ -42,7 +42,7 @@ pub(crate) fn latin1(text: JsString<'_>) -> Result<Option<Vec<u8>>> {
         .collect())
 }
 
-/// Bytes as text of one character each.
+/// Decodes each byte as one character.
 pub(crate) fn from_latin1<'js>(ctx: &Ctx<'js>, bytes: &[u8]) -> Result<JsString<'js>> {
     match std::str::from_utf8(bytes) {
         Ok(text) if bytes.is_ascii() => JsString::from_str(ctx.clone(), text),
@@ -53,7 +53,7 @@ pub(crate) fn from_latin1<'js>(ctx: &Ctx<'js>, bytes: &[u8]) -> Result<JsString<
     }
 }
 
-/// Bytes that are meant to be UTF-8; what is not becomes U+FFFD.
+/// Decodes bytes as UTF-8; invalid sequences become U+FFFD.
 pub(crate) fn from_utf8<'js>(ctx: &Ctx<'js>, bytes: &[u8]) -> Result<JsString<'js>> {
     match std::str::from_utf8(bytes) {
         Ok(text) => JsString::from_str(ctx.clone(), text),
@@ -61,7 +61,7 @@ pub(crate) fn from_utf8<'js>(ctx: &Ctx<'js>, bytes: &[u8]) -> Result<JsString<'j
     }
 }
 
-/// Bytes of a text as the engine gives them, as UTF-8.
+/// Converts the bytes of an engine's text to valid UTF-8.
 pub(crate) fn well_formed(bytes: &[u8]) -> Cow<'_, [u8]> {
     if std::str::from_utf8(bytes).is_ok() {
         return Cow::Borrowed(bytes);
@@ -71,7 +71,7 @@ pub(crate) fn well_formed(bytes: &[u8]) -> Cow<'_, [u8]> {
     while let Some(at) = memchr::memchr(0xED, rest) {
         let (before, from) = rest.split_at(at);
         out.extend_from_slice(before);
-        // Of the characters that begin so, those from D800 to DFFF are the halves.
+        // Of the characters with this first byte, U+D800 to U+DFFF are surrogates.
         let is_half = matches!(from, [_, 0xA0..=0xBF, _, ..]);
         let (character, after) = from.split_at(from.len().min(3));
         out.extend_from_slice(if is_half { "\u{FFFD}".as_bytes() } else { character });

@@ -1,4 +1,4 @@
-//! Looks for threads whose script does not stop, and does without them.
+//! Finds threads whose script does not stop, and abandons them.
 
 use std::{
     sync::{Arc, Weak},
@@ -10,14 +10,14 @@ use crate::{
     Failure,
     budget::{GRACE, now_ms},
     executor::{Shared, stuck},
-    member::{Member, OpenCall, Waiter},
+    member::{ExecutorThread, OpenCall, Waiter},
 };
 
-/// How often it is looked whether a thread hangs, at least: a step that begins just after that is seen before it can be overdue, so nobody
-/// needs to tell that it begins.
+/// Longest interval between checks. A step that begins right after a check is seen again before it can be overdue, so steps need not
+/// announce that they begin.
 const REST: Duration = GRACE;
 
-/// Looks for threads that hang.
+/// Finds threads that hang.
 pub(crate) fn watch(shared: &Weak<Shared>) {
     loop {
         let Some(shared) = shared.upgrade() else { return };
@@ -42,7 +42,7 @@ pub(crate) fn watch(shared: &Weak<Shared>) {
     }
 }
 
-/// It looks as soon as a step that runs is overdue.
+/// The time until the next check: it must come as soon as a running step is overdue.
 fn until_next_look(now_ms: u64, due_ms: Option<u64>) -> Duration {
     due_ms.map_or(REST, |due| {
         REST.min(Duration::from_millis(due.saturating_sub(now_ms) + 1))
@@ -50,7 +50,7 @@ fn until_next_look(now_ms: u64, due_ms: Option<u64>) -> Duration {
 }
 
 /// Does without a thread whose script does not stop.
-fn give_up(shared: &Arc<Shared>, member: &Member) {
+fn give_up(shared: &Arc<Shared>, member: &ExecutorThread) {
     {
         let mut state = shared.state.lock();
         if !state.leaves(member) {
@@ -61,7 +61,7 @@ fn give_up(shared: &Arc<Shared>, member: &Member) {
         shared.threads.send_replace(state.members.len());
         shared.options.counts.thread_given_up();
         member.pulse.give_up();
-        // Another takes its place, if anybody waits for one.
+        // Another thread replaces it if there are queued jobs.
         if !state.queue.is_empty()
             && let Err(failure) = shared.call_thread(&mut state)
         {
@@ -98,7 +98,7 @@ fn give_up(shared: &Arc<Shared>, member: &Member) {
         } else {
             Failure::GivenUp
         };
-        // Who does not wait any more does not mind.
+        // The client may have left.
         let _ = reply.send(Err(failure));
     }
 }
@@ -112,7 +112,7 @@ mod tests {
     fn no_step_is_overdue_for_longer_than_it_takes_to_look() {
         let pulse = Arc::new(Pulse::default());
         let budget = Budget::new(Clock::Processor, pulse.clone());
-        // It has looked, and the step begins as soon as it rests.
+        // It has checked, and the step begins as soon as it sleeps.
         let looked = now_ms();
         let mut next = looked + until_next_look(looked, pulse.due_ms()).as_millis() as u64;
         budget.begin(Duration::ZERO, None);

@@ -1,4 +1,4 @@
-//! What the calls of one thread wait for, as tasks of that thread: they end with their call.
+//! Operations that the calls of one thread wait for, as tasks of that thread. They end with their call.
 
 use std::{
     cell::RefCell,
@@ -6,11 +6,11 @@ use std::{
     rc::Rc,
 };
 
-use forebay_clients::Desk as ClientDesk;
-use forebay_pg::Desk;
+use forebay_clients::ClientSession;
+use forebay_pg::SqlSession;
 use tokio::{sync::mpsc, task::AbortHandle};
 
-use crate::{member::CallKey, wants::WaitId};
+use crate::{host_ops::WaitId, member::CallKey};
 
 /// The tasks of a thread's calls.
 #[derive(Debug, Default)]
@@ -20,28 +20,28 @@ pub(crate) struct Work {
 
 #[derive(Debug, Default)]
 struct CallWork {
-    /// Ends the call when nobody waits for it any more.
+    /// Ends the call at its time limit, or when its client leaves.
     guard: Option<Task>,
     waits: HashMap<WaitId, Task>,
     /// What it has open on databases.
-    desk: Option<Rc<Desk>>,
+    session: Option<Rc<SqlSession>>,
     /// What it holds elsewhere.
-    client_desk: Option<Rc<ClientDesk>>,
+    client_session: Option<Rc<ClientSession>>,
 }
 
 impl CallWork {
-    /// Whether there is nothing that has to end with the call.
+    /// Whether there is nothing left that must end with the call.
     fn is_empty(&self) -> bool {
-        let holds_nothing = self.desk.is_none() && self.client_desk.is_none();
+        let holds_nothing = self.session.is_none() && self.client_session.is_none();
         holds_nothing && self.waits.is_empty() && self.guard.is_none()
     }
 }
 
-/// A task that ends when this does.
+/// Aborts its task when dropped.
 #[derive(Debug)]
 struct Task {
     handle: AbortHandle,
-    /// Asks an answer from elsewhere for its next piece, for a wait.
+    /// Demands the next piece of a response, for this wait.
     demand: Option<mpsc::UnboundedSender<WaitId>>,
 }
 
@@ -52,13 +52,13 @@ impl Drop for Task {
 }
 
 impl Work {
-    /// The task that looks after a call, in the place of the one before.
+    /// Sets the task that watches a call, replacing an earlier one.
     pub(crate) fn guard(&self, key: CallKey, handle: AbortHandle) {
         let task = Task { handle, demand: None };
         self.calls.borrow_mut().entry(key).or_default().guard = Some(task);
     }
 
-    /// A task that a call waits for.
+    /// Adds a task that a call waits for.
     pub(crate) fn add(
         &self,
         key: CallKey,
@@ -76,20 +76,24 @@ impl Work {
     }
 
     /// What a call has open on databases, which is made when it is first needed and ends with the call.
-    pub(crate) fn desk(&self, key: CallKey, make: impl FnOnce() -> Desk) -> Rc<Desk> {
+    pub(crate) fn session(&self, key: CallKey, make: impl FnOnce() -> SqlSession) -> Rc<SqlSession> {
         let mut calls = self.calls.borrow_mut();
-        let desk = &mut calls.entry(key).or_default().desk;
-        Rc::clone(desk.get_or_insert_with(|| Rc::new(make())))
+        let session = &mut calls.entry(key).or_default().session;
+        Rc::clone(session.get_or_insert_with(|| Rc::new(make())))
     }
 
     /// The same for what it holds elsewhere.
-    pub(crate) fn client_desk(&self, key: CallKey, make: impl FnOnce() -> ClientDesk) -> Rc<ClientDesk> {
+    pub(crate) fn client_session(
+        &self,
+        key: CallKey,
+        make: impl FnOnce() -> ClientSession,
+    ) -> Rc<ClientSession> {
         let mut calls = self.calls.borrow_mut();
-        let desk = &mut calls.entry(key).or_default().client_desk;
-        Rc::clone(desk.get_or_insert_with(|| Rc::new(make())))
+        let session = &mut calls.entry(key).or_default().client_session;
+        Rc::clone(session.get_or_insert_with(|| Rc::new(make())))
     }
 
-    /// A call does not wait for this any more.
+    /// Removes a wait of a call.
     pub(crate) fn remove(&self, key: CallKey, wait: WaitId) {
         if let Entry::Occupied(mut call) = self.calls.borrow_mut().entry(key) {
             call.get_mut().waits.remove(&wait);
@@ -99,7 +103,7 @@ impl Work {
         }
     }
 
-    /// Asks an answer from elsewhere for its next piece; `false` when it has ended.
+    /// Demands the next piece of a response; `false` if it has ended.
     pub(crate) fn demand(&self, key: CallKey, fetch: WaitId, wait: WaitId) -> bool {
         let calls = self.calls.borrow();
         let task = calls.get(&key).and_then(|call| call.waits.get(&fetch));
@@ -107,7 +111,7 @@ impl Work {
         demand.is_some_and(|demand| demand.send(wait).is_ok())
     }
 
-    /// A call has ended.
+    /// Ends everything that belongs to a call.
     pub(crate) fn end(&self, key: CallKey) {
         let ended = self.calls.borrow_mut().remove(&key);
         drop(ended);

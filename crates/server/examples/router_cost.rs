@@ -1,6 +1,6 @@
-//! What one look-up in the router costs: `cargo run --release -p forebay-server --example router_cost`.
+//! The cost of one router lookup: `cargo run --release -p forebay-server --example router_cost`.
 //!
-//! Each path is looked up 2 million times in each of 5 rounds after a warm-up round; printed are the fastest and the slowest round.
+//! Each path is looked up 2 million times in each of 5 rounds after a warm-up round; the fastest and the slowest round are printed.
 
 use std::hint::black_box;
 use std::time::Instant;

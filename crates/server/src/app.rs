@@ -1,4 +1,4 @@
-//! What a configuration becomes: routes with their targets, and the pools behind them. Immutable; a reload makes another one.
+//! An app is a configuration in force: its routes with their targets, and its pools. Immutable; a reload builds another one.
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc, time::Duration};
 
@@ -12,58 +12,58 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::{
-    calls::{CallThread, Calls, DeskThread},
+    calls::{CallThread, Calls, SessionThread},
     config::{self, Config, PathKind},
     logging::{self, AccessLog, LoggingError, WorkflowLogs},
-    metrics::{RouteBook, RouteCounts, ScriptBook, WorkflowBook, name_of},
+    metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, name_of},
     profiles::Profiles,
     reply::HeaderLines,
     router::{Router, RouterError, Rule},
-    sources::SourceBook,
+    sources::DatabaseRegistry,
     store::OpenStore,
     target::{
-        Bounds, FilesTarget, Kept, Origins, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget,
+        Bounds, BufferUsage, FilesTarget, Origins, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget,
         SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget, pool,
-        workflow::{KeptRuns, PoolWorkers, Reading, Releases, RunLimits, Shelf, ShelfError},
+        workflow::{ActiveReleases, DurableRuns, PoolWorkers, Reading, Releases, RunLimits, ShelfError},
     },
     traces::Traces,
 };
 
-/// As what the engines of the workflows are counted: no script has this name.
+/// The script name under which workflow engines are counted; no real script can have it.
 pub(crate) const WORKFLOW_COUNTS: &str = "(workflow)";
-/// How long a worker may take to start.
+/// Limit for the start of a worker.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What outlives every app of a server.
+/// Services shared by every app of the process; they survive reloads.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct Services {
     pub(crate) supervisor: Supervisor,
     pub(crate) mailboxes: Arc<Mailboxes>,
-    pub(crate) routes: RouteBook,
-    pub(crate) scripts: ScriptBook,
-    pub(crate) workflows: Arc<WorkflowBook>,
-    /// Their runs that are kept; there when the configuration has `workflow.runs`, and that cannot change.
-    pub(crate) kept_runs: Option<Arc<KeptRuns>>,
-    /// What their rules log.
+    pub(crate) routes: RouteMetrics,
+    pub(crate) scripts: ScriptMetrics,
+    pub(crate) workflows: Arc<WorkflowMetrics>,
+    /// Durable workflow runs; present if `workflow.runs` is configured, which cannot change while the server runs.
+    pub(crate) kept_runs: Option<Arc<DurableRuns>>,
+    /// The log files of workflow rules, if they are configured.
     pub(crate) workflow_logs: Mutex<Option<Arc<WorkflowLogs>>>,
-    pub(crate) sources: SourceBook,
-    /// Requests whose time is recorded.
+    pub(crate) sources: DatabaseRegistry,
+    /// Request tracing.
     pub(crate) traces: Arc<Traces>,
     pub(crate) profiles: Profiles,
     pub(crate) log: logging::Handle,
-    /// Makes JavaScript of TypeScript.
+    /// Erases the types of TypeScript sources.
     pub(crate) erase_types: EraseTypes,
-    /// There when the configuration has `[store]`; that cannot change.
+    /// Present if `[store]` is configured, which cannot change while the server runs.
     pub(crate) store: Option<Arc<OpenStore>>,
-    /// Answers what controllers ask; there with the store.
+    /// Answers the calls of controllers; present together with the store.
     pub(crate) calls: Option<CallThread>,
-    /// Has what handlers in pools do with databases done.
-    pub(crate) desks: DeskThread,
-    /// Bodies that are kept so that no worker waits for a slow client.
-    pub(crate) kept: Arc<Kept>,
+    /// Runs the database statements of handlers in pools.
+    pub(crate) sql: SessionThread,
+    /// Bodies of requests and responses spooled so that no worker waits for a slow client.
+    pub(crate) kept: Arc<BufferUsage>,
 }
 
-/// Routes and pools in force. Requests hold the app that they began with.
+/// Routes and pools in force. A request holds on to the app it started with.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) config: Config,
@@ -71,34 +71,34 @@ pub(crate) struct App {
     pub(crate) pools: BTreeMap<String, Pool>,
     pub(crate) scripts: Vec<Arc<Script>>,
     pub(crate) workflow: Option<WorkflowTarget>,
-    /// What the rules of its workflows log.
+    /// The log files of workflow rules.
     pub(crate) workflow_logs: Option<Arc<WorkflowLogs>>,
-    /// Counts requests that no route takes.
+    /// Counts of requests that match no route.
     pub(crate) unrouted: Arc<RouteCounts>,
     pub(crate) access_log: Option<AccessLog>,
-    /// Closed with the app.
+    /// Never sent on; receivers see it close once the app has been dropped everywhere.
     held: Arc<watch::Sender<()>>,
 }
 
-/// A route: its limits, and who answers it.
+/// A compiled route: its limits and its target.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) deadline: Duration,
     pub(crate) body_bytes_max: u64,
-    /// Of routes that change what is stored without any handler.
+    /// Origins allowed to make changes; only on routes that change stored data without a handler.
     pub(crate) origins: Option<Origins>,
     pub(crate) headers: HeaderLines,
     pub(crate) target: Target,
     pub(crate) counts: Arc<RouteCounts>,
 }
 
-/// Makes JavaScript of the TypeScript of a file, every line and column kept; an error says what stands in the way.
+/// Erases the types of a TypeScript file and keeps every line and column. The error describes the construct that cannot be erased.
 pub type EraseTypes = fn(&str, &Path) -> Result<String, String>;
 
-/// Why a configuration does not become an app.
+/// A configuration could not be turned into an app.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// Two routes take the same requests.
+    /// Two routes match the same requests.
     #[error(transparent)]
     Router(#[from] RouterError),
     /// A folder of static files cannot be opened.
@@ -106,50 +106,50 @@ pub enum BuildError {
     Folder {
         /// The route's path.
         route: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
     /// A script cannot be loaded.
     #[error("script `{script}` does not start")]
     Script {
-        /// Its name.
+        /// The script's name in the configuration.
         script: String,
-        /// Why.
+        /// The script's failure.
         #[source]
         source: forebay_script::Failure,
     },
-    /// The graphs and rules of the workflows cannot be used.
+    /// The graphs and rules of the workflows are invalid or unreadable.
     #[error("the workflows cannot be used")]
     Workflows(#[from] ShelfError),
-    /// What the rules of workflows log cannot be written.
+    /// The log of workflow rules cannot be written.
     #[error("the workflows cannot log")]
     WorkflowLogs(#[source] LoggingError),
-    /// The engines of the workflows do not start.
+    /// The engines of the workflows failed to start.
     #[error("the workflows do not start")]
     WorkflowEngines(#[source] forebay_script::Failure),
-    /// The thread on which handlers' statements run cannot be started.
+    /// The thread for handlers' database statements cannot be started.
     #[error("cannot start the thread on which handlers in pools reach databases")]
-    Desks(#[source] std::io::Error),
-    /// The SDK for workers cannot be laid down.
+    CallHandlers(#[source] std::io::Error),
+    /// The SDK for workers cannot be unpacked.
     #[error(transparent)]
     Sdk(#[from] SdkError),
 }
 
 impl App {
     /// Starts the pools and compiles the routes.
-    pub(crate) fn build(config: Config, ground: &Ground) -> Result<Self, BuildError> {
+    pub(crate) fn build(config: Config, services: &Services) -> Result<Self, BuildError> {
         let sdk = if config.pools.is_empty() {
             None
         } else {
             Some(Sdk::unpack()?)
         };
-        let scripts = scripts(&config, ground)?;
+        let scripts = scripts(&config, services)?;
         let start = |pool: &config::Pool| {
-            let mut options = options(pool, sdk.as_ref(), ground.store.as_deref(), &config);
-            options.calls = calls(pool, ground, &config.records);
-            options.desks = desks(pool, ground, &config)?;
-            let pool = Pool::start(options, &ground.supervisor, ground.mailboxes.clone());
+            let mut options = options(pool, sdk.as_ref(), services.store.as_deref(), &config);
+            options.calls = calls(pool, services, &config.records);
+            options.call_handlers = sql_sessions(pool, services, &config)?;
+            let pool = Pool::start(options, &services.supervisor, services.mailboxes.clone());
             Ok((pool.name().to_owned(), pool))
         };
         let pools = config
@@ -161,10 +161,10 @@ impl App {
         let workflow = config
             .workflow
             .as_ref()
-            .map(|workflow| workflow_target(&config, workflow, &pools, &held, ground))
+            .map(|workflow| workflow_target(&config, workflow, &pools, &held, services))
             .transpose()
             .inspect_err(|_| pools.values().for_each(Pool::stop_now))?;
-        let store = ground.store.as_ref().zip(config.store.as_ref());
+        let store = services.store.as_ref().zip(config.store.as_ref());
         let store_target = store.map(|(open, config)| StoreTarget::new(open, config));
         let records = store.map(|(open, of_store)| RecordsTarget::new(open, of_store, &config.records));
         let parts = Parts {
@@ -173,15 +173,15 @@ impl App {
             scripts: &scripts,
             workflow: workflow.as_ref(),
             store: store_target.as_ref(),
-            open_store: ground.store.as_ref(),
-            sources: &ground.sources,
+            open_store: services.store.as_ref(),
+            sources: &services.sources,
             config: &config,
-            kept: &ground.kept,
+            kept: &services.kept,
         };
         let rules = config
             .routes
             .iter()
-            .map(|route| rules(route, &parts, &ground.routes));
+            .map(|route| rules(route, &parts, &services.routes));
         let router = rules
             .collect::<Result<Vec<_>, _>>()
             .and_then(|rules| Ok(Router::compile(rules.into_iter().flatten().collect())?))
@@ -197,14 +197,14 @@ impl App {
                 .cloned()
                 .collect(),
             workflow,
-            unrouted: ground.routes.unrouted(),
-            access_log: config.log.access.then(|| ground.log.access_log()),
+            unrouted: services.routes.unrouted(),
+            access_log: config.log.access.then(|| services.log.access_log()),
             config,
             held,
         })
     }
 
-    /// Waits until nobody holds this app any more.
+    /// Completes once the app is no longer held anywhere.
     pub(crate) fn released(&self) -> impl Future<Output = ()> + use<> {
         let mut held = self.held.subscribe();
         async move {
@@ -214,7 +214,7 @@ impl App {
     }
 }
 
-/// What targets are made of.
+/// The parts from which targets are built.
 struct Parts<'a> {
     pools: &'a BTreeMap<String, Pool>,
     scripts: &'a BTreeMap<String, ScriptTarget>,
@@ -222,16 +222,16 @@ struct Parts<'a> {
     store: Option<&'a StoreTarget>,
     records: Option<&'a RecordsTarget>,
     open_store: Option<&'a Arc<OpenStore>>,
-    sources: &'a SourceBook,
+    sources: &'a DatabaseRegistry,
     config: &'a Config,
-    kept: &'a Arc<Kept>,
+    kept: &'a Arc<BufferUsage>,
 }
 
-/// What a route answers: one rule for each of its paths.
+/// The routing rules of a configured route: one for each of its paths.
 fn rules(
     route: &config::Route,
     parts: &Parts<'_>,
-    counts: &RouteBook,
+    counts: &RouteMetrics,
 ) -> Result<Vec<Rule<Route>>, BuildError> {
     let rule = |(path, kind)| {
         Ok(Rule {
@@ -295,26 +295,26 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
     })
 }
 
-/// Loads the scripts, by their names.
-fn scripts(config: &Config, ground: &Ground) -> Result<BTreeMap<String, ScriptTarget>, BuildError> {
+/// Loads all scripts, by name.
+fn scripts(config: &Config, services: &Services) -> Result<BTreeMap<String, ScriptTarget>, BuildError> {
     let load = |script: &config::Script| {
-        let store = store_options(config, ground);
-        let counts = ground.scripts.of(&script.name);
-        let mut options = script_options(script, store, ground.erase_types, counts);
-        options.allow.sql = sources(&script.allow, config, &ground.sources);
+        let store = store_options(config, services);
+        let counts = services.scripts.of(&script.name);
+        let mut options = script_options(script, store, services.erase_types, counts);
+        options.allow.sql = sources(&script.allow, config, &services.sources);
         let loaded = Script::start(options).map_err(|source| BuildError::Script {
             script: script.name.clone(),
             source,
         })?;
         let io_input_max = usize::try_from(script.io_input_max).unwrap_or(usize::MAX);
-        let store = ground.store.clone();
+        let store = services.store.clone();
         let target = ScriptTarget::new(Arc::new(loaded), script.on, io_input_max, store);
         Ok((script.name.clone(), target))
     };
     config.scripts.values().map(load).collect()
 }
 
-/// Whether graphs are taken as Rengine takes them.
+/// Whether graphs are interpreted as Rengine interprets them.
 pub(crate) fn compat_of(workflow: &config::Workflow) -> Compat {
     if workflow.is_as_rengine {
         Compat::Rengine
@@ -323,63 +323,63 @@ pub(crate) fn compat_of(workflow: &config::Workflow) -> Compat {
     }
 }
 
-/// Reads the graphs and rules, and starts an engine for them.
+/// Reads the graphs and rules and starts an engine for them.
 fn workflow_target(
     config: &Config,
     workflow: &config::Workflow,
     pools: &BTreeMap<String, Pool>,
     held: &Arc<watch::Sender<()>>,
-    ground: &Ground,
+    services: &Services,
 ) -> Result<WorkflowTarget, BuildError> {
     let reading = Reading {
         compat: compat_of(workflow),
-        erase_types: ground.erase_types,
+        erase_types: services.erase_types,
     };
     let shelf = match &workflow.source {
-        config::WorkflowSource::Folder { path, watch } => Shelf::of_folder(path, reading, *watch)?,
+        config::WorkflowSource::Folder { path, watch } => ActiveReleases::of_folder(path, reading, *watch)?,
         config::WorkflowSource::Store { global } => {
             let checked = "the configuration was checked";
-            let store = ground.store.as_ref().expect(checked).store();
+            let store = services.store.as_ref().expect(checked).store();
             let pinned = config.routes.iter().filter_map(|route| match &route.target {
                 config::Target::Workflow(route) => route.release,
                 _ => None,
             });
             let releases = Releases::new(store, global).expect(checked);
-            Shelf::of_store(releases, pinned.collect(), reading)?
+            ActiveReleases::of_store(releases, pinned.collect(), reading)?
         }
     };
-    let surroundings = WorkflowSurroundings {
-        erase_types: ground.erase_types,
-        counts: ground.scripts.of(WORKFLOW_COUNTS),
-        workflows: Arc::clone(&ground.workflows),
-        sources: &ground.sources,
+    let environment = WorkflowEnvironment {
+        erase_types: services.erase_types,
+        counts: services.scripts.of(WORKFLOW_COUNTS),
+        workflows: Arc::clone(&services.workflows),
+        sources: &services.sources,
         pools,
         held: Some(held.clone()),
-        store: store_options(config, ground),
-        open_store: ground.store.clone(),
-        kept: ground.kept_runs.clone(),
-        logs: workflow_logs(workflow, ground)?,
+        store: store_options(config, services),
+        open_store: services.store.clone(),
+        kept: services.kept_runs.clone(),
+        logs: workflow_logs(workflow, services)?,
     };
-    workflow_engines(config, workflow, shelf, surroundings)
+    workflow_engines(config, workflow, shelf, environment)
 }
 
-/// What the engines of workflows have around them.
-pub(crate) struct WorkflowSurroundings<'a> {
+/// The environment of workflow engines.
+pub(crate) struct WorkflowEnvironment<'a> {
     pub(crate) erase_types: EraseTypes,
     pub(crate) counts: Arc<Counts>,
-    pub(crate) workflows: Arc<WorkflowBook>,
-    pub(crate) sources: &'a SourceBook,
-    /// Those that are there to be asked.
+    pub(crate) workflows: Arc<WorkflowMetrics>,
+    pub(crate) sources: &'a DatabaseRegistry,
+    /// The pools that rules may call.
     pub(crate) pools: &'a BTreeMap<String, Pool>,
-    /// Of the app with them.
+    /// The `held` sender of the app that owns these pools.
     pub(crate) held: Option<Arc<watch::Sender<()>>>,
     /// How rules open the store.
     pub(crate) store: Option<forebay_script::StoreOptions>,
-    /// The server's, where answers wait for the disk.
+    /// The server's own store, in which responses wait for commits to become durable.
     pub(crate) open_store: Option<Arc<OpenStore>>,
-    /// The runs that are kept.
-    pub(crate) kept: Option<Arc<KeptRuns>>,
-    /// Where rules log.
+    /// Durable runs.
+    pub(crate) kept: Option<Arc<DurableRuns>>,
+    /// The log of rules.
     pub(crate) logs: Option<Arc<WorkflowLogs>>,
 }
 
@@ -387,8 +387,8 @@ pub(crate) struct WorkflowSurroundings<'a> {
 pub(crate) fn workflow_engines(
     config: &Config,
     workflow: &config::Workflow,
-    shelf: Arc<Shelf>,
-    around: WorkflowSurroundings<'_>,
+    shelf: Arc<ActiveReleases>,
+    around: WorkflowEnvironment<'_>,
 ) -> Result<WorkflowTarget, BuildError> {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let s3_buckets = config.s3.iter();
@@ -449,7 +449,7 @@ pub(crate) fn workflow_engines(
             ..allow(&workflow.allow)
         },
         store: around.store.clone(),
-        surroundings: surroundings(around.erase_types),
+        environment: environment(around.erase_types),
         counts: Arc::clone(&around.counts),
     };
     let limits = RunLimits {
@@ -468,36 +468,36 @@ pub(crate) fn workflow_engines(
     ))
 }
 
-/// Where rules log; what is written to the same folder already goes on as it was.
+/// The log of rules. If the folder is unchanged, the current log continues.
 fn workflow_logs(
     workflow: &config::Workflow,
-    ground: &Ground,
+    services: &Services,
 ) -> Result<Option<Arc<WorkflowLogs>>, BuildError> {
     let Some(folder) = &workflow.logs else {
         return Ok(None);
     };
-    let current = ground.workflow_logs.lock().clone();
+    let current = services.workflow_logs.lock().clone();
     let current = current.filter(|logs| logs.folder() == folder);
     let logs = current.map_or_else(|| WorkflowLogs::start(folder, workflow.logs_rotate), Ok);
     logs.map(Some).map_err(BuildError::WorkflowLogs)
 }
 
-fn store_options(config: &Config, ground: &Ground) -> Option<forebay_script::StoreOptions> {
-    ground.store.as_ref().map(|store| forebay_script::StoreOptions {
+fn store_options(config: &Config, services: &Services) -> Option<forebay_script::StoreOptions> {
+    services.store.as_ref().map(|store| forebay_script::StoreOptions {
         folder: store.path().into(),
         options: *store.store().options(),
         records: config.records.to_text(),
     })
 }
 
-fn surroundings(erase_types: EraseTypes) -> forebay_script::Surroundings {
-    forebay_script::Surroundings {
+fn environment(erase_types: EraseTypes) -> forebay_script::ScriptEnvironment {
+    forebay_script::ScriptEnvironment {
         sdk: sdk_file,
         erase_types,
     }
 }
 
-/// What may be reached, but for databases.
+/// Permissions of a script without its databases.
 fn allow(allow: &config::ScriptAllow) -> forebay_script::Allow {
     forebay_script::Allow {
         store: allow.store.clone(),
@@ -508,11 +508,11 @@ fn allow(allow: &config::ScriptAllow) -> forebay_script::Allow {
     }
 }
 
-/// The databases that may be reached, by their names.
+/// The accessible databases, by name.
 fn sources(
     allow: &config::ScriptAllow,
     config: &Config,
-    sources: &SourceBook,
+    sources: &DatabaseRegistry,
 ) -> Arc<BTreeMap<String, forebay_pg::Source>> {
     let source = |name: &String| (name.clone(), sources.of(name, config));
     Arc::new(allow.sql.iter().map(source).collect())
@@ -548,14 +548,18 @@ pub(crate) fn script_options(
         },
         allow: allow(&script.allow),
         store,
-        surroundings: surroundings(erase_types),
+        environment: environment(erase_types),
         counts,
     }
 }
 
-/// Who answers what a pool's workers ask.
-fn calls(pool: &config::Pool, ground: &Ground, records: &Settings) -> Option<Arc<dyn forebay_pool::Calls>> {
-    let (thread, store) = ground.calls.as_ref().zip(ground.store.as_ref())?;
+/// The handler for calls from a pool's workers.
+fn calls(
+    pool: &config::Pool,
+    services: &Services,
+    records: &Settings,
+) -> Option<Arc<dyn forebay_pool::Calls>> {
+    let (thread, store) = services.calls.as_ref().zip(services.store.as_ref())?;
     let answer_bytes_max = pool.message_bytes_max as usize;
     Some(Arc::new(Calls::new(
         thread,
@@ -566,20 +570,20 @@ fn calls(pool: &config::Pool, ground: &Ground, records: &Settings) -> Option<Arc
     )))
 }
 
-/// Where a pool's workers ask for statements; none: they may not.
-fn desks(
+/// The handler for SQL calls from a pool's workers; `None` if they may not use any database.
+fn sql_sessions(
     pool: &config::Pool,
-    ground: &Ground,
+    services: &Services,
     config: &Config,
-) -> Result<Option<Arc<dyn forebay_pool::Desks>>, BuildError> {
-    let source = |name: &String| (name.clone(), ground.sources.of(name, config));
+) -> Result<Option<Arc<dyn forebay_pool::CallHandlers>>, BuildError> {
+    let source = |name: &String| (name.clone(), services.sources.of(name, config));
     let names = pool.sql.iter().filter(|name| !config.sql_direct.contains(*name));
     let sources: BTreeMap<_, _> = names.map(source).collect();
     if sources.is_empty() {
         return Ok(None);
     }
-    let desks = ground.desks.desks(sources);
-    Ok(Some(Arc::new(desks.map_err(BuildError::Desks)?)))
+    let sessions = services.sql.sessions(sources);
+    Ok(Some(Arc::new(sessions.map_err(BuildError::CallHandlers)?)))
 }
 
 fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, config: &Config) -> Options {
@@ -606,11 +610,12 @@ fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, co
         message_bytes_max: pool.message_bytes_max as usize,
         call_timeout: pool.run_timeout,
         calls: None,
-        desks: None,
+        call_handlers: None,
     }
 }
 
-/// What a worker is told of databases: those that it reaches through the server, and the URLs of those to which it connects itself.
+/// Environment variables about databases for a worker: the names of those used through the server, and the URLs of those to which the
+/// worker connects itself.
 fn sql_env(pool: &config::Pool, config: &Config) -> Vec<(OsString, OsString)> {
     let (direct, shared): (Vec<_>, Vec<_>) = pool
         .sql
@@ -630,7 +635,7 @@ fn sql_env(pool: &config::Pool, config: &Config) -> Vec<(OsString, OsString)> {
     env
 }
 
-/// What a worker is told of the store, so that its handlers are bound by the same configuration as HTTP is.
+/// Environment variables about the store for a worker, so that handlers follow the same configuration as HTTP.
 fn store_env(store: &OpenStore, records: &Settings) -> [(OsString, OsString); 5] {
     let options = store.store().options();
     let durability = match options.durability {
@@ -737,7 +742,7 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, co
     }
 }
 
-/// The options of the Python worker's program that say what `INIT` does not.
+/// Command-line options of the Python worker for settings that `INIT` does not carry.
 fn python_options(application: &config::PythonApplication) -> Vec<OsString> {
     let module = match &application.module {
         config::PythonModule::File(_) => None,

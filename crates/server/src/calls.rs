@@ -1,9 +1,8 @@
-//! What controllers on standard input and output ask of the server: statements of TQL, and records by their references, done on a thread of their own. What only reads is
-//! done there in parts, between which other calls have their turn; what changes something is handed to the writer, which takes what waits
-//! together.
+//! Calls from controllers on standard input and output: TQL statements, and records by reference, executed on a dedicated thread. Reads run
+//! there in slices, so that other calls get their turn in between; writes go to the store's writer, which batches everything that waits.
 
-mod desks;
 mod record;
+mod sql_sessions;
 
 use std::{future::poll_fn, io, sync::Arc, thread, time::Instant};
 
@@ -15,8 +14,8 @@ use tokio::{
     task::{LocalSet, spawn_local},
 };
 
-pub(crate) use self::desks::DeskThread;
 use self::record::RecordCall;
+pub(crate) use self::sql_sessions::SessionThread;
 use crate::{
     config::StoreMode,
     failure::Refusal,
@@ -26,12 +25,12 @@ use crate::{
     },
 };
 
-/// Calls of all workers that wait for the thread.
+/// Calls of all workers queued for the thread.
 const CALLS_WAITING_MAX: usize = 4096;
-/// Calls that are being done at a time: those that read have a snapshot of the store, and what they have found so far.
+/// Calls executed concurrently. Each read holds a snapshot of the store and the results found so far.
 const CALLS_RUNNING_MAX: usize = 64;
 
-/// The thread on which calls are answered. It ends when nobody can call any more.
+/// A handle to the thread that answers calls. The thread ends when the last handle is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct CallThread {
     waiting: mpsc::Sender<(Arc<Tql>, Call)>,
@@ -51,7 +50,7 @@ impl CallThread {
     }
 }
 
-/// Runs what comes, so many at a time; the others wait where they came from.
+/// Runs queued items, at most `running_max` concurrently; the rest stay in the channel.
 async fn run_all<T, F: Future<Output = ()> + 'static>(
     mut waiting: mpsc::Receiver<T>,
     running_max: usize,
@@ -70,7 +69,7 @@ async fn run_all<T, F: Future<Output = ()> + 'static>(
     }
 }
 
-/// The calls of one pool's workers.
+/// The call handler for the workers of one pool.
 #[derive(Debug)]
 pub(crate) struct Calls {
     thread: CallThread,
@@ -78,7 +77,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// For workers that may do this much with the store.
+    /// A call handler for workers with the given access to the store.
     pub(crate) fn new(
         thread: &CallThread,
         store: &Arc<OpenStore>,
@@ -103,14 +102,12 @@ impl forebay_pool::Calls for Calls {
     fn call(&self, call: Call) {
         let sent = self.thread.waiting.try_send((Arc::clone(&self.tql), call));
         if let Err(mpsc::error::TrySendError::Full((_, call))) = sent {
-            call.refuse(&format!(
-                "{CALLS_WAITING_MAX} calls wait already, that is the most"
-            ));
+            call.refuse(&format!("the call queue is full ({CALLS_WAITING_MAX} waiting)"));
         }
     }
 }
 
-/// Executes statements for one pool.
+/// Executes TQL statements for one pool.
 #[derive(Debug)]
 struct Tql {
     store: Arc<OpenStore>,
@@ -122,7 +119,7 @@ struct Tql {
 impl Tql {
     async fn execute(&self, call: Call) {
         if call.deadline() <= Instant::now() {
-            // Its worker has been told so already.
+            // Its worker has already been answered with a timeout.
             return;
         }
         match self.answer(call.body(), call.deadline()).await {
@@ -165,7 +162,7 @@ impl Tql {
         self.collected(selection, self.answer_bytes_max, deadline).await
     }
 
-    /// All pieces of an answer, which are fewer than so many bytes.
+    /// Collects all pieces of a result, which must be smaller than `bytes`.
     async fn collected(
         &self,
         mut pieces: impl Pieces,
@@ -173,7 +170,7 @@ impl Tql {
         deadline: Instant,
     ) -> Result<Vec<u8>, Refusal> {
         let mut found = Vec::new();
-        // A call that nobody waits for any more has no other sign of that than its deadline.
+        // The deadline is the only sign that a caller no longer waits.
         match collect(&mut pieces, &mut found, bytes, deadline, |_| false).await? {
             Collected::Whole => Ok(found),
             Collected::Full => Err(self.too_large()),
@@ -206,7 +203,7 @@ impl Tql {
         }
     }
 
-    /// Has the writer do something, which holds so many bytes while it waits.
+    /// Submits work to the store's writer and waits for it; `bytes` count towards the writer's queue limit.
     async fn done(&self, work: Work, bytes: usize, deadline: Instant) -> Result<Done, Refusal> {
         let mut pending = self.store.writer().submit(vec![work], bytes + OPERATION_BYTES)?;
         let outcome = poll_fn(|cx| pending.poll(cx));
@@ -214,14 +211,14 @@ impl Tql {
             if pending.give_up() {
                 return Err(Refusal::WriteExpired);
             }
-            // It is being done. Nobody waits for what comes of it any more, but that it came too late is no lie.
+            // The write is already under way. Its result is discarded, but "deadline passed" is true in any case.
             return Err(RecordsError::DeadlinePassed.into());
         };
         Ok(outcome?.pop().expect("what is done comes to something"))
     }
 }
 
-/// A statement: JSON as it is, or friendly text in a JSON string.
+/// Parses a statement: JSON, or TQL's friendly notation in a JSON string.
 fn read(body: &str, settings: &Settings) -> Result<Statement, forebay_records::StatementError> {
     #[derive(Deserialize)]
     struct Text(String);

@@ -1,4 +1,4 @@
-//! Checks what a configuration leads to, without a server.
+//! Validates what a configuration refers to, without starting a server.
 
 mod statements;
 
@@ -11,15 +11,15 @@ use forebay_script::{Checked, Fault};
 use crate::{
     app::{EraseTypes, compat_of, script_options},
     config::Config,
-    target::workflow::{Book, BookFaults},
+    target::workflow::{Bundle, BundleErrors},
 };
 
-/// The scripts that cannot be loaded.
+/// Scripts that failed to load.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", fault_lines(.0))]
 pub struct ScriptFaults(Vec<(String, Fault)>);
 
-/// A script a line, in the form `file:line:column: script.NAME: what`.
+/// One script a line, as `file:line:column: script.NAME: message`.
 fn fault_lines(faults: &[(String, Fault)]) -> String {
     let lines = faults.iter().map(|(name, fault)| {
         let what = &fault.what;
@@ -28,19 +28,19 @@ fn fault_lines(faults: &[(String, Fault)]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Reads the graphs and rules of a configuration, and runs none of them. Those in the store are not looked at.
-pub fn check_workflows(config: &Config, erase_types: EraseTypes) -> Result<(), BookFaults> {
+/// Reads the graphs and rules of a configuration without running any. Workflows in the store are not checked.
+pub fn check_workflows(config: &Config, erase_types: EraseTypes) -> Result<(), BundleErrors> {
     let Some((workflow, folder)) = config.workflow.as_ref().and_then(|workflow| {
         let folder = workflow.source.folder()?;
         Some((workflow, folder))
     }) else {
         return Ok(());
     };
-    Book::read(folder, compat_of(workflow), erase_types).map(drop)
+    Bundle::read(folder, compat_of(workflow), erase_types).map(drop)
 }
 
-/// Loads every script of a configuration, each within its limits, with nothing around it. Gives the names of those that ask for the store while they are
-/// loaded, so that nothing is known of what they do from there on: no store is opened.
+/// Loads every script of a configuration within its limits and without access to anything. Returns the names of scripts that open the store
+/// while loading: no store is opened, so nothing beyond that point was checked.
 pub fn check_scripts(config: &Config, erase_types: EraseTypes) -> Result<Vec<String>, ScriptFaults> {
     let mut faults = Vec::new();
     let mut until_store = Vec::new();

@@ -1,56 +1,55 @@
-//! Conditional requests (RFC 9110, 13), as far as all targets with entity tags share them: lists of tags, and what becomes of a request
-//! that reads.
+//! Conditional requests (RFC 9110, 13) as shared by all targets with entity tags: lists of tags, and the outcome for requests that read.
 
 use std::iter;
 
-/// The two fields, as errors name them.
+/// The two field names as shown in errors.
 pub(crate) const IF_MATCH: &str = "If-Match";
 pub(crate) const IF_NONE_MATCH: &str = "If-None-Match";
 
-/// Tags that one list may name: each is compared with the tag of what is there.
+/// Most tags in one list; each must be compared with the current tag.
 const TAGS_MAX: usize = 64;
 
-/// A list of tags that says nothing.
+/// A list of entity tags could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TagsError {
-    /// It is none.
+    /// The value is neither `*` nor a list of entity tags.
     #[error("{field} is `*` or a list of entity tags, each between quotes, with commas between them")]
     Malformed {
-        /// Its field.
+        /// The header field.
         field: &'static str,
     },
-    /// It is too long.
+    /// The list is too long.
     #[error("{field} names more than {max} entity tags")]
     TooMany {
-        /// Its field.
+        /// The header field.
         field: &'static str,
-        /// The limit.
+        /// Most tags that a list may have.
         max: usize,
     },
 }
 
-/// What `If-Match` or `If-None-Match` names.
+/// The value of `If-Match` or `If-None-Match`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tags<'l> {
-    /// `*`: whatever is there.
+    /// `*`: any current representation.
     Any,
     These(List<'l>),
 }
 
-/// A list that has been read once.
+/// A list that was validated when it was read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct List<'l>(&'l [u8]);
 
-/// One tag of a list.
+/// One entity tag of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Named<'l> {
     pub(crate) is_weak: bool,
-    /// Its quotes included.
+    /// The opaque tag including its quotes.
     pub(crate) quoted: &'l [u8],
 }
 
 impl<'l> Tags<'l> {
-    /// Reads the value of a field, or of several of its name with commas between them.
+    /// Reads a field's value, or the values of several fields of this name joined by commas.
     pub(crate) fn read(field: &'static str, value: &'l [u8]) -> Result<Self, TagsError> {
         if value.trim_ascii() == b"*" {
             return Ok(Self::Any);
@@ -87,10 +86,10 @@ impl<'l> List<'l> {
     }
 }
 
-/// What stands in a list and is no tag.
+/// An element of a list that is not an entity tag.
 struct NoTag;
 
-/// Takes the next tag off a list. Empty elements are passed over (RFC 9110, 5.6.1.2).
+/// Takes the next tag off a list. Empty elements are skipped (RFC 9110, 5.6.1.2).
 fn next<'l>(rest: &mut &'l [u8]) -> Option<Result<Named<'l>, NoTag>> {
     while let Some((b',' | b' ' | b'\t', others)) = rest.split_first() {
         *rest = others;
@@ -117,27 +116,28 @@ fn tag<'l>(rest: &mut &'l [u8]) -> Option<Named<'l>> {
     (ends && quoted.iter().all(is_allowed)).then_some(Named { is_weak, quoted })
 }
 
-/// How tags are compared (RFC 9110, 8.8.3.2).
+/// The comparison functions of RFC 9110, 8.8.3.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comparison {
-    /// A weak tag is never the same.
+    /// Two tags match only if neither is weak.
     Strong,
-    /// Weak tags are compared as strong ones.
+    /// Two tags match whether or not they are weak.
     Weak,
 }
 
-/// What becomes of a request that would be answered with a representation.
+/// The outcome of the conditions of a request that reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The conditions on tags hold, or there are none.
+    /// The conditions hold, or there are none.
     Holds,
-    /// The client has it already: 304.
+    /// The client already has the current representation: 304.
     Known,
-    /// The client demands another one: 412.
+    /// `If-Match` names another representation: 412.
     Fails,
 }
 
-/// Judges a GET or HEAD, in the order of RFC 9110, 13.2.2. `matches` is what `If-Match` says, `matches_not` what `If-None-Match` does.
+/// Evaluates the conditions of a GET or HEAD in the order of RFC 9110, 13.2.2. `matches` is the value of `If-Match`, `matches_not` that of
+/// `If-None-Match`.
 pub(crate) fn judge(
     matches: Option<&[u8]>,
     matches_not: Option<&[u8]>,

@@ -1,4 +1,4 @@
-//! The control socket: orders to a running server, as HTTP with JSON bodies over a Unix socket that only the server's user may open.
+//! The control socket: commands to a running server, as HTTP with JSON bodies over a Unix socket that only the server's user can open.
 
 use std::{borrow::Cow, collections::BTreeSet, str::FromStr, sync::Arc, time::Duration};
 
@@ -14,15 +14,15 @@ use crate::{
     reload::ReloadError,
     router::decode,
     server::Shared,
-    traces::{self, RUN_MAX, TICKET_AGE_MAX, Untold},
+    traces::{self, RUN_MAX, TICKET_AGE_MAX, TraceUnavailable},
 };
 
 /// Most workers that a pool may have, as in the configuration.
 const WORKERS_MAX: u64 = 1024;
-/// Most clients that follow the log at a time. Fewer than the connections served, so that orders always find a place.
+/// Most clients following the log at once. Fewer than the connections served, so that commands always get through.
 const FOLLOWERS_MAX: usize = 16;
 
-/// Answers on the control socket.
+/// Handles requests on the control socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     shared: Arc<Shared>,
@@ -102,7 +102,7 @@ impl Control {
             Ok(_) => return Response::problem(400, "expected {\"level\": \"info\"}"),
             Err(problem) => return Response::problem(400, &problem),
         };
-        match self.shared.ground.log.set_level(&level) {
+        match self.shared.services.log.set_level(&level) {
             Ok(()) => Response::json(200, &json!({ "level": level })),
             Err(error) => Response::problem(400, &format!("level: {error}")),
         }
@@ -131,7 +131,7 @@ impl Control {
     }
 
     fn admit(&self) -> Response {
-        match self.shared.ground.traces.admit() {
+        match self.shared.services.traces.admit() {
             Ok(token) => Response::json(
                 200,
                 &json!({ "token": token, "header": traces::HEADER, "valid_ms": TICKET_AGE_MAX.as_millis() as u64 }),
@@ -141,10 +141,10 @@ impl Control {
     }
 
     fn trace(&self, token: &str) -> Response {
-        match self.shared.ground.traces.take(token) {
+        match self.shared.services.traces.take(token) {
             Ok(told) => Response::written(&told),
-            Err(Untold::NotYet) => Response::json(202, &json!({ "over": false })),
-            Err(Untold::Unknown) => {
+            Err(TraceUnavailable::NotYet) => Response::json(202, &json!({ "over": false })),
+            Err(TraceUnavailable::Unknown) => {
                 Response::problem(404, "no such token: each is told of once, within a minute")
             }
         }
@@ -170,20 +170,20 @@ impl Control {
         {
             return problem;
         }
-        match self.shared.ground.traces.sample(route, time) {
+        match self.shared.services.traces.sample(route, time) {
             Some(run) => Response::json(200, &json!({ "run": run })),
-            None => Response::problem(409, "requests are sampled already, for somebody else"),
+            None => Response::problem(409, "requests are already being sampled for another client"),
         }
     }
 
-    /// The routes that are called so, or have this path, with their names in metrics; at least one.
+    /// The routes with this name or path, with their names in metrics; never empty.
     fn routes(&self, wanted: &str) -> Result<Vec<(String, Target)>, Response> {
         let app = self.shared.front.app();
         let named: Vec<(String, &Route)> = app
             .config
             .routes
             .iter()
-            .map(|route| (self.shared.ground.routes.of(route).name().to_owned(), route))
+            .map(|route| (self.shared.services.routes.of(route).name().to_owned(), route))
             .collect();
         let found: Vec<(String, Target)> = named
             .iter()
@@ -223,7 +223,7 @@ impl Control {
                 _ => None,
             })
             .collect();
-        // The app itself is not kept: a reload waits until nobody has it.
+        // Do not keep the app itself: a reload waits until it is released.
         let app = self.shared.front.app();
         let pools: Vec<Pool> = pools
             .iter()
@@ -231,7 +231,7 @@ impl Control {
             .collect();
         drop(app);
         let names: Vec<&str> = routes.iter().map(|(name, _)| name.as_str()).collect();
-        match self.shared.ground.profiles.take(time, pools).await {
+        match self.shared.services.profiles.take(time, pools).await {
             Ok(mut told) => {
                 told["routes"] = json!(names);
                 Response::json(200, &told)
@@ -242,8 +242,8 @@ impl Control {
     }
 
     fn sampled(&self, run: &str) -> Response {
-        let sampled = run.parse().map_err(|_| Untold::Unknown);
-        match sampled.and_then(|run| self.shared.ground.traces.sampled(run)) {
+        let sampled = run.parse().map_err(|_| TraceUnavailable::Unknown);
+        match sampled.and_then(|run| self.shared.services.traces.sampled(run)) {
             Ok(sampled) => Response::written(&sampled),
             Err(_) => Response::problem(
                 404,
@@ -271,15 +271,15 @@ impl Control {
         else {
             return Response::problem(
                 503,
-                &format!("{FOLLOWERS_MAX} clients follow the log already, that is the most"),
+                &format!("too many clients follow the log (at most {FOLLOWERS_MAX})"),
             );
         };
         let workflow = request
             .parameter("workflow")
             .map(|name| decode(name).map_or_else(|| name.to_owned(), Cow::into_owned));
-        let logs = self.shared.ground.workflow_logs.lock().clone();
+        let logs = self.shared.services.workflow_logs.lock().clone();
         let (past, feed) = match (&workflow, logs) {
-            (None, _) => self.shared.ground.log.recent().look(),
+            (None, _) => self.shared.services.log.recent().look(),
             (Some(_), Some(logs)) => logs.recent().look(),
             (Some(_), None) => {
                 return Response::problem(
@@ -310,7 +310,7 @@ fn members<const N: usize>(request: &Request, names: &[&str; N]) -> Result<[Opti
     }
 }
 
-/// The range of workers that a request asks for.
+/// The range of workers in a request.
 fn size(numbers: &[Option<Value>; 3]) -> Result<(usize, usize), String> {
     let (min, max) = match numbers {
         [Some(workers), None, None] => (workers, workers),

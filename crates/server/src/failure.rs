@@ -1,4 +1,4 @@
-//! Everything that ends a request other than its answer, and the one place where each becomes a status and a body.
+//! Errors that end a request, and their mapping to a status and a body, in one place.
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ mod sql;
 pub(crate) use self::sql::SqlFailure;
 use crate::{conditions::TagsError, reply::Reply, store::path::PathError, target::workflow::WorkflowFailure};
 
-/// Why a request is not answered as asked.
+/// The reason a request was not answered as asked.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("malformed request: {what}")]
@@ -51,7 +51,7 @@ pub(crate) enum Refusal {
     MethodNotAllowed { allow: String },
     #[error("there is no such file")]
     NoSuchFile,
-    #[error("the file has {size} bytes, and none of those that Range asks for")]
+    #[error("the requested range is outside the file of {size} bytes")]
     Range { size: u64 },
     #[error("file cannot be read")]
     FileUnreadable,
@@ -67,7 +67,7 @@ pub(crate) enum Refusal {
     NoIndex { what: String },
     #[error(transparent)]
     Tags(#[from] TagsError),
-    #[error("what is there is not as If-Match or If-None-Match demands")]
+    #[error("precondition failed: If-Match or If-None-Match does not hold")]
     Precondition,
     #[error("the document is too long for its tag to be compared (value_bytes_max {max}); only `*` can be")]
     TooLongToCompare { max: usize },
@@ -92,21 +92,21 @@ pub(crate) enum Refusal {
     TokenNeeded { what: &'static str },
     #[error("this token may not {what} this global")]
     WrongToken { what: &'static str },
-    #[error("nobody may {what} this global over HTTP (store.access)")]
+    #[error("no one may {what} this global over HTTP (store.access)")]
     Closed { what: &'static str },
     #[error(
-        "a page of another site ({origin}) asks for a change; `origins` of the route would have to name it"
+        "the request comes from a page of another site ({origin}); to allow it, add that origin to `origins` of the route"
     )]
     OtherOrigin { origin: String },
     #[error("{queue_max} writes wait for the store already (store.queue_max)")]
     WriteQueueFull { queue_max: usize },
     #[error("writes that wait for the store hold {queue_bytes_max} bytes already (store.queue_bytes_max)")]
     WriteQueueBytesFull { queue_bytes_max: usize },
-    #[error("{max} clients take lines from the store already, that is the most; pages need no such place")]
+    #[error("too many clients read lines from the store (at most {max}); use pages instead")]
     TooManyStreams { max: usize },
     #[error("the request was not answered by its deadline (deadline)")]
     DeadlinePassed,
-    #[error("the write waited until its deadline and was not done")]
+    #[error("the deadline passed while the write was queued; it was not done")]
     WriteExpired,
     #[error("the server is stopping")]
     Stopping,
@@ -130,11 +130,11 @@ pub(crate) enum Refusal {
     Workflow(#[from] WorkflowFailure),
 }
 
-/// Kinds of failure, each with one status.
+/// Failure classes, each with one status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     BadRequest,
-    /// Input that a target cannot use, in a request that HTTP has no objection to.
+    /// The target cannot use the input of an otherwise valid HTTP request.
     BadInput,
     Unauthorized,
     Forbidden,
@@ -145,15 +145,15 @@ pub(crate) enum Class {
     Gone,
     Precondition,
     BodyTooLarge,
-    /// Read to its end, so the connection can go on.
+    /// The body was read to its end, so the connection can be kept.
     TooLong,
     PathTooLong,
     MediaType,
     Range,
-    /// Input that is well-formed and asks for what cannot be.
+    /// The input is well-formed but asks for something impossible.
     Unprocessable,
     Expectation,
-    /// More than this client may ask for.
+    /// The client exceeded its own limit.
     TooMany,
     HeadTooLarge,
     Internal,
@@ -196,7 +196,7 @@ impl Class {
     }
 }
 
-/// What the store said. A client is told of what it has done wrong itself, and of commits that stand; what else is wrong goes to the log.
+/// An error of the store. Clients see errors they caused and commits that stand although flushing failed; everything else is only logged.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreFailure(Arc<StoreError>);
 
@@ -251,7 +251,7 @@ impl fmt::Display for StoreFailure {
 }
 
 impl PartialEq for StoreFailure {
-    /// One failure may end many requests; another one like it is not the same.
+    /// The same failure may end many requests, but two failures are never equal.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -278,7 +278,7 @@ impl From<RecordsError> for Refusal {
     }
 }
 
-/// What records and statements about them said, but for the store.
+/// An error of records or TQL, except errors of the store.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordsFailure(Arc<RecordsError>);
 
@@ -310,7 +310,7 @@ impl RecordsFailure {
         }
     }
 
-    /// What a problem says beside its text, as members of JSON.
+    /// Members of the problem's JSON object besides its text.
     fn details(&self) -> String {
         let code = self.0.code();
         match &*self.0 {
@@ -336,7 +336,7 @@ impl From<Arc<StoreError>> for Refusal {
     }
 }
 
-/// What a client is told of a script's failure: where in its files it failed is for the log.
+/// A script's failure as shown to clients. The position in its files goes only to the log.
 fn script_text(failure: &forebay_script::Failure) -> String {
     match failure {
         forebay_script::Failure::Broken { .. } => "the script failed; the log says why".to_owned(),
@@ -344,7 +344,7 @@ fn script_text(failure: &forebay_script::Failure) -> String {
     }
 }
 
-/// An error's text, followed by what caused it.
+/// An error's text followed by its causes.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -356,11 +356,11 @@ pub(crate) fn with_causes(error: &dyn Error) -> String {
     text
 }
 
-/// What `WWW-Authenticate` says to a token that is not the one (RFC 6750, 3).
+/// The `WWW-Authenticate` value after a wrong token (RFC 6750, 3).
 const WRONG_TOKEN: &str = "Bearer error=\"invalid_token\"";
-/// What it says to those who are no client of the workflows (RFC 7617, 2).
+/// The `WWW-Authenticate` value for requests that are not from a client of the workflows (RFC 7617, 2).
 const CLIENTS: &str = "Bearer, Basic realm=\"workflows\", charset=\"UTF-8\"";
-/// What `Retry-After` says when a pool has no room: by then the queue has moved on.
+/// The `Retry-After` value when a pool is full: a second later its queue has moved on.
 const RETRY_AFTER_S: &str = "1";
 
 impl Refusal {
@@ -465,7 +465,7 @@ impl Refusal {
         }
     }
 
-    /// The same, for an operation of a batch, counted from 0.
+    /// The same error as part of a batch, for the operation with this index, counted from 0.
     pub(crate) fn in_batch(self, at: usize) -> Self {
         Self::InBatch {
             at,
@@ -473,16 +473,16 @@ impl Refusal {
         }
     }
 
-    /// The same, for a statement of TQL, whose errors all have a code.
+    /// The same error in a TQL statement, where every error has a code.
     pub(crate) fn in_statement(self) -> Self {
         match self {
-            // The one has a code already, the fields of the other's answer depend on what it is.
+            // The former has a code already; the latter's response fields depend on its type.
             Self::Records(_) | Self::MethodNotAllowed { .. } => self,
             other => Self::InStatement(Box::new(other)),
         }
     }
 
-    /// Tells the log what is wrong in the server rather than with the request, if that is why; false: it is not.
+    /// Logs the error if its cause lies in the server rather than in the request. Returns whether it was logged.
     pub(crate) fn log(&self, request_id: &str) -> bool {
         match self {
             Self::Store(failure) if failure.class() == Class::Internal => {
@@ -500,7 +500,7 @@ impl Refusal {
         }
     }
 
-    /// What `Retry-After` says, where another attempt may have an answer.
+    /// The value of `Retry-After`, if a retry may succeed.
     pub(crate) fn retry_after(&self) -> Option<&'static str> {
         matches!(self.class(), Class::Overload | Class::TooMany).then_some(RETRY_AFTER_S)
     }
@@ -509,7 +509,7 @@ impl Refusal {
         self.class().status()
     }
 
-    /// The number by which records know it; -1 for what they do not know.
+    /// The error code of records; -1 for errors that are not theirs.
     pub(crate) fn code(&self) -> i64 {
         match self {
             Self::Records(failure) => failure.0.code().into(),
@@ -517,7 +517,7 @@ impl Refusal {
         }
     }
 
-    /// The word by which handlers know it, as `StoreError.code` of the SDK has it; none for what they cannot meet in their own process.
+    /// The error's name for handlers, as in the SDK's `StoreError.code`; `None` for errors that cannot occur in their own process.
     pub(crate) fn word(&self) -> Option<&'static str> {
         match self {
             Self::Records(failure) => Some(forebay_records::facade::code_of(&failure.0)),
@@ -528,7 +528,7 @@ impl Refusal {
         }
     }
 
-    /// The answer that the client gets: problem details (RFC 9457).
+    /// The response to the client: problem details (RFC 9457).
     pub(crate) fn reply(&self, request_id: &str) -> Reply<'static> {
         let class = self.class();
         let status = class.status();
@@ -588,7 +588,7 @@ impl Refusal {
         reply
     }
 
-    /// Whether the connection cannot go on, because it is unknown where the next request would begin.
+    /// Whether the connection must close because the start of the next request is unknown.
     pub(crate) fn ends_connection(&self) -> bool {
         matches!(
             self.class(),

@@ -1,5 +1,5 @@
-//! What must hold for any bytes of a client, as functions that panic when it does not. The fuzz targets in `fuzz/` call them, and the
-//! tests below with random bytes.
+//! Invariants for arbitrary client bytes, as functions that panic when one is violated. Called by the fuzz targets in `fuzz/` and, with
+//! random bytes, by the tests below.
 
 use crate::{
     failure::Refusal,
@@ -8,12 +8,12 @@ use crate::{
     target::workflow::read_xml,
 };
 
-/// Limit of the heads that are read.
+/// Size limit for parsed heads.
 const HEAD_BYTES_MAX: usize = 4096;
-/// Limit of the bodies that are read.
+/// Size limit for parsed bodies.
 const BODY_BYTES_MAX: u64 = 10_000;
 
-/// Reads a request's head. However its bytes arrive, it comes to the same end, and a head that is taken is unambiguous.
+/// Parses a request head. The result must not depend on how the bytes are split, and an accepted head must be unambiguous.
 pub fn http_head(bytes: &[u8]) {
     let mut head = Head::default();
     let whole = head.parse(bytes, HEAD_BYTES_MAX);
@@ -68,8 +68,8 @@ fn check_parts(head: &Head) {
     }
 }
 
-/// Finds the route of a path. What an application sees that decodes the path as a whole lies below the pattern that was found, and below no other
-/// route that guards a part of it; but for encoded slashes, which such applications are not given.
+/// Finds the route of a path. An application that decodes the whole path must see it below the pattern that matched, and never below
+/// another route that guards a subtree. Encoded slashes are exempt: such applications do not receive them.
 pub fn request_path(bytes: &[u8]) {
     let Ok(path) = std::str::from_utf8(bytes) else {
         return;
@@ -111,7 +111,7 @@ pub fn request_path(bytes: &[u8]) {
     }
 }
 
-/// As WSGI and ASGI servers decode a path; what is no encoding stays.
+/// Decodes a path as WSGI and ASGI servers do; invalid escapes stay as they are.
 fn percent_decoded(mut bytes: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::new();
     while let [first, rest @ ..] = bytes {
@@ -131,7 +131,7 @@ fn percent_decoded(mut bytes: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// Reads a request's body, of which the first two bytes say how it is framed and in which pieces it arrives. The pieces change nothing.
+/// Decodes a request body. The first two input bytes choose its framing and the size of the pieces; the pieces must not change the result.
 pub fn http_body(bytes: &[u8]) {
     let [kind, piece, input @ ..] = bytes else { return };
     let framing = match kind {
@@ -150,7 +150,7 @@ pub fn http_body(bytes: &[u8]) {
     }
 }
 
-/// Reads the XML of a hook: arguments that are no longer than what they were made of, or an error that says what is wrong.
+/// Parses a hook's XML. The result must be arguments of bounded size, or an error.
 pub fn hook_xml(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -158,14 +158,14 @@ pub fn hook_xml(bytes: &[u8]) {
     match read_xml(text) {
         Ok(arguments) => {
             let written = serde_json::Value::from(arguments).to_string();
-            // A control character takes six bytes, and an element's name and text a few more.
+            // A control character becomes six bytes; an element's name and text add a few more.
             assert!(written.len() <= 16 * bytes.len() + 64, "arguments are bounded");
         }
         Err(what) => assert!(!what.is_empty()),
     }
 }
 
-/// The body, how much of the input belongs to it, and whether it has ended.
+/// The decoded body, the number of input bytes it used, and whether it is complete.
 fn decode(framing: Framing, input: &[u8], piece: usize) -> Result<(Vec<u8>, usize, bool), Refusal> {
     let mut decoder = Decoder::new(framing, BODY_BYTES_MAX)?;
     let (mut body, mut done, mut arrived) = (Vec::new(), 0, 0);
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Random requests are refused at their first byte; these come near to good ones.
+    /// Heads close to valid ones; purely random bytes would be rejected at the first byte.
     fn near(words: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
         let word = prop_oneof![
             9 => proptest::sample::select(words).prop_map(|word| word.as_bytes().to_vec()),

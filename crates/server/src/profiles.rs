@@ -1,4 +1,4 @@
-//! CPU profiles: of this process and of the workers behind a route, for the control socket. Nothing of this costs anything while nobody asks.
+//! CPU profiles of this process and of the workers behind a route, for the control socket. No cost while no profile is being taken.
 
 use std::{
     sync::{
@@ -18,13 +18,13 @@ use tokio::{
     time::timeout,
 };
 
-/// Longest time of a profile.
+/// Longest duration of a profile.
 pub(crate) const PROFILE_MAX: Duration = Duration::from_mins(1);
 
-/// How long the first start of a pool is waited for.
+/// Limit for waiting until a starting pool is ready.
 const START_MAX: Duration = Duration::from_secs(5);
 
-/// Whose turn it is: there is one profile at a time.
+/// Permits one profile at a time.
 #[derive(Debug)]
 pub(crate) struct Profiles(Arc<Semaphore>);
 
@@ -34,10 +34,10 @@ impl Default for Profiles {
     }
 }
 
-/// Why there is no profile.
+/// A profile could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoProfile {
-    #[error("the server is being profiled already, for somebody else")]
+    #[error("a profile is already running for another client")]
     Busy,
     #[error("this process cannot be profiled: {0}{cause}", cause = with_cause(.0))]
     Failed(ProfileError),
@@ -51,7 +51,7 @@ fn with_cause(error: &ProfileError) -> String {
     std::error::Error::source(error).map_or(String::new(), |cause| format!(": {cause}"))
 }
 
-/// Ends the look at this process when nobody waits for it any more.
+/// Stops profiling this process when dropped.
 struct Over(Arc<AtomicBool>);
 
 impl Drop for Over {
@@ -61,16 +61,16 @@ impl Drop for Over {
 }
 
 impl Profiles {
-    /// Looks for so long at this process and at the workers of these pools; what was seen, for programs. All looking ends when this is dropped.
+    /// Profiles this process and the workers of these pools; returns the result as JSON. Dropping the future stops all profiling.
     pub(crate) async fn take(&self, time: Duration, pools: Vec<Pool>) -> Result<Value, NoProfile> {
         let turn = self.0.clone().try_acquire_owned().map_err(|_| NoProfile::Busy)?;
         for pool in &pools {
-            // Workers that are starting would be left out.
+            // Workers that are still starting would be missing.
             let _ = timeout(START_MAX, pool.settled()).await;
         }
         let over = Over(Arc::default());
         let is_over = over.0.clone();
-        // It is over when the thread is, too, which sees a little later that nobody waits.
+        // The permit is held until the thread has ended as well, which may notice cancellation a little later.
         let turn = Arc::new(turn);
         let turn_of_thread = turn.clone();
         let (sender, recorded) = oneshot::channel();
@@ -79,7 +79,7 @@ impl Profiles {
             .spawn(move || {
                 let recorded = record(time, || is_over.load(Ordering::Relaxed));
                 drop(turn_of_thread);
-                // Nobody waits for it when the server has ended meanwhile.
+                // The receiver may be gone: the request was cancelled or the server has ended.
                 let _ = sender.send(recorded);
             })
             .map_err(NoProfile::Thread)?;
@@ -117,7 +117,7 @@ impl Profiles {
     }
 }
 
-/// What was seen of this process, in microseconds of CPU time; told as workers tell theirs.
+/// The profile of this process in microseconds of CPU time, in the same form as those of workers.
 fn own(profile: &Profile) -> Value {
     let us = |looks: u64| looks * 1_000_000 / u64::from(PER_SECOND);
     let stacks: Vec<Value> = profile
@@ -134,7 +134,7 @@ fn own(profile: &Profile) -> Value {
     })
 }
 
-/// What a worker has told, or why it has told nothing.
+/// A worker's profile, or the reason there is none.
 fn stacks(worker: WorkerProfile) -> Result<Value, String> {
     let told = worker.profile.map_err(|why| why.to_string())?;
     let told: Value =

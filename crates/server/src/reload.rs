@@ -1,8 +1,8 @@
-//! Puts another configuration in force while the server runs, without failing a request.
+//! Replaces the configuration of a running server without failing a request.
 //!
-//! Pools are made anew and must have become ready before anything changes; until then, and when they do not, those in force go on.
-//! Then routes and pools are swapped. A request keeps what it began with, so the old pools take jobs until the last
-//! request that began before the swap is over; only then they stop.
+//! New pools are started and must become ready before anything changes. Until then, or if they fail, the current ones stay in force. Then
+//! routes and pools are swapped. A request keeps the app it started with, so old pools accept jobs until the last request from before the
+//! swap has ended, and stop only then.
 
 use std::{
     collections::BTreeMap,
@@ -26,14 +26,14 @@ use crate::{
     server::Shared,
 };
 
-/// Why there is no configuration: a [`ConfigError`](crate::config::ConfigError), or what the command line is wrong about.
+/// Why the configuration could not be loaded: a [`ConfigError`](crate::config::ConfigError), or invalid command-line options.
 pub type LoadError = Box<dyn Error + Send + Sync>;
 
-/// Where a reload gets its configuration.
+/// The source of the configuration for reloads.
 pub struct Reload {
-    /// Reads the configuration as it was read at the start, options of the command line included.
+    /// Reads the configuration in the same way as at the start, including command-line options.
     pub load: Box<dyn Fn() -> Result<Config, LoadError> + Send>,
-    /// Whether to reload when the configuration, a handler or what lies beside it changes.
+    /// Whether to reload when the configuration, a handler, or code next to a handler changes.
     pub watch: bool,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Debug for Reload {
     }
 }
 
-/// Why the configuration in force stays.
+/// Why the current configuration stays in force.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReloadError {
     #[error(transparent)]
@@ -63,7 +63,7 @@ pub(crate) enum ReloadError {
 }
 
 impl ReloadError {
-    /// Its text, followed by what caused it.
+    /// The error's text followed by its causes.
     pub(crate) fn with_causes(&self) -> String {
         failure::with_causes(self)
     }
@@ -77,28 +77,28 @@ fn failing_pools(pools: &[(String, String)]) -> String {
     lines.join("\n")
 }
 
-/// A reload that was done.
+/// A completed reload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reloaded {
-    /// How many configurations have been in force, this one included.
+    /// Number of configurations so far, including this one.
     pub(crate) generation: u64,
     pub(crate) took: Duration,
 }
 
-/// The number of the configuration that the server starts with.
+/// The generation of the initial configuration.
 pub(crate) const FIRST_GENERATION: u64 = 1;
 
 type Load = Arc<Mutex<Box<dyn Fn() -> Result<Config, LoadError> + Send>>>;
 
-/// What reloads need.
+/// The state of reloads.
 pub(crate) struct Reloading {
     load: Load,
     pub(crate) watch: bool,
-    /// Held while a reload runs, so that one runs at a time.
+    /// Held during a reload, so that only one runs at a time.
     turn: tokio::sync::Mutex<()>,
     generation: AtomicU64,
     refused: AtomicU64,
-    /// The configuration that was read last, refused or not.
+    /// The configuration read last, whether it was accepted or not.
     pub(crate) read: watch::Sender<Option<Arc<Config>>>,
 }
 
@@ -122,24 +122,24 @@ impl Reloading {
         }
     }
 
-    /// Waits until no reload runs; none does while this is held.
+    /// Waits until no reload is running. None starts while the guard is held.
     pub(crate) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.turn.lock().await
     }
 
-    /// How many configurations have been in force.
+    /// Number of configurations that have been in force.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// How many reloads left everything as it was.
+    /// Number of reloads that failed and changed nothing.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 }
 
 impl Shared {
-    /// Puts the configuration as it is now in force, and logs how that went. On an error nothing has changed.
+    /// Reads the configuration, puts it in force, and logs the outcome. On an error nothing has changed.
     pub(crate) async fn reload(self: &Arc<Self>, asked_by: &str) -> Result<Reloaded, ReloadError> {
         let _turn = self.reloading.turn().await;
         let began = Instant::now();
@@ -152,7 +152,7 @@ impl Shared {
             }
             Err(error) => {
                 self.reloading.refused.fetch_add(1, Ordering::Relaxed);
-                self.ground.routes.keep(&self.front.app().config.routes);
+                self.services.routes.keep(&self.front.app().config.routes);
                 let reason = error.with_causes();
                 tracing::error!(target: "forebay::server", asked_by, "configuration not reloaded, the one in force stays: {reason}");
             }
@@ -172,7 +172,7 @@ impl Shared {
         self.reloading.read.send_replace(Some(Arc::new(config.clone())));
         check_fixed(&self.front.app().config, &config)?;
         let shared = self.clone();
-        let app = blocking(move || App::build(config, &shared.ground)).await?;
+        let app = blocking(move || App::build(config, &shared.services)).await?;
         let settled = tokio::select! {
             settled = settled(&app) => settled,
             _ = stopping.wait_for(|stopping| *stopping) => Err(ReloadError::Stopping),
@@ -193,20 +193,20 @@ impl Shared {
         self.pools.add(generation, app.pools.values().cloned());
         let before = self.front.replace_app(app.clone());
         self.reloading.generation.store(generation, Ordering::Release);
-        self.ground.routes.keep(&app.config.routes);
-        self.ground.scripts.keep(|name| {
+        self.services.routes.keep(&app.config.routes);
+        self.services.scripts.keep(|name| {
             app.config.scripts.contains_key(name) || name == WORKFLOW_COUNTS && app.config.workflow.is_some()
         });
         if app.config.workflow.is_none() {
-            self.ground.workflows.clear();
+            self.services.workflows.clear();
         }
-        (*self.ground.workflow_logs.lock()).clone_from(&app.workflow_logs);
-        if let Some(kept) = &self.ground.kept_runs {
+        (*self.services.workflow_logs.lock()).clone_from(&app.workflow_logs);
+        if let Some(kept) = &self.services.kept_runs {
             kept.serve(app.workflow.as_ref());
         }
-        self.ground.sources.keep(&app.config);
+        self.services.sources.keep(&app.config);
         if app.config.log.level != before.config.log.level {
-            self.ground
+            self.services
                 .log
                 .set_level(&app.config.log.level)
                 .expect("the configuration was checked");
@@ -215,7 +215,7 @@ impl Shared {
         self.check_statements();
     }
 
-    /// Ends the pools of an app that was replaced, once the last request that began with it is over.
+    /// Stops the pools of a replaced app once the last request that started with it has ended.
     async fn retire(self: Arc<Self>, generation: u64, app: Arc<App>) {
         let deadline = tokio::time::Instant::now() + app.config.server.drain_max;
         let pools: Vec<Pool> = app.pools.values().cloned().collect();
@@ -258,7 +258,7 @@ async fn settled(app: &App) -> Result<(), ReloadError> {
     }
 }
 
-/// What cannot change while the server runs.
+/// Rejects changes to settings that are fixed while the server runs.
 fn check_fixed(current: &Config, new: &Config) -> Result<(), ReloadError> {
     let fixed = [
         ("server.listen", current.server.listen == new.server.listen),
@@ -278,11 +278,11 @@ fn check_fixed(current: &Config, new: &Config) -> Result<(), ReloadError> {
     }
 }
 
-fn kept_runs(config: &Config) -> Option<&config::KeptRuns> {
+fn kept_runs(config: &Config) -> Option<&config::DurableRuns> {
     config.workflow.as_ref()?.runs.as_ref()
 }
 
-/// The store without the rules of who may reach it.
+/// The store's configuration without its access rules, which may change.
 fn fixed_of_store(config: &Config) -> Option<config::Store> {
     config.store.clone().map(|store| config::Store {
         access: BTreeMap::new(),

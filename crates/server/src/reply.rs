@@ -1,4 +1,4 @@
-//! A target's answer, before the connection adds what belongs to it: date, lengths, request id.
+//! A target's response, before the connection adds its own headers: date, lengths, request id.
 
 use std::{borrow::Cow, fs::File, io::Write};
 
@@ -9,17 +9,17 @@ use crate::{
     target::{ChangeFeed, PoolStream, ScriptStream, SqlStream},
 };
 
-/// An answer.
+/// A response from a target.
 #[derive(Debug)]
 pub(crate) struct Reply<'a> {
     pub(crate) status: u16,
     pub(crate) headers: Cow<'a, HeaderLines>,
     pub(crate) body: Body<'a>,
-    /// The length to announce when it is not that of `body`: for HEAD.
+    /// The length to announce if it differs from that of `body`, as for HEAD.
     pub(crate) length: Option<u64>,
 }
 
-/// An answer's body.
+/// A response body.
 #[derive(Debug)]
 pub(crate) enum Body<'a> {
     Empty,
@@ -30,20 +30,20 @@ pub(crate) enum Body<'a> {
         offset: u64,
         length: u64,
     },
-    /// Comes from a worker piece by piece; whether its length is known, it says itself.
+    /// Streamed from a worker; whether its length is known, the stream itself says.
     Stream(Box<PoolStream<'a>>),
-    /// The same from a script.
+    /// Streamed from a script.
     Script(Box<ScriptStream<'a>>),
-    /// The same from a database.
+    /// Streamed from a database.
     Sql(Box<SqlStream>),
-    /// Read from the store as it is sent.
+    /// Read from the store while it is sent.
     Lines(Box<dyn Pieces>),
-    /// Changes of the store, for as long as the client stays.
+    /// Changes of the store, for as long as the client stays connected.
     Changes(Box<ChangeFeed>),
 }
 
 impl Body<'_> {
-    /// Whether the connection waits for pieces of it after the answer's head.
+    /// Whether the connection must wait for parts of the body after the head.
     pub(crate) fn waits_for_more(&self) -> bool {
         matches!(
             self,
@@ -63,21 +63,21 @@ impl Reply<'_> {
     }
 }
 
-/// Header fields in the form of HTTP/1.1: `name: value`, each ended by CR LF.
+/// Header fields in HTTP/1.1 format: `name: value`, each terminated by CR LF.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeaderLines {
     lines: Vec<u8>,
 }
 
 impl HeaderLines {
-    /// Begins with lines that the program itself has made, each with its end, and has room for `bytes` in all.
+    /// Starts with fields written by this program, each with its CR LF, and reserves room for `bytes` in total.
     pub(crate) fn of_known(bytes: usize, known: &'static str) -> Self {
         let mut lines = Vec::with_capacity(bytes.max(known.len()));
         lines.extend_from_slice(known.as_bytes());
         Self { lines }
     }
 
-    /// Adds a field that the program itself has made.
+    /// Adds a field written by this program, which needs no validation.
     pub(crate) fn push_known(&mut self, name: &str, value: &str) {
         debug_assert!(
             is_token(name.as_bytes()) && is_value(value.as_bytes()),
@@ -86,7 +86,7 @@ impl HeaderLines {
         self.put(name.as_bytes(), value.as_bytes());
     }
 
-    /// Adds a field from outside, if HTTP allows it.
+    /// Adds a field from outside after validating it. The error says what is wrong with it.
     pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
         if !is_token(name) {
             return Err("a header name has a byte that is not allowed");
@@ -126,7 +126,7 @@ fn is_value(value: &[u8]) -> bool {
         .all(|&byte| (byte >= 0x20 && byte != 0x7f) || byte == b'\t')
 }
 
-/// What the connection adds to a reply's head.
+/// The parts of a head that the connection adds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'a> {
     pub(crate) date: &'a [u8],
@@ -137,20 +137,20 @@ pub(crate) struct Frame<'a> {
     pub(crate) http10: bool,
 }
 
-/// How the end of the answer's body is told.
+/// How the end of the body is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delimiting {
-    /// No body and no length: 204 and 304.
+    /// No body and no length, as for 204 and 304.
     Nothing,
     /// `Content-Length`.
     Length(u64),
-    /// Chunks.
+    /// Chunked transfer coding.
     Chunked,
-    /// The end of the connection: HTTP/1.0 without a length.
+    /// By closing the connection: HTTP/1.0 without a length.
     Close,
 }
 
-/// Writes a status line and all header fields, the empty line included.
+/// Writes a status line and all header fields, including the final empty line.
 pub(crate) fn put_head(out: &mut Vec<u8>, status: u16, headers: &HeaderLines, frame: Frame<'_>) {
     put_start(out, status, frame.date);
     out.extend_from_slice(b"x-request-id: ");
@@ -161,7 +161,7 @@ pub(crate) fn put_head(out: &mut Vec<u8>, status: u16, headers: &HeaderLines, fr
     put_end(out, frame.delimiting, frame.close, frame.http10);
 }
 
-/// Writes what every head begins with: the status line, the date, the server's name.
+/// Writes the start of every head: status line, date, server name.
 #[inline]
 pub(crate) fn put_start(out: &mut Vec<u8>, status: u16, date: &[u8]) {
     out.extend_from_slice(b"HTTP/1.1 ");
@@ -177,7 +177,7 @@ pub(crate) fn put_start(out: &mut Vec<u8>, status: u16, date: &[u8]) {
     out.extend_from_slice(b"\r\nserver: forebay\r\n");
 }
 
-/// Writes what every head ends with: how its body and the connection end, and the empty line.
+/// Writes the end of every head: how the body is delimited, whether the connection closes, and the empty line.
 #[inline]
 pub(crate) fn put_end(out: &mut Vec<u8>, delimiting: Delimiting, close: bool, http10: bool) {
     match delimiting {
@@ -207,10 +207,10 @@ pub(crate) fn put_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// The end of a chunked body.
+/// The last chunk of a chunked body.
 pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// Has a client send the body that it announced with `Expect: 100-continue` (RFC 9110, 10.1.1).
+/// Tells the client to send the body announced with `Expect: 100-continue` (RFC 9110, 10.1.1).
 pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The reason phrase of a status (RFC 9110, 15).

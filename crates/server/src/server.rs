@@ -1,4 +1,4 @@
-//! A server from its start to its end.
+//! The life of a server, from its first listener to its last worker.
 
 use std::{
     io,
@@ -16,80 +16,80 @@ use tokio::{
 
 use crate::{
     admin::{Admin, Hosts, http},
-    app::{App, BuildError, EraseTypes, Ground},
-    calls::{CallThread, DeskThread},
+    app::{App, BuildError, EraseTypes, Services},
+    calls::{CallThread, SessionThread},
     check::ask_of_statements,
     config::{Config, Listen},
     control::Control,
     front::{Bound, Front},
     logging,
-    metrics::{PoolBook, RouteBook, ScriptBook},
+    metrics::{PoolRegistry, RouteMetrics, ScriptMetrics},
     profiles::Profiles,
     reload::{FIRST_GENERATION, Reload, Reloading},
-    sources::SourceBook,
+    sources::DatabaseRegistry,
     store::{OpenStore, StoreOpenError},
-    target::workflow::KeptRuns,
+    target::workflow::DurableRuns,
     traces::Traces,
     watch::watch,
 };
 
-/// How long workers that were killed are waited for.
+/// How long to wait for killed workers.
 const KILL_MAX: Duration = Duration::from_secs(2);
 
-/// Why a server does not start.
+/// The server failed to start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address cannot be listened on.
+    /// A configured address cannot be listened on.
     #[error("cannot listen on {listen}")]
     Listen {
         /// The address as configured.
         listen: Listen,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The admin listener's address cannot be listened on.
+    /// The admin address cannot be listened on.
     #[error("cannot listen on {listen} (admin.listen)")]
     Admin {
         /// The address as configured.
         listen: Listen,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The control socket cannot be made.
+    /// The control socket cannot be created.
     #[error("cannot make the control socket `{}` (admin.socket)", .socket.display())]
     Control {
-        /// Its file.
+        /// The path of the socket.
         socket: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Threads cannot be started.
+    /// The threads cannot be started.
     #[error("cannot start the server's threads")]
     Threads(#[from] io::Error),
-    /// Signals cannot be received.
+    /// Signal handlers cannot be installed.
     #[error("cannot receive signals")]
     Signals(#[source] io::Error),
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreOpenError),
-    /// The runs of workflows that are kept cannot be read.
+    /// Durable workflow runs cannot be read.
     #[error("the runs of workflows that are kept cannot be read (workflow.runs): {reason}")]
-    KeptRuns {
-        /// Why.
+    DurableRuns {
+        /// The text of the error that occurred.
         reason: String,
     },
-    /// The configuration does not become routes and pools.
+    /// Routes and pools cannot be built from the configuration.
     #[error(transparent)]
     Build(#[from] BuildError),
 }
 
-/// How a server ended other than in peace.
+/// The server did not end cleanly.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A second signal came while requests were still being answered.
+    /// A second signal arrived while requests were still being answered.
     #[error("a second signal has ended the server before every request was answered")]
     CutShort,
 }
@@ -104,23 +104,23 @@ pub struct Server {
     shared: Arc<Shared>,
 }
 
-/// What everything that looks after a running server shares.
+/// State shared by the tasks that manage a running server.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) front: Front,
-    pub(crate) ground: Ground,
-    pub(crate) pools: PoolBook,
+    pub(crate) services: Services,
+    pub(crate) pools: PoolRegistry,
     pub(crate) reloading: Reloading,
     pub(crate) started: Instant,
     pub(crate) started_at: SystemTime,
     pub(crate) listen: Vec<String>,
-    /// Whether everything could do its work at some time.
+    /// Whether the server has ever been ready.
     pub(crate) has_been_ready: AtomicBool,
-    /// True once the server shall end.
+    /// True once the server is to stop.
     pub(crate) stopping: sync::watch::Sender<bool>,
 }
 
-/// The signals that a server obeys.
+/// Signals handled by the server.
 #[derive(Debug)]
 struct Signals {
     interrupt: Signal,
@@ -128,7 +128,7 @@ struct Signals {
     hang_up: Signal,
 }
 
-/// What a signal asks for.
+/// The action requested by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Stop,
@@ -153,10 +153,10 @@ impl Signals {
     }
 }
 
-/// Files that a server has open beside its connections: listeners, the store, a link or two for each worker, logs.
+/// Open files besides connections: listeners, the store, a link or two per worker, logs.
 const OTHER_FILES: u64 = 256;
 
-/// Raises the limit of open files, and says so where it still leaves no room for `connections_max`.
+/// Raises the limit of open files, and warns if it is still too low for `connections_max`.
 fn check_open_files(config: &Config) {
     let connections_max = config.server.connections_max as u64;
     match forebay_pool::raise_open_files_max() {
@@ -174,8 +174,8 @@ fn check_open_files(config: &Config) {
 }
 
 impl Server {
-    /// Listens, starts the pools, and from then on notices signals, which [`Server::run`] obeys. Requests are taken at once; those for
-    /// a pool wait until it is ready.
+    /// Opens listeners, starts the pools, and installs signal handlers, whose signals [`Server::run`] obeys. Requests are accepted
+    /// immediately; those for a pool wait until it is ready.
     ///
     /// # Panics
     /// Outside of a tokio runtime with I/O and time.
@@ -224,41 +224,41 @@ impl Server {
             .and_then(|workflow| workflow.runs.as_ref());
         let kept_runs = store.as_ref().zip(kept_runs);
         let kept_runs = kept_runs
-            .map(|(store, runs)| KeptRuns::start(store, runs))
+            .map(|(store, runs)| DurableRuns::start(store, runs))
             .transpose()
-            .map_err(|refusal| StartError::KeptRuns {
+            .map_err(|refusal| StartError::DurableRuns {
                 reason: refusal.to_string(),
             })?;
         let supervisor = Supervisor::start()?;
-        let ground = Ground {
+        let services = Services {
             supervisor,
             mailboxes: Mailboxes::new(threads),
-            routes: RouteBook::new(threads),
-            scripts: ScriptBook::default(),
+            routes: RouteMetrics::new(threads),
+            scripts: ScriptMetrics::default(),
             workflows: Arc::default(),
             kept_runs,
             workflow_logs: parking_lot::Mutex::default(),
-            sources: SourceBook::default(),
+            sources: DatabaseRegistry::default(),
             traces: Arc::new(Traces::new(config.trace.as_ref())),
             profiles: Profiles::default(),
             log,
             erase_types,
             store,
             calls,
-            desks: DeskThread::default(),
+            sql: SessionThread::default(),
             kept: Arc::default(),
         };
-        let app = Arc::new(App::build(config, &ground)?);
-        (*ground.workflow_logs.lock()).clone_from(&app.workflow_logs);
-        if let Some(kept) = &ground.kept_runs {
+        let app = Arc::new(App::build(config, &services)?);
+        (*services.workflow_logs.lock()).clone_from(&app.workflow_logs);
+        if let Some(kept) = &services.kept_runs {
             kept.serve(app.workflow.as_ref());
         }
-        let pools = PoolBook::default();
+        let pools = PoolRegistry::default();
         pools.add(FIRST_GENERATION, app.pools.values().cloned());
-        let front = Front::start(app, &mut bound, &ground.mailboxes, &ground.traces, threads)?;
+        let front = Front::start(app, &mut bound, &services.mailboxes, &services.traces, threads)?;
         let shared = Arc::new(Shared {
             front,
-            ground,
+            services,
             pools,
             reloading: Reloading::new(reload),
             started,
@@ -276,19 +276,19 @@ impl Server {
         })
     }
 
-    /// The addresses it listens on, as URLs or `unix:path`.
+    /// The addresses the server listens on, as URLs or `unix:path`.
     pub fn urls(&self) -> Vec<String> {
         self.bound.iter().map(Bound::url).collect()
     }
 
-    /// Where it reports on itself, as a URL or `unix:path`; `None` when that is switched off.
+    /// The admin address as a URL or `unix:path`; `None` if it is switched off.
     pub fn admin_url(&self) -> Option<String> {
         self.admin.as_ref().map(Bound::url)
     }
 
-    /// Serves until SIGINT, SIGTERM or an order over the control socket. Then it answers every request that it has read, ends
-    /// connections and workers, and returns; what is not done after `drain_max` is cut off. A second signal cuts off at once.
-    /// SIGHUP reloads.
+    /// Serves until SIGINT, SIGTERM or a stop command over the control socket. Then it answers every request already read, closes
+    /// connections, stops workers, and returns; whatever remains after `drain_max` is cut off. A second signal cuts everything off
+    /// immediately. SIGHUP reloads.
     pub async fn run(mut self) -> Result<(), RunError> {
         let mut served = JoinSet::new();
         self.shared.check_statements();
@@ -341,20 +341,20 @@ impl Server {
 }
 
 impl Shared {
-    /// Has the databases look at the statements of routes, and tells the log of those that cannot be run. Nobody waits for it.
+    /// Lets databases check the statements of routes and logs those that cannot run. Runs in the background.
     pub(crate) fn check_statements(self: &Arc<Self>) {
         let shared = self.clone();
         tokio::spawn(async move {
             let config = shared.front.app().config.clone();
-            let source = |name: &str| shared.ground.sources.of(name, &config);
+            let source = |name: &str| shared.services.sources.of(name, &config);
             ask_of_statements(&config, source).await.warn();
         });
     }
 
-    /// Answers what was read, then ends the workers; cuts off what is left after `drain_max`.
+    /// Answers requests already read, then stops the workers; cuts off whatever remains after `drain_max`.
     async fn drain(&self) {
         let deadline = tokio::time::Instant::now() + self.front.app().config.server.drain_max;
-        if let Some(kept) = &self.ground.kept_runs {
+        if let Some(kept) = &self.services.kept_runs {
             kept.stop();
         }
         if tokio::time::timeout_at(deadline, self.front.drain())
@@ -363,9 +363,9 @@ impl Shared {
         {
             tracing::warn!(target: "forebay::server", "connections are left after drain_max and are cut off");
         }
-        // A reload that was under way gives up, or has put its pools with the others.
+        // A concurrent reload has either given up or registered its pools.
         let _turn = tokio::time::timeout_at(deadline, self.reloading.turn()).await;
-        if let Some(kept) = &self.ground.kept_runs {
+        if let Some(kept) = &self.services.kept_runs {
             if tokio::time::timeout_at(deadline, kept.stopped()).await.is_err() {
                 tracing::warn!(target: "forebay::server", "runs of workflows are left after drain_max; they are run after the next start");
             }
@@ -379,7 +379,7 @@ impl Shared {
                 tracing::warn!(target: "forebay::server", script, "what it does when it stops is left after drain_max and is cut off");
             }
         }
-        // Runs of workflows ask them until their engines have stopped.
+        // Workflow runs call the pools until their engines have stopped.
         let pools = self.pools.living();
         pools.iter().for_each(Pool::stop);
         for pool in pools {
@@ -389,8 +389,8 @@ impl Shared {
                 pool.stopped().await;
             }
         }
-        self.ground.traces.end(deadline).await;
-        if let Some(store) = &self.ground.store {
+        self.services.traces.end(deadline).await;
+        if let Some(store) = &self.services.store {
             store.checkpoint();
         }
     }

@@ -1,4 +1,4 @@
-//! Databases by their names: one whose settings are as they were keeps its connections over a reload.
+//! Databases by name. A database whose settings did not change keeps its connections across reloads.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use crate::{
     metrics::name_of,
 };
 
-/// The databases of a server.
+/// All databases of the server.
 #[derive(Debug, Default)]
-pub(crate) struct SourceBook {
+pub(crate) struct DatabaseRegistry {
     sources: Mutex<BTreeMap<String, Known>>,
-    /// By the names of routes.
+    /// By route name.
     meters: Mutex<BTreeMap<String, Meter>>,
 }
 
-/// What is known of databases, at one moment.
+/// A snapshot of all databases and of the counts of routes.
 #[derive(Debug)]
 pub(crate) struct DatabaseFacts {
     pub(crate) databases: Vec<Database>,
-    /// What is counted of the statements of each route.
+    /// Statement counts of each route.
     pub(crate) routes: Vec<(String, Counted)>,
 }
 
-/// What is known of one.
+/// A snapshot of one database.
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) name: String,
     pub(crate) settings: Settings,
     pub(crate) counted: Counted,
-    /// Why it cannot be reached.
+    /// Why the database is unreachable, if it is.
     pub(crate) failure: Option<String>,
 }
 
@@ -42,8 +42,8 @@ struct Known {
     threads: usize,
 }
 
-impl SourceBook {
-    /// The database of this name in a configuration, which has it.
+impl DatabaseRegistry {
+    /// The database of this name, which must exist in the configuration.
     pub(crate) fn of(&self, name: &str, config: &Config) -> Source {
         let settings: &Settings = &config.sql[name];
         let threads = config.sql_threads(name);
@@ -63,7 +63,7 @@ impl SourceBook {
         source
     }
 
-    /// Every database, by name.
+    /// All databases, sorted by name.
     pub(crate) fn all(&self) -> Vec<(String, Source)> {
         let sources = self.sources.lock();
         sources
@@ -72,12 +72,12 @@ impl SourceBook {
             .collect()
     }
 
-    /// What counts the statements of a route.
+    /// The meter that counts a route's statements.
     pub(crate) fn meter(&self, route: &str) -> Meter {
         self.meters.lock().entry(route.to_owned()).or_default().clone()
     }
 
-    /// What is known of every database, by name, and what is counted of the routes with statements.
+    /// A snapshot of every database, sorted by name, and of the statement counts of routes.
     pub(crate) fn read(&self) -> DatabaseFacts {
         let known = |(name, source): (String, Source)| Database {
             counted: source.counted(),
@@ -93,7 +93,7 @@ impl SourceBook {
         }
     }
 
-    /// Forgets the databases that a configuration has not, and the routes that have no statements in it.
+    /// Drops databases that are not in the configuration and counts of routes that have no statements in it.
     pub(crate) fn keep(&self, config: &Config) {
         self.sources
             .lock()

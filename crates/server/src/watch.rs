@@ -1,7 +1,7 @@
-//! `--watch`: reloads when the configuration changes, a handler, or code beside a handler.
+//! `--watch`: reloads when the configuration, a handler, or code next to a handler changes.
 //!
-//! Files are looked at every 300 ms. That sees every way an editor saves, needs nothing of the kernel, and costs a call for each
-//! file; a folder that holds a great many is for development only anyway.
+//! Files are polled every 300 ms. Polling sees every way an editor saves, needs no kernel support, and costs one system call per file;
+//! folders with a great many files occur only in development.
 
 use std::{
     collections::BTreeMap,
@@ -21,40 +21,40 @@ use crate::{
 };
 
 const INTERVAL: Duration = Duration::from_millis(300);
-/// Nothing must have changed for this long before a reload, so that one save, or one checkout, is one reload.
+/// A reload waits until nothing has changed for this long, so that one save or checkout causes one reload.
 const QUIET: Duration = Duration::from_millis(100);
-/// Most entries of folders that are looked at.
+/// Most folder entries that are watched.
 pub(crate) const ENTRIES_MAX: usize = 20_000;
-/// What is code. Data that a handler writes beside itself must not reload it.
+/// Extensions of code. Data that a handler writes next to itself must not cause a reload.
 const CODE: [&str; 10] = ["js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "wasm", "py"];
-/// The file that tells a virtual environment of Python from other folders.
+/// The file that marks a Python virtual environment.
 const ENVIRONMENT_MARK: &str = "pyvenv.cfg";
 
-/// What tells one state of a file from another: time of change, length, inode.
+/// Identifies a state of a file: modification time, length and inode.
 type Stamp = (i64, i64, u64, u64);
 pub(crate) type Stamps = BTreeMap<PathBuf, Stamp>;
 
-/// What was found at some places.
+/// The files found at some places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) stamps: Stamps,
-    /// False: there is more than [`ENTRIES_MAX`].
+    /// False if there were more than [`ENTRIES_MAX`].
     pub(crate) whole: bool,
 }
 
-/// What is looked at.
+/// The files and folders to watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Places {
     files: Vec<PathBuf>,
-    /// Code in them counts, and in their folders.
+    /// Folders watched for code, including their subfolders.
     folders: Vec<PathBuf>,
-    /// Of these, folders of workflows: whatever is a file of workflows counts, too.
+    /// Workflow folders among these, in which every workflow file is watched as well.
     graphs: Vec<PathBuf>,
-    /// Folders that are served as they are.
+    /// Folders of static files, which are not watched.
     left_out: Vec<PathBuf>,
 }
 
-/// Watches and reloads for ever.
+/// Watches and reloads until cancelled.
 pub(crate) async fn watch(shared: Arc<Shared>) {
     let mut read = shared.reloading.read.subscribe();
     let mut places = Arc::new(Places::of(&shared.front.app().config));
@@ -64,7 +64,7 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
         let now = look(&places).await.stamps;
         if now != seen {
             seen = quiet(&places, now).await;
-            // How it went is in the log; something must change again before another attempt.
+            // The outcome is in the log; the next attempt needs another change.
             let _ = shared.reload("--watch").await;
         }
         if read.has_changed().unwrap_or(false) {
@@ -77,7 +77,7 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
     }
 }
 
-/// Looks at places for the first time, and tells when they are too many.
+/// Looks at the places for the first time and logs a warning if they contain too many entries.
 async fn look_first(places: &Arc<Places>) -> Stamps {
     let found = look(places).await;
     if !found.whole {
@@ -89,7 +89,7 @@ async fn look_first(places: &Arc<Places>) -> Stamps {
     found.stamps
 }
 
-/// The stamps that other places have, those already known as they were: what has changed since is still to be noticed.
+/// The stamps of new places, with already known files as they were, so that changes since then are still noticed.
 fn carried_over(seen: &Stamps, mut found: Stamps) -> Stamps {
     for (path, stamp) in &mut found {
         if let Some(before) = seen.get(path) {
@@ -99,7 +99,7 @@ fn carried_over(seen: &Stamps, mut found: Stamps) -> Stamps {
     found
 }
 
-/// Waits until nothing changes any more.
+/// Waits until nothing changes any more, and returns the stamps.
 async fn quiet(places: &Arc<Places>, mut before: Stamps) -> Stamps {
     loop {
         sleep(QUIET).await;
@@ -192,7 +192,7 @@ impl Places {
         let mut left = ENTRIES_MAX;
         let mut folders = self.folders.clone();
         while let Some(folder) = folders.pop() {
-            // A folder that is gone has no files; that they are gone is the change.
+            // A removed folder has no entries; their absence is the change.
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 left = left.saturating_sub(1);
                 if left == 0 {
@@ -210,7 +210,7 @@ impl Places {
         Found { stamps, whole: true }
     }
 
-    /// Whether it is a file of workflows: a graph, a rule, a test, or a template.
+    /// Whether it is a workflow file: a graph, a rule, a test, or a template.
     fn is_of_workflows(&self, file: &Path) -> bool {
         self.graphs
             .iter()
@@ -218,7 +218,7 @@ impl Places {
             .any(workflow::is_workflow_file)
     }
 
-    /// Whether code is looked for in a folder: not in packages, hidden folders and folders that are served.
+    /// Whether to look for code in a folder: not in packages, hidden folders, virtual environments or folders of static files.
     fn enters(&self, folder: &Path) -> bool {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         name != "node_modules"
@@ -228,7 +228,7 @@ impl Places {
     }
 }
 
-/// What is in a folder of workflows: graphs, tests and templates, too.
+/// The files of a workflow folder, including graphs, tests and templates.
 pub(crate) fn look_at_workflows(folder: &Path) -> Found {
     let places = Places {
         folders: vec![folder.to_owned()],
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    /// What is noticed of a file that is made, written again, replaced, and removed.
+    /// Which of these changes are noticed: a file is created, rewritten, replaced and removed.
     fn noticed(folder: &Path, name: &str) -> Vec<bool> {
         let (places, file) = (places(folder), folder.join(name));
         let mut before = places.look();

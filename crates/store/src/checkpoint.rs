@@ -1,5 +1,5 @@
-//! Brings the tree to the disk now and then, on a thread of its own: that bounds what a power cut leaves to be done again, and how
-//! much of the file cannot be used anew.
+//! Flushes the tree to the disk now and then, on a thread of its own. This bounds how much must be replayed after a
+//! power cut, and how much of the file cannot be reused.
 
 use std::{
     path::Path,
@@ -12,15 +12,16 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{durability::Disk, error::StoreError};
 
-/// Bytes of pages that are not on the disk after which a checkpoint is made.
+/// A checkpoint is due when this many bytes of pages are not on the disk.
 const BYTES: u64 = 4 << 20;
-/// Bytes of pages that are not on the disk at which whoever begins to write makes a checkpoint first: where nobody leads, or the thread
-/// does not keep up. One transaction comes on top of it. No such page can be used anew, so this also bounds how far the file grows.
+/// When this many bytes of pages are not on the disk, the next writer makes a checkpoint before it begins: no process
+/// leads, or the checkpoint thread does not keep up. One transaction may come on top. Unflushed pages cannot be reused,
+/// so this also bounds the growth of the file.
 pub(crate) const BYTES_MAX: u64 = 64 << 20;
-/// How long after a checkpoint the next one is made for less.
+/// A checkpoint of any amount is due this long after the last one.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Asks for checkpoints. The thread that makes them ends with it.
+/// Requests checkpoints from a thread that ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     shared: Arc<Shared>,
@@ -58,7 +59,7 @@ impl Checkpoints {
         })
     }
 
-    /// Asks for a checkpoint when so much is not on the disk, or anything at all for long, or commits fail.
+    /// Requests a checkpoint when enough bytes are unflushed, when any have been for [`PERIOD`], or while commits fail.
     pub(crate) fn ask_if_due(&mut self, unsynced_bytes: u64, commits_fail: bool) {
         let is_due =
             unsynced_bytes > BYTES || (unsynced_bytes > 0 || commits_fail) && self.last.elapsed() >= PERIOD;
@@ -93,7 +94,7 @@ fn run(shared: &Shared, disk: &Weak<Disk>) {
         *wish = Wish::None;
         drop(wish);
         let Some(disk) = disk.upgrade() else { return };
-        // What failed is remembered where it failed, or tried again when it is due again.
+        // A failure is recorded where it happens, or retried when the next checkpoint is due.
         let _ = disk.checkpoint();
         if disk.commit_failure().is_some() {
             let _ = disk.probe();

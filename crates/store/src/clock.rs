@@ -1,4 +1,4 @@
-//! The time of day, as changes are dated and nodes end by it.
+//! The wall clock that dates changes and expires nodes.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

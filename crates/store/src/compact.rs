@@ -1,8 +1,8 @@
-//! Gives the space of a store's file that is not in use back to the system.
+//! Returns unused space of a store's file to the file system.
 //!
-//! A copy without that space is made in a folder within the store's and then takes the file's place in one step. So whoever is killed
-//! at any point leaves the old file or the new one, either of them whole and in step with the log of changes, which stays as it is; and
-//! perhaps the folder, which the next compaction removes.
+//! A copy without that space is made in a folder inside the store's, and then replaces the file in one step. A process
+//! killed at any point leaves either the old file or the new one, complete and consistent with the change log, which is
+//! not touched. It may also leave the folder, which the next compaction removes.
 
 use std::{
     fs::{self, File},
@@ -23,28 +23,32 @@ use crate::{
     store::Store,
 };
 
-/// The file on which the engine has all who open a store hold a lock, and the byte of it that whoever is alone holds.
+/// The engine's lock file, locked by every process that opens a store, and the byte of it that marks exclusive use.
 const LOCK_FILE: &str = "store.mdbx-lck";
 const ALONE: u64 = 0;
-/// How long others may still have the store open: a thread that ends its last work, a child process that is yet to begin its program.
+/// How long to wait for others to close the store: a thread finishing its last work, or a forked child process that has
+/// not yet executed its program.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Between two looks.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Where the work is done, within the store's folder.
+/// Temporary folder for the copy, inside the store's folder.
 const WORKSHOP: &str = "compact.tmp";
 
-/// What a compaction has done.
+/// Result of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compacted {
     /// Size of the file before, in bytes.
     pub before_bytes: u64,
-    /// Its size now: the same when there was nothing to gain.
+    /// Size of the file after, in bytes: the same when there was nothing to gain.
     pub after_bytes: u64,
 }
 
-/// Makes the file of the store in a folder as small as it can be, and tells a few times a second how far that is. Needs as much room on the
-/// disk as the new file. Nobody may have the store open, not this process either: that is [`StoreError::InUse`]. Who opens it meanwhile
-/// waits. It can be cut short at any point, also by a power cut.
+/// Makes the file of a store as small as possible. Reports progress a few times a second, and needs free disk space for
+/// the new file. Processes that open the store meanwhile wait. It may be interrupted at any point, even by a power cut.
+///
+/// # Errors
+///
+/// [`StoreError::InUse`] when any process has the store open, this one included.
 pub fn compact(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Compacted, StoreError> {
     let absent = || StoreError::Absent { path: path.into() };
     let folder = path.canonicalize().map_err(|_| absent())?;
@@ -56,7 +60,7 @@ pub fn compact(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Compac
     let workshop = folder.join(WORKSHOP);
     clear(&workshop)?;
     let outcome = replace(&folder, &file, &workshop, progress);
-    // What has failed is told rather than what it left.
+    // The original failure takes precedence over a failure to clean up.
     let cleared = clear(&workshop);
     let compacted = outcome?;
     cleared?;
@@ -69,13 +73,13 @@ fn replace(
     workshop: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Compacted, StoreError> {
-    // The store is opened under a second name. So the lock file beside its first name stays ours alone: whoever opens the store
-    // meanwhile waits there, and then finds that the file it has opened is no longer the store's.
+    // The store is opened under a second name, so the lock file next to the first one stays exclusively ours. Processes
+    // that open the store meanwhile wait on it, and then find that the file they opened has been replaced.
     folders::make(workshop).map_err(StoreError::file("make", workshop))?;
     let again = workshop.join(FILE);
     fs::hard_link(file, &again).map_err(StoreError::file("link", &again))?;
     if folder.join(changes::FOLDER).exists() {
-        // Who opens a store after a power cut does again what its log holds beyond the tree, and has to find it.
+        // Opening a store after a power cut replays the log beyond the tree, so the log must be reachable from here.
         let log = workshop.join(changes::FOLDER);
         symlink(Path::new("..").join(changes::FOLDER), &log).map_err(StoreError::file("link", &log))?;
     }
@@ -89,7 +93,8 @@ fn replace(
     let made = workshop.join("made");
     let after_bytes = store.backup(&made, true, progress)?;
     drop(store);
-    // Before the old file is replaced: whoever has opened it knows by the names it has left whether it is still the store's.
+    // Removed before the old file is replaced: an opener tells from the number of links whether its file is still the
+    // store's.
     fs::remove_file(&again).map_err(StoreError::file("remove", &again))?;
     if after_bytes >= before_bytes {
         return Ok(Compacted {
@@ -105,7 +110,7 @@ fn replace(
     })
 }
 
-/// Holds the lock file of a store that nobody has open.
+/// Locks the lock file of a store that no process has open.
 fn hold_alone(folder: &Path) -> Result<File, StoreError> {
     let path = folder.join(LOCK_FILE);
     let file = open_file(&path)?;
@@ -122,7 +127,7 @@ fn hold_alone(folder: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
-/// The other processes that have a file open, as far as this user may know.
+/// The other processes that have a file open, as far as this user may see them.
 fn holders(file: &Path) -> Vec<u32> {
     let mut found = Vec::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {

@@ -17,24 +17,24 @@ use crate::{
     store::Store,
 };
 
-/// How often the file that is being written is looked at.
+/// How often the size of the file being written is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// What `stat` counts in (POSIX leaves it open; Linux has it so).
+/// Unit of `st_blocks` in `stat` (unspecified by POSIX; 512 on Linux).
 const BLOCK_BYTES: u64 = 512;
 
-/// How far a copy is.
+/// Progress of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes that have been written.
+    /// Bytes written so far.
     pub written_bytes: u64,
-    /// Most bytes that there will be: the size of what is copied.
+    /// Upper bound of the bytes to write: the size of the source.
     pub bytes_max: u64,
 }
 
 impl Store {
-    /// Writes a copy of the state as of now into a folder that has no store yet, while others go on; `compact` leaves unused space
-    /// out. The log of changes is not copied. Tells a few times a second how far it is, and returns when the copy is on the disk, with
-    /// its size in bytes.
+    /// Writes a copy of the current state into a folder that has no store yet, while others keep working; `compact`
+    /// leaves out unused space. The change log is not copied. Reports progress a few times a second. Returns the size
+    /// of the copy in bytes once it is on the disk.
     pub fn backup(
         &self,
         to: &Path,
@@ -42,7 +42,7 @@ impl Store {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<u64, StoreError> {
         folder::make(to)
-            // The engine lets the group read what it copies, until that is done.
+            // The engine makes the copy readable by the group, so the folder protects it until the mode is set below.
             .and_then(|()| fs::set_permissions(to, Permissions::from_mode(FOLDER_MODE)))
             .map_err(StoreError::file("make the folder", to))?;
         let file = to.join(FILE);
@@ -50,14 +50,14 @@ impl Store {
         let (ended, end) = mpsc::channel::<()>();
         thread::scope(|scope| {
             let copying = scope.spawn(|| {
-                // Whoever waits for the end sees that this side is gone.
+                // Dropping the sender tells the waiting side that the copy has ended.
                 let _ended = ended;
                 self.shared.disk.environment.copy(&file, compact)
             });
-            // The engine says nothing meanwhile, so what there is of the file is looked at.
+            // The engine reports no progress, so the file's size is polled.
             while end.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
                 progress(Progress {
-                    // What the system has not allocated yet is not written.
+                    // Blocks that are not allocated have not been written yet.
                     written_bytes: fs::metadata(&file).map_or(0, |about| about.blocks() * BLOCK_BYTES),
                     bytes_max,
                 });
@@ -73,7 +73,7 @@ impl Store {
     }
 }
 
-/// Bytes of a file.
+/// Size of a file in bytes.
 pub(crate) fn size(file: &Path) -> Result<u64, StoreError> {
     fs::metadata(file)
         .map(|about| about.len())

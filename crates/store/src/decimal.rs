@@ -1,6 +1,6 @@
-//! Sums of numbers as they are written, digit by digit: 0.1 + 0.2 is 0.3.
+//! Exact decimal addition of JSON numbers: 0.1 + 0.2 is 0.3.
 
-/// Most digits of a sum, before and after the point together.
+/// Most digits of a sum, before and after the decimal point together.
 pub(crate) const DIGITS_MAX: usize = 36;
 
 /// `mantissa` times ten to the power of `exponent`.
@@ -10,7 +10,7 @@ struct Decimal {
     exponent: i32,
 }
 
-/// Adds two JSON numbers; `None` when one is no number, or the sum has more than [`DIGITS_MAX`] digits.
+/// Adds two JSON numbers; `None` when either is not a number, or the sum has more than [`DIGITS_MAX`] digits.
 pub(crate) fn add(left: &str, right: &str) -> Option<String> {
     let (left, right) = (read(left)?, read(right)?);
     let exponent = left.exponent.min(right.exponent);
@@ -18,7 +18,7 @@ pub(crate) fn add(left: &str, right: &str) -> Option<String> {
     write(sum, exponent)
 }
 
-/// Whether a canonical text is a number.
+/// Whether a canonical JSON text is a number.
 pub(crate) fn is_number(text: &str) -> bool {
     matches!(text.as_bytes().first(), Some(b'-' | b'0'..=b'9'))
 }

@@ -2,8 +2,8 @@ use std::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-/// A hash of a document's canonical text (`SipHash` 1-3, 128 bits, without a key): it says nothing of when or how the document was stored.
-/// Two documents with the same one are the same, unless somebody has looked for a pair.
+/// Hash of a document's canonical text (`SipHash` 1-3, 128 bits, no key). It does not depend on when or how the
+/// document was stored. Documents with equal hashes are equal, unless someone has searched for a collision.
 pub fn digest(document: &[u8]) -> u128 {
     let mut hasher = SipHasher13::new();
     hasher.write(document);

@@ -1,11 +1,12 @@
-//! When a commit is on the disk.
+//! Durability of commits.
 //!
-//! A commit is durable once its record in the log of changes is on the disk: that is one write to one file, and nobody has to stop
-//! for it. The tree follows at checkpoints. After a power cut it is as of the last checkpoint, for the engine never lets a later
-//! state reach the disk before an earlier one, and [`crate::recovery`] does again what the log holds beyond it.
+//! A commit is durable once its record in the change log is on the disk: one write to one file, during which other
+//! writers continue. The tree follows at checkpoints. After a power cut it is as of the last checkpoint, because the
+//! engine never lets a later state reach the disk before an earlier one, and [`crate::recovery`] replays the log beyond
+//! it.
 //!
-//! A [`Flusher`] makes commits durable: at once for those who wait, and within an interval for all others, of every process that has
-//! the store open.
+//! A [`Flusher`] makes commits durable: immediately for callers that wait, and within an interval for all other commits
+//! of every process that has the store open.
 
 use std::{
     fmt, mem,
@@ -28,24 +29,24 @@ use crate::{
     sys::{Environment, Transaction},
 };
 
-/// A transaction that comes to the greatest size of the file has the engine make a checkpoint of the commits before it. The log of those
-/// is on the disk when so little room is left at its beginning.
+/// When the file nears its maximum size, the engine itself checkpoints earlier commits. If a transaction begins with
+/// less room than this, the log of those commits is flushed first.
 const ROOM_BYTES: u64 = 64 << 20;
 
-/// What a commit waits for.
+/// How long a commit waits for the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// For a flush of its own: on the disk before the call returns.
+    /// Waits for a flush of its own: on the disk before the call returns.
     Sync,
-    /// For the next flush, which it shares with all that commit meanwhile: as safe as `Sync`, and cheaper when many write.
+    /// Waits for the next flush, shared with all concurrent commits: as safe as `Sync`, and cheaper with many writers.
     #[default]
     Group,
-    /// For nothing. A crash of the process loses nothing; a power cut at most the last `flush_interval`.
+    /// Does not wait. A process crash loses nothing; a power cut loses at most the last `flush_interval`.
     Relaxed,
 }
 
 impl Durability {
-    /// The one of both that promises more.
+    /// The one that promises more.
     pub(crate) fn stronger(self, other: Self) -> Self {
         match (self, other) {
             (Self::Sync, _) | (_, Self::Sync) => Self::Sync,
@@ -55,22 +56,22 @@ impl Durability {
     }
 }
 
-/// The files of a store: the tree, and the log of its changes.
+/// The files of a store: the tree and the change log.
 #[derive(Debug)]
 pub(crate) struct Disk {
     pub(crate) environment: Arc<Environment>,
     pub(crate) log: Log,
     read_only: bool,
     flushed: AtomicU64,
-    /// What the last commit of this process said, where it failed.
+    /// Error of this process's last commit, if it failed.
     commit_failure: Mutex<Option<String>>,
-    /// Whether the tree has all that the log has. What lies behind its end may be commits until then.
+    /// Whether the log has been replayed into the tree. Until then, records after its end may be commits.
     is_recovered: AtomicBool,
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // So that a power cut leaves nothing to be done again. What fails here can be done again.
+        // So that a power cut leaves nothing to replay. If this fails, the log is still there to be replayed.
         if !self.read_only {
             let _ = self.checkpoint();
         }
@@ -89,13 +90,13 @@ impl Disk {
         }
     }
 
-    /// Tells that the tree has all that the log has.
+    /// Records that the log has been replayed into the tree.
     pub(crate) fn set_recovered(&self) {
         self.is_recovered.store(true, Relaxed);
     }
 
-    /// Begins to write: waits until nobody else does. So much at most is of the tree that is not on the disk by then:
-    /// [`checkpoint::BYTES_MAX`].
+    /// Begins a write transaction, waiting until no other is open. First makes a checkpoint if more than
+    /// [`checkpoint::BYTES_MAX`] of the tree are not on the disk.
     pub(crate) fn begin(&self) -> Result<Transaction, StoreError> {
         let work = self.environment.write()?;
         let unsynced = self.environment.info()?.unsynced_bytes;
@@ -107,7 +108,7 @@ impl Disk {
         Ok(work)
     }
 
-    /// Writes a transaction's record and commits it; says which commit it was. Remembers whether it failed.
+    /// Writes a transaction's log record and commits it; returns the number of the commit. Remembers a failure.
     pub(crate) fn commit(&self, work: Transaction, journal: &mut Journal) -> Result<u64, StoreError> {
         let outcome = self.log_and_commit(work, journal);
         let mut failure = self.commit_failure.lock();
@@ -129,7 +130,7 @@ impl Disk {
         work.commit().inspect_err(|_| self.take_back(before))
     }
 
-    /// What the last commit of this process said, where it failed.
+    /// Error of this process's last commit, if it failed.
     pub(crate) fn commit_failure(&self) -> Option<String> {
         self.commit_failure.lock().clone()
     }
@@ -140,7 +141,8 @@ impl Disk {
         self.flush().map(|_| ())
     }
 
-    /// Before a commit whose record the log has: a state of which no page is new counts for the engine as one that is on the disk.
+    /// Prepares a commit whose record is in the log. The engine treats a state without new pages as already on the
+    /// disk, so the log is flushed first.
     fn before_commit(&self, work: &Transaction, end: End) -> Result<(), StoreError> {
         if work.is_clean()? {
             self.flush_log(end, work.id() - 1)?;
@@ -148,12 +150,12 @@ impl Disk {
         Ok(())
     }
 
-    /// The last commit that this process knows to be on the disk.
+    /// The last commit known to this process to be on the disk.
     pub(crate) fn flushed(&self) -> u64 {
         self.flushed.load(Relaxed)
     }
 
-    /// Makes every commit durable that was made before the call, and says which was the last of them.
+    /// Makes every commit before the call durable, and returns the last of them.
     pub(crate) fn flush(&self) -> Result<u64, StoreError> {
         self.environment.check_flushes()?;
         let snapshot = self.environment.read()?;
@@ -163,13 +165,13 @@ impl Disk {
             return Ok(self.flushed());
         }
         if !self.flush_log(end, last)? {
-            // What came from a backup has no log of its own yet.
+            // A store restored from a backup has no log yet.
             return self.checkpoint();
         }
         Ok(last)
     }
 
-    /// Brings the log to the disk, which ends so after that commit; `false` when there is none.
+    /// Flushes the log, which ends at `end` after the commit `last`; `false` when there is no log.
     fn flush_log(&self, end: End, last: u64) -> Result<bool, StoreError> {
         let Some(segment) = self.log.segment(end)? else {
             return Ok(false);
@@ -179,8 +181,8 @@ impl Disk {
         Ok(true)
     }
 
-    /// Takes back the record of a commit that has failed, lest it be done again after a power cut. What fails here would fail the next
-    /// commit, too, and that writes over it.
+    /// Invalidates the record of a failed commit, so that it is not replayed after a power cut. A failure here would
+    /// also fail the next commit, which overwrites the record.
     fn take_back(&self, before: End) {
         self.log.let_go();
         if let Ok(still) = self.environment.write()
@@ -190,8 +192,8 @@ impl Disk {
         }
     }
 
-    /// As [`Self::clear_beyond`], once the tree has all of the log. What lies behind its end is then of a process that was killed
-    /// before it had committed.
+    /// As [`Self::clear_beyond`], if the log has been replayed into the tree. What follows its end then belongs to a
+    /// process that was killed before it committed.
     fn forget_beyond(&self, end: End) -> Result<(), StoreError> {
         if self.is_recovered.load(Relaxed) {
             self.clear_beyond(end)?;
@@ -199,7 +201,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Clears what lies behind the log's end, on the disk, too. Only who holds the write lock may do that, and has applied what is whole there.
+    /// Invalidates everything after the log's end, on the disk too. The caller must hold the write lock and have
+    /// replayed the complete records there.
     pub(crate) fn clear_beyond(&self, end: End) -> Result<(), StoreError> {
         if self.log.has_beyond(end)?
             && let Some(segment) = self.log.forget_beyond(end)?
@@ -209,7 +212,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Has the log end on the disk where the tree says. Only who writes may do that, and only when the tree is on the disk.
+    /// Truncates the log on the disk to the end that the tree records. The caller must hold the write lock, and the
+    /// tree must be on the disk.
     pub(crate) fn cut_log(&self, end: End) -> Result<(), StoreError> {
         match self.log.cut(end)? {
             Some(segment) => self.environment.flushing(|| segment.flush()),
@@ -217,9 +221,9 @@ impl Disk {
         }
     }
 
-    /// Brings the tree to the disk, and the log before it. Says which was the last commit.
+    /// Flushes the log and then the tree to the disk. Returns the last commit.
     pub(crate) fn checkpoint(&self) -> Result<u64, StoreError> {
-        // Most of it while others go on committing.
+        // Most of it is written while other processes keep committing.
         let segment = self.log.segment(End::of(&self.environment.read()?)?)?;
         self.environment.flushing(|| {
             segment.as_ref().map_or(Ok(()), Segment::flush)?;
@@ -233,8 +237,8 @@ impl Disk {
         Ok(last)
     }
 
-    /// Brings all to the disk that was committed before a transaction that has changed nothing yet: the log first, for the tree must not
-    /// come to know of a commit that the log has not. Says which was the last commit, and where the log ends with it.
+    /// Flushes everything committed before a transaction that has not changed anything yet: the log first, because the
+    /// tree on the disk must never be ahead of the log. Returns the last commit, and the end of the log after it.
     pub(crate) fn checkpoint_before(&self, still: &Transaction) -> Result<(u64, End), StoreError> {
         let (last, end) = (still.id() - 1, End::of(still)?);
         let segment = self.log.segment(end)?;
@@ -256,24 +260,24 @@ pub(crate) struct Flusher {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Somebody waits for a flush, or the thread is to end.
+    /// Signalled when a caller waits for a flush, or the thread must end.
     asked: Condvar,
-    /// A flush has ended.
+    /// Signalled when a flush has ended.
     flushed: Condvar,
 }
 
-/// Called once with the last commit that is known to be on the disk, or why that cannot be said.
+/// Called once, with the last commit known to be on the disk, or with the reason why that is unknown.
 type WhenFlushed = Box<dyn FnOnce(Result<u64, StoreError>) + Send>;
 
 #[derive(Default)]
 struct State {
     /// Every commit up to this one is on the disk.
     flushed: u64,
-    /// Somebody waits for this one.
+    /// The latest commit that a caller waits for.
     wanted: u64,
-    /// Whom to call, and for which commit.
+    /// Callbacks, each with the commit it waits for.
     callers: Vec<(u64, WhenFlushed)>,
-    /// How many flushes have failed, and what the last one said.
+    /// Number of failed flushes, and the error of the last one.
     failures: u64,
     failure: String,
     end: bool,
@@ -290,8 +294,8 @@ impl fmt::Debug for State {
 }
 
 impl Flusher {
-    /// Starts the thread. It ends with the flusher or the files. With an interval it also flushes what nobody waits for, and asks for
-    /// checkpoints.
+    /// Starts the thread, which ends when the flusher or the files are dropped. With an interval it also flushes
+    /// commits that no caller waits for, and requests checkpoints.
     pub(crate) fn start(disk: &Arc<Disk>, interval: Option<Duration>) -> Result<Self, StoreError> {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
@@ -310,7 +314,7 @@ impl Flusher {
         Ok(Self { shared })
     }
 
-    /// Has a function called when a commit is on the disk, at once if it is already. It must not block.
+    /// Calls `call` once a commit is on the disk, immediately if it already is. The callback must not block.
     pub(crate) fn when_flushed(&self, commit: u64, call: WhenFlushed) {
         let mut state = self.shared.state.lock();
         let flushed = state.flushed;
@@ -323,7 +327,7 @@ impl Flusher {
         self.shared.asked.notify_one();
     }
 
-    /// Waits until a commit is on the disk. When a flush fails, that is told to all who wait for it.
+    /// Waits until a commit is on the disk. A failed flush is reported to every waiter.
     pub(crate) fn wait(&self, commit: u64) -> Result<(), StoreError> {
         let mut state = self.shared.state.lock();
         let failures = state.failures;
@@ -351,9 +355,9 @@ impl Drop for Flusher {
     }
 }
 
-/// Calls one who waits. Its panic is its own: others wait, too.
+/// Runs a callback. Its panic is caught, because other callers wait too.
 fn tell(call: WhenFlushed, outcome: Result<u64, StoreError>) {
-    // The panic has been reported by then.
+    // The panic hook has already reported it.
     let _ = panic::catch_unwind(AssertUnwindSafe(|| call(outcome)));
 }
 
@@ -384,7 +388,7 @@ fn run(shared: &Shared, disk: &Weak<Disk>, interval: Option<Duration>, mut check
             return;
         };
         drop(state);
-        // What other processes have committed counts as well.
+        // Commits of other processes count as well.
         let outcome = disk.environment.info().and_then(|info| {
             if let Some(checkpoints) = &mut checkpoints {
                 checkpoints.ask_if_due(info.unsynced_bytes, disk.commit_failure.lock().is_some());
@@ -409,7 +413,7 @@ fn run(shared: &Shared, disk: &Weak<Disk>, interval: Option<Duration>, mut check
             Err(error) => {
                 state.failures += 1;
                 state.failure = error.to_string();
-                // Whoever still waits is told; the next round tries again for others.
+                // Every current waiter gets the error; the next round tries again for later ones.
                 state.wanted = state.flushed;
                 mem::take(&mut state.callers)
             }

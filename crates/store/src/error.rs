@@ -1,4 +1,4 @@
-//! Everything that can fail here, each with its limit and the value found.
+//! Errors of the store, each with its limit and the value found.
 
 use std::{
     io,
@@ -8,151 +8,152 @@ use std::{
 
 use crate::{json::JsonError, key::KeyError};
 
-/// What has run out when a transaction writes more than one may.
+/// [`StoreError::Full`]'s reason when a transaction writes more than it may.
 pub(crate) const TRANSACTION_FULL: &str = "one transaction can write 1 GiB";
 
-/// Why the store did not do what it was asked for. Nothing has been changed then, for a transaction that met an error in the
-/// middle of an operation can only be rolled back; but of [`StoreError::NotFlushed`], what was committed stands.
+/// Why an operation of the store failed. Nothing has been changed then: a transaction in which an operation failed
+/// halfway can only be rolled back. The exception is [`StoreError::NotFlushed`], whose commit stands.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A global's name or a subscript that cannot be.
+    /// An invalid name of a global, or an invalid subscript.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// A text that is not the JSON that can be kept.
+    /// Text that is not acceptable JSON.
     #[error(transparent)]
     Json(#[from] JsonError),
-    /// A value longer than the store was opened for.
+    /// A value longer than [`Options::value_bytes_max`](crate::Options::value_bytes_max).
     #[error("value of {bytes} bytes is too long (value_bytes_max {max})")]
     ValueTooLong {
         /// Length of its canonical text.
         bytes: usize,
-        /// The limit.
+        /// The limit, [`Options::value_bytes_max`](crate::Options::value_bytes_max).
         max: usize,
     },
-    /// Something other than a number where one is counted.
+    /// An increment of a value that is not a number.
     #[error("cannot increment {found}: it is no number")]
     NotANumber {
-        /// The beginning of the value's text.
+        /// Beginning of the value's text.
         found: String,
     },
-    /// A sum that has more digits than are kept exactly.
+    /// A sum with more digits than are stored exactly.
     #[error("cannot increment {found} by {by}: the sum has more than {max} digits")]
     NumberTooLong {
-        /// The number as it stands.
+        /// The number as stored.
         found: String,
-        /// What was to be added.
+        /// The number that was to be added.
         by: String,
-        /// The limit.
+        /// Most digits of a sum.
         max: usize,
     },
-    /// A subtree that was to be copied into itself, or over what holds it.
+    /// A subtree that was to be copied into itself, or over a node that contains it.
     #[error("cannot merge {from} into {to}: one holds the other")]
     Overlap {
-        /// What was to be copied.
+        /// Path of the source.
         from: String,
-        /// Where to.
+        /// Path of the target.
         to: String,
     },
-    /// An index that cannot be, or a question that it cannot answer.
+    /// An invalid index, or a query that it cannot answer.
     #[error("index `{name}`: {reason}")]
     Index {
-        /// Its name.
+        /// Name of the index.
         name: String,
-        /// Why not.
+        /// Why it is invalid.
         reason: String,
     },
-    /// A record with values that another one has, in an index that allows each only once.
+    /// A record with the same values as another one, in a unique index.
     #[error("index `{index}` is unique, and record {record} has the same values")]
     NotUnique {
-        /// The index.
+        /// Name of the index.
         index: String,
-        /// The subscript of the record that has them.
+        /// Subscript of the record that already has them.
         record: String,
     },
-    /// A write to a store that was opened for reading.
+    /// A write to a store opened read-only.
     #[error("the store was opened for reading only")]
     ReadOnly,
-    /// A second transaction, or a flush, of a thread that has a write transaction open and would wait for itself.
+    /// A second write transaction, or a flush, on a thread that already has a write transaction open and would
+    /// deadlock.
     #[error("this thread has a transaction open already")]
     WritesAlready,
-    /// A transaction in which an operation failed half way.
+    /// A transaction in which an operation failed halfway.
     #[error("an operation of this transaction has failed: it can only be rolled back")]
     Broken,
-    /// A commit that stands, but of which nobody knows whether it is on the disk.
+    /// A commit that stands, but may not be on the disk.
     #[error("committed, but the flush to the disk failed: {reason}")]
     NotFlushed {
-        /// What the flush said.
+        /// Error of the flush.
         reason: String,
     },
-    /// A write, or a flush, after a flush has failed: the system does not write again what it could not write once.
+    /// A write or flush after a failed flush: the operating system does not retry writes that failed once.
     #[error(
         "nothing can be written until the store is opened anew, since a flush to the disk has failed: {reason}"
     )]
     FlushesFail {
-        /// What the flush said.
+        /// Error of the first failed flush.
         reason: String,
     },
     /// No room: on the disk, or up to `map_max`.
     #[error("the store is full: {reason}")]
     Full {
-        /// What has run out.
+        /// The resource that has run out.
         reason: &'static str,
     },
-    /// Too many processes or threads read at the same time.
+    /// Too many concurrent readers in all processes.
     #[error("too many readers at the same time (readers_max {max})")]
     TooManyReaders {
-        /// The limit.
+        /// The limit, [`Options::readers_max`](crate::Options::readers_max).
         max: u32,
     },
-    /// More locks than one owner may have.
+    /// More locks than one owner may hold.
     #[error("too many locks at the same time (at most {max} names, those above the locked ones included)")]
     TooManyLocks {
-        /// The limit.
+        /// Most names that one owner may lock, including the nodes above them.
         max: usize,
     },
     /// A snapshot that has been read from for longer than `reader_age_max`.
     #[error("this snapshot is too old to be read from (reader_age_max {max:?}); begin another")]
     SnapshotTooOld {
-        /// The limit.
+        /// The limit, [`Options::reader_age_max`](crate::Options::reader_age_max).
         max: Duration,
     },
-    /// A log that cannot be done again here.
+    /// A log that cannot be replayed here.
     #[error("cannot do the changes again: {reason}")]
     Replay {
-        /// Why not.
+        /// Why it cannot.
         reason: &'static str,
     },
-    /// Changes that the log does not hold: dropped for their age, lost in a power cut, or yet to come.
+    /// Changes missing from the log: dropped for their age, lost in a power cut, or not made yet.
     #[error("the log of changes does not go on from {since}; read everything anew and go on from there")]
     ChangesGone {
-        /// The last change that was known.
+        /// The last change the caller has seen.
         since: u64,
-        /// The first one that there is after it.
+        /// The first available change after it.
         oldest: u64,
     },
-    /// Bytes that are not what was written.
+    /// Stored bytes that differ from what was written.
     #[error("the store is damaged: {what}")]
     Damaged {
-        /// Where, and what is wrong.
+        /// Location and kind of the damage.
         what: String,
     },
-    /// A store of another version of this program.
+    /// A store in another version of the file format.
     #[error("the store in {} has format {found}; this program reads format {expected}", path.display())]
     Format {
         /// The store's folder.
         path: PathBuf,
-        /// What its file says.
+        /// Format version found in the file.
         found: String,
-        /// What this program writes.
+        /// Format version that this program reads and writes.
         expected: u32,
     },
-    /// A store opened for reading only whose log has commits that its tree does not have yet, as after a power cut.
+    /// A store opened read-only whose log has commits that its tree lacks, as after a power cut.
     #[error("the store in {} must be opened for writing once: its log has commits that its tree lacks", path.display())]
     Unrecovered {
         /// The store's folder.
         path: PathBuf,
     },
-    /// A log of changes whose tree is missing or cut off. Nothing has been touched.
+    /// A change log whose tree is missing or truncated. Nothing has been changed.
     #[error(
         "{} {found}, but the log of changes beside it has changes {first} to {last}, which it would lose. \
          Make the store anew in another folder: `forebay store restore{} --changes {} --data NEW`",
@@ -163,14 +164,14 @@ pub enum StoreError {
     LogWithoutTree {
         /// The store's folder.
         path: PathBuf,
-        /// What there is of the tree.
+        /// State of the tree's file, as a predicate: `is missing`, or its size.
         found: String,
-        /// The first change in the log.
+        /// First change in the log.
         first: u64,
-        /// The last whole one.
+        /// Last complete change in the log.
         last: u64,
     },
-    /// A log of changes that does not go on where the tree ends. Nothing has been touched.
+    /// A change log that does not continue where the tree ends. Nothing has been changed.
     #[error(
         "the tree in {} ends with change {since}, and the log of changes beside it goes on with {oldest}: they do not belong together. \
          Put back the tree that belongs to the log, or make the store anew from a backup: `forebay store restore BACKUP --changes {} --data NEW`",
@@ -180,62 +181,62 @@ pub enum StoreError {
     ForeignLog {
         /// The store's folder.
         path: PathBuf,
-        /// The last change in the tree.
+        /// Last change in the tree.
         since: u64,
-        /// The next one in the log.
+        /// Next change in the log.
         oldest: u64,
     },
-    /// A folder that holds no store, where one was expected.
+    /// A folder without a store, where one was expected.
     #[error("there is no store in {}", path.display())]
     Absent {
-        /// The folder.
+        /// Path that was to be opened.
         path: PathBuf,
     },
-    /// A store that this process has open under other options.
+    /// A store that this process already has open with other options.
     #[error("the store in {} is open in this process already, with {option} {found}, not {wanted}", path.display())]
     OpenAlready {
         /// The store's folder.
         path: PathBuf,
-        /// The option.
+        /// Name of the first option that differs.
         option: &'static str,
-        /// What it is.
+        /// Value it was opened with.
         found: String,
-        /// What it should have been this time.
+        /// Value requested this time.
         wanted: String,
     },
-    /// A store that others have open, where it must be had alone.
+    /// A store that is open, where exclusive access is required.
     #[error("the store in {} is open {}", path.display(), holders_of(holders))]
     InUse {
         /// The store's folder.
         path: PathBuf,
-        /// The processes that have it open, as far as they may be known; none when it is this one.
+        /// Process ids that have it open, as far as this user may see them; empty when it is this process.
         holders: Vec<u32>,
     },
-    /// A file or folder beside the tree.
+    /// A failed operation on a file or folder next to the tree.
     #[error("cannot {what} {}", path.display())]
     File {
-        /// What was tried.
+        /// Attempted operation, as a verb.
         what: &'static str,
-        /// With what.
+        /// File or folder it was attempted on.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// Anything else that the engine says.
+    /// Any other error of the engine.
     #[error("the engine cannot {what}: {text} ({code})")]
     Engine {
-        /// What was tried.
+        /// Attempted operation, as a verb.
         what: &'static str,
-        /// The engine's code; positive ones are the system's.
+        /// The engine's error code; positive codes are `errno` values.
         code: i32,
-        /// The engine's words.
+        /// The engine's message.
         text: String,
     },
 }
 
 impl StoreError {
-    /// A file that could not be made, read or written: what the system says becomes that.
+    /// Maps an I/O error on `path` to [`StoreError::File`].
     pub(crate) fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File {
             what,
@@ -244,7 +245,7 @@ impl StoreError {
         }
     }
 
-    /// Whether it is the caller's input that was refused. Nothing has been changed then, and the transaction can go on.
+    /// Whether the caller's input was rejected. Nothing has been changed then, and the transaction can continue.
     pub fn is_input(&self) -> bool {
         match self {
             Self::Key(_)

@@ -1,7 +1,7 @@
-//! Nodes that end by themselves.
+//! Expiry of nodes.
 //!
-//! A node's time is kept under its path, and a second time by when it is due. A [`Sweeper`] removes what is due, about once a
-//! second, as an ordinary transaction; until then a node is there, however late it is.
+//! A node's expiry time is stored under its path, and a second time ordered by time. A [`Sweeper`] removes expired
+//! nodes about once a second, as an ordinary transaction; until then a node still exists, however overdue it is.
 
 use std::{
     path::Path,
@@ -24,12 +24,12 @@ use crate::{
 };
 
 const PERIOD: Duration = Duration::from_secs(1);
-/// Most nodes that one transaction removes, so that others get their turn.
+/// Most nodes that one transaction removes, so that other writers get their turn.
 const BATCH: usize = 1000;
-/// An hour.
+/// How long a node that cannot be removed is postponed: one hour.
 const POSTPONED_MS: u64 = 3_600_000;
 
-/// When a node ends.
+/// Expiry time of a node.
 pub(crate) fn of(transaction: &Transaction, tables: Tables, key: &Key) -> Result<Option<u64>, StoreError> {
     let found = transaction.get(tables.expiry, key.as_bytes())?;
     Ok(found
@@ -37,7 +37,7 @@ pub(crate) fn of(transaction: &Transaction, tables: Tables, key: &Key) -> Result
         .map(u64::from_be_bytes))
 }
 
-/// When a node ends, or the first of those above it.
+/// Earliest expiry time of a node and the nodes above it.
 pub(crate) fn of_path(
     transaction: &Transaction,
     tables: Tables,
@@ -55,7 +55,7 @@ pub(crate) fn of_path(
     Ok(first)
 }
 
-/// Has a node end at a time.
+/// Sets the expiry time of a node.
 pub(crate) fn set(
     transaction: &mut Transaction,
     tables: Tables,
@@ -68,7 +68,7 @@ pub(crate) fn set(
     transaction.put(tables.due, &[&at, key.as_bytes()].concat(), &[])
 }
 
-/// Has a node not end, or none of a subtree.
+/// Removes the expiry time of a node, or of every node in a subtree.
 pub(crate) fn clear(
     transaction: &mut Transaction,
     tables: Tables,
@@ -93,7 +93,7 @@ pub(crate) fn clear(
     }
 }
 
-/// Whether any node ends by itself.
+/// Whether any node has an expiry time.
 pub(crate) fn any(transaction: &Transaction, tables: Tables) -> Result<bool, StoreError> {
     Ok(transaction
         .cursor(tables.due)?
@@ -101,7 +101,7 @@ pub(crate) fn any(transaction: &Transaction, tables: Tables) -> Result<bool, Sto
         .is_some())
 }
 
-/// The node that is due first, with its time, if it is due by then.
+/// The node that expires first and its time, if that is not after `by_ms`.
 pub(crate) fn due(
     transaction: &Transaction,
     tables: Tables,
@@ -113,7 +113,7 @@ pub(crate) fn due(
     Ok(due.filter(|(_, at_ms)| *at_ms <= by_ms))
 }
 
-/// Forgets that a node is due at a time.
+/// Removes a node from the list ordered by time.
 pub(crate) fn forget(
     transaction: &mut Transaction,
     tables: Tables,
@@ -124,7 +124,7 @@ pub(crate) fn forget(
     transaction.delete(tables.due, &entry).map(|_| ())
 }
 
-/// Removes what is due, on a thread of its own.
+/// Removes expired nodes, on a thread of its own.
 #[derive(Debug)]
 pub(crate) struct Sweeper {
     end: Arc<(Mutex<bool>, Condvar)>,
@@ -147,7 +147,7 @@ impl Sweeper {
                     }
                     drop(ended);
                     let Some(shared) = store.upgrade() else { return };
-                    // What fails now is tried again in a second.
+                    // A failed sweep is retried in a second.
                     let _ = sweep(&Store { shared }, clock::now_ms());
                 }
             })
@@ -167,8 +167,9 @@ impl Drop for Sweeper {
 }
 
 impl crate::transaction::Transaction {
-    /// Removes what has ended by then at a node or above it and is still there: no read finds it, so a write must not find it either, nor
-    /// go with it when it is removed. Times are milliseconds since 1970 UTC.
+    /// Removes the node, and the nodes above it, if they have expired by `by_ms` and still exist. Reads do not see
+    /// expired nodes, so a write must neither find one nor be removed along with one later. Times are milliseconds
+    /// since 1970 UTC.
     pub fn remove_ended(&mut self, key: &Key, by_ms: u64) -> Result<(), StoreError> {
         let is_over = |ends: Option<u64>| ends.is_some_and(|ends| ends <= by_ms);
         while is_over(self.ends(key)?) {
@@ -184,8 +185,8 @@ impl crate::transaction::Transaction {
     }
 }
 
-/// Removes every node that is due by then; says how many those were. One that cannot be removed, because an index forbids what
-/// would be left or because it is damaged, is tried again after [`POSTPONED_MS`].
+/// Removes every node that has expired by `by_ms`; returns how many. A node that cannot be removed, because an index
+/// forbids what would be left or because it is damaged, is retried after [`POSTPONED_MS`].
 pub(crate) fn sweep(store: &Store, by_ms: u64) -> Result<u64, StoreError> {
     let mut count = 0;
     let mut batch = BATCH;
@@ -210,9 +211,10 @@ pub(crate) fn sweep(store: &Store, by_ms: u64) -> Result<u64, StoreError> {
                 count += removed as u64;
                 batch = BATCH;
             }
-            // What went before it is rolled back with it, and goes again in a transaction that ends before it.
+            // Earlier removals are rolled back with the failed one, and are redone in a transaction that stops before
+            // it.
             Some(_) if removed > 0 => batch = removed,
-            // That is no fault of the node.
+            // A full store is not the node's fault.
             Some((.., error @ StoreError::Full { .. })) => return Err(error),
             Some((key, at_ms, _)) => {
                 drop(transaction);

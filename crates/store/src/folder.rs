@@ -1,5 +1,5 @@
-//! Folders of a store: their names are on the disk, for what a file holds counts only when it can be found, and only their owner may look
-//! into them.
+//! Folders of a store. Their entries are flushed to the disk, because a file counts only if its name survives; and only
+//! the owner has access to them.
 
 use std::{
     fs::{self, DirBuilder, File, Permissions},
@@ -8,30 +8,30 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Permissions of every file below a store's folder.
+/// Permissions of every file in a store's folder.
 pub(crate) const FILE_MODE: u32 = 0o600;
-/// The same of every folder there, and of a store's folder that is made.
+/// Permissions of every folder in it, and of a store's folder when it is created.
 pub(crate) const FOLDER_MODE: u32 = 0o700;
-/// What others than the owner may do.
+/// Permission bits of everyone but the owner.
 const OTHERS: u32 = 0o077;
 
-/// A file or folder of a store that others than its owner could use, and what has become of it.
+/// A file or folder of a store that was accessible to others than its owner.
 #[derive(Debug)]
 pub struct Exposed {
-    /// Which.
+    /// Path of the file or folder.
     pub path: PathBuf,
-    /// Its permissions.
+    /// Its permissions when it was found.
     pub mode: u32,
-    /// Why it still has them.
+    /// Why they could not be changed; `None` if they were.
     pub error: Option<io::Error>,
 }
 
-/// Takes what is below a store's folder away from everybody but its owner; says what was open to others.
+/// Restricts everything in a store's folder to its owner; returns what was open to others.
 pub(crate) fn restrict(folder: &Path) -> io::Result<Vec<Exposed>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        // What is gone meanwhile needs nothing.
+        // Removed in the meantime.
         let Ok(about) = fs::symlink_metadata(&path) else {
             continue;
         };
@@ -52,9 +52,9 @@ pub(crate) fn restrict(folder: &Path) -> io::Result<Vec<Exposed>> {
     Ok(found)
 }
 
-/// Makes a folder and those above it where there are none; the names of all of them are on the disk then.
+/// Creates a folder and its missing parents, with all their names on the disk.
 pub(crate) fn make(path: &Path) -> io::Result<()> {
-    // "a" lies in ".", whose name is the empty path here.
+    // The parent of the relative path "a" is the empty path, which stands for ".".
     let above = match path.parent() {
         Some(above) if above.as_os_str().is_empty() => Some(Path::new(".")),
         above => above,
@@ -75,7 +75,7 @@ pub(crate) fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Brings the names in a folder to the disk.
+/// Flushes the entries of a folder to the disk.
 pub(crate) fn flush(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
@@ -99,7 +99,7 @@ mod tests {
         );
         assert!(make(&path.join("file/d")).is_err());
         assert!(make(Path::new("")).is_err());
-        // Nobody can make a folder there, though the one above it is.
+        // No folder can be created in /proc, although it exists.
         assert!(make(Path::new("/proc/nothing")).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Paths of nodes, as bytes that sort as the nodes do.
+//! Node paths, encoded as bytes that sort in node order.
 //!
 //! ```text
 //! global 00  subscript subscript ...
@@ -7,13 +7,13 @@
 //! string    = E0, the UTF-8 bytes with 00 written as 00 FF, then 00
 //! ```
 //!
-//! No subscript's bytes begin another's, so a path's bytes begin exactly those of its descendants, and nothing else lies
-//! between them: the subtree of `key` is what is at least `key` and less than `key FF`.
+//! No encoded subscript is a prefix of another, so a path is a prefix of exactly its descendants, and nothing else
+//! sorts between them: the subtree of `key` is everything from `key` up to but excluding `key FF`.
 //!
-//! **Collation** is that of M: numbers in canonical form first, by value, then all other strings by their bytes. A number
-//! is canonical when it is written as M writes it: no sign but `-`, no zeros that say nothing, no `0` before the point, at
-//! most [`DIGITS_MAX`] digits that count, between 1E-43 and 1E47 away from zero. So `1` and `"1"` are the same subscript, and
-//! `"01"`, `"1.0"` and `"0.5"` are strings (`.5` is the number).
+//! **Collation** is that of M: numbers in canonical form first, by value, then all other strings by their bytes. A
+//! number is canonical when it is written as M writes it: no sign but `-`, no redundant zeros, no `0` before the
+//! decimal point, at most [`DIGITS_MAX`] significant digits, and a magnitude between 1E-43 and 1E47. So `1` and `"1"`
+//! are the same subscript, and `"01"`, `"1.0"` and `"0.5"` are strings (`.5` is the number).
 //!
 //! Two digits a byte with "more follows" as the lowest bit: the layout of `SQLite4`'s key encoding.
 
@@ -21,11 +21,11 @@ use std::{borrow::Cow, cmp::Ordering, fmt};
 
 use smallvec::SmallVec;
 
-/// Most bytes of a global's name.
+/// Longest name of a global, in bytes.
 pub const GLOBAL_BYTES_MAX: usize = 64;
-/// Most bytes of a path in encoded form; what the engine takes with pages of 4 KiB, less what secondary keys add.
+/// Longest encoded path, in bytes: what the engine accepts with pages of 4 KiB, minus what secondary keys add.
 pub const KEY_BYTES_MAX: usize = 1900;
-/// Most subscripts of a path. What has that many is a scalar, so no document is nested deeper.
+/// Most subscripts of a path. A node at that depth can only be a scalar, so no document is nested deeper.
 pub const SUBSCRIPTS_MAX: usize = 200;
 /// Most significant digits of a number that sorts as one.
 pub const DIGITS_MAX: usize = 18;
@@ -34,10 +34,10 @@ const EXPONENT_MIN: i32 = -42;
 const EXPONENT_MAX: i32 = 47;
 const ZERO: u8 = 0x80;
 const STRING: u8 = 0xE0;
-/// Greater than every byte a subscript begins with.
+/// Greater than the first byte of every subscript.
 pub(crate) const ABOVE_CHILDREN: u8 = 0xFF;
 
-/// What cannot be the name of a node.
+/// Why a path is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum KeyError {
     /// A global without a name.
@@ -46,25 +46,25 @@ pub enum KeyError {
     /// A global with too long a name.
     #[error("the name of global `{name}` has {} bytes (at most {GLOBAL_BYTES_MAX})", name.len())]
     GlobalTooLong {
-        /// The name.
+        /// The rejected name.
         name: String,
     },
     /// A character that names cannot have.
     #[error("the name of a global cannot contain {found:?}: letters, digits and any of `%._-` are accepted")]
     GlobalCharacter {
-        /// The character.
+        /// The first invalid character.
         found: char,
     },
-    /// A path that is too long as a whole.
+    /// A path that is too long in encoded form.
     #[error("the path has {bytes} bytes (at most {KEY_BYTES_MAX})")]
     TooLong {
-        /// Its encoded length, or where counting stopped.
+        /// Its encoded length, or the length at which encoding stopped.
         bytes: usize,
     },
-    /// Too many subscripts, or a container where its children would have too many.
+    /// Too many subscripts, or a container so deep that its children would have too many.
     #[error("the path has more than {SUBSCRIPTS_MAX} subscripts")]
     TooDeep,
-    /// A number that is none.
+    /// A number that cannot be a subscript.
     #[error("{found} cannot be a subscript")]
     NotANumber {
         /// `NaN` or an infinity.
@@ -72,7 +72,7 @@ pub enum KeyError {
     },
 }
 
-/// The path of a node in encoded form: a global and any number of subscripts.
+/// Encoded path of a node: a global and any number of subscripts.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     bytes: SmallVec<[u8; 64]>,
@@ -80,7 +80,7 @@ pub struct Key {
 
 impl Clone for Key {
     fn clone(&self) -> Self {
-        // The vector's own `clone` goes byte by byte.
+        // The derived `clone` of the vector copies byte by byte.
         Self::from_encoded(&self.bytes)
     }
 }
@@ -106,36 +106,36 @@ impl Key {
         Ok(Self { bytes })
     }
 
-    /// Goes down to the child whose name is a text; a canonical number is the number.
+    /// Descends to the child with this subscript; the text of a canonical number means the number.
     pub fn push(&mut self, subscript: &str) -> Result<(), KeyError> {
         encode_text(subscript.as_bytes(), &mut self.bytes);
         self.check()
     }
 
-    /// Goes down to a numbered child.
+    /// Descends to a numbered child.
     pub fn push_integer(&mut self, subscript: i64) -> Result<(), KeyError> {
         self.push(&subscript.to_string())
     }
 
-    /// Goes down to a numbered child; 0.5 is the subscript that M writes `.5`.
+    /// Descends to a numbered child; 0.5 is the subscript that M writes `.5`.
     pub fn push_number(&mut self, subscript: f64) -> Result<(), KeyError> {
         self.push(&number_text(subscript)?)
     }
 
-    /// Goes down by a subscript that was encoded before.
+    /// Descends to a child given by its encoded subscript.
     pub fn push_encoded(&mut self, subscript: &Subscript) -> Result<(), KeyError> {
         self.bytes.extend_from_slice(&subscript.bytes);
         self.check()
     }
 
-    /// The same path with one subscript more.
+    /// The path of a child.
     pub fn child(&self, subscript: &str) -> Result<Self, KeyError> {
         let mut key = self.clone();
         key.push(subscript)?;
         Ok(key)
     }
 
-    /// The path one step up; `None` for a global's root.
+    /// The parent's path; `None` for a global's root.
     pub fn parent(&self) -> Option<Self> {
         let last = self.subscripts().last()?;
         let length = self.bytes.len() - last.len();
@@ -144,7 +144,7 @@ impl Key {
         })
     }
 
-    /// Name of the global; of a damaged key, what can be read of it.
+    /// Name of the global; of a damaged key, as much as can be read.
     pub fn global_name(&self) -> &str {
         let name = self.bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         match std::str::from_utf8(name) {
@@ -153,24 +153,24 @@ impl Key {
         }
     }
 
-    /// The subscripts, as texts.
+    /// The subscripts as texts.
     pub fn texts(&self) -> impl Iterator<Item = String> + '_ {
         self.subscripts().map(|subscript| decode(subscript).into_owned())
     }
 
-    /// The path's bytes.
+    /// The encoded path.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// A path that was encoded before, by [`Key::as_bytes`].
+    /// A path from the bytes of [`Key::as_bytes`].
     pub(crate) fn from_encoded(bytes: &[u8]) -> Self {
         Self {
             bytes: SmallVec::from_slice(bytes),
         }
     }
 
-    /// The same from bytes that may be damaged; `None` for those that no path has.
+    /// A path from bytes that may be damaged; `None` if they are not a valid path.
     pub(crate) fn from_stored(bytes: &[u8]) -> Option<Self> {
         let end = memchr::memchr(0, bytes)?;
         let mut key = Self::global(std::str::from_utf8(&bytes[..end]).ok()?).ok()?;
@@ -180,18 +180,18 @@ impl Key {
         for subscript in subscripts {
             key.push(&decode(subscript)).ok()?;
         }
-        // What was not written as it is now has been read wrong.
+        // If encoding the decoded path does not reproduce the bytes, they were not a valid path.
         (key.as_bytes() == bytes).then_some(key)
     }
 
-    /// Each subscript's bytes.
+    /// The encoded subscripts.
     pub(crate) fn subscripts(&self) -> Subscripts<'_> {
         Subscripts {
             rest: &self.bytes[global_length(&self.bytes)..],
         }
     }
 
-    /// Puts the path back to a length that it had before.
+    /// Truncates the path to a length that it had before.
     pub(crate) fn truncate(&mut self, length: usize) {
         self.bytes.truncate(length);
     }
@@ -200,7 +200,7 @@ impl Key {
         self.bytes.len()
     }
 
-    /// [`Key::push`] of text that is known to be UTF-8; the length is left for [`Key::check`].
+    /// [`Key::push`] of valid UTF-8, without a length check, which is left to [`Key::check`].
     pub(crate) fn push_utf8(&mut self, subscript: &[u8]) {
         encode_text(subscript, &mut self.bytes);
     }
@@ -216,14 +216,14 @@ impl Key {
                 bytes: self.bytes.len(),
             });
         }
-        // A subscript has a byte or more, so short paths need no counting.
+        // Every subscript takes at least one byte, so short paths need no counting.
         if self.bytes.len() > SUBSCRIPTS_MAX && self.subscripts().count() > SUBSCRIPTS_MAX {
             return Err(KeyError::TooDeep);
         }
         Ok(())
     }
 
-    /// Whether a container can be here: one whose children could not be is none.
+    /// Whether a container is allowed here: its children must not have too many subscripts.
     pub(crate) fn check_container(&self) -> Result<(), KeyError> {
         if self.bytes.len() > SUBSCRIPTS_MAX && self.subscripts().count() >= SUBSCRIPTS_MAX {
             return Err(KeyError::TooDeep);
@@ -259,7 +259,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// One step of a path, in encoded form. Its order is the collation.
+/// An encoded step of a path. Its order is the collation order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Subscript {
     bytes: SmallVec<[u8; 32]>,
@@ -271,26 +271,26 @@ impl Subscript {
         Self::from_utf8(text.as_bytes())
     }
 
-    /// The same of text that is known to be UTF-8.
+    /// The subscript of text that is valid UTF-8.
     pub(crate) fn from_utf8(text: &[u8]) -> Self {
         let mut bytes = SmallVec::new();
         encode_text(text, &mut bytes);
         Self { bytes }
     }
 
-    /// The subscript of a number; there is none for `NaN` and the infinities.
+    /// The subscript of a number; an error for `NaN` and infinities.
     pub fn number(value: f64) -> Result<Self, KeyError> {
         Ok(Self::new(&number_text(value)?))
     }
 
-    /// What sorts as a string even where the text is a number.
+    /// A subscript that sorts as a string even if the text is a number.
     pub(crate) fn string(text: &str) -> Self {
         let mut bytes = SmallVec::new();
         encode_string(text.as_bytes(), &mut bytes);
         Self { bytes }
     }
 
-    /// What sorts as the JSON number that the text is, as far as its first [`DIGITS_MAX`] digits tell.
+    /// A subscript that sorts as the JSON number in the text, rounded to its first [`DIGITS_MAX`] digits.
     pub(crate) fn rounded(number: &str) -> Self {
         let mut bytes = SmallVec::new();
         Canonical::round(number, &mut SmallVec::new()).encode(&mut bytes);
@@ -301,7 +301,7 @@ impl Subscript {
         out.extend_from_slice(&self.bytes);
     }
 
-    /// The text that [`Subscript::new`] makes this subscript from.
+    /// The text from which [`Subscript::new`] makes this subscript.
     pub fn text(&self) -> String {
         decode(&self.bytes).into_owned()
     }
@@ -311,11 +311,11 @@ impl Subscript {
         self.bytes[0] != STRING
     }
 
-    /// Below every string that begins with the prefix, and above every one that sorts after these: numbers are none of them.
+    /// Bounds that enclose exactly the strings that begin with the prefix. Numbers are not among them.
     pub(crate) fn around_prefix(prefix: &str) -> (Self, Self) {
         let mut least = SmallVec::new();
         encode_string(prefix.as_bytes(), &mut least);
-        // Without its end it is where longer texts begin.
+        // Without its terminator the encoding is a prefix of all longer texts.
         least.pop();
         let mut greatest = least.clone();
         greatest.push(ABOVE_CHILDREN);
@@ -339,7 +339,7 @@ impl fmt::Debug for Subscript {
     }
 }
 
-/// Walks over encoded subscripts.
+/// Iterates over encoded subscripts.
 #[derive(Clone, Debug)]
 pub(crate) struct Subscripts<'a> {
     pub(crate) rest: &'a [u8],
@@ -358,7 +358,7 @@ impl<'a> Iterator for Subscripts<'a> {
     }
 }
 
-/// The order of two subscripts given as texts.
+/// Collation order of two subscripts given as texts.
 pub(crate) fn collate(left: &str, right: &str) -> Ordering {
     let numeric = |text: &str| matches!(text.as_bytes().first(), Some(b'0'..=b'9' | b'-' | b'.'));
     if numeric(left) || numeric(right) {
@@ -368,17 +368,18 @@ pub(crate) fn collate(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// How many bytes the global's name and its end take. Of a damaged key, all.
+/// Length in bytes of the global's name and its terminator; of a damaged key, its whole length.
 pub(crate) fn global_length(key: &[u8]) -> usize {
     memchr::memchr(0, key).map_or(key.len(), |end| end + 1)
 }
 
-/// Whether one path is the other or lies below it.
+/// Whether one path equals the other or is below it.
 pub(crate) fn within(key: &[u8], root: &[u8]) -> bool {
     key.len() >= root.len() && key.starts_with(root) && key.get(root.len()) != Some(&ABOVE_CHILDREN)
 }
 
-/// How many bytes the first subscript of an encoded path takes; at least one, and of a damaged one what is left.
+/// Length in bytes of the first subscript of an encoded path: at least one, and for a damaged path everything that is
+/// left.
 pub(crate) fn subscript_length(bytes: &[u8]) -> usize {
     match bytes[0] {
         STRING => {
@@ -427,7 +428,7 @@ fn encode_string<const N: usize>(bytes: &[u8], out: &mut SmallVec<[u8; N]>) {
     out.push(0);
 }
 
-/// The text of one encoded subscript; of a damaged one, what can be read of it.
+/// Text of an encoded subscript; of a damaged one, as much as can be read.
 pub(crate) fn decode(subscript: &[u8]) -> Cow<'_, str> {
     match subscript[0] {
         STRING => {
@@ -481,7 +482,7 @@ pub(crate) fn decode(subscript: &[u8]) -> Cow<'_, str> {
 struct Canonical<'a> {
     negative: bool,
     exponent: i32,
-    /// The digits that count, before and after the point; empty for zero.
+    /// The significant digits, before and after the decimal point; empty for zero.
     before: &'a [u8],
     after: &'a [u8],
 }
@@ -537,15 +538,15 @@ impl<'a> Canonical<'a> {
         })
     }
 
-    /// The number that a JSON number is nearest to, towards zero; what is too large or too small for a canonical number is the largest
-    /// or zero. The digits go into `digits`.
+    /// Rounds a JSON number towards zero to a canonical number; magnitudes outside the range become the largest number
+    /// or zero. The digits are stored in `digits`.
     fn round(number: &str, digits: &'a mut SmallVec<[u8; 32]>) -> Self {
         let (negative, rest) = number
             .strip_prefix('-')
             .map_or((false, number), |rest| (true, rest));
         let (number, power) = rest.split_once(['e', 'E']).unwrap_or((rest, "0"));
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        // A power that does not fit is out of range in any case.
+        // An exponent that overflows is out of range in any case.
         let power = power.parse::<i64>().unwrap_or(if power.starts_with('-') {
             i64::MIN / 2
         } else {
@@ -599,7 +600,7 @@ impl<'a> Canonical<'a> {
     }
 }
 
-/// A double as M writes numbers: no exponent, no `0` before the point.
+/// Writes a double as M does: no exponent, no `0` before the decimal point.
 fn number_text(value: f64) -> Result<String, KeyError> {
     if !value.is_finite() {
         return Err(KeyError::NotANumber { found: value });

@@ -1,8 +1,8 @@
-//! A durable tree of JSON values that many processes open at the same time.
+//! A durable tree of JSON values, shared by many processes at the same time.
 //!
-//! [`Store::open`] opens a folder. [`Store::snapshot`] is one state of everything, read without waiting for anybody;
-//! [`Store::begin`] is a transaction, of which there is one at a time over all processes. Both answer the same questions about
-//! nodes, which are named by a [`Key`]: a global and subscripts.
+//! [`Store::open`] opens a folder. [`Store::snapshot`] gives one consistent state of everything, which is read without
+//! waiting for writers; [`Store::begin`] starts a write transaction, of which there is one at a time across all
+//! processes. Both offer the same reads of nodes, which are named by a [`Key`]: a global and subscripts.
 
 pub mod changes;
 mod checkpoint;

@@ -1,4 +1,5 @@
-//! How a folder becomes an open store: with which options, and once in a process, whoever else has it open or compacts it.
+//! Opening a folder as a store: checks the options, shares one opening per process, and waits for compactions and
+//! closings in progress.
 
 use std::{
     collections::HashMap,
@@ -26,40 +27,41 @@ use crate::{
 
 /// Version of the layout of keys and records.
 const FORMAT: u32 = 2;
-/// The tree's file in the store's folder. The engine's lock file lies beside it.
+/// Name of the tree's file in the store's folder. The engine's lock file is next to it.
 pub(crate) const FILE: &str = "store.mdbx";
-/// The engine's three pages of its own, of 4 KiB each.
+/// Three pages of 4 KiB, which the engine keeps for itself.
 const TREE_BYTES_MIN: u64 = 3 * 4096;
-/// How often a file is opened anew that was replaced while it was being opened.
+/// How often opening is retried because the file was replaced in the meantime.
 const REPLACED_MAX: u32 = 5;
 
-/// Most that [`Options::value_bytes_max`] can be: as much as one transaction can write.
+/// Largest possible [`Options::value_bytes_max`]: as much as one transaction can write.
 pub const VALUE_BYTES_LIMIT: usize = 1 << 30;
 
-/// How a store is opened.
+/// Options for opening a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Make a new store where there is none.
+    /// Create a new store if there is none.
     pub create: bool,
-    /// Refuse every write.
+    /// Reject every write.
     pub read_only: bool,
-    /// Settle the limits that all processes share. Exactly one opener should: the server, or a program without one.
+    /// Set the limits that all processes share, and maintain the store. Exactly one opener should lead: the server, or
+    /// a program without one.
     pub lead: bool,
-    /// How far the file may grow, in bytes.
+    /// Size limit of the file, in bytes.
     pub map_max: usize,
-    /// Most snapshots at the same time over all processes.
+    /// Most concurrent snapshots in all processes.
     pub readers_max: u32,
-    /// Longest that one snapshot may be read from. It holds back the reuse of space while it lasts.
+    /// Longest time that one snapshot may be read from. While it lasts, space cannot be reused.
     pub reader_age_max: Duration,
     /// Longest document or value, in bytes of JSON; [`VALUE_BYTES_LIMIT`] at most.
     pub value_bytes_max: usize,
-    /// Longest subtree that is kept as one text. Answers do not depend on it.
+    /// Longest subtree, in bytes of text, that is stored as one record. Affects performance only.
     pub pack_bytes_max: usize,
-    /// What a commit waits for when it does not say.
+    /// Durability of commits that do not specify one.
     pub durability: Durability,
-    /// Most that earlier segments of the log of changes may take, in bytes; older ones are dropped.
+    /// Size limit in bytes of the change log's earlier segments; the oldest ones beyond it are dropped.
     pub changes_bytes_max: u64,
-    /// Longest that a relaxed commit of any process is not on the disk. The one who leads sees to that.
+    /// Longest time until a relaxed commit of any process is on the disk. The leading process enforces it.
     pub flush_interval: Duration,
 }
 
@@ -82,10 +84,11 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The first option that somebody wants otherwise who opens the store once more: its name, what it is, and what is wanted. Who makes
-    /// the store is no part of that, who only reads may join one that writes, and who wants to lead has to be first.
+    /// The first option that differs in a second opening of the store by this process: its name, its value, and the
+    /// requested value. `create` is not compared, a read-only opening may join a writable one, and only the first
+    /// opening can lead.
     fn other(&self, wanted: &Self) -> Option<(&'static str, String, String)> {
-        // All fields by name: a new one must find its place here.
+        // Destructured completely, so that a new field must be handled here.
         let of = |options: &Self| {
             let Self {
                 create: _,
@@ -118,25 +121,25 @@ impl Options {
     }
 }
 
-/// The engine allows a file to be open once in a process.
+/// Stores open in this process. The engine allows a file to be open only once in a process.
 static OPEN: LazyLock<Mutex<HashMap<PathBuf, Weak<Shared>>>> = LazyLock::new(Mutex::default);
 
 impl Store {
-    /// With which options this process has the store in a folder open, if it has.
+    /// The options with which this process has the store in a folder open; `None` if it is not open.
     pub fn opened(path: &Path) -> Option<Options> {
         let path = path.canonicalize().ok()?;
         let shared = OPEN.lock().get(&path).and_then(Weak::upgrade)?;
         Some(shared.options)
     }
 
-    /// Takes the files below a store's folder away from everybody but its owner, and says which were open to others: files of an earlier
-    /// version of this program, or what somebody has copied there.
+    /// Restricts the files in a store's folder to its owner. Returns those that were open to others: created by an
+    /// earlier version of this program, or copied there.
     pub fn restrict(path: &Path) -> Result<Vec<Exposed>, StoreError> {
         folder::restrict(path).map_err(StoreError::file("look into", path))
     }
 
-    /// Opens the store in a folder. The same folder opened twice in a process gives the same store, and is refused where the options
-    /// are others.
+    /// Opens the store in a folder. Opening the same folder again in a process returns the same store; different
+    /// options are an error.
     pub fn open(path: &Path, options: &Options) -> Result<Self, StoreError> {
         check_tree(path)?;
         if options.create && !options.read_only {
@@ -168,19 +171,19 @@ impl Store {
     }
 }
 
-/// Refuses a log whose tree is not there: the engine would make an empty one, to which the log does not belong.
+/// Rejects a log without its tree: the engine would create an empty tree, to which the log does not belong.
 fn check_tree(path: &Path) -> Result<(), StoreError> {
     let found = match fs::metadata(path.join(FILE)) {
         Ok(tree) if tree.len() >= TREE_BYTES_MIN => return Ok(()),
         Ok(tree) => format!("has {} bytes, less than any tree", tree.len()),
         Err(error) if error.kind() == ErrorKind::NotFound => "is missing".to_owned(),
-        // Who opens it says why it cannot be.
+        // Opening the file will report this error.
         Err(_) => return Ok(()),
     };
     no_log(path, &found)
 }
 
-/// Refuses a log of changes beside a tree that has none of them.
+/// Rejects a change log next to a missing or truncated tree.
 fn no_log(path: &Path, found: &str) -> Result<(), StoreError> {
     match changes::extent(path)? {
         None => Ok(()),
@@ -193,21 +196,22 @@ fn no_log(path: &Path, found: &str) -> Result<(), StoreError> {
     }
 }
 
-/// The engine opens a file once in a process: while a thread of an earlier opening still ends, this waits for it. It also opens the file
-/// anew that a compaction has replaced meanwhile.
+/// Opens the files, waiting for an earlier opening of this process that is still closing, because the engine opens a
+/// file only once in a process. Retries if a compaction has replaced the file in the meantime.
 fn open_when_free(path: &Path, options: Options) -> Result<Shared, StoreError> {
     let patience = Instant::now() + Duration::from_secs(5);
     let mut replaced = 0;
     loop {
         match open_files(path.to_owned(), options) {
-            // The second is what it says while the other one lets go of its locks.
+            // `EAGAIN` is reported while the other opening releases its locks.
             Err(StoreError::Engine {
                 code: sys::BUSY | libc::EAGAIN,
                 ..
             }) if Instant::now() < patience => {
                 thread::sleep(Duration::from_millis(1));
             }
-            // What it says of a file that has no name any more. It has waited for the compaction by then, however long that took.
+            // The engine's error for a file that has been unlinked. The compaction is over by then, however long it
+            // took.
             Err(StoreError::Engine {
                 code: libc::EBADFD, ..
             }) if replaced < REPLACED_MAX => replaced += 1,
@@ -220,7 +224,7 @@ fn open_when_free(path: &Path, options: Options) -> Result<Shared, StoreError> {
     }
 }
 
-/// Opens the files, and starts the thread that flushes them.
+/// Opens the files and starts the flusher's thread.
 fn open_files(path: PathBuf, options: Options) -> Result<Shared, StoreError> {
     let environment = Environment::open(
         &path.join(FILE),
@@ -246,7 +250,7 @@ fn open_files(path: PathBuf, options: Options) -> Result<Shared, StoreError> {
     Ok(Shared::new(path, options, disk, tables, flusher))
 }
 
-/// Opens the tables, making them in a new store, and checks the format.
+/// Opens the tables, creating them in a new store, and checks the format.
 fn prepare(environment: &Arc<Environment>, path: &Path, options: &Options) -> Result<Tables, StoreError> {
     const FORMAT_KEY: &[u8] = b"format";
     let wrong = |found: String| StoreError::Format {
@@ -277,7 +281,7 @@ fn prepare(environment: &Arc<Environment>, path: &Path, options: &Options) -> Re
             return Err(wrong(found));
         }
         let tables = open(&snapshot, false)?;
-        // A table stays open after its transaction only when that commits.
+        // A table handle outlives its transaction only if that commits.
         snapshot.commit()?;
         return Ok(tables);
     }

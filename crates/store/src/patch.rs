@@ -1,4 +1,4 @@
-//! JSON Merge Patch (RFC 7396), in place: nodes that the patch does not name are neither read nor written.
+//! In-place JSON Merge Patch (RFC 7396): nodes that the patch does not name are neither read nor written.
 
 use crate::{
     error::StoreError,
@@ -9,8 +9,9 @@ use crate::{
 };
 
 impl Transaction {
-    /// Applies a merge patch to the document at a node. A value beside children is no part of the document and stays, and when the node
-    /// ends by itself, or an object that the patch goes into, it still does. Input that cannot be is refused before anything is changed.
+    /// Applies a merge patch to the document at a node. A value next to children is not part of the document and stays;
+    /// expiry times of the node, and of objects that the patch descends into, stay as well. Invalid input is rejected
+    /// before anything is changed.
     pub fn patch(&mut self, key: &Key, patch: &[u8]) -> Result<(), StoreError> {
         let max = self.reader().tables.value_bytes_max;
         if patch.len() > max {
@@ -24,7 +25,7 @@ impl Transaction {
         self.keep_time(key, |transaction| transaction.merge_patch(key, patch))
     }
 
-    /// Makes a change after which the node ends when it would have before.
+    /// Makes a change after which the node has the same expiry time as before.
     fn keep_time(
         &mut self,
         key: &Key,
@@ -55,7 +56,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Replaces the document at a node, with its children only: a value beside them is lost to what is a value itself.
+    /// Replaces the document at a node. If both the old and the new document have children, the node's own value stays.
     fn replace(&mut self, key: &Key, document: &Json<'_>) -> Result<(), StoreError> {
         let beside = self.defined(key)?.children && !document.is_leaf();
         let own = self.get(key)?.filter(|_| beside).map(<[u8]>::to_vec);
@@ -63,8 +64,8 @@ impl Transaction {
         own.map_or(Ok(()), |own| self.set(key, &own))
     }
 
-    /// Removes a member. An object stays one when its last member goes, whatever becomes of nodes without children otherwise; one
-    /// with a value beside its members is left with the value.
+    /// Removes a member. An object that loses its last member becomes `{}`, although nodes without children usually
+    /// vanish; if it has a value of its own, that remains.
     fn remove(&mut self, parent: &Key, key: &Key) -> Result<(), StoreError> {
         if !self.defined(key)?.exists() {
             return Ok(());
@@ -75,7 +76,7 @@ impl Transaction {
         if !alone || self.defined(parent)?.value {
             return self.kill(key).map(drop);
         }
-        // To the patch it is the same object as before.
+        // For the patch it is still the same object.
         self.keep_time(parent, |transaction| transaction.put(parent, b"{}"))
     }
 
@@ -92,7 +93,7 @@ fn is_null(value: &Json<'_>) -> bool {
     matches!(value, Json::Scalar(text) if text == "null")
 }
 
-/// What a patch makes of nothing: members that are null are not there, in objects within objects too.
+/// The result of a patch applied to nothing: null members are left out, in nested objects too.
 fn without_nulls(patch: Json<'_>) -> Json<'_> {
     let Json::Object(members) = patch else {
         return patch;

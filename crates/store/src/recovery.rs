@@ -1,11 +1,12 @@
-//! Brings a tree up to its log of changes when a store is opened.
+//! Replays the change log into the tree when a store is opened.
 //!
-//! The log is the truth: a commit is acknowledged once its record is on the disk, and the tree follows at checkpoints. Whenever whole records
-//! stand behind the tree's end, they are applied. It does not matter why the tree is behind: after a power cut, or where the engine
-//! cannot tell whether there was one, it falls back to its last checkpoint, and somebody may have copied an older file over it. The last of these records may
-//! be one of a process that was killed before it had committed: that write was never answered, and counts.
+//! The log is authoritative: a commit is acknowledged once its record is on the disk, and the tree follows at
+//! checkpoints. Complete records after the tree's end are always replayed, for whatever reason the tree is behind: a
+//! power cut, an engine that fell back to its last checkpoint because it could not rule one out, or an older file that
+//! was copied over it. The last of these records may come from a process that was killed before it committed: that
+//! write was never acknowledged, and counts as made.
 //!
-//! A log that does not go on where the tree ends belongs to another tree, and the store is not opened.
+//! A log that does not continue where the tree ends belongs to another tree, and the store is not opened.
 
 use std::{
     fs,
@@ -25,18 +26,18 @@ use crate::{
 };
 
 const BOOT_KEY: &[u8] = b"boot";
-/// Names one run of the system; a new one at each start. Linux, `random(4)`.
+/// Identifies one boot of the system; it changes at every start. Linux, `random(4)`.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// Most changes that one transaction applies.
+/// Most changes that one transaction replays.
 const BATCH: usize = 1000;
-/// Bytes of paths and values after which the next transaction begins before that.
+/// Bytes of paths and values after which a replaying transaction commits before that.
 const BATCH_BYTES: usize = 8 << 20;
-/// How long a reader waits for a commit whose record is written already.
+/// How long a reader waits for a commit whose record is already written.
 const COMMIT_MAX: Duration = Duration::from_secs(1);
-/// Between two looks at it.
+/// Pause between two checks for it.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Applies what only the log has. Whoever opens a store does this before anything else.
+/// Replays what only the log has. Must run before any other use of an opened store.
 pub(crate) fn recover(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreError> {
     if shared.options.read_only {
         check_whole(shared, store)?;
@@ -47,7 +48,8 @@ pub(crate) fn recover(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Whether a reader sees every commit. A record behind the end is a commit under way where somebody writes; then the end moves on.
+/// Checks that the tree of a read-only store has every commit. A record after the end may be a commit in progress; the
+/// end then moves soon.
 fn check_whole(shared: &Shared, store: &Path) -> Result<(), StoreError> {
     let until = Instant::now() + COMMIT_MAX;
     let mut first = None;
@@ -75,14 +77,14 @@ fn replay(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreError> {
     }
     drop(snapshot);
     loop {
-        // Nobody else commits from here on: what stands behind the end is no commit under way.
+        // No other commit can happen from here on, so records after the end are not commits in progress.
         let mut work = disk.begin()?;
         let mut beyond = Beyond::new(store, End::of(&work)?)?;
         let Some(mut change) = beyond.next()? else {
             if is_this_run(work.get(shared.tables.meta, BOOT_KEY)?) {
                 return disk.clear_beyond(End::of(&work)?);
             }
-            // What is cut off the log may be all that there is of a commit, but for the tree.
+            // A commit whose record is about to be cut off may exist only in the tree, so the tree is flushed first.
             let (_, end) = disk.checkpoint_before(&work)?;
             disk.cut_log(end)?;
             mark(&mut work, shared.tables)?;
@@ -109,7 +111,7 @@ fn replay(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Notes which run of the system has looked through the log at the tree's end: a power cut may have left a gap there.
+/// Records the boot in which the log has been checked up to the tree's end: a power cut may have left a gap there.
 pub(crate) fn mark(work: &mut sys::Transaction, tables: Tables) -> Result<(), StoreError> {
     work.put(tables.meta, BOOT_KEY, &[&boot()])
 }
@@ -119,8 +121,8 @@ fn boot() -> Vec<u8> {
     text.trim_ascii().to_vec()
 }
 
-/// The whole records behind the log's end, up to the first that is none. One that is whole and not understood is an error: what
-/// comes from there on may be commits that somebody was told of.
+/// Iterates over the complete records after the log's end, up to the first incomplete one. A complete record that
+/// cannot be understood is an error, because it and those after it may be acknowledged commits.
 struct Beyond<'a> {
     store: &'a Path,
     walk: ChangeWalk,
@@ -152,7 +154,7 @@ impl<'a> Beyond<'a> {
         }
     }
 
-    /// Where the log ends with the change that came last.
+    /// The log's end after the change returned last.
     fn end(&self) -> End {
         self.end
     }

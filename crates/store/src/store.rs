@@ -1,4 +1,4 @@
-//! An open store: its files, and what all its transactions share.
+//! An open store: its files and what all its transactions share.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,7 +20,7 @@ use crate::{
     tree::Tables,
 };
 
-/// Snapshots that are kept ready.
+/// Most idle snapshots kept for reuse.
 const PARKED_MAX: usize = 16;
 
 /// A handle on an open store; cheap to clone. The files close with the last handle, snapshot and transaction.
@@ -29,7 +29,7 @@ pub struct Store {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What the handles of one store share.
+/// State shared by the handles of one store.
 #[derive(Debug)]
 pub(crate) struct Shared {
     path: PathBuf,
@@ -41,28 +41,28 @@ pub(crate) struct Shared {
     sweeper: OnceLock<Sweeper>,
 }
 
-/// What is known about a store as a whole.
+/// Figures about a store as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// Size of the file, in bytes.
     pub file_bytes: u64,
-    /// How far it may grow.
+    /// Size limit of the file, in bytes.
     pub map_max: u64,
     /// Size of a page, in bytes.
     pub page_bytes: u32,
-    /// The last commit.
+    /// Number of the last commit.
     pub last_commit: u64,
-    /// Places for snapshots that are taken, over all processes.
+    /// Reader slots in use, in all processes.
     pub readers: u32,
-    /// The last commit that this process knows to be on the disk.
+    /// Last commit known to this process to be on the disk.
     pub flushed_commit: u64,
-    /// What the log alone has of the tree until the next checkpoint, in bytes of the tree's file.
+    /// Bytes of the tree's file that are not on the disk yet, and until the next checkpoint are only in the log.
     pub not_checkpointed_bytes: u64,
 }
 
 impl Store {
-    /// The state of everything as of now. It stays as it is for as long as it can be read from, [`Options::reader_age_max`], and holds
-    /// back the reuse of space while it is held.
+    /// A consistent view of the current state. It does not change and can be read for [`Options::reader_age_max`];
+    /// while it is held, space cannot be reused.
     pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
         let parked = self.shared.parked.lock().pop();
         let transaction = match parked {
@@ -72,7 +72,7 @@ impl Store {
         Ok(Snapshot::new(Arc::clone(&self.shared), transaction))
     }
 
-    /// Begins to write. Waits until no other thread or process writes; that wait has no bound of its own.
+    /// Begins a write transaction. Waits, without a time limit, until no other thread or process writes.
     pub fn begin(&self) -> Result<Transaction, StoreError> {
         Ok(Transaction::new(Arc::clone(&self.shared), self.work()?))
     }
@@ -84,7 +84,7 @@ impl Store {
         self.shared.disk.begin()
     }
 
-    /// Runs a transaction and commits it as the options say; rolls back when the function fails.
+    /// Runs a function in a transaction and commits it with the store's durability; rolls back if the function fails.
     pub fn transact<T, E: From<StoreError>>(
         &self,
         work: impl FnOnce(&mut Transaction) -> Result<T, E>,
@@ -95,39 +95,42 @@ impl Store {
         Ok(outcome)
     }
 
-    /// Makes every commit durable that was made before the call.
+    /// Makes every commit before the call durable.
     pub fn flush(&self) -> Result<(), StoreError> {
         self.shared.disk.flush().map(|_| ())
     }
 
-    /// Brings the tree itself to the disk. Commits are durable without that: it bounds what is to be done again after a power cut. Waits
-    /// until nobody else writes. A store whose opener leads does this by itself.
+    /// Flushes the tree itself to the disk. Commits are durable without that; it bounds what must be replayed after a
+    /// power cut. Waits until no other transaction writes. A leading process does this on its own.
     pub fn checkpoint(&self) -> Result<(), StoreError> {
         self.shared.disk.checkpoint().map(|_| ())
     }
 
-    /// Why this process cannot write: what the flush said after which nothing can be written until the store is opened anew, or what the
-    /// last commit said. The one who leads tries a commit each second while they fail. `None` while all is well.
+    /// Why this process cannot write: the error of a failed flush, after which the store must be reopened, or the error
+    /// of the last commit. A leading process retries a commit every second while commits fail. `None` while writes
+    /// work.
     pub fn write_failure(&self) -> Option<String> {
         let disk = &self.shared.disk;
         let flush = disk.environment.flush_failure().map(str::to_owned);
         flush.or_else(|| disk.commit_failure())
     }
 
-    /// What the commits after `since` did, oldest first, as of now. The first commit that changes something is number 1.
+    /// Changes of the commits after `since`, oldest first, up to now. The first commit that changes something is number
+    /// 1.
     pub fn changes(&self, since: u64) -> Result<ChangeWalk, StoreError> {
         let snapshot = self.snapshot()?;
         ChangeWalk::new(&self.shared.path, Some(snapshot.log_end()?), since)
     }
 
-    /// Has a walk over changes go on with those that have come since.
+    /// Extends a walk over changes to those made since.
     pub fn follow(&self, walk: &mut ChangeWalk) -> Result<(), StoreError> {
         walk.extend(self.snapshot()?.log_end()?)
     }
 
-    /// Does again what another store's log holds beyond this one's last change, as far as `wanted` says yes: after a backup has been
-    /// restored, up to a point in time. Says how many changes those were. The store must not be one that leads, for that removes
-    /// what is due meanwhile; and what the other log has behind its last whole record is not known.
+    /// Replays the changes of another store's log after this store's last one, until `wanted` returns false: restores a
+    /// backup up to a point in time. Returns the number of changes replayed. The store must not be open with `lead`,
+    /// because a leading process removes expired nodes meanwhile. Changes after the last complete record of the other
+    /// log are unknown.
     pub fn replay(&self, other: &Path, mut wanted: impl FnMut(&Change) -> bool) -> Result<u64, StoreError> {
         let refused = |reason: &'static str| Err(StoreError::Replay { reason });
         if self.shared.options.lead {
@@ -162,8 +165,9 @@ impl Store {
         self.shared.wait_flushed(commit)
     }
 
-    /// Has a function called when a commit is on the disk, from another thread, or at once if it is there already, with the last
-    /// commit that is known to be. A commit that is yet to come is taken for the last one there is. The function must not block.
+    /// Calls a function, from another thread, once a commit is on the disk, or at once if it already is; its argument
+    /// is the last commit known to be on the disk. A commit number in the future stands for the last commit. The
+    /// function must not block.
     pub fn when_flushed(&self, commit: u64, call: impl FnOnce(Result<u64, StoreError>) + Send + 'static) {
         match (&self.shared.flusher, self.shared.last_commit()) {
             (Some(flusher), Ok(last)) => flusher.when_flushed(commit.min(last), Box::new(call)),
@@ -172,22 +176,22 @@ impl Store {
         }
     }
 
-    /// Frees the places of snapshots whose process has died; says how many.
+    /// Frees the reader slots of processes that have died; returns how many.
     pub fn clear_dead_readers(&self) -> Result<u32, StoreError> {
         self.shared.disk.environment.clear_dead_readers()
     }
 
-    /// Removes every node whose time has come; says how many. A store whose opener leads does this by itself.
+    /// Removes every expired node; returns how many. A leading process does this on its own.
     pub fn sweep(&self) -> Result<u64, StoreError> {
         expiry::sweep(self, clock::now_ms())
     }
 
-    /// A new owner of locks.
+    /// Creates an owner of locks.
     pub fn locks(&self) -> Result<Locks, StoreError> {
         Locks::open(&self.shared.path)
     }
 
-    /// Figures about the store as a whole.
+    /// Current figures about the store.
     pub fn stats(&self) -> Result<Stats, StoreError> {
         let info = self.shared.disk.environment.info()?;
         Ok(Stats {
@@ -206,7 +210,7 @@ impl Store {
         &self.shared.path
     }
 
-    /// The options it was opened with.
+    /// The options with which it was opened.
     pub fn options(&self) -> &Options {
         &self.shared.options
     }
@@ -231,14 +235,14 @@ impl Shared {
         }
     }
 
-    /// From now on nodes are removed whose time has come, for as long as the store is open.
+    /// Starts removing expired nodes, for as long as the store is open.
     pub(crate) fn start_to_sweep(self: &Arc<Self>) -> Result<(), StoreError> {
         let sweeper = Sweeper::start(Arc::downgrade(self))?;
         self.sweeper.set(sweeper).expect("it is started once");
         Ok(())
     }
 
-    /// What has never been committed would never be flushed either: whoever waits waits for this at most.
+    /// The last commit. Bounds every wait for a flush, because a commit that does not exist would never be flushed.
     fn last_commit(&self) -> Result<u64, StoreError> {
         Ok(self.disk.environment.info()?.last_transaction)
     }

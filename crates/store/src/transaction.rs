@@ -1,4 +1,4 @@
-//! Snapshots and transactions: what users of a store hold.
+//! Snapshots and transactions: the handles that users of a store read and write through.
 
 use std::{borrow::Cow, marker::PhantomData, mem, sync::Arc};
 
@@ -20,9 +20,9 @@ use crate::{
     },
 };
 
-/// Questions to one state of the tree: a snapshot's, or what a transaction has made so far.
+/// Reads of one state of the tree: that of a snapshot, or of a transaction including its own changes.
 pub trait Read {
-    /// The state itself.
+    /// Low-level reader of the state.
     fn reader(&self) -> Reader<'_>;
 
     /// The node's own value as canonical JSON: a scalar, `{}` or `[]`. `None` when it has none.
@@ -40,17 +40,17 @@ pub trait Read {
         self.reader().is_array(key)
     }
 
-    /// The first child after `after`, which need not exist; the first of all without.
+    /// The first child after `after`, which need not exist; `None` starts at the beginning.
     fn next(&self, key: &Key, after: Option<&Subscript>) -> Result<Option<Subscript>, StoreError> {
         self.reader().next(key, after)
     }
 
-    /// The last child before `before`, which need not exist; the last of all without.
+    /// The last child before `before`, which need not exist; `None` starts at the end.
     fn previous(&self, key: &Key, before: Option<&Subscript>) -> Result<Option<Subscript>, StoreError> {
         self.reader().previous(key, before)
     }
 
-    /// The children's subscripts, in order.
+    /// Subscripts of the children, in order.
     fn children(&self, key: &Key, range: Range) -> Result<ChildWalk<'_>, StoreError> {
         self.reader().children(key, range)
     }
@@ -60,14 +60,14 @@ pub trait Read {
         self.reader().document_text(key)
     }
 
-    /// As [`Read::document`], refused with [`StoreError::ValueTooLong`] when it has to be put together and becomes longer than
-    /// `bytes_max`.
+    /// As [`Read::document`], but fails with [`StoreError::ValueTooLong`] if the document has to be assembled and
+    /// becomes longer than `bytes_max`.
     fn document_within(&self, key: &Key, bytes_max: usize) -> Result<Option<Cow<'_, [u8]>>, StoreError> {
         self.reader().document_within(key, bytes_max)
     }
 
-    /// As [`Read::document_within`], put together by whoever asks: a long document part by part. Containers that lie more than `depth`
-    /// deep are shown empty.
+    /// As [`Read::document_within`], assembled step by step by the caller, for long documents. Containers nested deeper
+    /// than `depth` are empty.
     fn document_walk(
         &self,
         key: &Key,
@@ -77,22 +77,22 @@ pub trait Read {
         self.reader().document_walk(key, depth, bytes_max)
     }
 
-    /// Every node of the subtree that has a value, depth first, with its value.
+    /// All nodes with a value in the subtree, depth first.
     fn values(&self, key: &Key) -> Result<ValueWalk<'_>, StoreError> {
         self.reader().values(key)
     }
 
-    /// The records of an index that a question is about, by their subscripts, in the order of the index.
+    /// Subscripts of the records that match a query, in index order.
     fn query(&self, index: &str, query: &Query) -> Result<QueryWalk<'_>, StoreError> {
         self.query_behind(index, query, Place::default())
     }
 
-    /// As [`Read::query`], from behind a place that another walk of the same question has come to.
+    /// As [`Read::query`], starting after a position that another walk of the same query has reached.
     fn query_behind(&self, index: &str, query: &Query, place: Place) -> Result<QueryWalk<'_>, StoreError> {
         QueryWalk::new(&self.reader(), index, query, place)
     }
 
-    /// All indexes.
+    /// Definitions of all indexes.
     fn indexes(&self) -> Result<Vec<Definition>, StoreError> {
         let reader = self.reader();
         let catalogue = Catalogue::read(reader.transaction, reader.tables)?;
@@ -103,7 +103,7 @@ pub trait Read {
             .collect())
     }
 
-    /// Compares every index with the records that there are; says how many entries there are in all.
+    /// Compares every index with the records; returns the total number of entries.
     fn verify_indexes(&self) -> Result<u64, StoreError> {
         let reader = self.reader();
         let catalogue = Catalogue::read(reader.transaction, reader.tables)?;
@@ -114,30 +114,30 @@ pub trait Read {
         Ok(count)
     }
 
-    /// When the node ends by itself, in milliseconds since 1970 UTC.
+    /// The node's own expiry time, in milliseconds since 1970 UTC.
     fn expires(&self, key: &Key) -> Result<Option<u64>, StoreError> {
         let reader = self.reader();
         expiry::of(reader.transaction, reader.tables, key)
     }
 
-    /// When the node ends, by itself or with one of those above it, whichever is first, in milliseconds since 1970 UTC.
+    /// The earliest expiry time of the node and those above it, in milliseconds since 1970 UTC.
     fn ends(&self, key: &Key) -> Result<Option<u64>, StoreError> {
         let reader = self.reader();
         expiry::of_path(reader.transaction, reader.tables, key)
     }
 
-    /// Whether any node's time has come by then, and it is not removed yet.
+    /// Whether any node that expires by `by_ms` has not been removed yet.
     fn is_due(&self, by_ms: u64) -> Result<bool, StoreError> {
         let reader = self.reader();
         Ok(expiry::due(reader.transaction, reader.tables, by_ms)?.is_some())
     }
 
-    /// Longest value or document that may be written, and longest that [`Read::document_within`] is usually asked for.
+    /// Longest value or document that may be written, and the usual bound for [`Read::document_within`].
     fn value_bytes_max(&self) -> usize {
         self.reader().tables.value_bytes_max
     }
 
-    /// The names of the globals that hold something, from one on.
+    /// Names of all globals that are not empty, starting with `from`.
     fn globals(&self, from: &str) -> Result<GlobalWalk<'_>, StoreError> {
         self.reader().globals(from)
     }
@@ -149,11 +149,11 @@ impl Read for Reader<'_> {
     }
 }
 
-/// One state of the store.
+/// A read-only view of one state of the store.
 #[derive(Debug)]
 pub struct Snapshot {
     shared: Arc<Shared>,
-    /// There until the snapshot is dropped.
+    /// `None` only while the snapshot is being dropped.
     transaction: Option<sys::Transaction>,
 }
 
@@ -171,12 +171,12 @@ impl Snapshot {
             .expect("a snapshot lasts until it is dropped")
     }
 
-    /// Lets others reuse the space that the snapshot holds, should they need it. It cannot be read until it is woken.
+    /// Lets others reuse the space that the snapshot pins, if they need it. It must be woken before it is read again.
     pub(crate) fn rest(&self) -> Result<(), StoreError> {
         self.transaction().rest()
     }
 
-    /// Makes a snapshot that rests one of the latest state.
+    /// Refreshes a resting snapshot to the latest state.
     pub(crate) fn wake(&mut self) -> Result<(), StoreError> {
         self.transaction
             .as_mut()
@@ -184,12 +184,12 @@ impl Snapshot {
             .wake()
     }
 
-    /// The commit whose state this is.
+    /// Number of the commit that made this state.
     pub fn id(&self) -> u64 {
         self.transaction().id()
     }
 
-    /// The last change in the log of changes that this state includes; 0 before the first.
+    /// Sequence number of the last logged change that this state includes; 0 before the first.
     pub fn sequence(&self) -> Result<u64, StoreError> {
         Ok(self.log_end()?.sequence)
     }
@@ -216,7 +216,8 @@ impl Drop for Snapshot {
     }
 }
 
-/// A write transaction. Dropped without a commit, it has never been. It stays on the thread that began it, as the engine's lock does.
+/// A write transaction. Dropping it without a commit rolls it back. It stays on the thread that began it, as the
+/// engine's lock does.
 #[derive(Debug)]
 pub struct Transaction {
     one_thread: PhantomData<*const ()>,
@@ -224,24 +225,24 @@ pub struct Transaction {
     tables: Tables,
     work: sys::Transaction,
     journal: Journal,
-    /// Read when something is changed for the first time.
+    /// Loaded by the first change.
     catalogue: Option<Arc<Catalogue>>,
-    /// Whether times were forgotten that no node has, which is no change that anybody else could see.
+    /// Whether expiry entries were removed whose nodes no longer exist, which is invisible to others.
     forgot: bool,
-    /// Whether any node ends by itself.
+    /// Whether any node has an expiry time; `None` until it is known.
     expiring: Option<bool>,
     broken: bool,
-    /// Where the journal was when the part began that is open.
+    /// Position of the journal at the start of the open part.
     part: Option<JournalMark>,
 }
 
-/// What a change means for the times at which nodes end.
+/// Effect of a change on expiry times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Times {
     Stay,
-    /// The node's own goes.
+    /// The node's own time is removed.
     NodeGoes,
-    /// Those of the whole subtree go.
+    /// The times of the whole subtree are removed.
     SubtreeGoes,
 }
 
@@ -270,8 +271,8 @@ impl Transaction {
         }
     }
 
-    /// Begins a part of the transaction, all of which is kept or dropped: see [`Transaction::keep_part`] and [`Transaction::drop_part`].
-    /// A part has no parts of its own.
+    /// Begins a part of the transaction, which is kept or rolled back as a whole: see [`Transaction::keep_part`] and
+    /// [`Transaction::drop_part`]. Parts do not nest.
     pub(crate) fn begin_part(&mut self) -> Result<(), StoreError> {
         if self.broken {
             return Err(StoreError::Broken);
@@ -281,7 +282,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Ends a part, which belongs to the rest from now on. One that has failed can only be dropped.
+    /// Ends a part and keeps it. A part with a failed operation can only be dropped.
     pub(crate) fn keep_part(&mut self) -> Result<(), StoreError> {
         if self.broken {
             return Err(StoreError::Broken);
@@ -290,7 +291,7 @@ impl Transaction {
         self.work.keep_part().inspect_err(|_| self.broken = true)
     }
 
-    /// Ends a part as if it had never been, whatever has failed in it.
+    /// Rolls a part back, whatever has failed in it.
     pub(crate) fn drop_part(&mut self) {
         let mark = self.part.take().expect("a part was begun");
         self.work.drop_part();
@@ -300,7 +301,7 @@ impl Transaction {
         self.broken = false;
     }
 
-    /// Whether something has failed half way.
+    /// Whether an operation failed halfway.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
     }
@@ -310,29 +311,32 @@ impl Transaction {
         self.part.is_some()
     }
 
-    /// What was written so far, in bytes of paths and values.
+    /// Bytes of paths and values written so far.
     pub(crate) fn bytes(&self) -> usize {
         self.journal.bytes()
     }
 
-    /// One that does again what was within somebody's limits when it was done first.
+    /// A transaction that replays changes. It accepts values of any size, because they met the limits in force when
+    /// they were first written.
     pub(crate) fn again(shared: Arc<Shared>, work: sys::Transaction) -> Self {
         let mut transaction = Self::new(shared, work);
         transaction.tables.value_bytes_max = VALUE_BYTES_LIMIT;
         transaction
     }
 
-    /// From now on the transaction can only be rolled back: for whoever has failed half way in what belongs together.
+    /// Marks the transaction as failed: it can only be rolled back. For callers that fail halfway through several
+    /// operations that belong together.
     pub fn give_up(&mut self) {
         self.broken = true;
     }
 
-    /// The commit that this will be.
+    /// Number of the commit that this transaction will be.
     pub fn id(&self) -> u64 {
         self.work.id()
     }
 
-    /// Gives a node a value, given as JSON. A scalar leaves its children as they are; an object or array replaces the subtree.
+    /// Sets a node's value, given as JSON. A scalar leaves the children as they are; an object or array replaces the
+    /// subtree.
     pub fn set(&mut self, key: &Key, value: &[u8]) -> Result<(), StoreError> {
         let scalar = !matches!(value.trim_ascii_start().first(), Some(b'{' | b'['));
         let (times, reach) = if scalar {
@@ -345,7 +349,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Replaces the subtree by a document, given as JSON.
+    /// Replaces the subtree with a JSON document.
     pub fn put(&mut self, key: &Key, document: &[u8]) -> Result<(), StoreError> {
         self.write(key, Times::SubtreeGoes, Reach::Subtree, |writer| {
             writer.put(key, document)
@@ -354,7 +358,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Lays a document over the subtree: its values replace those at the same place, all others stay.
+    /// Merges a JSON document into the subtree: its values replace those at the same path, all others stay.
     pub fn lay_over(&mut self, key: &Key, document: &[u8]) -> Result<(), StoreError> {
         self.write(key, Times::Stay, Reach::Document(document), |writer| {
             writer.lay_over(key, document)
@@ -363,7 +367,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Removes the subtree, and with it the nodes above that were there only for it; says whether there was one.
+    /// Removes the subtree, and the nodes above it that existed only because of it; `false` if there was none.
     pub fn kill(&mut self, key: &Key) -> Result<bool, StoreError> {
         let existed = self.write(key, Times::SubtreeGoes, Reach::Subtree, |writer| writer.kill(key))?;
         if existed {
@@ -373,7 +377,7 @@ impl Transaction {
         Ok(existed)
     }
 
-    /// Nodes above that have gone with a node take their times along.
+    /// Removes the expiry times of nodes above that have vanished with a removed node.
     fn end_times_above(&mut self, key: &Key) -> Result<(), StoreError> {
         let mut above = key.parent().filter(|_| self.expiring == Some(true));
         while let Some(key) = above {
@@ -386,14 +390,14 @@ impl Transaction {
         Ok(())
     }
 
-    /// Adds a JSON number to the node's value, exactly; a node without a value counts as 0. Says the sum.
+    /// Adds a JSON number to the node's value, exactly; a missing value counts as 0. Returns the sum.
     pub fn increment(&mut self, key: &Key, by: &str) -> Result<String, StoreError> {
         let sum = self.write(key, Times::Stay, Reach::Value, |writer| writer.increment(key, by))?;
         self.journal.add(Kind::Set, key, sum.as_bytes());
         Ok(sum)
     }
 
-    /// Copies a subtree over another: its values replace those at the same place, all others stay.
+    /// Copies one subtree into another: its values replace those at the same path, all others stay.
     pub fn merge(&mut self, to: &Key, from: &Key) -> Result<(), StoreError> {
         let room = self.journal.room();
         let copied = self.write(to, Times::Stay, Reach::CopyOf(from), |writer| {
@@ -404,9 +408,9 @@ impl Transaction {
         Ok(())
     }
 
-    /// Has a node that exists end by itself at a time, in milliseconds since 1970 UTC, or not. It is removed within about a second
-    /// of that time, where a process that leads has the store open. To set, put or kill the node takes the time back.
-    /// Says whether the node exists.
+    /// Sets or removes the expiry time of an existing node, in milliseconds since 1970 UTC; `false` if the node does
+    /// not exist. It is removed within about a second of that time, while a leading process has the store open.
+    /// Setting, putting or killing the node clears its expiry time.
     pub fn expire(&mut self, key: &Key, at_ms: Option<u64>) -> Result<bool, StoreError> {
         if !self.defined(key)?.exists() {
             return Ok(false);
@@ -419,7 +423,7 @@ impl Transaction {
         Ok(true)
     }
 
-    /// Has a node that is due end at a later time. Looks only at times: the node itself may be damaged.
+    /// Moves the expiry time of an overdue node. Touches times only, because the node itself may be damaged.
     pub(crate) fn postpone(&mut self, key: &Key, at_ms: u64, to_ms: u64) -> Result<(), StoreError> {
         self.attempt(|work, tables| {
             expiry::forget(work, tables, key, at_ms)?;
@@ -445,7 +449,7 @@ impl Transaction {
         self.attempt(|work, tables| expiry::forget(work, tables, key, at_ms))
     }
 
-    /// Makes an index over records that there are and all that will come. The same one again changes nothing.
+    /// Creates an index over existing and future records. Defining the same index again changes nothing.
     pub fn define_index(&mut self, definition: &Definition) -> Result<(), StoreError> {
         let mut catalogue = Catalogue::clone(&*self.catalogue()?);
         self.attempt(|work, tables| catalogue.define(work, tables, definition))?;
@@ -455,7 +459,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Drops an index; says whether there was one.
+    /// Drops an index; `false` if there was none.
     pub fn drop_index(&mut self, name: &str) -> Result<bool, StoreError> {
         let mut catalogue = Catalogue::clone(&*self.catalogue()?);
         let Some(records) = catalogue.find(name).map(|index| index.definition.records.clone()) else {
@@ -467,7 +471,7 @@ impl Transaction {
         Ok(true)
     }
 
-    /// Does again what a commit did.
+    /// Replays one operation of a commit.
     pub(crate) fn apply(&mut self, operation: &Operation) -> Result<(), StoreError> {
         match operation {
             Operation::Set(key, value) => self.set(key, value),
@@ -481,15 +485,15 @@ impl Transaction {
         }
     }
 
-    /// Has the log end at a place at which it holds already what was done so far. Says how many bytes of paths and values were
-    /// written since it was told so last.
+    /// Sets the end of the log to a position at which it already holds everything done so far. Returns the bytes of
+    /// paths and values written since the last call.
     pub(crate) fn end_log_at(&mut self, end: End) -> Result<usize, StoreError> {
         let written = mem::replace(&mut self.journal, Journal::new()).bytes();
         end.put(&mut self.work)?;
         Ok(written)
     }
 
-    /// Commits what the log holds already.
+    /// Commits changes that are already in the log.
     pub(crate) fn commit_as_logged(self) -> Result<u64, StoreError> {
         if self.broken {
             return Err(StoreError::Broken);
@@ -497,7 +501,8 @@ impl Transaction {
         self.work.commit()
     }
 
-    /// Commits, and waits for what the durability asks for. Says which commit it was; where nothing was changed, the last one before.
+    /// Commits, and waits as the durability demands. Returns the number of the commit; if nothing was changed, that of
+    /// the last one.
     pub fn commit(mut self, durability: Durability) -> Result<u64, StoreError> {
         if self.broken {
             return Err(StoreError::Broken);
@@ -506,7 +511,7 @@ impl Transaction {
             return self.work.commit();
         }
         if self.journal.is_empty() {
-            // The engine makes no commit of nothing: the state is the one before.
+            // Nothing was changed, so the engine makes no new state.
             return Ok(self.id() - 1);
         }
         let disk = &self.shared.disk;
@@ -530,7 +535,7 @@ impl Transaction {
         Ok(catalogue)
     }
 
-    /// Changes a subtree, and with it the indexes and times that depend on it.
+    /// Changes a subtree, and the indexes and expiry times that depend on it.
     fn write<T>(
         &mut self,
         key: &Key,
@@ -582,7 +587,7 @@ impl Transaction {
             });
         }
         let outcome = change(&mut self.work, self.tables);
-        // Bad input is found before anything is changed.
+        // Invalid input is detected before anything is changed.
         self.broken = outcome.as_ref().is_err_and(|error| !error.is_input());
         outcome
     }

@@ -1,9 +1,9 @@
-//! Reads everything that is stored and says what is not as it was written.
+//! Verifies everything that is stored and reports what differs from what was written.
 //!
-//! Of every record: that its key is one that paths are written as, that the engine finds it again by that key, that its checksum fits
-//! (it covers key, kind and text), that its text is canonical. Of records together: their order, that nothing is stored below a packed
-//! subtree, and that the children of an array are 0, 1, 2, ... without a gap. And where the tree is sound: that indexes have what its
-//! records ask for and no more, and that each time at which a node ends is known from both sides.
+//! Of every record: its key is a valid path, the engine finds it again by that key, its checksum matches (it covers
+//! key, kind and text), and its text is canonical. Of records together: they are in order, nothing is stored below a
+//! packed subtree, and the children of an array are 0, 1, 2, ... without a gap. If the tree is sound: indexes have
+//! exactly the entries that the records require, and expiry times are consistent in both tables.
 
 use crate::{
     error::StoreError,
@@ -15,23 +15,23 @@ use crate::{
     tree::{Defined, Reader, Record, Tables},
 };
 
-/// Most problems that are told in words; all are counted.
+/// Most problems that are described; all are counted.
 pub const PROBLEMS_MAX: usize = 100;
-/// Most bytes of a key that is no path which are told.
+/// Most bytes of an invalid key that are shown.
 const KEY_BYTES_TOLD: usize = 48;
 
-/// What was found.
+/// Result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Records that were read.
+    /// Records read.
     pub records: u64,
-    /// Their bytes, with keys and checksums.
+    /// Their size, including keys and checksums.
     pub bytes: u64,
     /// Globals that they belong to.
     pub globals: u64,
-    /// Everything that is wrong.
+    /// Number of all problems found.
     pub problem_count: u64,
-    /// The first [`PROBLEMS_MAX`] of it: where, and what.
+    /// Location and description of the first [`PROBLEMS_MAX`].
     pub problems: Vec<String>,
 }
 
@@ -44,7 +44,8 @@ impl Report {
     }
 }
 
-/// Reads one state of the store. `progress` hears of every record. Damage is in the report; an error is what kept this from reading.
+/// Reads one state of the store. `progress` is called for every record. Damage is reported in the result; an error
+/// means that the store could not be read at all.
 pub fn verify(snapshot: &Snapshot, progress: &mut dyn FnMut(&Report)) -> Result<Report, StoreError> {
     let reader = snapshot.reader();
     let mut walk = Walk {
@@ -64,7 +65,7 @@ pub fn verify(snapshot: &Snapshot, progress: &mut dyn FnMut(&Report)) -> Result<
                 progress(&walk.report);
             }
             Ok(None) => break,
-            // The pages behind this one cannot be reached.
+            // Pages after this one cannot be reached.
             Err(StoreError::Damaged { what } | StoreError::Engine { text: what, .. }) => {
                 let place = format!("after {}", place(&walk.last));
                 walk.report.problem(&place, &what);
@@ -86,17 +87,17 @@ struct Walk<'t> {
     transaction: &'t Transaction,
     tables: Tables,
     report: Report,
-    /// The key before.
+    /// Previous key.
     last: Vec<u8>,
-    /// The last packed subtree.
+    /// Key of the last packed subtree.
     pack: Option<Vec<u8>>,
-    /// Arrays that the last key lies in.
+    /// Arrays that contain the last key.
     arrays: Vec<Array>,
 }
 
 struct Array {
     key: Vec<u8>,
-    /// The last child, and how many there were.
+    /// Its last child, and the number of children so far.
     child: Vec<u8>,
     count: usize,
 }
@@ -193,7 +194,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Every node that ends at a time is there, and is found by that time; nothing else is.
+    /// Checks that every expiring node exists and is listed under its time, and nothing else is listed.
     fn times(&mut self, reader: &Reader<'_>) -> Result<(), StoreError> {
         let cursor = self.transaction.cursor(self.tables.expiry)?;
         let mut count = 0_u64;
@@ -229,7 +230,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Ends the arrays that a key does not lie in; all of them for an empty key.
+    /// Closes the arrays that do not contain a key; all of them for an empty key.
     fn close_arrays(&mut self, key: &[u8]) {
         while let Some(array) = self.arrays.pop_if(|array| !within(key, &array.key)) {
             if array.count == 0 {
@@ -241,7 +242,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Checks that a key is in each array's last element or begins the next one.
+    /// Checks that a key belongs to each array's last element or begins the next one.
     fn child(&mut self, key: &[u8]) {
         for array in &mut self.arrays {
             let rest = &key[array.key.len()..];
@@ -263,7 +264,7 @@ impl Walk<'_> {
     }
 }
 
-/// A key in words that tell where it is, whatever it consists of.
+/// Printable form of a key, whatever its bytes.
 fn place(key: &[u8]) -> String {
     match Key::from_stored(key) {
         Some(key) => key.to_string(),

@@ -6,6 +6,7 @@ mod binary;
 mod client;
 mod document;
 mod folder;
+pub mod http_target;
 mod load;
 pub mod postgres;
 mod process;

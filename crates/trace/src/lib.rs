@@ -1,7 +1,7 @@
-//! Where the time of one request goes.
+//! Records where the time of a single request goes.
 //!
-//! A request that is traced has a [`Trace`]; whatever works for it is run [`within`] that, and records what it does as a [`Span`] in the [`current`] trace. Of a request that is not traced
-//! nothing is recorded, and whoever would do so reads one variable of its thread to know that.
+//! A traced request has a [`Trace`]. Code that works for it runs [`within`] that trace and records each step as a [`Span`] in the
+//! [`current`] trace. For requests that are not traced nothing is recorded; finding that out costs one thread-local read.
 
 #![forbid(unsafe_code)]
 
@@ -9,17 +9,17 @@ use std::{cell::RefCell, future::poll_fn, pin::pin, sync::Arc, time::Instant};
 
 use parking_lot::Mutex;
 
-/// Most spans that are kept of a request; further ones are counted.
+/// Most spans kept for a request; further ones are only counted.
 pub const SPANS_MAX: usize = 2048;
-/// Most bytes of a span's detail; the rest is left out.
+/// Most bytes of a span's detail; longer ones are truncated.
 pub const DETAIL_BYTES_MAX: usize = 160;
 
 thread_local! {
-    /// The trace of the request that this thread works for at this moment.
+    /// The trace of the request this thread is currently working for.
     static CURRENT: RefCell<Option<Trace>> = const { RefCell::new(None) };
 }
 
-/// The record of one request; clones are the same one.
+/// A handle to the record of one request; clones share it.
 #[derive(Clone, Debug)]
 pub struct Trace(Arc<Shared>);
 
@@ -29,50 +29,50 @@ struct Shared {
     record: Mutex<Record>,
 }
 
-/// What was recorded of a request.
+/// The spans recorded for a request.
 #[derive(Debug, Default)]
 pub struct Record {
     /// In the order in which they ended.
     pub spans: Vec<Span>,
-    /// Spans for which there was no room.
+    /// Spans dropped because [`SPANS_MAX`] was reached.
     pub left_out: usize,
     is_over: bool,
 }
 
-/// A part of a request's time.
+/// One interval of a request's time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Of what kind it is.
+    /// The activity that took the time.
     pub kind: Kind,
-    /// Which one of its kind: the text of a statement, say.
+    /// Tells spans of one kind apart, for example by a statement's text.
     pub detail: String,
     /// When it began.
     pub from: Instant,
     /// When it ended.
     pub until: Instant,
-    /// The parts that it is made of, one after another from its start: each with its end.
+    /// Consecutive parts of the span, each with its name and end; the first begins at `from`.
     pub parts: Vec<(&'static str, Instant)>,
 }
 
-/// What a span is about.
+/// The activity during a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The server reads and routes the request.
     Front,
-    /// It waits for a worker or a thread.
+    /// The request waits for a worker or a thread.
     Queue,
-    /// A handler has it, running or waiting.
+    /// A handler has the request, running or waiting.
     Handler,
-    /// A handler's code runs.
+    /// A handler's code is running.
     Running,
-    /// A statement, from when it was asked for until its rows were there.
+    /// A database statement, from when it was requested until its rows arrived.
     Statement,
-    /// The answer is made of what the handler has said, and written.
+    /// The response is built from the handler's result and written.
     Write,
 }
 
 impl Kind {
-    /// As it is called in JSON.
+    /// The kind's name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Front => "front",
@@ -100,7 +100,7 @@ impl Span {
 }
 
 impl Trace {
-    /// An empty record of a request that began then.
+    /// An empty record of a request that began at `begun`.
     pub fn new(begun: Instant) -> Self {
         Self(Arc::new(Shared {
             begun,
@@ -113,7 +113,7 @@ impl Trace {
         self.0.begun
     }
 
-    /// Keeps a span, if there is room and the request is not over.
+    /// Records a span, unless the record is full or the request has ended.
     pub fn record(&self, span: Span) {
         let mut record = self.0.record.lock();
         if record.is_over {
@@ -126,7 +126,7 @@ impl Trace {
         }
     }
 
-    /// The parts of a time, one after another, in which nothing of a kind is known to have been under way.
+    /// The gaps between `from` and `until` that no recorded span of this kind covers, in order.
     pub fn without(&self, kind: Kind, from: Instant, until: Instant) -> Vec<(Instant, Instant)> {
         let record = self.0.record.lock();
         let of_kind = record.spans.iter().filter(|span| span.kind == kind);
@@ -146,7 +146,7 @@ impl Trace {
         parts
     }
 
-    /// Ends the record: what comes later is not kept.
+    /// Closes the record and returns it; later spans are discarded.
     pub fn end(&self) -> Record {
         let over = Record {
             is_over: true,
@@ -156,12 +156,12 @@ impl Trace {
     }
 }
 
-/// The trace of the request for which this is called, if it is traced.
+/// The trace of the request this thread is working for, if it is traced.
 pub fn current() -> Option<Trace> {
     CURRENT.with_borrow(Clone::clone)
 }
 
-/// Restores what was there before, also when a panic passes.
+/// Restores the previous trace on drop, also when a panic unwinds.
 struct Restore(Option<Trace>);
 
 impl Drop for Restore {
@@ -170,7 +170,7 @@ impl Drop for Restore {
     }
 }
 
-/// Runs a task for a request that may be traced.
+/// Runs a task with `trace` as the [`current`] trace.
 pub async fn within<F: Future>(trace: Option<Trace>, task: F) -> F::Output {
     let mut task = pin!(task);
     poll_fn(|context| match &trace {

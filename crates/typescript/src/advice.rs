@@ -1,4 +1,4 @@
-//! What to write in the place of TypeScript that is more than types.
+//! Suggestions for TypeScript constructs that are more than types.
 
 const ENUM: &str =
     "an enum is more than types; write an object: `const Color = { Red: 0, Green: 1 } as const`";
@@ -13,8 +13,7 @@ const POWER: &str = "without its type this would be no JavaScript; write `(-x) *
 const DECORATOR: &str =
     "decorators are no part of JavaScript yet; call a function instead: `register(Handler)`";
 
-/// What to write instead of what the eraser refuses at the seam of these two parts of the file. The words there tell which of
-/// TypeScript's constructs it is.
+/// The replacement for a construct that the eraser refuses, recognised by the words before and after the position it reports.
 pub(super) fn about_refused(before: &str, at: &str) -> Option<&'static str> {
     let mut words = at
         .split(|c: char| !is_part_of_word(c))
@@ -31,7 +30,7 @@ pub(super) fn about_refused(before: &str, at: &str) -> Option<&'static str> {
     })
 }
 
-/// What to write instead of what the parser does not understand.
+/// The replacement for syntax that the parser does not understand.
 pub(super) fn about_not_understood(at: &str) -> Option<&'static str> {
     at.starts_with('@').then_some(DECORATOR)
 }

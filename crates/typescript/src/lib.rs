@@ -1,8 +1,9 @@
-//! TypeScript to JavaScript by erasing what is only types: each erased character becomes a space, so every line and column
-//! stays where it was and no source map is needed. (A `;` stays where a statement without one might swallow the next line.) What would need code of its own (enums, namespaces, parameter properties) is refused.
+//! Turns TypeScript into JavaScript by erasing whatever is only types. Each erased character becomes a space, so every line and column
+//! stays the same and no source map is needed. (A `;` remains where a statement without one could merge with the next line.) Constructs
+//! that need generated code (enums, namespaces, parameter properties) are refused.
 //!
-//! The rules are those of TypeScript's `erasableSyntaxOnly`, and of Node where it strips types itself. Erasing looks at one file only:
-//! a name that is imported just as a type must be imported by `import type` or `import { type Name }`.
+//! The rules are those of TypeScript's `erasableSyntaxOnly` and of Node's own type stripping. Only one file is looked at, so a name
+//! imported just as a type needs `import type` or `import { type Name }`.
 
 #![forbid(unsafe_code)]
 
@@ -20,28 +21,28 @@ use swc_common::{
 };
 use swc_ts_fast_strip::{Mode, Options};
 
-/// Something that stands in the way of erasing a file's types.
+/// An error that prevents erasing a file's types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// From 1.
+    /// 1-based.
     pub line: usize,
-    /// In characters, from 1.
+    /// In characters, 1-based.
     pub column: usize,
-    /// What is found, and what to write instead where that is known.
+    /// The error, with a suggestion where there is one.
     pub message: String,
 }
 
-/// Why a text has no JavaScript: it is not TypeScript, or not only types would have to go.
+/// The file cannot be erased: it is not valid TypeScript, or it contains constructs that are more than types.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", lines(.file, .problems))]
 pub struct StripError {
     /// The file's name as it was given.
     pub file: String,
-    /// At least one, in the order of the file.
+    /// At least one, in file order.
     pub problems: Vec<Problem>,
 }
 
-/// A problem a line, in the form `file:line:column: message` that editors and terminals make a link of.
+/// One problem a line as `file:line:column: message`, which editors and terminals turn into links.
 fn lines(file: &str, problems: &[Problem]) -> String {
     let lines: Vec<String> = problems
         .iter()
@@ -91,11 +92,11 @@ pub fn strip(source: &str, file: &str) -> Result<String, StripError> {
     })
 }
 
-/// What the stripper complains about.
+/// One diagnostic from the stripper.
 struct Complaint {
     span: Span,
     message: String,
-    /// It is TypeScript, and more than types.
+    /// Valid TypeScript, but more than types.
     refused: bool,
 }
 
@@ -119,7 +120,7 @@ impl Complaint {
     }
 }
 
-/// Collects complaints.
+/// Collects diagnostics.
 #[derive(Clone, Default)]
 struct Found(Arc<Mutex<Vec<Complaint>>>);
 

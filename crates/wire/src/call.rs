@@ -8,9 +8,9 @@ pub const CALL_NUMBER_BYTES: usize = 4;
 /// A CALL or a RETURN, borrowed from its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallView<'a> {
-    /// As the worker counts its calls.
+    /// The call's number, counted by the worker.
     pub number: u32,
-    /// What is asked or answered, or a piece of that.
+    /// The request or its result, or one piece of it.
     pub body: &'a [u8],
 }
 

@@ -1,4 +1,4 @@
-//! What can be wrong with received bytes.
+//! Errors in received bytes.
 
 /// Bytes that are not a frame, or a payload that is not what its type says. Each ends the link it came from.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,7 +51,7 @@ pub enum WireError {
     /// Pieces of more calls at a time than a worker may have open.
     #[error("pieces of more than {max} calls at a time")]
     TooManyCalls {
-        /// The limit.
+        /// Calls a worker may have open at once.
         max: usize,
     },
     /// A response status outside of 200 to 599.

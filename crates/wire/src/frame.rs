@@ -19,7 +19,7 @@ pub mod flag {
     pub const FAULT: u8 = 0x02;
 }
 
-/// What a frame is for. Unknown codes are kept, because a receiver skips them.
+/// The purpose of a frame. Unknown codes are kept because receivers must skip such frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "PROTOCOL.md section 3 is the description of each")]
 pub enum FrameType {
@@ -68,7 +68,7 @@ impl FrameType {
         }
     }
 
-    /// The type that a code stands for.
+    /// The type for a code; unknown codes are kept.
     pub const fn from_code(code: u8) -> Self {
         match code {
             0x00 => Self::Pad,
@@ -96,7 +96,7 @@ impl FrameType {
 /// A frame's header without its length, which follows from the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What the frame is for.
+    /// The frame's type.
     pub kind: FrameType,
     /// Bits of [`flag`].
     pub flags: u8,
@@ -141,25 +141,25 @@ impl Header {
 /// One whole frame, borrowed from received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Its header.
+    /// Everything before the payload but its length.
     pub header: Header,
-    /// Its payload.
+    /// The bytes after the header.
     pub payload: &'a [u8],
 }
 
-/// What the start of a byte sequence is.
+/// The result of [`split_frame`]: a whole frame, or the start of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split<'a> {
     /// A whole frame; `used` bytes belong to it.
     Whole {
-        /// The frame.
+        /// The frame, borrowed from the input.
         frame: Frame<'a>,
         /// Bytes of header and payload.
         used: usize,
     },
-    /// The beginning of a frame that is `needed` bytes long in all (at least: until the header is whole, its length is unknown).
+    /// Only the beginning of a frame.
     Partial {
-        /// Bytes that must be there before it is worth asking again.
+        /// Total bytes required before another attempt is worthwhile. While the header is incomplete this is only a lower bound.
         needed: usize,
     },
 }
@@ -213,7 +213,7 @@ pub fn put_frame(out: &mut Vec<u8>, header: &Header, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// The little-endian u32 at `at`, which the caller knows to be inside.
+/// The little-endian u32 at `at`. The caller guarantees that it lies within `bytes`.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }

@@ -38,6 +38,6 @@ pub enum AbortReason {
     ClientGone = 1,
     /// The job's run time or total deadline has passed.
     DeadlinePassed = 2,
-    /// The server ends and no longer waits.
+    /// The server is shutting down and no longer waits for jobs.
     ServerEnds = 3,
 }

@@ -1,4 +1,4 @@
-//! The layout of the page that server and worker share: PROTOCOL.md section 6. Only numbers; the mapping itself lives elsewhere.
+//! The layout of the page shared by server and worker: PROTOCOL.md section 6. Offsets and sizes only; the mapping itself lives elsewhere.
 
 /// Bytes of the whole page.
 pub const PAGE_BYTES: usize = OUTBOX_OFFSET + OUTBOX_BYTES as usize;
@@ -8,11 +8,11 @@ pub const FORMAT_OFFSET: usize = 0;
 pub const PAGE_FORMAT: u32 = 0x4642_0001;
 /// Where the bell word is.
 pub const BELL_OFFSET: usize = 64;
-/// Where the outbox's head is: bytes taken by the server.
+/// Offset of the outbox's head: bytes consumed by the server.
 pub const OUTBOX_HEAD_OFFSET: usize = 128;
-/// Where the outbox's tail is: bytes put by the worker.
+/// Offset of the outbox's tail: bytes written by the worker.
 pub const OUTBOX_TAIL_OFFSET: usize = 192;
-/// Where the last commit is that the worker has made to the store, 64 bits; 0: none.
+/// Offset of the number of the worker's latest commit to the store, 64 bits; 0 if it has made none.
 pub const COMMIT_OFFSET: usize = 256;
 /// Where the claim words start.
 pub const CLAIMS_OFFSET: usize = 4096;

@@ -12,7 +12,7 @@ pub fn put_pair(block: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     block.extend_from_slice(value);
 }
 
-/// Reads a block pair by pair; ends after the first error.
+/// Iterates over a block's pairs; ends after the first error.
 #[derive(Clone, Debug)]
 pub struct Pairs<'a> {
     block: &'a [u8],

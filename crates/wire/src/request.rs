@@ -5,7 +5,7 @@ use crate::{Pairs, WireError, frame::u32_at, put_pair};
 /// Bytes of the fixed part in front of a REQUEST's parts.
 pub const REQUEST_TABLE_BYTES: usize = 32;
 
-/// What a REQUEST is written from. Pairs are appended as the caller has them, so nothing is collected first.
+/// The parts of a REQUEST payload to encode. `params` and `headers` are iterators, so callers need not collect pairs first.
 #[derive(Debug)]
 pub struct RequestParts<'a, P, H> {
     /// Milliseconds left until the deadline, 0 for none; see [`set_remaining_ms`].
@@ -62,7 +62,7 @@ where
     }
 }
 
-/// Writes the time left into a payload made by [`RequestParts::put`], because a job may wait between its encoding and its sending.
+/// Sets the remaining time in a payload made by [`RequestParts::put`]. A job may wait between encoding and sending.
 pub fn set_remaining_ms(payload: &mut [u8], remaining_ms: u32) {
     payload[..4].copy_from_slice(&remaining_ms.to_le_bytes());
 }
@@ -125,7 +125,7 @@ impl<'a> RequestView<'a> {
         })
     }
 
-    /// The request's id: its `x-request-id`, which every request has that comes from a server.
+    /// The request's id: its `x-request-id` header. The server adds one to every request.
     pub fn request_id(&self) -> Option<&'a [u8]> {
         let mut headers = Pairs::new(self.headers).map_while(Result::ok);
         headers

@@ -5,7 +5,7 @@ use crate::{WireError, frame::u32_at};
 /// Bytes of the fixed part in front of a RESPONSE's parts.
 pub const RESPONSE_TABLE_BYTES: usize = 12;
 
-/// The shorthand for the commonest content types.
+/// Shorthand codes for the most common content types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[expect(
@@ -21,7 +21,7 @@ pub enum ContentKind {
 }
 
 impl ContentKind {
-    /// The `content-type` it stands for; none for [`ContentKind::Unset`].
+    /// The corresponding `content-type` value; `None` for [`ContentKind::Unset`].
     pub const fn media_type(self) -> Option<&'static str> {
         match self {
             Self::Unset => None,
@@ -32,7 +32,7 @@ impl ContentKind {
         }
     }
 
-    /// The one that a code stands for.
+    /// The content type for a code.
     pub const fn from_code(code: u8) -> Result<Self, WireError> {
         match code {
             0 => Ok(Self::Unset),
@@ -52,7 +52,7 @@ pub struct ResponseHead {
     pub status: u16,
     /// The content type, unless the headers give it.
     pub content: ContentKind,
-    /// Microseconds that the handler has run.
+    /// Microseconds the handler ran.
     pub run_us: u32,
 }
 
@@ -68,7 +68,7 @@ impl ResponseHead {
     }
 }
 
-/// Writes how long the handler has run into a payload made by [`ResponseHead::put`].
+/// Sets the handler's run time in a payload made by [`ResponseHead::put`].
 pub fn set_run_us(payload: &mut [u8], run: std::time::Duration) {
     let run_us = u32::try_from(run.as_micros()).unwrap_or(u32::MAX);
     payload[4..8].copy_from_slice(&run_us.to_le_bytes());
@@ -77,7 +77,7 @@ pub fn set_run_us(payload: &mut [u8], run: std::time::Duration) {
 /// A decoded RESPONSE payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseView<'a> {
-    /// Its fixed part.
+    /// Status, content type and run time.
     pub head: ResponseHead,
     /// A pair block, read by [`Pairs`](crate::Pairs).
     pub headers: &'a [u8],

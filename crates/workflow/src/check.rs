@@ -1,4 +1,4 @@
-//! From a definition to a graph: every way leads from BOOT to one node after another, and no node is reached on two.
+//! Checks a definition and builds a graph from it: every path starts at BOOT, and each node is reached by one path only.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use crate::{
     graph::{Checked, Work},
 };
 
-/// How far a node may be behind BOOT: a run keeps all before it in mind.
+/// Maximum distance of a node from BOOT. A run keeps every node on its path in memory.
 const DEPTH_MAX: usize = 200;
 
-/// Checks a definition; `knows` says which rules there are. Gives all that is wrong with it, or the graph.
+/// Checks a definition and returns the graph, or every problem found. `knows` says whether a rule of a name exists.
 pub fn check(
     definition: &Definition,
     compat: Compat,
@@ -33,12 +33,12 @@ struct Checker<'d> {
     definition: &'d Definition,
     compat: Compat,
     problems: Vec<Problem>,
-    /// Of each node what comes after it, in the order of the edges; of children later by their priorities.
+    /// Successors of each node in edge order; `check_children` sorts them by priority.
     after: Vec<Vec<usize>>,
-    /// Of each node the first that leads there.
+    /// The parent of each node: the source of the first edge that leads to it.
     before: Vec<Option<usize>>,
     is_reached: Vec<bool>,
-    /// Of each node the case in which the one before it goes on with it.
+    /// The SWITCH case on the edge into each node.
     cases: Vec<Option<&'d str>>,
 }
 
@@ -85,7 +85,7 @@ impl<'d> Checker<'d> {
         boot
     }
 
-    /// Takes the edges, each as far as it may be.
+    /// Resolves the edges and records parents and successors. Edges that break a rule are skipped.
     fn connect(&mut self, boot: Option<usize>) {
         let mut places = HashMap::with_capacity(self.definition.nodes.len());
         for (at, node) in self.definition.nodes.iter().enumerate() {
@@ -140,7 +140,8 @@ impl<'d> Checker<'d> {
         }
     }
 
-    /// Goes every way from BOOT on. A node has one before it, so that a way can only come back to where it began; what it does not reach is in a ring, or has nothing before it.
+    /// Follows every path from BOOT. A node has one parent, so a path can only loop back to its own start. A node that is not reached is
+    /// part of a cycle or descends from a node without a parent.
     fn reach(&mut self, boot: usize) {
         let mut ways = vec![(boot, 0)];
         while let Some((node, depth)) = ways.pop() {
@@ -164,7 +165,7 @@ impl<'d> Checker<'d> {
             if self.is_reached[node] || is_told[node] {
                 continue;
             }
-            // Back to the beginning of its way, or around its ring.
+            // Walk back to the root of this path, or once around its cycle.
             let mut seen = vec![node];
             while let Some(before) = self.before[seen[seen.len() - 1]] {
                 if seen.contains(&before) || is_told[before] {
@@ -187,7 +188,7 @@ impl<'d> Checker<'d> {
         }
     }
 
-    /// In Rengine the last successor of a node that goes on with one takes the place of those before.
+    /// In Rengine, the last successor of a node that can have only one replaces the earlier ones.
     fn choose_successor(&mut self, node: usize) {
         let has_several = matches!(
             self.kind(node),
@@ -200,7 +201,7 @@ impl<'d> Checker<'d> {
         }
     }
 
-    /// Tells of the ring that a node is in.
+    /// Reports the cycle that contains a node.
     fn tell_ring(&mut self, node: usize) {
         let mut way = vec![self.id(node)];
         let mut before = self.before[node];
@@ -243,7 +244,10 @@ impl<'d> Checker<'d> {
                 | Kind::Loop { .. }
                 | Kind::Delay { .. }
                 | Kind::Retry { .. } => self.check_successor(node, true),
-                Kind::Process { .. } | Kind::Relation { .. } | Kind::Errand { .. } | Kind::Subflow { .. } => {
+                Kind::Process { .. }
+                | Kind::Relation { .. }
+                | Kind::BuiltinTask { .. }
+                | Kind::Subflow { .. } => {
                     self.check_successor(node, false);
                 }
                 Kind::Parallel(_) => self.check_any(node),
@@ -252,7 +256,7 @@ impl<'d> Checker<'d> {
         }
     }
 
-    /// Something has to come after it.
+    /// Requires a successor.
     fn check_any(&mut self, node: usize) {
         if self.after[node].is_empty() {
             let (node, kind) = (self.id(node), self.kind(node).name());
@@ -260,7 +264,7 @@ impl<'d> Checker<'d> {
         }
     }
 
-    /// Each case, and what is for all others, leads one way.
+    /// Requires that each case, and the default, has one successor.
     fn check_cases(&mut self, node: usize) {
         self.check_any(node);
         let mut ways: HashMap<Option<&str>, usize> = HashMap::new();
@@ -295,7 +299,7 @@ impl<'d> Checker<'d> {
         }
     }
 
-    /// Brings children into their order.
+    /// Sorts children by priority.
     fn check_children(&mut self, node: usize, logical: Logical) {
         self.check_any(node);
         let mut children = std::mem::take(&mut self.after[node]);
@@ -328,7 +332,7 @@ impl<'d> Checker<'d> {
         self.after[node] = children;
     }
 
-    /// The graph, of which nothing is wrong: what a run can come to.
+    /// Builds the graph of the reachable nodes. Call it only when the check found no problem.
     fn graph(self, boot: usize) -> Graph {
         let mut places = vec![0; self.definition.nodes.len()];
         let mut kept = 0;
@@ -337,17 +341,19 @@ impl<'d> Checker<'d> {
             kept += usize::from(self.is_reached[node] && node != boot);
         }
         let next_of = |node: usize| self.after[node].first().map(|&next| places[next]);
-        // Where one has to be it was looked for.
+        // The check has made sure that a required successor exists.
         let needed = |node: usize| next_of(node).unwrap_or_default();
         let all_of = |node: usize| self.after[node].iter().map(|&child| places[child]).collect();
         let first = needed(boot);
         let reached = (0..places.len()).filter(|&node| self.is_reached[node] && node != boot);
         let nodes = reached.map(|node| {
             let work = match self.kind(node) {
-                Kind::Process { rule } | Kind::Relation { rule } | Kind::Errand { rule, .. } => Work::Rule {
-                    rule: rule.clone(),
-                    next: next_of(node),
-                },
+                Kind::Process { rule } | Kind::Relation { rule } | Kind::BuiltinTask { rule, .. } => {
+                    Work::Rule {
+                        rule: rule.clone(),
+                        next: next_of(node),
+                    }
+                }
                 Kind::Run { rule } => Work::Rule {
                     rule: rule.clone(),
                     next: None,

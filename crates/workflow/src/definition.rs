@@ -1,165 +1,166 @@
-//! Graphs as they are written: the JSON of Rengine's `re_workflow_graphs`, with more kinds of nodes.
+//! Graph definitions: the JSON of Rengine's `re_workflow_graphs`, with more kinds of nodes.
 //!
 //! ```json
 //! {"nodes": [{"@type": "BOOT", "id": "0"}, {"@type": "PROCESS", "id": "1", "ruleId": "greet"}], "edges": [{"from": "0", "to": "1"}]}
 //! ```
 //!
-//! `SWITCH`, `PARALLEL`, `LOOP`, `SUBFLOW`, `DELAY`, `RETRY`, `SQL`, `STORE` and `HTTP` are ours, as are `timeoutMs` and `fallback` of nodes that run a rule, and `case` of edges.
+//! `SWITCH`, `PARALLEL`, `LOOP`, `SUBFLOW`, `DELAY`, `RETRY`, `SQL`, `STORE` and `HTTP` are additions to Rengine's format, as are
+//! `timeoutMs` and `fallback` of nodes that run a rule, and `case` of edges.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::{DefinitionError, Errand};
+use crate::{BuiltinTask, DefinitionError};
 
-/// Most nodes of a graph.
+/// Maximum number of nodes in a graph.
 const NODES_MAX: usize = 10_000;
-/// Longest time that a node may wait or take: a day.
+/// Longest delay or timeout of a node: one day.
 const TIME_MAX_MS: u64 = 86_400_000;
-/// Most attempts of a RETRY.
+/// Maximum number of attempts of a RETRY.
 const ATTEMPTS_MAX: u64 = 100;
-/// Most of what is shown of a value that is wrong, in characters.
+/// Maximum length of a wrong value in an error message, in characters.
 const SHOWN_MAX: usize = 60;
 
-/// A graph as it is written.
+/// A graph as it is written, before it is checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
-    /// Its nodes, in the order of the text.
+    /// All nodes, in the order of the text.
     pub nodes: Vec<Node>,
-    /// What leads from where to where.
+    /// The edges between nodes, in the order of the text.
     pub edges: Vec<Edge>,
-    /// What rules may read of the graph as a whole.
+    /// Attributes of the whole graph, which its rules may read.
     pub attributes: Map<String, Value>,
 }
 
-/// A node.
+/// A node of a definition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Its own.
+    /// Identifies the node within its graph.
     pub id: String,
-    /// For people.
+    /// Display name.
     pub name: Option<String>,
-    /// What it does.
+    /// The kind of the node, with the settings of that kind.
     pub kind: Kind,
-    /// Its place among the children of the same node: lower ones run first.
+    /// Order among the children of the same parent: lower priorities run first.
     pub priority: Option<i64>,
-    /// How long its rule may take.
+    /// Timeout of the node's rule.
     pub timeout: Option<Duration>,
-    /// What its rule has come to where it fails or takes too long.
+    /// Outcome to use if the rule fails or times out.
     pub fallback: Option<Fallback>,
 }
 
-/// What is taken for the result of a rule that has none.
+/// The outcome that replaces one that the rule did not produce.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fallback {
-    /// Whether it is so.
+    /// Whether the rule counts as true.
     pub is_true: bool,
-    /// Its values, as JSON.
+    /// The rule's values, as JSON.
     pub values: Map<String, Value>,
 }
 
-/// What a node does.
+/// The kind of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Begins.
+    /// The start of the graph.
     Boot,
-    /// Runs a rule, and goes on where that is true.
+    /// Runs a rule, and continues if the rule is true.
     Process {
-        /// The rule.
+        /// The name of the rule.
         rule: String,
     },
-    /// The same, for rules that only decide.
+    /// Like `Process`, for rules that only decide.
     Relation {
-        /// The rule.
+        /// The name of the rule.
         rule: String,
     },
-    /// Runs a rule, and ends its branch.
+    /// Runs a rule and ends the branch.
     Run {
-        /// The rule.
+        /// The name of the rule.
         rule: String,
     },
-    /// Goes on; runs a rule where that fails.
+    /// Runs the nodes after it; if they fail, runs a rule instead.
     Failback {
-        /// The rule.
+        /// The name of the rule.
         rule: String,
     },
-    /// Asks a database, the store or a server, and goes on where there is an answer.
-    Errand {
-        /// What stands for it among the rules: the same for the same errand, and no file's name.
+    /// Sends a request to a database, the store, a server or a pool, and continues if there is a result.
+    BuiltinTask {
+        /// Stands for this task among the rules: equal for equal tasks, and never the name of a file.
         rule: String,
-        /// What it asks for.
-        errand: Errand,
+        /// The request with all its operands.
+        errand: BuiltinTask,
     },
-    /// Has its children decide.
+    /// Combines the results of its children.
     Logical(Logical),
-    /// Runs a rule, and goes on with the edge of the case that this names, or else with the one that has no case.
+    /// Runs a rule, and continues along the edge whose case the rule names, or else along the edge without a case.
     Switch {
-        /// The rule.
+        /// The name of the rule.
         rule: String,
     },
-    /// Runs its children at the same time.
+    /// Runs its children concurrently.
     Parallel(Join),
-    /// Goes on once for each item of a list.
+    /// Runs the nodes after it once for each item of a list.
     Loop {
-        /// Where the list is, for those who run rules to find.
+        /// Where to find the list; interpreted by the implementation of [`Rules`](crate::Rules).
         over: String,
     },
-    /// Runs another graph, and goes on where that is true.
+    /// Runs another graph, and continues if its outcome is true.
     Subflow {
-        /// Its name.
+        /// The name of that graph.
         workflow: String,
     },
-    /// Waits, and goes on.
+    /// Waits, then continues.
     Delay {
-        /// How long.
+        /// How long to wait.
         time: Duration,
     },
-    /// Goes on, and does so again where that fails.
+    /// Runs the nodes after it, and again if they fail.
     Retry {
-        /// How often at most, the first time included.
+        /// Maximum number of attempts, including the first.
         attempts: u32,
-        /// How long it waits between two.
+        /// Pause between two attempts.
         pause: Duration,
     },
 }
 
-/// What children that run at the same time come to.
+/// How the outcomes of concurrent children are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Join {
-    /// All are waited for, and must be true.
+    /// Waits for all children; all must be true.
     All,
-    /// The first that is true is enough; the others are ended.
+    /// The first true child is enough; the others are cancelled.
     Any,
 }
 
-/// How children decide.
+/// How the results of children that run in order are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Logical {
-    /// Until one is false.
+    /// Runs children until one is false; true if all are true.
     And,
-    /// Until one is true.
+    /// Runs children until one is true; true if one is.
     Or,
-    /// All run, and all must be true.
+    /// Runs all children; true if all are true.
     AllAnd,
-    /// All run, and one must be true.
+    /// Runs all children; true if at least one is true.
     AllOr,
-    /// The contrary of its one child.
+    /// Negates its only child.
     Not,
 }
 
-/// A way from one node to another.
+/// A directed edge between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
-    /// The id of the node that comes first.
+    /// The id of the source node.
     pub from: String,
-    /// The id of the node that comes after it.
+    /// The id of the target node.
     pub to: String,
-    /// Behind a SWITCH, the case that leads here; where there is none, every other one.
+    /// The case in which a SWITCH follows this edge; without one, it is followed in all other cases.
     pub case: Option<String>,
 }
 
 impl Kind {
-    /// As graphs write it.
+    /// The name of this kind in graph definitions.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Boot => "BOOT",
@@ -167,11 +168,11 @@ impl Kind {
             Self::Relation { .. } => "RELATION",
             Self::Run { .. } => "RUN",
             Self::Failback { .. } => "FAILBACK",
-            Self::Errand { errand, .. } => match errand {
-                Errand::Sql { .. } => "SQL",
-                Errand::Store { .. } => "STORE",
-                Errand::Http { .. } => "HTTP",
-                Errand::Pool { .. } => "POOL",
+            Self::BuiltinTask { errand, .. } => match errand {
+                BuiltinTask::Sql { .. } => "SQL",
+                BuiltinTask::Store { .. } => "STORE",
+                BuiltinTask::Http { .. } => "HTTP",
+                BuiltinTask::Pool { .. } => "POOL",
             },
             Self::Logical(_) => "LOGICAL",
             Self::Switch { .. } => "SWITCH",
@@ -183,7 +184,7 @@ impl Kind {
         }
     }
 
-    /// The rule that it runs.
+    /// The rule that a node of this kind runs.
     pub fn rule(&self) -> Option<&str> {
         match self {
             Self::Process { rule }
@@ -191,7 +192,7 @@ impl Kind {
             | Self::Run { rule }
             | Self::Failback { rule }
             | Self::Switch { rule }
-            | Self::Errand { rule, .. } => Some(rule),
+            | Self::BuiltinTask { rule, .. } => Some(rule),
             Self::Boot
             | Self::Logical(_)
             | Self::Parallel(_)
@@ -204,7 +205,7 @@ impl Kind {
 }
 
 impl Definition {
-    /// Reads a graph. Members that are not known here are left to whoever draws it.
+    /// Parses a definition. Unknown members are ignored: editors keep theirs in the same document.
     pub fn parse(text: &[u8]) -> Result<Self, DefinitionError> {
         let value = serde_json::from_slice(text).map_err(|error| DefinitionError::Json {
             line: error.line(),
@@ -214,7 +215,7 @@ impl Definition {
         Self::of(&value)
     }
 
-    /// The same of JSON that is read already.
+    /// Like [`parse`](Self::parse), for JSON that is already parsed.
     pub fn of(value: &Value) -> Result<Self, DefinitionError> {
         let graph = Object::new("the graph".to_owned(), value)?;
         if let Some(engine) = graph.text("engine")?
@@ -271,8 +272,8 @@ impl Node {
                 attempts: object.attempts("attempts")?,
                 pause: object.time("delayMs")?.unwrap_or_default(),
             },
-            kind => match Errand::of(kind, object)? {
-                Some(errand) => Kind::Errand {
+            kind => match BuiltinTask::of(kind, object)? {
+                Some(errand) => Kind::BuiltinTask {
                     rule: format!("/{errand:?}"),
                     errand,
                 },
@@ -311,7 +312,7 @@ impl Edge {
     }
 }
 
-/// An object of the text, with its place.
+/// A JSON object together with its location in the document.
 pub(crate) struct Object<'v> {
     pub(crate) at: String,
     pub(crate) members: &'v Map<String, Value>,
@@ -359,7 +360,7 @@ impl<'v> Object<'v> {
         self.text(member)?.ok_or_else(|| self.missing(member))
     }
 
-    /// What names something: text, or a number as text.
+    /// An identifier: text, or a number converted to text.
     fn id(&self, member: &'static str) -> Result<String, DefinitionError> {
         match self.members.get(member) {
             None | Some(Value::Null) => Err(self.missing(member)),
@@ -432,7 +433,7 @@ impl<'v> Object<'v> {
     }
 }
 
-/// A value as errors show it, shortened.
+/// A value for an error message, shortened.
 pub(crate) fn shown(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= SHOWN_MAX {
@@ -442,7 +443,7 @@ pub(crate) fn shown(value: &Value) -> String {
     format!("{start}…")
 }
 
-/// What a parser says, without the place, which is told apart.
+/// The parser's message without its position, which the error has in fields of its own.
 fn reason_of(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rfind(" at line ") {

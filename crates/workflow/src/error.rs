@@ -1,218 +1,218 @@
-//! What can be wrong with a definition.
+//! Errors in a definition.
 
 use thiserror::Error;
 
-/// A definition that cannot be read: the first thing that is wrong with its JSON.
+/// A definition that cannot be read: the first error in its JSON.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum DefinitionError {
-    /// It is no JSON.
+    /// The text is not JSON.
     #[error("line {line}, column {column}: {reason}")]
     Json {
-        /// Where, from 1.
+        /// The line, counted from 1.
         line: usize,
-        /// Where in the line, from 1.
+        /// The column, counted from 1.
         column: usize,
-        /// What the parser says.
+        /// The parser's message.
         reason: String,
     },
-    /// A member is not there.
+    /// A required member is missing.
     #[error("{at}: `{member}` is missing")]
     Missing {
-        /// Which object, such as `nodes[3]`.
+        /// The object, such as `nodes[3]`.
         at: String,
-        /// Its member.
+        /// The name of the member.
         member: &'static str,
     },
-    /// A member has a value that it cannot have.
+    /// A member has a value that is not accepted.
     #[error("{at}.{member}: found {found}, expected {expected}")]
     Unexpected {
-        /// Which object, such as `nodes[3]`.
+        /// The object, such as `nodes[3]`.
         at: String,
-        /// Its member.
+        /// The name of the member.
         member: String,
-        /// What is there, shortened.
+        /// The value found, shortened.
         found: String,
-        /// What may be there.
+        /// The values that are accepted.
         expected: &'static str,
     },
-    /// It has a member that it cannot have.
+    /// An object has an unknown member.
     #[error("{at}: `{member}` is not known; accepted are {accepted}")]
     Unknown {
-        /// Which object, such as `nodes[3]`.
+        /// The object, such as `nodes[3]`.
         at: String,
-        /// Its member.
+        /// The name of the member.
         member: String,
-        /// The members that it may have.
+        /// The names that are accepted.
         accepted: String,
     },
-    /// There is more than may be.
+    /// A limit is exceeded.
     #[error("{what}: {found}, at most {max}")]
     TooMany {
-        /// Of what.
+        /// Names the things that are limited.
         what: &'static str,
         /// How many there are.
         found: usize,
-        /// How many there may be.
+        /// The greatest number that is allowed.
         max: usize,
     },
 }
 
-/// What is wrong with a graph whose definition could be read. A graph may have many.
+/// A problem in a graph whose definition could be read. A graph may have several.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Problem {
-    /// Nothing to run.
+    /// The graph has no BOOT node.
     #[error("the graph has no node BOOT, with which it begins")]
     NoBoot,
-    /// Two beginnings.
+    /// There is more than one BOOT node.
     #[error("node `{node}` is a second BOOT: a graph has one")]
     SecondBoot {
-        /// The second one.
+        /// The id of the second one.
         node: String,
     },
-    /// Two nodes of one name.
+    /// Two nodes have the same id.
     #[error("node `{node}` is there twice")]
     Twice {
-        /// Their id.
+        /// The id they share.
         node: String,
     },
-    /// An edge that leads nowhere.
+    /// An edge refers to a node that does not exist.
     #[error("the edge from `{from}` to `{to}`: there is no node `{missing}`")]
     NoSuchNode {
-        /// Where it begins.
+        /// The source of the edge.
         from: String,
-        /// Where it ends.
+        /// The target of the edge.
         to: String,
-        /// Which of the two is not there.
+        /// Which of the two does not exist.
         missing: String,
     },
-    /// A node that is reached on two ways.
+    /// A node has more than one parent.
     #[error("node `{node}` comes after both `{first}` and `{second}`: a node comes after one")]
     SeveralParents {
-        /// It.
+        /// The node with several parents.
         node: String,
-        /// The first that leads there.
+        /// The source of the first edge to it.
         first: String,
-        /// The second.
+        /// The source of the second edge to it.
         second: String,
     },
-    /// Something before the beginning.
+    /// An edge leads to BOOT.
     #[error("the edge from `{from}` to `{boot}`: nothing comes before BOOT")]
     BeforeBoot {
-        /// What is before it.
+        /// The source of the edge.
         from: String,
-        /// The beginning.
+        /// The id of the BOOT node.
         boot: String,
     },
-    /// A node behind itself.
+    /// A node can be reached from itself.
     #[error("node `{node}` comes after itself: {way}")]
     Cycle {
-        /// It.
+        /// One of its nodes.
         node: String,
-        /// The way there and back, such as `a -> b -> a`.
+        /// The path around the cycle, such as `a -> b -> a`.
         way: String,
     },
-    /// A node that no run comes to.
+    /// A node that is not reachable from BOOT.
     #[error("node `{node}` is not reached from BOOT")]
     Orphan {
-        /// It.
+        /// The id of the node.
         node: String,
     },
-    /// A node that goes on with one other has several.
+    /// A node has several successors where its kind allows only one.
     #[error("node `{node}` ({kind}) goes on with both `{first}` and `{second}`: it can go on with one")]
     SeveralSuccessors {
-        /// It.
+        /// The id of the node.
         node: String,
-        /// Its kind.
+        /// The kind of the node.
         kind: &'static str,
-        /// The first that comes after it.
+        /// Its first successor.
         first: String,
-        /// The second.
+        /// Its second successor.
         second: String,
     },
-    /// A node that has to go on does not.
+    /// A node of this kind needs a successor, and has none.
     #[error("node `{node}` ({kind}) has nothing after it")]
     NoSuccessor {
-        /// It.
+        /// The id of the node.
         node: String,
-        /// Its kind.
+        /// The kind of the node.
         kind: &'static str,
     },
-    /// A node that ends a branch goes on.
+    /// A RUN node, which ends its branch, has a successor.
     #[error("node `{node}` (RUN) ends its branch: `{next}` after it would never run")]
     BehindRun {
-        /// It.
+        /// The id of the RUN node.
         node: String,
-        /// What comes after it.
+        /// The node that would follow it.
         next: String,
     },
-    /// Children in no order.
+    /// A child has no priority although it has siblings.
     #[error(
         "node `{node}` has no `priority`: `{parent}` has several children, which run in the order of their priorities"
     )]
     NoPriority {
-        /// It.
+        /// The id of the child.
         node: String,
-        /// Its parent.
+        /// The id of its parent.
         parent: String,
     },
-    /// Children in no certain order.
+    /// Two children of the same parent have the same priority.
     #[error("nodes `{first}` and `{second}` have the same priority {priority} under `{parent}`")]
     SamePriority {
-        /// Their parent.
+        /// The id of the parent.
         parent: String,
-        /// One.
+        /// The id of one child.
         first: String,
-        /// The other.
+        /// The id of the other child.
         second: String,
-        /// What both have.
+        /// The priority they share.
         priority: i64,
     },
-    /// NOT of more than one.
+    /// A LOGICAL NOT has more than one child.
     #[error("node `{node}` (LOGICAL NOT) has {count} children: it negates one")]
     SeveralNegated {
-        /// It.
+        /// The id of the LOGICAL NOT node.
         node: String,
-        /// How many it has.
+        /// The number of its children.
         count: usize,
     },
-    /// Two ways for one case.
+    /// A SWITCH has two edges for the same case.
     #[error("node `{node}` (SWITCH) goes on with both `{first}` and `{second}` in {case}")]
     SameCase {
-        /// It.
+        /// The id of the SWITCH.
         node: String,
-        /// The case, as it is told.
+        /// The case, worded for the message.
         case: String,
-        /// Where it leads.
+        /// The target of the first edge.
         first: String,
-        /// And where else.
+        /// The target of the second edge.
         second: String,
     },
-    /// A case where nothing is chosen.
+    /// An edge has a case, but its source is not a SWITCH.
     #[error("the edge from `{from}` to `{to}` is for the case `{case}`, but `{from}` ({kind}) is no SWITCH")]
     CaseWithoutSwitch {
-        /// Where it begins.
+        /// The source of the edge.
         from: String,
-        /// Where it ends.
+        /// The target of the edge.
         to: String,
-        /// The kind of the node where it begins.
+        /// The kind of the source node.
         kind: &'static str,
-        /// The case.
+        /// The case on the edge.
         case: String,
     },
-    /// A rule that is not there.
+    /// A node names a rule that does not exist.
     #[error("node `{node}`: there is no rule `{rule}`")]
     NoSuchRule {
-        /// It.
+        /// The id of the node.
         node: String,
-        /// What it names.
+        /// The missing rule.
         rule: String,
     },
-    /// Nodes too far below one another.
+    /// A path is too long.
     #[error("node `{node}` is more than {max} nodes behind BOOT")]
     TooDeep {
-        /// The first that is.
+        /// The first node beyond the limit.
         node: String,
-        /// How far one may be.
+        /// The greatest distance from BOOT that is allowed.
         max: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Graphs that were checked: trees, whose nodes know what comes after them.
+//! Checked graphs: trees in which each node knows its successors.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -7,16 +7,16 @@ use crate::{
     definition::{Fallback, Join, Logical},
 };
 
-/// A graph that can be run.
+/// A checked graph, ready to run.
 #[derive(Clone, Debug)]
 pub struct Graph {
     pub(crate) nodes: Vec<Checked>,
-    /// Where a run begins: what BOOT goes on with.
+    /// Index of the node after BOOT, where a run begins.
     pub(crate) first: usize,
     pub(crate) compat: Compat,
 }
 
-/// A node of a graph that was checked.
+/// A node of a checked graph.
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
     pub(crate) id: String,
@@ -26,30 +26,30 @@ pub(crate) struct Checked {
     pub(crate) work: Work,
 }
 
-/// What a node does, and with which others, by their places in [`Graph::nodes`].
+/// The work of a node. Other nodes are given as indexes into [`Graph::nodes`].
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
-    /// Runs a rule, and goes on where that is true.
+    /// Runs a rule, and continues if the rule is true.
     Rule { rule: String, next: Option<usize> },
-    /// Goes on; runs a rule where that fails.
+    /// Runs the nodes after it; if they fail, runs a rule instead.
     Failback { rule: String, next: usize },
-    /// Has its children decide, in this order.
+    /// Combines the results of its children, which run in this order.
     Logical { logical: Logical, children: Vec<usize> },
-    /// Runs a rule, and goes on with what stands for the case that it names.
+    /// Runs a rule, and continues with the node for the case that it names.
     Switch {
         rule: String,
         cases: HashMap<String, usize>,
         otherwise: Option<usize>,
     },
-    /// Runs its children at the same time.
+    /// Runs its children concurrently.
     Parallel { join: Join, children: Vec<usize> },
-    /// Goes on once for each item of a list.
+    /// Runs the nodes after it once for each item of a list.
     Loop { over: String, next: usize },
-    /// Runs another graph, and goes on where that is true.
+    /// Runs another graph, and continues if its outcome is true.
     Subflow { workflow: String, next: Option<usize> },
-    /// Waits, and goes on.
+    /// Waits, then continues.
     Delay { time: Duration, next: usize },
-    /// Goes on, so often at most.
+    /// Runs the nodes after it, up to `attempts` times, until they succeed.
     Retry {
         attempts: u32,
         pause: Duration,
@@ -58,17 +58,17 @@ pub(crate) enum Work {
 }
 
 impl Graph {
-    /// How many nodes a run may come to, BOOT not counted.
+    /// The number of nodes that a run can reach, BOOT excluded.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Never: a graph has a node after BOOT.
+    /// Always false: BOOT has a successor.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// The rules that its nodes name, each as often as it is named.
+    /// The rules that the nodes name. A rule that several nodes name appears several times.
     pub fn rules(&self) -> impl Iterator<Item = &str> {
         self.nodes.iter().filter_map(|node| match &node.work {
             Work::Rule { rule, .. } | Work::Failback { rule, .. } | Work::Switch { rule, .. } => {
@@ -78,7 +78,7 @@ impl Graph {
         })
     }
 
-    /// The graphs that it runs, each as often as it is named.
+    /// The graphs that SUBFLOW nodes name. A graph that several nodes name appears several times.
     pub fn workflows(&self) -> impl Iterator<Item = &str> {
         self.nodes.iter().filter_map(|node| match &node.work {
             Work::Subflow { workflow, .. } => Some(&**workflow),

@@ -1,20 +1,21 @@
-//! Graphs of rules: a [`Definition`] is read, checked into a [`Graph`], and run as often as it is asked for.
+//! Workflows as graphs of rules: a [`Definition`] is read, checked into a [`Graph`], and run any number of times.
 //!
-//! A run goes from node to node and has somebody else run the rules ([`Rules`]); it knows neither scripts nor HTTP, and what rules give as values is nothing to it. The graphs are those of Rengine's executor, with more kinds
-//! of nodes and without its defects, of which those a graph may depend on are there with [`Compat::Rengine`].
+//! A run walks from node to node and calls the trait [`Rules`] to run the rules. It knows neither scripts nor HTTP, and treats the values
+//! that rules return as opaque. The graphs are those of Rengine's executor, with more kinds of nodes and without its defects;
+//! [`Compat::Rengine`] brings back those defects that a graph may depend on.
 
+mod builtin_task;
 mod check;
 mod definition;
-mod errand;
 mod error;
 mod graph;
 pub mod jdm;
 mod run;
 mod schema;
 
+pub use builtin_task::{BuiltinTask, Operand, Operation, Request, ResultMode};
 pub use check::check;
 pub use definition::{Definition, Edge, Fallback, Join, Kind, Logical, Node};
-pub use errand::{Errand, Given, Operation, Request, Taken};
 pub use error::{DefinitionError, Problem};
 pub use graph::Graph;
 pub use run::{
@@ -22,18 +23,19 @@ pub use run::{
 };
 pub use schema::{Mismatch, Schema};
 
-/// Whose graphs these are.
+/// Which executor the graph was written for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compat {
-    /// Ours: what a graph says is what is done, or it is refused.
+    /// Forebay: a graph does exactly what it says, or is rejected.
     #[default]
     None,
-    /// Written for Rengine's executor. A node keeps its first parent and, where it has room for one only, its last successor; what `BOOT` does not reach is left out. `ALL_OR` is always true. A rule sees as the last
-    /// result what a whole branch has come to, not the rule before it in its own branch.
+    /// Rengine's executor. A node keeps its first parent and, if it can have only one successor, its last successor; nodes that are not
+    /// reachable from `BOOT` are left out. `ALL_OR` is always true. The last result that a rule sees is that of a whole branch, not that of
+    /// the rule before it in its own branch.
     Rengine,
 }
 
-/// The beginning of a text that may be long, in characters.
+/// The beginning of a long text: at most `chars_max` characters and an ellipsis.
 fn shortened(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         None => text.to_owned(),

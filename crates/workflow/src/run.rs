@@ -1,4 +1,4 @@
-//! A run through a graph: one node after another, and what each has come to.
+//! Runs a graph node by node, and records the outcome of each node.
 
 use std::{
     cell::RefCell,
@@ -23,160 +23,161 @@ use crate::{
     graph::{Checked, Work},
 };
 
-/// Graphs that may run within one another.
+/// Maximum nesting of graphs.
 pub const DEPTH_MAX: usize = 10;
-/// Nodes that may come one after another on one way, with those of all graphs that it leads through: a run keeps all of them in mind, on the stack of its thread.
+/// Maximum number of nodes on one path, including those of the graphs around it. A run keeps all of them on its thread's stack.
 pub const WAY_MAX: usize = 400;
-/// Bytes of the stack that one node has, and how many more there are where these are not left.
+/// Each node gets at least this much stack; if less is left, `STACK_BYTES` more are allocated.
 const STACK_LEFT_MIN: usize = 64 << 10;
 const STACK_BYTES: usize = 1 << 20;
-/// Items of a list that a LOOP goes over.
+/// Maximum number of items in the list of a LOOP.
 pub const ITEMS_MAX: usize = 10_000;
 
-/// Runs rules, and knows what they give. What that is besides true or false is theirs alone.
+/// Runs rules and interprets their values. The graph itself only looks at whether an outcome is true.
 pub trait Rules {
-    /// What a rule has found out.
+    /// The values that a rule returns.
     type Values: Clone;
-    /// An item of a list that a LOOP goes over.
+    /// An item of the list of a LOOP.
     type Item: Clone;
-    /// Why a rule has failed.
+    /// The error of a rule that failed.
     type Failure: Clone + fmt::Display;
 
-    /// Runs a rule. Several may run at the same time; one that is dropped is not wanted any more.
+    /// Runs a rule. Several may run concurrently. Dropping the future cancels the rule.
     fn run(
         &self,
         call: RuleCall<'_, Self::Values, Self::Item>,
     ) -> impl Future<Output = Result<Outcome<Self::Values>, Self::Failure>>;
 
-    /// Resolves after so long.
+    /// Resolves after this time.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()>;
 
-    /// The case that a SWITCH goes on with, if the values of its rule name one.
+    /// The case that a SWITCH follows, if the values of its rule name one.
     fn case(&self, values: &Self::Values) -> Option<String>;
 
-    /// The list that a LOOP goes over, by what its node says.
+    /// The list of a LOOP; `over` is what its definition says.
     fn items(
         &self,
         over: &str,
         before: Before<'_, Self::Values, Self::Item>,
     ) -> Result<Vec<Self::Item>, Self::Failure>;
 
-    /// The values of several that have run, each with its node, or with the number of its item.
+    /// Combines the values of several branches. Each comes with the id of its node, or with the index of its item.
     fn join(&self, parts: Vec<(&str, Self::Values)>) -> Self::Values;
 
-    /// Values that a graph has written down.
+    /// Converts values that are written in the definition.
     fn values(&self, written: &Map<String, Value>) -> Self::Values;
 
-    /// What a SUBFLOW runs, by its name.
+    /// Looks up the workflow that a SUBFLOW names.
     fn subflow(&self, workflow: &str) -> Option<Subflow>;
 
-    /// Has a decision made; `call.rule` is its name.
+    /// Evaluates a decision; `call.rule` is its name.
     fn decide(
         &self,
         call: RuleCall<'_, Self::Values, Self::Item>,
     ) -> impl Future<Output = Result<Outcome<Self::Values>, Self::Failure>>;
 }
 
-/// What a SUBFLOW runs.
+/// The target of a SUBFLOW.
 #[derive(Clone, Debug)]
 pub enum Subflow {
     /// Another graph.
     Graph(Arc<Graph>),
-    /// A decision, which those make who run the rules.
+    /// A decision, which the implementation of [`Rules`] evaluates.
     Decision,
 }
 
-/// A rule that is to be run.
+/// A request to run a rule.
 #[derive(Debug)]
 pub struct RuleCall<'c, V, I> {
-    /// The node that runs it, behind those whose graphs it is in: `7/2`.
+    /// The id of the node, prefixed with the nodes whose graphs contain it: `7/2`.
     pub node: &'c str,
-    /// The kind of that node, as graphs write it.
+    /// The kind of the node, as written in definitions.
     pub kind: &'static str,
-    /// The rule.
+    /// The name of the rule.
     pub rule: &'c str,
-    /// What was before it.
+    /// The context that earlier nodes have left.
     pub before: Before<'c, V, I>,
-    /// How long its node waits for it; then it is dropped. Who runs rules on the thread that waits has to stop it by then.
+    /// Timeout of the node, after which the future is dropped. An implementation that runs rules on the waiting thread has to stop them by
+    /// then itself.
     pub time_max: Option<Duration>,
 }
 
-/// What was before a node.
+/// The context in which a node runs.
 #[derive(Debug)]
 pub struct Before<'c, V, I> {
-    /// What the rule before it has come to, if any was.
+    /// Outcome of the previous rule, if there was one.
     pub last: Option<&'c Outcome<V>>,
-    /// The item of the innermost LOOP around it.
+    /// The current item of the innermost LOOP.
     pub item: Option<&'c I>,
 }
 
-/// What a rule, or a part of a graph, has come to.
+/// The outcome of a rule or of a part of a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome<V> {
-    /// Whether it is so.
+    /// Whether the rule is true, which decides if its branch continues.
     pub is_true: bool,
-    /// What was found out by the last rule that ran.
+    /// The values of the last rule that ran.
     pub values: V,
 }
 
-/// A graph has failed.
+/// A run that failed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("node `{node}` failed: {cause}")]
 pub struct RunError<F: fmt::Display> {
-    /// Where, as [`RuleCall::node`] has it.
+    /// The failed node, in the form of [`RuleCall::node`].
     pub node: String,
-    /// Why.
+    /// The cause of the failure.
     pub cause: Cause<F>,
 }
 
-/// Why a node has failed.
+/// The cause of a node's failure.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Cause<F: fmt::Display> {
-    /// Its rule has.
+    /// The rule failed.
     #[error("{0}")]
     Rule(F),
-    /// Its rule took too long.
+    /// The rule timed out.
     #[error("its rule is not over after {0:?} (timeoutMs)")]
     Late(Duration),
-    /// There is no graph of this name.
+    /// No graph has this name.
     #[error("there is no workflow `{0}`")]
     NoSuchWorkflow(String),
-    /// Too many graphs run within one another.
+    /// Graphs are nested too deeply.
     #[error("workflow `{0}` would run within {DEPTH_MAX} others")]
     TooDeep(String),
-    /// The way to it is too long.
+    /// The path to the node is too long.
     #[error("more than {WAY_MAX} nodes are before it")]
     TooFar,
-    /// A list is too long.
+    /// The list of a LOOP is too long.
     #[error("its list has {0} items, at most {ITEMS_MAX}")]
     TooManyItems(usize),
 }
 
-/// What a run has come to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Run<V, F: fmt::Display> {
-    /// In the end.
+    /// The outcome of the whole run.
     pub outcome: Result<Outcome<V>, RunError<F>>,
-    /// At each node, in the order in which they came to their ends.
+    /// The steps of the run, in the order in which they finished. Empty unless requested.
     pub steps: Vec<Step<V, F>>,
 }
 
-/// What a node has come to.
+/// One node's part in a run.
 #[derive(Clone, Debug)]
 pub struct Step<V, F: fmt::Display> {
-    /// Its id, as [`RuleCall::node`] has it.
+    /// The node, in the form of [`RuleCall::node`].
     pub node: String,
-    /// Its kind, as graphs write it.
+    /// The kind of the node, as written in definitions.
     pub kind: &'static str,
-    /// When it began, after the beginning of the run.
+    /// Start of the node, relative to the start of the run.
     pub begun: Duration,
-    /// How long it took, with all that came after it.
+    /// Duration, including all nodes after it.
     pub took: Duration,
-    /// What it and all that came after it have come to.
+    /// The outcome of this node and all nodes after it.
     pub outcome: Result<Outcome<V>, RunError<F>>,
 }
 
-/// Runs a graph. Whoever drops this ends the run at the rules that are running; `wants_steps` has it remember what each node has come to.
+/// Runs a graph. Dropping the future cancels the rules in progress. With `wants_steps`, the run records a [`Step`] for each node.
 pub async fn run<R: Rules>(graph: &Graph, rules: &R, wants_steps: bool) -> Run<R::Values, R::Failure> {
     let walk = Walk {
         rules,
@@ -203,15 +204,15 @@ struct Walk<'w, R: Rules> {
     steps: Option<RefCell<Steps<R>>>,
 }
 
-/// What was before on one way through the graph.
+/// The state of one path through the graph.
 struct Branch<R: Rules> {
     last: Option<Outcome<R::Values>>,
     item: Option<R::Item>,
-    /// The nodes whose graphs this is in, each with a slash behind it.
+    /// The nodes whose graphs contain this one, each followed by a slash.
     within: Rc<str>,
-    /// How many graphs those are, with the outermost.
+    /// Number of nested graphs, including the outermost.
     depth: usize,
-    /// The nodes that lead here, of all these graphs.
+    /// Number of nodes on the path so far, in all graphs.
     nodes: usize,
 }
 
@@ -244,7 +245,7 @@ type Steps<R> = Vec<Step<<R as Rules>::Values, <R as Rules>::Failure>>;
 type Ended<R> = Result<Outcome<<R as Rules>::Values>, RunError<<R as Rules>::Failure>>;
 
 impl<R: Rules> Walk<'_, R> {
-    /// What a node and all that comes after it come to. How deep that goes is bounded by [`WAY_MAX`], and has more of a stack where the thread's is used up.
+    /// Runs a node and all nodes after it. [`WAY_MAX`] bounds the recursion; more stack is allocated when the thread's runs out.
     fn enter<'a>(
         &'a self,
         graph: &'a Graph,
@@ -304,7 +305,7 @@ impl<R: Rules> Walk<'_, R> {
                 let next = case.and_then(|case| cases.get(&case).copied()).or(*otherwise);
                 match next {
                     Some(next) if outcome.is_true => self.enter(graph, next, branch).await,
-                    // Nothing stands for that case.
+                    // No edge for that case.
                     _ => Ok(Outcome {
                         is_true: false,
                         ..outcome
@@ -356,7 +357,7 @@ impl<R: Rules> Walk<'_, R> {
         RunError { node, cause }
     }
 
-    /// Runs the rule of a node; those that come after it see what it has come to.
+    /// Runs the rule of a node, and makes its outcome visible to the nodes after it.
     async fn run_rule(&self, graph: &Graph, node: &Checked, rule: &str, branch: &mut Branch<R>) -> Ended<R> {
         let name = branch.name_of(node);
         let running = self.rules.run(RuleCall {
@@ -387,7 +388,7 @@ impl<R: Rules> Walk<'_, R> {
         Ok(outcome)
     }
 
-    /// Has children decide, one after another. The values are those of the last that has run.
+    /// Runs children in order and combines their results. The values are those of the last child that ran.
     async fn decide(
         &self,
         graph: &Graph,
@@ -421,7 +422,7 @@ impl<R: Rules> Walk<'_, R> {
         Ok(Outcome { is_true, values })
     }
 
-    /// Runs children at the same time; those that are not needed any more are ended.
+    /// Runs children concurrently, and cancels those that are no longer needed.
     async fn run_together(
         &self,
         graph: &Graph,
@@ -463,7 +464,7 @@ impl<R: Rules> Walk<'_, R> {
         Ok(outcome)
     }
 
-    /// Goes on once for each item, until one is false.
+    /// Runs the nodes after it once for each item, until one outcome is false.
     async fn go_over(
         &self,
         graph: &Graph,

@@ -1,24 +1,24 @@
-//! What values have to be: JSON Schema.
+//! Validation of values with JSON Schema.
 
 use std::fmt;
 
 use jsonschema::Validator;
 use serde_json::Value;
 
-/// Longest part of a reason that is shown, in characters: it may hold the value.
+/// Maximum length of a reason in a message, in characters. A reason may contain the value itself.
 const SHOWN_MAX: usize = 200;
 
-/// A JSON Schema, compiled. It is whole in itself: nothing is looked up elsewhere.
+/// A compiled JSON Schema. It must be self-contained: references to other documents are not resolved.
 #[derive(Clone, Debug)]
 pub struct Schema(Validator);
 
-/// What a value is not.
+/// Where and why a value does not match its schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at {path}: {reason}")]
 pub struct Mismatch {
-    /// A JSON Pointer (RFC 6901) to the part that is wrong; `/` is the value itself.
+    /// JSON Pointer (RFC 6901) to the part that does not match; `/` is the whole value.
     pub path: String,
-    /// What is wrong with it.
+    /// The validator's message.
     pub reason: String,
 }
 
@@ -26,16 +26,16 @@ impl Schema {
     /// Compiles a schema.
     ///
     /// # Errors
-    /// Why it is none.
+    /// The reason why it is not a valid schema.
     pub fn of(schema: &Value) -> Result<Self, String> {
         let compiled = jsonschema::validator_for(schema);
         compiled.map(Self).map_err(|error| shown(&error))
     }
 
-    /// Whether a value is as the schema says.
+    /// Validates a value.
     ///
     /// # Errors
-    /// The first part of it that is not.
+    /// The first mismatch.
     pub fn check(&self, value: &Value) -> Result<(), Mismatch> {
         self.0.validate(value).map_err(|error| {
             let path = error.instance_path().to_string();

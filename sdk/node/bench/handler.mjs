@@ -1,4 +1,4 @@
-// The handlers that bench/worker.mjs calls.
+// The handlers called by bench/worker.mjs.
 import { json, router } from 'forebay';
 
 const app = router();

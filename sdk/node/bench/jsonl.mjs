@@ -1,11 +1,11 @@
-// What one request costs a controller that speaks JSON objects on standard input and output, beyond its handler: a child is kept busy with lines as the
-// server writes them, without the server, and its CPU time for each is printed.
+// The cost of one request for a controller that speaks JSON lines on standard input and output, apart from its handler: a child process
+// gets lines as the server writes them, without the server, and its CPU time per request is printed.
 //
 //   node bench/jsonl.mjs [--runtime node|bun] [--dist DIR,DIR] [--in-flight 14] [--seconds 2] [--repeats 8]
 //     [--path /helloworld] [--handler FILE] [--args=--cpu-prof]
 //
-// Several builds of the SDK (`--dist`) take turns, each in a child of its own. Requests go out in parts of `--in-flight`, the next part when all of
-// the last is answered, as a busy server with 20 connections sends them.
+// Several builds of the SDK (`--dist`) take turns, each in its own child process. Requests are sent in batches of `--in-flight`, the next
+// batch when all of the previous one are answered, as a busy server with 20 connections does.
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
@@ -28,7 +28,7 @@ const { values: options } = parseArgs({
 });
 const inFlight = Number(options['in-flight']);
 
-/** As `put_request` of the server writes it for wrk. */
+/** A request line as `put_request` of the server writes it for wrk. */
 function line(id) {
   return (
     `{"id":${id},"method":"GET","path":"${options.path}","query":"","route":"/*","peer":"127.0.0.1","remaining_ms":29999,` +
@@ -61,7 +61,7 @@ class Child {
     this.process.stdout.on('data', (bytes) => this.#take(bytes));
   }
 
-  /** Keeps it busy until `stop`. */
+  /** Keeps the child busy until `stop`. */
   start() {
     this.#offer();
   }
@@ -81,7 +81,7 @@ class Child {
     const text = this.#rest + bytes.latin1Slice(0, bytes.length);
     let at = 0;
     for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', at)) {
-      // Each answer is one of a request that was sent.
+      // Every line must answer a request.
       if (!text.startsWith('{"id":', at) || text.includes('"status":', at)) throw new Error(text.slice(at, end));
       at = end + 1;
       this.#left--;
@@ -97,7 +97,7 @@ class Child {
     }
   }
 
-  /** CPU time of all of its threads in microseconds. */
+  /** CPU time of all threads of the child, in microseconds. */
   cpuMicros() {
     const fields = readFileSync(`/proc/${this.process.pid}/stat`, 'utf8').split(') ')[1].split(' ');
     return (Number(fields[11]) + Number(fields[12])) * 10_000;

@@ -1,10 +1,11 @@
-// What one job costs a worker: keeps a fixed number of jobs in flight through socket and page, without a server, and prints
-// jobs/s and the worker's CPU time for each job.
+// The cost of one job for a worker: keeps a fixed number of jobs in flight through socket and page, without a server, and prints
+// jobs/s and the worker's CPU time per job.
 //
 //   node bench/worker.mjs [--runtime node|bun|both] [--in-flight 64] [--seconds 3] [--repeats 5] [--path /helloworld,/users/7]
 //     [--handler FILE] [--store FOLDER] [--args=--cpu-prof]
 //
-// Several paths take turns in one worker, and each is compared with the first. The parent only copies prepared frames; it shares the machine's cores with the worker, so CPU per job is the figure to trust.
+// Several paths take turns in one worker, and each is compared with the first. The parent only copies prepared frames; it shares the
+// machine's cores with the worker, so CPU time per job is the figure to trust.
 import { readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { resolve } from 'node:path';
@@ -25,7 +26,7 @@ const { values: options } = parseArgs({
   },
 });
 const CLAIMS = 1024, BELL = 16, HEAD = 32, TAIL = 48;
-/** Headers as a browser's or wrk's request has them after the server has added its own. */
+/** Headers of a request from a browser or wrk, after the server has added its own. */
 const HEADERS = [['user-agent', 'bench/1'], ['accept', '*/*']];
 
 /** CPU time of a process in microseconds, from the scheduler's nanosecond count. */
@@ -92,7 +93,7 @@ async function run(runtime) {
   offer(inFlight);
   const wait = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
   await wait(1);
-  // The first round of several warms up.
+  // With several paths, the first round is a warm-up.
   for (let repeat = series.length > 1 ? -1 : 0; repeat < Number(options.repeats); repeat++) {
     for (const each of series) {
       ({ one, batch } = each);

@@ -1,4 +1,4 @@
-//! Node-API functions live in the process that loads the addon; macOS wants to be told so when linking.
+//! Node-API functions are resolved in the process that loads the addon; the linker of macOS needs a flag for that.
 
 fn main() {
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("macos") {

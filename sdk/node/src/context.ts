@@ -1,16 +1,15 @@
-/** Which worker process this is. */
+/** The worker process that runs the handler. */
 export interface WorkerInfo {
-  /** The worker's number: from 1, and no other worker of the pool is given it again. 0 where there is no worker: in tests and in scripts. */
+  /** The worker's number, from 1; numbers are never reused within a pool. 0 outside of a worker: in tests and in scripts. */
   readonly id: number;
   /** The pool's name in `forebay.toml`. */
   readonly pool: string;
-  /** The process id. */
   readonly pid: number;
-  /** What `data` of a `Pool` gives each of its workers; there is none in the server. */
+  /** The `data` option of the `Pool` that started the worker; absent in workers of the server. */
   readonly data?: unknown;
 }
 
-/** Writes to the server's log, with the pool, the worker and (in a request) the request's id. Never waits. */
+/** Writes to the server's log, with the pool, the worker and, during a request, the request's id. Never blocks. */
 export interface Log {
   debug(message: string, fields?: Readonly<Record<string, unknown>>): void;
   info(message: string, fields?: Readonly<Record<string, unknown>>): void;
@@ -18,11 +17,11 @@ export interface Log {
   error(message: string, fields?: Readonly<Record<string, unknown>>): void;
 }
 
-/** What the hooks `onStart` and `onStop` are given, and what every request's {@link Context} includes. */
+/** Passed to the hooks `onStart` and `onStop`, and part of every request's {@link Context}. */
 export interface WorkerContext {
   /**
-   * Yours, empty at the start, shared by all requests of this worker process and by nobody else. Type it once by
-   * declaration merging:
+   * Your own state: empty at the start, shared by all requests of this worker process and not with other processes. Give it a
+   * type by declaration merging:
    *
    * ```ts
    * declare module 'forebay' { interface WorkerState { users: Map<string, User> } }
@@ -38,11 +37,11 @@ export interface WorkerState {
   [name: string]: any;
 }
 
-/** What a handler is given beside the request. */
+/** The second argument of a handler. */
 export interface Context extends WorkerContext {
-  /** Aborted when the client has gone or the deadline has passed: stop what still runs for this request. */
+  /** Aborted when the client has disconnected or the deadline has passed: stop any work still running for this request. */
   readonly signal: AbortSignal;
-  /** When the client gets 504 instead of this answer, or null. It was fixed on arrival: waiting in the queue counts. */
+  /** When the client is sent 504 instead of a response, or null. Fixed when the request arrives: time in the queue counts. */
   readonly deadline: Date | null;
   /** Milliseconds until the deadline, 0 once it has passed, `Infinity` without one. */
   remaining(): number;

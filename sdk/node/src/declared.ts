@@ -1,30 +1,30 @@
-/** What a handler says it does in one known way, so that a server which knows that way need not call it. */
+/** Declared reads: a handler declares which records it serves in the standard way, so that the server can answer without calling it. */
 
-/** Records that are answered by kind and reference as {@link rest} answers them. */
+/** Records that {@link rest} serves by kind and reference in the standard way. */
 export interface DeclaredReads {
-  /** What stands before the kind in the path. */
+  /** The path in front of the kind. */
   readonly prefix: string;
   readonly kinds: readonly string[];
-  /** Whether answers are as WABuR has them, without an entity tag. */
+  /** Whether responses have WABuR's format, without an entity tag. */
   readonly isWabur: boolean;
 }
 
-/** Requests whose method and path, in one piece, begin with `head` and end with a reference behind it. */
+/** Requests for one record: method and path, concatenated, are `head` followed by a reference. */
 export interface DeclaredRead {
   readonly head: string;
   readonly kind: string;
   readonly isWabur: boolean;
 }
 
-/** The property under which a handler declares. */
+/** The property that holds a handler's declaration. */
 export const READS = Symbol('reads');
 
-/** What a handler declares; undefined: nothing. */
+/** The handler's declaration; undefined if it has none. */
 export function declaredOf(handler: object): DeclaredReads | undefined {
   return (handler as { [READS]?: DeclaredReads })[READS];
 }
 
-/** What heads a handler's declaration is for. Kinds that a path has to spell in another way are left out. */
+/** One entry for each declared kind. Kinds that would have to be percent-encoded in a path are left out. */
 export function readsOf({ prefix, kinds, isWabur }: DeclaredReads): DeclaredRead[] {
   const plain = kinds.filter((kind) => /^[\w.-]+$/.test(kind));
   return plain.map((kind) => ({ head: `GET${prefix}/${kind}/`, kind, isWabur }));

@@ -1,20 +1,20 @@
-/** What a handler has thrown, on its way to whoever has sent the message. */
+/** Encodes what a handler threw, to send it to the sender of the message. */
 import { types } from 'node:util';
 import { encode, type Encoded } from './message.js';
 
-/** An error's cause, and its cause, and so on: so many are told. */
+/** At most this many links of a chain of `cause`s are sent. */
 const CAUSES_MAX = 8;
 
-/** An error as plain members. */
+/** An error as plain data. */
 export interface ThrownError {
   readonly name: string;
   readonly message: string;
   readonly stack: string | null;
-  /** `code`, `status` and other members of its own that can be sent; its `cause`, which is plain as this is where it is an error. */
+  /** `code`, `status` and other own members that can be sent; a `cause` that is an error is plain data too. */
   readonly members: Readonly<Record<string, unknown>>;
 }
 
-/** An error, or whatever else was thrown, encoded. */
+/** Encodes an error or any other thrown value. */
 export function encodeThrown(thrown: unknown): Encoded {
   const plain = plainThrown(thrown);
   try {
@@ -24,7 +24,7 @@ export function encodeThrown(thrown: unknown): Encoded {
   }
 }
 
-/** Whatever an error has that cannot be read is left out. */
+/** Leaves out members that cannot be read. */
 function plainThrown(thrown: unknown, depth = CAUSES_MAX): ThrownError {
   if (!isError(thrown)) return { name: 'Error', message: textOf(thrown), stack: null, members: {} };
   const members: Record<string, unknown> = {};

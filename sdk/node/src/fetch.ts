@@ -1,7 +1,7 @@
 import type { FetchHandler, Handler } from './handler.js';
 import type { WireRequest } from './request.js';
 
-/** Runs a web-standard handler: builds the `Request`, hands on what `fetch` returns. */
+/** Adapts a web-standard handler: builds the `Request` and returns the `Response` of `fetch`. */
 export function bridgeFetch(handler: FetchHandler): Handler {
   return (request, ctx) => {
     const wire = request as WireRequest;

@@ -4,7 +4,7 @@ import type { Bytes } from './wire.js';
 
 /** A file of a `multipart/form-data` body. */
 export interface UploadedFile {
-  /** The field's name. */
+  /** The name of the form field. */
   readonly field: string;
   /** The name the client gave the file: never use it as a path. */
   readonly name: string;
@@ -21,7 +21,7 @@ export interface UploadedForm {
   readonly files: readonly UploadedFile[];
 }
 
-/** Parses a form body by its content type. */
+/** Parses a form body according to its content type. */
 export function readForm(contentType: string, body: Uint8Array): UploadedForm {
   const type = contentType.split(';', 1)[0]!.trim().toLowerCase();
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.length) as Bytes;
@@ -38,13 +38,13 @@ export function readForm(contentType: string, body: Uint8Array): UploadedForm {
 const LINE = Buffer.from('\r\n');
 const BLANK = Buffer.from('\r\n\r\n');
 
-/** `multipart/form-data` after RFC 7578 and RFC 2046, section 5.1. */
+/** Parses `multipart/form-data` (RFC 7578; RFC 2046, section 5.1). */
 function readMultipart(contentType: string, body: Bytes): UploadedForm {
   const boundary = parameter(contentType, 'boundary');
   if (boundary === undefined || boundary === '') throw new HttpError(400, 'the multipart content type names no boundary');
   const form = { fields: new URLSearchParams(), files: [] as UploadedFile[] };
   const mark = Buffer.from(`\r\n--${boundary}`);
-  // The first mark has no line end before it when there is no preamble.
+  // Without a preamble, no line end comes before the first boundary.
   let at = body.indexOf(mark.subarray(2)) === 0 ? mark.length - 2 : after(body.indexOf(mark), mark.length);
   while (!body.subarray(at, at + 2).equals(Buffer.from('--'))) {
     const head = after(body.indexOf(LINE, at), 0);
@@ -57,7 +57,7 @@ function readMultipart(contentType: string, body: Bytes): UploadedForm {
   return form;
 }
 
-/** A position that `indexOf` found, moved on; not found means that the body is malformed. */
+/** Advances a position returned by `indexOf`; -1 (not found) means that the body is malformed. */
 function after(position: number, by: number): number {
   if (position < 0) throw new HttpError(400, 'the multipart body is malformed or ends too early');
   return position + by;

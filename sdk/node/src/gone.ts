@@ -1,4 +1,4 @@
-/** Why nobody waits for a handler's answer any more: the reasons of ABORT frames. */
+/** Why a request was aborted, by the reason number of the ABORT frame. */
 const REASONS: Readonly<Record<number, string>> = {
   1: 'the client has gone',
   2: 'the deadline has passed',
@@ -6,7 +6,7 @@ const REASONS: Readonly<Record<number, string>> = {
 };
 const DEADLINE_PASSED = 2;
 
-/** What `ctx.signal` is aborted with. */
+/** The reason of `ctx.signal` once it is aborted. */
 export function goneError(reason: number): Error {
   const name = reason === DEADLINE_PASSED ? 'TimeoutError' : 'AbortError';
   return new DOMException(REASONS[reason] ?? `aborted (reason ${reason})`, name);

@@ -1,6 +1,6 @@
-/** What HTTP allows in heads. */
+/** Grammar of HTTP message heads. */
 
-/** Methods and names of fields (RFC 9110, 5.6.2). */
+/** Methods and field names (RFC 9110, section 5.6.2). */
 export const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-/** Values of fields (RFC 9110, 5.5), whose bytes are Latin-1 text. */
+/** Field values (RFC 9110, section 5.5) as Latin-1 text. */
 export const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;

@@ -1,21 +1,22 @@
 /**
- * Values that a thread and its pool give each other as they are, beside the bytes of a frame: what is shared, and what is moved without a copy.
+ * Values passed between a pool and its worker threads without serialization: shared memory stays shared, and transferred buffers move
+ * without a copy.
  *
- * The body of such a message or reply is {@link HANDED_MARK} alone. The value comes with the very message of the port that the frame is, and is found by the memory of its bytes: when nobody has
- * those any more, it is gone, too.
+ * The body of such a message or reply is {@link HANDED_MARK} alone. The value travels in the same `postMessage` as the frame and is looked
+ * up by the frame's buffer, so it is garbage-collected with that buffer.
  */
 import type { TransferListItem } from 'node:worker_threads';
 
-/** The body of a frame that has its value with it; no JSON and no structured clone begins with this byte. */
+/** The body of a frame that comes with a value; no JSON text and no structured clone begins with this byte. */
 export const HANDED_MARK = 0xfe;
 
 const MOVED = Symbol.for('forebay.moved');
 
-/** A value on its way, and what goes with it for good. */
+/** A value to be posted, and its transfer list. */
 export class Handed {
   value: unknown;
   transfer: readonly TransferListItem[];
-  /** Whether it was sent, and cannot be once more. */
+  /** Whether it was posted with a transfer list, and so cannot be posted again. */
   isSpent = false;
 
   constructor(value: unknown, transfer: readonly TransferListItem[]) {
@@ -23,13 +24,13 @@ export class Handed {
     this.transfer = transfer;
   }
 
-  /** Takes the value from whoever has given it. @throws what the runtime throws where it has no clone or cannot be transferred. */
+  /** Clones the value and transfers what is on the list, so the caller loses it now. @throws DataCloneError as `structuredClone` does. */
   take(): void {
     const { value, transfer } = this;
     ({ value: this.value, transfer: this.transfer } = structuredClone({ value, transfer }, { transfer: [...transfer] as ArrayBuffer[] }));
   }
 
-  /** Sends it with the bytes of its frame, which are given away. */
+  /** Posts the value with its frame, whose buffer is transferred. */
   post(port: { postMessage(message: unknown, transfer: readonly TransferListItem[]): void }, bytes: Uint8Array<ArrayBuffer>): void {
     const { value, transfer } = this;
     port.postMessage({ bytes, value }, [bytes.buffer, ...transfer]);
@@ -39,7 +40,7 @@ export class Handed {
   }
 }
 
-/** A frame with its value, as it comes out of a port. */
+/** A frame and its value, as received from a port. */
 export interface HandedFrame {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly value: unknown;
@@ -49,51 +50,51 @@ const received = new WeakMap<object, { readonly value: unknown }>();
 const replies = new WeakMap<Uint8Array, Handed>();
 let areHanded = false;
 
-/** From now on replies of this thread may be handed over. */
+/** Allows this thread to hand over replies; processes never do. */
 export function handReplies(): void {
   areHanded = true;
 }
 
-/** Keeps a value with the bytes that it has come with, which it gives. */
+/** Remembers the value that arrived with a frame; returns the frame's bytes. */
 export function unpack({ bytes, value }: HandedFrame): Uint8Array<ArrayBuffer> {
   received.set(bytes.buffer, { value });
   return bytes;
 }
 
-/** The value that came with these bytes. */
+/** The value that arrived with these bytes. @throws RangeError if there is none. */
 export function valueWith(bytes: Uint8Array): unknown {
   const found = received.get(bytes.buffer);
   if (found === undefined) throw new RangeError('it has a value with it that has not come');
   return found.value;
 }
 
-/** What {@link move} gives. */
+/** The wrapper that {@link move} returns. */
 export interface Moved<V = unknown> {
   readonly [MOVED]: { readonly value: V; readonly transfer: readonly TransferListItem[] };
 }
 
 /**
- * A reply whose buffers and ports go to whoever has sent the message, without a copy, when the handler runs in a thread; what is shared memory in it stays shared. In a process it is copied as
- * every reply.
+ * Marks a reply whose buffers and ports are transferred to the sender of the message instead of being copied, if the handler runs in a
+ * thread; shared memory stays shared. In a process, the reply is copied like any other.
  */
 export function move<V>(value: V, transfer: readonly TransferListItem[] = []): V {
-  // Whoever awaits the reply gets the value itself.
+  // Typed as the value, because that is what the sender of the message receives.
   return { [MOVED]: { value, transfer } } as unknown as V;
 }
 
-/** What a handler has given to {@link move}; `null` for any other reply. */
+/** The content of the wrapper made by {@link move}; `null` for any other reply. */
 export function movedIn(reply: unknown): Moved[typeof MOVED] | null {
   if (typeof reply !== 'object' || reply === null || !(MOVED in reply)) return null;
   return (reply as Moved)[MOVED];
 }
 
-/** A reply as it is copied. */
+/** The reply itself, without the wrapper of {@link move}. */
 export function unmoved(reply: unknown): unknown {
   const moved = movedIn(reply);
   return moved === null ? reply : moved.value;
 }
 
-/** The body of a reply that is handed over; `null` where replies are bytes. */
+/** The body of a reply that is handed over; `null` in a process, where replies are copied. */
 export function bodyOfMoved({ value, transfer }: Moved[typeof MOVED]): Uint8Array | null {
   if (!areHanded) return null;
   const handed = new Handed(value, transfer);
@@ -103,7 +104,7 @@ export function bodyOfMoved({ value, transfer }: Moved[typeof MOVED]): Uint8Arra
   return body;
 }
 
-/** What is handed over with such a body. */
+/** The value to be posted with this body, if any. */
 export function handedWith(body: Uint8Array): Handed | undefined {
   return body.length === 1 ? replies.get(body) : undefined;
 }

@@ -4,7 +4,7 @@ import type { Answer } from './reply.js';
 import type { HttpRequest } from './request.js';
 import { Router } from './router.js';
 
-/** Answers a request; what may be returned is told at {@link Answer}. Throw an `HttpError` to answer with its status. */
+/** Answers a request. {@link Answer} lists what it may return; throw an `HttpError` to answer with its status. */
 export type Handler = (request: HttpRequest, ctx: Context) => Answer;
 
 /** Runs once in each worker process: before its first request, or after its last. May be asynchronous. */
@@ -15,15 +15,15 @@ export interface FetchHandler {
   fetch(request: Request, ctx: Context): Response | Promise<Response>;
 }
 
-/** A handler that may be told method and path, in one piece, by somebody who knows them already. */
+/** A handler that accepts the concatenated method and path as a third argument, if the caller has it already. */
 export type RoutedHandler = (request: HttpRequest, ctx: Context, methodAndPath?: string) => Answer;
 
-/** A handler module, made ready to run. */
+/** A loaded handler module. */
 export interface LoadedHandler {
   handle: RoutedHandler;
   /** Whether it is the SDK's own router, which takes the third argument. */
   isRouter: boolean;
-  /** What it need not be called for. */
+  /** The reads that the server may answer without calling the handler. */
   reads: DeclaredRead[];
   start: Hook[];
   stop: Hook[];
@@ -50,7 +50,7 @@ export async function loadHandler(module: object, file: string): Promise<LoadedH
       return { ...loaded, handle: candidate.compile(), isRouter: true, reads: candidate.declaredReads() };
     }
     if (typeof candidate === 'function') {
-      // A function may bring its own hook, as that of a router with another contract does.
+      // A function may have its own `onStop`, such as that of a router with a different interface.
       const { onStop } = candidate as { onStop?: unknown };
       if (typeof onStop === 'function' && loaded.stop.length === 0) loaded.stop.push(onStop as Hook);
       const declared = declaredOf(candidate);

@@ -2,7 +2,7 @@ import { HEADERS, field, fieldValues, pairs, type Source } from './source.js';
 
 /**
  * The headers of a request: the reading half of the web's `Headers`. Names are compared without regard to case; the bytes
- * of values appear as Latin-1 text. Nothing is decoded before it is asked for.
+ * of values appear as Latin-1 text. Decoded on first access.
  *
  * ```js
  * request.headers.get('content-type')        // 'application/json', or null

@@ -1,14 +1,14 @@
-/** HTML from templates: scripts have another module in the place of this one. */
+/** Builds HTML text from templates. Scripts replace this module with their own. */
 import type { Html } from './html.js';
 
 const SPECIAL = /[&<>"']/;
 const SPECIALS = /[&<>"']/g;
 const ESCAPES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
 
-/** Arrays in one another: a circle ends there. */
+/** Maximum nesting of arrays; stops at circular ones. */
 const DEPTH_MAX = 64;
 
-/** A function that puts values between the texts of a template: escaped, but for those of `Marked`, which it gives. */
+/** Makes a template function that escapes its values, except for instances of `Marked`, which is also what it returns. */
 export function htmlOf(Marked: typeof Html): (texts: TemplateStringsArray, ...values: readonly unknown[]) => Html {
   return (texts, ...values) => {
     if (!Array.isArray(texts?.raw)) throw new TypeError('html is called with a template: html`<p>${text}</p>`');

@@ -1,9 +1,9 @@
-/** HTML whose values cannot become part of its markup. */
+/** HTML templates with escaped values. */
 import { htmlOf } from './html-text.js';
 
-/** A piece of HTML. Made by {@link html}; as an answer it is `text/html; charset=utf-8`. */
+/** A piece of HTML, made by {@link html}. As a response it is sent as `text/html; charset=utf-8`. */
 export class Html {
-  /** Its markup. */
+  /** The markup. */
   readonly text: string;
 
   /** @internal */
@@ -17,8 +17,8 @@ export class Html {
 }
 
 /**
- * Builds HTML from a template. Values are escaped, so that they are text wherever they stand between tags or in a quoted attribute; arrays are their elements one after another, and `null`, `undefined` and `false` are nothing. What
- * is {@link Html} already stays as it is.
+ * Builds HTML from a template. Values are escaped, both between tags and in quoted attributes; the elements of an array are concatenated;
+ * `null`, `undefined` and `false` become empty text. A value that is {@link Html} already is inserted unchanged.
  *
  * ```js
  * const row = ({ id, name }) => html`<tr><td>${id}</td><td>${name}</td></tr>`;
@@ -27,7 +27,7 @@ export class Html {
  */
 export const html: (texts: TemplateStringsArray, ...values: readonly unknown[]) => Html = htmlOf(Html);
 
-/** Takes text for HTML as it is. Whatever in it comes from somebody else can do to the page what it likes. */
+/** Marks text as HTML without escaping it. Never pass untrusted input: it could run scripts in the page. */
 export function unsafeHtml(text: string): Html {
   return new Html(String(text));
 }

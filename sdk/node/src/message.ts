@@ -1,24 +1,24 @@
 /**
- * Values as the bodies of requests and answers, in JSON where that keeps them as they are and in the runtime's structured clone elsewhere: what has a Date, a Map, bytes, a BigInt, a
- * cycle in it arrives as such.
+ * Encodes values as bodies of requests and responses: as JSON if that preserves the value, otherwise by the runtime's structured clone,
+ * which preserves Date, Map, bytes, BigInt and cycles.
  *
- * One byte that no JSON begins with tells the two apart.
+ * A first byte that cannot begin JSON text marks a structured clone.
  */
 import { deserialize, serialize } from 'node:v8';
 import { HANDED_MARK, valueWith } from './handed.js';
 import type { Bytes } from './wire.js';
 
-/** JSON text, or bytes of a structured clone with {@link CLONE_MARK} before them. */
+/** JSON text, or a structured clone with {@link CLONE_MARK} in front. */
 export type Encoded = string | Uint8Array;
 
 /** The first byte of a structured clone. */
 export const CLONE_MARK = 0xff;
-/** Deeper values are cloned, which knows cycles. */
+/** Values nested more deeply are cloned; this also catches cycles, which JSON cannot represent. */
 const JSON_DEPTH_MAX = 32;
 
 /**
- * A value as it is sent; `undefined` is the empty text.
- * @throws what the runtime throws for a value that has no clone, as a function.
+ * Encodes a value; `undefined` becomes the empty text.
+ * @throws what the runtime throws for a value that cannot be cloned, such as a function.
  */
 export function encode(value: unknown): Encoded {
   if (isJson(value, JSON_DEPTH_MAX)) return JSON.stringify(value);
@@ -30,7 +30,7 @@ export function encode(value: unknown): Encoded {
   return bytes;
 }
 
-/** The value between `at` and `end`. Bytes in it may lie in the same memory. */
+/** Decodes the value between `at` and `end`. Byte arrays in it may share the memory of `bytes`. */
 export function decode(bytes: Bytes, at: number, end: number): unknown {
   if (at === end) return undefined;
   if (bytes[at] === HANDED_MARK) return valueWith(bytes);
@@ -38,7 +38,7 @@ export function decode(bytes: Bytes, at: number, end: number): unknown {
   return JSON.parse(bytes.utf8Slice(at, end)) as unknown;
 }
 
-/** Whether JSON keeps a value as it is, but for names given to arrays and for objects that are met twice. */
+/** Whether JSON preserves the value. Named properties of arrays and the identity of repeated objects are not considered. */
 function isJson(value: unknown, depth: number): boolean {
   switch (typeof value) {
     case 'string':

@@ -1,5 +1,6 @@
 /**
- * Handlers of messages: functions of a value that return a value. What they are called through, a request of the web or a message of a pool inside a program, they never see.
+ * Message handlers: functions that take a value and return one. They are independent of how they are called: by an HTTP request or by a
+ * message of a pool inside a program.
  */
 import type { Context, Log, WorkerInfo, WorkerState } from './context.js';
 import { unmoved } from './handed.js';
@@ -8,31 +9,33 @@ import { isPromise } from './outcome.js';
 import { HttpError, Reply, errorReply, toJson } from './reply.js';
 import { KIND_JSON, KIND_NONE } from './wire.js';
 
-/** What handlers of messages are given beside the message. */
+/** The second argument of a message handler. */
 export interface MessageContext extends Context {
   /** The message's type. */
   readonly type: string;
   /**
-   * Sends something ahead of the reply: in a program, `stream()` of the pool gives it to whoever asked, and `run()` to its `onPart`; the server then answers with `application/x-ndjson`, lines
-   * of `{"part":...}` and one of `{"reply":...}` at the end. Wait for the promise where there is much to send.
+   * Sends a part ahead of the reply. In a program, parts reach `stream()` of the pool, or the `onPart` callback of `run()`. The server
+   * answers with `application/x-ndjson`: lines of `{"part":...}`, then one line of `{"reply":...}`. Await the promise if you send many
+   * parts.
    * @throws RangeError when 4,096 parts wait to be sent.
    */
   send(part: unknown): Promise<void>;
 }
 
-/** Answers a message; what it returns, itself or in a promise, is the reply. */
+/** Handles a message; the returned value, or what the returned promise resolves to, is the reply. */
 export type MessageHandler = (message: any, ctx: MessageContext) => unknown;
 
-/** Handlers by type. */
+/** Message handlers by message type. */
 export type MessageTable = Readonly<Record<string, MessageHandler>>;
 
-/** A handler of requests that has them answered by handlers of messages. */
+/** A request handler that dispatches to message handlers. */
 export interface MessagesHandler<T extends MessageTable = MessageTable> extends Handler {
   readonly messages: T;
 }
 
 /**
- * Makes a module of handlers of messages. A `Pool` runs them by their type; in the server, the type is the last segment of a POST's path, and message and reply are JSON.
+ * Makes a handler module of message handlers. A `Pool` calls them by message type. In the server, the type is the last segment of the path
+ * of a POST request, and message and reply are JSON.
  *
  * ```js
  * export default messages({
@@ -51,7 +54,7 @@ export function messages<T extends MessageTable>(table: T): MessagesHandler<T> {
   return Object.assign(handle, { messages: table });
 }
 
-/** The handlers that a module's export has been made of by {@link messages}. */
+/** The table that was passed to {@link messages} to make this export, if it was made by it. */
 export function tableOf(exported: unknown): MessageTable | undefined {
   if (typeof exported !== 'function' || !Object.hasOwn(exported, 'messages')) return undefined;
   return (exported as MessagesHandler).messages;
@@ -66,7 +69,7 @@ function readJson(text: string): unknown {
   }
 }
 
-/** The type in a path, which is its last segment. */
+/** The message type in a path: its last segment. */
 export function typeOf(path: string): string {
   const text = path.slice(path.lastIndexOf('/') + 1);
   try {
@@ -76,12 +79,12 @@ export function typeOf(path: string): string {
   }
 }
 
-/** How replies, parts and errors become an answer. */
+/** How replies, parts and errors are encoded in a response. */
 export interface MessageForm {
   reply(value: unknown): Reply;
-  /** The answer for a handler that threw. */
+  /** The response for a handler that threw. */
   failure(error: unknown): Reply;
-  /** The content type of an answer that begins with parts. */
+  /** The content type of a response that begins with parts. */
   readonly contentType: string;
   part(value: unknown): string | Uint8Array;
   lastReply(value: unknown): string | Uint8Array;
@@ -90,7 +93,7 @@ export interface MessageForm {
 
 const NO_HEADERS: readonly string[] = [];
 
-/** For clients of the web: JSON, and an error says nothing that its handler did not mean for them. */
+/** The format for HTTP clients: JSON lines. Errors reveal only what the handler meant for clients. */
 const LINES: MessageForm = {
   reply: (value) => (value === undefined ? new Reply(204, KIND_NONE, NO_HEADERS, null) : new Reply(200, KIND_JSON, NO_HEADERS, toJson(unmoved(value)))),
   failure: (error) => {
@@ -106,10 +109,10 @@ const LINES: MessageForm = {
   },
 };
 
-/** Parts that may wait in memory. */
+/** Maximum number of parts that wait to be sent. */
 const PARTS_MAX = 4_096;
 
-/** Calls a handler; gives the answer, or a promise of it. */
+/** Calls a handler; returns the response, or a promise of it. */
 export function callHandler(handler: MessageHandler, value: unknown, message: Message): unknown {
   let result: unknown;
   try {
@@ -118,28 +121,28 @@ export function callHandler(handler: MessageHandler, value: unknown, message: Me
   } catch (error) {
     return message.fail(error);
   }
-  // The answer begins with the first part, or is the reply.
+  // The response begins with the first part, or else is the reply.
   return new Promise<Reply>((resolve, reject) => {
     message.onBegin = resolve;
     (result as PromiseLike<unknown>).then((reply) => message.reply(reply), (error: unknown) => message.fail(error)).then(resolve, reject);
   });
 }
 
-/** A message on its way through its handler. */
+/** A message while its handler runs. */
 export class Message implements MessageContext {
   readonly #ctx: Context;
   readonly #path: string;
   readonly #form: MessageForm;
-  /** What was sent and has not left; `null` before anything was. */
+  /** Parts that wait to be sent; `null` before the first part. */
   #parts: (string | Uint8Array)[] | null = null;
   #begin: ((answer: Reply) => void) | null = null;
   #answer: Reply | null = null;
   #isOver = false;
-  /** Called when a part has left. */
+  /** Resolvers of pending `send()` promises; called when a part has been sent. */
   readonly #left: (() => void)[] = [];
   #wake: (() => void) | null = null;
 
-  /** `path` ends in the type. */
+  /** The last segment of `path` is the message type. */
   constructor(ctx: Context, path: string, form: MessageForm) {
     this.#ctx = ctx;
     this.#path = path;
@@ -184,13 +187,13 @@ export class Message implements MessageContext {
     return left;
   }
 
-  /** Where the answer goes when it begins before the handler has returned. @internal */
+  /** Receives the response if it begins before the handler returns. @internal */
   set onBegin(begin: (answer: Reply) => void) {
     this.#begin = begin;
     if (this.#parts !== null) begin(this.#stream());
   }
 
-  /** The handler has returned. @internal */
+  /** Call when the handler has returned. @internal */
   reply(value: unknown): Reply {
     this.#isOver = true;
     if (this.#parts === null) {
@@ -208,7 +211,7 @@ export class Message implements MessageContext {
     return this.#stream();
   }
 
-  /** The handler threw. @internal */
+  /** Call when the handler has thrown. @internal */
   fail(error: unknown): Reply {
     this.#isOver = true;
     if (this.#parts === null) return this.#form.failure(error);

@@ -1,6 +1,6 @@
-/** What handlers return, told apart as cheaply as can be. */
+/** Cheap type tests for the values that handlers return. */
 
-/** Whether it has to be waited for. */
+/** Whether the value is a promise or another thenable. */
 export function isPromise(value: unknown): value is PromiseLike<unknown> {
   return value instanceof Promise || (isObject(value) && !isPlain(value) && typeof value['then'] === 'function');
 }
@@ -9,7 +9,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-/** An object literal or array: JSON without a further look. */
+/** Whether the value is an object literal or an array, which is answered as JSON without further checks. */
 export function isPlain(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);

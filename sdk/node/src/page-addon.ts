@@ -1,21 +1,21 @@
-/** What the addon does with pages. */
+/** Functions of the native addon for shared pages. */
 import { createRequire } from 'node:module';
 
 export interface PageAddon {
-  /** The page of this process, as a worker. */
+  /** Maps the page that this process shares with its server, as a worker. */
   mapPage(fd: number): ArrayBuffer;
   ring(fd: number): void;
-  /** A new page's descriptor. */
+  /** Creates a page; returns its descriptor. */
   createPage(): number;
-  /** A page that is a worker's. */
+  /** Maps the page of a worker, as its pool. */
   viewPage(fd: number): ArrayBuffer;
-  /** Two connected sockets. */
+  /** Creates two connected sockets. */
   socketPair(): [ours: number, theirs: number];
-  /** Has the kernel end this process with the thread that has started it. */
+  /** Makes the kernel kill this process when the thread that started it ends. */
   dieWithParent(): void;
 }
 
-/** Loads the addon; throws where there is none for this system. */
+/** Loads the addon. @throws if it was not built for this system. */
 export function pageAddon(): PageAddon {
   return createRequire(import.meta.url)('./forebay.node') as PageAddon;
 }

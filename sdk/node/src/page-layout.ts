@@ -1,4 +1,4 @@
-/** Where things lie in the page that a worker shares with whoever gives it jobs (protocol/PROTOCOL.md, section 6). Words are of 32 bits. */
+/** Layout of the page that a worker shares with its server or pool (protocol/PROTOCOL.md, section 6). Words are 32 bits. */
 
 export const PAGE_BYTES = 282_624;
 export const FORMAT = 0x46420001;

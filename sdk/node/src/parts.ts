@@ -1,13 +1,14 @@
 /**
- * Answers that come in parts: what a handler sends before it is done, then its reply or its error. Each is the number of its bytes, what it is, and an encoded value.
+ * Responses in parts: what a handler sends ahead, then its reply or its error. A part is the number of its bytes, its kind and an encoded
+ * value.
  */
 import { readU32, writeU32, type Bytes } from './wire.js';
 import { decode, type Encoded } from './message.js';
 
-/** The content type of such an answer. */
+/** The content type of a response in parts. */
 export const PARTS_TYPE = 'application/vnd.forebay.parts';
 
-/** Whether an answer with these headers, which are flat, is one. */
+/** Whether a response with these headers, `[name, value, ...]`, comes in parts. */
 export function isParts(headers: readonly string[]): boolean {
   return headers[0] === 'content-type' && headers[1] === PARTS_TYPE;
 }
@@ -18,7 +19,7 @@ export const FAILURE = 2;
 
 const HEADER = 5;
 
-/** The bytes of a part. */
+/** Encodes a part. */
 export function part(kind: number, value: Encoded): Uint8Array {
   const length = typeof value === 'string' ? Buffer.byteLength(value) : value.length;
   const bytes = Buffer.allocUnsafe(HEADER + length) as Bytes;
@@ -29,11 +30,11 @@ export function part(kind: number, value: Encoded): Uint8Array {
   return bytes;
 }
 
-/** Finds parts in pieces that are cut anywhere. */
+/** Splits a byte stream into parts; pieces of the stream may be cut anywhere. */
 export class PartReader {
   #rest: Bytes | null = null;
 
-  /** Takes a piece, which is not written to later, and gives each part that is whole now. */
+  /** Adds a piece, which the caller must not change later, and calls `take` for each part that is complete. */
   push(piece: Bytes, take: (kind: number, value: unknown) => void): void {
     let bytes = piece;
     if (this.#rest !== null) bytes = Buffer.concat([this.#rest, piece]) as Bytes;

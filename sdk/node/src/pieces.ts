@@ -1,11 +1,11 @@
-/** What bodies are made of that come in pieces. */
+/** Pieces of streamed bodies. */
 
-/** Tells the source that no more is wanted; its failures concern nobody any more. */
+/** Closes the source early; errors of closing are ignored, since the body is no longer needed. */
 export function closeQuietly(pieces: AsyncIterator<unknown>): void {
   void (async () => pieces.return?.())().catch(() => {});
 }
 
-/** The bytes of a piece; `utf8` gives those of a text. */
+/** The bytes of a piece; `utf8` encodes text. */
 export function pieceBytes(piece: unknown, utf8: (text: string) => Uint8Array): Uint8Array {
   if (typeof piece === 'string') return utf8(piece);
   if (piece instanceof Uint8Array) return piece;

@@ -16,11 +16,11 @@ export interface ReplyInit {
   headers?: HeadersLike | undefined;
 }
 
-/** Pieces of a body: strings are sent as UTF-8. */
+/** A piece of a body; strings are sent as UTF-8. */
 export type Piece = string | Uint8Array | ArrayBuffer;
 
 /**
- * What a handler may return, itself or in a promise:
+ * A handler may return any of these values, directly or in a promise:
  *
  * | value | answer |
  * |---|---|
@@ -49,7 +49,7 @@ export class Reply {
   readonly headers: readonly string[];
   /** @internal */
   readonly body: ReplyBody;
-  /** What was thrown, when this is the answer to a handler that failed: it goes to the log, and the job counts as faulted. @internal */
+  /** The error behind the response of a handler that failed: it is logged, and the job counts as faulted. @internal */
   readonly failure: Failure | null;
 
   /** @internal */
@@ -62,10 +62,10 @@ export class Reply {
   }
 }
 
-/** What a handler threw; anything can be thrown, `undefined` too. */
+/** A value that a handler threw, which can be anything, including `undefined`. */
 export interface Failure {
   readonly error: unknown;
-  /** Whether the answer says all of it to somebody who may know: then there is nothing to report. */
+  /** Whether the response itself carries the full error to its recipient, so that it need not be logged. */
   readonly isTold?: boolean;
 }
 
@@ -120,7 +120,7 @@ export function reply(value: Answer, init?: ReplyInit): Reply {
 export interface HttpErrorInit {
   /** Headers of the answer, such as `retry-after`. */
   headers?: HeadersLike | undefined;
-  /** What led to it; kept for your logs, never sent. */
+  /** The underlying error; kept for your logs, never sent. */
   cause?: unknown;
   /** Members added to the problem body, such as `{ field: 'email' }`. */
   extra?: Readonly<Record<string, unknown>> | undefined;
@@ -153,10 +153,10 @@ export class HttpError extends Error {
   }
 }
 
-/** What is said of a failure that nobody has put into words for clients. */
+/** The response to an error that carries no message for clients. */
 const UNKNOWN = { status: 500, message: 'the handler failed', headers: NO_HEADERS, extra: {}, isFailure: true };
 
-/** The answer to a thrown value: an HttpError's own, that of a database's failure, otherwise 500 without a word about the cause. */
+/** The response to a thrown value: that of an HttpError or a SqlError, otherwise a 500 that does not reveal the cause. */
 export function errorReply(error: unknown, requestId: string): Reply {
   const { status, message, headers, extra, isFailure } = problemOf(error);
   const problem = { type: 'about:blank', title: statusText(status), status, detail: message, request_id: requestId, ...extra };
@@ -168,7 +168,7 @@ function problemOf(error: unknown): SqlProblem {
   return error instanceof SqlError ? sqlProblem(error) : UNKNOWN;
 }
 
-/** Answers for a handler that threw `error`, where the answer is not the one of {@link errorReply}. */
+/** A response for a handler that threw `error`, used instead of that of {@link errorReply}. */
 export function failedReply(value: unknown, status: number, error: unknown): Reply {
   return new Reply(checkStatus(status), KIND_JSON, NO_HEADERS, toJson(value), { error });
 }
@@ -193,7 +193,7 @@ export function toReply(value: unknown): Reply {
   return json(value);
 }
 
-/** Whether it is a web `Response`, from whatever realm; without touching the global, which loads it in Node. */
+/** Whether the value is a web `Response`, of any realm. Does not touch the global `Response`, because Node loads it on first use. */
 function isResponse(value: object): value is Response {
   return (
     'headers' in value &&
@@ -226,7 +226,7 @@ function hasHeader(headers: readonly string[], name: string): boolean {
 /** Longest header block of a reply. */
 const HEADERS_BYTES_MAX = 65_536;
 
-/** `[name, value, ...]` with lower-case names; throws a TypeError for what HTTP does not allow. */
+/** Makes `[name, value, ...]` with lower-case names. @throws TypeError for a header that HTTP does not allow. */
 function headerList(headers: HeadersLike): readonly string[] {
   const list: string[] = [];
   const entries = Symbol.iterator in headers ? headers : Object.entries(headers);

@@ -23,12 +23,12 @@ import {
 } from './source.js';
 
 /**
- * What a handler is given: one HTTP request. Everything is decoded on first access and remembered, so a handler pays for
- * what it touches.
+ * An HTTP request, the first argument of a handler. Everything is decoded on first access and cached, so a handler pays only
+ * for what it reads.
  *
- * The body's methods return promises, as on the web. A body of at most 64 KiB has
- * arrived with the request and the promise is resolved already; a longer one is fetched from the client while it is read,
- * at the pace of the reader. The body can be read once.
+ * The methods that read the body return promises, as on the web. A body of up to 64 KiB arrives with the request, and its
+ * promise is already resolved; a longer body is fetched from the client while it is read, at the reader's pace. The body can
+ * be read once.
  */
 export interface HttpRequest<Params = Record<string, string>> {
   /** `GET`, `POST`, ... in upper case, as received. */
@@ -54,7 +54,7 @@ export interface HttpRequest<Params = Record<string, string>> {
   readonly id: string;
   /** The pattern in `forebay.toml` that led here, such as `/users/*`. */
   readonly route: string;
-  /** Parses the body as JSON; one that is not JSON is answered with 400. */
+  /** Parses the body as JSON. An invalid body is answered with 400. */
   json<T = unknown>(): Promise<T>;
   /** The body as text (UTF-8). */
   text(): Promise<string>;
@@ -69,17 +69,17 @@ export interface HttpRequest<Params = Record<string, string>> {
   stream(): ReadableStream<Uint8Array>;
 }
 
-/** Where the rest of a body comes from when it did not arrive with the request. */
+/** Supplies the rest of a body that did not arrive whole with the request. */
 export interface BodySource {
-  /** The next bytes, or null after the last; rejects when the client or the server gave the body up. */
+  /** The next bytes, or null after the last. Rejects when the client disconnects or the server aborts the request. */
   read(): Promise<Uint8Array | null>;
-  /** No more bytes are wanted. */
+  /** Stops the transfer: no more bytes are needed. */
   cancel(): void;
 }
 
 const BEYOND_ASCII = /[\x80-\xff]/;
 
-/** What of a request has been read already. A literal, because scripts make members one by one. */
+/** Values decoded so far. An object literal, because the engine of scripts adds members one by one. */
 interface Known {
   bodyTaken?: true;
   method?: string;
@@ -90,7 +90,7 @@ interface Known {
   cookies?: Record<string, string>;
 }
 
-// Members of symbols, because a class with private ones takes a script's engine twice as long to make an object of.
+// Symbol members, because the script engine takes twice as long to construct an object with private ones.
 const SOURCE = Symbol('source');
 const HEAD = Symbol('head');
 const KNOWN = Symbol('known');
@@ -101,27 +101,27 @@ function knownOf(request: WireRequest): Known {
   return (request[KNOWN] ??= {});
 }
 
-/** A route that matched, whose only parameter is the end of the path. */
+/** A matched route whose only parameter is the end of the path. */
 interface Matched {
   readonly names: readonly string[];
   readonly Params: new () => Record<string, string>;
 }
 
-/** Notes that the body is read, which can be done once. */
+/** Marks the body as read. @throws TypeError if it was read before. */
 function takeBody(request: WireRequest): void {
   const known = knownOf(request);
   if (known.bodyTaken) throw new TypeError('the body of this request has been read already; it can be read once');
   known.bodyTaken = true;
 }
 
-/** A request read from its {@link Source}. */
+/** A request whose parts are read from a {@link Source}. */
 export class WireRequest implements HttpRequest {
   declare readonly [SOURCE]: Source;
-  /** Method and path, when they have been read as Latin-1. */
+  /** Method and path, once they have been decoded as Latin-1. */
   declare [HEAD]: string | undefined;
-  /** Many handlers need nothing else: then there is no object for it. */
+  /** Undefined until something is cached, since many handlers read nothing else. */
   declare [KNOWN]: Known | undefined;
-  /** The route whose parameter begins there in `methodAndPath`, until somebody asks for it. */
+  /** The matched route, whose parameter begins at `FROM` in `methodAndPath`; cleared when the parameters are read. */
   declare [MATCHED]: Matched | undefined;
   declare [FROM]: number;
 
@@ -143,12 +143,12 @@ export class WireRequest implements HttpRequest {
     return cache.path;
   }
 
-  /** Method and path in one piece and read as Latin-1, such as `GET/users`: the key of static routes. */
+  /** Method and path, concatenated and decoded as Latin-1, such as `GET/users`: the key of static routes. */
   get methodAndPath(): string {
     return (this[HEAD] ??= methodAndPath(this[SOURCE]));
   }
 
-  /** Whether what begins there in `methodAndPath` means itself: not empty, ASCII, and nothing in it is percent-encoded. */
+  /** Whether the text from `at` to the end of `methodAndPath` needs no decoding: not empty, ASCII, without percent-encoding. */
   isPlainFrom(at: number): boolean {
     return isPlain(this[SOURCE], this.methodAndPath, at);
   }
@@ -189,14 +189,14 @@ export class WireRequest implements HttpRequest {
     return cache.params;
   }
 
-  /** The router's own match takes the place of the server's. */
+  /** Replaces the parameters of the server's route with those of the router's own match. */
   set params(params: Record<string, string>) {
     this[MATCHED] = undefined;
     if (this[KNOWN] === undefined) this[KNOWN] = { params };
     else this[KNOWN].params = params;
   }
 
-  /** The same for a route whose only parameter is what begins there in `methodAndPath`, where that means itself. @internal */
+  /** Like the setter of `params`, for a route whose only parameter is the text from `from` on, which needs no decoding. @internal */
   match(route: Matched, from: number): void {
     this[MATCHED] = route;
     this[FROM] = from;
@@ -206,7 +206,7 @@ export class WireRequest implements HttpRequest {
     return (knownOf(this).headers ??= new RequestHeaders(this[SOURCE]));
   }
 
-  /** What `headers.get` gives for a name in lower case, without an object of headers. @internal */
+  /** `headers.get(name)` for a name in lower case, without creating the headers object. @internal */
   field(name: string): string | null {
     return field(this[SOURCE], name);
   }
@@ -232,14 +232,14 @@ export class WireRequest implements HttpRequest {
     }
   }
 
-  /** What `text()` would resolve to, when all of it is here; else undefined, and the body is yet to be read. */
+  /** The result of `text()` if the whole body has arrived; undefined if it is still to be read. */
   textNow(): string | undefined {
     if (more(this[SOURCE]) !== null) return undefined;
     takeBody(this);
     return bodyText(this[SOURCE]);
   }
 
-  /** The same for `bytes()`. */
+  /** The result of `bytes()` if the whole body has arrived; undefined if it is still to be read. */
   bytesNow(): Uint8Array | undefined {
     if (more(this[SOURCE]) !== null) return undefined;
     takeBody(this);
@@ -283,12 +283,12 @@ export class WireRequest implements HttpRequest {
     );
   }
 
-  /** Whether `stream()` would give anything. */
+  /** Whether `stream()` would yield anything. */
   get hasBody(): boolean {
     return more(this[SOURCE]) !== null || hasBody(this[SOURCE]);
   }
 
-  /** What `console.log(request)` shows in Node and Bun. */
+  /** The view of a request that `console.log(request)` prints in Node and Bun. */
   [Symbol.for('nodejs.util.inspect.custom')](): object {
     const { method, url, params, ip, id } = this;
     return { method, url, params, headers: this.headers.toJSON(), ip, id };
@@ -297,7 +297,10 @@ export class WireRequest implements HttpRequest {
 
 const MEMBERS = WireRequest.prototype;
 
-/** A request whose method and path are known. A script's engine makes a literal in three quarters of the time that a constructor takes. */
+/**
+ * Makes a request whose method and path are known. A literal, because the script engine needs a quarter less time for it than for a
+ * constructor.
+ */
 export function requestOf(source: Source, head: string): WireRequest {
   return { __proto__: MEMBERS, [SOURCE]: source, [HEAD]: head } as unknown as WireRequest;
 }

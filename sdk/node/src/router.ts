@@ -26,19 +26,19 @@ type ParamName<Segment extends string> = Segment extends `:${infer Name}`
 /** A handler whose `request.params` has exactly the pattern's parameters. */
 export type RouteHandler<Path extends string> = (request: HttpRequest<ParamsOf<Path>>, ctx: Context) => Answer;
 
-/** Methods for which `all` is entered into the tables of one look-up. */
+/** Methods that get their own entry in the lookup tables for an `all` route. */
 const COMMON_METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
-/** The key of an `all` route among a path's methods. */
+/** The key of an `all` route among the methods of a path. */
 const ANY = '*';
 
-/** A place in the tree of patterns: one segment after another. */
+/** A node of the pattern tree; each level is one segment. */
 interface Node {
   readonly statics: Map<string, Node>;
-  /** The `:name` below this place; names are per route, so that `/:a/x` and `/:b/y` share it. */
+  /** The child for `:name`. Names belong to the routes, so `/:a/x` and `/:b/y` share this child. */
   param: Node | null;
-  /** What `*rest` below this place answers with. */
+  /** Routes for `*rest` below this node, by method. */
   rest: Map<string, Route> | null;
-  /** What a path that ends here answers with, by method. */
+  /** Routes for a path that ends at this node, by method. */
   readonly routes: Map<string, Route>;
 }
 
@@ -49,22 +49,22 @@ interface Route {
   readonly handler: Handler;
 }
 
-/** A class for the parameters of one route. */
+/** A class for the parameter objects of one route. */
 type ParamsClass = new () => Record<string, string>;
 
 /**
- * Chooses a handler by method and path, by the same rules as the server's routes. It sees the whole path of the request,
- * whatever route led to the pool.
+ * Chooses a handler by method and path, by the same rules as the server's routes. It matches the whole path of the request,
+ * not just the part below the server's route.
  *
- * `:name` takes one segment that is not empty; a final `*` or `*name` takes all that is left, at least a slash:
- * `/static/*` answers `/static/` and everything below. Segments are compared percent-decoded. Literals go before `:name`,
- * which goes before `*`, segment by segment from the left: the order of registration does not matter. `HEAD` falls back to
- * `GET`. A path that no pattern matches gets 404, one that only lacks the method 405 with `Allow`.
+ * `:name` matches one non-empty segment; a final `*` or `*name` matches the rest of the path, at least a slash:
+ * `/static/*` matches `/static/` and everything below. Segments are compared percent-decoded. Literals take precedence over
+ * `:name`, and `:name` over `*`, segment by segment from the left: the order of registration does not matter. `HEAD` falls
+ * back to `GET`. A path without a matching pattern gets 404, one that only lacks the method 405 with `Allow`.
  */
 export class Router {
   readonly #root: Node = node();
   readonly #static = new Map<string, Handler>();
-  /** Routes whose only parameter is their last segment, by method and all that comes before it. */
+  /** Routes whose only parameter is their last segment, by the method and path in front of it. */
   readonly #lastParam = new Map<string, Route>();
   /** @internal */
   readonly startHooks: Hook[] = [];
@@ -100,12 +100,12 @@ export class Router {
     return this.#add('OPTIONS', path, handler as Handler);
   }
 
-  /** Answers every method that has no route of its own on this path. */
+  /** Answers every method without a route of its own on this path. */
   all<const Path extends string>(path: Path, handler: RouteHandler<Path>): this {
     return this.#add(ANY, path, handler as Handler);
   }
 
-  /** Runs in each worker before its first request; may be asynchronous. A failure keeps the worker from serving. */
+  /** Runs in each worker before its first request; may be asynchronous. If it fails, the worker does not start. */
   onStart(hook: Hook): this {
     this.startHooks.push(hook);
     return this;
@@ -117,7 +117,7 @@ export class Router {
     return this;
   }
 
-  /** The router as a handler. @internal */
+  /** The router as a plain handler function. @internal */
   compile(): RoutedHandler {
     const routes = this.#static;
     const rests = restsOf(this.#root);
@@ -129,7 +129,7 @@ export class Router {
       let route = this.#lastParam.get(head.slice(0, slash));
       let from = slash;
       if (route === undefined && rests.size > 0) {
-        // The longest path that is there is the most specific one.
+        // The longest matching prefix is the most specific route.
         for (; from > 0; from = head.lastIndexOf('/', from - 2) + 1) {
           route = rests.get(head.slice(0, from));
           if (route !== undefined) break;
@@ -141,7 +141,7 @@ export class Router {
     };
   }
 
-  /** What routes declare that nothing else of the router answers. @internal */
+  /** Declared reads of the routes, except those that another route of the router would answer. @internal */
   declaredReads(): DeclaredRead[] {
     const rests = restsOf(this.#root);
     const literals = [...this.#static.keys(), ...rests.keys()];
@@ -189,7 +189,7 @@ export class Router {
 
   #dispatch(request: WireRequest, ctx: Context): Answer {
     const { method, path } = request;
-    // A path that cannot be decoded is refused wherever in it that is.
+    // A path that cannot be decoded is rejected wherever the invalid part is.
     if (path.includes('%')) path.split('/').forEach(decodeSegment);
     const values: string[] = [];
     const route = find(this.#root, path, 1, method, values, null);
@@ -212,8 +212,8 @@ export class Router {
 }
 
 /**
- * A class whose objects have no members but their own, like those of `Object.create(null)`; but the runtime knows what they look
- * like, so that they are made and read several times as quickly.
+ * Makes a class whose objects have no inherited members, like those of `Object.create(null)`, but a shape the runtime knows,
+ * so that they are created and read several times faster.
  */
 function paramsClass(): ParamsClass {
   const Params = function () {} as unknown as ParamsClass;
@@ -232,7 +232,7 @@ interface Segment {
   readonly text: string;
 }
 
-/** Reads a pattern, by the same rules as the server reads the `path` of a route. */
+/** Parses a pattern, by the same rules as the `path` of a route in the server. */
 function parsePattern(pattern: string): Segment[] {
   const refuse = (why: string): never => {
     throw new TypeError(`the pattern ${JSON.stringify(pattern)} cannot match: ${why}`);
@@ -265,12 +265,12 @@ function node(): Node {
 }
 
 /**
- * Routes that answer all below a path of literals that has no `:name` below it, by method and that path with its slash: what is no literal
- * path leads to the longest of them.
+ * Routes that match everything below a literal path that has no `:name` below it, keyed by method and path with its trailing slash. A path
+ * that is not literal itself leads to the longest of them.
  */
 function restsOf(root: Node): Map<string, Route> {
   const found = new Map<string, Route>();
-  /** Whether there is a `:name` below. */
+  /** Returns whether there is a `:name` below `place`. */
   const look = (place: Node, path: string): boolean => {
     let hasParam = place.param !== null;
     for (const [literal, below] of place.statics) hasParam = look(below, `${path}${literal}/`) || hasParam;
@@ -281,9 +281,9 @@ function restsOf(root: Node): Map<string, Route> {
   return found;
 }
 
-/** Enters what a path answers with into a table of one look-up: the key is method and path in one piece. */
+/** Adds the routes of a literal path to a lookup table, keyed by method and path, concatenated. */
 function enter(routes: Map<string, Route>, path: string, set: (key: string, route: Route) => void): void {
-  // The key is read as Latin-1: other characters are compared decoded, in the tree.
+  // Keys are Latin-1: paths with other characters are compared decoded, in the tree.
   if (!/^[\x21-\x7e]+$/.test(path)) return;
   for (const method of new Set([...COMMON_METHODS, ...routes.keys()])) {
     const route = methodOf(routes, method);
@@ -296,8 +296,8 @@ function methodOf(routes: Map<string, Route>, method: string): Route | undefined
 }
 
 /**
- * The most specific route for the segments of a path, from the one that begins at `at` on. Leaves the values of its parameters in `values`; notes the
- * methods of paths that matched without the method in `allowed`, where somebody wants to know.
+ * The most specific route for the segments of a path from index `at` on. Pushes the values of its parameters to `values`, and, if
+ * `allowed` is given, adds the methods of patterns that matched the path but not the method.
  */
 function find(
   place: Node,

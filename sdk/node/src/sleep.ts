@@ -7,7 +7,7 @@ export interface SleepOptions {
 }
 
 /**
- * Resolves when so many milliseconds have passed, at most 2147483647 (24 days).
+ * Resolves after `ms` milliseconds, at most 2147483647 (24 days).
  *
  * ```js
  * await sleep(250, { signal: ctx.signal });

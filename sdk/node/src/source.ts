@@ -1,12 +1,15 @@
 /**
- * Where the parts of a request are read from: the payload of a REQUEST frame (protocol/PROTOCOL.md, section 4), or a message of JSON that has been
- * read already. The engine inside the server, which has neither, brings a module of the same functions.
+ * Reads the parts of a request: from the payload of a REQUEST frame (protocol/PROTOCOL.md, section 4), or from a parsed JSON message.
+ * Scripts, which have neither, replace this module with one of the same functions.
  */
 import { Buffer } from 'node:buffer';
 import type { BodySource } from './request.js';
 import { REQUEST_TABLE_BYTES, readPairs, readU32, type Bytes } from './wire.js';
 
-/** A payload from `at` to `end`; `more` is null when the body is complete in it. Where there is a message, all parts are in that. */
+/**
+ * The payload is `bytes` from `at` to `end`; `more` is null if it contains the whole body. If `message` is set, all parts are read from
+ * that.
+ */
 export interface Source {
   readonly bytes: Bytes;
   readonly at: number;
@@ -15,14 +18,14 @@ export interface Source {
   readonly message?: Message | undefined;
 }
 
-/** A request as a message has it (protocol/PROTOCOL.md, section 7): names of headers in lower case, their values of Latin-1 characters. */
+/** A request as a JSON message (protocol/PROTOCOL.md, section 7): header names in lower case, header values of Latin-1 characters. */
 export interface Message {
   readonly method: string;
   readonly path: string;
   readonly query: string;
   readonly route: string;
   readonly peer: string;
-  /** Until the deadline; 0: none. */
+  /** Milliseconds until the deadline; 0: none. */
   readonly remaining_ms: number;
   readonly params: Readonly<Record<string, string>>;
   readonly headers: readonly (readonly [name: string, value: string])[];
@@ -30,7 +33,7 @@ export interface Message {
   readonly body_base64?: string;
 }
 
-/** Numbers of parts. */
+/** Indexes of the parts. */
 export const PATH = 1;
 export const QUERY = 2;
 export const ROUTE = 3;
@@ -43,7 +46,7 @@ const PERCENT = 37;
 const BEYOND_ASCII = /[^\0-\x7f]/;
 const NO_BYTES = Buffer.alloc(0) as Bytes;
 
-/** A source that is a message. */
+/** Wraps a message as a source. */
 export function messageSource(message: Message): Source {
   return { bytes: NO_BYTES, at: 0, end: 0, more: null, message };
 }
@@ -53,12 +56,12 @@ export function remainingMs({ bytes, at, message }: Source): number {
   return message === undefined ? readU32(bytes, at) : message.remaining_ms;
 }
 
-/** Characters of the method. */
+/** The length of the method, in bytes. */
 export function methodLength({ bytes, at, message }: Source): number {
   return message === undefined ? readU32(bytes, at + 4) : Buffer.byteLength(message.method);
 }
 
-/** Method and path in one piece and read as Latin-1, such as `GET/users`. */
+/** Method and path, concatenated and decoded as Latin-1, such as `GET/users`. */
 export function methodAndPath({ bytes, at, message }: Source): string {
   if (message !== undefined) {
     const head = message.method + message.path;
@@ -68,7 +71,7 @@ export function methodAndPath({ bytes, at, message }: Source): string {
   return bytes.latin1Slice(start, start + readU32(bytes, at + 4) + readU32(bytes, at + 8));
 }
 
-/** Whether what begins at `at` of method and path, `head`, means itself: not empty, ASCII, and nothing in it is percent-encoded. */
+/** Whether the text of `head` from `at` on needs no decoding: not empty, ASCII, without percent-encoding. */
 export function isPlain(_: Source, head: string, at: number): boolean {
   for (let index = at; index < head.length; index++) {
     const code = head.charCodeAt(index);
@@ -77,7 +80,7 @@ export function isPlain(_: Source, head: string, at: number): boolean {
   return at < head.length;
 }
 
-/** A part that is text. */
+/** The text of a part. */
 export function part(source: Source, index: number): string {
   const { bytes, at, message } = source;
   if (message !== undefined) return messagePart(message, index);
@@ -85,14 +88,14 @@ export function part(source: Source, index: number): string {
   return bytes.utf8Slice(start, start + readU32(bytes, at + 4 + index * 4));
 }
 
-/** `[name, value, ...]` of the parameters, which are UTF-8, or the headers, whose bytes come out as Latin-1 text. */
+/** `[name, value, ...]` of the parameters (UTF-8) or the headers (decoded as Latin-1). */
 export function pairs(source: Source, index: typeof PARAMS | typeof HEADERS): string[] {
   const { message } = source;
   if (message !== undefined) return (index === HEADERS ? message.headers : Object.entries(message.params)).flat();
   return readPairs(source.bytes, partAt(source, index), partAt(source, index + 1), index === HEADERS ? 'latin1' : 'utf8');
 }
 
-/** The values of a header, whose name is in lower case. */
+/** All values of a header; `name` is in lower case. */
 export function fieldValues(source: Source, name: string): string[] {
   const { bytes, message } = source;
   const values: string[] = [];
@@ -111,13 +114,13 @@ export function fieldValues(source: Source, name: string): string[] {
   return values;
 }
 
-/** The value of a header, whose name is in lower case; the values of a repeated one are joined. */
+/** The value of a header, `name` in lower case; values of a repeated header are joined. */
 export function field(source: Source, name: string): string | null {
   const values = fieldValues(source, name);
   return values.length < 2 ? (values[0] ?? null) : values.join(name === 'cookie' ? '; ' : ', ');
 }
 
-/** What has come of the body, as text. */
+/** The part of the body that arrived with the request, as text. */
 export function bodyText(source: Source): string {
   const { message } = source;
   if (message?.body !== undefined) return message.body.toWellFormed();
@@ -125,7 +128,7 @@ export function bodyText(source: Source): string {
   return source.bytes.utf8Slice(partAt(source, BODY), source.end);
 }
 
-/** What has come of the body. */
+/** The part of the body that arrived with the request. */
 export function bodyBytes(source: Source): Uint8Array {
   const { message } = source;
   if (message?.body_base64 !== undefined) return Buffer.from(message.body_base64, 'base64');
@@ -133,24 +136,23 @@ export function bodyBytes(source: Source): Uint8Array {
   return source.bytes.subarray(partAt(source, BODY), source.end);
 }
 
-/** Whether anything has come of the body. */
+/** Whether any part of the body arrived with the request. */
 export function hasBody(source: Source): boolean {
   const { message } = source;
   if (message !== undefined) return (message.body_base64 ?? message.body ?? '') !== '';
   return partAt(source, BODY) < source.end;
 }
 
-/** Where the rest of the body comes from; null when all has come. */
+/** The source of the rest of the body; null if all of it arrived with the request. */
 export function more(source: Source): BodySource | null {
   return source.more;
 }
 
-/** Bytes in one piece. */
 export function concat(parts: readonly Uint8Array[]): Uint8Array {
   return Buffer.concat(parts);
 }
 
-/** The text of bytes that are UTF-8. */
+/** Decodes UTF-8. */
 export function utf8(bytes: Uint8Array): string {
   return (bytes as Bytes).utf8Slice(0, bytes.length);
 }

@@ -21,11 +21,11 @@ import { WireRequest } from './request.js';
 import { Router } from './router.js';
 import { CONTENT_TYPES, requestPayload, type Bytes } from './wire.js';
 
-/** A request of a test: the web's `RequestInit`, and what the server would add. */
+/** A test request: the web's `RequestInit`, and what the server would add. */
 export interface TestRequest extends RequestInit {
   /** Sent as the JSON body, with its content type. */
   json?: unknown;
-  /** Parameters of the server's route; those of a router's own patterns need no help. */
+  /** Parameters of the server's route; a router fills in those of its own patterns. */
   params?: Readonly<Record<string, string>>;
   /** The client's address; 127.0.0.1 when left out. */
   ip?: string;
@@ -40,13 +40,13 @@ export interface TestLogLine {
   fields: Readonly<Record<string, unknown>>;
 }
 
-/** A handler under test. The start hooks run before the first request; requests may run at the same time. */
+/** A handler under test. The start hooks run before the first request; requests may run concurrently. */
 export interface TestApp {
-  /** `ctx.state` of the handler. */
+  /** The `ctx.state` that the handler sees. */
   readonly state: WorkerState;
-  /** What the handler logged, oldest first. */
+  /** Log lines of the handler, oldest first. */
   readonly logs: readonly TestLogLine[];
-  /** What the handler threw besides `HttpError` and what a `SqlError` says of its clients; the response is the 500 that a client would get. */
+  /** Failures of the handler: everything it threw except an `HttpError`, or a `SqlError` answered with 503 or a status below 500. */
   readonly errors: readonly unknown[];
   get(path: string, init?: TestRequest): Promise<Response>;
   post(path: string, init?: TestRequest): Promise<Response>;
@@ -55,7 +55,7 @@ export interface TestApp {
   delete(path: string, init?: TestRequest): Promise<Response>;
   head(path: string, init?: TestRequest): Promise<Response>;
   options(path: string, init?: TestRequest): Promise<Response>;
-  /** Any method: `app.request('PROPFIND', '/folder?depth=1')`. */
+  /** Sends a request with any method: `app.request('PROPFIND', '/folder?depth=1')`. */
   request(method: string, path: string, init?: TestRequest): Promise<Response>;
   /** Runs the start hooks now, if they have not run. */
   start(): Promise<void>;
@@ -154,7 +154,7 @@ async function payloadOf(method: string, path: string, init: TestRequest, id: st
   const headers = new Headers(plain.headers);
   if (json !== undefined && !headers.has('content-type')) headers.set('content-type', 'application/json');
   const body = json === undefined ? (plain.body ?? null) : JSON.stringify(json);
-  // The web's Request knows the bytes and the content type of forms, blobs and streams.
+  // The web's Request computes the bytes and the content type of forms, blobs and streams.
   const web = new Request('http://localhost/', { method: 'POST', body, ...{ duplex: 'half' } });
   const type = web.headers.get('content-type');
   if (type !== null && !headers.has('content-type')) headers.set('content-type', type);
@@ -176,7 +176,7 @@ async function payloadOf(method: string, path: string, init: TestRequest, id: st
   });
 }
 
-/** The web's Response of a reply. */
+/** Converts a reply to a web Response. */
 function response(reply: Reply, method: string): Response {
   const headers = new Headers();
   const type = CONTENT_TYPES[reply.kind];

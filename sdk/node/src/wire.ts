@@ -1,10 +1,10 @@
 /**
- * Frames of the worker protocol (protocol/PROTOCOL.md, sections 2 to 6): numbers, sizes, and the two forms that are
- * read or written in more than one place. Bytes only; nothing here knows a socket.
+ * Frames of the worker protocol (protocol/PROTOCOL.md, sections 2 to 6): numbers, sizes, and the layouts that are
+ * read or written in more than one place. Handles bytes only, no sockets.
  */
 import { Buffer } from 'node:buffer';
 
-/** A `Buffer` with the methods both runtimes have and `@types/node` leaves out; they skip the encoding's lookup. */
+/** A `Buffer` with methods that both runtimes have but `@types/node` omits; they avoid looking up the encoding. */
 export interface Bytes extends Buffer {
   latin1Slice(start: number, end: number): string;
   utf8Slice(start: number, end: number): string;
@@ -34,9 +34,9 @@ export const RESPONSE = 0x20;
 export const CALL = 0x40;
 export const RETURN = 0x41;
 
-/** On REQUEST, BODY, RESPONSE, CALL and RETURN: the body ends with this frame. */
+/** On REQUEST, BODY, RESPONSE, CALL and RETURN: this frame ends the body. */
 export const END = 0x01;
-/** On RESPONSE: the handler threw. On RETURN: the call was not done. */
+/** On RESPONSE: the handler threw. On RETURN: the call failed. */
 export const FAULT = 0x02;
 
 /** Bytes of a REQUEST payload before `method`. */
@@ -60,12 +60,11 @@ export const KIND_TEXT = 2;
 export const KIND_BYTES = 3;
 export const KIND_HTML = 4;
 
-/** Reads the u32 at `at`; the caller knows that four bytes are there. */
+/** Reads the u32 at `at`; the caller ensures that four bytes are available. */
 export function readU32(bytes: Uint8Array, at: number): number {
   return (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0;
 }
 
-/** Writes a u32 at `at`. */
 export function writeU32(bytes: Uint8Array, at: number, value: number): void {
   bytes[at] = value;
   bytes[at + 1] = value >>> 8;
@@ -73,7 +72,7 @@ export function writeU32(bytes: Uint8Array, at: number, value: number): void {
   bytes[at + 3] = value >>> 24;
 }
 
-/** Writes a frame's 16 header bytes at `at`; `length` is that of the payload. */
+/** Writes the 16 bytes of a frame header at `at`; `length` is that of the payload. */
 export function writeHeader(
   bytes: Uint8Array,
   at: number,
@@ -93,7 +92,7 @@ export function writeHeader(
   writeU32(bytes, at + 12, slot);
 }
 
-/** A whole frame in memory of its own. */
+/** A whole frame in a new buffer. */
 export function frame(
   type: number,
   flags: number,
@@ -117,7 +116,7 @@ export function callFrames(generation: number, job: number, slot: number, number
   const count = Math.max(1, Math.ceil(length / piece));
   const before = HEADER_BYTES + CALL_NUMBER_BYTES;
   const bytes = Buffer.allocUnsafe(length + count * before) as Bytes;
-  // Written where the last frame's body ends, from where the pieces move to their places.
+  // The text is written where the last frame's body ends; its pieces are then moved to their places.
   const body = bytes.length - length;
   bytes.utf8Write(text, body, length);
   for (let index = 0; index < count; index++) {
@@ -169,7 +168,7 @@ export function writePairs(bytes: Bytes, at: number, pairs: readonly string[]): 
   return at;
 }
 
-/** A RESPONSE frame in memory of its own; `micros` is the handler's run time so far. */
+/** A RESPONSE frame in a new buffer; `micros` is the handler's run time so far. */
 export function responseFrame(
   flags: number,
   generation: number,
@@ -192,7 +191,7 @@ export function responseFrame(
   return bytes;
 }
 
-/** The parts of a REQUEST payload, in their order; text as it goes over the wire. */
+/** The parts of a REQUEST payload in order, as text. */
 export interface RequestParts {
   /** Milliseconds until the deadline; 0: none. */
   remainingMs: number;
@@ -208,10 +207,10 @@ export interface RequestParts {
   body: Uint8Array;
 }
 
-/** The payload of a REQUEST frame, as the server writes it. */
+/** Builds the payload of a REQUEST frame as the server writes it. */
 export function requestPayload(request: RequestParts): Bytes {
   const { remainingMs, method, path, query, route, params, headers, peer, body } = request;
-  // UTF-8 bytes, one Latin-1 character each, pass through a pair block unchanged.
+  // Each UTF-8 byte becomes one Latin-1 character, so that it passes through a pair block unchanged.
   const named = params.length === 0 ? params : params.map((text) => Buffer.from(text).toString('latin1'));
   const texts = [method, path, query, route];
   const lengths = texts.map((text) => Buffer.byteLength(text));

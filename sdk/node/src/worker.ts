@@ -1,5 +1,5 @@
 /**
- * The program that the server starts for each Node or Bun worker: opens the link, shakes hands, loads the handler, serves.
+ * The program that the server starts for each Node or Bun worker: opens the link, shakes hands, loads the handler and serves requests.
  */
 import { installResolver } from './loader/install.js';
 import { unsupported } from './supported.js';
@@ -11,7 +11,7 @@ const complaint = unsupported(process.versions);
 if (complaint !== undefined) giveUp(complaint);
 const parent = process.env['FOREBAY_PARENT'];
 if (parent !== undefined) endWith(Number(parent));
-/** INIT may arrive before this is done; the handler is imported after it. */
+/** INIT may arrive before the resolver is installed; the handler is imported after both. */
 const resolver = installResolver();
 const fd = Number(environment('FOREBAY_LINK_FD'));
 await serveFrames(

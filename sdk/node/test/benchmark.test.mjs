@@ -15,7 +15,7 @@ const PLAN = {
   payload: 0, handler: null, packages: null, concurrency: null, deadline_ms: 10_000,
 };
 
-/** Everything that the driver writes for a plan, and how it ends. */
+/** Runs the driver on a plan; resolves to everything it writes and how it ends. */
 async function drive(changes, stdin = `${JSON.stringify({ ...PLAN, ...changes })}\n`) {
   const driver = spawn(process.execPath, [DRIVER], { stdio: ['pipe', 'pipe', 'inherit'] });
   driver.stdin.write(stdin);
@@ -26,7 +26,7 @@ async function drive(changes, stdin = `${JSON.stringify({ ...PLAN, ...changes })
   return { code, lines, of: (kind) => lines.filter((line) => line.forebay === kind) };
 }
 
-/** What the loop counts when a contender ends each message like this, at once. */
+/** Runs the loop with a contender that ends each message at once by calling `end`. */
 function loop(messages, end) {
   return driveLoop({ submit: end }, PLAN, messages, { progress() {}, line() {} });
 }

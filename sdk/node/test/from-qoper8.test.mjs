@@ -1,4 +1,4 @@
-// The guide "From QOper8 to Forebay": what it shows runs as it stands there, and it names everything that there is.
+// The guide "From QOper8 to Forebay": its examples run as printed, and it mentions every option, event and method.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';

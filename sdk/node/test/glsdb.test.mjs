@@ -1,4 +1,4 @@
-// Programs written for glsdb, over the store; runs under Node and Bun.
+// Programs written for glsdb, on the store; runs under Node and Bun.
 import assert from 'node:assert/strict';
 import { after, describe, it } from 'node:test';
 import { glsDB } from '../dist/glsdb/index.js';
@@ -9,7 +9,7 @@ const glsdb = new glsDB();
 glsdb.open({ store });
 after(() => glsdb.close());
 let count = 0;
-/** A global that nobody else uses. */
+/** A global that no other test uses. */
 const fresh = () => new glsdb.node(`G${++count}`);
 
 describe('glsdb', () => {

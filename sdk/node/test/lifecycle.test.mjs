@@ -1,4 +1,4 @@
-// What a worker claims and when, how it starts and ends: against a scripted server, under Node and Bun.
+// When a worker claims jobs, how it starts and how it ends: against a scripted server, under Node and Bun.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,7 +11,7 @@ const BLOCKING = fileURLToPath(new URL('handlers/blocking.mjs', import.meta.url)
 const KINDS = fileURLToPath(new URL('handlers/kinds.mjs', import.meta.url));
 const TIMING = fileURLToPath(new URL('handlers/timing.mjs', import.meta.url));
 
-/** A handler file with this source, gone after the test. */
+/** Writes a handler file that is deleted after the test. */
 function handlerFile(test, source, name = 'handler.mjs') {
   const folder = mkdtempSync(join(tmpdir(), 'forebay-handler-'));
   test.after(() => rmSync(folder, { recursive: true }));
@@ -22,7 +22,7 @@ function handlerFile(test, source, name = 'handler.mjs') {
 
 for (const runtime of RUNTIMES) {
   describe(`a ${runtime} worker's jobs`, () => {
-    /** A worker with the timing handlers. */
+    /** Starts a worker with the timing handlers. */
     const worker = (test, options = {}) => Peer.start(test, { runtime, handler: TIMING, ...options });
 
     it('run one at a time: the next one stays unclaimed, and can be taken back', async (test) => {
@@ -152,7 +152,7 @@ for (const runtime of RUNTIMES) {
       const next = peer.request({ path: '/state' });
       const beats = peer.stdout.length + 5;
       await until(() => peer.stdout.length >= beats);
-      // The kernel's buffers are far smaller than the answer, so it cannot have left before the link is read again.
+      // The response is far larger than the kernel's buffers, so it cannot have been sent before the link is read again.
       assert.equal(peer.isClaimed(next), false);
       peer.link.resume();
       assert.equal((await big.answer).body.length, 1_000_000);
@@ -179,7 +179,7 @@ for (const runtime of RUNTIMES) {
 
     it('are announced before another handler starts, once they have waited for long', async (test) => {
       const peer = await worker(test, { handler: BLOCKING });
-      // Three in one read: the first takes longer than an answer may wait, so it is announced before the third starts.
+      // Three requests in one read: the first takes longer than a response may wait, so it is announced before the third starts.
       peer.link.cork();
       const [first, , last] = ['/0', '/1', '/300'].map((path) => peer.request({ path }));
       peer.link.uncork();

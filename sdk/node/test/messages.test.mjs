@@ -1,4 +1,4 @@
-// One module of handlers of messages, in a pool of the library and called with requests.
+// One module of message handlers, in a pool of the library and called by requests.
 import assert from 'node:assert/strict';
 import { after, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';

@@ -1,4 +1,4 @@
-// Programs written for mg-dbx-napi, over the store; runs under Node and Bun.
+// Programs written for mg-dbx-napi, on the store; runs under Node and Bun.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { mclass, mcursor, mglobal, server } from '../dist/mgdbx/index.js';
@@ -8,7 +8,7 @@ const store = freshStore();
 const db = new server();
 assert.equal(db.open({ type: 'Forebay', store }), '1');
 let count = 0;
-/** A global that nobody else uses. */
+/** A global that no other test uses. */
 const fresh = (...keys) => new mglobal(db, `G${++count}`, ...keys);
 const nameOf = () => `G${count}`;
 

@@ -8,7 +8,7 @@ import { freshStore } from './stores.mjs';
 
 const store = freshStore();
 
-/** The handlers that the founding benchmarks describe. */
+/** The handlers described by the original benchmarks. */
 const router = new Router({ logging: true });
 router.register('mgw-router/glsdb', { store });
 router.register('mgw-router/mgdbx', { store, type: 'YottaDB' });

@@ -1,5 +1,5 @@
-// A scripted server: starts a real worker, speaks the protocol to it, and owns the other half of the page. The tests and
-// bench/worker.mjs use it. The doorbell is a socket here, since Node cannot make an eventfd.
+// A scripted server: starts a real worker, speaks the protocol with it, and has the other side of the shared page. Used by the tests
+// and by bench/worker.mjs. The doorbell is a socket here, because Node cannot make an eventfd.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, ftruncateSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
@@ -12,12 +12,12 @@ export const TYPES = {
   PAD: 0, HELLO: 1, INIT: 2, READY: 3, FAILED: 4, DRAIN: 5, LOG: 6,
   REQUEST: 0x10, BODY: 0x11, WINDOW: 0x12, ABORT: 0x13, RESET: 0x14, RESPONSE: 0x20,
 };
-/** The runtimes to test; FOREBAY_TEST_RUNTIMES=node leaves Bun out. */
+/** The runtimes to test; FOREBAY_TEST_RUNTIMES=node leaves out Bun. */
 export const RUNTIMES = (process.env.FOREBAY_TEST_RUNTIMES ?? 'node,bun').split(',');
 export const END = 1;
 export const FAULT = 2;
 const KINDS = [undefined, 'application/json', 'text/plain; charset=utf-8', 'application/octet-stream', 'text/html; charset=utf-8'];
-/** How the page is laid out, for every implementation. */
+/** The layout of the page, the same for all implementations. */
 export const LAYOUT = JSON.parse(readFileSync(new URL('../../../protocol/vectors/page/layout.json', import.meta.url), 'utf8'));
 const { page_bytes: PAGE_BYTES, outbox_offset: OUTBOX, outbox_bytes: OUTBOX_BYTES } = LAYOUT;
 const [FORMAT, BELL, HEAD, TAIL, CLAIMS] = ['format', 'bell', 'outbox_head', 'outbox_tail', 'claims'].map((name) => LAYOUT[`${name}_offset`] / 4);
@@ -25,7 +25,7 @@ const [FORMAT, BELL, HEAD, TAIL, CLAIMS] = ['format', 'bell', 'outbox_head', 'ou
 const dist = new URL('../dist/', import.meta.url);
 export const BUN = fileURLToPath(new URL('../node_modules/bun/bin/bun.exe', import.meta.url));
 
-/** The command line of a worker, as the server builds it. */
+/** The command line of a worker, as built by the server. */
 export function workerCommand(runtime) {
   const program = fileURLToPath(new URL('worker.js', dist));
   return runtime === 'bun' ? [BUN, '--no-install', program] : [process.execPath, program];
@@ -95,11 +95,11 @@ export class Peer {
   hello = null;
   logs = [];
   beats = 0;
-  /** Whether the doorbell makes it empty the outbox. */
+  /** Whether it empties the outbox when the doorbell rings. */
   takes = true;
   stderr = '';
   stdout = '';
-  /** What was received outside of answers, for `expect`. */
+  /** Received frames other than responses, for `expect`. */
   #frames = [];
   #watchers = [];
   #jobs = new Map();
@@ -109,7 +109,7 @@ export class Peer {
   outboxFrames = 0;
   linkFrames = 0;
 
-  /** Starts a worker that lives no longer than the test, however that ends. */
+  /** Starts a worker that is ended with the test, however that ends. */
   static async start(test, options) {
     const peer = new Peer();
     test.after(() => peer.end());
@@ -176,7 +176,7 @@ export class Peer {
     this.link.write(frame(type, flags, this.generation, job, slot, payload));
   }
 
-  /** Resolves with the next frame of the type for which `test` holds, whether it has arrived or not. */
+  /** Resolves to the next frame of the type for which `test` holds, whether it has already arrived or not. */
   expect(type, test = () => true) {
     const index = this.#frames.findIndex((each) => each.type === type && test(each));
     if (index >= 0) return Promise.resolve(this.#frames.splice(index, 1)[0]);
@@ -184,7 +184,7 @@ export class Peer {
   }
 
   /**
-   * Offers a request and returns its job; `job.answer` resolves with status, headers, body, fault. A `revoked` one is
+   * Offers a request and returns its job; `job.answer` resolves to status, headers, body and fault. A `revoked` request is
    * taken back before the worker can see it.
    */
   request(request, { slot, end = true, offer = true, revoked = false, split = false } = {}) {
@@ -205,7 +205,7 @@ export class Peer {
     for (const byte of bytes) await new Promise((resolve) => this.link.write(Buffer.from([byte]), () => setImmediate(resolve)));
   }
 
-  /** Whether such a frame has arrived that no `expect` took. */
+  /** Whether such a frame has arrived and was not consumed by `expect`. */
   seen(type, test) {
     return this.#frames.some((each) => each.type === type && test(each));
   }
@@ -219,8 +219,8 @@ export class Peer {
   }
 
   /**
-   * Resolves once the worker has handled all that was sent so far. Its handlers log `beat` from a timer: between two beats
-   * the worker's event loop has read what was there, and the first of three may have been on its way already.
+   * Resolves once the worker has handled everything sent so far. Its handlers log `beat` from a timer: between two beats,
+   * the worker's event loop has read all available input; a third is awaited because the first may have been in transit already.
    */
   async settled() {
     await new Promise((resolve) => this.link.write(Buffer.alloc(0), resolve));
@@ -228,12 +228,12 @@ export class Peer {
     await until(() => this.beats >= beats);
   }
 
-  /** Whether the server is asleep, so that the worker must ring. */
+  /** Sets whether the server is asleep, so that the worker must ring. */
   sleeps(asleep) {
     Atomics.store(this.words, BELL, asleep ? 1 : 0);
   }
 
-  /** Takes an offered job back; false when the worker was first. */
+  /** Revokes an offered job; false if the worker has claimed it. */
   revoke(job) {
     const offered = (job.number << 2) | 1;
     return Atomics.compareExchange(this.words, CLAIMS + job.slot, offered, (job.number << 2) | 3) === offered;
@@ -244,13 +244,13 @@ export class Peer {
     return this.request(request).answer;
   }
 
-  /** Asks the worker to end, and resolves once it has. */
+  /** Asks the worker to end; resolves when it has. */
   async stop() {
     this.send(TYPES.DRAIN, 0, 0, 0);
     return this.exited;
   }
 
-  /** Ends the worker, whatever it is doing, unless it has ended. */
+  /** Kills the worker, whatever it is doing, unless it has ended. */
   async end() {
     this.child?.kill('SIGKILL');
     await this.exited;

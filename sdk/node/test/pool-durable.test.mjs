@@ -1,4 +1,4 @@
-// Messages that outlive the program that has sent them.
+// Messages that outlive the program that sent them.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
@@ -225,7 +225,7 @@ describe('a durable queue', () => {
       const child = spawn(process.execPath, [program, name], { stdio: ['ignore', 'pipe', 'inherit'] });
       let printed = '';
       child.stdout.on('data', (text) => (printed += text));
-      // Its lives are counted before it is run.
+      // The count of its lives is stored before it runs.
       await until(() => printed.split('\n').length > (name === 'third' ? 2 : 1));
       if (name === 'second') await until(() => {
         const opened = open(store);

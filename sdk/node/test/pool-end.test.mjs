@@ -1,4 +1,4 @@
-// How pools end, and programs that have one.
+// How pools end, and how programs with a pool end.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';

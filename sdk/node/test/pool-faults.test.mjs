@@ -1,4 +1,4 @@
-// Pools whose handlers throw, hang and end, and whose workers are killed.
+// Pools whose handlers throw, hang or exit, and whose workers are killed.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -109,7 +109,7 @@ for (const kind of KINDS) {
           assert.ok(performance.now() - began < 5_000);
         }
         const causes = pool.stats().workers.map(({ worker }) => worker);
-        // The one that heeds its signal costs no worker.
+        // The handler that reacts to its signal costs no worker.
         assert.deepEqual(causes, [3]);
       });
     });

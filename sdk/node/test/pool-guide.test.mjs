@@ -1,4 +1,4 @@
-// The examples of docs/guide/pool-library.md and of the README's pool, run as they stand there.
+// The examples of docs/guide/pool-library.md and of the README's section on pools, run as printed.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { folder } from './pools.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** A folder with the examples of a document that name their files, and with the package. */
+/** Makes a folder with the package and with those examples of a document that have file names. */
 function examples(test, document) {
   const path = folder(test);
   for (const [, name, code] of readFileSync(document, 'utf8').matchAll(/```js\n\/\/ ([\w-]+\.mjs)\n(.*?)```/gs)) writeFileSync(join(path, name), code);

@@ -1,4 +1,4 @@
-// What threads are given as it is: shared memory, ports, buffers without a copy.
+// Values passed to threads without serialization: shared memory, ports, transferred buffers.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { KINDS, until, withPool } from './pools.mjs';

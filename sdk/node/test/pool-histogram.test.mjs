@@ -1,4 +1,4 @@
-// Histograms of pools, beside the same computed exactly.
+// Histograms of pools, compared with exact results.
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { Histogram } from '../dist/pool/histogram.js';

@@ -1,15 +1,15 @@
-// Workers of a pool that are to go while they run something.
+// Workers that are replaced while they run something.
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { Pool } from '../dist/pool/index.js';
 
-/** Says that it has begun, and answers with its worker once the time that the message names has passed. */
+/** Signals its start, and replies with its worker's id after the time given in the message. */
 const WAIT = `
   ctx.send('begun');
   return new Promise((resolve) => setTimeout(resolve, message.ms, ctx.worker.id));
 `;
 
-/** Has a message run, and waits until it is. */
+/** Runs a message, and waits until its handler has started. */
 async function begun(pool, ms) {
   let reply;
   await new Promise((resolve) => (reply = pool.run({ ms }, { onPart: resolve })));

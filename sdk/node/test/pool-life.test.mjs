@@ -1,4 +1,4 @@
-// How pools grow, shrink and renew their workers.
+// How pools grow, shrink and replace their workers.
 import assert from 'node:assert/strict';
 import { renameSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { KINDS, folder, until, withPool } from './pools.mjs';
 
 for (const kind of KINDS) {
   describe(`the life of a pool of the kind ${kind}`, () => {
-    /** Sends messages, a few at a time, until told to stop; each has to be answered. */
+    /** Sends messages, a few at a time, until told to stop; each must be answered. */
     function load(pool, type = 'echo') {
       let isOver = false;
       let sent = 0;
@@ -57,7 +57,7 @@ for (const kind of KINDS) {
           await until(() => causes.length === round);
         }
         assert.deepEqual(causes, ['idle', 'idle', 'idle']);
-        // A busy one past its limit, with a message behind.
+        // A busy worker beyond its limit, with a message waiting behind.
         assert.deepEqual(await Promise.all([pool.run(700, { type: 'busy' }), pool.run(2, { type: 'echo' })]), [700, 2]);
       });
     });
@@ -117,7 +117,7 @@ for (const kind of KINDS) {
     it('has handlers as they are now after reload(), and loses nothing', async (test) => {
       const file = join(folder(test), 'handler.mjs');
       const edition = (number) => {
-        // A worker may be reading it.
+        // Replaced by a rename, because a worker may be reading the file.
         writeFileSync(`${file}.new`, `export default (message) => ({ message, edition: ${number} });`);
         renameSync(`${file}.new`, file);
       };

@@ -1,4 +1,4 @@
-// What pools are bounded by: queues, deadlines, concurrency; and in which order messages go.
+// Limits of pools: queues, deadlines, concurrency; and the order of messages.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -51,7 +51,7 @@ for (const kind of KINDS) {
         const settled = await Promise.allSettled(all);
         assert.deepEqual(settled.map(({ status }) => status), ['fulfilled', 'fulfilled', 'fulfilled', 'rejected', 'rejected']);
         assert.deepEqual([settled[4].reason.code, settled[4].reason.message], ['queue_bytes_full', 'queue of "pool" has no room for 400 bytes more (queueBytesMax 1000)']);
-        // One message may always wait, or it could never be sent.
+        // A lone message may always wait; otherwise it could never be sent.
         const [first, second] = [pool.run(50, { type: 'waits' }), pool.run('x'.repeat(5_000), { type: 'echo' })];
         assert.equal((await second).length, 5_000);
         await first;
@@ -124,11 +124,11 @@ for (const kind of KINDS) {
         const short = pool.run(10, { type: 'busy' });
         const aborted = pool.run(1, { type: 'slow', signal: controller.signal });
         const others = [2, 3, 4].map((ms) => pool.run(ms, { type: 'slow', deadline: { queue: 5_000 } }));
-        // Its worker finds all of them held back by the limit.
+        // Its worker finds all other messages held back by the limit.
         await short;
         const busy = [pool.run(400, { type: 'busy' }), pool.run(300, { type: 'busy', priority: 5 })];
         await first;
-        // The next one is let go on now, and both workers are busy.
+        // The next one is released now, and both workers are busy.
         controller.abort();
         await assert.rejects(aborted, { code: 'aborted' });
         assert.deepEqual(await Promise.all([...busy, ...others]), [400, 300, 2, 3, 4]);
@@ -186,7 +186,7 @@ for (const kind of KINDS) {
         const highs = order.filter((name) => name.startsWith('high'));
         assert.deepEqual(highs, [...highs].sort((a, b) => Number(a.slice(4)) - Number(b.slice(4))));
         assert.ok(order.slice(0, 7).every((name) => name.startsWith('high')), order.join());
-        // Every eighth goes to the oldest of all.
+        // Every eighth message is the oldest of all.
         assert.ok(order.indexOf('low0') < 10 && order.indexOf('low0') < order.indexOf('high29'), order.join());
         assert.ok(order.indexOf('usual0') < order.length - 1);
       });
@@ -232,7 +232,7 @@ for (const kind of KINDS) {
         await Promise.all([pool.run(20, { type: 'waits', affinity: 'a' }), pool.run(20, { type: 'waits', affinity: 'b' })]);
         let most = 0;
         const watch = setInterval(() => (most = Math.max(most, pool.stats().types.slow?.running ?? 0)), 1);
-        // The first that waits is for the worker that is busy longer: the other one takes the second meanwhile.
+        // The first waiting message is bound to the worker that is busy longer; the other worker takes the second one meanwhile.
         const all = [pool.run(20, { type: 'waits', affinity: 'a' }), pool.run(60, { type: 'waits', affinity: 'b' })];
         for (const affinity of ['b', 'a', 'b', 'a']) all.push(pool.run(100, { type: 'slow', affinity }));
         await Promise.all(all);

@@ -1,4 +1,4 @@
-// Pools under everything at once, by chance. A seed that fails is run again with FOREBAY_SEED; FOREBAY_SOAK_MS is how long.
+// Random load with all kinds of failures. Set FOREBAY_SEED to repeat a failed run; FOREBAY_SOAK_MS sets the duration.
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -8,7 +8,7 @@ const FILE = fileURLToPath(new URL('handlers/pool-soak.mjs', import.meta.url));
 const SEED = Number(process.env.FOREBAY_SEED ?? Date.now() % 1_000_000);
 const SOAK_MS = Number(process.env.FOREBAY_SOAK_MS ?? 4_000);
 
-/** Numbers from 0 to 1 (mulberry32). */
+/** Random numbers from 0 to 1 (mulberry32). */
 function random(seed) {
   let state = seed;
   return () => {
@@ -68,13 +68,13 @@ for (const kind of KINDS) {
               count('answered');
               check(reply.number === expected, `the reply to ${reply.number} came to ${expected}`);
               if (what === 'bytes') check(reply.bytes.length === message.bytes && reply.bytes.every((byte) => byte === (expected & 255)), `bytes of ${expected}`);
-              // One that is run again sends its parts again.
+              // A retried message sends its parts again.
               if (what === 'parts') check(parts.length >= 5 && parts.every((part) => part.number === expected), `parts of ${expected}`);
             },
             (error) => {
               open--;
               count(error.code ?? error.name);
-              // A worker that is killed before its first message counts as one that did not start.
+              // A worker that is killed before its first message counts as a failed start.
               check(['handler_error', 'crashed', 'deadline', 'aborted', 'queue_full', 'start_failed'].includes(error.code), error.stack);
               if (error.code === 'handler_error') check(error.message === `thrown ${expected}` || what === 'heeds', `${error.message} came to ${expected}`);
             },

@@ -37,7 +37,7 @@ for (const kind of KINDS) {
         pool.on('workerStart', () => starts++);
         await assert.rejects(pool.run(1, { type: 'echo' }), { code: 'start_failed', message: /not yet/ });
         await until(() => starts === 4);
-        // After 100, 200 and 400 milliseconds.
+        // Delays of 100, 200 and 400 milliseconds.
         assert.ok(performance.now() - made > 690);
         const began = performance.now();
         writeFileSync(file, '');
@@ -62,7 +62,7 @@ for (const kind of KINDS) {
         const ends = [];
         pool.on('workerStop', () => ends.push(performance.now()));
         await until(() => ends.length === 4);
-        // 100, 200 and 400 milliseconds.
+        // Delays of 100, 200 and 400 milliseconds.
         assert.ok(ends[3] - ends[0] > 600, String(ends[3] - ends[0]));
       });
     });

@@ -44,7 +44,7 @@ for (const kind of KINDS) {
         const stream = pool.stream(null, { type: 'sendsForEver' });
         await stream.next();
         let before = -1;
-        // It stops by itself, however long nobody takes a part.
+        // It stops by itself while no parts are read.
         const sent = await until(async () => {
           const now = await pool.run(null, { type: 'sentSoFar' });
           await new Promise((resolve) => setTimeout(resolve, 20));

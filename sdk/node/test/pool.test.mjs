@@ -1,4 +1,4 @@
-// Pools of processes and of threads: messages, replies, and what is known of them.
+// Pools of processes and of threads: messages, replies, statistics.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -59,7 +59,7 @@ for (const kind of KINDS) {
         const controller = new AbortController();
         const runs = Array.from({ length: 16 }, () => pool.run({ file }, { type: 'heeds', signal: controller.signal }));
         const settled = Promise.allSettled(runs);
-        // This turn of the loop goes on until the worker has begun.
+        // Blocks this turn of the event loop until the worker has started.
         for (const end = performance.now() + 20_000; !existsSync(file); ) assert.ok(performance.now() < end, 'the worker waits for the end of the turn');
         controller.abort();
         for (const { reason } of await settled) assert.equal(reason.code, 'aborted');

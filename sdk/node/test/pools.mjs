@@ -1,4 +1,4 @@
-// What the tests of pools share.
+// Shared helpers of the pool tests.
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,10 +10,10 @@ import * as functions from './handlers/pool.mjs';
 export const KINDS = ['process', 'thread'];
 export const IS_BUN = process.versions.bun !== undefined;
 export const FILE = fileURLToPath(new URL('handlers/pool.mjs', import.meta.url));
-/** Every function of that file by its name. */
+/** Every exported function of that file, by name. */
 export const HANDLERS = Object.fromEntries(Object.keys(functions).map((name) => [name, { file: FILE, export: name }]));
 
-/** Waits for a condition; there is no other way to wait. */
+/** Waits for a condition; tests use no other way of waiting. */
 export async function until(condition, what = String(condition)) {
   const end = performance.now() + 20_000;
   for (let value; ; ) {
@@ -29,7 +29,7 @@ export function folder(test) {
   return path;
 }
 
-/** Whether a process is there, and no zombie. */
+/** Whether a process exists and is not a zombie. */
 export function isAlive(pid) {
   try {
     return !/^\d+ \(.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
@@ -38,7 +38,9 @@ export function isAlive(pid) {
   }
 }
 
-/** Runs `use` with a pool. Whatever it does, all that was accepted is accounted for at the end, every promise is settled, and no worker is left. */
+/**
+ * Runs `use` with a pool, and checks at the end that every accepted message is accounted for, every promise settled, and no worker left.
+ */
 export async function withPool(options, use) {
   const pool = new Pool({ handlers: HANDLERS, size: { min: 1, max: 1 }, killGrace: 60, ...options });
   pool.on('stderr', () => {});
@@ -70,7 +72,7 @@ export async function withPool(options, use) {
   for (const pid of pids) assert.ok(!isAlive(pid), `worker ${pid} outlives its pool`);
 }
 
-/** Nothing is lost, and nothing is counted twice. */
+/** Checks that no message is lost or counted twice. */
 export function conserved(pool, promises) {
   const { counts, open } = pool.stats();
   const { accepted, answered, failed, crashed, overdue, aborted, dropped, refused } = counts;

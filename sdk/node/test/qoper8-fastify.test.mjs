@@ -1,4 +1,4 @@
-// The plugin for Fastify, in front of workers of both kinds.
+// The Fastify plugin, with both kinds of workers.
 import assert from 'node:assert/strict';
 import { once as onceOf } from 'node:events';
 import { request } from 'node:http';
@@ -116,7 +116,7 @@ for (const mode of ['worker_thread', 'child_process']) {
         client.end();
         await begun;
         client.destroy();
-        // There is one worker: it is free again, or there is another.
+        // The only worker is free again, or was replaced.
         assert.equal((await fastify.inject('/users/7')).statusCode, 200);
       }
     });
@@ -142,7 +142,7 @@ it('the plugin for Fastify says what is wrong with its options', async () => {
   await assert.rejects(Fastify().register(plugin, { workerHandlersByRoute: [{ method: 'get', url: '/x' }] }).ready(), /objects with method, url and handlerPath/);
 });
 
-/** GET and POST of one path, by different handlers. */
+/** GET and POST of one path with different handlers. */
 async function both(context, mode, server) {
   const fastify = Fastify(server);
   context.after(() => fastify.close());

@@ -1,4 +1,4 @@
-// What went wrong in QOper8, and does not here: sixteen scenarios, for workers that are processes and that are threads.
+// Sixteen failure scenarios that QOper8 got wrong, for worker processes and threads.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once as onceOf } from 'node:events';
@@ -154,7 +154,7 @@ for (const kind of KINDS) {
       const running = qoper8.send({ type: 'do', do: 'wait', ms: 100 });
       const message = { type: 'do', do: 'echo' };
       const waiting = qoper8.send(message);
-      // What is in a worker's inbox may be begun before it is taken back: the first one must be.
+      // Messages in a worker's inbox may be started before they are taken back; the first one must be.
       const part = once(qoper8, 'replyReceived');
       await Promise.all([qoper8.stop(), waiting, running]);
       assert.deepEqual(await waiting, { error: 'QOper8 has been stopped', originalRequest: message, code: 'closed' });

@@ -1,4 +1,4 @@
-// Handlers and start-up modules as they are written for QOper8.
+// Handlers and startup modules written for QOper8.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { HANDLERS, KINDS, once, start } from './qoper8s.mjs';
 const run = promisify(execFile);
 const contract = { module: 'qoper8-contract.mjs', path: HANDLERS };
 
-/** A pool whose `contract` messages take a step of handlers/qoper8-contract.mjs. */
+/** A pool whose `contract` messages run a step of handlers/qoper8-contract.mjs. */
 function take(context, options) {
   const qoper8 = start(context, { handlersByMessageType: new Map([['contract', contract]]), ...options });
   const step = async (name, value) => {
@@ -42,7 +42,7 @@ for (const kind of KINDS) {
       const { caughtError, ...failure } = await qoper8.send(message);
       assert.deepEqual(failure, { error: 'Unable to load Handler module late.mjs', originalMessage: message, workerId: 0, qoper8: { finished: true }, code: 'handler_error' });
       assert.match(JSON.parse(caughtError).message, /late\.mjs/);
-      // The worker stays, and takes the type as soon as it is told about a file that can be loaded.
+      // The worker stays, and accepts the type once it learns of a file that can be loaded.
       writeFileSync(join(path, 'later.cjs'), 'exports.handler = (message, finished) => finished({ is: "there" });');
       qoper8.handlersByMessageType.set('later', { module: 'later.cjs', path });
       assert.deepEqual(await qoper8.send({ type: 'later' }), { is: 'there', qoper8: { finished: true } });

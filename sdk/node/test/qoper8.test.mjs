@@ -1,4 +1,4 @@
-// The interface that programs written for QOper8 use.
+// The interface used by programs written for QOper8.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once as onceOf } from 'node:events';
@@ -56,7 +56,7 @@ for (const kind of KINDS) {
       assert.deepEqual(twice, [1, -1, -2]);
       const message = { type: 'do', do: 'echo', data: 5 };
       await qoper8.send(message);
-      // This one finds a worker that waits for it.
+      // This message finds an idle worker.
       await qoper8.send(message);
       await qoper8.stop();
       qoper8.start();
@@ -186,7 +186,7 @@ it('QOper8 refuses what is no message', async (context) => {
   assert.match((await qoper8.send({ data: 1 })).error, /No type or handler specified in message/);
 });
 
-/** A program as it is written for QOper8, in a folder where it is installed. */
+/** Makes a program written for QOper8, in a folder where Forebay is installed. */
 async function program(context, files) {
   const folder = mkdtempSync(join(tmpdir(), 'forebay-qoper8-'));
   context.after(() => rmSync(folder, { recursive: true }));

@@ -1,4 +1,4 @@
-// The examples of README.md, run as they stand there.
+// The examples of README.md, run as printed.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ it('the README shows a handler that works, and a test of it that passes', async 
   const made = await peer.fetch({ method: 'POST', path: '/users', body: '{"name":"Bo"}' });
   assert.equal(made.header('location'), '/users/8');
   await peer.stop();
-  // Installed, as a test needs it.
+  // Installed where a test can import it.
   mkdirSync(join(folder, 'node_modules'));
   symlinkSync(root, join(folder, 'node_modules', 'forebay'));
   const { NODE_TEST_CONTEXT, ...env } = process.env;

@@ -1,4 +1,4 @@
-// Handlers in a folder that holds nothing else: what they can import, under Node and Bun.
+// Handlers in a folder with nothing else in it: what they can import, under Node and Bun.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { LAYOUT, BUN, Peer, RUNTIMES, TYPES } from './peer.mjs';
 
-/** A folder with these files, gone after the test. */
+/** Makes a folder with these files, deleted after the test. */
 function folderWith(test, files) {
   const folder = mkdtempSync(join(tmpdir(), 'forebay-alone-'));
   test.after(() => rmSync(folder, { recursive: true }));
@@ -19,8 +19,8 @@ function folderWith(test, files) {
 }
 
 /**
- * A binary whose `strip FILE` prints the file without its types, and that counts its runs in a file beside it. It is the
- * server's own when FOREBAY_TEST_BIN names that; otherwise Bun's transpiler takes its place and refuses enums as it does.
+ * Makes a binary whose `strip FILE` prints the file without its types and counts its runs in a file next to it. It wraps the
+ * server's binary if FOREBAY_TEST_BIN is set, otherwise Bun's transpiler, which here rejects enums as the server does.
  */
 function stripper(test) {
   const real = process.env.FOREBAY_TEST_BIN;
@@ -65,7 +65,7 @@ for (const runtime of RUNTIMES) {
     async function answers(test, options) {
       const peer = await Peer.start(test, { runtime, ...options });
       assert.deepEqual((await peer.fetch({ path: '/hello' })).json(), { hello: 'world' });
-      // An HttpError of another copy of the package would be a 500.
+      // An HttpError of another copy of the package would result in a 500.
       assert.equal((await peer.fetch({ path: '/error' })).status, 418);
       await peer.stop();
       assert.equal(peer.stderr, '');
@@ -83,7 +83,7 @@ for (const runtime of RUNTIMES) {
       ['testing.mjs', `import { testing } from 'forebay/testing';\n${ES.replace('export default app;', "app.get('/x', () => 1);\nif ((await testing(app).get('/x')).status !== 200) throw new Error('no');\nexport default app;")}`],
     ]) {
       it(`imports forebay: ${name}`, async (test) => {
-        // Node takes a .js file without package.json for CommonJS, unless it finds import statements in it (22.7).
+        // Node treats a .js file without package.json as CommonJS, unless it finds import statements in it (22.7).
         const files = name === 'api.js' ? { 'package.json': '{"type":"module"}' } : {};
         const folder = folderWith(test, { [name]: source, ...files });
         await answers(test, { handler: join(folder, name), cwd: folder });
@@ -119,7 +119,7 @@ for (const runtime of RUNTIMES) {
       const peer = await Peer.start(test, { runtime, handler: join(folder, 'store.mjs'), env });
       const { lastCommit, ...answer } = (await peer.fetch({ path: '/hello' })).json();
       assert.deepEqual(answer, { hello: 'world', stored: { a: 1, b: 2, c: 3 } });
-      // The server, which waits for the disk in this worker's place, is told of the last commit.
+      // The last commit is reported to the server, which waits for the disk in this worker's place.
       assert.deepEqual([peer.words[LAYOUT.commit_offset / 4], peer.words[LAYOUT.commit_offset / 4 + 1]], [lastCommit, 0]);
       await peer.stop();
       assert.equal(peer.stderr, '');

@@ -1,4 +1,4 @@
-// Records by kind over HTTP, as WABuR has them and with truthful statuses; runs under Node and Bun.
+// Records by kind over HTTP, with WABuR's responses and with real statuses; runs under Node and Bun.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { HttpError } from '../dist/index.js';
@@ -216,7 +216,7 @@ describe('rest', () => {
       const answer = await ask(method, `/v1/Article${path}`, body);
       assert.deepEqual(JSON.parse(answer.text), { method, kind: 'Article', path: rest });
     }
-    // What is not open is not opened by it.
+    // It does not allow anything that was not allowed.
     assert.equal((await ask('REPORT', '/v1/Closed')).status, 405);
   });
 

@@ -1,10 +1,10 @@
-// The router's choice of a handler; runs under Node and Bun.
+// How the router chooses a handler; runs under Node and Bun.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { router } from '../dist/index.js';
 import { testing } from '../dist/testing.js';
 
-/** A router whose handlers tell the pattern that matched and its parameters. */
+/** A router whose handlers answer with the matched pattern and its parameters. */
 function tellTale(...routes) {
   const app = router();
   for (const route of routes) {
@@ -86,7 +86,7 @@ describe('the router', () => {
     assert.deepEqual(await (await app.get('/caf%C3%A9/a%2Fb')).json(), { route: 'get /café/:name', name: 'a/b' });
     assert.deepEqual(await (await app.get('/%61%20b')).json(), { route: 'get /a b' });
     assert.equal((await tellTale('get /é').get('/é')).status, 200);
-    // The same bytes, misread.
+    // The same bytes decoded as Latin-1.
     assert.equal((await tellTale('get /Ã©').get('/é')).status, 404);
     assert.equal((await app.get('/x/%zz')).status, 400);
     assert.equal((await app.get('/x/%ff')).status, 400);

@@ -1,4 +1,4 @@
-// The tools of rules, as far as they need nothing of the server.
+// The tools of rules that do not need the server.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { RuleDate, changed } from '../dist/rules/tools/date-holder.js';

@@ -1,4 +1,4 @@
-// The SDK on standard input and output, with this test in the place of the server.
+// The SDK on standard input and output, with this test in the role of the server.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { openSync, readFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { jsonl } from '../dist/stdio/jsonl.js';
 const read = (name) => JSON.parse(readFileSync(new URL(`../../../protocol/vectors/messages/${name}.json`, import.meta.url), 'utf8'));
 const bun = fileURLToPath(new URL('../node_modules/.bin/bun', import.meta.url));
 
-/** A child and what it has written. */
+/** A child process and its output. */
 class Child {
   #lines = [];
   #wake = () => {};
@@ -123,7 +123,7 @@ for (const [runtime, program] of [['node', process.execPath], ['bun', bun]]) {
       const child = start();
       child.send(request(1, 'GET', '/ask'));
       assert.deepEqual(await child.next(), { call: 1, tql: { where: 1 } });
-      // The second one comes in two pieces, before the result.
+      // The second request arrives in two pieces, before the result.
       const second = JSON.stringify(request(2, 'GET', '/quick'));
       child.send(`${second.slice(0, 30)}`);
       child.send(`${second.slice(30)}\n{"call":1,"result":{"code":0,"results":[7]}}\n${JSON.stringify(request(3, 'GET', '/ask'))}\n`);

@@ -1,4 +1,4 @@
-// Values, nodes and walks of the store; runs under Node and Bun.
+// Values, nodes and iteration of the store; runs under Node and Bun.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Store, StoreNode, open } from '../dist/store/index.js';
@@ -272,7 +272,7 @@ describe('nodes', () => {
       [() => store.get('A', ...Array(300).fill('x')), /more than 200 subscripts/],
       [() => store.get('A', ...Array(30).fill('x'.repeat(4000))), /49152 bytes/],
     ]) refuses('key', action, message);
-    // A path that failed half way is not taken for one that was written.
+    // A path that failed midway must not be reused as if it had been written.
     const node = store.node('A', 'b');
     node.set(1);
     refuses('key', () => store.get('A', 'b', undefined));
@@ -310,7 +310,7 @@ describe('nodes', () => {
       if (below(2) === 0) known.set(key, (store.set('G', ...path, turn), turn));
       else if (known.has(key)) assert.equal(store.get('G', ...path), known.get(key), key);
     }
-    // One that was refused half way has left its beginning, and nothing else.
+    // One that was rejected midway leaves its valid beginning for reuse, and nothing else.
     store.set('T', 'a', 'b', 'aa', 1);
     refuses('key', () => store.get('T', 1, null));
     store.set('T', 1, 'b', 'aa', 2);

@@ -1,4 +1,4 @@
-// What the tests of the store share.
+// Shared helpers of the store tests.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,12 +11,12 @@ const folder = mkdtempSync(join(tmpdir(), 'forebay-store-'));
 after(() => rmSync(folder, { recursive: true }));
 let count = 0;
 
-/** A folder of its own for each use, gone after the tests of the file. */
+/** Makes a new folder, deleted after the tests of the file. */
 export function freshFolder() {
   return join(folder, String(++count));
 }
 
-/** A store that nobody else has. */
+/** A store that no other test uses. */
 export function freshStore(options = { durability: 'relaxed' }) {
   return open(freshFolder(), options);
 }
@@ -28,13 +28,13 @@ function program(source) {
   return file;
 }
 
-/** Runs a program in a process of its own and gives what it prints; `./` is the package's `dist`. */
+/** Runs a program in its own process and returns its output; `./` is the package's `dist`. */
 export function run(source, env = {}) {
   const { NODE_TEST_CONTEXT, ...rest } = process.env;
   return execFileSync(process.execPath, [program(source)], { encoding: 'utf8', env: { ...rest, ...env }, stdio: ['pipe', 'pipe', 'inherit'] });
 }
 
-/** Starts a program that lives no longer than the test, however that ends; `line()` waits for what it prints next. */
+/** Starts a program that is ended with the test, however that ends; `line()` waits for its next line of output. */
 export function start(test, source) {
   const child = spawn(process.execPath, [program(source)], { stdio: ['pipe', 'pipe', 'inherit'] });
   test.after(() => {
@@ -55,7 +55,7 @@ export function start(test, source) {
   return child;
 }
 
-/** Asserts that something throws a StoreError of that code. */
+/** Asserts that an action throws a StoreError with this code. */
 export function refuses(code, action, message) {
   assert.throws(action, (error) => {
     assert.ok(error instanceof StoreError, String(error.stack));

@@ -1,4 +1,4 @@
-// Transactions that are committed with the answer, in a worker of Node and of Bun.
+// Transactions that are committed with the response, in a worker of Node and of Bun.
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ for (const runtime of RUNTIMES) {
       const peer = await Peer.start(test, { runtime, handler: HANDLER, windowBytes: 4_194_304, env: { FOREBAY_STORE: folder, OTHER_STORE: freshFolder() } });
       return { folder, peer, store };
     }
-    /** Sends requests so that the worker reads them at once. */
+    /** Sends requests so that the worker reads all of them at once. */
     function fetchAll(peer, paths) {
       peer.link.cork();
       const answers = paths.map((path) => peer.fetch({ path }));
@@ -37,7 +37,7 @@ for (const runtime of RUNTIMES) {
     it('shares its commit with those of other requests', async (test) => {
       const { peer, store } = await worker(test);
       const paths = new Array(8).fill('/add');
-      // On a busy machine every request may take its millisecond.
+      // On a busy machine, each handler may exceed the millisecond after which no other may join its commit, so it tries again.
       const end = Date.now() + 10_000;
       for (let sums = 0, made = paths.length; made === paths.length; sums += paths.length) {
         assert.ok(Date.now() < end, 'every request had a commit of its own');
@@ -127,7 +127,7 @@ for (const runtime of RUNTIMES) {
       peer.link.uncork();
       assert.deepEqual((await answer).json(), { sum: 1 });
       assert.equal((await stopped).code, 0);
-      // What a hook writes at the end is not lost either.
+      // Writes of a stop hook are not lost either.
       assert.deepEqual([store.get('Sum'), store.get('Stopped')], [1, true]);
       store.close();
     });

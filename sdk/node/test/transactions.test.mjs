@@ -1,4 +1,4 @@
-// The store among several: transactions, snapshots, indexes, locks, other threads and processes; runs under Node and Bun.
+// Concurrent use of the store: transactions, snapshots, indexes, locks, other threads and processes; runs under Node and Bun.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
@@ -10,7 +10,7 @@ import { native } from '../dist/store/addon.js';
 import { until } from './peer.mjs';
 import { freshFolder, freshStore, refuses, run, start } from './stores.mjs';
 
-/** Has the runtime free what nobody can reach. */
+/** Runs the garbage collector. */
 const collect = (() => {
   if (process.versions.bun !== undefined) return () => Bun.gc(true);
   setFlagsFromString('--expose-gc');
@@ -71,7 +71,7 @@ describe('transactions', () => {
       try {
         store.transaction(() => { throw new Error('inner'); });
       } catch {
-        // The outer one goes on as if nothing had happened, but is not committed.
+        // The outer transaction continues as if nothing had happened, but is not committed.
       }
     }));
     assert.equal(store.get('A'), 1);
@@ -372,7 +372,7 @@ describe('a store', () => {
 
   it('of the server is led by nobody else, by whatever path it is opened, and has one count of who uses it', () => {
     const folder = freshFolder();
-    // Who leads removes what is due. Nobody does here, so that it can be told whether the program does.
+    // Expired nodes are removed by whoever leads the store. There is no leader here, to test whether the program does it.
     open(folder).close();
     const [above, name] = [folder.slice(0, folder.lastIndexOf('/')), folder.slice(folder.lastIndexOf('/') + 1)];
     const printed = run(
@@ -465,7 +465,7 @@ describe('a store', () => {
     const settled = async () => {
       for (let times = 0; times < 5; times++) {
         collect();
-        // What was collected is freed at the turns after that.
+        // Finalizers run in the following turns of the event loop.
         await new Promise((resolve) => setImmediate(resolve));
       }
       return process.memoryUsage.rss();
@@ -481,7 +481,7 @@ describe('a store', () => {
       await settled();
     }
     const grown = (await settled()) - before;
-    // Each that was kept would be more than 2 KB: 40 MB.
+    // Each object kept alive would take more than 2 KB, 40 MB in total.
     assert.ok(grown < 25 << 20, `${grown} bytes more`);
     store.set('A', 1);
     assert.equal(store.get('A'), 1);

@@ -1,4 +1,4 @@
-// Compiled, never run: what an editor knows about handlers. Each @ts-expect-error is a mistake that must be one.
+// Compiled, never run: the types that an editor shows for handlers. Each @ts-expect-error marks code that must not compile.
 import { HttpError, StoreError, json, reply, router, store, text, type Context, type Handler, type HttpRequest } from 'forebay';
 import Fastify from 'fastify';
 import { glsDB } from 'forebay/glsdb';

@@ -1,4 +1,4 @@
-// Transactions that a handler begins and does not end, in a worker of Node and of Bun.
+// Transactions that a handler does not end, in a worker of Node and of Bun.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -27,7 +27,7 @@ for (const runtime of RUNTIMES) {
         assert.equal(answer.fault, true);
         assert.equal(answer.json().detail, 'the handler left a transaction open, which was rolled back');
         await warned(peer, path);
-        // Others can write again.
+        // Other processes can write again.
         store.set('Other', 1);
         assert.deepEqual((await peer.fetch({ path: '/kept' })).json(), { level: '0', left: '0', kept: '' });
         await peer.stop();

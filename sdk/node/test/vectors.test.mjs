@@ -1,4 +1,4 @@
-// The golden frames of protocol/vectors: read and written byte for byte by the code that workers run.
+// The golden frames of protocol/vectors: read and written byte for byte by the code of the workers.
 import assert from 'node:assert/strict';
 import { ftruncateSync, mkdtempSync, openSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -17,7 +17,7 @@ const folder = fileURLToPath(new URL('../../../protocol/vectors/', import.meta.u
 const hex = (text) => Buffer.from(text, 'hex');
 const flat = (pairs) => pairs.flat();
 
-/** The frame as our code writes it from its decoded form. */
+/** Encodes a frame from its decoded form with our code. */
 function encode({ type, flags, generation, job, slot, payload }) {
   const write = (bytes) => wire.frame(type, flags, generation, job, slot, bytes);
   if (type === wire.REQUEST) {
@@ -45,7 +45,7 @@ function encode({ type, flags, generation, job, slot, payload }) {
   return write(hex(payload.bytes_hex));
 }
 
-/** A REQUEST as a handler sees it, in the vector's form. */
+/** Decodes a REQUEST as a handler sees it, in the vector's form. */
 async function decodeRequest(bytes) {
   const request = new WireRequest({ bytes, at: wire.HEADER_BYTES, end: bytes.length, more: null });
   const body = await request.bytes();
@@ -62,7 +62,7 @@ async function decodeRequest(bytes) {
   };
 }
 
-/** What the outbox holds after one answer. */
+/** The content of the outbox after one response. */
 function throughPage({ flags, generation, job, slot, payload }) {
   const temporary = mkdtempSync(join(tmpdir(), 'forebay-vectors-'));
   try {

@@ -9,12 +9,12 @@ from ._context import Context
 from ._request import Head
 from ._router import ANY, Router
 
-#: Answers a request: called with `(request, ctx)`, `(request)` or nothing, by how many parameters it has.
+#: Answers a request: called with `(request, ctx)`, `(request)` or nothing, depending on how many parameters it has.
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 #: Runs once in each worker process: called with `(ctx)` or nothing.
 Hook = TypeVar("Hook", bound=Callable[..., Any])
 
-#: A hook as the worker calls it.
+#: A hook in the form that the worker calls.
 Prepared = Callable[[Any], Any]
 
 

@@ -15,12 +15,12 @@ from typing import Any, Callable, Deque, Dict, List, Optional, Protocol, Tuple, 
 
 from ._wire import CALL, END, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, RETURN, U32, frame
 
-#: Slot and number of the job that runs here; zeros outside of jobs.
+#: Slot and number of the current job; zeros outside of jobs.
 JOB: "ContextVar[Tuple[int, int]]" = ContextVar("forebay_job", default=(0, 0))
 
-#: Bytes of a call that one frame carries.
+#: Bytes of a call per frame.
 PIECE_BYTES = FRAME_PAYLOAD_MAX - U32.size
-#: Bytes asked of the call socket at a time.
+#: Size of a read from the call socket.
 READ_BYTES = 65_536
 
 
@@ -42,18 +42,18 @@ class Calls:
         self._databases = databases
         self._generation = generation
         self._socket = link
-        #: Without a lock: a call may begin in the middle of another one, where Python collects what is garbage.
+        #: Needs no lock: the garbage collector may start a call in the middle of another one.
         self._numbers = itertools.count()
-        #: Held by whoever speaks over the call socket.
+        #: Held while the call socket is in use.
         self._lock = threading.Lock()
-        #: Calls that nobody waits for, which the next one to have the call socket sends before anything else.
+        #: Calls whose answers are not awaited; sent by the next user of the call socket, before its own call.
         self._left: "Deque[Tuple[int, bytes]]" = deque()
         self._engine: Optional[Loop] = None
-        #: Runs what must not be broken off in the middle.
+        #: Runs a function that signals must not interrupt.
         self._undisturbed: Callable[..., Any] = lambda work, *given: work(*given)
-        #: Calls on the link whose answers have not come as a whole.
+        #: Calls over the link without a complete answer.
         self._open: Dict[int, "Tuple[asyncio.Future[str], List[bytes]]"] = {}
-        #: Frames of this turn of the loop, which leave together.
+        #: Frames written in this turn of the loop, sent together.
         self._unwritten: List[bytes] = []
 
     def on_loop(self, engine: Loop) -> None:
@@ -77,7 +77,7 @@ class Calls:
         if engine is None or engine.loop is _running_loop():
             text = self._exchange(number, frames)
         else:
-            # Other threads wait at the same time, each for its own.
+            # Each of the other threads may wait for a call of its own at the same time.
             text = asyncio.run_coroutine_threadsafe(self._asked(number, frames), engine.loop).result()
         return json.loads(text)
 
@@ -85,7 +85,7 @@ class Calls:
         """The same, for coroutines."""
         answer = self.begin(operation)
         if self._engine is None or self._engine.loop is not answer.get_loop():
-            # What still waits for a thread is asked although whoever waits for it is cancelled.
+            # A call that waits for a thread is made even if its caller is cancelled.
             answer = asyncio.shield(answer)
         return json.loads(await answer)
 
@@ -106,7 +106,7 @@ class Calls:
         if engine is None or engine.loop is _running_loop():
             self._leave(number, frames)
         else:
-            # It is closed when the worker ends, and the server ends everything then.
+            # The loop is closed when the worker ends, and then the server ends everything that is open.
             with suppress(RuntimeError):
                 engine.loop.call_soon_threadsafe(self._send, frames)
 
@@ -119,7 +119,7 @@ class Calls:
         else:
             self._leave(number, frames)
 
-    # Over the call socket.
+    # Calls over the call socket.
 
     def _exchange(self, number: int, frames: bytes) -> str:
         try:
@@ -154,7 +154,7 @@ class Calls:
             self._lock.release()
         return True
 
-    # Over the link.
+    # Calls over the link.
 
     async def _asked(self, number: int, frames: bytes) -> str:
         return await self._ask(number, frames)
@@ -187,7 +187,7 @@ class Calls:
         parts.append(data[at + U32.size : end])
         if flags & END:
             del self._open[number]
-            # Whoever waited may have been cancelled.
+            # The caller may have been cancelled.
             if not answer.done():
                 answer.set_result(b"".join(parts).decode())
 
@@ -211,7 +211,7 @@ class CallSocket:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.set_inheritable(False)
         self._generation = generation
-        #: What was read and not looked at yet.
+        #: Bytes read but not processed yet.
         self._data = b""
 
     def close(self) -> None:
@@ -224,7 +224,7 @@ class CallSocket:
         parts = []
         while True:
             kind, flags, generation, payload = self._next()
-            # One of another number is what a call left that was broken off.
+            # The answer to an earlier call that was interrupted.
             if kind != RETURN or generation != self._generation or U32.unpack_from(payload)[0] != number:
                 continue
             parts.append(payload[U32.size :])
@@ -255,7 +255,7 @@ class CallSocket:
         return data
 
 
-#: The calls of this worker, or why it makes none.
+#: The call interface of this worker, or the reason why it has none.
 _opened: Union[Calls, str] = (
     "databases are reached by handlers that a Forebay server runs in a pool (`[pool.NAME]`). This is no such handler"
 )

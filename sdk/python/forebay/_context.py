@@ -22,7 +22,7 @@ class WorkerInfo(NamedTuple):
     id: int
     #: The pool's name in `forebay.toml`.
     pool: str
-    #: The process id.
+    #: The id of the worker process.
     pid: int
 
 
@@ -63,7 +63,7 @@ class WorkerContext:
     """What the hooks `on_start` and `on_stop` are given, and what every request's `Context` includes."""
 
     def __init__(self, state: State, worker: WorkerInfo, log: Log) -> None:
-        #: Yours, shared by all requests of this worker process: `ctx.state.db = connect()` in a start hook.
+        #: Your own state, shared by all requests of this worker process: `ctx.state.db = connect()` in a start hook.
         self.state = state
         self.worker = worker
         self.log = log

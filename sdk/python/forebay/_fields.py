@@ -19,7 +19,7 @@ class Fields(Mapping[str, str]):
     __slots__ = ("pairs",)
 
     def __init__(self, pairs: Sequence[Tuple[str, str]]) -> None:
-        #: Names and values in the order received.
+        #: Names and values in the order received, repeated names included.
         self.pairs: Sequence[Tuple[str, str]] = pairs
 
     @classmethod

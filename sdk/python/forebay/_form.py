@@ -12,7 +12,7 @@ from ._reply import HttpError
 class UploadedFile(NamedTuple):
     """A file of a `multipart/form-data` body."""
 
-    #: The field's name.
+    #: The name of the form field.
     field: str
     #: The name the client gave the file: never use it as a path.
     name: str
@@ -49,7 +49,7 @@ def _multipart(content_type: str, body: bytes) -> Form:
     mark = b"\r\n--" + boundary.encode("latin-1", "replace")
     fields: List[Tuple[str, str]] = []
     files: List[UploadedFile] = []
-    # The first mark has no line end before it when there is no preamble.
+    # Without a preamble, no line end comes before the first boundary.
     at = len(mark) - 2 if body.startswith(mark[2:]) else _found(body.find(mark)) + len(mark)
     while body[at : at + 2] != b"--":
         head = _found(body.find(b"\r\n", at))

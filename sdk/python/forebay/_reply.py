@@ -24,7 +24,7 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*").fullmatch
 _NO_HEADERS: List[Tuple[str, str]] = []
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
-#: One writer for all JSON, made once: as `JSON.stringify` writes it, and refusing what JSON cannot say.
+#: Shared encoder: the format of `JSON.stringify`, but values that JSON cannot represent are rejected.
 _write = _json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
@@ -35,7 +35,7 @@ class Reply:
 
     def __init__(self, status: int, kind: int, headers: List[Tuple[str, str]], body: Body) -> None:
         self.status = status
-        #: The number of the content type in the protocol; 0 when the headers name it.
+        #: The protocol's number of the content type; 0 if the headers name it.
         self.kind = kind
         #: Pairs of lower-case name and value.
         self.headers = headers
@@ -48,7 +48,7 @@ def to_json(value: Any) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        # Half a surrogate pair has no UTF-8; JSON can say it by its number.
+        # UTF-8 cannot represent an unpaired surrogate; JSON can, by an escape.
         return _HALF_PAIR.sub(lambda half: f"\\u{ord(half[0]):04x}", text).encode()
 
 
@@ -198,7 +198,7 @@ def _quoted(text: str) -> str:
     return _json.dumps(text, ensure_ascii=False)
 
 
-#: Not from `http.HTTPStatus`, whose words change from one Python to the next.
+#: Not from `http.HTTPStatus`, whose phrases differ between versions of Python.
 _TITLES = {
     400: "Bad Request",
     401: "Unauthorized",

@@ -16,7 +16,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON value")
 
 
-#: One reader for all JSON, made once: it refuses NaN and the infinities, which Python's takes and no answer can give back.
+#: Shared decoder: rejects NaN and the infinities, which Python's accepts but no response can contain.
 _read = _json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
@@ -49,12 +49,12 @@ class Head:
         route += query
         params += route
         headers += params
-        #: Where each part ends, which is where the next one begins; the method begins at the first.
+        #: The end of each part, which is the start of the next one; the first number is the start of the method.
         self._ends = (start, method, path, query, route, params, headers, headers + peer)
         self._end = end
         self._more = more
         self._taken = False
-        #: Method and path in one piece, read as Latin-1, such as `GET/users`: the key of routes without parameters.
+        #: Method and path, concatenated and decoded as Latin-1, such as `GET/users`: the key of routes without parameters.
         self._head = data[start:path].decode("latin-1")
         self._params: Optional[Dict[str, str]] = None
         self._query: Optional[Fields] = None

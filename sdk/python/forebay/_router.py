@@ -11,15 +11,15 @@ from ._reply import HttpError
 
 Target = TypeVar("Target")
 
-#: Methods for which `all` is entered into the tables of one look-up.
+#: Methods that get their own entry in the lookup tables for an `all` route.
 _COMMON_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-#: The key of an `all` route among a path's methods.
+#: The key of an `all` route among the methods of a path.
 ANY = "*"
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 _NOT_IN_PATTERNS = re.compile(r"[%?#\x00-\x1f\x7f]").search
 _VISIBLE_ASCII = re.compile(r"[\x21-\x7e]+").fullmatch
-#: A segment that means itself: not empty, ASCII, and nothing in it is percent-encoded.
+#: A segment that needs no decoding: not empty, ASCII, without percent-encoding.
 _PLAIN = re.compile(r"[\x00-\x24\x26-\x7e]+").fullmatch
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})").search
 
@@ -42,11 +42,11 @@ class _Node(Generic[Target]):
 
     def __init__(self) -> None:
         self.statics: Dict[str, "_Node[Target]"] = {}
-        #: The `:name` below this place; names are per route, so that `/:a/x` and `/:b/y` share it.
+        #: The child for `:name`. Names belong to the routes, so `/:a/x` and `/:b/y` share this child.
         self.param: Optional["_Node[Target]"] = None
-        #: What `*rest` below this place leads to, by method.
+        #: Routes for `*rest` below this node, by method.
         self.rest: Optional[Dict[str, Route[Target]]] = None
-        #: What a path that ends here leads to, by method.
+        #: Routes for a path that ends at this node, by method.
         self.routes: Dict[str, Route[Target]] = {}
 
 
@@ -59,9 +59,9 @@ class Router(Generic[Target]):
 
     def __init__(self) -> None:
         self._root: _Node[Target] = _Node()
-        #: Routes without parameters, by method and path in one piece.
+        #: Routes without parameters, by method and path, concatenated.
         self._static: Dict[str, Route[Target]] = {}
-        #: Routes whose only parameter is their last segment, by method and all that comes before it.
+        #: Routes whose only parameter is their last segment, by the method and path in front of it.
         self._last_param: Dict[str, Route[Target]] = {}
 
     def add(self, method: str, pattern: str, target: Target) -> None:
@@ -109,7 +109,7 @@ class Router(Generic[Target]):
         return self._find(head[:method_length], path)
 
     def _find(self, method: str, path: str) -> Tuple[Target, Optional[Dict[str, str]]]:
-        # A path that cannot be decoded is refused wherever in it that is.
+        # A path that cannot be decoded is rejected wherever the invalid part is.
         segments = [_decoded(segment) for segment in path[1:].split("/")]
         values: List[str] = []
         route = _search(self._root, segments, 0, method, values, None)
@@ -161,7 +161,7 @@ def _parse_pattern(pattern: str) -> Iterable[_Segment]:
 
 def _enter(routes: Dict[str, Route[Target]], path: str, table: Dict[str, Route[Target]]) -> None:
     """Enters what a path leads to into a table of one look-up: the key is method and path in one piece."""
-    # The key is read as Latin-1: other characters are compared decoded, in the tree.
+    # Keys are Latin-1: paths with other characters are compared decoded, in the tree.
     if not _VISIBLE_ASCII(path):
         return
     for method in {*_COMMON_METHODS, *routes} - {ANY}:

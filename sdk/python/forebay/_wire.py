@@ -26,9 +26,9 @@ RESPONSE = 0x20
 CALL = 0x40
 RETURN = 0x41
 
-#: On REQUEST, BODY, RESPONSE, CALL and RETURN: the body ends with this frame.
+#: On REQUEST, BODY, RESPONSE, CALL and RETURN: this frame ends the body.
 END = 0x01
-#: On RESPONSE: the handler failed. On RETURN: the call was not done.
+#: On RESPONSE: the handler failed. On RETURN: the call failed.
 FAULT = 0x02
 
 KIND_NONE = 0

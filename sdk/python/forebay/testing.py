@@ -64,11 +64,12 @@ class Client:
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._started = False
         self._requests = 0
-        #: What the handlers logged, oldest first.
+        #: Log lines of the handlers, oldest first.
         self.logs: List[LogLine] = []
-        #: What they raised besides `HttpError` and what a `SqlError` says of its clients; the response is the 500 that a client would get.
+        #: Failures of the handlers: everything they raised except an `HttpError`, or a `SqlError` that does not count as the handler's
+        #: failure.
         self.errors: List[Exception] = []
-        #: `ctx.state`
+        #: The `ctx.state` that the handlers see.
         self.state = State()
         self._log = Log(lambda level, message, fields: self.logs.append(LogLine(level, message, fields)))
         self._context = WorkerContext(self.state, WorkerInfo(0, "test", os.getpid()), self._log)
@@ -146,7 +147,7 @@ class Client:
         value = target.call(request, context)
         if target.is_async:
             return to_reply(self._done(value))
-        # As in a worker, nothing is awaited for the others.
+        # As in a worker, nothing is awaited for handlers that are not `async`.
         reply = to_reply(value)
         if not isinstance(reply.body, bytes):
             pieces_of(reply.body)

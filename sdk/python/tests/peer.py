@@ -13,7 +13,7 @@ from forebay import _wire as wire
 
 FOLDER = pathlib.Path(__file__).parents[1]
 GENERATION = 7
-#: How long a worker may take for anything before a test gives up.
+#: Seconds that a test waits for a worker at most.
 PATIENCE = 20
 
 

@@ -40,7 +40,7 @@ class RouterTest(unittest.TestCase):
         self.assertEqual(app.get("/caf%C3%A9/a%2Fb").json(), {"route": "get /café/:name", "name": "a/b"})
         self.assertEqual(app.get("/%61%20b").json(), {"route": "get /a b"})
         self.assertEqual(tell_tale("get /é").get("/é").status, 200)
-        # The same bytes, misread.
+        # The same bytes decoded as Latin-1.
         self.assertEqual(tell_tale("get /Ã©").get("/é").status, 404)
         self.assertEqual(app.get("/x/%zz").status, 400)
         self.assertEqual(app.get("/x/%ff").status, 400)

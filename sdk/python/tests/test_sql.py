@@ -28,9 +28,9 @@ class Server:
 
     def __init__(self):
         self.operations = []
-        #: Slot and number of the job that each of them belongs to.
+        #: Slot and number of the job of each operation.
         self.jobs = []
-        #: What is open, by its number.
+        #: Open transactions and the like, by number.
         self.open = {}
         self.held = set()
         self.failing = set()
@@ -140,7 +140,7 @@ class SqlTest(unittest.IsolatedAsyncioTestCase):
         self.addCleanup(self._close)
 
     def _close(self):
-        # What still waits for an answer gets none.
+        # Calls that still wait for an answer get none.
         self._theirs.shutdown(socket.SHUT_RDWR)
         self._server_thread.join(PATIENCE)
         self._theirs.close()
@@ -304,7 +304,7 @@ class CollectedTest(SqlTest):
         self.on_loop()
         rows = main.cursor("select")
         await asyncio.get_running_loop().run_in_executor(None, next, rows)
-        # The loop stands still meanwhile.
+        # The loop is blocked meanwhile.
         self.run_in_thread(rows.close)
         await self.until(lambda: not self.server.open)
         self.assertEqual(self.server.names, ["cursor", "close"])
@@ -334,7 +334,7 @@ async def nothing(t):
     pass
 
 
-#: Everything that stays open, by the operation that opens it.
+#: Operations that open something.
 OPENING = {
     "begin": lambda: main.atx(nothing),
     "cursor": lambda: first(main.acursor("select")),
@@ -353,7 +353,7 @@ class CancelledTest(SqlTest):
             await asyncio.wait_for(task, PATIENCE)
 
     async def test_what_is_opened_for_nobody_is_ended_once_it_is_there(self):
-        # First over the call socket, as on a loop that a handler has made, and then over the link.
+        # First over the call socket, as in a loop made by a handler, and then over the link.
         for way in ("call socket", "link"):
             if way == "link":
                 self.on_loop()
@@ -447,7 +447,7 @@ class CancelledTest(SqlTest):
                     task = asyncio.ensure_future(work(t))
                     await self.heard(name)
                     for _ in range(3):
-                        # However often.
+                        # Any number of times.
                         task.cancel()
                         await asyncio.sleep(0)
                     self.assertFalse(task.done())
@@ -470,7 +470,7 @@ class CancelledTest(SqlTest):
         task = asyncio.ensure_future(main.atx(work))
         await self.heard("statements")
         task.cancel()
-        # It waits for what was begun.
+        # It waits for operations in progress.
         await asyncio.sleep(0)
         await self.cancelled(task)
         self.assertEqual(self.server.names[-2:], ["rollback_to", "rollback"])

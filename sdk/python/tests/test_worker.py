@@ -109,7 +109,7 @@ def stop():
     print("stopped")
 """
 
-# A child is forked by the loop's own thread: in CPython 3.13.0, one of another thread never runs its handlers of signals.
+# A child is forked by the loop's own thread: in CPython 3.13.0, a child of another thread never runs its signal handlers.
 ASYNC = APP.replace("def hello", "async def hello").replace("def child", "async def child")
 
 
@@ -356,7 +356,7 @@ class WorkerTest(unittest.TestCase):
             "    os._exit(9)\n"
         )
         with Peer(source) as peer:
-            # The child lives until nobody has this pipe open for writing.
+            # The child lives until no process has this pipe open for writing.
             os.mkfifo(peer.folder / "held")
             held = os.open(peer.folder / "held", os.O_RDWR)
             self.addCleanup(os.close, held)

@@ -201,7 +201,7 @@ class WsgiTest(unittest.TestCase):
         with Peer(APP, "--mount=/caf\xe9 x") as peer:
             for path in ("/caf%C3%A9%20x/environ", "/caf\xe9%20x/environ"):
                 environ = json.loads(peer.get(path).body)
-                # As PEP 3333 has it: bytes, read as Latin-1.
+                # PEP 3333: bytes decoded as Latin-1.
                 self.assertEqual((environ["SCRIPT_NAME"], environ["PATH_INFO"]), ("/caf\xc3\xa9 x", "/environ"))
             answer = peer.get("/a%20b c")
             self.assertEqual(answer.status, 404)

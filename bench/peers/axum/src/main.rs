@@ -1,6 +1,7 @@
-//! The routes of the TechEmpower benchmarks in axum: a runtime, a socket and a pipelined connection of tokio-postgres for each thread, which is what its entry there has.
+//! The routes of the TechEmpower benchmarks in axum. Each thread has its own runtime, socket and pipelined connection of tokio-postgres, as
+//! in axum's entry there.
 //!
-//! `forebay-bench-axum URL` with `postgres://user:password@host:port/database`; it prints `listening on http://127.0.0.1:PORT`.
+//! Usage: `forebay-bench-axum URL` with `postgres://user:password@host:port/database`; it prints `listening on http://127.0.0.1:PORT`.
 
 use std::{env, error::Error, net::SocketAddr, sync::Arc, thread};
 
@@ -52,7 +53,7 @@ struct Page {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct Parameters {
     queries: Option<String>,
 }
 
@@ -61,7 +62,7 @@ struct Message {
     message: &'static str,
 }
 
-impl Asked {
+impl Parameters {
     fn count(&self) -> i32 {
         let asked = self.queries.as_deref().and_then(|text| text.parse().ok());
         asked.unwrap_or(1).clamp(1, QUERIES_MAX)
@@ -95,7 +96,7 @@ fn lot() -> i32 {
     fastrand::i32(1..=WORLDS)
 }
 
-/// Ids that differ, in order, so that two updates lock rows in the same order.
+/// Distinct ids in ascending order, so that two updates lock rows in the same order.
 fn different_lots(count: i32) -> Vec<i32> {
     let mut ids = std::collections::BTreeSet::new();
     while (ids.len() as i32) < count {
@@ -122,12 +123,12 @@ async fn one(State(database): Shared, Path(id): Path<i32>) -> Json<World> {
     Json(database.world(id).await.expect("a row"))
 }
 
-async fn queries(State(database): Shared, Query(asked): Query<Asked>) -> Json<Vec<World>> {
+async fn queries(State(database): Shared, Query(asked): Query<Parameters>) -> Json<Vec<World>> {
     let worlds = (0..asked.count()).map(|_| database.world(lot()));
     Json(try_join_all(worlds).await.expect("rows"))
 }
 
-async fn updates(State(database): Shared, Query(asked): Query<Asked>) -> Json<Vec<World>> {
+async fn updates(State(database): Shared, Query(asked): Query<Parameters>) -> Json<Vec<World>> {
     let ids = different_lots(asked.count());
     let mut worlds = try_join_all(ids.iter().map(|id| database.world(*id))).await.expect("rows");
     for world in &mut worlds {
@@ -156,7 +157,7 @@ async fn fortunes(State(database): Shared) -> Html<String> {
     Html(Page { fortunes }.render().expect("a page"))
 }
 
-/// A socket that several threads accept from, each for itself.
+/// A socket for a port that several threads accept from, each with its own socket.
 fn listener(address: SocketAddr) -> std::io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.set_reuse_port(true)?;

@@ -1,4 +1,4 @@
-// The routes of the TechEmpower benchmarks in Bun.serve with Bun.sql, a process for each core. FOREBAY_PG_URL says where the database is.
+// The routes of the TechEmpower benchmarks in Bun.serve with Bun.sql, one process per core. FOREBAY_PG_URL is the address of the database.
 import { SQL } from 'bun';
 import { availableParallelism } from 'node:os';
 import { asked, differentLots, lot, lots, page } from './routes.mjs';

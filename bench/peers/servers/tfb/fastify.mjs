@@ -1,4 +1,5 @@
-// The routes of the TechEmpower benchmarks in Fastify, a process for each core. `fastify.mjs postgres` or `fastify.mjs pg` chooses the client; FOREBAY_PG_URL says where the database is.
+// The routes of the TechEmpower benchmarks in Fastify, one process per core. `fastify.mjs postgres` or `fastify.mjs pg` selects the client;
+// FOREBAY_PG_URL is the address of the database.
 import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
 import { asked, differentLots, lot, lots, page } from './routes.mjs';
@@ -28,6 +29,6 @@ if (cluster.isPrimary) {
     return worlds;
   });
   app.get('/fortunes', async (_, reply) => reply.type('text/html; charset=utf-8').send(page(await database.fortunes())));
-  // The processes of a cluster share what they listen on by its number, 0 included.
+  // In a cluster, all processes that listen on the same port number share the socket, even for number 0.
   process.send(await app.listen({ host: '127.0.0.1', port: 0 }));
 }

@@ -1,4 +1,4 @@
-// The package `pg`: named statements are prepared, and a connection has one under way.
+// The package `pg`: named statements are prepared, and a connection runs one statement at a time.
 import pg from 'pg';
 
 export async function connect(url, connections) {

@@ -1,4 +1,4 @@
-// The package `postgres`: it prepares by itself, and sends statements of one connection without waiting.
+// The package `postgres`: prepares statements automatically, and pipelines the statements of a connection.
 import postgres from 'postgres';
 
 export async function connect(url, connections) {

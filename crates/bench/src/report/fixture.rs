@@ -1,4 +1,4 @@
-//! A report to be written in tests.
+//! A report for the tests.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -44,7 +44,7 @@ pub(super) fn outcome(rate: f64) -> Outcome {
     }
 }
 
-/// Runs of the first contender and of another, by size.
+/// A report with runs of the first contender and of another one, by size.
 pub(super) fn report(sizes: &[(usize, &[f64], &[f64])]) -> Report {
     let mut subjects = Vec::new();
     for (workers, own, other) in sizes {

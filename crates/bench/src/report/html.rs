@@ -1,4 +1,4 @@
-//! A report as one page for a browser, in the style of `forebay load`.
+//! A report as one HTML page, in the style of `forebay load`.
 
 use std::fmt::Write as _;
 
@@ -12,12 +12,12 @@ use forebay_load::report::{
 
 use super::{Best, Report, Subject, text};
 
-/// Classes of the lines of contenders.
+/// CSS classes of the contenders' curves.
 const CLASSES: [&str; 8] = [
     "run c1", "run c2", "run c3", "run c4", "run c5", "run c6", "run c7", "run c8",
 ];
 
-/// The page.
+/// The report as an HTML page.
 pub fn write(report: &Report) -> String {
     let mut body = format!(
         "<header>\n<h1>forebay bench pool</h1>\n<p>{}.</p>\n",
@@ -47,7 +47,7 @@ the same round, with its 95 % interval.</dd>\n\
 <dt>p50 to max</dt><dd>From the submission of a message to its reply. Under a load that is kept at a number of messages, this is mostly waiting in the queue.</dd>\n\
 </dl>\n";
 
-/// What a sweep says.
+/// The result of a sweep over worker counts, in one sentence.
 pub(super) fn verdict(best: &Best) -> String {
     let enough = if best.enough == best.workers {
         String::new()

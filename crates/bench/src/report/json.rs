@@ -1,11 +1,11 @@
-//! A report as one object of JSON, for programs.
+//! A report as one JSON object, for programs.
 
 use serde_json::{Map, Value, json};
 
 use super::{Report, Subject};
 use crate::Load;
 
-/// The report as a page of JSON.
+/// The report as indented JSON.
 pub fn write(report: &Report) -> String {
     let plan = &report.suite.plan;
     let (outstanding, delay_ms, adaptive) = match plan.load {

@@ -1,4 +1,4 @@
-//! A report for the terminal. What comes from outside (errors, names of workers) reaches it without control characters.
+//! A report for the terminal. Text from outside (errors, worker names) is stripped of control characters.
 
 use std::fmt::Write as _;
 
@@ -7,16 +7,16 @@ use forebay_load::report::words::{bytes, count, duration, plain, rate, several};
 use super::{Report, Subject};
 use crate::{Load, Plan, Times};
 
-/// Characters of an error's text that are shown.
+/// Characters shown of an error's text.
 const TEXT_MAX: usize = 300;
-/// Workers that are told one by one.
+/// Most workers listed one by one.
 const WORKERS_MAX: usize = 24;
-/// The part of the machine that others may use during a run.
+/// The share of the machine that other processes may use during a run without casting doubt on it.
 const OTHERS_MAX: f64 = 0.05;
-/// Longest bar of a curve.
+/// Width of the longest bar of a curve, in characters.
 const BAR_WIDTH: usize = 40;
 
-/// The report as text, with a line end after every line.
+/// The report as text; every line ends with a newline.
 pub fn write(report: &Report) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}", what(report));
@@ -35,7 +35,7 @@ pub fn write(report: &Report) -> String {
     out
 }
 
-/// What was measured, in a sentence.
+/// The measured load, in a sentence.
 pub(super) fn what(report: &Report) -> String {
     let Plan {
         messages,
@@ -87,7 +87,7 @@ pub(super) fn machine(report: &Report) -> Option<String> {
     (!parts.is_empty()).then(|| plain(&parts.join(", "), TEXT_MAX))
 }
 
-/// Why the figures are not to be trusted, if others were at work on the machine.
+/// A warning that the figures are unreliable, if other processes used too much of the machine.
 pub(super) fn doubt(report: &Report) -> Option<String> {
     let shares: Vec<f64> = report.shares_of_others();
     let disturbed = shares.iter().filter(|share| **share > OTHERS_MAX).count();
@@ -102,12 +102,12 @@ pub(super) fn doubt(report: &Report) -> Option<String> {
     })
 }
 
-/// A figure as the tables have it.
+/// A figure as shown in tables; `-` if there is none.
 pub(super) fn figure(value: Option<f64>, name: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), name)
 }
 
-/// How many times as fast the first contender is as this one; nothing for itself.
+/// How many times as fast the first contender is; empty for itself.
 pub(super) fn ratio(report: &Report, subject: &Subject) -> String {
     if subject.contender == report.suite.contenders[0] || subject.contender.is_nobody() {
         return String::new();
@@ -115,7 +115,7 @@ pub(super) fn ratio(report: &Report, subject: &Subject) -> String {
     if let Some(ratio) = report.ratio(subject) {
         return format!("{:.2} ({:.2} to {:.2})", ratio.value, ratio.low, ratio.high);
     }
-    // One measurement has no interval.
+    // A single measurement has no confidence interval.
     let own = report.first(subject.workers).and_then(Subject::rate);
     figure(own.zip(subject.rate()).map(|(own, other)| own / other), |value| {
         format!("{value:.2}")
@@ -175,7 +175,7 @@ fn table(report: &Report, out: &mut String) {
     }
 }
 
-/// Settings, handlers' times, workers and errors of a pool.
+/// Settings, handler times, workers and errors of one pool.
 fn details(report: &Report, subject: &Subject, out: &mut String) {
     let sized = report.suite.workers.len() > 1;
     let mut lines = Vec::new();

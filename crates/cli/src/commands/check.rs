@@ -1,6 +1,6 @@
 use std::{cell::RefCell, collections::BTreeMap};
 
-use forebay_server::config::{Config, Surroundings, Target, Worker};
+use forebay_server::config::{Config, Environment, Target, Worker};
 
 use crate::{arguments::ConfigFile, commands::strip::erase_types, output};
 
@@ -28,14 +28,14 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let real = Surroundings::real();
+    let real = Environment::current();
     let asked = RefCell::new(BTreeMap::new());
     let env = |name: &str| {
         let value = (real.env)(name)?;
         asked.borrow_mut().insert(value.clone(), name.to_owned());
         Some(value)
     };
-    let mut config = Config::load_in(&arguments.config.config, &Surroundings { env: &env, ..real })?;
+    let mut config = Config::load_in(&arguments.config.config, &Environment { env: &env, ..real })?;
     for name in forebay_server::check_scripts(&config, erase_types)? {
         output::complaint(&format!(
             "note: script `{name}` asks for the store while it is loaded; what it does from there on is not checked"

@@ -2,13 +2,11 @@
 
 use std::{
     fs::File,
-    io::{BufRead as _, BufReader, Write as _},
-    net::{SocketAddr, TcpListener},
+    net::TcpListener,
     process::{Child, Stdio},
-    sync::{Arc, Mutex},
 };
 
-use forebay_testkit::{Folder, Process, wait_for, wait_until};
+use forebay_testkit::{Folder, Process, http_target, wait_for, wait_until};
 use rustix::process::Signal;
 
 use crate::run::{Ended, Serving, forebay, run};
@@ -101,9 +99,7 @@ fn a_run_prints_its_result_to_standard_output_and_what_it_does_to_standard_error
 #[test]
 fn json_is_one_object_and_all_there_is_on_standard_output() {
     let target = Target::start();
-    let ended = target.load(
-        "http://HOST:PORT/local -n 500 -c 5 --json --csv=latency.csv --hgrm=latency.hgrm --ndjson=slices",
-    );
+    let ended = target.load("http://HOST:PORT/local -n 500 -c 5 --json --html page.html --save run.json");
     assert_eq!(ended.code, 0, "{ended:?}");
     let report = json(&ended);
     assert_eq!(report["requests"]["total"], 500);
@@ -111,48 +107,9 @@ fn json_is_one_object_and_all_there_is_on_standard_output() {
     for key in ["p50", "p95", "p99", "p99_9", "max", "mean"] {
         assert!(report["latency_ms"][key].as_f64().unwrap() > 0.0, "{key}");
     }
-    for file in ["latency.csv", "latency.hgrm", "slices"] {
+    for file in ["page.html", "run.json"] {
         assert!(!target.folder.read(file).unwrap().is_empty(), "{file}");
     }
-}
-
-#[test]
-fn connections_of_http_1_0_stay_open_where_both_sides_say_so() {
-    let target = Target::start();
-    for (line, opened) in [
-        ("http://HOST:PORT/local -n 40 -c 2 --json --http1.0", 2..=2),
-        (
-            "http://HOST:PORT/local -n 40 -c 2 --json --http1.0 --no-keepalive",
-            40..=41,
-        ),
-    ] {
-        let ended = target.load(line);
-        let report = json(&ended);
-        assert_eq!(report["statuses"]["200"], 40, "{ended:?}");
-        assert_eq!(report["requests"]["failed"], 0, "{ended:?}");
-        let connections = report["connections"]["opened"].as_u64().unwrap();
-        assert!(opened.contains(&connections), "{line}: {ended:?}");
-    }
-    let ab = target.load("ab -k -n 40 -c 2 http://HOST:PORT/local");
-    assert!(ab.out.contains("Keep-Alive requests:    40\n"), "{ab:?}");
-}
-
-#[test]
-fn users_that_start_one_after_the_other_each_make_their_requests() {
-    let target = Target::start();
-    let ended = target.load("http://HOST:PORT/local -n 40 -c 8 --connect-rate 200 --engine epoll --json");
-    let report = json(&ended);
-    assert_eq!(report["run"]["connect_rate"], 200.0, "{ended:?}");
-    assert!(
-        ended
-            .err
-            .contains("8 connections on 1 thread, opened at 200 a second"),
-        "{ended:?}"
-    );
-    assert_eq!(report["requests"]["total"], 40);
-    let ended = target.load("jmeter --threads 4 --ramp-up 0.1 --loops 3 http://HOST:PORT/local");
-    assert!(ended.err.contains("opened at 40 a second"), "{ended:?}");
-    assert!(ended.out.contains("HTTP Request (4)         12 "), "{ended:?}");
 }
 
 #[test]
@@ -187,10 +144,6 @@ fn impossible_options_end_with_2_before_a_connection_is_made() {
         ),
         (&["-d", "soon"], "expected a duration"),
         (
-            &["--json", "--csv"],
-            "two results cannot both go to standard output",
-        ),
-        (
             &["--json=nowhere/result.json"],
             "lies in a folder that does not exist",
         ),
@@ -208,13 +161,21 @@ fn impossible_options_end_with_2_before_a_connection_is_made() {
         remote.err.contains("192.0.2.1:80 is not this machine") && remote.err.contains("--allow-remote"),
         "{remote:?}"
     );
-    for words in [
-        &["ab", "-P", "me:secret", &url][..],
-        &["wrk", "-s", "x.lua", &url],
-        &["hose", "-t"],
+    for (words, advice) in [
+        (&["hose", "-t"][..], "-t: its N is missing"),
+        (
+            &[&url, "--http2"],
+            "`--http2` is no longer there: h2load of nghttp2 measures HTTP/2",
+        ),
+        (
+            &[&url, "--csv=latency.csv"],
+            "`--csv` is no longer there: --json has every figure",
+        ),
+        (&["serve"], "`load serve` is no longer there: `forebay serve`"),
     ] {
         let ended = run(folder.path(), &[&["load"], words].concat());
         assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{words:?}: {ended:?}");
+        assert!(ended.err.contains(advice), "{words:?}: {ended:?}");
     }
     listener.set_nonblocking(true).unwrap();
     assert!(listener.accept().is_err(), "a refused command line has connected");
@@ -329,75 +290,50 @@ fn a_second_interrupt_ends_it_at_once() {
     assert_eq!(told.code(), Some(130));
 }
 
-/// `forebay load serve` on a free port.
-pub(crate) fn calibration() -> Serving {
-    let folder = Folder::new();
-    Serving::spawn(folder.path(), forebay(folder.path(), &["load", "serve"]))
-}
-
 #[test]
-fn the_server_of_load_counts_what_the_report_counts() {
+fn a_report_counts_what_the_server_counts() {
     let folder = Folder::new();
-    let mut serving = calibration();
-    let url = format!("http://{}/bytes/100", serving.address());
-    let ended = run(
-        folder.path(),
-        &[
-            "load", &url, "-n", "5k", "-c", "16", "-t", "2", "--json", "--quiet",
-        ],
-    );
+    let server = http_target::Server::start(1);
+    let url = server.url("/bytes/100");
+    let words = [
+        "load", &url, "-n", "5k", "-c", "16", "-t", "2", "--json", "--quiet",
+    ];
+    let ended = run(folder.path(), &words);
     assert_eq!(json(&ended)["requests"]["total"], 5000, "{ended:?}");
-    serving.process().signal(Signal::INT);
-    assert_eq!(serving.wait().code(), Some(0));
-    let printed = serving.printed();
-    let counted: serde_json::Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
-    assert_eq!(counted["paths"]["/bytes/100"]["answered"], 5000, "{printed}");
+    assert_eq!(server.stats().path("/bytes/100").answered, 5000);
 }
 
 #[test]
-fn a_server_for_calibration_serves_this_machine_only() {
+fn the_help_has_a_line_for_each_option_and_fits_on_two_screens() {
     let folder = Folder::new();
-    for address in ["0.0.0.0:0", "192.0.2.1:80", "nowhere"] {
-        let ended = run(folder.path(), &["load", "serve", "--listen", address]);
-        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{address}: {ended:?}");
-    }
+    let help = run(folder.path(), &["load", "--help"]);
+    assert_eq!((help.code, help.err.as_str()), (0, ""));
+    assert!(help.out.lines().count() <= 100, "{}", help.out);
+    let long: Vec<&str> = help
+        .out
+        .lines()
+        .filter(|line| line.chars().count() > 100)
+        .collect();
+    assert_eq!(long, [""; 0], "lines that a terminal would wrap");
 }
 
 #[test]
 fn assertions_that_do_not_hold_end_with_3() {
     let folder = Folder::new();
-    let serving = calibration();
-    let url = format!("http://{}/", serving.address());
+    let server = http_target::Server::start(1);
+    let url = server.url("/");
     let load = |words: &[&str]| {
-        let mut command = forebay(
-            folder.path(),
-            &[&["load", &url, "-n", "2k", "-c", "2", "--quiet"], words].concat(),
-        );
-        crate::run::ended(
-            &command
-                .env("GITHUB_STEP_SUMMARY", folder.path().join("page.md"))
-                .output()
-                .unwrap(),
-        )
+        let own = ["load", &url, "-n", "2k", "-c", "2", "--quiet"];
+        run(folder.path(), &[&own, words].concat())
     };
-    let held = load(&[
-        "--assert",
-        "errors<1%,p50<1min",
-        "--save",
-        "saved.json",
-        "--junit",
-        "held.xml",
-    ]);
+    let held = load(&["--assert", "errors<1%,p50<1min", "--save", "saved.json"]);
     assert_eq!(held.code, 0, "{held:?}");
     assert!(held.err.contains("errors<1% holds"), "{held:?}");
-    assert!(folder.read("held.xml").unwrap().contains("failures=\"0\""));
     let broken = load(&[
         "--assert",
         "p50<1ns",
         "--assert",
         "errors<1%",
-        "--junit",
-        "broken.xml",
         "--compare",
         "saved.json",
     ]);
@@ -408,19 +344,16 @@ fn assertions_that_do_not_hold_end_with_3() {
         "{broken:?}"
     );
     assert!(broken.err.contains("compared with the saved run"), "{broken:?}");
-    assert!(folder.read("broken.xml").unwrap().contains("failures=\"1\""));
-    assert!(folder.read("page.md").unwrap().contains("p50"));
     for words in [
         &["--assert", "p50"][..],
         &["--assert", "regression<5%"],
         &["--compare", "none.json"],
-        &["--junit", "x"],
     ] {
         assert_eq!(load(words).code, 2, "{words:?}");
     }
     for words in [
         &["--find-rate", "--slo", "rps>5"][..],
-        &["--find-best", "--csv=x"],
+        &["--find-best", "--save", "x"],
     ] {
         assert_eq!(
             run(folder.path(), &[&["load", &url], words].concat()).code,
@@ -428,18 +361,6 @@ fn assertions_that_do_not_hold_end_with_3() {
             "{words:?}"
         );
     }
-}
-
-#[test]
-fn names_are_resolved_for_each_connection_when_that_is_asked_for() {
-    let target = Target::start();
-    let port = target.serving.address().port();
-    let ended = target.load(&format!(
-        "http://localhost:{port}/local -n 20 -c 2 --no-keepalive --dns-each --ipv4 --json"
-    ));
-    let report = json(&ended);
-    assert_eq!(report["requests"]["total"], 20, "{ended:?}");
-    assert_eq!(report["requests"]["failed"], 0, "{ended:?}");
 }
 
 #[test]
@@ -459,57 +380,4 @@ fn the_warm_up_ends_by_itself_and_the_report_says_how_it_went() {
     assert!(warm_up["requests"].as_u64().unwrap() > 0, "{warm_up}");
     // A busy machine may keep the server from being steady, but not the report from saying so.
     assert_eq!(warm_up["steady"].as_bool().unwrap(), seconds < 5.0, "{warm_up}");
-}
-
-/// A proxy that answers everything itself, and the heads that it gets.
-fn proxy() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let heads: Arc<Mutex<Vec<String>>> = Arc::default();
-    let kept = heads.clone();
-    // It ends with the process.
-    std::thread::spawn(move || {
-        for connection in listener.incoming() {
-            let mut connection = BufReader::new(connection.unwrap());
-            let mut head = String::new();
-            while connection.read_line(&mut head).is_ok_and(|length| length > 0) {
-                if head.ends_with("\r\n\r\n") {
-                    kept.lock().unwrap().push(std::mem::take(&mut head));
-                    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
-                    connection.get_mut().write_all(answer).unwrap();
-                }
-            }
-        }
-    });
-    (address, heads)
-}
-
-#[test]
-fn a_proxy_is_told_the_whole_url_or_asked_for_a_connection() {
-    let folder = Folder::new();
-    let (proxy, heads) = proxy();
-    let load = |line: String, codes: [i32; 2]| {
-        let words: Vec<&str> = std::iter::once("load").chain(line.split(' ')).collect();
-        let ended = run(folder.path(), &words);
-        assert!(codes.contains(&ended.code), "{line}: {ended:?}");
-        std::mem::take(&mut *heads.lock().unwrap())
-    };
-    let url = "http://127.0.0.1:9/a?b=1";
-    let expected = "GET http://127.0.0.1:9/a?b=1 HTTP/1.1\r\nproxy-authorization: Basic YTpi\r\nhost: 127.0.0.1:9\r\n\r\n";
-    let seen = load(format!("{url} -n 2 -c 1 --proxy a:b@{proxy}"), [0, 0]);
-    assert_eq!(seen, [expected, expected]);
-    // ab adds fields of its own.
-    let seen = load(format!("ab -k -n 1 -X {proxy} -P a:b {url}"), [0, 0]);
-    assert!(
-        seen[0].starts_with("GET http://127.0.0.1:9/a?b=1 HTTP/1.") && seen[0].contains("Basic YTpi"),
-        "{seen:?}"
-    );
-    // What the proxy answers is no tunnel's end, as it says more than its head.
-    let seen = load(format!("{url} -n 1 -c 1 --proxy {proxy} --proxytunnel"), [1, 1]);
-    assert!(
-        seen[0].starts_with("CONNECT 127.0.0.1:9 HTTP/1.1\r\n"),
-        "{seen:?}"
-    );
-    let seen = load(format!("http://192.0.2.1/ -n 1 -c 1 --proxy {proxy}"), [2, 2]);
-    assert!(seen.is_empty(), "a server elsewhere behind a proxy is elsewhere");
 }

@@ -58,11 +58,12 @@ fn server_that_leaves_others(folder: &Folder) -> String {
     let stays =
         |name: &str| format!("setsid sh -c 'echo $$ > {name}.new; mv {name}.new {name}; exec sleep 1000'");
     let line = format!(
-        "{} & ({} &) ; until [ -e child ] && [ -e daemon ]; do :; done; exec {} load serve --listen $PORT",
+        "{} & ({} &) ; until [ -e child ] && [ -e daemon ]; do :; done; exec {} serve --listen 127.0.0.1:$PORT --admin off",
         stays("child"),
         stays("daemon"),
         env!("CARGO_BIN_EXE_forebay")
     );
+    folder.write("forebay.toml", SEEDS);
     folder.write("start.sh", line);
     "sh start.sh".to_owned()
 }
@@ -72,7 +73,7 @@ fn what_a_started_server_leaves_outside_of_its_group_ends_with_it() {
     let folder = Folder::new();
     let command = server_that_leaves_others(&folder);
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let url = format!("http://{free}/");
+    let url = format!("http://{free}/local");
     let words: Vec<&str> = ["load", "--on-port", &url, "-n", "10", "-c", "1", "--"]
         .into_iter()
         .chain(command.split(' '))

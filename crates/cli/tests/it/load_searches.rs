@@ -1,22 +1,19 @@
 //! Runs of `forebay load` that choose their loads themselves.
 
-use forebay_testkit::Folder;
+use forebay_testkit::{Folder, http_target::Server};
 use rustix::process::Signal;
 
 use crate::{
-    load::{Running, calibration, json},
+    load::{Running, SEEDS, json},
     run::run,
 };
 
-/// Runs a search against a server for calibration, and returns what it found.
+/// Runs a search against a server for tests, and returns what it found.
 fn search(words: &[&str]) -> serde_json::Value {
-    search_at("/", words)
-}
-
-fn search_at(path: &str, words: &[&str]) -> serde_json::Value {
     let folder = Folder::new();
-    let serving = calibration();
-    let url = format!("http://{}{path}", serving.address());
+    folder.write("forebay.toml", SEEDS);
+    let server = Server::start(1);
+    let url = server.url("/");
     let words: Vec<String> = words.iter().map(|word| word.replace("URL", &url)).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let ended = run(
@@ -39,11 +36,8 @@ fn the_best_number_of_connections_is_found_with_its_curve() {
 #[test]
 fn failures_of_a_search_are_parts_of_what_was_asked_for() {
     let folder = Folder::new();
-    let serving = calibration();
-    let (right, wrong) = (
-        format!("http://{}/", serving.address()),
-        format!("http://{}/status/500", serving.address()),
-    );
+    let server = Server::start(1);
+    let (right, wrong) = (server.url("/"), server.url("/status/500"));
     let ended = run(
         folder.path(),
         &[
@@ -90,23 +84,15 @@ fn a_server_beside_another_has_a_ratio_and_one_beside_itself() {
             "{ratio}: {found}"
         );
     }
-    let command = format!("exec {} load serve --listen $PORT", env!("CARGO_BIN_EXE_forebay"));
+    let command = format!(
+        "exec {} serve --listen 127.0.0.1:$PORT --admin off",
+        env!("CARGO_BIN_EXE_forebay")
+    );
     let started = &search(&["--vs-cmd", &command, "-d", "0.5", "-c", "2", "--warmup", "0"])["versus"];
     assert_eq!(started["pairs"].as_array().unwrap().len(), 2, "{started}");
     let verdict = found["verdict"].as_str().unwrap();
     assert!(["clean", "noisy"].contains(&verdict), "{found}");
     assert_ne!(started["urls"][0], started["urls"][1], "{started}");
-}
-
-#[test]
-fn the_ladder_of_a_known_protocol_has_its_rungs() {
-    let ladder = search_at("/bytes/13", &["--preset", "tfb", "-d", "0.05"]);
-    let rungs = ladder["rungs"].as_array().unwrap();
-    let connections: Vec<u64> = rungs
-        .iter()
-        .map(|rung| rung["connections"].as_u64().unwrap())
-        .collect();
-    assert_eq!(connections, [16, 32, 64, 128, 256, 512]);
 }
 
 #[test]
@@ -120,8 +106,8 @@ fn a_run_until_the_rate_is_known_has_a_report() {
 #[test]
 fn a_search_for_the_rate_can_be_interrupted() {
     let folder = Folder::new();
-    let serving = calibration();
-    let url = format!("http://{}/", serving.address());
+    let server = Server::start(1);
+    let url = server.url("/");
     let words = [
         "load",
         &url,
@@ -147,8 +133,8 @@ fn a_search_for_the_rate_can_be_interrupted() {
 #[test]
 fn a_search_for_the_rate_sends_as_it_is_told() {
     let folder = Folder::new();
-    let serving = calibration();
-    let url = format!("http://{}/delay/1", serving.address());
+    let server = Server::start(1);
+    let url = server.url("/delay/1");
     let first_p50 = |arrivals: &str| {
         let words = [
             "load",

@@ -10,16 +10,18 @@ fn run_as_written(lines: &[&str]) {
     for line in lines {
         let ended = target.load(line);
         assert_eq!(ended.code, 0, "{line}: {ended:?}");
-        let figure = match line.split(' ').next().unwrap() {
-            "autocannon" => " requests in ",
-            "hose" => " GETS/sec",
-            "ab" => "Failed requests:        0\n",
-            "go-wrk" => "Requests per second:",
-            "jmeter" => "\nTOTAL ",
-            _ => "\nRequests/sec:",
+        let rows: &[&str] = match line.split(' ').next().unwrap() {
+            "autocannon" => &["2.5 %", "50 %", "97.5 %", "99 %"],
+            "ab" => &[
+                "50 %", "66 %", "75 %", "80 %", "90 %", "95 %", "98 %", "99 %", "100 %",
+            ],
+            _ => &["50 %", "most", "mean", "stddev"],
         };
-        let printed = format!("{}{}", ended.out, ended.err);
-        assert!(printed.contains(figure), "{line}: {ended:?}");
+        for row in rows {
+            let has_row = |text: &str| text.trim_start().starts_with(row);
+            assert!(ended.out.lines().any(has_row), "{line}: no {row}: {ended:?}");
+        }
+        assert!(ended.out.contains(" a second"), "{line}: {ended:?}");
     }
 }
 
@@ -60,11 +62,6 @@ fn every_command_line_of_rengine_and_of_light_4j_runs() {
         "go-wrk -t 2 -m 10000 http://HOST:PORT/queries2?queries=10",
         "jmeter --threads 2,4,8 --ramp-up 0 --loops forever --duration 0.1 http://HOST:PORT/queries?queries=10",
         "jmeter --threads 2,4,8 --ramp-up 0 --loops forever --duration 0.1 http://HOST:PORT/queries2?queries=10",
-        // What TechEmpower measures light-java with.
-        "wrk -t2 -c10 -d0.1s --latency http://HOST:PORT/local",
-        "wrk2 -t2 -c10 -d0.1s -R500 http://HOST:PORT/local",
-        "jmeter --threads 2,4 --ramp-up 0.1 --loops 3 http://HOST:PORT/local",
-        "ab -n 20 -c 4 -R 5 http://HOST:PORT/local",
     ]);
 }
 
@@ -80,23 +77,9 @@ fn a_number_as_go_wrks_method_is_explained() {
 }
 
 #[test]
-fn ab_shows_the_request_and_the_first_answer_when_it_is_asked_to() {
-    let target = Target::start();
-    let ended = target.load("ab -v 4 -n 3 http://HOST:PORT/nowhere");
-    for part in [
-        "INFO: GET header == \n---\nGET /nowhere HTTP/1.0\r\n",
-        "LOG: header received:\nHTTP/1.1 404 Not Found\r\n",
-        "LOG: Response code = 404\n",
-        "WARNING: Response code not 2xx (404), 3 times\n",
-    ] {
-        assert!(ended.out.contains(part), "{part}: {ended:?}");
-    }
-}
-
-#[test]
 fn other_tools_flags_are_listed() {
     let folder = Folder::new();
-    for tool in ["autocannon", "ab", "hose", "go-wrk", "wrk", "wrk2", "jmeter"] {
+    for tool in ["autocannon", "ab", "hose", "go-wrk", "jmeter"] {
         let help = run(folder.path(), &["load", tool, "--help"]);
         assert_eq!((help.code, help.err.as_str()), (0, ""), "{tool}");
         assert!(

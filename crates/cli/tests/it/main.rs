@@ -7,8 +7,6 @@ mod check;
 mod control;
 mod exit_codes;
 mod load;
-mod load_agents;
-mod load_ladder;
 mod load_on_port;
 mod load_report;
 mod load_requests;

@@ -7,14 +7,12 @@ use std::{
     thread,
 };
 
-use forebay_testkit::{Folder, Process, wait_for, wait_until};
-
-use crate::run::{Serving, forebay};
+use forebay_testkit::{Process, http_target::Server, wait_for, wait_until};
 
 /// Ctrl-C, as a keyboard sends it.
 const CTRL_C: &str = "\x03";
-/// Up to the first of three lines, and all of them away.
-const REDRAW: &str = "\x1b[3A\r\x1b[J";
+/// To the start of the line, and clear it.
+const REDRAW: &str = "\r\x1b[K";
 
 /// A shell line on a terminal; it is killed when dropped.
 pub(crate) struct Terminal {
@@ -93,11 +91,6 @@ impl Drop for Terminal {
     }
 }
 
-fn calibration() -> Serving {
-    let folder = Folder::new();
-    Serving::spawn(folder.path(), forebay(folder.path(), &["load", "serve"]))
-}
-
 /// What is left to see after the last picture was taken away.
 fn after_pictures(screen: &str) -> &str {
     screen
@@ -108,16 +101,18 @@ fn after_pictures(screen: &str) -> &str {
 
 #[test]
 fn the_picture_is_redrawn_in_place_and_taken_away_and_ctrl_c_prints_the_partial_result() {
-    let serving = calibration();
+    let server = Server::start(1);
     let line = format!(
         "exec FOREBAY load http://{}/ -c 2 -d 1h --warmup 0",
-        serving.address()
+        server.address()
     );
     let mut terminal = Terminal::run(&line, &[]);
-    wait_until("two pictures", || terminal.screen().matches(REDRAW).count() >= 2);
+    wait_until("two pictures", || {
+        terminal.screen().matches("measuring ").count() >= 2
+    });
     terminal.types(CTRL_C);
     let screen = terminal.end("Verdict");
-    assert!(screen.contains("\x1b[1mmeasuring\x1b[0m "), "{screen:?}");
+    assert!(screen.contains("measuring "), "{screen:?}");
     let result = after_pictures(&screen);
     assert!(!result.contains("measuring"), "{result:?}");
     assert!(
@@ -129,59 +124,17 @@ fn the_picture_is_redrawn_in_place_and_taken_away_and_ctrl_c_prints_the_partial_
 
 #[test]
 fn no_color_holds_for_the_picture_and_for_the_result() {
-    let serving = calibration();
+    let server = Server::start(1);
     let line = format!(
         "exec FOREBAY load http://{}/ -c 2 -d 1h --warmup 0",
-        serving.address()
+        server.address()
     );
     let mut terminal = Terminal::run(&line, &[("NO_COLOR", "1")]);
-    wait_until("a second picture", || terminal.screen().contains(REDRAW));
+    wait_until("a picture", || terminal.screen().contains("measuring "));
     terminal.types(CTRL_C);
     let screen = terminal.end("Verdict");
     assert!(screen.contains("measuring "), "{screen:?}");
     // The only sequences are those that move and erase.
     let sequences = screen.replace(REDRAW, "");
     assert!(!sequences.contains('\x1b'), "{sequences:?}");
-}
-
-#[test]
-fn c_clears_the_statistics_of_jmeter_and_the_terminal_is_left_as_it_was() {
-    let mut serving = calibration();
-    let url = format!("http://{}/", serving.address());
-    // The shell outlives Ctrl-C, and then says how the terminal is.
-    let line =
-        format!("trap : INT; FOREBAY load jmeter --threads 1 --loops forever --duration 1h {url}; stty -a");
-    let mut terminal = Terminal::run(&line, &[("NO_COLOR", "1")]);
-    wait_until("a second of answers", || {
-        terminal.screen().contains("c clears the statistics")
-            && terminal.screen().contains("measuring 1/3600 s")
-    });
-    let before = terminal.screen().len();
-    terminal.types("c");
-    wait_until("a fresh beginning", || {
-        terminal.screen()[before..].contains("measuring 0/3600 s")
-    });
-    terminal.types(CTRL_C);
-    let screen = terminal.end("echoctl");
-    let result = after_pictures(&screen);
-    let row = result.lines().find(|line| line.starts_with("HTTP Request (1)"));
-    let row = row.unwrap_or_else(|| panic!("{result:?}"));
-    let samples: u64 = row["HTTP Request (1)".len()..]
-        .split_whitespace()
-        .next()
-        .unwrap()
-        .parse()
-        .unwrap();
-    serving.process().signal(rustix::process::Signal::INT);
-    serving.wait();
-    let printed = serving.printed();
-    let counted: serde_json::Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
-    let answered = counted["requests"]["answered"].as_u64().unwrap();
-    assert!(
-        0 < samples && samples < answered,
-        "{samples} of {answered}: {result:?}"
-    );
-    for mode in [" icanon", " echo "] {
-        assert!(result.contains(mode), "{result:?}");
-    }
 }

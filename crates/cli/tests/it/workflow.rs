@@ -177,7 +177,9 @@ fn what_cannot_be_done_is_told_with_the_next_step() {
     let ended = workflow(&folder, &["discard", "1"]);
     assert_eq!(ended.code, 1);
     assert!(
-        ended.err.contains("release 1 is published, and stays"),
+        ended
+            .err
+            .contains("release 1 cannot be discarded: it is published"),
         "{}",
         ended.err
     );

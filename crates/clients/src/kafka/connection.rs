@@ -30,7 +30,7 @@ const SASL_AUTHENTICATE: Api = Api(36, 0);
 
 /// Why there is no reply; the connection is of no use any more.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum ConnectionError {
     /// The connection has broken, or was never there.
     Broken(io::Error),
     /// The reply is not what the protocol has.
@@ -39,13 +39,13 @@ pub(super) enum Trouble {
     Refused(String),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for ConnectionError {
     fn from(error: io::Error) -> Self {
         Self::Broken(error)
     }
 }
 
-impl From<Unreadable> for Trouble {
+impl From<Unreadable> for ConnectionError {
     fn from(_: Unreadable) -> Self {
         Self::Unreadable
     }
@@ -66,7 +66,7 @@ impl std::fmt::Debug for Connection {
 
 impl Connection {
     /// Connects, and says who does.
-    pub(super) async fn open(broker: &KafkaBroker, options: &KafkaOptions) -> Result<Self, Trouble> {
+    pub(super) async fn open(broker: &KafkaBroker, options: &KafkaOptions) -> Result<Self, ConnectionError> {
         let wire = stream::connect(&broker.host, broker.port, options.is_encrypted).await?;
         let mut connection = Self {
             stream: BufReader::new(wire),
@@ -78,7 +78,7 @@ impl Connection {
         Ok(connection)
     }
 
-    async fn log_in(&mut self, login: &KafkaLogin, client_id: &str) -> Result<(), Trouble> {
+    async fn log_in(&mut self, login: &KafkaLogin, client_id: &str) -> Result<(), ConnectionError> {
         let mut body = Writer::default();
         body.text("PLAIN");
         let reply = self.ask(SASL_HANDSHAKE, client_id, &body.0).await?;
@@ -92,7 +92,12 @@ impl Connection {
     }
 
     /// Sends a request, and gives the reply to it.
-    pub(super) async fn ask(&mut self, api: Api, client_id: &str, body: &[u8]) -> Result<Vec<u8>, Trouble> {
+    pub(super) async fn ask(
+        &mut self,
+        api: Api,
+        client_id: &str,
+        body: &[u8],
+    ) -> Result<Vec<u8>, ConnectionError> {
         self.number = self.number.wrapping_add(1);
         let mut head = Writer::default();
         head.int16(api.0);
@@ -107,13 +112,13 @@ impl Connection {
         self.stream.flush().await?;
         let length = usize::try_from(self.stream.read_i32().await?).map_err(|_| Unreadable)?;
         if !(4..=REPLY_BYTES_MAX).contains(&length) || self.stream.read_i32().await? != self.number {
-            return Err(Trouble::Unreadable);
+            return Err(ConnectionError::Unreadable);
         }
         let mut reply = Vec::new();
         let rest = (length - 4) as u64;
         (&mut self.stream).take(rest).read_to_end(&mut reply).await?;
         if reply.len() as u64 != rest {
-            return Err(Trouble::Broken(io::ErrorKind::UnexpectedEof.into()));
+            return Err(ConnectionError::Broken(io::ErrorKind::UnexpectedEof.into()));
         }
         Ok(reply)
     }
@@ -125,13 +130,13 @@ impl Connection {
 }
 
 /// Says no where the broker does.
-fn refused(error: i16, told: Option<&str>) -> Result<(), Trouble> {
+fn refused(error: i16, told: Option<&str>) -> Result<(), ConnectionError> {
     if error == 0 {
         return Ok(());
     }
     let told = told.unwrap_or_default().chars().filter(|each| !each.is_control());
     let told: String = told.take(300).collect();
-    Err(Trouble::Refused(
+    Err(ConnectionError::Refused(
         format!("{} {told}", error_name(error)).trim().to_owned(),
     ))
 }

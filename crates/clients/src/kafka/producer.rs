@@ -23,7 +23,7 @@ use super::{
     KafkaAcks, KafkaBroker, KafkaOptions,
     batch::{self, Record},
     codec::{Reader, Unreadable, Writer},
-    connection::{Connection, METADATA, PRODUCE, Trouble},
+    connection::{Connection, ConnectionError, METADATA, PRODUCE},
     metadata::{self, LEADER_NOT_AVAILABLE, NOT_LEADER, Topic},
     partition,
 };
@@ -208,7 +208,7 @@ impl Producer {
         let _place = self.room.acquire().await;
         let unreachable = |trouble| match trouble {
             // Nothing has been sent.
-            Trouble::Broken(error) => Outcome::Again(format!("{leader} cannot be reached: {error}")),
+            ConnectionError::Broken(error) => Outcome::Again(format!("{leader} cannot be reached: {error}")),
             other => Outcome::Over(self.trouble(leader, other)),
         };
         let mut connection = self.connection(leader).await.map_err(unreachable)?;
@@ -287,7 +287,7 @@ impl Producer {
             };
             match asked.await {
                 Ok(read) => return Ok(read),
-                Err(Trouble::Broken(error)) => reasons.push(format!("{broker}: {error}")),
+                Err(ConnectionError::Broken(error)) => reasons.push(format!("{broker}: {error}")),
                 Err(other) => return Err(self.trouble(broker, other)),
             }
         }
@@ -295,7 +295,7 @@ impl Producer {
     }
 
     /// A connection to a broker that nobody has and that it has not closed, or a new one.
-    async fn connection(&self, broker: &KafkaBroker) -> Result<Connection, Trouble> {
+    async fn connection(&self, broker: &KafkaBroker) -> Result<Connection, ConnectionError> {
         loop {
             let rested = {
                 let mut idle = self.idle.borrow_mut();
@@ -337,11 +337,11 @@ impl Producer {
         }
     }
 
-    fn trouble(&self, broker: &KafkaBroker, trouble: Trouble) -> ClientError {
+    fn trouble(&self, broker: &KafkaBroker, trouble: ConnectionError) -> ClientError {
         match trouble {
-            Trouble::Broken(error) => self.failed(format!("{broker}: {error}")),
-            Trouble::Unreadable => self.failed(format!("{broker} has replied what cannot be read")),
-            Trouble::Refused(reason) => ClientError::Refused {
+            ConnectionError::Broken(error) => self.failed(format!("{broker}: {error}")),
+            ConnectionError::Unreadable => self.failed(format!("{broker} has replied what cannot be read")),
+            ConnectionError::Refused(reason) => ClientError::Refused {
                 what: self.what(),
                 reason: format!("{reason} ({broker})"),
             },

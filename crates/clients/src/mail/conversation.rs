@@ -5,7 +5,7 @@ use std::io;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 
-use super::{MailLogin, MailOptions, MailTls, message::Letter};
+use super::{MailLogin, MailOptions, MailTls, message::Email};
 use crate::stream::{self, Wire};
 
 /// Longest line of a reply with its end; RFC 5321 (4.5.3.1.5) has 512.
@@ -17,7 +17,7 @@ const TOLD_CHARS_MAX: usize = 500;
 
 /// Why a message was not taken.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum ConnectionError {
     /// The server has said no: to what, and how.
     Refused(String),
     /// The connection has broken.
@@ -26,7 +26,7 @@ pub(super) enum Trouble {
     Unfit(&'static str),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for ConnectionError {
     fn from(error: io::Error) -> Self {
         Self::Broken(error)
     }
@@ -64,7 +64,7 @@ pub(super) struct Conversation {
 
 impl Conversation {
     /// Hands a message over, from the beginning of the connection to the server's last reply.
-    pub(super) async fn hand_over(options: &MailOptions, letter: &Letter) -> Result<Reply, Trouble> {
+    pub(super) async fn hand_over(options: &MailOptions, letter: &Email) -> Result<Reply, ConnectionError> {
         let is_encrypted = options.tls == MailTls::Implicit;
         let wire = stream::connect(&options.host, options.port, is_encrypted).await?;
         let mut conversation = Self {
@@ -74,7 +74,7 @@ impl Conversation {
         let mut offers = conversation.hello(letter).await?;
         if options.tls == MailTls::StartTls {
             if offers.offered("STARTTLS").is_none() {
-                return Err(Trouble::Unfit("it does not offer STARTTLS"));
+                return Err(ConnectionError::Unfit("it does not offer STARTTLS"));
             }
             conversation.say("STARTTLS", "STARTTLS").await?;
             conversation = conversation.encrypted(&options.host).await?;
@@ -87,9 +87,9 @@ impl Conversation {
     }
 
     /// Goes on encrypted. What has come before that is nothing the server has said (RFC 3207, 4.2).
-    async fn encrypted(self, host: &str) -> Result<Self, Trouble> {
+    async fn encrypted(self, host: &str) -> Result<Self, ConnectionError> {
         if !self.stream.buffer().is_empty() {
-            return Err(Trouble::Unfit(
+            return Err(ConnectionError::Unfit(
                 "it has said something before the connection was encrypted",
             ));
         }
@@ -100,11 +100,11 @@ impl Conversation {
     }
 
     /// Asks what the server offers, with the sender's domain as the name of who asks: some servers want one that is there.
-    async fn hello(&mut self, letter: &Letter) -> Result<Reply, Trouble> {
+    async fn hello(&mut self, letter: &Email) -> Result<Reply, ConnectionError> {
         self.say(&format!("EHLO {}", letter.from.domain()), "EHLO").await
     }
 
-    async fn log_in(&mut self, login: &MailLogin, offers: &Reply) -> Result<(), Trouble> {
+    async fn log_in(&mut self, login: &MailLogin, offers: &Reply) -> Result<(), ConnectionError> {
         let offered = offers.offered("AUTH").unwrap_or_default();
         let has = |name: &str| offered.split(' ').any(|word| word.eq_ignore_ascii_case(name));
         let MailLogin { user, password } = login;
@@ -116,12 +116,14 @@ impl Conversation {
             self.say(&BASE64.encode(user), "AUTH").await?;
             self.say(&BASE64.encode(password), "AUTH").await?;
         } else {
-            return Err(Trouble::Unfit("it offers neither AUTH PLAIN nor AUTH LOGIN"));
+            return Err(ConnectionError::Unfit(
+                "it offers neither AUTH PLAIN nor AUTH LOGIN",
+            ));
         }
         Ok(())
     }
 
-    async fn send(&mut self, letter: &Letter) -> Result<Reply, Trouble> {
+    async fn send(&mut self, letter: &Email) -> Result<Reply, ConnectionError> {
         let from = format!("MAIL FROM:<{}>", letter.from);
         self.say(&from, &from).await?;
         for address in &letter.to {
@@ -139,21 +141,21 @@ impl Conversation {
     }
 
     /// Says a line, and reads the reply to it.
-    async fn say(&mut self, line: &str, what: &str) -> Result<Reply, Trouble> {
+    async fn say(&mut self, line: &str, what: &str) -> Result<Reply, ConnectionError> {
         self.stream.write_all(format!("{line}\r\n").as_bytes()).await?;
         self.stream.flush().await?;
         self.reply(what).await
     }
 
     /// A reply that is no refusal.
-    async fn reply(&mut self, what: &str) -> Result<Reply, Trouble> {
+    async fn reply(&mut self, what: &str) -> Result<Reply, ConnectionError> {
         let mut lines = Vec::new();
         loop {
             if lines.len() == LINES_MAX {
-                return Err(Trouble::Unfit("a reply has too many lines"));
+                return Err(ConnectionError::Unfit("a reply has too many lines"));
             }
             let line = self.line().await?;
-            let unfit = || Trouble::Unfit("a reply does not begin with a code");
+            let unfit = || ConnectionError::Unfit("a reply does not begin with a code");
             let code = line.get(..3).ok_or_else(unfit)?;
             let code: u16 = code.parse().map_err(|_| unfit())?;
             let rest = &line[3..];
@@ -164,13 +166,16 @@ impl Conversation {
             let reply = Reply { code, lines };
             return match code {
                 200..400 => Ok(reply),
-                _ => Err(Trouble::Refused(format!("{code} {} (to {what})", reply.text()))),
+                _ => Err(ConnectionError::Refused(format!(
+                    "{code} {} (to {what})",
+                    reply.text()
+                ))),
             };
         }
     }
 
     /// A line without its end. What is not UTF-8 is shown as U+FFFD.
-    async fn line(&mut self) -> Result<String, Trouble> {
+    async fn line(&mut self) -> Result<String, ConnectionError> {
         let mut line = Vec::new();
         let mut bounded = (&mut self.stream).take(LINE_BYTES_MAX as u64);
         bounded.read_until(b'\n', &mut line).await?;
@@ -178,9 +183,9 @@ impl Conversation {
             return Ok(String::from_utf8_lossy(&line).trim_end().to_owned());
         }
         Err(if line.len() == LINE_BYTES_MAX {
-            Trouble::Unfit("a line of a reply is too long")
+            ConnectionError::Unfit("a line of a reply is too long")
         } else {
-            Trouble::Broken(io::ErrorKind::UnexpectedEof.into())
+            ConnectionError::Broken(io::ErrorKind::UnexpectedEof.into())
         })
     }
 }

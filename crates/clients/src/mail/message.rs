@@ -28,7 +28,7 @@ pub(crate) struct Draft {
 
 /// A message as it is sent.
 #[derive(Debug)]
-pub(super) struct Letter {
+pub(super) struct Email {
     /// What others refer to it by.
     pub(super) id: String,
     pub(super) from: Address,
@@ -40,7 +40,7 @@ pub(super) struct Letter {
 
 impl Draft {
     /// Writes the message of `[mail.NAME]`, if it may be sent.
-    pub(super) fn letter(&self, name: &str, options: &MailOptions) -> Result<Letter, ClientError> {
+    pub(super) fn letter(&self, name: &str, options: &MailOptions) -> Result<Email, ClientError> {
         let wrong = |reason: String| ClientError::Operation { reason };
         let named = self.to.len() + self.cc.len() + self.bcc.len();
         if named == 0 || named > options.recipients_max {
@@ -124,7 +124,7 @@ impl Draft {
         if bytes.len() > options.message_bytes_max {
             return Err(long());
         }
-        Ok(Letter {
+        Ok(Email {
             id,
             from: from.email.clone(),
             to: recipients,

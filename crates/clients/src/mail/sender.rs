@@ -5,7 +5,7 @@ use tokio::{sync::Semaphore, time::timeout};
 
 use super::{
     Draft, MailOptions,
-    conversation::{Conversation, Trouble},
+    conversation::{ConnectionError, Conversation},
 };
 use crate::ClientError;
 
@@ -45,9 +45,9 @@ impl Sender {
         let failed = |what, reason| ClientError::Failed { what, reason };
         match outcome {
             Ok(reply) => Ok(json!({ "code": reply.code, "reply": reply.text(), "messageId": letter.id })),
-            Err(Trouble::Refused(reason)) => Err(ClientError::Refused { what, reason }),
-            Err(Trouble::Broken(error)) => Err(failed(what, error.to_string())),
-            Err(Trouble::Unfit(reason)) => Err(failed(what, reason.to_owned())),
+            Err(ConnectionError::Refused(reason)) => Err(ClientError::Refused { what, reason }),
+            Err(ConnectionError::Broken(error)) => Err(failed(what, error.to_string())),
+            Err(ConnectionError::Unfit(reason)) => Err(failed(what, reason.to_owned())),
         }
     }
 }

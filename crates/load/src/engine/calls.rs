@@ -28,10 +28,12 @@ mod tests {
         },
         Call,
     };
+    use forebay_testkit::http_target::Server;
+
     use crate::{
         plan::{Engine, Lane, Load, Pace, Plan},
         request::{Parts, Requests},
-        serve::{Options, Server},
+        target::Address,
     };
 
     thread_local! {
@@ -56,8 +58,8 @@ mod tests {
 
     /// Sends so many requests from this very thread: all its calls, up to the last answer.
     fn calls(engine: Engine, connections: usize, pipeline: usize, requests: u64) -> Vec<Call> {
-        let server = Server::start(&Options::default()).unwrap();
-        let mut plan = Plan::new(vec![Lane::new(server.address().clone(), requests_alike())]);
+        let server = Server::start(1);
+        let mut plan = Plan::new(vec![Lane::new(Address::Tcp(server.address()), requests_alike())]);
         plan.pipeline = pipeline;
         plan.engine = engine;
         let (sender, notices) = channel();
@@ -129,25 +131,28 @@ mod tests {
     }
 
     fn has_io_uring() -> bool {
-        let server = Server::start(&Options::default()).unwrap();
-        let mut plan = Plan::new(vec![Lane::new(server.address().clone(), requests_alike())]);
+        let server = Server::start(1);
+        let mut plan = Plan::new(vec![Lane::new(Address::Tcp(server.address()), requests_alike())]);
         plan.engine = Engine::IoUring;
         granted(crate::Session::start(plan).map(drop))
     }
 
     #[test]
     fn io_uring_is_chosen_where_many_answers_come_at_once() {
-        let server = Server::start(&Options::default()).unwrap();
+        let server = Server::start(1);
         let chosen = |connections, pace, keep_alive| {
-            let mut plan = Plan::new(vec![Lane::new(server.address().clone(), requests_alike())]);
+            let mut plan = Plan::new(vec![Lane::new(Address::Tcp(server.address()), requests_alike())]);
             (plan.threads, plan.keep_alive) = (2, keep_alive);
             plan.settle_engine(Load { connections, pace }).unwrap();
             plan.engine
         };
-        let per_connection = Pace::PerConnection { per_second: 1.0 };
+        let open = Pace::Open {
+            per_second: 1.0,
+            arrivals: crate::plan::Arrivals::Uniform,
+        };
         for (connections, pace, keep_alive) in [
             (31, Pace::Closed, true),
-            (64, per_connection, true),
+            (64, open, true),
             (64, Pace::Closed, false),
         ] {
             assert_eq!(chosen(connections, pace, keep_alive), Engine::Epoll);

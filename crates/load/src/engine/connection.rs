@@ -2,22 +2,14 @@
 
 use std::collections::VecDeque;
 
-use super::{ring::Seat, transport::Transport, window::Window};
-use crate::{
-    h2,
-    request::{Follower, User},
-    response::Reader,
-};
+use super::{ring::Seat, transport::Transport};
+use crate::response::Reader;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Closed,
-    /// The server's name is being resolved.
-    Resolving,
     /// The socket, or what lies above it, is being opened.
     Connecting,
-    /// HTTP/2: the server has not said yet how it wants to be spoken to.
-    Greeting,
     Open,
 }
 
@@ -80,40 +72,24 @@ pub(super) struct Connection {
     pub(super) reader: Reader,
     /// When the TLS handshake began.
     pub(super) handshake_since: Option<u64>,
-    /// When the first bytes came of an answer that has not ended, with HTTP/1.
+    /// When the first bytes came of an answer that has not ended.
     pub(super) begun: Option<u64>,
-    /// HTTP/2, if that is spoken. Its streams are the requests in flight, in the same order.
-    pub(super) h2: Option<Box<h2::Client>>,
-    /// When anything came last; with HTTP/1, as far as it left an answer unfinished.
-    pub(super) heard: u64,
     pub(super) in_flight: VecDeque<Sent>,
     /// What the socket did not take yet.
     pub(super) unsent: Unsent,
     /// Requests sent since it was opened.
     pub(super) carried: u64,
-    /// Requests that its user has sent or could not send, over all its connections; kept with [`Plan::requests_each`](crate::Plan).
-    pub(super) asked: u64,
     /// The other side has said that it closes after the answers that are due.
     pub(super) ending: bool,
-    /// It is not opened before: a pause after attempts that failed, or its turn when connections are opened at a rate. A timer is
-    /// set for it.
+    /// It is not opened before: a pause after failed attempts, with a timer set for its end.
     pub(super) not_before: u64,
     /// Attempts that came to nothing since a request was answered: no connection, or one without an answer.
     pub(super) failed_attempts: u32,
-    /// When its next request is due, with a rate for each connection.
-    pub(super) next_due: u64,
     /// Whether it is on the list of those that wait for a request.
     pub(super) waits: bool,
     /// Which connection of the ring it is; 0 if epoll watches it.
     pub(super) ring_turn: u32,
-    /// Who sends on it, when requests depend on answers.
-    pub(super) user: Option<Box<User>>,
-    /// Who follows redirects, when they are followed.
-    pub(super) follower: Option<Box<Follower>>,
 }
-
-/// What an example says about a server that lets no request through.
-pub(super) const SHUT: &str = "the server allows no requests: its MAX_CONCURRENT_STREAMS is 0";
 
 impl Connection {
     pub(super) fn new(index: usize, lane: usize, keeps: bool) -> Self {
@@ -126,20 +102,14 @@ impl Connection {
             reader: Reader::new(keeps),
             handshake_since: None,
             begun: None,
-            h2: None,
-            heard: 0,
             in_flight: VecDeque::new(),
             unsent: Unsent::default(),
             carried: 0,
-            asked: 0,
             ending: false,
             not_before: 0,
             failed_attempts: 0,
-            next_due: 0,
             waits: false,
             ring_turn: 0,
-            user: None,
-            follower: None,
         }
     }
 
@@ -151,27 +121,6 @@ impl Connection {
         }
     }
 
-    /// When the answer to one of the requests in flight began to come, and when some of it came last, if it has begun.
-    pub(super) fn progress(&self, place: usize) -> Option<(u64, u64)> {
-        match &self.h2 {
-            Some(h2) => h2.progress(place),
-            None => self.begun.filter(|_| place == 0).map(|begun| (begun, self.heard)),
-        }
-    }
-
-    /// What was sent on it will not be answered.
-    pub(super) fn lose(&mut self, window: &mut Window) {
-        if let Some(user) = &mut self.user {
-            user.lost();
-            window.count_pass(user.pass());
-        }
-    }
-
-    /// Whether a redirect is to be followed before anything else is sent.
-    pub(super) fn follows(&self) -> bool {
-        self.follower.as_ref().is_some_and(|follower| follower.is_due())
-    }
-
     /// Whether something that was to be sent still waits for the socket.
     pub(super) fn holds_unsent(&self) -> bool {
         !self.unsent.is_empty() || self.transport.as_ref().is_some_and(Transport::holds_unsent)
@@ -180,16 +129,6 @@ impl Connection {
     /// Whether something that was received has not been looked at.
     pub(super) fn holds_received(&self) -> bool {
         self.transport.as_ref().is_some_and(Transport::holds_received)
-    }
-
-    /// What it waits for while it is being made.
-    pub(super) fn awaits(&self) -> &'static str {
-        match (self.phase, &self.transport) {
-            (Phase::Resolving, _) => "its name was not resolved in time",
-            (Phase::Connecting, Some(transport)) => transport.awaits(),
-            _ if self.h2.as_ref().is_some_and(|h2| h2.shut_since().is_some()) => SHUT,
-            _ => "HTTP/2's settings did not come in time",
-        }
     }
 }
 

@@ -8,8 +8,6 @@ mod notes;
 mod once;
 mod outbox;
 mod pacing;
-mod ramp;
-mod resolver;
 pub(crate) mod ring;
 mod thread;
 mod timeline;
@@ -24,18 +22,13 @@ use std::{
         mpsc::{Receiver, RecvTimeoutError, channel},
     },
     thread::JoinHandle,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 pub(crate) use self::window::slice_latencies;
-use self::{
-    budget::Budget,
-    clock::Clock,
-    resolver::{Found, Resolver},
-    thread::Thread,
-};
+use self::{budget::Budget, clock::Clock, thread::Thread};
 pub use self::{
-    notes::{FirstAnswer, Line, Lines, Log, Notes, URLS_MAX, UrlWindow},
+    notes::{FirstAnswer, Notes, URLS_MAX, UrlWindow},
     once::{Exchange, ExchangeError, exchange},
     timeline::{Slice, Timeline},
     window::{LATENCY_DIGITS, LATENCY_MAX_NS, Window, latencies},
@@ -65,8 +58,6 @@ enum Command {
     /// The load changes within a stretch.
     Load(Load),
     End,
-    /// The server's name has been resolved for a connection.
-    Found(Found),
 }
 
 /// Commands for one thread, and the bell that wakes it.
@@ -124,15 +115,15 @@ enum Notice {
     Idle(u64),
 }
 
-/// What becomes of a measurement, as whoever watches it decides.
+/// What the watcher of a measurement decides.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Course {
-    /// It goes on.
-    On,
-    /// It goes on under another load.
-    Load(Load),
-    /// It ends now.
-    End,
+pub enum Control {
+    /// The measurement goes on.
+    Continue,
+    /// The measurement goes on under another load.
+    SetLoad(Load),
+    /// The measurement ends now.
+    Stop,
 }
 
 /// When a measurement ends: at whichever comes first.
@@ -288,21 +279,12 @@ impl Session {
     pub fn start(plan: Plan) -> std::io::Result<Self> {
         let plan = plan.shared();
         let clock = Clock::start();
-        if let Some(log) = &plan.notes.log {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            log.begin(now.as_nanos() as u64);
-        }
         let (sender, notices) = channel();
         let mut inboxes = Vec::new();
         let mut threads = Vec::new();
-        let asks = plan.lanes.iter().any(|lane| lane.link.names.is_some());
-        let resolver = asks.then(Resolver::start).transpose()?;
         for index in 0..plan.threads {
             let inbox = Inbox::new()?;
-            let mut thread = Thread::new(plan.clone(), index, clock, inbox.clone(), sender.clone())?;
-            if let Some(resolver) = &resolver {
-                thread.resolve_by(resolver.clone());
-            }
+            let thread = Thread::new(plan.clone(), index, clock, inbox.clone(), sender.clone())?;
             inboxes.push(inbox);
             threads.push(
                 std::thread::Builder::new()
@@ -373,15 +355,10 @@ impl Session {
         self.hand_early(before);
         let threads = self.plan.threads;
         let shared = Budget::new(requests, threads);
-        for (thread, inbox) in self.inboxes.iter().enumerate() {
-            // Each thread has requests of its own in a trace, and no other can send them.
-            let own = requests.filter(|_| self.plan.trace.is_some()).map(|all| {
-                let rest = thread < (all % threads as u64) as usize;
-                Budget::new(Some(all / threads as u64 + u64::from(rest)), 1)
-            });
+        for inbox in &self.inboxes {
             inbox.put(Command::Epoch {
                 number: self.epoch,
-                requests: own.unwrap_or_else(|| shared.clone()),
+                requests: shared.clone(),
                 load,
             });
         }
@@ -413,12 +390,12 @@ impl Session {
     pub fn measure(&mut self, load: Load, until: Until, watch: &mut dyn FnMut(&Stretch)) -> Stretch {
         self.steer(load, until, &mut |stretch| {
             watch(stretch);
-            Course::On
+            Control::Continue
         })
     }
 
     /// Measures as [`Session::measure`] does; what `watch` returns, some twenty times a second, changes the load or ends it.
-    pub fn steer(&mut self, load: Load, until: Until, watch: &mut dyn FnMut(&Stretch) -> Course) -> Stretch {
+    pub fn steer(&mut self, load: Load, until: Until, watch: &mut dyn FnMut(&Stretch) -> Control) -> Stretch {
         let mut between = std::mem::replace(&mut self.between, Stretch::nothing(self.load));
         let cpu_before = cpu_ns();
         self.begin(until.requests, load, &mut between);
@@ -441,9 +418,9 @@ impl Session {
             if look <= now {
                 look = now + TICK;
                 match watch(&stretch) {
-                    Course::On => {}
-                    Course::Load(load) => self.set_load(load),
-                    Course::End => break,
+                    Control::Continue => {}
+                    Control::SetLoad(load) => self.set_load(load),
+                    Control::Stop => break,
                 }
             }
             let wake = end.map_or(look, |end| end.min(look));

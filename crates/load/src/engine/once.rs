@@ -1,38 +1,33 @@
-//! One request and its answer, byte by byte, to be looked at: over the same sockets, TLS and HTTP as all others, without an event loop.
+//! One request and its answer, byte by byte, to be looked at: with the standard library's blocking sockets instead of an event loop.
 
 use std::{
-    os::fd::{AsFd as _, OwnedFd},
+    io::{self, Read, Write},
+    net::TcpStream,
+    os::unix::net::UnixStream,
     time::{Duration, Instant},
 };
 
-use rustix::{
-    event::{Timespec, epoll},
-    io::Errno,
-};
+use rustls::{ClientConnection, StreamOwned};
 
-use super::transport::{Fault, PLAIN_BYTES_MIN, Received, Transport};
+use super::transport::negotiated;
 use crate::{
-    h2,
     plan::Plan,
     request::{Seat, Source},
-    response::{KnownHead, Read, Reader},
+    response::{KnownHead, Read as Progress, Reader},
+    target::Address,
     tls::Negotiated,
 };
 
 /// Most bytes of an answer that are kept.
 const RECEIVED_BYTES_MAX: usize = 16 * 1024 * 1024;
-const SCRATCH_BYTES: usize = 32 * 1024;
-const _: () = assert!(SCRATCH_BYTES >= PLAIN_BYTES_MIN);
 
 /// A request and its answer.
 #[derive(Clone, Debug)]
 pub struct Exchange {
-    /// What was sent. Of HTTP/2 the request as it was before it was put into frames.
+    /// What was sent.
     pub sent: Vec<u8>,
-    /// What came. Of HTTP/2 the answer's head and body out of their frames.
+    /// What came.
     pub received: Vec<u8>,
-    /// Whether it went in frames of HTTP/2.
-    pub http2: bool,
     /// What TLS was agreed on.
     pub negotiated: Option<Negotiated>,
     /// From the first attempt to connect to the end of the answer.
@@ -43,21 +38,14 @@ pub struct Exchange {
 
 /// Why there was no answer to look at.
 #[derive(Debug, thiserror::Error)]
-pub enum ExchangeError {
-    /// No connection, or none that could be written to.
-    #[error("{what}")]
-    Failed {
-        /// What happened.
-        what: String,
-    },
-    /// The system gives no means to wait.
-    #[error("cannot wait for a socket")]
-    Wait(#[source] std::io::Error),
+#[error("{what}")]
+pub struct ExchangeError {
+    what: String,
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is a step of map_err")]
 fn failed(what: impl ToString) -> ExchangeError {
-    ExchangeError::Failed {
+    ExchangeError {
         what: what.to_string(),
     }
 }
@@ -71,21 +59,29 @@ pub fn exchange(plan: &Plan) -> Result<Exchange, ExchangeError> {
         lane: 0,
         lanes: 1,
     };
-    let mut source = Source::new(&lane.requests, 1, plan.seed, seat);
-    let mut user = source.user(0);
     let mut sent = Vec::new();
-    let put = source.next(user.as_deref_mut(), &mut sent);
+    let put = Source::new(&lane.requests, 1, plan.seed, seat).next(&mut sent);
     let began = Instant::now();
-    let mut link = Wire::connect(plan)?;
-    link.until = began + plan.connect_timeout + plan.timeout;
-    let negotiated = link.transport.negotiated();
-    let (received, broken) = if lane.link.http2 {
-        let mut coder = h2::Coder::new(lane.link.tls.is_some());
-        let coded = coder.code(&sent).map_err(failed)?;
-        link.frames(coded, put.head_only)?
-    } else {
-        link.write(&sent)?;
-        link.read(put.head_only)?
+    let socket = Socket::connect(&lane.address, plan.connect_timeout).map_err(failed)?;
+    let mut tls = None;
+    let (received, broken) = match &lane.tls {
+        Some(config) => {
+            let client = ClientConnection::new(config.config.clone(), config.name.clone()).map_err(failed)?;
+            let mut stream = StreamOwned::new(client, socket);
+            while stream.conn.is_handshaking() {
+                let handshake = stream.conn.complete_io(&mut stream.sock);
+                handshake
+                    .map_err(|error| failed(late_or(&error, "the TLS handshake was not over in time")))?;
+            }
+            tls = negotiated(&stream.conn);
+            stream.sock.until = began + plan.connect_timeout + plan.timeout;
+            talk(&mut stream, &sent, put.head_only)?
+        }
+        None => {
+            let mut socket = socket;
+            socket.until = began + plan.connect_timeout + plan.timeout;
+            talk(&mut socket, &sent, put.head_only)?
+        }
     };
     if received.is_empty()
         && let Some(what) = broken
@@ -95,175 +91,123 @@ pub fn exchange(plan: &Plan) -> Result<Exchange, ExchangeError> {
     Ok(Exchange {
         sent,
         received,
-        http2: lane.link.http2,
-        negotiated,
+        negotiated: tls,
         took: began.elapsed(),
         broken,
     })
 }
 
-/// A connection that is waited for.
-struct Wire {
-    transport: Transport,
-    epoll: OwnedFd,
-    until: Instant,
-    scratch: Vec<u8>,
-}
-
-impl Wire {
-    fn connect(plan: &Plan) -> Result<Self, ExchangeError> {
-        let lane = &plan.lanes[0];
-        let (transport, mut goes_on) = Transport::connect(&lane.address, &lane.link.bind, true, 0)
-            .map_err(Fault::from)
-            .map_err(failed)?;
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(wait_failed)?;
-        let flags =
-            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        epoll::add(&epoll, transport.as_fd(), epoll::EventData::new_u64(0), flags).map_err(wait_failed)?;
-        let mut wire = Self {
-            transport,
-            epoll,
-            until: Instant::now() + plan.connect_timeout,
-            scratch: vec![0; SCRATCH_BYTES],
+/// Sends a request, and reads its answer; with why that is not whole, if it is not.
+fn talk(
+    stream: &mut (impl Read + Write),
+    request: &[u8],
+    head_only: bool,
+) -> Result<(Vec<u8>, Option<String>), ExchangeError> {
+    match stream.write_all(request).and_then(|()| stream.flush()) {
+        Ok(()) => {}
+        // It may have answered before it went.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+            ) => {}
+        Err(error) => {
+            return Err(failed(late_or(
+                &error,
+                "the request was not taken within the time-out",
+            )));
+        }
+    }
+    let (mut reader, mut known) = (Reader::new(false), KnownHead::default());
+    let (mut received, mut scratch) = (Vec::new(), vec![0; 32 * 1024]);
+    let broken = loop {
+        let count = match stream.read(&mut scratch) {
+            Ok(0) if reader.end().is_some() => break None,
+            Ok(0) => break Some("the connection was closed before the answer had ended".to_owned()),
+            Ok(count) => count,
+            // A read with a time-out is not taken up again by the system after a signal.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => break Some(late_or(&error, "no whole answer within the time-out")),
         };
-        let mut hung_up = false;
-        loop {
-            if goes_on && wire.transport.progress(&lane.link, hung_up).map_err(failed)? {
-                return Ok(wire);
-            }
-            match wire.wait()? {
-                Some(flags) => hung_up = flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR),
-                None => return Err(failed(wire.transport.awaits())),
-            }
-            goes_on = true;
+        received.extend_from_slice(&scratch[..count]);
+        match reader.read(&scratch[..count], head_only, &mut known) {
+            Ok(Progress::Whole { .. }) => break None,
+            Ok(Progress::Partial) if received.len() < RECEIVED_BYTES_MAX => {}
+            Ok(Progress::Partial) => break Some(format!("it is longer than {RECEIVED_BYTES_MAX} bytes")),
+            Err(broken) => break Some(broken.what.to_owned()),
         }
+    };
+    Ok((received, broken))
+}
+
+/// An error's text, or what took too long.
+fn late_or(error: &io::Error, late: &str) -> String {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => late.to_owned(),
+        _ => format!("the connection is broken: {error}"),
+    }
+}
+
+/// A socket whose operations end at a moment at the latest.
+struct Socket {
+    stream: Stream,
+    until: Instant,
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    fn connect(address: &Address, timeout: Duration) -> io::Result<Self> {
+        let until = Instant::now() + timeout;
+        let stream = match address {
+            Address::Tcp(address) => Stream::Tcp(TcpStream::connect_timeout(address, timeout)?),
+            Address::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
+        };
+        Ok(Self { stream, until })
     }
 
-    /// Waits until something can be done; `None`: in vain.
-    fn wait(&self) -> Result<Option<epoll::EventFlags>, ExchangeError> {
-        loop {
-            let left = self.until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(None);
-            }
-            let wait = Timespec {
-                tv_sec: left.as_secs().cast_signed(),
-                tv_nsec: left.subsec_nanos().into(),
-            };
-            let mut events = Vec::with_capacity(1);
-            match epoll::wait(
-                &self.epoll,
-                rustix::buffer::spare_capacity(&mut events),
-                Some(&wait),
-            ) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(wait_failed(error)),
-            }
-            if let Some(event) = events.first() {
-                return Ok(Some(event.flags));
-            }
-        }
+    /// Time that is left; none at all would mean no limit to the system.
+    fn left(&self) -> Duration {
+        let left = self.until.saturating_duration_since(Instant::now());
+        left.max(Duration::from_millis(1))
     }
+}
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), ExchangeError> {
-        let mut at = 0;
-        loop {
-            match self.transport.send(&bytes[at..]) {
-                Ok(sent) => at += sent,
-                Err(Errno::AGAIN) => {}
-                // It may have answered before it went.
-                Err(Errno::PIPE | Errno::CONNRESET) => return Ok(()),
-                Err(error) => return Err(failed(format!("cannot write: {error}"))),
+impl Read for Socket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = self.left();
+        match &mut self.stream {
+            Stream::Tcp(stream) => {
+                stream.set_read_timeout(Some(left))?;
+                stream.read(into)
             }
-            if at == bytes.len() && !self.transport.holds_unsent() {
-                return Ok(());
-            }
-            if self.wait()?.is_none() {
-                return Err(failed("the request was not taken within the time-out"));
-            }
-        }
-    }
-
-    /// Takes what has come into the scratch buffer, and waits for it if there is nothing: how much, or why nothing will come.
-    fn receive(&mut self) -> Result<Result<usize, String>, ExchangeError> {
-        loop {
-            match self.transport.receive(&mut self.scratch) {
-                Ok(Received::Bytes { count, .. }) if count > 0 => return Ok(Ok(count)),
-                Ok(Received::Bytes { more: true, .. }) | Err(Fault::Socket(Errno::INTR)) => continue,
-                Ok(Received::Bytes { .. }) | Err(Fault::Socket(Errno::AGAIN)) => {}
-                Ok(Received::End) => {
-                    return Ok(Err("the connection was closed before the answer had ended".into()));
-                }
-                Err(fault) => return Ok(Err(format!("the connection is broken: {fault}"))),
-            }
-            if self.wait()?.is_none() {
-                return Ok(Err("no whole answer within the time-out".into()));
-            }
-        }
-    }
-
-    fn read(&mut self, head_only: bool) -> Result<(Vec<u8>, Option<String>), ExchangeError> {
-        let (mut reader, mut known, mut received) = (Reader::new(false), KnownHead::default(), Vec::new());
-        loop {
-            let count = match self.receive()? {
-                Ok(count) => count,
-                Err(what) => return Ok((received, reader.end().is_none().then_some(what))),
-            };
-            received.extend_from_slice(&self.scratch[..count]);
-            match reader.read(&self.scratch[..count], head_only, &mut known) {
-                Ok(Read::Whole { .. }) => return Ok((received, None)),
-                Ok(Read::Partial) if received.len() < RECEIVED_BYTES_MAX => {}
-                Ok(Read::Partial) => {
-                    return Ok((
-                        received,
-                        Some(format!("it is longer than {RECEIVED_BYTES_MAX} bytes")),
-                    ));
-                }
-                Err(broken) => return Ok((received, Some(broken.what.to_owned()))),
-            }
-        }
-    }
-
-    fn frames(
-        &mut self,
-        coded: &h2::Coded,
-        head_only: bool,
-    ) -> Result<(Vec<u8>, Option<String>), ExchangeError> {
-        let mut client = h2::Client::new(true);
-        loop {
-            client.upload();
-            let out = std::mem::take(&mut client.out);
-            if !out.is_empty() {
-                self.write(&out)?;
-                continue;
-            }
-            let count = match self.receive()? {
-                Ok(count) => count,
-                Err(what) => return Ok((Vec::new(), Some(what))),
-            };
-            let mut at = 0;
-            while at < count {
-                let (used, event) = match client.read(&self.scratch[at..count]) {
-                    Ok(read) => read,
-                    Err(broken) => return Ok((Vec::new(), Some(broken.what.to_owned()))),
-                };
-                at += used;
-                match event {
-                    None => {}
-                    Some(h2::Event::Settled) => client.request(coded, head_only),
-                    Some(h2::Event::Answer { .. }) => {
-                        let kept = client.kept.take().unwrap_or_default();
-                        return Ok(([kept.head, kept.body].concat(), None));
-                    }
-                    Some(h2::Event::Lost { what, .. } | h2::Event::GoesAway { what, .. }) => {
-                        return Ok((Vec::new(), Some(what)));
-                    }
-                }
+            Stream::Unix(stream) => {
+                stream.set_read_timeout(Some(left))?;
+                stream.read(into)
             }
         }
     }
 }
 
-fn wait_failed(error: Errno) -> ExchangeError {
-    ExchangeError::Wait(error.into())
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = self.left();
+        match &mut self.stream {
+            Stream::Tcp(stream) => {
+                stream.set_write_timeout(Some(left))?;
+                stream.write(bytes)
+            }
+            Stream::Unix(stream) => {
+                stream.set_write_timeout(Some(left))?;
+                stream.write(bytes)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

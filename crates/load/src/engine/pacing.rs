@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::{
-    plan::{Arrivals, Pace, Plan, Trace},
+    plan::{Arrivals, Pace, Plan},
     request::Random,
 };
 
@@ -27,14 +27,6 @@ enum Spread {
     Poisson(Random),
     /// So many at a time.
     Burst(usize),
-    /// As the trace says: threads take its requests in turn.
-    Trace {
-        trace: Trace,
-        began_ns: f64,
-        /// The one that is due next.
-        at: usize,
-        step: usize,
-    },
 }
 
 impl Pacer {
@@ -63,16 +55,6 @@ impl Pacer {
                 pacer.interval_ns = 1e9 * size as f64 / per_second;
                 pacer.spread = Spread::Burst(size / threads + usize::from(thread < size % threads));
             }
-            Arrivals::Trace => {
-                let trace = plan.trace.clone();
-                pacer.spread = Spread::Trace {
-                    trace: trace.expect("a load at the times of a trace has one"),
-                    began_ns: now,
-                    at: thread,
-                    step: threads,
-                };
-                pacer.next_ns = pacer.spread.traced();
-            }
         }
         Some(pacer)
     }
@@ -97,10 +79,6 @@ impl Pacer {
             match &mut self.spread {
                 Spread::Uniform | Spread::Burst(_) => self.next_ns += self.interval_ns,
                 Spread::Poisson(random) => self.next_ns += exponential(random, self.interval_ns),
-                Spread::Trace { at, step, .. } => {
-                    *at += *step;
-                    self.next_ns = self.spread.traced();
-                }
             }
         }
         dropped
@@ -112,29 +90,10 @@ impl Pacer {
         self.interval_ns = after.interval_ns;
         match (&mut self.spread, after.spread) {
             (Spread::Poisson(_), Spread::Poisson(_)) => self.next_ns = now as f64 + phase * self.interval_ns,
-            (spread, next @ Spread::Trace { .. }) => {
-                *spread = next;
-                self.next_ns = after.next_ns;
-            }
             (spread, next) => {
                 *spread = next;
                 self.next_ns = now as f64 + phase.min(1.0) * self.interval_ns;
             }
-        }
-    }
-}
-
-impl Spread {
-    /// When the next request of a trace is due: never after the last.
-    fn traced(&self) -> f64 {
-        match self {
-            Self::Trace {
-                trace, began_ns, at, ..
-            } => {
-                let due = trace.due_ns().get(*at);
-                due.map_or(f64::INFINITY, |due| began_ns + *due as f64)
-            }
-            _ => f64::INFINITY,
         }
     }
 }
@@ -151,7 +110,6 @@ mod tests {
         let plan = Plan {
             threads,
             seed: 7,
-            trace: Some(Trace::new(&[5_000, 1_000, 1_000, 9_000], 0.5)),
             ..Plan::new(Vec::new())
         };
         Pacer::new(Pace::Open { per_second, arrivals }, thread, &plan, 0).unwrap()
@@ -208,16 +166,6 @@ mod tests {
         due.sort_unstable();
         let expected = [0, 10_000_000, 20_000_000].map(|at| [at; 10]).concat();
         assert_eq!(due, expected);
-    }
-
-    #[test]
-    fn a_trace_is_shared_by_threads_and_ends() {
-        for (thread, expected) in [(0, &[0, 8_000][..]), (1, &[0, 16_000]), (5, &[])] {
-            let mut pacer = pacer(1.0, Arrivals::Trace, thread, if thread == 5 { 6 } else { 2 });
-            assert_eq!(pacer.advance(1_000_000), 0);
-            assert_eq!(pacer.backlog, expected, "thread {thread}");
-            assert_eq!(pacer.next_due(), u64::MAX);
-        }
     }
 
     #[test]

@@ -2,13 +2,12 @@
 //! (edge-triggered) a request costs one read, one write, and its share of one wait for all connections that are ready; with io_uring
 //! (`completions.rs`) its share of one call for everything.
 
+mod commands;
 mod completions;
 mod exchange;
-mod noting;
 mod opening;
-mod orders;
-mod patience;
-mod streams;
+mod recording;
+mod timeouts;
 
 use std::{
     cmp::Reverse,
@@ -24,25 +23,21 @@ use rustix::{
     io::Errno,
 };
 
-use self::patience::Patience;
+use self::timeouts::Timeouts;
 use super::{
     Command, Inbox, Notice,
     budget::Budget,
     calls::{self, Call},
     clock::Clock,
     connection::{Connection, Phase},
-    notes::{Batch, Log},
     outbox::Outbox,
-    pacing::{BACKLOG_MAX, Pacer},
-    ramp::Ramp,
-    resolver::Resolver,
+    pacing::Pacer,
     ring::{self, Completion, Ring},
     transport::PLAIN_BYTES_MIN,
     window::{WINDOW_NS, Window},
 };
 use crate::{
     failure::Class,
-    h2,
     plan::{Load, Pace, Plan},
     request::{Seat, Source},
     response::KnownHead,
@@ -82,19 +77,14 @@ struct Context {
     /// How many connections were given to the ring.
     ring_turns: u32,
     inbox: Arc<Inbox>,
-    /// Where names are resolved anew for each connection.
-    resolver: Option<Resolver>,
     notices: Outbox,
     load: Load,
     /// Connections of this thread that are in use: those with a lower index.
     active: usize,
     pacer: Option<Pacer>,
-    ramp: Option<Ramp>,
     budget: Budget,
     sources: Vec<Source>,
     known: Vec<KnownHead>,
-    /// For lanes with HTTP/2.
-    coders: Vec<h2::Coder>,
     window: Window,
     epoch: u64,
     /// When the last wait ended.
@@ -109,20 +99,19 @@ struct Context {
     timers: BinaryHeap<Reverse<(u64, usize)>>,
     in_flight: usize,
     /// Whether [`Notice::Idle`] was sent for what is under way.
-    idle_told: bool,
-    examples_told: u32,
-    negotiated_told: bool,
-    patience: Patience,
+    idle_reported: bool,
+    examples_reported: u32,
+    negotiated_reported: bool,
+    timeouts: Timeouts,
     next_sweep: u64,
     sweep_every: u64,
     looks: Looks,
     /// What `looks` is once the first answer has been seen.
     looks_later: Looks,
     /// Whether the first answer on the first connection is still to be looked at.
-    first_wanted: bool,
+    wants_first: bool,
     /// For each lane, the number of its first request among those that are told apart.
     first_urls: Vec<usize>,
-    log: Option<Batch>,
 }
 
 /// How much of an answer is looked at.
@@ -178,28 +167,19 @@ impl Thread {
             Source::new(&carried.requests, plan.pipeline, plan.seed, seat)
         };
         let sources: Vec<_> = plan.lanes.iter().enumerate().map(source).collect();
-        let acts = sources.iter().any(Source::has_users);
         let known = plan.lanes.iter().map(|_| KnownHead::default()).collect();
-        let coders = plan
-            .lanes
-            .iter()
-            .map(|lane| h2::Coder::new(lane.link.tls.is_some()))
-            .collect();
-        let patience = Patience::new(&plan);
+        let timeouts = Timeouts::new(&plan);
         let now = clock.now();
         let ring = ring::for_thread(&plan)?;
         let notes = &plan.notes;
-        let first_wanted = notes.first_answer && index == 0;
-        let looks_later = match (&plan.expect, acts || plan.follow > 0) {
-            (_, true) => Looks::All,
-            (expect, _) if expect.looks() && plan.decode => Looks::All,
-            (expect, _) if expect.keeps() => Looks::All,
-            (expect, _) if expect.looks() => Looks::Length,
-            _ if notes.exclude_errors || notes.urls || notes.log.is_some() => Looks::Length,
+        let wants_first = notes.first_answer && index == 0;
+        let looks_later = match &plan.expect {
+            expect if expect.keeps() => Looks::All,
+            expect if expect.looks() || notes.urls => Looks::Length,
             _ => Looks::Status,
         };
         let looks = match looks_later {
-            Looks::Status if first_wanted => Looks::Length,
+            Looks::Status if wants_first => Looks::Length,
             later => later,
         };
         let first_urls = plan.lanes.iter().scan(0, |all, lane| {
@@ -208,7 +188,6 @@ impl Thread {
             Some(first)
         });
         let first_urls = first_urls.collect();
-        let log = notes.log.as_ref().map(Log::batch);
         let context = Context {
             index,
             clock,
@@ -217,18 +196,13 @@ impl Thread {
             ring,
             ring_turns: 0,
             inbox,
-            resolver: None,
             notices: Outbox::new(notices),
             load: Load::PAUSED,
             active: 0,
             pacer: None,
-            ramp: plan
-                .connect_rate
-                .map(|per_second| Ramp::new(per_second, index, plan.threads)),
             budget: Budget::new(None, plan.threads),
             sources,
             known,
-            coders,
             window: Window::new(0, now, false),
             epoch: 0,
             woke: now,
@@ -238,17 +212,16 @@ impl Thread {
             waiting: VecDeque::new(),
             timers: BinaryHeap::new(),
             in_flight: 0,
-            idle_told: true,
-            examples_told: 0,
-            negotiated_told: false,
+            idle_reported: true,
+            examples_reported: 0,
+            negotiated_reported: false,
             next_sweep: now,
-            sweep_every: patience.looks_every_ns(),
-            patience,
+            sweep_every: timeouts.sweep_every_ns(),
+            timeouts,
             looks,
             looks_later,
-            first_wanted,
+            wants_first,
             first_urls,
-            log,
             plan,
         };
         Ok(Self {
@@ -256,11 +229,6 @@ impl Thread {
             context,
             completions: Vec::new(),
         })
-    }
-
-    /// Names of servers are resolved anew for each connection, where the plan says so.
-    pub(super) fn resolve_by(&mut self, resolver: Resolver) {
-        self.context.resolver = Some(resolver);
     }
 
     /// Works until it is told to end.
@@ -283,7 +251,7 @@ impl Thread {
             let now = self.context.clock.now();
             if rung {
                 for command in self.context.inbox.take() {
-                    if self.obey(command, now) {
+                    if self.execute(command, now) {
                         return;
                     }
                 }
@@ -350,11 +318,6 @@ impl Thread {
             && index < self.context.active
             && now >= connection.not_before
             && !self.context.budget.is_spent()
-            && self
-                .context
-                .plan
-                .requests_each
-                .is_none_or(|each| connection.asked < each)
         {
             match self.context.connect(connection, now) {
                 After::Goes => self.pump(index, now),
@@ -366,10 +329,7 @@ impl Thread {
     /// Sends what may be sent on a connection.
     fn pump(&mut self, index: usize, now: u64) {
         let connection = &mut self.connections[index];
-        let mut after = self.context.fill(connection, now);
-        if after == After::Goes && connection.h2.is_some() {
-            after = self.context.send_frames(connection);
-        }
+        let after = self.context.fill(connection, now);
         self.go_on(index, after, now);
     }
 
@@ -403,7 +363,7 @@ impl Thread {
                 after = self.context.fill(connection, now);
             }
         }
-        if after == After::Goes && matches!(connection.phase, Phase::Open | Phase::Greeting) {
+        if after == After::Goes && connection.phase == Phase::Open {
             if flags.contains(epoll::EventFlags::OUT) && connection.holds_unsent() {
                 let now = self.context.clock.now();
                 after = self.context.flush(connection, now);
@@ -470,7 +430,7 @@ impl Thread {
             self.context.timers.pop();
             match self.connections[index].phase {
                 Phase::Closed => self.open(index, now),
-                Phase::Resolving | Phase::Connecting | Phase::Greeting => {}
+                Phase::Connecting => {}
                 Phase::Open => self.pump(index, now),
             }
         }
@@ -478,7 +438,7 @@ impl Thread {
 
     fn sweep(&mut self, now: u64) {
         for index in 0..self.connections.len() {
-            let after = self.context.lose_patience(&mut self.connections[index], now);
+            let after = self.context.enforce_timeouts(&mut self.connections[index], now);
             self.go_on(index, after, now);
         }
     }

@@ -131,22 +131,6 @@ impl Timeline {
         }
     }
 
-    /// Adds the slices of another run that began at the same time.
-    pub(crate) fn overlay(&mut self, other: &Self) {
-        let mut other = other.clone();
-        while other.slice_ns < self.slice_ns {
-            other.coarsen();
-        }
-        while self.slice_ns < other.slice_ns {
-            self.coarsen();
-        }
-        let more = other.slices.len().saturating_sub(self.slices.len());
-        self.slices.resize_with(self.slices.len() + more, Slice::empty);
-        for (mine, theirs) in self.slices.iter_mut().zip(&other.slices) {
-            mine.merge(theirs);
-        }
-    }
-
     /// Whether its slices are some that [`Timeline::add`] can have made.
     pub(crate) fn is_possible(&self) -> bool {
         let windows = self.slice_ns / WINDOW_NS;

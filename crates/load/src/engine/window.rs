@@ -3,10 +3,7 @@
 use hdrhistogram::{Counter, Histogram};
 
 use super::notes::UrlWindow;
-use crate::{
-    failure::{Class, Counts},
-    request::Pass,
-};
+use crate::failure::{Class, Counts};
 
 /// Length of a window.
 pub(crate) const WINDOW_NS: u64 = 100_000_000;
@@ -34,24 +31,6 @@ impl Split {
         Box::new(Self {
             first: latencies(),
             latency: latencies(),
-        })
-    }
-}
-
-/// What is recorded of failed requests and is to be left out.
-#[derive(Clone, Debug)]
-struct Excluded {
-    latency: Histogram<u64>,
-    service: Histogram<u64>,
-    split: Box<Split>,
-}
-
-impl Excluded {
-    fn nothing() -> Box<Self> {
-        Box::new(Self {
-            latency: latencies(),
-            service: latencies(),
-            split: Split::nothing(),
         })
     }
 }
@@ -106,16 +85,8 @@ pub struct Window {
     pub under_way: u64,
     /// Those among them that took up an earlier TLS session.
     pub resumed: u64,
-    /// Redirects that were followed: answers too, and each has led to a request of its own.
-    pub redirects: u64,
-    /// Passes through a scenario of which every step was right.
-    pub passes: u64,
-    /// Other passes that have ended.
-    pub passes_failed: u64,
     /// What was measured of each request that is told apart, as far as there was something.
     pub urls: Vec<Option<Box<UrlWindow>>>,
-    /// What `latency` and `service` have of failed requests and shall not have.
-    excluded: Option<Box<Excluded>>,
     /// How far behind its time a request was sent at most, with a rate; in nanoseconds.
     pub lag_max_ns: u64,
 }
@@ -144,11 +115,7 @@ impl Window {
             held: 0,
             under_way: 0,
             resumed: 0,
-            redirects: 0,
-            passes: 0,
-            passes_failed: 0,
             urls: Vec::new(),
-            excluded: None,
             lag_max_ns: 0,
         }
     }
@@ -184,44 +151,8 @@ impl Window {
         }
     }
 
-    /// Counts a pass through a scenario, if one has ended.
-    pub(crate) fn count_pass(&mut self, pass: Option<Pass>) {
-        match pass {
-            None => {}
-            Some(Pass::Whole) => self.passes += 1,
-            Some(Pass::Failed) => self.passes_failed += 1,
-        }
-    }
-
     pub(crate) fn fail(&mut self, class: Class) {
         self.failures.add(class, 1);
-    }
-
-    /// Has a failed request's latency left out, which was recorded with all others; `first` as it was recorded.
-    pub(crate) fn exclude(&mut self, latency_ns: u64, service_ns: u64, first_ns: Option<u64>) {
-        let excluded = self.excluded.get_or_insert_with(Excluded::nothing);
-        excluded.latency.saturating_record(latency_ns);
-        excluded.service.saturating_record(service_ns);
-        if let Some(first_ns) = first_ns {
-            excluded.split.latency.saturating_record(latency_ns);
-            excluded.split.first.saturating_record(first_ns);
-        }
-    }
-
-    /// Leaves it out. Failures are few, so what they cost is paid once a window.
-    pub(crate) fn leave_out(&mut self) {
-        let Some(excluded) = self.excluded.take() else {
-            return;
-        };
-        let recorded = "what is left out was recorded";
-        self.latency.subtract(&excluded.latency).expect(recorded);
-        if let Some(service) = &mut self.service {
-            service.subtract(&excluded.service).expect(recorded);
-        }
-        if let Some(split) = &mut self.split {
-            split.latency.subtract(&excluded.split.latency).expect(recorded);
-            split.first.subtract(&excluded.split.first).expect(recorded);
-        }
     }
 
     /// Adds what another has measured.
@@ -269,9 +200,6 @@ impl Window {
         self.held += other.held;
         self.under_way += other.under_way;
         self.resumed += other.resumed;
-        self.redirects += other.redirects;
-        self.passes += other.passes;
-        self.passes_failed += other.passes_failed;
         if self.urls.len() < other.urls.len() {
             self.urls.resize_with(other.urls.len(), || None);
         }

@@ -130,41 +130,6 @@ impl Usage {
         }
     }
 
-    /// Adds what another generator used that ran on the same machine at the same time.
-    pub(crate) fn share(&mut self, other: &Self) {
-        // To each of them the other was one of the rest.
-        self.others_cpu_seconds = self
-            .others_cpu_seconds
-            .zip(other.own_cpu_seconds)
-            .map(|(others, own)| (others - own).max(0.0));
-        self.own_cpu_seconds = sum(self.own_cpu_seconds, other.own_cpu_seconds);
-        self.seconds = self.seconds.max(other.seconds);
-        self.loops.extend(&other.loops);
-        self.involuntary_switches += other.involuntary_switches;
-        self.server = self.server.or(other.server);
-    }
-
-    /// Adds what was used on another machine.
-    pub(crate) fn join(&mut self, other: &Self) {
-        let cores = |usage: &Self| usage.cores.map(|cores| cores as f64);
-        let of_all = |of: fn(&Self) -> Option<f64>| {
-            let used = of(self)? * cores(self)? + of(other)? * cores(other)?;
-            Some(used / (cores(self)? + cores(other)?))
-        };
-        let (busy_share, steal_share) = (
-            of_all(|usage| usage.busy_share),
-            of_all(|usage| usage.steal_share),
-        );
-        (self.busy_share, self.steal_share) = (busy_share, steal_share);
-        self.cores = self.cores.zip(other.cores).map(|(mine, theirs)| mine + theirs);
-        self.others_cpu_seconds = sum(self.others_cpu_seconds, other.others_cpu_seconds);
-        self.own_cpu_seconds = sum(self.own_cpu_seconds, other.own_cpu_seconds);
-        self.seconds = self.seconds.max(other.seconds);
-        self.loops.extend(&other.loops);
-        self.involuntary_switches += other.involuntary_switches;
-        self.server = self.server.or(other.server);
-    }
-
     /// The busiest event loop's share of a core.
     pub fn busiest_loop(&self) -> Option<f64> {
         self.loops.iter().map(|one| one.busy_share).max_by(f64::total_cmp)
@@ -208,10 +173,6 @@ pub struct Capacity {
     pub shared: f64,
     /// Without it.
     pub alone: f64,
-}
-
-fn sum(mine: Option<f64>, theirs: Option<f64>) -> Option<f64> {
-    mine.zip(theirs).map(|(mine, theirs)| mine + theirs)
 }
 
 impl LoopUsage {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{Options, Report, course, words};
+use super::{Options, Report, steps, words};
 use crate::stats::Interval;
 
 /// What a figure of a report is, if the report has it.
@@ -56,7 +56,7 @@ impl Comparison {
         let of_both = [first, second].map(|report| report.latency_intervals(&options.percentiles));
         let empty = [first, second].iter().any(|report| report.latency_ns.is_empty());
         for (at, &percent) in options.percentiles.iter().enumerate().filter(|_| !empty) {
-            let value = |report: &Report| course::percentile(&report.latency_ns, percent) as f64;
+            let value = |report: &Report| steps::percentile(&report.latency_ns, percent) as f64;
             figures.push(Figure {
                 name: format!("p{}", words::percentile(percent)),
                 unit: Unit::Nanoseconds,

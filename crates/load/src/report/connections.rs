@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use hdrhistogram::Histogram;
 
 use super::{
-    Report, course,
+    Report, steps,
     words::{self, count},
 };
 
@@ -18,10 +18,10 @@ const OPENINGS_MIN: u64 = 10;
 
 impl Report {
     /// First bytes of answers, where they came noticeably before the last ones: by a twentieth in the middle or among the slow ones.
-    pub(crate) fn telling_first_bytes(&self) -> Option<&Histogram<u64>> {
+    pub(crate) fn separate_first_bytes(&self) -> Option<&Histogram<u64>> {
         let differ = |percent| {
-            let whole = course::percentile(&self.latency_ns, percent) as f64;
-            let first = course::percentile(&self.first_byte_ns, percent) as f64;
+            let whole = steps::percentile(&self.latency_ns, percent) as f64;
+            let first = steps::percentile(&self.first_byte_ns, percent) as f64;
             whole - first > whole * APART_MIN
         };
         let some = self.in_pieces > 0 && self.in_pieces as f64 >= PIECES_MIN * self.answers as f64;
@@ -30,7 +30,7 @@ impl Report {
 
     /// Latency in the ways in which it is told, each with its name: of nothing but whole answers there is one, without a name.
     pub(crate) fn latencies(&self) -> Vec<(&'static str, &Histogram<u64>)> {
-        let first = self.telling_first_bytes().map(|first| ("first byte", first));
+        let first = self.separate_first_bytes().map(|first| ("first byte", first));
         let all = match (&self.service_ns, &first) {
             (Some(_), _) => "from due",
             (None, Some(_)) => "whole",
@@ -45,7 +45,7 @@ impl Report {
 
     /// How long openings took, and the part of TLS, where there is more to tell than a median: connections were made anew, or TLS was
     /// agreed on.
-    pub(crate) fn telling_openings(&self) -> Vec<(&'static str, &Histogram<u64>)> {
+    pub(crate) fn detailed_openings(&self) -> Vec<(&'static str, &Histogram<u64>)> {
         let all = &self.connecting_ns;
         let again = self.connects >= 2 * self.run.connections as u64;
         if all.len() < OPENINGS_MIN || (!again && self.handshakes_ns.is_empty()) {
@@ -88,25 +88,25 @@ mod tests {
         let mut report = Report::example();
         report.in_pieces = report.answers;
         assert!(
-            report.telling_first_bytes().is_none(),
+            report.separate_first_bytes().is_none(),
             "pieces that come together"
         );
         report.first_byte_ns.reset();
         report.first_byte_ns.saturating_record_n(100_000, report.answers);
-        assert!(report.telling_first_bytes().is_some());
+        assert!(report.separate_first_bytes().is_some());
         report.in_pieces = 1_000;
-        assert!(report.telling_first_bytes().is_none(), "a few of very many");
+        assert!(report.separate_first_bytes().is_none(), "a few of very many");
     }
 
     #[test]
     fn openings_are_told_in_full_when_there_were_many() {
         let mut report = Report::example();
-        assert!(report.telling_openings().is_empty(), "few were opened twice");
+        assert!(report.detailed_openings().is_empty(), "few were opened twice");
         report.handshakes_ns = report.connecting_ns.clone();
-        assert_eq!(report.telling_openings().len(), 2);
+        assert_eq!(report.detailed_openings().len(), 2);
         report.handshakes_ns.reset();
         report.connects = 128;
-        assert_eq!(report.telling_openings().len(), 1);
+        assert_eq!(report.detailed_openings().len(), 1);
     }
 
     #[test]

@@ -154,8 +154,6 @@ impl Report {
                 connections: 64,
                 pipeline: 1,
                 keep_alive: true,
-                connect_rate: None,
-                pauses: false,
                 load: Some(Load {
                     connections: 64,
                     pace: Pace::Closed,
@@ -164,7 +162,6 @@ impl Report {
                 requests: None,
                 started_unix_ms: 1_760_000_000_000,
                 named: Vec::new(),
-                exclude_errors: false,
                 stages: Vec::new(),
             },
             seconds: 10.0,
@@ -207,8 +204,6 @@ impl Report {
                 slice_ns: 100_000_000,
                 slices: (0..SLICES).map(|at| slice(at, 0)).collect(),
             },
-            redirects: 0,
-            passes: (0, 0),
             lag_max_ns: 0,
             cpu_seconds: 8.7,
             warm_up: WarmedUp {

@@ -3,21 +3,13 @@
 pub mod assert;
 pub mod comparison;
 mod connections;
-mod course;
-pub mod csv;
-pub mod explain;
 #[cfg(test)]
 mod fixture;
-pub mod hgrm;
 pub mod html;
 pub mod json;
-mod merge;
-pub mod ndjson;
-pub mod prometheus;
 mod ranges;
 pub mod saved;
-pub mod style;
-mod terms;
+mod steps;
 pub mod text;
 pub mod verdict;
 pub mod words;
@@ -25,7 +17,6 @@ pub mod words;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-pub use self::merge::{MergeError, merge};
 use crate::{
     engine::{FirstAnswer, Stretch, Timeline, UrlWindow},
     failure::Class,
@@ -89,12 +80,6 @@ pub struct Report {
     pub failures: Vec<Failure>,
     /// How it went over time.
     pub timeline: Timeline,
-    /// Redirects that were followed.
-    #[serde(default)]
-    pub redirects: u64,
-    /// Passes through a scenario: those of which every step was right, and the others.
-    #[serde(default)]
-    pub passes: (u64, u64),
     /// How far a request of an open load was sent behind its time at the worst, in nanoseconds.
     pub lag_max_ns: u64,
     /// CPU seconds of the generator within the measured time.
@@ -134,10 +119,6 @@ pub struct Run {
     pub pipeline: usize,
     /// Whether connections serve several requests.
     pub keep_alive: bool,
-    /// Connections opened a second at the start; `None`: all at once.
-    pub connect_rate: Option<f64>,
-    /// Whether connections may pause between requests, as the users of a scenario do.
-    pub pauses: bool,
     /// The load.
     pub load: Option<Load>,
     /// Seconds asked for.
@@ -148,8 +129,6 @@ pub struct Run {
     pub started_unix_ms: u64,
     /// What different requests are called, if they are told apart.
     pub named: Vec<String>,
-    /// Whether the latency of what failed is left out.
-    pub exclude_errors: bool,
     /// The stages of its load, if it changed while it was measured.
     pub stages: Vec<Stage>,
 }
@@ -262,8 +241,6 @@ impl Report {
             handshakes_ns: all.total.handshakes,
             statuses,
             timeline: all.timeline,
-            redirects: all.total.redirects,
-            passes: (all.total.passes, all.total.passes_failed),
             lag_max_ns: all.total.lag_max_ns,
             cpu_seconds: measured.cpu_ns as f64 / 1e9,
             warm_up: WarmedUp::default(),

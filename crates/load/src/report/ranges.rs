@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::course;
+use super::steps;
 
 /// Latencies from one value up to another.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ const LADDERS: [&[u64]; 5] = [
 /// The distribution in a few ranges with round edges: finely up to the 99th percentile, where most answers are, and what is slower
 /// in one.
 pub(super) fn ranges(latency: &Histogram<u64>) -> Vec<Range> {
-    let (least, most) = (latency.min().max(10), course::percentile(latency, 99.0));
+    let (least, most) = (latency.min().max(10), steps::percentile(latency, 99.0));
     let edges = LADDERS.iter().map(|ladder| edges(ladder, least, most));
     let edges = edges
         .min_by_key(|edges| edges.len().saturating_sub(RANGES_MAX + 1))

@@ -50,8 +50,8 @@ pub enum SavedError {
 /// The saved run.
 pub fn write(report: &Report, options: &Options) -> String {
     let mut whole = json::whole(report, options);
-    whole.value(RECORD, record(report));
-    whole.page()
+    whole.insert(RECORD.to_owned(), record(report));
+    json::page(&whole)
 }
 
 /// The report of a saved run.
@@ -64,12 +64,12 @@ pub fn read(text: &str) -> Result<Report, SavedError> {
 }
 
 /// All of a report.
-pub fn record(report: &Report) -> Value {
+fn record(report: &Report) -> Value {
     json!({"version": VERSION, "report": report})
 }
 
 /// The report of a record. It may come from anywhere: what would lead figures astray is refused.
-pub fn from_record(record: &Value) -> Result<Report, SavedError> {
+fn from_record(record: &Value) -> Result<Report, SavedError> {
     if record["version"] != VERSION {
         let found = record["version"].clone();
         return Err(SavedError::Version { found });

@@ -10,8 +10,9 @@ use hdrhistogram::Histogram;
 pub(super) use self::draw::wrap;
 use self::draw::{bar, sparks};
 use super::{
-    Options, Report, UrlFigures, connections, course,
+    Options, Report, UrlFigures, connections,
     ranges::ranges,
+    steps,
     verdict::{Kind, Verdict},
     words::{self, bytes, count, duration, percent, plain, rate, several, short_duration},
 };
@@ -143,17 +144,11 @@ impl Page<'_> {
         if !run.keep_alive {
             also.push("a new connection for every request".into());
         }
-        if let Some(per_second) = run.connect_rate {
-            also.push(format!("connections opened at {} a second", rate(per_second)));
-        }
         if run.body_bytes > 0 {
             also.push(format!("{} body a request", bytes(run.body_bytes as f64)));
         }
         if let Some(server) = self.report.server() {
             also.push(format!("server {}", plain(server, 40)));
-        }
-        if run.exclude_errors {
-            also.push("the latency of what failed is left out".into());
         }
         if self.report.warm_up.seconds > 0.0 {
             let warm_up = words::warm_up(&self.report.warm_up);
@@ -192,7 +187,7 @@ impl Page<'_> {
             let lag = duration(report.lag_max_ns as f64);
             self.more(&format!("sent at most {lag} after they were due"));
         }
-        let steps = course::steps(report);
+        let steps = steps::of(report);
         let rates: Vec<f64> = steps
             .iter()
             .filter(|step| step.whole)
@@ -249,7 +244,7 @@ impl Page<'_> {
         let mut rows = vec![row("least", &|histogram| histogram.min() as f64)];
         for (&percent, interval) in self.options.percentiles.iter().zip(&intervals) {
             let name = format!("{} %", words::percentile(percent));
-            let mut row = row(&name, &|histogram| course::percentile(histogram, percent) as f64);
+            let mut row = row(&name, &|histogram| steps::percentile(histogram, percent) as f64);
             let how_sure = match interval {
                 Some(interval) => format!("   {} to {}", duration(interval.low), duration(interval.high)),
                 None if stats::enough_samples(percent, latency.len()) => String::new(),
@@ -294,7 +289,7 @@ impl Page<'_> {
 
     fn urls(&mut self) {
         let report = self.report;
-        let said = said_by_all(&report.urls);
+        let said = common_prefix(&report.urls);
         for (at, url) in report.urls.iter().enumerate() {
             if at == 0 {
                 let head = format!("{:>14}{:>10}{:>14}{:>14}", "answers", "failed", "50 %", "99 %");
@@ -310,7 +305,7 @@ impl Page<'_> {
                 if url.latency_ns.is_empty() {
                     return "none".to_owned();
                 }
-                duration(course::percentile(&url.latency_ns, percent) as f64)
+                duration(steps::percentile(&url.latency_ns, percent) as f64)
             };
             let figures = format!(
                 "{:>14}{:>10}{:>14}{:>14}",
@@ -376,14 +371,6 @@ impl Page<'_> {
             let _ = write!(text, "; {each} an answer, {body} of it the body");
         }
         self.section("Bytes", &text);
-        if report.redirects > 0 {
-            self.section("Redirects", &format!("{} followed", count(report.redirects)));
-        }
-        let (whole, failed) = report.passes;
-        if whole + failed > 0 {
-            let text = format!("{} whole, {} failed", count(whole), count(failed));
-            self.section("Passes", &text);
-        }
         self.section("Connections", &connections::facts(report));
         self.openings();
         self.line("");
@@ -393,12 +380,12 @@ impl Page<'_> {
     fn openings(&mut self) {
         let report = self.report;
         let all = &report.connecting_ns;
-        let columns = report.telling_openings();
+        let columns = report.detailed_openings();
         if all.is_empty() {
             return;
         }
         if columns.is_empty() {
-            let half = duration(course::percentile(all, 50.0) as f64);
+            let half = duration(steps::percentile(all, 50.0) as f64);
             let most = duration(all.max() as f64);
             self.more(&format!("opening took {half} (median), {most} at most"));
             return;
@@ -410,7 +397,7 @@ impl Page<'_> {
         self.more(&row(&columns, "least", &|histogram| histogram.min() as f64));
         for percent in [50.0, 90.0, 99.0] {
             let name = format!("{percent} %");
-            let value = |histogram: &Histogram<u64>| course::percentile(histogram, percent) as f64;
+            let value = |histogram: &Histogram<u64>| steps::percentile(histogram, percent) as f64;
             self.more(&row(&columns, &name, &value));
         }
         self.more(&row(&columns, "most", &|histogram| histogram.max() as f64));
@@ -503,7 +490,7 @@ fn row(columns: &[(&str, &Histogram<u64>)], name: &str, value: &dyn Fn(&Histogra
 }
 
 /// Bytes that all names begin with, up to where their paths begin: method and server are told above the table.
-fn said_by_all(urls: &[UrlFigures]) -> usize {
+fn common_prefix(urls: &[UrlFigures]) -> usize {
     let server = |url: &UrlFigures| {
         let slashes = url.name.match_indices('/').map(|(at, _)| at);
         url.name[..slashes.take(3).nth(2).unwrap_or(0)].to_owned()

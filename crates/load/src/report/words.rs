@@ -128,12 +128,6 @@ pub(crate) fn warm_up(warm_up: &WarmedUp) -> String {
     format!("of {took}{steady}, {}", several(warm_up.requests, "request"))
 }
 
-/// A percentile as a share of 1, likewise: `0.5`, `0.999`.
-pub(crate) fn percentile_share(percent: f64) -> String {
-    let text = format!("{:.7}", percent / 100.0);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
 /// Most stages that are told one by one.
 const STAGES_TOLD_MAX: usize = 8;
 
@@ -173,20 +167,10 @@ pub(crate) fn load(run: &Run) -> String {
                 Arrivals::Uniform => "at equal distances".to_owned(),
                 Arrivals::Poisson => "at random moments".to_owned(),
                 Arrivals::Burst(size) => format!("in bursts of {size}"),
-                Arrivals::Trace => {
-                    return format!(
-                        "open load: the requests of a trace at its times, {rate} a second on average, over {connections}, whatever the \
-                         answers do"
-                    );
-                }
             };
             format!(
                 "open load: {rate} requests a second {spread} over {connections}, whatever the answers do"
             )
-        }
-        Pace::PerConnection { per_second } => {
-            let rate = rate(per_second);
-            format!("paced load: {rate} requests a second on each of {connections}")
         }
     }
 }
@@ -195,7 +179,7 @@ pub(crate) fn load(run: &Run) -> String {
 pub(crate) fn latency_from(run: &Run) -> &'static str {
     match run.load.map_or(Pace::Closed, |load| load.pace) {
         Pace::Closed => "from the moment a request is written to the end of its answer",
-        Pace::Open { .. } | Pace::PerConnection { .. } => {
+        Pace::Open { .. } => {
             "from the moment a request was due, even if it had to wait to be sent, to the end of its answer"
         }
     }
@@ -203,24 +187,9 @@ pub(crate) fn latency_from(run: &Run) -> &'static str {
 
 /// A moment in UTC: `2025-10-09 08:53:20 UTC`.
 pub(crate) fn moment(unix_ms: u64) -> String {
-    format_time(unix_ms, "%F %T UTC")
-}
-
-/// A moment in UTC as ISO 8601 has it, to the millisecond: `2025-10-09T08:53:20.000Z`.
-pub(crate) fn moment_iso(unix_ms: u64) -> String {
-    format_time(unix_ms, "%FT%T%.3fZ")
-}
-
-/// A moment in UTC as C's `ctime` writes it: `Thu Oct  9 08:53:20 2025`.
-pub(crate) fn moment_c(unix_s: u64) -> String {
-    format_time(unix_s.saturating_mul(1000), "%a %b %e %T %Y")
-}
-
-/// A moment in UTC by a pattern of `strftime`; what is behind the year 9999 as its end.
-pub(crate) fn format_time(unix_ms: u64, pattern: &str) -> String {
     let moment = i64::try_from(unix_ms).ok().map(Timestamp::from_millisecond);
     let moment = moment.and_then(Result::ok).unwrap_or(Timestamp::MAX);
-    moment.strftime(pattern).to_string()
+    moment.strftime("%F %T UTC").to_string()
 }
 
 /// Text from outside in one line that does nothing to a terminal, of at most so many characters.
@@ -303,13 +272,6 @@ mod tests {
         ] {
             assert_eq!(moment(unix_s * 1000), words);
         }
-    }
-
-    #[test]
-    fn moments_are_written_as_other_tools_write_them() {
-        assert_eq!(moment_iso(1_760_000_000_042), "2025-10-09T08:53:20.042Z");
-        assert_eq!(moment_c(1_760_000_000), "Thu Oct  9 08:53:20 2025");
-        assert_eq!(moment_c(951_782_400), "Tue Feb 29 00:00:00 2000");
     }
 
     #[test]

@@ -49,9 +49,6 @@ pub struct Parts {
     pub version: Version,
 }
 
-/// Bytes of each chunk of a body that is sent in chunks.
-pub(super) const CHUNK_BYTES: usize = 16 * 1024;
-
 /// Why parts make no request.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RequestError {
@@ -78,12 +75,6 @@ pub enum RequestError {
     /// A header without anything between its name and its value.
     #[error("`{text}` is not a header; accepted are `name: value` and `name=value`")]
     Field {
-        /// What was given.
-        text: String,
-    },
-    /// A cookie without a value.
-    #[error("`{text}` is not a cookie; accepted is `name=value`, several with `; ` between them")]
-    Cookie {
         /// What was given.
         text: String,
     },
@@ -159,71 +150,16 @@ impl Parts {
         Ok(())
     }
 
-    /// Adds cookies written as `name=value`, to those that are there.
-    pub fn add_cookie(&mut self, text: &str) -> Result<(), RequestError> {
-        let is_pair = |pair: &str| pair.trim().find('=').is_some_and(|at| at > 0);
-        if !text.trim_end_matches(';').split(';').all(is_pair) {
-            return Err(RequestError::Cookie {
-                text: text.to_owned(),
-            });
-        }
-        check_text("cookie", text)?;
-        let text = text.trim().trim_end_matches(';');
-        match self
-            .fields
-            .iter_mut()
-            .find(|(name, _)| name.eq_ignore_ascii_case("cookie"))
-        {
-            Some((_, cookies)) => {
-                cookies.push_str("; ");
-                cookies.push_str(text);
-            }
-            None => self.fields.push(("cookie".into(), text.to_owned())),
-        }
-        Ok(())
-    }
-
-    /// Proves who asks by `user:password` (RFC 7617).
+    /// Adds the field of Basic authentication (RFC 7617) for `user:password`.
     pub fn basic_auth(&mut self, text: &str) -> Result<(), RequestError> {
-        self.credentials("authorization", text)
-    }
-
-    /// The same towards a proxy.
-    pub fn proxy_auth(&mut self, text: &str) -> Result<(), RequestError> {
-        self.credentials("proxy-authorization", text)
-    }
-
-    fn credentials(&mut self, field: &str, text: &str) -> Result<(), RequestError> {
         if !text.contains(':') {
             return Err(RequestError::Credentials {
                 text: text.to_owned(),
             });
         }
         check_text("user and password", text)?;
-        self.set_field(field, &format!("Basic {}", STANDARD.encode(text)));
+        self.set_field("authorization", &format!("Basic {}", STANDARD.encode(text)));
         Ok(())
-    }
-
-    /// Says what the body is.
-    pub fn content_type(&mut self, text: &str) -> Result<(), RequestError> {
-        check_text("content type", text)?;
-        self.set_field("content-type", text);
-        Ok(())
-    }
-
-    /// Sends the body in chunks, as a client does that does not know its length beforehand (RFC 9112, 7.1).
-    pub fn chunk_body(&mut self) {
-        let mut chunked = Vec::with_capacity(self.body.len() + self.body.len() / 512 + 16);
-        for chunk in self.body.chunks(CHUNK_BYTES) {
-            chunked.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
-            chunked.extend_from_slice(chunk);
-            chunked.extend_from_slice(b"\r\n");
-        }
-        chunked.extend_from_slice(b"0\r\n\r\n");
-        self.body = chunked;
-        self.fields
-            .retain(|(name, _)| !name.eq_ignore_ascii_case("content-length"));
-        self.set_field("transfer-encoding", "chunked");
     }
 
     /// The bytes (RFC 9112).
@@ -387,18 +323,6 @@ mod tests {
     }
 
     #[test]
-    fn cookies_share_one_field() {
-        let mut parts = parts();
-        parts.add_cookie("a=1").unwrap();
-        parts.add_cookie("b=2; c=3;").unwrap();
-        assert_eq!(parts.fields[1], ("cookie".into(), "a=1; b=2; c=3".into()));
-        for bad in ["a", "=1", "", "a=1; b"] {
-            let error = parts.add_cookie(bad).unwrap_err().to_string();
-            assert!(error.contains("accepted is `name=value`"), "{error}");
-        }
-    }
-
-    #[test]
     fn user_and_password_become_basic_authentication() {
         let mut parts = parts();
         parts.basic_auth("Aladdin:open sesame").unwrap();
@@ -424,17 +348,6 @@ mod tests {
             parts.set_field("Connection", "upgrade");
             assert_eq!(parts.connection(), None);
         }
-    }
-
-    #[test]
-    fn a_body_in_chunks_has_no_length() {
-        let mut parts = parts();
-        parts.method = "POST".into();
-        parts.body = vec![b'x'; CHUNK_BYTES + 1];
-        parts.chunk_body();
-        let text = text(&parts);
-        assert!(text.contains("transfer-encoding: chunked\r\n") && !text.contains("content-length"));
-        assert!(text.ends_with("xx\r\n1\r\nx\r\n0\r\n\r\n") && text.contains("\r\n\r\n4000\r\nxx"));
     }
 
     #[test]

@@ -1,37 +1,23 @@
 //! Gives a thread its next request.
 
-use std::{
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::sync::Arc;
 
-use super::{Order, Requests, Scenario, Several, Signer, User, template::Draw};
+use super::{Order, Requests, Several, template::Draw};
 
-/// Most bytes of repeated copies of one request: a write of more gains nothing.
+/// Most bytes of repeated copies of one request: a larger write gains nothing.
 const REPEATED_BYTES_MAX: usize = 1024 * 1024;
 
 /// Where one thread takes a lane's requests from.
 #[derive(Debug)]
 pub(crate) struct Source {
     kind: Kind,
-    signing: Option<Signing>,
     /// Which of several requests was put out last.
     which: u32,
 }
 
-/// How requests are signed.
-#[derive(Debug)]
-struct Signing {
-    signer: Signer,
-    /// The second for which the request that is always the same was signed, since 1970.
-    second: u64,
-    /// A request without its signature; the one that is always the same, if there is one.
-    plain: Vec<u8>,
-}
-
 #[derive(Debug)]
 enum Kind {
-    /// The bytes of one request, so often in a row that one write can carry a whole pipeline.
+    /// The bytes of one request, repeated so that one write can carry a whole pipeline.
     Same {
         repeated: Vec<u8>,
         each: usize,
@@ -40,12 +26,6 @@ enum Kind {
     Several {
         several: Arc<Several>,
         next: usize,
-        /// How far the one after it is.
-        step: usize,
-        draws: Draws,
-    },
-    Scenario {
-        scenario: Arc<Scenario>,
         draws: Draws,
     },
 }
@@ -57,7 +37,6 @@ struct Draws {
     number: u64,
     /// Threads and lanes take turns, so that no two requests have the same number.
     stride: u64,
-    seed: u64,
     random: Random,
     body: Vec<u8>,
 }
@@ -68,7 +47,6 @@ impl Draws {
         Self {
             number: place as u64,
             stride: (seat.threads * seat.lanes) as u64,
-            seed,
             random: Random::new(mixed(seed).wrapping_add(mixed(place as u64))),
             body: Vec::new(),
         }
@@ -99,20 +77,6 @@ impl Source {
     /// For writes of at most `depth` requests.
     pub(crate) fn new(requests: &Requests, depth: usize, seed: u64, seat: Seat) -> Self {
         let kind = match requests {
-            Requests::Signed(signed) => {
-                let (requests, signer) = &**signed;
-                let mut source = Self::new(requests, depth, seed, seat);
-                let plain = match &source.kind {
-                    Kind::Same { repeated, each, .. } => repeated[..*each].to_vec(),
-                    Kind::Several { .. } | Kind::Scenario { .. } => Vec::new(),
-                };
-                source.signing = Some(Signing {
-                    signer: signer.clone(),
-                    second: 0,
-                    plain,
-                });
-                return source;
-            }
             Requests::Same(message) => {
                 let each = message.bytes.len();
                 Kind::Same {
@@ -126,52 +90,20 @@ impl Source {
             Requests::Several(several) => Kind::Several {
                 // Threads begin at different places, or they would be in step.
                 next: seat.thread % several.templates.len(),
-                step: if several.order == Order::Replay {
-                    seat.threads
-                } else {
-                    1
-                },
                 several: several.clone(),
                 draws: Draws::new(seed, seat),
             },
-            Requests::Scenario(scenario) => Kind::Scenario {
-                scenario: scenario.clone(),
-                draws: Draws::new(seed, seat),
-            },
         };
-        Self {
-            kind,
-            signing: None,
-            which: 0,
-        }
+        Self { kind, which: 0 }
     }
 
-    /// Which of the lane's requests [`Source::next`] has put out last; 0 where they are not told apart.
+    /// Index of the request that [`Source::next`] has put out last; 0 where the lane has only one.
     pub(crate) fn which(&self) -> u32 {
         self.which
     }
 
-    /// Whether connections are users, whose requests depend on answers.
-    pub(crate) fn has_users(&self) -> bool {
-        matches!(self.kind, Kind::Scenario { .. })
-    }
-
-    /// The user that a connection is to be, when requests depend on answers.
-    pub(crate) fn user(&self, connection: usize) -> Option<Box<User>> {
-        match &self.kind {
-            Kind::Scenario { scenario, draws } => {
-                let seed = mixed(draws.seed ^ mixed(draws.number)).wrapping_add(connection as u64);
-                Some(Box::new(User::new(scenario.clone(), Random::new(mixed(seed)))))
-            }
-            Kind::Same { .. } | Kind::Several { .. } => None,
-        }
-    }
-
-    /// The bytes of the next `count` requests when all are the same, and not too many to be kept at hand.
-    pub(crate) fn same(&mut self, count: usize) -> Option<(&[u8], Put)> {
-        if self.signing.is_some() {
-            self.sign_same(now_s());
-        }
+    /// The bytes of the next `count` requests when all are the same, and not too many to be kept ready.
+    pub(crate) fn same(&self, count: usize) -> Option<(&[u8], Put)> {
         match &self.kind {
             Kind::Same {
                 repeated,
@@ -179,51 +111,17 @@ impl Source {
                 head_only,
             } => {
                 let bytes = repeated.get(..count * each)?;
-                Some((
-                    bytes,
-                    Put {
-                        head_only: *head_only,
-                    },
-                ))
+                let put = Put {
+                    head_only: *head_only,
+                };
+                Some((bytes, put))
             }
-            Kind::Several { .. } | Kind::Scenario { .. } => None,
+            Kind::Several { .. } => None,
         }
     }
 
-    /// Signs the request that is always the same, once in each second.
-    fn sign_same(&mut self, now_s: u64) {
-        if let (Kind::Same { repeated, each, .. }, Some(signing)) = (&mut self.kind, &mut self.signing)
-            && signing.second != now_s
-        {
-            signing.second = now_s;
-            let mut signed = Vec::new();
-            signing.signer.sign(&signing.plain, now_s, &mut signed);
-            let copies = repeated.len() / (*each).max(1);
-            *each = signed.len();
-            *repeated = signed.repeat(copies);
-        }
-    }
-
-    /// Appends the next request, which is that of the connection's user if it has one.
-    pub(crate) fn next(&mut self, user: Option<&mut User>, out: &mut Vec<u8>) -> Put {
-        let Some(mut signing) = self.signing.take() else {
-            return self.next_plain(user, out);
-        };
-        let put = if matches!(self.kind, Kind::Same { .. }) {
-            self.signing = Some(signing);
-            self.sign_same(now_s());
-            return self.next_plain(user, out);
-        } else {
-            signing.plain.clear();
-            let put = self.next_plain(user, &mut signing.plain);
-            signing.signer.sign(&signing.plain, now_s(), out);
-            put
-        };
-        self.signing = Some(signing);
-        put
-    }
-
-    fn next_plain(&mut self, user: Option<&mut User>, out: &mut Vec<u8>) -> Put {
+    /// Appends the next request.
+    pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> Put {
         match &mut self.kind {
             Kind::Same {
                 repeated,
@@ -235,16 +133,10 @@ impl Source {
                     head_only: *head_only,
                 }
             }
-            Kind::Several {
-                several,
-                next,
-                step,
-                draws,
-            } => {
+            Kind::Several { several, next, draws } => {
                 let count = several.templates.len();
                 let at = match several.order {
-                    Order::InTurn | Order::Replay => std::mem::replace(next, (*next + *step) % count),
-                    Order::Random => draws.random.below(count),
+                    Order::InTurn => std::mem::replace(next, (*next + 1) % count),
                     Order::Weighted => {
                         let sum = several.weights[count - 1];
                         let drawn = draws.random.up_to(sum - 1);
@@ -254,31 +146,17 @@ impl Source {
                 self.which = at as u32;
                 let mut draw = Draw {
                     number: draws.take_number(),
-                    seed: draws.seed,
                     random: &mut draws.random,
-                    variables: &[],
-                    jar: None,
                     body: &mut draws.body,
                 };
                 several.templates[at].render(&mut draw, out)
-            }
-            Kind::Scenario { draws, .. } => {
-                let user = user.expect("every connection of a scenario has a user");
-                user.begin(|| draws.take_number());
-                user.send(draws.seed, &mut draws.body, out)
             }
         }
     }
 }
 
-/// Seconds since 1970.
-fn now_s() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.unwrap_or_default().as_secs()
-}
-
 /// The finishing step of `SplitMix64`: a one-to-one mapping, so different numbers stay different.
-pub(super) fn mixed(mut number: u64) -> u64 {
+fn mixed(mut number: u64) -> u64 {
     number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
@@ -322,6 +200,10 @@ mod tests {
         target::Url,
     };
 
+    fn no_file(_: &std::path::Path) -> std::io::Result<Vec<u8>> {
+        Err(std::io::ErrorKind::NotFound.into())
+    }
+
     fn parts(path: &str) -> Parts {
         Parts {
             path_and_query: path.into(),
@@ -342,7 +224,7 @@ mod tests {
     fn paths(source: &mut Source, count: usize) -> Vec<String> {
         let path = |_| {
             let mut out = Vec::new();
-            source.next(None, &mut out);
+            source.next(&mut out);
             let text = String::from_utf8(out).unwrap();
             text.split(' ').nth(1).unwrap().to_owned()
         };
@@ -351,7 +233,7 @@ mod tests {
 
     #[test]
     fn no_two_threads_or_lanes_give_the_same_number() {
-        let requests = Requests::one(&parts("/{{counter}}"), &Grammar::braces()).unwrap();
+        let requests = Requests::one(&parts("/{{counter}}"), &Grammar::braces(&no_file)).unwrap();
         let mut all: Vec<u64> = (0..3)
             .flat_map(|thread| (0..2).map(move |lane| (thread, lane)))
             .flat_map(|(thread, lane)| paths(&mut source(&requests, thread, 3, lane, 2), 100))
@@ -377,17 +259,6 @@ mod tests {
             paths(&mut source(&several(Order::InTurn), 1, 2, 0, 1), 2),
             ["/b", "/c"]
         );
-        assert_eq!(paths(&mut source(&several(Order::Replay), 1, 2, 0, 1), 1), ["/b"]);
-        assert_eq!(
-            paths(&mut source(&several(Order::Replay), 0, 2, 0, 1), 2),
-            ["/a", "/c"]
-        );
-        let random = paths(&mut source(&several(Order::Random), 0, 1, 0, 1), 3000);
-        assert!(
-            ["/a", "/b", "/c"]
-                .iter()
-                .all(|path| (900..1100).contains(&count(&random, path)))
-        );
         let weighted = paths(&mut source(&several(Order::Weighted), 0, 1, 0, 1), 10_000);
         assert!((9700..9900).contains(&count(&weighted, "/b")));
         assert!(count(&weighted, "/a") > 50 && count(&weighted, "/c") > 50);
@@ -401,7 +272,7 @@ mod tests {
     #[test]
     fn one_request_is_at_hand_as_often_as_a_write_can_carry_it() {
         let mut parts = parts("/");
-        let mut small = source(&Requests::one(&parts, &Grammar::none()).unwrap(), 0, 1, 0, 1);
+        let small = source(&Requests::one(&parts, &Grammar::none()).unwrap(), 0, 1, 0, 1);
         let one = small.same(1).unwrap().0.len();
         assert_eq!(small.same(4).unwrap().0.len(), 4 * one);
         parts.body = vec![b'x'; REPEATED_BYTES_MAX];
@@ -411,51 +282,8 @@ mod tests {
             "a large one is kept once"
         );
         let mut out = Vec::new();
-        large.next(None, &mut out);
+        large.next(&mut out);
         assert_eq!(out, large.same(1).unwrap().0);
-    }
-
-    #[test]
-    fn what_is_always_the_same_is_signed_once_a_second() {
-        let signer = Signer::new("aws:r:s", "key:secret").unwrap();
-        let same = Requests::one(&parts("/"), &Grammar::none())
-            .unwrap()
-            .signed(signer.clone());
-        let mut same = source(&same, 0, 1, 0, 1);
-        let mut at = |second| {
-            same.sign_same(second);
-            match &same.kind {
-                Kind::Same { repeated, each, .. } => {
-                    assert_eq!(repeated.len(), 4 * each);
-                    (
-                        String::from_utf8(repeated[..*each].to_vec()).unwrap(),
-                        repeated.as_ptr(),
-                    )
-                }
-                _ => panic!("it is always the same"),
-            }
-        };
-        let (first, later) = (at(1_440_938_160), at(1_440_938_161));
-        assert!(first.0.contains("x-amz-date: 20150830T123600Z"), "{}", first.0);
-        assert!(later.0.contains("x-amz-date: 20150830T123601Z") && later.0 != first.0);
-        assert_eq!(later.0.matches("authorization").count(), 1);
-        assert_eq!(at(1_440_938_161), later, "nothing is done within a second");
-        let other = Requests::one(&parts("/{{counter}}"), &Grammar::braces())
-            .unwrap()
-            .signed(signer);
-        let mut other = source(&other, 0, 1, 0, 1);
-        let mut out = Vec::new();
-        other.next(None, &mut out);
-        other.next(None, &mut out);
-        let text = String::from_utf8(out).unwrap();
-        assert_eq!(
-            (
-                text.matches("x-amz-date: ").count(),
-                text.matches("GET /2 ").count()
-            ),
-            (2, 1),
-            "{text}"
-        );
     }
 
     #[test]

@@ -138,7 +138,7 @@ fn bursts(arrivals: Arrivals, per_second: f64) -> Duration {
         Arrivals::Burst(size) => {
             Duration::try_from_secs_f64(BURSTS * f64::from(size) / per_second).unwrap_or(MEASURE_MAX)
         }
-        Arrivals::Uniform | Arrivals::Poisson | Arrivals::Trace => Duration::ZERO,
+        Arrivals::Uniform | Arrivals::Poisson => Duration::ZERO,
     }
 }
 

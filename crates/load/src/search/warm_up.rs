@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    engine::{Course, Session, Stretch, Until},
+    engine::{Control, Session, Stretch, Until},
     plan::Load,
     stats::is_steady,
 };
@@ -58,15 +58,6 @@ pub struct WarmedUp {
     pub steady: Option<bool>,
 }
 
-impl WarmedUp {
-    /// Adds one that took place elsewhere at the same time.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.seconds = self.seconds.max(other.seconds);
-        self.requests = self.requests.saturating_add(other.requests);
-        self.steady = self.steady.zip(other.steady).map(|(mine, theirs)| mine && theirs);
-    }
-}
-
 /// Warms up; the load stays on the session's connections. `watch` is called while it lasts.
 pub fn warm_up(session: &mut Session, load: Load, how: WarmUp, watch: &mut dyn FnMut(&Stretch)) -> WarmedUp {
     if how.most() == Duration::ZERO {
@@ -83,9 +74,9 @@ pub fn warm_up(session: &mut Session, load: Load, how: WarmUp, watch: &mut dyn F
                 if stretch.seconds() >= least.as_secs_f64() && is_steady(&stretch.timeline) =>
             {
                 steady = Some(true);
-                Course::End
+                Control::Stop
             }
-            _ => Course::On,
+            _ => Control::Continue,
         }
     });
     WarmedUp {

@@ -4,17 +4,12 @@ use std::{
     io::Write,
     net::{TcpListener, TcpStream},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
-use forebay_load::{
-    Session,
-    plan::{Load, Pace},
-    request::Version,
-    target::Address,
-};
+use forebay_load::{Session, request::Version, target::Address};
 
 use crate::{
     peer::{Peer, request},
@@ -100,7 +95,7 @@ fn handshakes_are_the_part_of_an_opening_that_tls_took() {
         tls_peer::answer_all(10, &served),
     );
     let lane = peer.lane(tls_peer::secure(&authority.trusted()), &tls_peer::get());
-    let (measured, _) = tls_peer::run(tls_peer::plan(lane), 3, tls_peer::requests(30));
+    let (measured, _) = tls_peer::run(tls_peer::plan(lane), 3, requests(30));
     let total = &measured.total;
     assert_eq!(
         (total.handshakes.len(), total.connecting.len(), total.connects),
@@ -166,67 +161,6 @@ fn answers_of_http_1_0_end_with_their_connection_unless_they_say_otherwise() {
             (accepted..=accepted + 1).contains(&opened),
             "{opened} of {accepted}"
         );
-    }
-}
-
-#[test]
-fn connections_are_opened_at_the_rate_that_was_asked_for() {
-    let server = server();
-    let mut plan = plan(server.address(), "/");
-    (plan.threads, plan.connect_rate) = (2, Some(50.0));
-    let measured = run(plan, closed(40), millis(300));
-    // The first at once, then one every 20 ms; a machine that is late opens fewer.
-    let most = 1 + (measured.seconds() * 50.0) as u64;
-    let opened = measured.total.connects;
-    assert!(
-        (2..=most).contains(&opened),
-        "{opened} in {:.3} s",
-        measured.seconds()
-    );
-    assert_eq!(failures(&measured), []);
-}
-
-#[test]
-fn a_paced_connection_owes_nothing_for_the_time_before_it_was_opened() {
-    let server = server();
-    let mut plan = plan(server.address(), "/");
-    plan.connect_rate = Some(20.0);
-    let load = Load {
-        connections: 6,
-        pace: Pace::PerConnection { per_second: 1_000.0 },
-    };
-    let measured = run(plan, load, millis(400));
-    // All six from the start would send 2400.
-    let opened = measured.total.connects;
-    let most = (measured.seconds() * 1_000.0 + 2.0) as u64 * opened - 50 * (opened * (opened - 1) / 2);
-    assert!(
-        measured.total.sent <= most,
-        "{} sent on {opened}, at most {most} were due",
-        measured.total.sent
-    );
-}
-
-#[test]
-fn users_with_so_many_requests_each_send_no_others() {
-    for threads in [1, 2] {
-        let seen: Arc<Mutex<Vec<u64>>> = Arc::default();
-        let noted = seen.clone();
-        let peer = Peer::start(move |mut stream: TcpStream| {
-            let mut requests = 0;
-            while request(&mut stream) && stream.write_all(OK).is_ok() {
-                requests += 1;
-            }
-            noted.lock().unwrap().push(requests);
-        });
-        let mut plan = plan(&peer.address(), "/");
-        (plan.threads, plan.requests_each, plan.connect_rate) = (threads, Some(7), Some(200.0));
-        let measured = run(plan, closed(5), requests(35));
-        assert_eq!((failures(&measured), measured.total.answers), (vec![], 35));
-        drop(peer);
-        while seen.lock().unwrap().len() < 5 {
-            std::thread::yield_now();
-        }
-        assert_eq!(*seen.lock().unwrap(), [7; 5]);
     }
 }
 

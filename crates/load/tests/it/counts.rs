@@ -7,13 +7,14 @@ use forebay_load::{
     engine::Stretch,
     failure::Class,
     plan::{Arrivals, Lane, Load, Pace},
-    request::{Order, Requests},
-    serve::{Server, Stats},
+    request::{Grammar, Order, Requests, Template},
 };
 
+use forebay_testkit::http_target::Stats;
+
 use crate::rig::{
-    FOREVER, beside_others, closed, failures, lane, millis, parts, plan, plan_of, requests, run, server,
-    server_with,
+    FOREVER, Server, beside_others, closed, failures, lane, millis, parts, plan, plan_of, requests, run,
+    server, server_with, unix_server,
 };
 
 /// Every request was written once, read once, answered once and counted once.
@@ -142,7 +143,8 @@ pub(crate) fn a_server_that_announces_its_close_costs_a_connection_and_nothing_e
 pub(crate) fn several_requests_are_sent_in_turn() {
     let server = server();
     let paths = ["/bytes/1", "/chunked/20000", "/status/204"];
-    let messages = paths.map(|path| (parts(path).message().unwrap().into(), 1));
+    let template = |path| (Template::new(&parts(path), &Grammar::none()).unwrap(), 1);
+    let messages = paths.map(template);
     let requests_in_turn = Requests::several(messages.into(), Order::InTurn).unwrap();
     let mut plan = plan_of(vec![Lane::new(server.address().clone(), requests_in_turn)]);
     plan.pipeline = 5;
@@ -233,6 +235,13 @@ pub(crate) fn an_open_load_of_a_fixed_number_ends_although_more_is_due_and_conne
     };
     let measured = run(plan(server.address(), "/"), load, requests(20));
     assert_eq!(agree(&measured, server).total.answered, 20);
+}
+
+#[test]
+fn a_unix_socket_counts_like_tcp() {
+    let server = unix_server();
+    let measured = run(plan(server.address(), "/"), closed(4), requests(500));
+    assert_eq!(agree(&measured, server).total.answered, 500);
 }
 
 #[test]

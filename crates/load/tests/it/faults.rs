@@ -10,7 +10,7 @@ use forebay_load::{
     Plan,
     engine::Stretch,
     failure::Class,
-    plan::{Load, Pace},
+    plan::{Arrivals, Load, Pace},
     target::Address,
 };
 
@@ -160,7 +160,10 @@ pub(crate) fn a_peer_that_only_accepts_is_not_flooded_with_connections() {
     // Nor where its next request is due before the pause after a failure has ended.
     let paced = Load {
         connections: 1,
-        pace: Pace::PerConnection { per_second: 500.0 },
+        pace: Pace::Open {
+            per_second: 500.0,
+            arrivals: Arrivals::Uniform,
+        },
     };
     for load in [closed(1), paced] {
         let peer = Peer::start(|stream| reset_on_drop(&stream));
@@ -255,7 +258,10 @@ pub(crate) fn bytes_on_a_connection_that_waits_are_unsolicited() {
     });
     let load = Load {
         connections: 3,
-        pace: Pace::PerConnection { per_second: 20.0 },
+        pace: Pace::Open {
+            per_second: 60.0,
+            arrivals: Arrivals::Uniform,
+        },
     };
     let measured = run(plan(&peer.address(), "/"), load, requests(3));
     assert_eq!(measured.total.answers, 3);
@@ -341,48 +347,6 @@ pub(crate) fn a_peer_that_never_reads_is_ended_by_the_time_out() {
     let mut plan = impatient(&peer.address(), "/");
     plan.lanes = vec![lane(&peer.address(), &parts)];
     all_failed(&run(plan, closed(1), requests(2)), Class::Timeout, 2);
-}
-
-#[test]
-fn a_first_byte_that_does_not_come_in_time_has_its_class() {
-    let server = server();
-    for path in ["/fault/never", "/delay/60000"] {
-        let mut plan = plan(server.address(), path);
-        plan.first_byte_timeout = Some(TIMEOUT);
-        plan.idle_timeout = Some(TIMEOUT / 2);
-        let measured = run(plan, closed(2), requests(4));
-        all_failed(&measured, Class::FirstByteTimeout, 4);
-        assert_eq!(measured.total.latency.len(), 4);
-        assert!(measured.total.latency.min() >= TIMEOUT.as_nanos() as u64 * 999 / 1000);
-    }
-}
-
-#[test]
-fn silence_in_the_middle_of_an_answer_has_its_class() {
-    for begun in [&OK[..1], &OK[..OK.len() - 1], b"HTTP/1.1 103 Early Hints\r\n\r\n"] {
-        let peer = Peer::start(move |mut stream| {
-            while request(&mut stream) {
-                let _ = stream.write_all(begun);
-            }
-        });
-        let mut plan = plan(&peer.address(), "/");
-        // The first byte comes at once, on any machine that is not asleep.
-        plan.first_byte_timeout = Some(Duration::from_secs(30));
-        plan.idle_timeout = Some(TIMEOUT);
-        let measured = run(plan, closed(2), requests(4));
-        all_failed(&measured, Class::IdleTimeout, 4);
-        assert_eq!(measured.total.in_pieces, 4, "what came before it is known");
-    }
-}
-
-#[test]
-fn an_answer_that_is_late_but_never_silent_is_no_failure() {
-    let server = server();
-    let mut plan = plan(server.address(), "/delay/200");
-    // Before an answer begins there is no silence within it.
-    plan.idle_timeout = Some(TIMEOUT / 2);
-    let measured = run(plan, closed(2), requests(4));
-    assert_eq!((failures(&measured), measured.total.answers), (vec![], 4));
 }
 
 /// Whether the other side is gone; reads nothing.

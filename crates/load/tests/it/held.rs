@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use forebay_load::{
     Session,
     failure::Class,
-    plan::{Load, Pace},
+    plan::{Arrivals, Load, Pace},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -46,7 +46,10 @@ fn ten_thousand_connections_are_held_and_used() {
     let stopper = session.stopper();
     let load = Load {
         connections,
-        pace: Pace::PerConnection { per_second: 2.0 },
+        pace: Pace::Open {
+            per_second: 2.0 * connections as f64,
+            arrivals: Arrivals::Uniform,
+        },
     };
     let mut measured = session.measure(load, millis(60_000), &mut |stretch| {
         let all = server.stats().open == connections as u64 && stretch.total.answers >= connections as u64;

@@ -1,4 +1,4 @@
-//! The load generator through its public API, against the server that comes with it and against peers that break every rule.
+//! The load generator through its public API, against a server for tests and against peers that break every rule.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -8,17 +8,13 @@ mod epoll;
 mod faults;
 #[path = "../../src/engine/ring/granted.rs"]
 mod granted;
-mod h2_peer;
 mod held;
-mod http2;
 mod latency;
-mod links;
 mod open_load;
 mod peer;
 mod reports;
 mod requests;
 mod rig;
-mod server;
 mod tls;
 mod tls_peer;
 mod warm_up;

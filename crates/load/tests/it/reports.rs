@@ -5,12 +5,11 @@ use forebay_load::{
     engine::Until,
     machine::{Machine, Usage},
     plan::{Arrivals, Load, Pace},
-    report::{Options, Report, Run, assert::Saved, csv, hgrm, html, json, ndjson, text},
-    serve::Server,
+    report::{Options, Report, Run, html, json, text},
 };
 use serde_json::Value;
 
-use crate::rig::{closed, millis, plan, requests, server};
+use crate::rig::{Server, closed, millis, plan, requests, server};
 
 fn report(server: &Server, path: &str, load: Load, until: Until) -> Report {
     let mut plan = plan(server.address(), path);
@@ -54,11 +53,6 @@ fn every_form_agrees(report: &Report, answered: u64) {
         .sum();
     // Those that came after the end of the measured time belong to no slice.
     assert_eq!(in_slices, (report.per_second * report.seconds).round() as u64);
-    assert_eq!(ndjson::write(report).lines().count(), slices.len());
-    assert_eq!(csv::timeline(report).lines().count(), slices.len() + 1);
-    assert!(hgrm::write(report).contains(&format!("Total count    = {latencies:12}")));
-    let saved = Saved::read(&json).unwrap();
-    assert!((saved.per_second - report.per_second).abs() < 0.001);
     let verdict = value["verdict"].as_str().unwrap();
     assert!(text::write(report, &options).contains(&format!("\nVerdict      {verdict}\n")));
     assert!(html::write(report, &options).contains(&format!("Verdict: {verdict}")));

@@ -1,23 +1,20 @@
-//! Requests that are not always the same, as the other side sees them: placeholders, scenarios, and what is expected of answers.
+//! Requests that are not always the same, as the other side sees them: placeholders, and what is expected of answers.
 
 use std::{
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
+use crate::rig::{FOREVER, closed, failures, parts, plan, requests, run, server};
 use forebay_load::{
-    Plan, Url,
+    Plan,
     expect::{Check, Expect, FirstLength},
     failure::Class,
-    plan::{Arrivals, Lane, Load, Pace},
-    request::{Grammar, Order, Requests, Scenario},
+    plan::Lane,
+    request::{Grammar, Order, Requests, Template},
     target::Address,
 };
-use serde_json::json;
-
-use crate::rig::{FOREVER, closed, example, failures, parts, plan, requests, run, server};
 
 /// A server that answers each request as it is told, and remembers all of them.
 struct Peer {
@@ -45,17 +42,6 @@ impl Peer {
 
     fn seen(&self) -> Vec<String> {
         self.seen.lock().unwrap().clone()
-    }
-
-    fn lines(&self) -> Vec<String> {
-        let line = |request: &String| request.lines().next().unwrap().to_owned();
-        self.seen().iter().map(line).collect()
-    }
-
-    fn run(&self, requests_sent: Requests, connections: usize, number: u64) -> forebay_load::engine::Stretch {
-        let mut plan = Plan::new(vec![Lane::new(self.address.clone(), requests_sent)]);
-        plan.timeout = FOREVER;
-        run(plan, closed(connections), requests(number))
     }
 }
 
@@ -99,19 +85,13 @@ fn ok(fields: &str, body: &str) -> String {
     )
 }
 
-fn scenario(steps: &serde_json::Value) -> Requests {
-    let url = Url::parse("http://localhost/").unwrap();
-    let scenario = Scenario::parse(&steps.to_string(), &url, &parts("/"), &Grammar::braces());
-    Requests::scenario(scenario.unwrap())
-}
-
 #[test]
 fn every_request_has_a_number_of_its_own_over_threads_lanes_and_pipelines() {
     let peer = Peer::start(|_, _| ok("", ""));
     let mut parts = parts("/{{counter}}");
     parts.method = "POST".into();
     parts.body = b"{{counter}}-{{random 1 100000}}".to_vec();
-    let sent = Requests::one(&parts, &Grammar::braces()).unwrap();
+    let sent = Requests::one(&parts, &Grammar::braces(&|path| std::fs::read(path))).unwrap();
     let lane = || Lane::new(peer.address.clone(), sent.clone());
     let mut plan = Plan::new(vec![lane(), lane()]);
     (plan.threads, plan.pipeline, plan.timeout) = (2, 4, FOREVER);
@@ -131,216 +111,6 @@ fn every_request_has_a_number_of_its_own_over_threads_lanes_and_pipelines() {
     numbers.sort_unstable();
     numbers.dedup();
     assert_eq!(numbers.len(), 400);
-}
-
-#[test]
-fn each_connection_is_a_user_with_values_and_cookies_of_its_own() {
-    let peer = Peer::start(|request, number| {
-        if request.starts_with("POST /login ") {
-            return ok(
-                &format!("set-cookie: session=s{number}\r\n"),
-                &format!("{{\"token\": \"t{number}\"}}"),
-            );
-        }
-        ok("", "{}")
-    });
-    let steps = json!([
-        {"method": "POST", "path": "/login", "extract": {"token": "$.token"}},
-        {"path": "/a", "headers": {"authorization": "{{token}}"}},
-        {"path": "/b?t={{token}}"},
-    ]);
-    let measured = peer.run(scenario(&steps), 3, 90);
-    assert_eq!(failures(&measured), [], "{:?}", measured.examples);
-    let seen = peer.seen();
-    assert_eq!(seen.len(), 90);
-    let logins: Vec<_> = seen
-        .iter()
-        .enumerate()
-        .filter(|(_, request)| request.starts_with("POST /login "))
-        .collect();
-    for (number, request) in &logins {
-        assert!(!request.contains("cookie"), "a new pass has no cookies");
-        let visit = seen
-            .iter()
-            .filter(|request| request.contains(&format!("cookie: session=s{number}\r\n")));
-        let visit: Vec<_> = visit.collect();
-        let token = [
-            format!("authorization: t{number}\r\n"),
-            format!("/b?t=t{number} "),
-        ];
-        assert!(
-            visit.len() <= 2
-                && visit
-                    .iter()
-                    .zip(&token)
-                    .all(|(request, token)| request.contains(token)),
-            "{visit:?}"
-        );
-    }
-    assert!(logins.len() >= 30, "{} passes", logins.len());
-}
-
-#[test]
-fn a_lost_answer_and_a_wrong_one_begin_the_scenario_anew() {
-    let peer = Peer::start(|request, number| match number {
-        1 => String::new(),
-        4 => ok("", "wrong"),
-        _ => ok(
-            "",
-            if request.starts_with("GET /b ") {
-                "right"
-            } else {
-                ""
-            },
-        ),
-    });
-    let steps = json!([{"path": "/a"}, {"name": "second", "path": "/b", "expect": {"body": "right"}}, {"path": "/c"}]);
-    let measured = peer.run(scenario(&steps), 1, 8);
-    let lines: Vec<_> = peer.lines().iter().map(|line| line[5..6].to_owned()).collect();
-    // Number 1 is lost, number 4 (`/c`) may say what it likes, and the pass after it is whole.
-    assert_eq!(lines.concat(), "ababcabc");
-    assert_eq!(failures(&measured), [(Class::ClosedEarly, 1)]);
-    assert_eq!((measured.total.passes, measured.total.passes_failed), (2, 1));
-
-    let peer = Peer::start(|_, number| ok("", if number == 1 { "wrong" } else { "right" }));
-    let measured = peer.run(scenario(&steps), 1, 5);
-    assert_eq!(
-        peer.lines().iter().map(|line| &line[5..6]).collect::<String>(),
-        "ababc"
-    );
-    assert_eq!(failures(&measured), [(Class::Mismatch, 1)]);
-    assert_eq!((measured.total.passes, measured.total.passes_failed), (1, 1));
-    let example = &measured.examples[0].1;
-    assert_eq!(
-        example,
-        "step 2 (second): the body is not the one expected; the body is `wrong`"
-    );
-}
-
-/// Redirects along a way of three, with a loop and a way out.
-fn ways(request: &str, _: usize) -> String {
-    let to = |status: u16, fields: &str, location: &str| {
-        format!("HTTP/1.1 {status} X\r\nlocation: {location}\r\n{fields}content-length: 0\r\n\r\n")
-    };
-    match request.split(' ').nth(1).unwrap() {
-        "/start" => to(302, "", "/deep/middle?x"),
-        "/deep/middle?x" => to(307, "connection: close\r\n", "end"),
-        "/loop" => to(301, "", "/loop"),
-        "/out" => to(308, "", "http://elsewhere/"),
-        "/login" => to(303, "set-cookie: session=7\r\n", "/home"),
-        _ => ok("", "here"),
-    }
-}
-
-#[test]
-fn redirects_on_the_same_server_are_followed_on_the_same_connection() {
-    for (pace, threads) in [
-        (Pace::Closed, 1),
-        (Pace::Closed, 2),
-        (
-            Pace::Open {
-                per_second: 2000.0,
-                arrivals: Arrivals::Uniform,
-            },
-            1,
-        ),
-        (Pace::PerConnection { per_second: 50.0 }, 1),
-    ] {
-        let peer = Peer::start(ways);
-        let mut plan = plan(&peer.address, "/start");
-        plan.expect.checks = vec![Check::body("here").unwrap()];
-        (plan.follow, plan.threads) = (5, threads);
-        let load = Load { connections: 2, pace };
-        let measured = run(plan, load, requests(60));
-        assert_eq!(failures(&measured), [], "{pace:?}: {:?}", measured.examples);
-        assert_eq!(measured.total.answers, 60);
-        let lines = peer.lines();
-        let count = |path: &str| lines.iter().filter(|line| line.contains(path)).count() as u64;
-        let ways = [count("/start "), count("/deep/middle?x "), count("/deep/end ")];
-        assert_eq!(measured.total.redirects, ways[0] + ways[1], "{pace:?}");
-        // At the end of the run a way may be left on each connection.
-        assert!(ways[0] - ways[2] <= 2 && ways[2] >= 18, "{pace:?}: {ways:?}");
-    }
-}
-
-#[test]
-fn a_redirect_that_is_not_followed_has_failed() {
-    for (path, sent, redirects, failed, says) in [
-        (
-            "/loop",
-            8,
-            6,
-            2,
-            "more than 3 redirects in a row, the last one to /loop",
-        ),
-        (
-            "/out",
-            4,
-            0,
-            4,
-            "a redirect is not followed: it goes to http://elsewhere/",
-        ),
-    ] {
-        let peer = Peer::start(ways);
-        let mut plan = plan(&peer.address, path);
-        plan.follow = 3;
-        let measured = run(plan, closed(1), requests(sent));
-        assert_eq!(failures(&measured), [(Class::Status, failed)], "{path}");
-        assert_eq!(measured.total.redirects, redirects, "{path}");
-        assert_eq!(example(&measured, Class::Status), says);
-    }
-}
-
-#[test]
-fn a_user_takes_cookies_along_a_redirect_and_looks_at_its_end() {
-    let peer = Peer::start(ways);
-    let steps = json!([
-        {"path": "/login", "body": {"user": "ann"}, "expect": {"status": "200", "body": "here"}},
-        {"path": "/orders"},
-    ]);
-    let mut plan = Plan::new(vec![Lane::new(peer.address.clone(), scenario(&steps))]);
-    (plan.timeout, plan.follow) = (FOREVER, 1);
-    let measured = run(plan, closed(1), requests(6));
-    assert_eq!(failures(&measured), [], "{:?}", measured.examples);
-    assert_eq!((measured.total.passes, measured.total.redirects), (2, 2));
-    let seen = peer.seen();
-    let lines: Vec<_> = peer.lines();
-    let pass = [
-        "POST /login HTTP/1.1",
-        "GET /home HTTP/1.1",
-        "GET /orders HTTP/1.1",
-    ];
-    assert_eq!(lines, [pass, pass].concat());
-    for request in [&seen[1], &seen[2]] {
-        assert!(
-            request.contains("cookie: session=7\r\n") && !request.contains("content-"),
-            "{request}"
-        );
-    }
-}
-
-#[test]
-fn users_outlive_their_connections() {
-    let peer = Peer::start(|request, _| {
-        let fields = "set-cookie: s=1\r\nconnection: close\r\n";
-        assert_eq!(request.starts_with("GET /b "), request.contains("cookie: s=1"));
-        ok(fields, "")
-    });
-    let measured = peer.run(scenario(&json!([{"path": "/a"}, {"path": "/b"}])), 1, 20);
-    assert_eq!(failures(&measured), [], "{:?}", measured.examples);
-    assert_eq!(peer.lines().iter().filter(|line| line.contains("/b")).count(), 10);
-}
-
-#[test]
-fn users_think_between_their_requests() {
-    let peer = Peer::start(|_, _| ok("", ""));
-    let began = std::time::Instant::now();
-    let measured = peer.run(scenario(&json!([{"path": "/a", "think_ms": [20, 30]}])), 1, 5);
-    assert!(
-        began.elapsed() >= Duration::from_millis(80),
-        "four times to think"
-    );
-    assert_eq!(measured.total.answers, 5);
 }
 
 #[test]
@@ -389,7 +159,8 @@ fn what_answers_must_be_is_counted_where_they_are_not() {
 #[test]
 fn answers_of_another_length_than_the_first_are_counted() {
     let server = server();
-    let list = ["/bytes/10", "/bytes/20"].map(|path| (parts(path).message().unwrap().into(), 1));
+    let list =
+        ["/bytes/10", "/bytes/20"].map(|path| (Template::new(&parts(path), &Grammar::none()).unwrap(), 1));
     let mut plan = plan(server.address(), "/");
     plan.lanes[0].requests = Requests::several(list.into(), Order::InTurn).unwrap();
     let first = FirstLength::default();

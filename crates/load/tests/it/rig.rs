@@ -12,25 +12,58 @@ use forebay_load::{
     failure::Class,
     plan::{Engine, Lane, Load, Pace},
     request::{Parts, Requests},
-    serve::{Options, Server},
     target::Address,
 };
+
+use forebay_testkit::http_target;
 
 use crate::granted::granted;
 
 /// Longer than any run of a test.
 pub(crate) const FOREVER: Duration = Duration::from_mins(1);
 
+/// A server to load, with its address as the generator has it.
+pub(crate) struct Server {
+    inner: http_target::Server,
+    address: Address,
+}
+
+impl Server {
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    pub(crate) fn stop(self) -> http_target::Stats {
+        self.inner.stop()
+    }
+}
+
+impl std::ops::Deref for Server {
+    type Target = http_target::Server;
+
+    fn deref(&self) -> &http_target::Server {
+        &self.inner
+    }
+}
+
 pub(crate) fn server() -> Server {
-    Server::start(&Options::default()).unwrap()
+    server_with(1)
 }
 
 pub(crate) fn server_with(threads: usize) -> Server {
-    Server::start(&Options {
-        threads,
-        ..Options::default()
-    })
-    .unwrap()
+    let inner = http_target::Server::start(threads);
+    let address = Address::Tcp(inner.address());
+    Server { inner, address }
+}
+
+/// A server on a Unix socket.
+pub(crate) fn unix_server() -> Server {
+    let name = format!("forebay-load-{}.sock", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    Server {
+        inner: http_target::Server::start_unix(&file),
+        address: Address::Unix(file),
+    }
 }
 
 pub(crate) fn parts(path: &str) -> Parts {

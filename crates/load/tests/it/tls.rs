@@ -3,7 +3,7 @@
 use std::{
     io::{Read, Write},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -11,13 +11,15 @@ use std::{
 
 use forebay_load::{
     failure::Class,
-    tls::{Options, TlsError, Version},
+    tls::{Options, TlsError},
 };
 use rustls::version::{TLS12, TLS13};
 
-use crate::tls_peer::{
-    Authority, Directory, Peer, answer_all, example, failures, get, plan, post, read_request, requests, run,
-    run_until_failure, secure,
+use crate::{
+    rig::{example, failures, requests},
+    tls_peer::{
+        Authority, Directory, Peer, answer_all, get, plan, post, read_request, run, run_until_failure, secure,
+    },
 };
 
 #[test]
@@ -45,59 +47,6 @@ fn both_versions_count_what_the_server_counts() {
         );
         assert_eq!(stretch.total.body_bytes_in, 200_000);
         assert_eq!(negotiated.unwrap().version, name);
-    }
-}
-
-#[test]
-fn only_the_cipher_suites_that_were_asked_for_are_offered() {
-    let authority = Authority::new();
-    for (asked, version, agreed) in [
-        (
-            "TLS_CHACHA20_POLY1305_SHA256",
-            "TLSv1.3",
-            "TLS13_CHACHA20_POLY1305_SHA256",
-        ),
-        ("tls13_aes_128_gcm_sha256", "TLSv1.3", "TLS13_AES_128_GCM_SHA256"),
-        (
-            "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-            "TLSv1.2",
-            "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-        ),
-    ] {
-        let served = Arc::default();
-        let peer = Peer::tls(
-            authority.localhost().server(&[&TLS12, &TLS13]),
-            answer_all(1, &served),
-        );
-        let mut trusted = authority.trusted();
-        trusted.ciphers = vec![asked.into()];
-        if version == "TLSv1.2" {
-            trusted.max = forebay_load::tls::Version::Tls12;
-        }
-        let (stretch, negotiated) = run(plan(peer.lane(secure(&trusted), &get())), 1, requests(2));
-        assert_eq!(failures(&stretch), [], "{asked}: {:?}", stretch.examples);
-        let negotiated = negotiated.unwrap();
-        assert_eq!((negotiated.version, negotiated.cipher), (version, agreed));
-    }
-}
-
-#[test]
-fn the_server_is_told_its_name_unless_it_shall_not_be() {
-    let authority = Authority::new();
-    for (tells_name, expected) in [(true, Some("localhost".to_owned())), (false, None)] {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let (kept, answer) = (told.clone(), answer_all(1, &Arc::default()));
-        let peer = Peer::tls(authority.localhost().server(&[&TLS13]), move |stream| {
-            kept.lock()
-                .unwrap()
-                .push(stream.conn.server_name().map(str::to_owned));
-            answer(stream);
-        });
-        let mut trusted = authority.trusted();
-        trusted.tells_name = tells_name;
-        let (stretch, _) = run(plan(peer.lane(secure(&trusted), &get())), 1, requests(2));
-        assert_eq!(failures(&stretch), [], "{:?}", stretch.examples);
-        assert_eq!(*told.lock().unwrap(), [expected]);
     }
 }
 
@@ -228,17 +177,8 @@ fn a_handshake_that_breaks_says_how() {
         let _ = socket.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
         let _ = std::io::copy(&mut socket, &mut std::io::sink());
     });
-    let old = Peer::tls(authority.localhost().server(&[&TLS12]), |_| {});
-    let new_only = Options {
-        min: Version::Tls13,
-        ..authority.trusted()
-    };
-    for (peer, options, why) in [
-        (&gone, authority.trusted(), "in the handshake"),
-        (&plain, authority.trusted(), "corrupt message"),
-        (&old, new_only, "ProtocolVersion"),
-    ] {
-        let stretch = run_until_failure(plan(peer.lane(secure(&options), &get())));
+    for (peer, why) in [(&gone, "in the handshake"), (&plain, "corrupt message")] {
+        let stretch = run_until_failure(plan(peer.lane(secure(&authority.trusted()), &get())));
         let told = example(&stretch, Class::Tls);
         assert!(told.contains(why) || told.contains("of the handshake"), "{told}");
         assert_eq!((stretch.total.sent, stretch.total.connects), (0, 0));
@@ -305,43 +245,27 @@ fn an_end_without_close_notify_is_told_from_one_that_was_meant() {
 }
 
 #[test]
-fn sessions_are_taken_up_again_unless_that_is_off() {
+fn sessions_are_taken_up_again() {
     let authority = Authority::new();
     for version in [&TLS12, &TLS13] {
-        for resumption in [true, false] {
-            let served: Arc<AtomicU64> = Arc::default();
-            let counted = served.clone();
-            let peer = Peer::tls(authority.localhost().server(&[version]), move |stream| {
-                if read_request(stream).is_some() {
-                    counted.fetch_add(1, Ordering::Relaxed);
-                    let _ = stream
-                        .write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
-                    stream.conn.send_close_notify();
-                    let _ = stream.flush();
-                }
-            });
-            let options = Options {
-                resumption,
-                ..authority.trusted()
-            };
-            let mut plan = plan(peer.lane(secure(&options), &get()));
-            plan.keep_alive = false;
-            let (stretch, _) = run(plan, 1, requests(10));
-            assert_eq!(
-                (
-                    failures(&stretch),
-                    stretch.total.answers,
-                    served.load(Ordering::Relaxed)
-                ),
-                (vec![], 10, 10)
-            );
-            let connects = stretch.total.connects;
-            assert_eq!(
-                stretch.total.resumed,
-                if resumption { connects - 1 } else { 0 },
-                "{version:?}"
-            );
-        }
+        let served: Arc<AtomicU64> = Arc::default();
+        let counted = served.clone();
+        let peer = Peer::tls(authority.localhost().server(&[version]), move |stream| {
+            if read_request(stream).is_some() {
+                counted.fetch_add(1, Ordering::Relaxed);
+                let answer = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok";
+                let _ = stream.write_all(answer);
+                stream.conn.send_close_notify();
+                let _ = stream.flush();
+            }
+        });
+        let mut plan = plan(peer.lane(secure(&authority.trusted()), &get()));
+        plan.keep_alive = false;
+        let (stretch, _) = run(plan, 1, requests(10));
+        assert_eq!((failures(&stretch), stretch.total.answers), (vec![], 10));
+        assert_eq!(served.load(Ordering::Relaxed), 10);
+        let connects = stretch.total.connects;
+        assert_eq!(stretch.total.resumed, connects - 1, "{version:?}");
     }
 }
 
@@ -357,7 +281,7 @@ fn files_and_options_are_checked_before_anything_is_opened() {
     let with = |change: &dyn Fn(&mut Options)| {
         let mut options = authority.trusted();
         change(&mut options);
-        options.load(false).unwrap_err()
+        options.load().unwrap_err()
     };
     let error = with(&|options| options.ca = Some(missing.clone()));
     assert!(
@@ -389,17 +313,7 @@ fn files_and_options_are_checked_before_anything_is_opened() {
     assert!(matches!(&error, TlsError::Key { .. }), "{error:?}");
     let error = with(&|options| options.key = Some(key.clone()));
     assert!(matches!(error, TlsError::KeyAlone), "{error:?}");
-    let error = with(&|options| (options.min, options.max) = (Version::Tls13, Version::Tls12));
-    assert_eq!(
-        error.to_string(),
-        "TLS from version 1.3 up to 1.2 is no version at all"
-    );
-    let error = authority
-        .trusted()
-        .load(false)
-        .unwrap()
-        .for_host("a b")
-        .unwrap_err();
+    let error = authority.trusted().load().unwrap().for_host("a b").unwrap_err();
     assert!(matches!(error, TlsError::Name { .. }), "{error:?}");
 }
 

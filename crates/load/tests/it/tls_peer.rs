@@ -13,11 +13,10 @@ use std::{
 use forebay_load::{
     Plan, Session,
     engine::{Stretch, Until},
-    failure::Class,
-    plan::{Lane, Link, Load, Pace},
+    plan::Lane,
     request::{Parts, Requests},
     target::Address,
-    tls::{Negotiated, Options},
+    tls::{Negotiated, Options, Tls},
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{
@@ -27,8 +26,7 @@ use rustls::{
     server::WebPkiClientVerifier,
 };
 
-/// Longer than any run of a test.
-pub(crate) const FOREVER: std::time::Duration = std::time::Duration::from_mins(1);
+use crate::rig::{FOREVER, closed, parts};
 
 pub(crate) type Stream = StreamOwned<ServerConnection, TcpStream>;
 
@@ -210,10 +208,10 @@ impl Peer {
         })
     }
 
-    pub(crate) fn lane(&self, link: Link, parts: &Parts) -> Lane {
+    pub(crate) fn lane(&self, tls: Tls, parts: &Parts) -> Lane {
         Lane {
             address: Address::Tcp(self.address),
-            link,
+            tls: Some(tls),
             requests: Requests::Same(parts.message().unwrap()),
         }
     }
@@ -285,14 +283,7 @@ pub(crate) fn answer_all(
 }
 
 pub(crate) fn get() -> Parts {
-    Parts {
-        method: "GET".into(),
-        path_and_query: "/".into(),
-        fields: vec![("host".into(), "localhost".into())],
-        body: Vec::new(),
-        keep_alive: true,
-        version: forebay_load::request::Version::Http11,
-    }
+    parts("/")
 }
 
 pub(crate) fn post(length: usize) -> Parts {
@@ -303,12 +294,9 @@ pub(crate) fn post(length: usize) -> Parts {
     }
 }
 
-/// A link with TLS to `localhost`.
-pub(crate) fn secure(options: &Options) -> Link {
-    Link {
-        tls: Some(options.load(false).unwrap().for_host("localhost").unwrap()),
-        ..Link::default()
-    }
+/// TLS with `localhost`.
+pub(crate) fn secure(options: &Options) -> Tls {
+    options.load().unwrap().for_host("localhost").unwrap()
 }
 
 pub(crate) fn plan(lane: Lane) -> Plan {
@@ -318,19 +306,12 @@ pub(crate) fn plan(lane: Lane) -> Plan {
     plan
 }
 
-pub(crate) fn requests(requests: u64) -> Until {
-    Until {
-        requests: Some(requests),
-        ..Until::passed(FOREVER)
-    }
-}
-
 /// Runs a plan until the first failure, but for those that come at once.
 pub(crate) fn run_until_failure(plan: Plan) -> Stretch {
     plan.check(1, false).unwrap();
     let mut session = Session::start(plan).unwrap();
     let stop = session.stopper();
-    let mut measured = session.measure(load(1), Until::passed(FOREVER), &mut |stretch| {
+    let mut measured = session.measure(closed(1), Until::passed(FOREVER), &mut |stretch| {
         if stretch.total.failures.total() > 0 {
             stop.store(true, Ordering::Relaxed);
         }
@@ -339,33 +320,12 @@ pub(crate) fn run_until_failure(plan: Plan) -> Stretch {
     measured
 }
 
-pub(crate) fn load(connections: usize) -> Load {
-    Load {
-        connections,
-        pace: Pace::Closed,
-    }
-}
-
 /// Runs a plan once: what was measured, with what came in afterwards.
 pub(crate) fn run(plan: Plan, connections: usize, until: Until) -> (Stretch, Option<Negotiated>) {
     plan.check(connections, false).unwrap();
     let mut session = Session::start(plan).unwrap();
-    let mut measured = session.measure(load(connections), until, &mut |_| {});
+    let mut measured = session.measure(closed(connections), until, &mut |_| {});
     let negotiated = session.negotiated().cloned();
     measured.absorb(&session.finish());
     (measured, negotiated)
-}
-
-/// What failed, by class.
-pub(crate) fn failures(stretch: &Stretch) -> Vec<(Class, u64)> {
-    stretch.total.failures.iter().collect()
-}
-
-/// The example of a class.
-pub(crate) fn example(stretch: &Stretch, class: Class) -> &str {
-    let found = stretch.examples.iter().find(|(known, _)| *known == class);
-    found.map_or_else(
-        || panic!("{class:?} has no example: {:?}", stretch.examples),
-        |(_, text)| text,
-    )
 }

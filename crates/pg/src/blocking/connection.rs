@@ -1,4 +1,4 @@
-//! One connection, used by one thread at a time.
+//! A connection that one thread at a time uses, with blocking I/O.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Ask, PgError, Rows, Settings, Stage,
-    prepared::{Prepared, PreparedBook},
+    prepared::{Prepared, PreparedStatements},
     protocol::{
         CancelKey, Conversation, Event, Expected, Outcome, Startup, Transaction, misplaced, write_cancel,
         write_run,
@@ -18,39 +18,40 @@ use crate::{
     statement::check_session,
 };
 
-/// Room for one read.
+/// Size of the buffer for one read.
 const READ_BYTES: usize = 16_384;
-/// How often it is looked whether anybody still waits.
+/// How often a blocked read checks whether the caller is still waiting.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a cancellation, and then the statement's end, may take; a connection that needs longer is given up.
+/// Time limit for a cancellation and the end of the cancelled statement; a connection that takes longer is closed.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a connection that was idle may need to answer; one that needs longer is given up.
+/// Time limit for the answer of a connection that was idle; one that takes longer is closed.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Most bytes that are sent before the first answer to them, unless they are of one statement. A server that cannot get rid of its answers has room for so many, so that neither side waits for the other to read.
+/// Most bytes sent before the first answer to them, unless they belong to a single statement. A server blocked on
+/// sending its answers can still buffer that many, so the two sides never wait for each other.
 const AHEAD_BYTES: usize = 16_384;
 
-/// A connection with what it has prepared.
+/// A connection and its prepared statements.
 #[derive(Debug)]
 pub(super) struct Connection {
     settings: Settings,
     stream: Stream,
     key: Option<CancelKey>,
-    /// Marks are the numbers of the statements that are run together.
+    /// Marks are the indices of the statements being run together.
     conversation: Conversation<usize>,
     received: BytesMut,
     out: BytesMut,
-    prepared: PreparedBook<Prepared>,
+    prepared: PreparedStatements<Prepared>,
     is_broken: bool,
 }
 
-/// How long a statement may take, and whether anybody waits for it.
-pub(super) struct Wanted<'w> {
+/// Deadline of a run, and whether the caller is still waiting.
+pub(super) struct StatementLimits<'w> {
     pub(super) until: Instant,
     pub(super) is_wanted: &'w dyn Fn() -> bool,
 }
 
-impl Wanted<'_> {
-    /// For what is waited for at any rate.
+impl StatementLimits<'_> {
+    /// For a caller that never gives up.
     fn until(until: Instant) -> Self {
         Self {
             until,
@@ -58,7 +59,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// How long to wait before looking again; an error when nobody waits any more.
+    /// How long to wait before checking again; an error if the caller has given up.
     fn wait(&self) -> Result<Duration, PgError> {
         if !(self.is_wanted)() {
             return Err(late());
@@ -68,7 +69,7 @@ impl Wanted<'_> {
 }
 
 impl Connection {
-    /// Connects and logs in, within a time.
+    /// Connects and logs in, within the connect timeout.
     pub(super) fn connect(settings: &Settings) -> Result<Self, PgError> {
         let limit = settings.connect_timeout;
         Self::begin(settings, Instant::now() + limit).map_err(|error| match error {
@@ -88,7 +89,7 @@ impl Connection {
             conversation: Conversation::new(),
             received: BytesMut::new(),
             out: BytesMut::new(),
-            prepared: PreparedBook::default(),
+            prepared: PreparedStatements::default(),
             is_broken: false,
             stream,
         };
@@ -98,7 +99,7 @@ impl Connection {
             connection.stream.end_point(),
             &mut connection.out,
         )?;
-        let wanted = Wanted::until(until);
+        let wanted = StatementLimits::until(until);
         loop {
             connection.send(until)?;
             connection.read(&wanted)?;
@@ -113,30 +114,32 @@ impl Connection {
         self.is_broken
     }
 
-    /// Whether the server has not closed it while nothing was asked.
+    /// Whether the server has kept the idle connection open.
     pub(super) fn is_alive(&self) -> bool {
         self.stream.is_quiet()
     }
 
-    /// Whether the server answers, soon and before `until`.
+    /// Whether the server answers soon, and before `until`.
     pub(super) fn answers(&mut self, until: Instant) -> bool {
         let until = until.min(Instant::now() + PROBE_TIMEOUT);
         let nothing = Statement::from(&Ask::new("", &[]));
         let mut is_answered = false;
-        self.run(&[nothing], &Wanted::until(until), &mut |_, outcome| {
+        self.run(&[nothing], &StatementLimits::until(until), &mut |_, outcome| {
             is_answered = outcome.is_ok();
         });
         is_answered
     }
 
-    /// Runs the first of these statements without waiting for the answers to those before, gives the outcome of each with its number to `tell` when it is there, and says how many these were. A statement that comes for the
-    /// first time is prepared before, which is waited for: where it is not the first of all it is left, with those behind it.
+    /// Pipelines as many of the first statements as possible, calls `tell` with the index and outcome of each, and
+    /// returns how many they were. A new statement must be prepared first, which waits for the server: unless it is the
+    /// first one, it and those after it are left for the next call.
     ///
-    /// When the time is over, or nobody waits any more, what is under way is cancelled. What is no error of the server's breaks the connection, unless the cancellation comes to an end.
+    /// When the deadline passes or the caller gives up, the statements in progress are cancelled. Any error that is not
+    /// reported by the server breaks the connection, unless the cancellation completes.
     pub(super) fn run(
         &mut self,
         statements: &[Statement],
-        wanted: &Wanted<'_>,
+        wanted: &StatementLimits<'_>,
         tell: &mut dyn FnMut(usize, Result<Rows, PgError>),
     ) -> usize {
         let (count, refused) = self.run_once(statements, wanted, tell);
@@ -159,11 +162,11 @@ impl Connection {
         count
     }
 
-    /// The same; gives how many these were, and those that are to be run once more, with why.
+    /// One attempt of `run`. Returns how many statements were run, and those that must be run again, with their errors.
     fn run_once(
         &mut self,
         statements: &[Statement],
-        wanted: &Wanted<'_>,
+        wanted: &StatementLimits<'_>,
         tell: &mut dyn FnMut(usize, Result<Rows, PgError>),
     ) -> (usize, Vec<(usize, PgError)>) {
         let mut refused = Vec::new();
@@ -180,7 +183,7 @@ impl Connection {
             Over::Refused(error) => refused.push((number, error)),
         };
         if let Err(error) = self.take_answers(&mut sent, wanted, &mut end) {
-            // The server may have said why.
+            // The server may have given the reason before it closed the connection.
             let mut said = self.fail(&error);
             for (number, sent) in sent.iter().enumerate() {
                 if !sent.is_over {
@@ -189,16 +192,17 @@ impl Connection {
                 }
             }
         }
-        // What a procedure has begun is not for the next statement.
+        // A transaction left open by a procedure must not affect the next statement.
         self.is_broken |= self.conversation.transaction() != Transaction::None;
         (sent.len(), refused)
     }
 
-    /// Writes the first of these statements into what is to be sent: as many as are prepared, and may be sent before they are answered.
+    /// Writes the first statements into the send buffer: as many as are prepared and may be sent ahead of their
+    /// answers.
     fn write_first<'s>(
         &mut self,
         statements: &'s [Statement],
-        wanted: &Wanted<'_>,
+        wanted: &StatementLimits<'_>,
     ) -> Result<Vec<Sent<'s>>, PgError> {
         let mut sent = Vec::with_capacity(statements.len());
         for statement in statements {
@@ -224,11 +228,11 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Sends what is written, and gives what becomes of each of its statements to `end`.
+    /// Sends the buffer and passes the outcome of each of its statements to `end`.
     fn take_answers(
         &mut self,
         sent: &mut [Sent<'_>],
-        wanted: &Wanted<'_>,
+        wanted: &StatementLimits<'_>,
         end: &mut dyn FnMut(usize, Over),
     ) -> Result<(), PgError> {
         self.send(wanted.until)?;
@@ -255,12 +259,12 @@ impl Connection {
                     Event::Suspended | Event::Complete | Event::Copy(_) => {}
                 })?;
             if is_too_large && self.conversation.len() > 0 {
-                // It may have come to its end by now, and another one be hit.
+                // The statement may have finished by now, so that the cancellation hits another one.
                 for sent in &mut *sent {
                     sent.is_exposed = true;
                 }
                 let asked = self.ask_to_cancel(Instant::now() + CANCEL_TIMEOUT);
-                // Otherwise it may come to its end later, in whatever is sent by then.
+                // Otherwise the cancellation may still arrive later and hit any statement sent by then.
                 asked.map_err(|error| PgError::Broken {
                     reason: format!("it is not known whether the server has cancelled a statement: {error}"),
                 })?;
@@ -269,7 +273,9 @@ impl Connection {
         Ok(())
     }
 
-    /// After an error that is not a statement's: has the server cancel what is under way where the time was over, and counts as broken otherwise. Gives what the server has said before it closed the connection.
+    /// Handles an error that does not belong to one statement: after a timeout it cancels the statements in progress,
+    /// otherwise it marks the connection as broken. Returns the error that the server reported before it closed the
+    /// connection, if any.
     fn fail(&mut self, error: &PgError) -> Option<PgError> {
         self.is_broken |= match error {
             PgError::Unsendable { .. } | PgError::Session { .. } => false,
@@ -280,7 +286,7 @@ impl Connection {
         self.conversation.broken().find_map(|(_, said)| said)
     }
 
-    fn prepare(&mut self, text: &str, wanted: &Wanted<'_>) -> Result<Prepared, PgError> {
+    fn prepare(&mut self, text: &str, wanted: &StatementLimits<'_>) -> Result<Prepared, PgError> {
         if let Some(prepared) = self.prepared.find(text) {
             return Ok(prepared);
         }
@@ -294,34 +300,35 @@ impl Connection {
         }
     }
 
-    /// Has the server cancel one after another of what is under way, and waits for their ends. Nothing is sent meanwhile.
+    /// Cancels the statements in progress one after another and waits for their ends. Nothing is sent meanwhile.
     fn cancel_all(&mut self) -> Result<(), PgError> {
         let until = Instant::now() + CANCEL_TIMEOUT;
         while self.conversation.len() > 0 {
             self.ask_to_cancel(until)?;
-            match self.next_over(&Wanted::until(until))? {
+            match self.next_over(&StatementLimits::until(until))? {
                 Err(PgError::Server(error)) if error.is_fatal => return Err(PgError::Server(error)),
-                // It was cancelled, or had come to its end.
+                // The statement was cancelled, or had already finished.
                 Ok(_) | Err(_) => {}
             }
         }
         Ok(())
     }
 
-    /// Asks the server to cancel what it is at, on a connection made for that. An error leaves open whether it still will.
+    /// Asks the server, on a separate connection, to cancel the current statement. After an error it is unknown whether
+    /// it still will.
     fn ask_to_cancel(&self, until: Instant) -> Result<(), PgError> {
         let Some(key) = self.key else { return Ok(()) };
         let mut stream = Stream::connect(&self.settings.server, until)?;
         let mut out = BytesMut::new();
         write_cancel(key, &mut out);
         stream.send(&out, until)?;
-        // The server answers nothing, and closes once it has signalled its process.
+        // The server does not reply; it closes the connection once it has signalled its process.
         while stream.receive(&mut [0; 64], left(until)?).is_ok() {}
         Ok(())
     }
 
-    /// Waits until something that is under way is over: what the server has said of the last that is. Rows are dropped.
-    fn next_over(&mut self, wanted: &Wanted<'_>) -> Result<Result<Outcome, PgError>, PgError> {
+    /// Waits for the end of the next statement in progress and returns the server's answer. Rows are dropped.
+    fn next_over(&mut self, wanted: &StatementLimits<'_>) -> Result<Result<Outcome, PgError>, PgError> {
         loop {
             self.read(wanted)?;
             let mut over = None;
@@ -345,7 +352,7 @@ impl Connection {
         Ok(())
     }
 
-    fn read(&mut self, wanted: &Wanted<'_>) -> Result<(), PgError> {
+    fn read(&mut self, wanted: &StatementLimits<'_>) -> Result<(), PgError> {
         let from = self.received.len();
         self.received.resize(from + READ_BYTES, 0);
         let read = loop {

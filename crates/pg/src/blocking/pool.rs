@@ -1,4 +1,4 @@
-//! Threads with a connection each, started when all that there are have work, ended when they have had none for long.
+//! A thread pool with one connection per thread. Threads are started when all are busy, and end after a long idle time.
 
 use std::{
     collections::VecDeque,
@@ -9,15 +9,15 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{Notify, oneshot};
 
-use super::{Connection, Statement, Wanted};
+use super::{Connection, Statement, StatementLimits};
 use crate::{Ask, PgError, Rows, Settings, Stage, exclusive::Leases, health::Health};
 
-/// A connection without work for so long is asked whether the server is still there before it gets some.
+/// A connection idle for longer than this is probed before its next use.
 const UNASKED_MAX: Duration = Duration::from_millis(500);
-/// How long whoever waits for room looks for it again, whoever has left it.
+/// Interval at which a task that waits for room checks again, in case it missed the notification.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The threads of a source. They end with it.
+/// The threads of a source. They end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Pool {
     shared: Arc<Shared>,
@@ -26,13 +26,13 @@ pub(crate) struct Pool {
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
-    /// Connections that are not this pool's, but count with them.
+    /// Connections of streams and transactions, which count towards the same limit.
     leases: Arc<Leases>,
     health: Arc<Health>,
     state: Mutex<State>,
-    /// There is work, or none will come.
+    /// Signalled when there is work, or the pool is closed.
     changed: Condvar,
-    /// A thread has closed its connection.
+    /// Signalled when a thread has closed its connection.
     left: Notify,
 }
 
@@ -40,35 +40,35 @@ struct Shared {
 struct State {
     jobs: VecDeque<Job>,
     threads: usize,
-    /// Threads that wait for work.
+    /// Threads waiting for work.
     idle: usize,
-    /// Threads that are no more, but for their connections.
+    /// Threads that have ended, but not yet closed their connections.
     closing: usize,
     is_closed: bool,
 }
 
-/// A thread's connection.
+/// The connection of a thread.
 #[derive(Debug)]
 struct Open {
     connection: Connection,
-    /// When it is to be replaced.
+    /// Interval at which a task that waits for room checks again, because not everything that frees room notifies it.
     until: Instant,
-    /// When it was used last.
+    /// When it was last used.
     used: Instant,
 }
 
 /// The outcome of a statement, if it has one by now.
 type Ended = Option<Result<Rows, PgError>>;
 
-/// Statements that wait for a thread, which runs them on its connection.
+/// Statements waiting for a thread, which runs them on its connection.
 #[derive(Debug)]
 struct Job {
     statements: Vec<Statement>,
     since: Instant,
     until: Instant,
-    /// Of each that is over.
+    /// Outcomes of the statements that have finished.
     outcomes: Arc<Mutex<Vec<Ended>>>,
-    /// Told when all are.
+    /// Notified when all have finished.
     over: oneshot::Sender<()>,
 }
 
@@ -93,14 +93,14 @@ impl Pool {
             .await
             .pop()
             .flatten();
-        // One that is late waits for whoever asks to see that too.
+        // Never resolves after the deadline: the caller has its own timeout for that.
         match outcome {
             Some(outcome) => outcome,
             None => std::future::pending().await,
         }
     }
 
-    /// Has statements run on one connection; gives the outcome of each that has one by `until`.
+    /// Runs statements on one connection; returns the outcome of each that has one by `until`.
     pub(crate) async fn pipeline(&self, asks: &[Ask<'_>], until: Instant) -> Vec<Ended> {
         let (over, is_over) = oneshot::channel();
         let outcomes = Arc::new(Mutex::new(vec![None; asks.len()]));
@@ -129,7 +129,8 @@ impl Pool {
         outcomes
     }
 
-    /// Waits until a connection may be made that is not this pool's, and is counted already: threads end that are too many, as soon as they have nothing to do.
+    /// Waits until there is room for a connection outside this pool, which has been counted already. Surplus threads
+    /// end as soon as they are idle.
     pub(crate) async fn room(&self) {
         loop {
             let left = self.shared.left.notified();
@@ -141,7 +142,7 @@ impl Pool {
         }
     }
 
-    /// Has a thread run it, another one if all that there are have work.
+    /// Queues a job, and starts another thread if all are busy.
     fn submit(&self, job: Job) -> Result<(), PgError> {
         let mut state = self.shared.state.lock();
         state.jobs.push_back(job);
@@ -153,7 +154,7 @@ impl Pool {
             }
             state.threads += 1;
             let shared = Arc::clone(&self.shared);
-            // Those beyond what is needed now connect already.
+            // Threads beyond those needed now connect in advance.
             let is_early = number >= needed;
             let spawned = std::thread::Builder::new()
                 .name("sql".to_owned())
@@ -187,14 +188,15 @@ impl Shared {
         self.settings.connections_max.max(2)
     }
 
-    /// Connections that there are or may be, of all kinds.
+    /// Connections that exist or may be opened, of all kinds.
     fn count(&self, state: &State) -> usize {
         state.threads + state.closing + self.leases.count()
     }
 
-    /// Whether there may be one thread more: there is always one. A connection that nobody has gives way to it.
+    /// Whether another thread may be started: the first always may. An idle connection outside the pool is closed to
+    /// make room.
     fn may_grow(&self, state: &State) -> bool {
-        // One is left for streams and transactions.
+        // One connection is reserved for streams and transactions.
         if state.threads + state.closing + 1 >= self.connections_max() {
             return state.threads == 0;
         }
@@ -202,12 +204,12 @@ impl Shared {
         state.threads == 0 || has_room() || (self.leases.evict() && has_room())
     }
 
-    /// Whether there are more than may be.
+    /// Whether there are more connections than allowed.
     fn is_crowded(&self, state: &State) -> bool {
         self.count(state) > self.connections_max()
     }
 
-    /// Whether there is a thread too many.
+    /// Whether a thread should end.
     fn must_shrink(&self, state: &State) -> bool {
         state.threads > 1 && state.threads + self.leases.count() > self.connections_max()
     }
@@ -216,7 +218,7 @@ impl Shared {
         let attempt = self.health.attempt()?;
         let made = Connection::connect(&self.settings);
         attempt.end(&made);
-        // Not all are replaced at once.
+        // Randomised, so that connections are not all replaced at once.
         let age = self
             .settings
             .connection_age_max
@@ -230,11 +232,11 @@ impl Shared {
     }
 }
 
-/// What a thread does.
+/// Main loop of a thread.
 fn work(shared: &Shared, is_early: bool) {
     let mut open = is_early.then(|| shared.connect().ok()).flatten();
     while let Some(job) = next(shared) {
-        // Its caller has given up, or has been told that it came too late.
+        // The caller has given up, or has already been told that it timed out.
         if job.over.is_closed() || Instant::now() >= job.until {
             let _ = job.over.send(());
             continue;
@@ -261,12 +263,12 @@ fn work(shared: &Shared, is_early: bool) {
                 run(shared, &mut open, &job, rest, tell)
             };
             done += run;
-            // What broke, or is old, is not used again.
+            // Broken and old connections are not reused.
             open = open.filter(|open| !open.connection.is_broken() && Instant::now() < open.until);
             if let Some(open) = &mut open {
                 open.used = Instant::now();
             }
-            // The rest would be cancelled one by one.
+            // The remaining statements would only be cancelled one by one.
             if job.over.is_closed() || Instant::now() >= job.until {
                 break;
             }
@@ -278,7 +280,7 @@ fn work(shared: &Shared, is_early: bool) {
     shared.left.notify_waiters();
 }
 
-/// Runs the first of these statements, tells the outcome of each, and says how many these were.
+/// Runs the first of the statements, reports their outcomes, and returns how many they were.
 fn run(
     shared: &Shared,
     open: &mut Option<Open>,
@@ -286,7 +288,7 @@ fn run(
     statements: &[Statement],
     mut tell: impl FnMut(usize, Result<Rows, PgError>),
 ) -> usize {
-    // One that the server has closed meanwhile, or that leads nowhere any more, is no reason to fail.
+    // A connection that was closed by the server or is dead is replaced; that is no reason to fail.
     let is_good = |open: &mut Open| {
         open.connection.is_alive()
             && (open.used.elapsed() < UNASKED_MAX || open.connection.answers(job.until))
@@ -304,7 +306,7 @@ fn run(
             }
         },
     };
-    let wanted = Wanted {
+    let wanted = StatementLimits {
         until: job.until,
         is_wanted: &|| !job.over.is_closed(),
     };
@@ -320,7 +322,7 @@ fn run(
     })
 }
 
-/// The next statement; `None` when this thread is to end.
+/// The next job; `None` if this thread should end.
 fn next(shared: &Shared) -> Option<Job> {
     let mut state = shared.state.lock();
     state.idle += 1;

@@ -1,23 +1,23 @@
-//! Statements on their way through a connection.
+//! Statements while they are being executed.
 
 use std::{sync::Arc, time::Instant};
 
 use crate::{
     Ask, Column, PgError, Row, Rows,
     counts::Placed,
-    error::Fate,
+    error::FailureOutcome,
     protocol::{Outcome, misplaced},
     statement::only_reads,
     timing::{Reached, Timing},
 };
 
-/// A statement that is to be run.
+/// A statement to be executed.
 #[derive(Debug)]
 pub(super) struct Statement {
     pub(super) text: String,
     parameters: Vec<Option<Vec<u8>>>,
     timing: Timing,
-    /// Since when there is a connection for it.
+    /// Time at which it got a connection.
     placed: Placed,
 }
 
@@ -41,31 +41,31 @@ impl Statement {
         self.parameters.iter().map(Option::as_deref).collect()
     }
 
-    /// It has a connection.
+    /// Records that the statement has got a connection.
     pub(super) fn place(&self) {
         let _ = self.placed.set(Instant::now());
         self.timing.reach(Reached::Placed);
     }
 }
 
-/// A statement that was sent.
+/// A statement that has been sent.
 #[derive(Debug)]
 pub(super) struct Sent<'s> {
     statement: &'s Statement,
     columns: Arc<[Column]>,
     rows: Vec<Row>,
     bytes: usize,
-    /// Another one was to be cancelled while it was on the connection too.
+    /// Another statement was to be cancelled while this one was on the connection.
     pub(super) is_exposed: bool,
-    /// It is known what has become of it; what still comes is dropped.
+    /// Its outcome is known; anything that still arrives is dropped.
     pub(super) is_over: bool,
 }
 
-/// What has become of a statement.
+/// Outcome of a statement.
 #[derive(Debug)]
 pub(super) enum Over {
     Told(Result<Rows, PgError>),
-    /// It is to be run once more.
+    /// It must be executed again.
     Refused(PgError),
 }
 
@@ -81,12 +81,12 @@ impl<'s> Sent<'s> {
         }
     }
 
-    /// The system has taken its bytes.
+    /// Records that its bytes have been handed to the operating system.
     pub(super) fn is_written(&self) {
         self.statement.timing.reach(Reached::Sent);
     }
 
-    /// Keeps a row; false: the result is too large with it, and dropped.
+    /// Stores a row; false if that makes the result too large, which drops it.
     pub(super) fn push(&mut self, row: Row, result_bytes_max: usize) -> bool {
         if self.is_over {
             return true;
@@ -102,7 +102,7 @@ impl<'s> Sent<'s> {
         !self.is_over
     }
 
-    /// The server has done with it; nothing where it is known already what has become of it.
+    /// Handles the end of the statement; `None` if its outcome is already known.
     pub(super) fn over(&mut self, outcome: Result<Outcome, PgError>) -> Option<Over> {
         if std::mem::replace(&mut self.is_over, true) {
             return None;
@@ -113,8 +113,8 @@ impl<'s> Sent<'s> {
             Ok(Outcome::Run(affected)) => Over::Told(Rows::new(Arc::clone(&self.columns), rows, affected)),
             Ok(Outcome::Prepared(_)) => Over::Told(Err(misplaced())),
             Err(error) => match error.fate(self.is_exposed, || only_reads(&self.statement.text)) {
-                Fate::Told(error) => Over::Told(Err(error)),
-                Fate::Again(error) => Over::Refused(error),
+                FailureOutcome::Told(error) => Over::Told(Err(error)),
+                FailureOutcome::Again(error) => Over::Refused(error),
             },
         };
         self.statement.timing.reach(Reached::Decoded);

@@ -1,4 +1,4 @@
-//! A connection's bytes, encrypted or not, read and written with time limits.
+//! The byte stream of a connection, with or without TLS, read and written with timeouts.
 
 use std::{
     io::{self, Read, Write},
@@ -20,19 +20,20 @@ use crate::{
     tls,
 };
 
-/// How much longer than it may a write can take: its limit is set anew only when it is further off than that.
+/// How much longer than its limit a write may take: the socket's timeout is only changed when it is off by more than
+/// that.
 const SLACK: Duration = Duration::from_millis(50);
 
-/// A connection's bytes.
+/// The byte stream of a connection.
 #[derive(Debug)]
 pub(super) struct Stream {
     channel: Channel,
-    /// What the socket has been told. To tell it again for each statement costs as much as a read.
+    /// Timeouts set on the socket. Setting them again for each statement would cost as much as a read.
     read_limit: Option<Duration>,
     write_limit: Option<Duration>,
 }
 
-/// A socket, or TLS on it.
+/// A socket, with or without TLS.
 #[derive(Debug)]
 enum Channel {
     Plain(TcpStream),
@@ -50,7 +51,7 @@ impl From<Channel> for Stream {
 }
 
 impl Stream {
-    /// Connects; its reads and writes until then have the same limit.
+    /// Connects; `until` also limits the reads and writes of the TLS handshake.
     pub(super) fn connect(server: &ServerUrl, until: Instant) -> Result<Self, PgError> {
         let mut failure = None;
         let mut addresses = (&*server.host, server.port).to_socket_addrs()?;
@@ -95,7 +96,7 @@ impl Stream {
         Ok(Channel::Secured(Box::new(StreamOwned::new(client, stream))).into())
     }
 
-    /// What binds a password to the server's certificate.
+    /// Channel binding data, which ties a password to the server's certificate.
     pub(super) fn end_point(&self) -> Option<Vec<u8>> {
         match &self.channel {
             Channel::Plain(_) => None,
@@ -103,13 +104,13 @@ impl Stream {
         }
     }
 
-    /// Whether the server has neither closed it nor said anything while nothing was asked.
+    /// Whether the server has neither closed the idle connection nor sent anything.
     pub(super) fn is_quiet(&self) -> bool {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         recv(self.socket(), &mut [0], flags).is_err_and(|error| error == Errno::AGAIN)
     }
 
-    /// Writes all of it.
+    /// Sends all bytes.
     pub(super) fn send(&mut self, bytes: &[u8], until: Instant) -> Result<(), PgError> {
         let left = left(until)?;
         if self
@@ -123,11 +124,11 @@ impl Stream {
             Channel::Plain(stream) => stream.write_all(bytes),
             Channel::Secured(stream) => stream.write_all(bytes).and_then(|()| stream.flush()),
         };
-        // What is sent in part cannot be followed by anything.
+        // Nothing can follow a message that was sent only in part.
         written.map_err(PgError::from)
     }
 
-    /// Reads once. None when nothing has come for so long.
+    /// Reads once; `None` if nothing arrives within `wait`.
     pub(super) fn receive(&mut self, buffer: &mut [u8], wait: Duration) -> Result<Option<usize>, PgError> {
         if self.read_limit != Some(wait) {
             self.socket().set_read_timeout(Some(wait))?;
@@ -155,7 +156,7 @@ impl Stream {
     }
 }
 
-/// Whether nothing has come so far: a signal ends a wait that has a limit, too.
+/// Whether nothing has arrived so far: a signal interrupts a wait with a timeout, too.
 fn is_late(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -163,13 +164,13 @@ fn is_late(error: &io::Error) -> bool {
     )
 }
 
-/// The time until then, which has to be some.
+/// The time left until then; an error if there is none.
 pub(super) fn left(until: Instant) -> Result<Duration, PgError> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(late()) } else { Ok(left) }
 }
 
-/// Who waits knows its limit, and says it.
+/// The caller knows its time limit and fills it in.
 pub(super) fn late() -> PgError {
     PgError::TimedOut {
         what: Stage::Statement,

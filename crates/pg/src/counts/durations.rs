@@ -1,11 +1,11 @@
-//! Durations, counted by powers of two.
+//! Histogram of durations, with power-of-two buckets.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
-/// Upper bounds of the buckets, in microseconds: 16 us to 67 s; longer ones are in a bucket of their own.
+/// Upper bounds of the buckets, in microseconds: 16 us to 67 s; longer durations have a bucket of their own.
 pub const BOUNDS_US: [u64; 23] = {
     let mut bounds = [16; 23];
     let mut at = 1;
@@ -25,7 +25,7 @@ pub struct Histogram {
     sum_us: AtomicU64,
 }
 
-/// Durations that were counted.
+/// Snapshot of a histogram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
     buckets: [u64; BUCKETS],
@@ -33,7 +33,7 @@ pub struct Durations {
 }
 
 impl Histogram {
-    /// Counts as many that have lasted alike.
+    /// Counts `count` equal durations.
     pub fn record(&self, duration: Duration, count: u64) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         self.buckets[bucket_of(micros)].fetch_add(count, Ordering::Relaxed);
@@ -41,7 +41,7 @@ impl Histogram {
             .fetch_add(micros.saturating_mul(count), Ordering::Relaxed);
     }
 
-    /// What was counted until now.
+    /// Takes a snapshot of the counters.
     pub fn read(&self) -> Durations {
         Durations {
             buckets: std::array::from_fn(|at| self.buckets[at].load(Ordering::Relaxed)),
@@ -55,12 +55,12 @@ fn bucket_of(micros: u64) -> usize {
 }
 
 impl Durations {
-    /// How many there are.
+    /// Number of durations.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// How many are shorter than each of [`BOUNDS_US`].
+    /// Number of durations below each of [`BOUNDS_US`].
     pub fn below(&self) -> [u64; BOUNDS_US.len()] {
         let mut sum = 0;
         std::array::from_fn(|at| {
@@ -69,7 +69,7 @@ impl Durations {
         })
     }
 
-    /// All of them together.
+    /// Sum of all durations.
     pub fn sum(&self) -> Duration {
         Duration::from_micros(self.sum_us)
     }

@@ -1,9 +1,10 @@
-//! A connection that one task has to itself.
+//! A connection used exclusively by one task.
 //!
-//! A future of it may be dropped at any time: what has been sent and received stays here, and [`Connection::settle`] brings it to an end.
+//! Its futures may be dropped at any time: the bytes sent and received stay in the connection, and
+//! [`Connection::settle`] completes what is in progress.
 
 mod copy;
-mod together;
+mod pipeline;
 
 use std::{
     collections::VecDeque,
@@ -19,7 +20,7 @@ use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, ReadBuf};
 use crate::{
     PgError, Row, Rows, Settings,
     pipelined::{Stream, cancel, start_unlimited},
-    prepared::{Prepared, PreparedBook},
+    prepared::{Prepared, PreparedStatements},
     protocol::{
         CancelKey, Conversation, Copying, Description, Direction, Event, Expected, Outcome, Transaction,
         make_room, misplaced, write_copy_fail, write_end, write_fetch, write_open, write_prepare, write_run,
@@ -27,14 +28,14 @@ use crate::{
     timing::{Reached, Timing},
 };
 
-/// The same while the server does not take what is sent.
+/// Read size while the server does not accept what is being sent.
 const READ_WHILE_SENDING_BYTES: usize = 8192;
-/// Rows that a stream asks for at a time: no more than that come when it is dropped.
+/// Rows that a stream requests at a time: at most these still arrive when it is dropped.
 const FETCH_ROWS: u16 = 256;
-/// How long what nobody waits for may still take before it is cancelled.
+/// How long an abandoned statement may still run before it is cancelled.
 const GRACE: Duration = Duration::from_millis(10);
 
-/// One connection.
+/// An exclusively used connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     settings: Settings,
@@ -43,26 +44,26 @@ pub(super) struct Connection {
     conversation: Conversation<()>,
     received: BytesMut,
     out: BytesMut,
-    prepared: PreparedBook<Prepared>,
-    /// Rows of a stream that have come.
+    prepared: PreparedStatements<Prepared>,
+    /// Rows of a stream that have arrived.
     rows: VecDeque<Row>,
-    /// Where the statement that is under way copies to.
+    /// Direction of the COPY in progress.
     direction: Option<Direction>,
-    /// It still takes bytes.
+    /// Whether the COPY still accepts data.
     takes_bytes: bool,
-    /// Bytes that were copied out.
+    /// Copied-out data that has arrived.
     pieces: VecDeque<Bytes>,
-    /// How far the statement that is under way has come.
+    /// Timing of the statement in progress.
     timing: Timing,
-    /// Rows that the last statement that is over gave or changed.
+    /// Rows returned or changed by the last finished statement.
     affected: u64,
-    /// The end of what is under way has been asked for.
+    /// Whether the end of the statement in progress has been requested.
     is_ended: bool,
     is_broken: bool,
     pub(super) since: Instant,
 }
 
-/// What has come beside rows.
+/// An event other than a row.
 enum Step {
     Copies,
     Suspended,
@@ -72,7 +73,7 @@ enum Step {
 
 impl Connection {
     pub(super) async fn connect(settings: &Settings) -> Result<Self, PgError> {
-        // How long a stream or a transaction takes is up to its reader.
+        // Without a statement timeout: how long a stream or transaction takes is up to its reader.
         let started = start_unlimited(settings).await?;
         Ok(Self {
             settings: settings.clone(),
@@ -81,7 +82,7 @@ impl Connection {
             conversation: Conversation::new(),
             received: started.received,
             out: started.out,
-            prepared: PreparedBook::default(),
+            prepared: PreparedStatements::default(),
             rows: VecDeque::new(),
             direction: None,
             takes_bytes: false,
@@ -94,7 +95,7 @@ impl Connection {
         })
     }
 
-    /// Rows that the last statement gave or changed.
+    /// Rows returned or changed by the last statement.
     pub(super) fn affected(&self) -> u64 {
         self.affected
     }
@@ -103,12 +104,12 @@ impl Connection {
         self.conversation.transaction()
     }
 
-    /// Whether nothing is under way and no transaction is open.
+    /// Whether nothing is in progress and no transaction is open.
     pub(super) fn is_clean(&self) -> bool {
         !self.is_broken && self.conversation.len() == 0 && self.transaction() == Transaction::None
     }
 
-    /// Whether the server has not closed it while nothing was asked.
+    /// Whether the server has kept the idle connection open.
     pub(super) fn is_alive(&self) -> bool {
         self.stream.is_quiet()
     }
@@ -147,7 +148,7 @@ impl Connection {
         }
     }
 
-    /// Begins a statement whose rows are taken by [`Connection::row`].
+    /// Starts a statement whose rows are read with [`Connection::row`].
     pub(super) async fn open(
         &mut self,
         text: &str,
@@ -158,7 +159,7 @@ impl Connection {
         write_open(&name, parameters, FETCH_ROWS, &mut self.out)?;
         self.expect(Expected::Rows, false);
         self.timing = timing.clone();
-        // What is wrong with it shows before its first rows.
+        // Errors of the statement become known before its first rows.
         while self.rows.is_empty() && self.conversation.len() > 0 {
             if let Err(error) = self.advance().await {
                 return Err(self.stale(text, error));
@@ -167,12 +168,12 @@ impl Connection {
         Ok(columns)
     }
 
-    /// The next row, if it has come.
+    /// The next row, if it has already arrived.
     pub(super) fn come(&mut self) -> Option<Row> {
         self.rows.pop_front()
     }
 
-    /// The next row; none after the last.
+    /// Waits for the next row; `None` after the last.
     pub(super) async fn row(&mut self) -> Result<Option<Row>, PgError> {
         loop {
             if let Some(row) = self.rows.pop_front() {
@@ -185,7 +186,7 @@ impl Connection {
         }
     }
 
-    /// One step of a stream: more rows are asked for when those have come that were.
+    /// One step of a stream: requests more rows once the current ones have arrived.
     async fn advance(&mut self) -> Result<(), PgError> {
         match self.step().await? {
             Some(Step::Suspended) if !self.is_ended => write_fetch(FETCH_ROWS, &mut self.out),
@@ -212,7 +213,7 @@ impl Connection {
         Ok(self.prepared.learn(text, name, description.columns))
     }
 
-    /// What the server says of a statement. It is not kept prepared.
+    /// Description of a statement by the server, which does not keep it prepared.
     pub(super) async fn describe(&mut self, text: &str) -> Result<Description, PgError> {
         write_prepare("", text, None, &mut self.out)?;
         self.description().await
@@ -244,7 +245,7 @@ impl Connection {
         self.is_ended = is_ended;
     }
 
-    /// Takes what has come, or sends and reads once.
+    /// Handles received data, or else sends and reads once.
     async fn step(&mut self) -> Result<Option<Step>, PgError> {
         let moved = self.move_bytes().await;
         self.is_broken |= moved.is_err();
@@ -262,7 +263,7 @@ impl Connection {
         Ok(step)
     }
 
-    /// Takes what has come.
+    /// Handles received data.
     fn take(&mut self) -> Result<Option<Step>, PgError> {
         let mut step = None;
         let (rows, pieces, affected) = (&mut self.rows, &mut self.pieces, &mut self.affected);
@@ -291,7 +292,7 @@ impl Connection {
         Ok(step)
     }
 
-    /// Sends what is to be sent. What comes meanwhile is taken: a server that cannot send does not read either.
+    /// Sends the buffer. Reads meanwhile, because a server that cannot send does not read either.
     async fn send(&mut self) -> Result<(), PgError> {
         poll_fn(|context| self.poll_send(context)).await
     }
@@ -341,7 +342,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Brings what is under way to an end, by a cancellation if it takes long, and rolls back what is open.
+    /// Completes what is in progress, cancelling it if it takes long, and rolls back an open transaction.
     pub(super) async fn settle(&mut self) -> Result<(), PgError> {
         if self.is_broken {
             return Err(misplaced());
@@ -353,7 +354,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Brings what is under way to an end.
+    /// Completes what is in progress, cancelling it if it takes long.
     pub(super) async fn interrupt(&mut self) -> Result<(), PgError> {
         if self.conversation.len() == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Bytes that are copied in and out.
+//! Streams of COPY data, in and out.
 
 use std::time::Instant;
 
@@ -10,7 +10,8 @@ use crate::{
     watch::Flow,
 };
 
-/// Rows that are sent as bytes, as a statement `copy … from stdin` reads them, on a connection of its own. When it is dropped before it is finished nothing has been copied.
+/// Sends rows as bytes in the format of a `copy … from stdin` statement, on a connection of its own. If it is dropped
+/// before it is finished, nothing has been copied.
 #[derive(Debug)]
 pub struct CopyIn {
     lease: Lease,
@@ -34,18 +35,19 @@ impl CopyIn {
         })
     }
 
-    /// Has it counted and told of, until its end.
+    /// Attaches the counters and trace that observe it until its end.
     pub(crate) fn watched(mut self, flow: Option<Flow>) -> Self {
         self.flow = flow;
         self
     }
 
-    /// Has what follows take until another time.
+    /// Changes the deadline for what follows.
     pub fn set_deadline(&mut self, deadline: Instant) {
         self.deadline = deadline;
     }
 
-    /// Sends bytes, which need not be whole rows, at the pace of the server. It is an error when the server has refused what came before.
+    /// Sends bytes, which need not be whole rows, at the pace of the server. An error if the server has rejected
+    /// earlier data.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), PgError> {
         asked(&mut self.flow);
         let send = self.lease.connection().copy_bytes(bytes);
@@ -54,7 +56,7 @@ impl CopyIn {
         sent
     }
 
-    /// There are no more; gives the number of rows that were copied.
+    /// Ends the data; returns the number of rows copied.
     pub async fn finish(mut self) -> Result<u64, PgError> {
         asked(&mut self.flow);
         let done = self.lease.connection().copy_done();
@@ -64,7 +66,8 @@ impl CopyIn {
     }
 }
 
-/// Rows as bytes, as a statement `copy … to stdout` writes them, on a connection of its own. When it is dropped before its end the statement is ended.
+/// Receives rows as bytes in the format of a `copy … to stdout` statement, on a connection of its own. Dropping it
+/// early ends the statement.
 #[derive(Debug)]
 pub struct CopyOut {
     lease: Lease,
@@ -89,35 +92,35 @@ impl CopyOut {
         })
     }
 
-    /// Has it counted and told of, until its end.
+    /// Attaches the counters and trace that observe it until its end.
     pub(crate) fn watched(mut self, flow: Option<Flow>) -> Self {
         self.flow = flow;
         self
     }
 
-    /// Whether what comes is no text.
+    /// Whether the data is binary.
     pub fn is_binary(&self) -> bool {
         self.is_binary
     }
 
-    /// Has what follows take until another time.
+    /// Changes the deadline for what follows.
     pub fn set_deadline(&mut self, deadline: Instant) {
         self.deadline = deadline;
     }
 
-    /// The next bytes, which are a row as a rule; none after the last. It may be dropped and asked again.
+    /// Waits for the next bytes, usually one row; `None` after the last. The future may be dropped and requested again.
     pub async fn next(&mut self) -> Result<Option<Bytes>, PgError> {
         let until = (self.deadline, Stage::Statement);
         take(self.lease.connection(), until, &mut self.flow).await
     }
 
-    /// The same, if some are there already.
+    /// The next bytes, if they have already arrived.
     pub fn next_already(&mut self) -> Option<Bytes> {
         self.lease.connection().copied_already()
     }
 }
 
-/// The next bytes of what is copied out, which may take until then.
+/// Waits for the next copied-out bytes, up to a deadline.
 pub(super) async fn take(
     connection: &mut Connection,
     (deadline, stage): (Instant, Stage),
@@ -136,14 +139,14 @@ pub(super) async fn take(
     next
 }
 
-/// More is asked for, or given.
+/// Records that the reader or writer continues.
 pub(super) fn asked(flow: &mut Option<Flow>) {
     if let Some(flow) = flow {
         flow.asked();
     }
 }
 
-/// It took the time that this part of a statement has.
+/// Records that the time until now was spent on this part of the statement.
 pub(super) fn moved<O>(flow: &mut Option<Flow>, part: &'static str, outcome: &Result<O, PgError>) {
     if let Some(flow) = flow {
         flow.was(part);
@@ -155,7 +158,7 @@ pub(super) fn moved<O>(flow: &mut Option<Flow>, part: &'static str, outcome: &Re
     }
 }
 
-/// It is over, with so many rows.
+/// Records the end of the statement and its number of rows.
 pub(super) fn ended(flow: &mut Option<Flow>, outcome: &Result<u64, PgError>) {
     if let Some(mut flow) = flow.take() {
         flow.was("server");
@@ -164,7 +167,7 @@ pub(super) fn ended(flow: &mut Option<Flow>, outcome: &Result<u64, PgError>) {
     }
 }
 
-/// Whether a text is a statement that copies, as far as its first word tells.
+/// Fails unless the first word of the statement is `copy`.
 pub(crate) fn check_copies(text: &str) -> Result<(), PgError> {
     if session_keyword(text) == Some("copy") {
         return Ok(());
@@ -183,7 +186,7 @@ pub(super) fn check_in(direction: Direction) -> Result<(), PgError> {
     }
 }
 
-/// Whether what comes is no text.
+/// Whether the data is binary; an error if the statement copies in.
 pub(super) fn check_out(direction: Direction) -> Result<bool, PgError> {
     match direction {
         Direction::Out { is_binary } => Ok(is_binary),

@@ -1,22 +1,22 @@
-//! What statements are, without running them.
+//! Describes statements without running them.
 
 use std::fmt::Write as _;
 
 use super::Lease;
 use crate::{PgError, json::JSON_TYPES, timing::Timing};
 
-/// What text a parameter takes.
+/// Text format that a parameter accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
-    /// That of its type.
+    /// The text format of its type.
     Text,
-    /// JSON.
+    /// A JSON document.
     Json,
     /// An array as the server writes it: `{1,2}`.
     Array,
 }
 
-/// Has the server prepare a statement, and says what its parameters take.
+/// Prepares a statement on the server and returns the format of each parameter.
 pub(crate) async fn describe(mut lease: Lease, text: &str) -> Result<Vec<Takes>, PgError> {
     let connection = lease.connection();
     let parameters = connection.describe(text).await?.parameters;

@@ -1,4 +1,4 @@
-//! Who has which of these connections, and for how long they are kept.
+//! Leases of exclusive connections, and how long idle ones are kept.
 
 use std::{
     sync::{Arc, Weak, atomic::Ordering},
@@ -14,16 +14,17 @@ use tokio::{
 use super::Connection;
 use crate::{PgError, Settings, Stage, source::Shared, timing::Timing};
 
-/// A connection that nobody has had for so long is asked whether the server is still there before it is given to somebody.
+/// A connection idle for longer than this is probed before it is leased.
 const UNASKED_MAX: Duration = Duration::from_millis(500);
-/// How long that may take.
+/// Time limit of the probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a connection may need to become usable again after it was given back in the middle of something.
+/// How long a connection may take to become usable again when it is returned with a statement in progress.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The connections of a source that somebody has or may have.
+/// The exclusive connections of a source.
 ///
-/// **Invariant:** who has a place has at most one connection, and makes one only when none is idle: there are never more than places.
+/// **Invariant:** the holder of a permit has at most one connection, and opens one only if none is idle, so there are
+/// never more connections than permits.
 #[derive(Debug)]
 pub(crate) struct Leases {
     max: usize,
@@ -37,13 +38,13 @@ struct Idle {
     since: Instant,
 }
 
-/// A connection, given back when this is dropped.
+/// A leased connection, returned when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Lease {
     source: Weak<Shared>,
-    /// Gone while it is given back.
+    /// `None` while it is being returned.
     held: Option<(Connection, OwnedSemaphorePermit)>,
-    /// Tells the log when it is held for long.
+    /// Task that logs a warning when the lease lasts long.
     watch: AbortHandle,
 }
 
@@ -53,7 +54,7 @@ impl Idle {
             || self.connection.since.elapsed() >= settings.connection_age_max
     }
 
-    /// Whether the server is still there.
+    /// Whether the server still answers.
     async fn is_good(&mut self) -> bool {
         if !self.connection.is_alive() {
             return false;
@@ -76,26 +77,26 @@ impl Leases {
         }
     }
 
-    /// Connections that there are, or are being made.
+    /// Connections that exist or are being opened.
     pub(crate) fn count(&self) -> usize {
         self.max - self.places.available_permits() + self.idle.lock().len()
     }
 
-    /// One that nobody has, for somebody who has a place.
+    /// An idle connection, for the holder of a permit.
     fn idle(&self, settings: &Settings) -> Option<Idle> {
         let mut idle = self.idle.lock();
         idle.retain(|idle| !idle.is_over(settings));
         idle.pop()
     }
 
-    /// Closes one that nobody has, if there is one: another kind needs its place.
+    /// Closes an idle connection, if there is one, because another kind needs its place.
     pub(crate) fn evict(&self) -> bool {
         self.idle.lock().pop().is_some()
     }
 }
 
 impl Lease {
-    /// One that is idle and still there, else a new one, when there is a place for it in time.
+    /// Leases an idle connection that still works, or else a new one, waiting for a permit up to the acquire timeout.
     pub(crate) async fn take(source: &Arc<Shared>) -> Result<Self, PgError> {
         let leases = &source.leases;
         let limit = source.settings.acquire_timeout;
@@ -126,7 +127,7 @@ impl Lease {
         made.map(lease)
     }
 
-    /// Whether the server answers on it.
+    /// Checks that the server answers.
     pub(crate) async fn probe(&mut self) -> Result<(), PgError> {
         self.connection()
             .query("", &[], &Timing::default())
@@ -151,7 +152,7 @@ impl Drop for Lease {
             give_back(&source, connection);
         } else if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                // One that does not come to an end in time is closed, which ends it on the server too.
+                // A connection that cannot be completed in time is closed, which also ends its statement on the server.
                 let settled = tokio::time::timeout(SETTLE_TIMEOUT, connection.settle()).await;
                 if matches!(settled, Ok(Ok(()))) && connection.is_clean() {
                     give_back(&source, connection);
@@ -162,13 +163,13 @@ impl Drop for Lease {
     }
 }
 
-/// Tells the log of a connection that somebody has for long.
+/// Logs a warning when a lease lasts long.
 async fn tell_when_long(source: String, limit: Duration) {
     tokio::time::sleep(limit).await;
     tracing::warn!(target: "forebay::sql", source, "a stream or a transaction has had its connection for {limit:?}");
 }
 
-/// Keeps a connection for the next, unless nobody can come any more. Its place is free after that.
+/// Keeps a connection for the next lease, unless the source has been dropped. Its permit is released after that.
 fn give_back(source: &Weak<Shared>, connection: Connection) {
     let Some(shared) = source.upgrade() else { return };
     let since = Instant::now();
@@ -181,7 +182,7 @@ fn give_back(source: &Weak<Shared>, connection: Connection) {
     }
 }
 
-/// Closes connections that nobody has had for long, while there are any.
+/// Closes connections that have been idle for long, until none is left.
 async fn sweep(source: Weak<Shared>, pause: Duration) {
     loop {
         tokio::time::sleep(pause).await;
@@ -205,7 +206,7 @@ mod tests {
 
     use super::tell_when_long;
 
-    /// What is logged, as text.
+    /// Captures log output as text.
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! Connections that one task at a time has to itself: for streams and transactions, of both drivers.
+//! Connections used exclusively by one task at a time: for streams and transactions, with either driver.
 
 mod connection;
 mod copy;

@@ -1,19 +1,20 @@
-//! Rows as they come.
+//! Results streamed row by row.
 
 use std::{sync::Arc, time::Instant};
 
 use super::Lease;
 use crate::{Column, PgError, Row, Stage, source::within, timing::Timing, watch::Flow};
 
-/// The rows of one statement, on a connection of its own: what is in memory is what one read has brought, however large the result is and however slowly it is read.
+/// The rows of one statement, on a connection of its own. Memory holds only what one read has received, however large
+/// the result and however slow its reader.
 ///
-/// When it is dropped before its end the statement is ended, and the connection used for others.
+/// Dropping it early ends the statement and frees the connection for others.
 #[derive(Debug)]
 pub struct RowStream {
     lease: Lease,
     columns: Arc<[Column]>,
     deadline: Instant,
-    /// Until its end.
+    /// Observes the statement until its end.
     flow: Option<Flow>,
 }
 
@@ -40,23 +41,23 @@ impl RowStream {
         })
     }
 
-    /// Has it counted and told of, until its end.
+    /// Attaches the counters and trace that observe it until its end.
     pub(crate) fn watched(mut self, flow: Option<Flow>) -> Self {
         self.flow = flow;
         self
     }
 
-    /// What each value of a row is.
+    /// Columns of the result.
     pub fn columns(&self) -> &Arc<[Column]> {
         &self.columns
     }
 
-    /// Has what follows take until another time.
+    /// Changes the deadline for what follows.
     pub fn set_deadline(&mut self, deadline: Instant) {
         self.deadline = deadline;
     }
 
-    /// The next row; none after the last. It may be dropped and asked again.
+    /// Waits for the next row; `None` after the last. The future may be dropped and requested again.
     pub async fn next(&mut self) -> Result<Option<Row>, PgError> {
         let next = self.take().await;
         match (&next, &mut self.flow) {

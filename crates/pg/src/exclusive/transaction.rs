@@ -1,4 +1,4 @@
-//! Several statements that take effect together or not at all.
+//! Transactions: several statements that take effect together or not at all.
 
 use std::time::Instant;
 
@@ -17,41 +17,42 @@ use crate::{
     watch::{Flow, Watch},
 };
 
-/// What statements of a transaction may begin with although they are about more than themselves: its end undoes it.
+/// First words that are allowed in a transaction although they affect more than their own statement: the end of the
+/// transaction undoes it.
 const ALLOWED: [&str; 1] = ["lock"];
 
-/// A transaction on a connection of its own. It is rolled back unless it is committed: also when it is dropped.
+/// A transaction on a connection of its own. It is rolled back unless it is committed, also when dropped.
 #[derive(Debug)]
 pub struct Transaction {
     lease: Lease,
     deadline: Instant,
-    /// Savepoints that were made.
+    /// Number of savepoints made.
     savepoints: u32,
-    /// Where its statements are counted; those of a transaction that is known as a whole are counted with it.
+    /// Source that counts its statements; `None` if the transaction is counted as a whole.
     counted: Option<Source>,
-    /// When what comes next was asked for, if that was before now.
+    /// When the next operation was requested, if before now.
     asked: Option<Instant>,
-    /// What is copied.
+    /// Observes the copy in progress.
     flow: Option<Flow>,
 }
 
-/// What a transaction sees of others (manual, 13.2).
+/// Isolation level (manual, 13.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
-    /// What was committed when each statement began.
+    /// Each statement sees the data committed before it began.
     ReadCommitted,
-    /// What was committed when it began.
+    /// All statements see the data committed before the first one.
     RepeatableRead,
-    /// The same, and its outcome is as if it had been alone.
+    /// The same, and the outcome is as if transactions had run one after another.
     Serializable,
 }
 
-/// How a transaction is begun; what is not said is as the server has it.
+/// Options of a transaction; anything unspecified is left to the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beginning {
-    /// What it sees.
+    /// Isolation level, the server's default if `None`.
     pub isolation: Option<Isolation>,
-    /// Whether it may change nothing.
+    /// Whether the transaction must not change anything.
     pub is_read_only: bool,
 }
 
@@ -65,12 +66,12 @@ impl Beginning {
     }
 }
 
-/// A place in a transaction to which it can be rolled back.
+/// A point in a transaction that it can be rolled back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint(u32);
 
 impl Isolation {
-    /// As SQL calls it.
+    /// Name in SQL.
     pub fn name(self) -> &'static str {
         match self {
             Self::ReadCommitted => "read committed",
@@ -100,14 +101,14 @@ impl Transaction {
         Ok(begun)
     }
 
-    /// Runs a statement. After one that fails all others are refused (SQLSTATE 25P02) until a savepoint is rolled back to.
+    /// Runs a statement. After a failed one all others are rejected (SQLSTATE 25P02) until a rollback to a savepoint.
     pub async fn query(&mut self, text: &str, parameters: &[Option<&[u8]>]) -> Result<Rows, PgError> {
         check(text)?;
         self.check_free()?;
         self.run(text, parameters).await
     }
 
-    /// The same for one that is made here, of whatever kind.
+    /// Runs an internal statement of any kind.
     pub(crate) async fn query_own(
         &mut self,
         text: &str,
@@ -117,7 +118,8 @@ impl Transaction {
         self.run(text, parameters).await
     }
 
-    /// Runs statements one after the other; those that were run before on this connection are sent without waiting for those before them. Gives the outcome of each: after one that fails all others are refused.
+    /// Runs statements one after another; those already prepared on this connection are pipelined. Returns the outcome
+    /// of each: after a failed one all others are rejected.
     pub async fn query_all(
         &mut self,
         statements: &[(&str, Vec<Option<&[u8]>>)],
@@ -149,12 +151,12 @@ impl Transaction {
         outcomes
     }
 
-    /// Begins to copy rows in: until [`Transaction::copy_done`] nothing else can be run.
+    /// Starts copying rows in: until [`Transaction::copy_done`] nothing else can be run.
     pub async fn copy_in(&mut self, text: &str) -> Result<(), PgError> {
         check_in(self.copy(text).await?)
     }
 
-    /// Sends bytes of them.
+    /// Sends some of the data.
     pub async fn copy_bytes(&mut self, bytes: &[u8]) -> Result<(), PgError> {
         asked(&mut self.flow);
         let send = self.lease.connection().copy_bytes(bytes);
@@ -163,7 +165,7 @@ impl Transaction {
         sent
     }
 
-    /// There are no more; gives the number of rows.
+    /// Ends the data; returns the number of rows.
     pub async fn copy_done(&mut self) -> Result<u64, PgError> {
         asked(&mut self.flow);
         let done = self.lease.connection().copy_done();
@@ -172,23 +174,24 @@ impl Transaction {
         done
     }
 
-    /// Begins to copy rows out; says whether what comes is no text. Until [`Transaction::copied`] has given all nothing else can be run.
+    /// Starts copying rows out; returns whether the data is binary. Until [`Transaction::copied`] has returned all of
+    /// it nothing else can be run.
     pub async fn copy_out(&mut self, text: &str) -> Result<bool, PgError> {
         check_out(self.copy(text).await?)
     }
 
-    /// The next bytes; none after the last.
+    /// Waits for the next bytes; `None` after the last.
     pub async fn copied(&mut self) -> Result<Option<Bytes>, PgError> {
         let until = (self.deadline, Stage::Transaction);
         take(self.lease.connection(), until, &mut self.flow).await
     }
 
-    /// The same, if some are there already.
+    /// The next bytes, if they have already arrived.
     pub fn copied_already(&mut self) -> Option<Bytes> {
         self.lease.connection().copied_already()
     }
 
-    /// Ends what is copied before its end, which makes the transaction one that has failed where it is copied in.
+    /// Ends a copy early, which makes the transaction fail if it copies in.
     pub async fn copy_ended(&mut self) -> Result<(), PgError> {
         self.flow = None;
         within(
@@ -215,7 +218,7 @@ impl Transaction {
         begun
     }
 
-    /// Nothing else is run while something is copied.
+    /// Fails while a copy is in progress.
     fn check_free(&mut self) -> Result<(), PgError> {
         if !self.lease.connection().is_copying() {
             return Ok(());
@@ -225,12 +228,12 @@ impl Transaction {
         })
     }
 
-    /// Has what follows take until another time.
+    /// Changes the deadline for what follows.
     pub fn set_deadline(&mut self, deadline: Instant) {
         self.deadline = deadline;
     }
 
-    /// What comes next was asked for then.
+    /// Sets when the next operation was requested.
     pub(crate) fn set_asked(&mut self, asked: Instant) {
         self.asked = Some(asked);
     }
@@ -239,7 +242,7 @@ impl Transaction {
         self.asked.take().unwrap_or_else(Instant::now)
     }
 
-    /// Makes a savepoint.
+    /// Creates a savepoint.
     pub async fn savepoint(&mut self) -> Result<Savepoint, PgError> {
         let savepoint = Savepoint(self.savepoints + 1);
         self.run(&format!("savepoint s{}", savepoint.0), &[]).await?;
@@ -247,21 +250,21 @@ impl Transaction {
         Ok(savepoint)
     }
 
-    /// Undoes what was done since a savepoint, which stays.
+    /// Undoes everything since a savepoint, which remains.
     pub async fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), PgError> {
         self.run(&format!("rollback to savepoint s{}", savepoint.0), &[])
             .await
             .map(drop)
     }
 
-    /// Forgets a savepoint, and those made after it; what was done since stays.
+    /// Removes a savepoint and those after it; the changes since then remain.
     pub async fn release(&mut self, savepoint: Savepoint) -> Result<(), PgError> {
         self.run(&format!("release savepoint s{}", savepoint.0), &[])
             .await
             .map(drop)
     }
 
-    /// Has all of it take effect. One in which a statement has failed is rolled back instead, and that is an error.
+    /// Commits. A transaction with a failed statement is rolled back instead, which is an error.
     pub async fn commit(mut self) -> Result<(), PgError> {
         if self.lease.connection().transaction() == State::Failed {
             self.run("rollback", &[]).await?;
@@ -270,7 +273,7 @@ impl Transaction {
         self.run("commit", &[]).await.map(drop)
     }
 
-    /// Undoes all of it.
+    /// Rolls back.
     pub async fn rollback(mut self) -> Result<(), PgError> {
         self.run("rollback", &[]).await.map(drop)
     }
@@ -293,7 +296,7 @@ impl Transaction {
     ) -> Result<Rows, PgError> {
         let connection = self.lease.connection();
         let run = async {
-            // A statement before may have been given up.
+            // An earlier statement may have been given up.
             connection.interrupt().await?;
             connection.query(text, parameters, timing).await
         };

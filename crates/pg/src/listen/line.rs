@@ -1,4 +1,4 @@
-//! The connection of those who listen.
+//! The connection that all listeners of a source share.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::{
     protocol::{foreign, next_message, server_error},
 };
 
-/// Room for one read.
+/// Size of the buffer for one read.
 const READ_BYTES: usize = 16_384;
 
-/// A connection.
+/// A connection that receives notifications.
 pub(super) struct Line {
     stream: Stream,
     received: BytesMut,
     out: BytesMut,
-    /// How long the server may take for a command.
+    /// Time limit for the server's answer to a command.
     patience: Duration,
 }
 
@@ -36,7 +36,7 @@ impl Line {
         })
     }
 
-    /// Has commands run. What is told meanwhile is delivered.
+    /// Runs commands. Notifications that arrive meanwhile are delivered.
     pub(super) async fn run(&mut self, commands: &str, hub: &Hub) -> Result<(), PgError> {
         let limit = self.patience;
         let ended = tokio::time::timeout(limit, self.run_to_its_end(commands, hub)).await;
@@ -62,7 +62,7 @@ impl Line {
         }
     }
 
-    /// Waits for what is told, and delivers it; ends with the connection. It may be dropped at any time.
+    /// Receives and delivers notifications until the connection ends. The future may be dropped at any time.
     pub(super) async fn hear(&mut self, hub: &Hub) -> Result<(), PgError> {
         loop {
             if let Message::ErrorResponse(body) = self.message(hub).await? {
@@ -71,7 +71,7 @@ impl Line {
         }
     }
 
-    /// The next message that is no notification.
+    /// The next message other than a notification.
     async fn message(&mut self, hub: &Hub) -> Result<Message, PgError> {
         loop {
             match next_message(&mut self.received)? {

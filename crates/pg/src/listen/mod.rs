@@ -1,6 +1,7 @@
-//! What others tell a database's listeners (manual, `LISTEN`).
+//! Notifications for a database's listeners (manual, `LISTEN`).
 //!
-//! A source has one connection for all who listen, on a thread of its own, as long as anybody does. When that breaks it is made again, and all are told that they may have missed something.
+//! A source has one connection for all its listeners, on a thread of its own, as long as there are any. When it breaks
+//! it is opened again, and all listeners are told that they may have missed notifications.
 
 mod line;
 mod thread;
@@ -17,23 +18,23 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::{PgError, Settings};
 
-/// Listeners of a source.
+/// Most listeners of a source.
 const LISTENERS_MAX: usize = 4096;
-/// What waits for a listener that does not take it; what comes then is lost to it, and it is told so.
+/// Most notifications queued for a slow listener. Further ones are lost, which the listener is told.
 const WAITING_MAX: usize = 256;
-/// Longest name of a channel, as the server has it.
+/// Longest name of a channel, as the server limits it.
 const CHANNEL_BYTES_MAX: usize = 63;
 
-/// What a listener hears.
+/// An event for a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// Somebody has told the channel this.
+    /// A notification on the channel.
     Payload(String),
-    /// From here on nothing is missed, but before this something may have been.
+    /// Notifications before this point may be missing; later ones are complete.
     Lost,
 }
 
-/// Somebody who listens to a channel, until this is dropped.
+/// A subscription to a channel, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Listener {
     hub: Arc<Hub>,
@@ -41,13 +42,13 @@ pub struct Listener {
     inbox: Arc<Inbox>,
 }
 
-/// All who listen to a database.
+/// All listeners of a database.
 #[derive(Debug)]
 pub(crate) struct Hub {
     source: String,
     settings: Settings,
     state: Mutex<State>,
-    /// Channels have come or gone.
+    /// Signalled when the set of channels has changed.
     changed: Notify,
 }
 
@@ -55,19 +56,19 @@ pub(crate) struct Hub {
 struct State {
     channels: HashMap<Arc<str>, Vec<Place>>,
     listeners: usize,
-    /// Whether there is a thread.
+    /// Whether the thread is running.
     is_served: bool,
 }
 
-/// A listener as the connection's thread knows it.
+/// A listener as the connection's thread sees it.
 #[derive(Debug)]
 struct Place {
     inbox: Arc<Inbox>,
-    /// Told once the server has been told of the channel.
+    /// Notified once the server listens to the channel.
     begun: Option<oneshot::Sender<Result<(), PgError>>>,
 }
 
-/// What a listener has not taken yet.
+/// Events that a listener has not read yet.
 #[derive(Debug, Default)]
 struct Inbox {
     waiting: Mutex<Waiting>,
@@ -77,14 +78,14 @@ struct Inbox {
 #[derive(Debug, Default)]
 struct Waiting {
     payloads: VecDeque<String>,
-    /// Something after them is missing.
+    /// Whether notifications after the queued ones are missing.
     has_lost: bool,
 }
 
 impl Inbox {
     fn put(&self, payload: &str) {
         let mut waiting = self.waiting.lock();
-        // What came after something that is missing would hide that.
+        // Queueing later notifications would hide the gap.
         if waiting.has_lost {
             return;
         }
@@ -113,7 +114,7 @@ impl Inbox {
 }
 
 impl Listener {
-    /// All that was heard since the last time: at least one thing. It may be dropped and asked again.
+    /// Waits for events and returns all since the last call. The future may be dropped and requested again.
     pub async fn hear(&self) -> Vec<Heard> {
         loop {
             let heard = self.inbox.take();
@@ -153,7 +154,7 @@ impl Hub {
         }
     }
 
-    /// Listens to a channel. Its future ends when the server knows that.
+    /// Listens to a channel. Resolves once the server has confirmed it.
     pub(crate) async fn listen(
         self: &Arc<Self>,
         channel: &str,
@@ -173,7 +174,7 @@ impl Hub {
         let limit = self.settings.acquire_timeout;
         let until = deadline.min(Instant::now() + limit);
         let begins = tokio::time::timeout_at(until.into(), begins).await;
-        // Who does not wait any more is no listener: it is dropped here.
+        // After a timeout the listener is dropped here.
         match begins {
             Ok(Ok(begun)) => begun.map(|()| listener),
             Ok(Err(_)) => Err(PgError::Broken {
@@ -222,7 +223,7 @@ impl Hub {
         })
     }
 
-    /// Somebody has told a channel something.
+    /// Delivers a notification to the listeners of a channel.
     fn deliver(&self, channel: &str, payload: &str) {
         let state = self.state.lock();
         for place in state.channels.get(channel).into_iter().flatten() {
@@ -230,13 +231,13 @@ impl Hub {
         }
     }
 
-    /// The server knows of these channels, on a connection made for them: who has listened before may have missed something.
+    /// The server listens to these channels on a new connection: earlier listeners may have missed notifications.
     fn begun(&self, channels: &[Arc<str>]) {
         let mut state = self.state.lock();
         for channel in channels {
             for place in state.channels.get_mut(channel).into_iter().flatten() {
                 match place.begun.take() {
-                    // Who has stopped waiting for that is about to go.
+                    // A caller that has timed out is about to drop its listener.
                     Some(begun) => drop(begun.send(Ok(()))),
                     None => place.inbox.lose(),
                 }
@@ -244,7 +245,7 @@ impl Hub {
         }
     }
 
-    /// Tells those who have come to a channel that the server knows of already.
+    /// Notifies new listeners of channels that the server already listens to.
     fn welcome(&self, channels: &HashSet<Arc<str>>) {
         let mut state = self.state.lock();
         for channel in channels {
@@ -256,7 +257,7 @@ impl Hub {
         }
     }
 
-    /// Nobody can listen now: who has just come is told, and is no listener.
+    /// Listening is impossible now: reports the error to new listeners and removes them.
     fn refuse(&self, error: &PgError) {
         let mut state = self.state.lock();
         let mut gone = 0;
@@ -274,12 +275,12 @@ impl Hub {
         state.listeners -= gone;
     }
 
-    /// The channels that somebody listens to.
+    /// The channels with listeners.
     fn channels(&self) -> HashSet<Arc<str>> {
         self.state.lock().channels.keys().cloned().collect()
     }
 
-    /// Ends the service, if nobody listens.
+    /// Ends the thread's service if there are no listeners; false if there are.
     fn end_service(&self) -> bool {
         let mut state = self.state.lock();
         let ends = state.channels.is_empty();

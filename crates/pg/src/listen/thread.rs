@@ -1,16 +1,16 @@
-//! The thread of those who listen: it has their connection, and makes it again.
+//! The thread that owns the listeners' connection, and reopens it when it breaks.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::{Hub, line::Line};
 use crate::PgError;
 
-/// Pauses before a connection is made again double from the first to the last.
+/// Pauses between connection attempts double from the first to the last.
 const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
-/// A connection that says nothing for so long is asked whether it is there.
+/// A connection silent for this long is probed.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
-/// The thread stays so long when nobody listens any more.
+/// How long the thread stays without listeners.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
 pub(super) fn start(hub: &Arc<Hub>) -> Result<(), PgError> {
@@ -48,12 +48,12 @@ async fn serve(hub: &Hub) {
             }
         };
         match keep(&mut line, hub, &mut pause).await {
-            // Nobody listens: the connection is closed.
+            // There are no listeners, so the connection is closed.
             Ok(()) => {}
             Err(error) => {
                 let source = &*hub.source;
                 tracing::warn!(target: "forebay::sql", source, "listening broke off, and begins again: {error}");
-                // Others wait for the next connection.
+                // After any other error the new listeners wait for the next connection.
                 if matches!(&error, PgError::Server(error) if !error.is_fatal) {
                     hub.refuse(&error);
                 }
@@ -64,7 +64,7 @@ async fn serve(hub: &Hub) {
     }
 }
 
-/// Keeps the server's channels those that somebody listens to, until nobody does.
+/// Keeps the server's subscriptions in line with the listeners' channels, until there are no listeners.
 async fn keep(line: &mut Line, hub: &Hub, pause: &mut Duration) -> Result<(), PgError> {
     let mut known: HashSet<Arc<str>> = HashSet::new();
     loop {
@@ -103,7 +103,7 @@ async fn keep(line: &mut Line, hub: &Hub, pause: &mut Duration) -> Result<(), Pg
     }
 }
 
-/// Appends a command about a channel, whose name is quoted.
+/// Appends a command on a channel, with the channel's name quoted.
 fn command(word: &str, channel: &str, out: &mut String) {
     out.push_str(word);
     out.push_str(" \"");

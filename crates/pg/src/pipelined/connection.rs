@@ -1,7 +1,7 @@
-//! One connection that tasks of its thread share.
+//! A connection shared by the tasks of one thread.
 //!
-//! A task writes its statement into the connection's outgoing bytes and wakes the connection's own task once; that runs when the tasks that are ready have run, so one write carries what all of them ask.
-//! Nothing here crosses threads.
+//! A task appends its statement to the connection's send buffer and wakes the connection's own task once. That runs
+//! after all ready tasks, so one write carries the statements of all of them. Nothing here crosses threads.
 
 use std::{
     cell::RefCell,
@@ -19,21 +19,22 @@ use super::{
 };
 use crate::{
     Ask, PgError, Row, Rows, Settings,
-    error::Fate,
-    prepared::PreparedBook,
+    error::FailureOutcome,
+    prepared::PreparedStatements,
     protocol::{Conversation, Expected, write_run},
     statement::{check_session, only_reads},
     timing::{Reached, Timing},
 };
 
-/// Statements that the server has and has not answered. Those behind them wait here, where they can still be dropped.
+/// Most statements sent and not answered yet. Further ones wait here, where they can still be dropped.
 const PIPELINE_MAX: usize = 256;
-/// The server is taken to be held up by a long statement when it has answered nothing for so long.
+/// A server that has answered nothing for this long is assumed to be busy with a long statement.
 const STALLED_AFTER: Duration = Duration::from_millis(2);
-/// How often a statement is run whose plan is out of date, or that was cancelled with another: more often would be another reason.
+/// How often a statement is run whose plan is out of date, or that was cancelled along with another: if that happens
+/// again, the cause is a different one.
 const RUNS_MAX: usize = 3;
 
-/// A connection; clones are the same one. It ends when the last is dropped.
+/// A connection; clones share it. It ends when the last one is dropped.
 #[derive(Clone)]
 pub(super) struct Connection {
     handle: Rc<Handle>,
@@ -48,7 +49,7 @@ impl Drop for Handle {
     }
 }
 
-/// What a connection's users and its task have in common.
+/// State shared by a connection's users and its task.
 pub(super) struct Shared {
     pub(super) state: RefCell<State>,
     /// Wakes the connection's task.
@@ -66,7 +67,7 @@ impl Shared {
                 unwritten: Vec::new(),
                 is_held: false,
                 is_closed: false,
-                prepared: PreparedBook::default(),
+                prepared: PreparedStatements::default(),
                 moved: Instant::now(),
                 broken: None,
             }),
@@ -82,26 +83,26 @@ impl Shared {
 }
 
 pub(super) struct State {
-    /// How large a result may be.
+    /// Largest result, in bytes.
     result_bytes_max: usize,
     pub(super) conversation: Conversation<Mark>,
-    /// What is to be written.
+    /// Bytes to be sent.
     pub(super) out: BytesMut,
-    /// What is not to be written yet.
+    /// Statements that may not be sent yet.
     waiting: VecDeque<Unsent>,
-    /// Of the statements in `out`: those of which anybody wants to know when it is written.
+    /// Traced statements in `out`, which are told when it has been sent.
     pub(super) unwritten: Vec<Timing>,
-    /// A statement is being cancelled: whatever is sent now could be cancelled in its place.
+    /// A statement is being cancelled: anything sent now could be cancelled in its place.
     pub(super) is_held: bool,
-    /// Nobody has the connection any more.
+    /// All handles have been dropped.
     pub(super) is_closed: bool,
-    prepared: PreparedBook<Rc<Statement>>,
-    /// When the server has answered something, or was first asked after it had answered everything.
+    prepared: PreparedStatements<Rc<Statement>>,
+    /// When the server last answered, or was first sent something after it had answered everything.
     pub(super) moved: Instant,
     pub(super) broken: Option<PgError>,
 }
 
-/// Whom an answer is for.
+/// Recipient of an answer.
 #[derive(Clone)]
 pub(super) enum Mark {
     Prepare(Rc<Statement>),
@@ -121,14 +122,14 @@ impl Mark {
         }
     }
 
-    /// Whether it is a statement that nobody waits for.
+    /// Whether it is a statement whose caller has given up.
     pub(super) fn is_abandoned(&self) -> bool {
         matches!(self, Self::Run(slot) if slot.is_abandoned())
     }
 }
 
 impl State {
-    /// Sends something, or keeps it until that may be.
+    /// Sends a statement, or queues it until that is allowed.
     fn push(
         &mut self,
         mark: Mark,
@@ -152,7 +153,7 @@ impl State {
         !self.is_held && self.conversation.len() < PIPELINE_MAX
     }
 
-    /// Sends what has waited, as far as that may be, without what nobody waits for any more.
+    /// Sends queued statements, as far as allowed, and drops abandoned ones.
     pub(super) fn release(&mut self) {
         while self.may_send() {
             let Some(Unsent { mark, bytes }) = self.waiting.pop_front() else {
@@ -166,7 +167,7 @@ impl State {
         }
     }
 
-    /// What stands in the outgoing bytes has an answer.
+    /// Registers the answer to the bytes just appended to `out`.
     fn expect(&mut self, mark: Mark) {
         if let Mark::Run(slot) = &mark
             && slot.timing.is_wanted()
@@ -178,19 +179,19 @@ impl State {
         self.conversation.expect(mark, expected);
     }
 
-    /// The outgoing bytes are written.
+    /// Records that the send buffer has been written.
     pub(super) fn written(&mut self) {
         for timing in self.unwritten.drain(..) {
             timing.reach(Reached::Sent);
         }
     }
 
-    /// Whether there is nothing left to do for anybody.
+    /// Whether the connection is closed and nothing is left to do.
     pub(super) fn is_done(&self) -> bool {
         self.is_closed && self.conversation.len() == 0 && self.waiting.is_empty() && self.out.is_empty()
     }
 
-    /// The connection is over: everything ends with that.
+    /// Ends the connection and every statement on it with an error.
     pub(super) fn end(&mut self, error: &PgError) {
         self.broken = Some(error.clone());
         let unsent = self.waiting.drain(..).map(|unsent| (unsent.mark, None));
@@ -201,7 +202,7 @@ impl State {
         }
     }
 
-    /// The statement with this text, prepared now if it is not.
+    /// The statement with this text; starts preparing it if necessary.
     fn statement(&mut self, text: &str) -> Result<Rc<Statement>, PgError> {
         if let Some(known) = self.prepared.find(text) {
             return Ok(known);
@@ -218,14 +219,14 @@ impl State {
         Ok(statement)
     }
 
-    /// Has a statement prepared anew when it is run next.
+    /// Makes the next run prepare the statement again.
     pub(super) fn forget(&mut self, statement: &Rc<Statement>) {
         self.prepared
             .forget(&statement.text, |known| Rc::ptr_eq(known, statement));
     }
 }
 
-/// Has a statement dropped, or cancelled, that nobody waits for.
+/// Abandons a statement when dropped before its outcome: it is then dropped from the queue, or cancelled.
 struct Waiting<'c> {
     connection: &'c Connection,
     slot: Rc<Slot>,
@@ -241,7 +242,8 @@ impl Drop for Waiting<'_> {
 }
 
 impl Connection {
-    /// Connects and logs in. The future that comes with it is the connection's own task: it ends when the connection does.
+    /// Connects and logs in. The future returned along with the connection is its own task, which ends with the
+    /// connection.
     pub(super) async fn connect(
         settings: &Settings,
     ) -> Result<(Self, impl Future<Output = ()> + use<>), PgError> {
@@ -254,13 +256,14 @@ impl Connection {
         Ok((connection, task.run()))
     }
 
-    /// How bad it would be to send something here: whether nothing is sent before a statement is cancelled, then how many are under way or wait.
+    /// Cost of sending something here: first whether a cancellation holds everything up, then the number of statements
+    /// sent or queued.
     pub(super) fn burden(&self) -> (bool, usize) {
         let state = self.handle.0.state.borrow();
         (state.is_held, state.conversation.len() + state.waiting.len())
     }
 
-    /// Whether what is sent now would wait: for a cancellation, a long statement, or because the server has as much to do as it is given.
+    /// Whether a new statement would have to wait: for a cancellation, a long statement, or a full pipeline.
     pub(super) fn is_held_up(&self) -> bool {
         let state = self.handle.0.state.borrow();
         let is_stalled = || state.conversation.len() > 0 && state.moved.elapsed() > STALLED_AFTER;
@@ -271,7 +274,8 @@ impl Connection {
         self.handle.0.state.borrow().broken.is_some()
     }
 
-    /// Runs a statement, prepared when it comes for the first time. It is sent when this is polled first, and cancelled when this is dropped.
+    /// Runs a statement, preparing it the first time. It is sent on the first poll, and cancelled when the future is
+    /// dropped.
     pub(super) async fn query(&self, ask: &Ask<'_>) -> Result<Rows, PgError> {
         let mut runs = 1;
         loop {
@@ -284,7 +288,8 @@ impl Connection {
         }
     }
 
-    /// Runs statements that are sent together; gives the outcome of each that has one by `until`. Those that have none are cancelled.
+    /// Runs statements that are sent together; returns the outcome of each that has one by `until`, and cancels the
+    /// others.
     pub(super) async fn pipeline(
         &self,
         asks: &[Ask<'_>],
@@ -292,7 +297,7 @@ impl Connection {
     ) -> Vec<Option<Result<Rows, PgError>>> {
         let mut sent: Vec<Result<Sent<'_>, PgError>> = Vec::with_capacity(asks.len());
         for (at, ask) in asks.iter().enumerate() {
-            // Many ask for the same as the one before them, which is found without a search.
+            // Often a statement has the same text as the one before, which saves the lookup.
             let known = match (at.checked_sub(1).map(|before| asks[before].text), sent.last()) {
                 (Some(before), Some(Ok(sent))) if std::ptr::eq(before, ask.text) => {
                     Some(Rc::clone(&sent.statement))
@@ -301,10 +306,10 @@ impl Connection {
             };
             sent.push(self.send(ask, known));
         }
-        // Answers come in the order of what was sent: with the last all are there.
+        // Answers arrive in the order of sending: once the last is there, all are.
         if let Some(last) = sent.iter().rev().find_map(|sent| sent.as_ref().ok()) {
             let over = last.waiting.slot.over();
-            // What has no outcome by then is late, which shows below.
+            // A timeout shows below, where outcomes are missing.
             let _ = tokio::time::timeout_at(until.into(), over).await;
         }
         let mut outcomes = Vec::with_capacity(asks.len());
@@ -317,7 +322,7 @@ impl Connection {
         outcomes
     }
 
-    /// The outcome of a statement that is over, after it was run again where that is needed; `None` where it is too late.
+    /// The outcome of a finished statement, after running it again if necessary; `None` if it is too late.
     async fn outcome_of(
         &self,
         ask: &Ask<'_>,
@@ -331,7 +336,7 @@ impl Connection {
         }
     }
 
-    /// What becomes of a statement that has come to an end for the `runs`th time.
+    /// Decides what to do with a statement that has finished for the `runs`th time.
     fn judge(
         &self,
         ask: &Ask<'_>,
@@ -348,22 +353,23 @@ impl Connection {
             Err(error) => error,
         };
         let failure = statement.failure();
-        // A statement that could not be prepared is not known where it is run.
+        // If the statement could not be prepared, running it only reports that it is unknown.
         let is_unprepared = failure.is_some();
         let error = failure.unwrap_or(error);
         let is_exposed = sent.waiting.slot.is_exposed() || statement.is_exposed();
         match error.fate(is_exposed, || is_unprepared || only_reads(ask.text)) {
-            Fate::Again(error) if runs < RUNS_MAX => {
+            FailureOutcome::Again(error) if runs < RUNS_MAX => {
                 if error.is_stale() {
                     self.handle.0.state.borrow_mut().forget(statement);
                 }
                 Verdict::Again
             }
-            Fate::Again(error) | Fate::Told(error) => Verdict::Over(Err(error)),
+            FailureOutcome::Again(error) | FailureOutcome::Told(error) => Verdict::Over(Err(error)),
         }
     }
 
-    /// Puts a statement into the outgoing bytes and has them written; it may be known already that it is prepared.
+    /// Appends a statement to the send buffer and wakes the task. `known` is the prepared statement, if already looked
+    /// up.
     fn send(&self, ask: &Ask<'_>, known: Option<Rc<Statement>>) -> Result<Sent<'_>, PgError> {
         let mut state = self.handle.0.state.borrow_mut();
         if let Some(error) = &state.broken {
@@ -386,7 +392,7 @@ impl Connection {
     }
 }
 
-/// A statement that is under way.
+/// A statement in progress.
 struct Sent<'c> {
     statement: Rc<Statement>,
     waiting: Waiting<'c>,

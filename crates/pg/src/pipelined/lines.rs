@@ -1,4 +1,4 @@
-//! A thread's connections to one source: made when they are needed, and again when they break.
+//! A thread's connections to one source: opened on demand, and reopened when they break.
 
 use std::{
     cell::{Cell, RefCell},
@@ -12,30 +12,30 @@ use tokio::sync::{Notify, watch};
 use super::Connection;
 use crate::{Ask, PgError, Rows, Stage, source::Shared};
 
-/// Connections of a thread. A second one serves while the first is held up by a long answer.
+/// Most connections of a thread. The second one serves while the first is held up by a long answer.
 pub(crate) const CONNECTIONS_MAX: usize = 2;
-/// After a failure it is tried again so much later, and later still after each that follows, up to the second.
+/// Pause after a failed connection attempt; it doubles with each further failure, up to the maximum.
 const RETRY_FIRST: Duration = Duration::from_millis(25);
 const RETRY_MAX: Duration = Duration::from_millis(500);
 
 thread_local! {
-    /// This thread's lines, by source.
+    /// Connections of this thread, by source.
     static HERE: RefCell<Vec<Rc<Lines>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// This thread's connections to a source.
+/// The connections of this thread to a source.
 pub(crate) struct Lines {
     source: Weak<Shared>,
     connections: RefCell<Vec<Connection>>,
     is_connecting: Cell<bool>,
-    /// Why there is no connection; asked anew in the background.
+    /// Why there is no connection; retried in the background.
     failure: RefCell<Option<PgError>>,
-    /// Told whenever a connection was made, or could not be.
+    /// Notified whenever a connection was opened, or could not be.
     changed: Notify,
 }
 
 impl Lines {
-    /// Those of the thread that asks.
+    /// The connections of the calling thread.
     pub(crate) fn here(source: &Arc<Shared>) -> Rc<Self> {
         HERE.with_borrow_mut(|here| {
             if let Some(known) = here
@@ -63,7 +63,7 @@ impl Lines {
         connection.query(ask).await
     }
 
-    /// Sends statements together, on one connection, and gives the outcome of each that has one by `until`.
+    /// Sends statements together, on one connection, and returns the outcome of each that has one by `until`.
     pub(crate) async fn pipeline(
         self: Rc<Self>,
         asks: &[Ask<'_>],
@@ -79,7 +79,7 @@ impl Lines {
         }
     }
 
-    /// The connection to use.
+    /// The connection to use next.
     async fn connection(self: &Rc<Self>) -> Result<Connection, PgError> {
         if let Some(connection) = self.best() {
             return Ok(connection);
@@ -107,7 +107,8 @@ impl Lines {
             }))
     }
 
-    /// The first that is not held up, so that as many statements as can be share its reads and writes, and those of the server's process behind it; else the least burdened.
+    /// The first connection that is not held up, so that as many statements as possible share its reads and writes, and
+    /// those of the server process; otherwise the one with the lowest cost.
     fn best(self: &Rc<Self>) -> Option<Connection> {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|connection| !connection.is_broken());
@@ -129,7 +130,7 @@ impl Lines {
     }
 }
 
-/// Drops this thread's connections to a source when it ends, as it does with a reload.
+/// Closes this thread's connections to a source when the source is dropped, as a reload does.
 async fn end_with(mut open: watch::Receiver<()>, source: Weak<Shared>) {
     while open.changed().await.is_ok() {}
     let ended = HERE.with_borrow_mut(|here| {
@@ -151,7 +152,7 @@ async fn try_once(source: &Shared) -> Result<(Connection, impl Future<Output = (
     connected
 }
 
-/// Makes a connection, as often as it takes.
+/// Opens a connection, retrying until it succeeds.
 async fn connect(lines: Rc<Lines>) {
     let mut pause = RETRY_FIRST;
     while let Some(source) = lines.source.upgrade() {

@@ -1,4 +1,5 @@
-//! Statements of many tasks of one thread on few connections, each sent without waiting for the answers before it.
+//! The pipelined driver: many tasks of a thread share a few connections, and each statement is sent without waiting for
+//! earlier answers.
 
 mod connection;
 mod lines;

@@ -1,4 +1,4 @@
-//! Where the answer to one statement arrives.
+//! Receives the answer to one statement.
 
 use std::{
     cell::{Cell, RefCell},
@@ -14,10 +14,10 @@ use crate::{
     timing::{Reached, Timing},
 };
 
-/// A statement that waits for its answer.
+/// A statement waiting for its answer.
 #[derive(Default)]
 pub(super) struct Slot {
-    /// How large its result may be.
+    /// Largest result, in bytes.
     result_bytes_max: usize,
     rows: RefCell<Vec<Row>>,
     bytes: Cell<usize>,
@@ -38,7 +38,7 @@ impl Slot {
         }
     }
 
-    /// Nobody waits any more: rows are dropped as they come.
+    /// Marks the statement as abandoned: its rows are dropped as they arrive.
     pub(super) fn abandon(&self) {
         self.is_abandoned.set(true);
     }
@@ -47,7 +47,7 @@ impl Slot {
         self.is_abandoned.get()
     }
 
-    /// Another statement of its connection is cancelled while it is on the connection too.
+    /// Records that another statement is being cancelled while this one is on the connection.
     pub(super) fn expose(&self) {
         self.is_exposed.set(true);
     }
@@ -56,12 +56,12 @@ impl Slot {
         self.is_exposed.get()
     }
 
-    /// Whether the server has done with it.
+    /// Whether the server has finished it.
     pub(super) fn is_over(&self) -> bool {
         self.is_over.get()
     }
 
-    /// Keeps a row, unless nobody waits for it or the result becomes too large: then nobody waits from here on.
+    /// Stores a row, unless the statement is abandoned or the result becomes too large, which abandons it.
     pub(super) fn push(&self, row: Row) {
         self.timing.reach(Reached::Answered);
         if self.is_abandoned() {
@@ -80,7 +80,7 @@ impl Slot {
         }
     }
 
-    /// The server has done with it, or the connection has ended.
+    /// Records the outcome: the server has finished it, or the connection has ended.
     pub(super) fn finish(&self, outcome: Result<u64, PgError>) {
         self.is_over.set(true);
         self.timing.reach(Reached::Answered);
@@ -88,7 +88,7 @@ impl Slot {
         self.tell(outcome);
     }
 
-    /// The first outcome counts.
+    /// Keeps the first outcome.
     fn tell(&self, outcome: Result<u64, PgError>) {
         self.outcome.borrow_mut().get_or_insert(outcome);
         if let Some(waker) = self.waker.borrow_mut().take() {
@@ -96,7 +96,7 @@ impl Slot {
         }
     }
 
-    /// Resolves when it has an outcome.
+    /// Resolves once there is an outcome.
     pub(super) async fn over(&self) {
         poll_fn(|context| {
             if self.outcome.borrow().is_some() {
@@ -108,20 +108,20 @@ impl Slot {
         .await;
     }
 
-    /// Resolves with its rows and how many are affected.
+    /// Resolves to its rows and the number of rows affected.
     pub(super) async fn outcome(&self) -> Result<(Vec<Row>, u64), PgError> {
         self.over().await;
         self.take_outcome().expect("it is there")
     }
 
-    /// The same, if it has an outcome by now.
+    /// The outcome, if there is one by now.
     pub(super) fn take_outcome(&self) -> Option<Result<(Vec<Row>, u64), PgError>> {
         let outcome = self.outcome.borrow_mut().take()?;
         Some(outcome.map(|affected| (self.rows.take(), affected)))
     }
 }
 
-/// A statement that a connection has prepared, or is preparing: those that run it are sent right behind.
+/// A statement that a connection has prepared or is preparing: runs of it are sent right behind.
 pub(super) struct Statement {
     pub(super) text: Arc<str>,
     pub(super) name: Arc<str>,
@@ -157,7 +157,7 @@ impl Statement {
         *self.columns.borrow_mut() = Some(outcome);
     }
 
-    /// Its columns, known before the first that runs it is over.
+    /// Its columns, known before its first run has finished.
     pub(super) fn columns(&self) -> Result<Arc<[Column]>, PgError> {
         self.columns.borrow().clone().unwrap_or_else(|| {
             Err(PgError::Protocol {

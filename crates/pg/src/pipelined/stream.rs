@@ -1,4 +1,5 @@
-//! A connection's bytes, encrypted or not, up to the first statement; and the connection that cancels what another does.
+//! The byte stream of a connection, with or without TLS, up to its first statement; and cancellation requests, which
+//! have a connection of their own.
 
 use std::{
     io,
@@ -21,17 +22,17 @@ use crate::{
     tls,
 };
 
-/// Room for the messages of a start.
+/// Size of the buffer for the startup messages.
 const READ_BYTES: usize = 65_536;
 
-/// A socket, or TLS on it.
+/// A socket, with or without TLS.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Plain(TcpStream),
     Secured(Box<TlsStream<TcpStream>>),
 }
 
-/// A connection that is ready for its first statement.
+/// A connection ready for its first statement.
 pub(crate) struct Started {
     pub(crate) stream: Stream,
     pub(crate) received: BytesMut,
@@ -39,7 +40,7 @@ pub(crate) struct Started {
     pub(crate) key: Option<CancelKey>,
 }
 
-/// Connects and logs in within `connect_timeout`, on a connection whose statements the server gives as much time as they take.
+/// Connects and logs in within `connect_timeout`, without a statement timeout on the server.
 pub(crate) async fn start_unlimited(settings: &Settings) -> Result<Started, PgError> {
     let limit = settings.connect_timeout;
     let started = tokio::time::timeout(limit, start(&settings.server, None)).await;
@@ -77,14 +78,14 @@ pub(super) async fn start(
     }
 }
 
-/// Asks the server to cancel what another connection does, and waits until it has passed that on.
+/// Asks the server to cancel the statement of another connection, and waits until it has passed that on.
 pub(crate) async fn cancel(server: &ServerUrl, key: CancelKey) -> Result<(), PgError> {
     let mut stream = Stream::connect(server).await?;
     let mut out = BytesMut::new();
     write_cancel(key, &mut out);
     stream.write_all_buf(&mut out).await?;
     stream.flush().await?;
-    // It answers nothing and closes.
+    // The server does not reply; it closes the connection.
     while stream.read(&mut [0; 64]).await? > 0 {}
     Ok(())
 }
@@ -107,7 +108,7 @@ impl Stream {
         )))
     }
 
-    /// What binds a password to the server's certificate.
+    /// Channel binding data, which ties a password to the server's certificate.
     fn end_point(&self) -> Option<Vec<u8>> {
         match self {
             Self::Plain(_) => None,
@@ -117,7 +118,7 @@ impl Stream {
 }
 
 impl Stream {
-    /// Whether the server has neither closed it nor said anything while nothing was asked.
+    /// Whether the server has neither closed the idle connection nor sent anything.
     pub(crate) fn is_quiet(&self) -> bool {
         let socket = match self {
             Self::Plain(stream) => stream,

@@ -1,4 +1,4 @@
-//! What moves a connection's bytes, and has statements cancelled that nobody waits for.
+//! The task of a connection: sends and receives its bytes, and cancels abandoned statements.
 
 use std::{
     future::poll_fn,
@@ -27,9 +27,10 @@ use crate::{
     settings::ServerUrl,
 };
 
-/// How long a statement that nobody waits for may still take when the server comes to it: most are faster than a cancellation, which holds up those behind.
+/// How long an abandoned statement may run once the server executes it: most finish sooner than a cancellation, which
+/// holds up the statements behind.
 const GRACE: Duration = Duration::from_millis(10);
-/// When it is cancelled again: a cancellation that overtakes its statement does nothing.
+/// When a cancellation is repeated: one that arrives before its statement has no effect.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// A connection's own task.
@@ -43,10 +44,10 @@ pub(super) struct Task {
     cancelling: Option<Cancelling>,
 }
 
-/// A statement that is to be cancelled.
+/// A statement to be cancelled.
 struct Cancelling {
     target: Rc<Slot>,
-    /// When the server is asked, unless the statement is over before.
+    /// When the cancellation is sent, unless the statement has finished before.
     at: Pin<Box<Sleep>>,
     request: Option<JoinHandle<()>>,
 }
@@ -74,7 +75,7 @@ impl Task {
         self.shared.state.borrow_mut().end(&error);
     }
 
-    /// Ready with why the connection ends.
+    /// Ready with the reason why the connection ends.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<PgError> {
         if let Err(error) = self.poll_read(context) {
             return Poll::Ready(error);
@@ -91,11 +92,12 @@ impl Task {
         Poll::Pending
     }
 
-    /// Reads until there is nothing left, and gives what has come.
+    /// Reads everything available and dispatches it.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Result<(), PgError> {
         loop {
             make_room(&mut self.received);
-            // `read_buf` is safe over memory that is not written yet, and is ready at once or leaves the waker with the socket.
+            // `read_buf` is safe with uninitialised memory; it either completes at once or leaves the waker with the
+            // socket.
             let mut read = std::pin::pin!(self.stream.read_buf(&mut self.received));
             match read.as_mut().poll(context) {
                 Poll::Pending => return Ok(()),
@@ -150,7 +152,7 @@ impl Task {
         for statement in unprepared {
             state.forget(&statement);
         }
-        // What a function or a procedure has begun would be around everybody's statements.
+        // A transaction left open by a function or procedure would include the statements of others.
         if state.conversation.transaction() != Transaction::None {
             failed.get_or_insert(PgError::Broken {
                 reason: "a statement has left a transaction open".into(),
@@ -159,10 +161,12 @@ impl Task {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Has the statement that the server is at cancelled, if nobody waits for it.
+    /// Cancels the statement that the server is executing, if it is abandoned.
     ///
-    /// **Invariant:** from the request until the server has closed the request's connection nothing is sent. By then the server has signalled its process, and a signal that finds it at the end of a statement is
-    /// without effect on the next. What was sent before the request may be hit in the place of the one that is meant; it is marked for that, and run again.
+    /// **Invariant:** nothing is sent from the request until the server has closed the request's connection. By then
+    /// the server has signalled its process, and a signal that arrives at the end of a statement does not affect the
+    /// next one. Statements sent before the request may be hit in place of the intended one; they are marked for that,
+    /// and run again.
     fn poll_cancel(&mut self, context: &mut Context<'_>) {
         loop {
             let Some(cancelling) = &mut self.cancelling else {
@@ -197,7 +201,7 @@ impl Task {
                     }
                     let (server, limit) = (self.server.clone(), self.cancel_timeout);
                     cancelling.request = Some(tokio::task::spawn_local(async move {
-                        // Where it fails it is tried again, and the server's own time-out is behind it.
+                        // A failed request is repeated, and the server's own timeout is the last resort.
                         let _ = tokio::time::timeout(limit, stream::cancel(&server, key)).await;
                     }));
                 }
@@ -206,14 +210,14 @@ impl Task {
     }
 }
 
-/// Whether a statement to be cancelled is over, and no request is under way.
+/// Whether the statement to be cancelled has finished, and no request is in progress.
 enum IsOver {
     Yes,
     No,
 }
 
 impl Cancelling {
-    /// Ready when it is over, or the server is to be asked.
+    /// Ready when the statement has finished, or the request is due.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<IsOver> {
         if let Some(request) = &mut self.request {
             let _ = ready!(Pin::new(request).poll(context));

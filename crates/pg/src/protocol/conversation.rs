@@ -1,6 +1,7 @@
 //! Statements and their answers on one connection, in order.
 //!
-//! **Invariant:** every statement has a Sync of its own, so that an error of one ends nothing but that one, and a pipeline means what its statements would mean one by one.
+//! **Invariant:** every statement has its own Sync, so that an error ends only that statement, and a pipeline has the
+//! same effect as running its statements one by one.
 
 use std::collections::VecDeque;
 
@@ -23,20 +24,20 @@ use crate::{
 /// A column of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// As the statement calls it.
+    /// Name in the result.
     pub name: String,
-    /// Its type.
+    /// OID of its type.
     pub oid: Oid,
-    /// Its name as that of a JSON member: `"name":`.
+    /// Its name as the key of a JSON member: `"name":`.
     pub(crate) json_key: Box<[u8]>,
     pub(crate) writer: Writer,
 }
 
-/// OIDs of `bytea` and of its arrays.
+/// OIDs of `bytea` and of its array type.
 const BYTES: [Oid; 2] = [17, 1001];
 
 impl Column {
-    /// Whether its values are bytes, or arrays of such.
+    /// Whether its values are bytes, or arrays of bytes.
     pub fn is_bytes(&self) -> bool {
         BYTES.contains(&self.oid)
     }
@@ -54,16 +55,16 @@ impl Column {
     }
 }
 
-/// What the server says of a statement that it has prepared.
+/// The server's description of a prepared statement.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Description {
     /// Types of the parameters.
     pub(crate) parameters: Vec<Oid>,
-    /// Empty where it gives no rows.
+    /// Empty if the statement returns no rows.
     pub(crate) columns: Vec<Column>,
 }
 
-/// What is under way, in the order in which it was sent. `M` is the owner's mark.
+/// A statement in progress, in the order of sending. `M` is the owner's mark.
 #[derive(Debug)]
 struct Exchange<M> {
     mark: M,
@@ -73,74 +74,74 @@ struct Exchange<M> {
     error: Option<PgError>,
 }
 
-/// What the answer to something sent will be.
+/// Kind of answer to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// A description of a statement.
+    /// Description of a statement.
     Description,
-    /// Rows, and how many.
+    /// Rows, and their number.
     Rows,
-    /// Bytes in either direction.
+    /// COPY data in either direction.
     Copy,
 }
 
-/// The end of a statement.
+/// Successful end of a statement.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// It was prepared.
     Prepared(Description),
-    /// It was run; so many rows were changed, or given.
+    /// It was run, and changed or returned that many rows.
     Run(u64),
 }
 
-/// What has come.
+/// An event while receiving.
 #[derive(Debug)]
 pub(crate) enum Event<'m, M> {
     /// A row of the statement with this mark.
     Row(&'m M, Row),
-    /// As many rows as were asked for have come, and there may be more.
+    /// As many rows as requested have arrived, and there may be more.
     Suspended,
-    /// A step of a statement that copies.
+    /// A step of a COPY statement.
     Copy(Copying),
-    /// The statement has given all its rows, or has failed; its end is still to come.
+    /// The statement has returned all its rows, or has failed; its end is still to come.
     Complete,
-    /// The statement with this mark is over.
+    /// The statement with this mark has ended.
     Over(M, Result<Outcome, PgError>),
 }
 
-/// What a statement that copies says.
+/// A message of a COPY statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Copying {
-    /// It begins to.
+    /// The copy begins.
     Begins(Direction),
-    /// Bytes that it copies out.
+    /// Copied-out data.
     Bytes(Bytes),
 }
 
-/// Where a statement copies to.
+/// Direction of a COPY statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// Into the database.
     In,
-    /// Out of it.
+    /// Out of the database.
     Out {
-        /// Whether what comes is no text.
+        /// Whether the data is binary.
         is_binary: bool,
     },
 }
 
-/// Where a connection is after a statement.
+/// Transaction status of a connection after a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transaction {
-    /// In none.
+    /// Not in a transaction.
     None,
-    /// In one.
+    /// In a transaction.
     Open,
-    /// In one that has failed, where all is refused until it is rolled back.
+    /// In a failed transaction, which rejects everything until it is rolled back.
     Failed,
 }
 
-/// One connection after its start.
+/// State of a connection after its startup.
 #[derive(Debug)]
 pub(crate) struct Conversation<M> {
     exchanges: VecDeque<Exchange<M>>,
@@ -155,22 +156,22 @@ impl<M> Conversation<M> {
         }
     }
 
-    /// Statements that are under way.
+    /// Number of statements in progress.
     pub(crate) fn len(&self) -> usize {
         self.exchanges.len()
     }
 
-    /// Where the connection was after the last statement that is over.
+    /// Transaction status after the last finished statement.
     pub(crate) fn transaction(&self) -> Transaction {
         self.transaction
     }
 
-    /// The marks of what is under way, what the server is at first.
+    /// Marks of the statements in progress, the one being executed first.
     pub(crate) fn marks(&self) -> impl Iterator<Item = &M> {
         self.exchanges.iter().map(|exchange| &exchange.mark)
     }
 
-    /// Something is sent whose answer comes after all that was sent before.
+    /// Registers a sent message, whose answer follows those to all earlier ones.
     pub(crate) fn expect(&mut self, mark: M, expected: Expected) {
         self.exchanges.push_back(Exchange {
             mark,
@@ -181,7 +182,7 @@ impl<M> Conversation<M> {
         });
     }
 
-    /// Takes what the server has sent, as far as it is whole, and gives each event as it comes.
+    /// Parses complete messages from the server and passes each event to the callback.
     pub(crate) fn receive(
         &mut self,
         received: &mut BytesMut,
@@ -216,7 +217,7 @@ impl<M> Conversation<M> {
         Ok(())
     }
 
-    /// The server is ready for what comes next: the first of what is under way is over.
+    /// The server is ready for the next statement: the first one in progress has ended.
     fn over<'m>(&mut self, state: Option<u8>) -> Result<Event<'m, M>, PgError> {
         self.transaction = match state {
             Some(b'I') => Transaction::None,
@@ -232,7 +233,7 @@ impl<M> Conversation<M> {
         Ok(Event::Over(exchange.mark, outcome))
     }
 
-    /// Takes one of the messages that not every statement has.
+    /// Handles the less common messages.
     fn other(&mut self, message: Message, give: &mut impl FnMut(Event<'_, M>)) -> Result<(), PgError> {
         match message {
             Message::PortalSuspended => {
@@ -289,14 +290,15 @@ impl<M> Conversation<M> {
         Ok(())
     }
 
-    /// The connection is over: the marks of all that was under way, in order, with what the server has said of it.
+    /// Ends the connection: returns the marks of all statements in progress, in order, each with the error that the
+    /// server reported for it, if any.
     pub(crate) fn broken(&mut self) -> impl Iterator<Item = (M, Option<PgError>)> {
         self.exchanges
             .drain(..)
             .map(|exchange| (exchange.mark, exchange.error))
     }
 
-    /// Nothing else than a statement that copies says such things.
+    /// Such messages are valid only for a COPY statement.
     fn copying<'m>(&mut self, said: Copying) -> Result<Event<'m, M>, PgError> {
         if self.front()?.is_copy {
             Ok(Event::Copy(said))
@@ -320,14 +322,14 @@ fn unasked() -> PgError {
     }
 }
 
-/// An answer to something else than what was sent last, or first.
+/// An answer that does not fit the statement.
 pub(crate) fn misplaced() -> PgError {
     PgError::Protocol {
         reason: "an answer to another statement".into(),
     }
 }
 
-/// The last word of `INSERT 0 5` and its like.
+/// Row count at the end of a command tag such as `INSERT 0 5`.
 fn affected(body: &[u8]) -> u64 {
     let tag = body.strip_suffix(b"\0").unwrap_or(body);
     let digits = tag.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
@@ -338,7 +340,7 @@ fn affected(body: &[u8]) -> u64 {
     number.filter(|_| before.ends_with(b" ")).unwrap_or(0)
 }
 
-/// The number of the parameter that a context such as `unnamed portal parameter $2 = 'x'` is about (since version 14).
+/// Number of the parameter in a context such as `unnamed portal parameter $2 = 'x'` (since version 14).
 fn parameter(context: &str) -> Option<usize> {
     let (_, rest) = context.split_once("portal parameter $")?;
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();

@@ -1,4 +1,4 @@
-//! What is sent, and how what comes is cut into messages.
+//! Encodes messages, and splits received bytes into messages.
 
 use bytes::{BufMut as _, BytesMut};
 use postgres_protocol::message::{backend::Message, frontend};
@@ -6,15 +6,16 @@ use postgres_protocol::message::{backend::Message, frontend};
 use super::CancelKey;
 use crate::error::PgError;
 
-/// One message's bytes: more than a row of 64 MiB is refused, and with it whatever a server that is none claims to send.
+/// Longest message, in bytes: rejects rows over 64 MiB, and arbitrary lengths from something that is not a PostgreSQL
+/// server.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
-/// Before a message's body: what it is, and its length without that.
+/// Header of a message: its type, and its length without the type.
 const HEADER_BYTES: usize = 5;
-/// Room for one read.
+/// Size of the buffer for one read.
 const READ_BYTES: usize = 65_536;
 
-/// What stands first among what has come: the kind of a message that is whole, and the bytes that it takes.
+/// Type and total length of the first message received, if it is complete.
 pub(crate) fn head(received: &[u8]) -> Result<Option<(u8, usize)>, PgError> {
     let Some((&[kind, length @ ..], _)) = received.split_first_chunk::<HEADER_BYTES>() else {
         return Ok(None);
@@ -33,12 +34,12 @@ pub(crate) fn head(received: &[u8]) -> Result<Option<(u8, usize)>, PgError> {
     Ok(Some((kind, length + 1)).filter(|(_, bytes)| *bytes <= received.len()))
 }
 
-/// The body of a message of so many bytes that stands first.
+/// Body of the first message, given its total length.
 pub(crate) fn body(received: &[u8], bytes: usize) -> &[u8] {
     &received[HEADER_BYTES..bytes]
 }
 
-/// Takes the next message that is whole.
+/// Removes the next complete message.
 pub(crate) fn next(received: &mut BytesMut) -> Result<Option<Message>, PgError> {
     match head(received)? {
         Some(_) => Message::parse(received).map_err(foreign),
@@ -46,14 +47,14 @@ pub(crate) fn next(received: &mut BytesMut) -> Result<Option<Message>, PgError> 
     }
 }
 
-/// Makes room for what comes next, where there is little left.
+/// Reserves room for the next read, if little is left.
 pub(crate) fn make_room(received: &mut BytesMut) {
     if received.capacity() - received.len() < READ_BYTES / 4 {
         received.reserve(READ_BYTES);
     }
 }
 
-/// An error in what the server has sent, which readers of messages report as one of input.
+/// Maps a parse error in received bytes, which parsers report as an I/O error.
 #[allow(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 pub(crate) fn foreign(error: std::io::Error) -> PgError {
     PgError::Protocol {
@@ -61,14 +62,14 @@ pub(crate) fn foreign(error: std::io::Error) -> PgError {
     }
 }
 
-/// A statement that cannot be sent: it has a zero byte, or is too long for a message.
+/// An unsendable statement: it contains a zero byte, or is too long for a message.
 fn unsendable(error: &std::io::Error) -> PgError {
     PgError::Unsendable {
         reason: error.to_string(),
     }
 }
 
-/// Writes all of it or nothing.
+/// Writes all or nothing.
 fn whole(
     out: &mut BytesMut,
     write: impl FnOnce(&mut BytesMut) -> Result<(), PgError>,
@@ -81,7 +82,7 @@ fn whole(
     written
 }
 
-/// Has a statement prepared under a name, after another has been closed.
+/// Prepares a statement under a name, closing another one first if required.
 pub(crate) fn write_prepare(
     name: &str,
     text: &str,
@@ -102,16 +103,17 @@ pub(crate) fn write_prepare(
     })
 }
 
-/// Has a prepared statement run to its end, with parameters as text; `None` is null.
+/// Runs a prepared statement to its end, with parameters as text; `None` is null.
 pub(crate) fn write_run(name: &str, parameters: &[Option<&[u8]>], out: &mut BytesMut) -> Result<(), PgError> {
-    /// To the end of the portal without a name, and a Sync.
+    /// Execute of the unnamed portal without a row limit, and a Sync.
     const EXECUTE_AND_SYNC: [u8; 15] = *b"E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
     write_bind(name, parameters, out)?;
     out.extend_from_slice(&EXECUTE_AND_SYNC);
     Ok(())
 }
 
-/// Has a prepared statement give its first rows, at most so many; [`write_fetch`] asks for more, [`write_end`] is its end.
+/// Opens a prepared statement and requests its first rows, at most `rows_max`. [`write_fetch`] requests more,
+/// [`write_end`] ends it.
 pub(crate) fn write_open(
     name: &str,
     parameters: &[Option<&[u8]>],
@@ -124,21 +126,21 @@ pub(crate) fn write_open(
     })
 }
 
-/// Asks for so many rows more. A flush has them sent: a Sync would end the portal.
+/// Requests up to `rows_max` more rows. Followed by a Flush, because a Sync would end the portal.
 pub(crate) fn write_fetch(rows_max: u16, out: &mut BytesMut) -> Result<(), PgError> {
     frontend::execute("", i32::from(rows_max), out).map_err(|error| unsendable(&error))?;
     frontend::flush(out);
     Ok(())
 }
 
-/// Ends a statement that gives rows in parts, whether or not it has given all: within a transaction a Sync alone leaves the portal open.
+/// Ends a statement read in parts, finished or not: in a transaction a Sync alone would leave the portal open.
 pub(crate) fn write_end(out: &mut BytesMut) -> Result<(), PgError> {
     frontend::close(b'P', "", out).map_err(|error| unsendable(&error))?;
     frontend::sync(out);
     Ok(())
 }
 
-/// Has a prepared statement copy; [`write_end`] is its end. Until then nothing but what is copied may follow.
+/// Runs a prepared COPY statement; [`write_end`] ends it. Until then only its data may follow.
 pub(crate) fn write_copy(name: &str, out: &mut BytesMut) -> Result<(), PgError> {
     whole(out, |out| {
         write_bind(name, &[], out)?;
@@ -146,31 +148,33 @@ pub(crate) fn write_copy(name: &str, out: &mut BytesMut) -> Result<(), PgError> 
     })
 }
 
-/// Bytes that are copied.
+/// Some of the data of a COPY.
 pub(crate) fn write_copy_bytes(bytes: &[u8], out: &mut BytesMut) -> Result<(), PgError> {
     let message = frontend::CopyData::new(bytes).map_err(|error| unsendable(&error))?;
     message.write(out);
     Ok(())
 }
 
-/// There are no more.
+/// End of the data.
 pub(crate) fn write_copy_done(out: &mut BytesMut) {
     frontend::copy_done(out);
 }
 
-/// There are no more, and those that have come are not wanted.
+/// Aborts the data, so that the server discards it.
 pub(crate) fn write_copy_fail(out: &mut BytesMut) -> Result<(), PgError> {
     frontend::copy_fail("given up", out).map_err(|error| unsendable(&error))
 }
 
-/// Binds parameters to a prepared statement, as the portal without a name. Written by hand, as it is written for every statement that is run: all of it or nothing.
+/// Binds parameters to a prepared statement, as the unnamed portal. Written by hand for speed, because every run needs
+/// it: all or nothing.
 fn write_bind(name: &str, parameters: &[Option<&[u8]>], out: &mut BytesMut) -> Result<(), PgError> {
     const NULL: i32 = -1;
     let too_large = || PgError::Unsendable {
         reason: "value too large to transmit".into(),
     };
     let values = parameters.iter().map(|value| 4 + value.map_or(0, <[u8]>::len));
-    // The length itself, the portal's name, the statement's, the number of formats, of parameters, of formats of the result.
+    // The length itself, the names of portal and statement, the counts of parameter formats, of parameters, and of
+    // result formats.
     let length = 4 + 1 + (name.len() + 1) + 2 + 2 + values.sum::<usize>() + 2;
     let length = i32::try_from(length).map_err(|_| too_large())?;
     let count = u16::try_from(parameters.len()).map_err(|_| too_large())?;
@@ -185,7 +189,7 @@ fn write_bind(name: &str, parameters: &[Option<&[u8]>], out: &mut BytesMut) -> R
     for value in parameters {
         match value {
             Some(text) => {
-                // The sum of all is none too many.
+                // Fits, because the sum of all lengths does.
                 out.put_u32(text.len() as u32);
                 out.put_slice(text);
             }
@@ -196,7 +200,7 @@ fn write_bind(name: &str, parameters: &[Option<&[u8]>], out: &mut BytesMut) -> R
     Ok(())
 }
 
-/// Asks the server, on a connection made for it, to cancel what another one does.
+/// A cancellation request, for a connection of its own.
 pub(crate) fn write_cancel(key: CancelKey, out: &mut BytesMut) {
     frontend::cancel_request(key.process_id, key.secret_key, out);
 }

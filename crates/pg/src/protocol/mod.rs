@@ -1,4 +1,5 @@
-//! PostgreSQL's protocol (manual, chapter 53) without input and output: bytes go in, bytes and events come out. Both drivers have it, so both give the same results.
+//! The PostgreSQL protocol (manual, chapter 53) without I/O: bytes in, bytes and events out. Both drivers share it, so
+//! their results are equal.
 
 mod conversation;
 mod messages;

@@ -1,4 +1,4 @@
-//! The beginning of a connection, until the server is ready for the first statement.
+//! Startup of a connection, until the server is ready for the first statement.
 
 use std::time::Duration;
 
@@ -18,16 +18,16 @@ use super::{
 };
 use crate::{PgError, settings::ServerUrl};
 
-/// What names a connection to whoever asks the server to cancel what it does.
+/// Identifies a connection in a cancellation request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CancelKey {
     pub(super) process_id: i32,
     pub(super) secret_key: i32,
 }
 
-/// A connection that is being started.
+/// A connection being started.
 pub(crate) struct Startup {
-    /// What the server's certificate is bound to the password by (RFC 5929, `tls-server-end-point`).
+    /// Channel binding data, which ties the password to the server's certificate (RFC 5929, `tls-server-end-point`).
     end_point: Option<Vec<u8>>,
     key: Option<CancelKey>,
     user: String,
@@ -35,13 +35,14 @@ pub(crate) struct Startup {
     scram: Option<ScramSha256>,
 }
 
-/// How often a password may have to be hashed: a server that asks for more would keep this thread from everything else for seconds. PostgreSQL asks for 4096 unless it is told otherwise.
+/// Most hash iterations of a password: a server that requests more would block this thread for seconds. PostgreSQL's
+/// default is 4096.
 const ITERATIONS_MAX: u64 = 1_000_000;
 
-/// The server's settings are 32 bits.
+/// The server's settings are 32-bit integers.
 const TIMEOUT_MS_MAX: u128 = i32::MAX as u128;
 
-/// How values are written: all drivers and all connections get the same text for the same value.
+/// Formats of values: with all drivers and connections the same value has the same text.
 const SETTINGS: [(&str, &str); 5] = [
     ("client_encoding", "UTF8"),
     ("DateStyle", "ISO, MDY"),
@@ -51,7 +52,8 @@ const SETTINGS: [(&str, &str); 5] = [
 ];
 
 impl Startup {
-    /// Begins: `out` is to be sent. The server itself ends statements that take longer than `statement_timeout`.
+    /// Begins the startup; the messages in `out` must be sent. The server itself ends statements that take longer than
+    /// `statement_timeout`.
     pub(crate) fn begin(
         server: &ServerUrl,
         statement_timeout: Option<Duration>,
@@ -75,12 +77,12 @@ impl Startup {
         })
     }
 
-    /// What cancels what the connection does, once it is started.
+    /// Key for cancelling the connection's statements, once it is started.
     pub(crate) fn key(&self) -> Option<CancelKey> {
         self.key
     }
 
-    /// Takes what the server has sent, puts what is to be sent into `out`; true once the server is ready.
+    /// Handles received data and appends the replies to `out`; true once the server is ready.
     pub(crate) fn receive(&mut self, received: &mut BytesMut, out: &mut BytesMut) -> Result<bool, PgError> {
         while let Some(message) = next(received)? {
             match message {
@@ -110,7 +112,8 @@ impl Startup {
                             SCRAM_SHA_256_PLUS,
                             ChannelBinding::tls_server_end_point(end_point),
                         ),
-                        // Tells a server that could have offered it that somebody in between has taken it away.
+                        // Tells a server that supports channel binding that an attacker in between has removed the
+                        // offer.
                         Some(_) if offers(SCRAM_SHA_256) => (SCRAM_SHA_256, ChannelBinding::unrequested()),
                         None if offers(SCRAM_SHA_256) => (SCRAM_SHA_256, ChannelBinding::unsupported()),
                         _ => return Err(unknown(&mechanisms.join(", "))),
@@ -161,7 +164,7 @@ impl Startup {
     }
 }
 
-/// How often the server wants the password hashed (RFC 5802, 5.1).
+/// Number of hash iterations that the server requests (RFC 5802, 5.1).
 fn iterations(challenge: &[u8]) -> u64 {
     let Ok(challenge) = str::from_utf8(challenge) else {
         return 0;
@@ -172,12 +175,12 @@ fn iterations(challenge: &[u8]) -> u64 {
         .map_or(0, |count| count.parse().unwrap_or(u64::MAX))
 }
 
-/// Asks whether the server has TLS; it answers with one byte, which [`wants_tls`] reads.
+/// Asks whether the server supports TLS; its reply is one byte for [`wants_tls`].
 pub(crate) fn write_tls_request(out: &mut BytesMut) {
     frontend::ssl_request(out);
 }
 
-/// Whether the server goes on with TLS.
+/// Fails unless the server's reply accepts TLS.
 pub(crate) fn wants_tls(answer: u8) -> Result<(), PgError> {
     match answer {
         b'S' => Ok(()),
@@ -207,7 +210,7 @@ mod tests {
     use super::{ITERATIONS_MAX, Startup, iterations, wants_tls};
     use crate::ServerUrl;
 
-    /// What is answered to a server that offers these ways of SCRAM.
+    /// The client's reply to a server that offers these SCRAM mechanisms.
     fn answer(end_point: Option<&[u8]>, offered: &[&str]) -> Vec<u8> {
         let server: ServerUrl = "postgres://u:p@h/d".parse().unwrap();
         let mut out = BytesMut::new();
@@ -233,7 +236,8 @@ mod tests {
         let says = |answer: &[u8], part: &str| String::from_utf8_lossy(answer).contains(part);
         let bound = answer(Some(b"hash"), &both);
         assert!(says(&bound, "SCRAM-SHA-256-PLUS") && says(&bound, "p=tls-server-end-point,,"));
-        // A server that offers no binding is told that it was wanted, so that nobody in between can take it away.
+        // If the server offers no channel binding, the client reports that it supports it, so that an attacker in
+        // between cannot remove the offer unnoticed.
         assert!(says(&answer(Some(b"hash"), &both[1..]), "y,,"));
         assert!(says(&answer(None, &both), "n,,"));
     }

@@ -1,4 +1,4 @@
-//! How many connections a blocking source has, and for how long.
+//! Number and lifetime of a blocking source's connections.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::{
     rig::{PATIENCE, becomes, query, run, settings, source, value},
 };
 
-/// Settings whose connections call themselves so.
+/// Settings whose connections have this `application_name`.
 fn named(postgres: &Postgres, name: &str) -> Settings {
     let url = format!("{}&application_name={name}", postgres.url());
     settings(&url, Driver::Blocking)
@@ -29,7 +29,7 @@ fn so_many_connections_are_kept_and_those_beyond_are_closed_when_they_have_nothi
         (kept.connections_min, kept.connections_max) = (2, 6);
         kept.idle_timeout = Duration::from_secs(1);
         let kept = Source::new("main", kept, 1);
-        // The first brings those that are kept.
+        // The first statement opens the minimum of connections.
         value(&kept, "select 1", &[]).await;
         becomes(&observer, &count("kept"), "2").await;
         let slow = || query(&kept, "select pg_sleep(0.1)", &[]);
@@ -80,7 +80,7 @@ fn a_connection_that_leads_nowhere_after_it_had_nothing_to_do_is_replaced_before
             .unwrap();
         let idle = Source::new("main", idle, 1);
         value(&idle, "select 1", &[]).await;
-        // As a firewall does with connections that nobody uses.
+        // As a firewall does with idle connections.
         relay.forget();
         let since = "select (clock_timestamp() - state_change > interval '600 ms')::text from pg_stat_activity where application_name = 'forgotten'";
         becomes(&observer, since, "true").await;

@@ -1,4 +1,4 @@
-//! Statements that nobody waits for.
+//! Statements whose caller has given up.
 
 use std::{
     convert::Infallible,
@@ -10,7 +10,7 @@ use forebay_testkit::Postgres;
 
 use crate::rig::{BOTH, PATIENCE, becomes, query, run, settings, source, value};
 
-/// How many statements with this mark sleep.
+/// Counts the sleeping statements with this mark.
 fn running(mark: &str) -> String {
     format!(
         "select count(*) from pg_stat_activity where wait_event = 'PgSleep' and pid <> pg_backend_pid() \
@@ -21,10 +21,10 @@ fn running(mark: &str) -> String {
 /// A statement that sleeps for long, on a source with one connection.
 struct Slow {
     source: Source,
-    /// The server's process behind that connection.
+    /// The server process of that connection.
     pid: String,
     text: String,
-    /// How many of it sleep.
+    /// Query that counts the sleeping statement.
     count: String,
 }
 
@@ -133,7 +133,7 @@ fn a_victim_that_only_reads_is_run_again_and_another_is_told() {
     let postgres = Postgres::shared();
     run(async {
         let observer = source(postgres, Driver::Pipelined);
-        // Counts runs, also those that fail.
+        // Counts runs, including those that fail.
         query(&observer, "create sequence runs", &[]).await.unwrap();
         for (text, is_run_again) in [
             (
@@ -154,7 +154,7 @@ fn a_victim_that_only_reads_is_run_again_and_another_is_told() {
             while source.in_flight() == 0 {
                 tokio::task::yield_now().await;
             }
-            // Somebody else cancels what comes behind the one that is meant, unless it was hit already.
+            // A third party cancels the statement behind the intended one, unless it was hit already.
             let hit = async {
                 becomes(&observer, &running("meant"), "1").await;
                 meant.abort();
@@ -189,7 +189,7 @@ fn a_victim_behind_a_result_that_is_too_large_is_run_again_if_it_only_reads() {
         settings.result_bytes_max = 1000;
         let source = Source::new("main", settings, 1);
         let pid = value(&source, "select pg_backend_pid()", &[]).await;
-        // What is known already is sent with those before it.
+        // A known statement is sent together with those before it.
         for text in [reads, changes] {
             let deadline = Instant::now() + Duration::from_millis(200);
             let _ = source.query(text, &[], deadline).await;
@@ -200,7 +200,7 @@ fn a_victim_behind_a_result_that_is_too_large_is_run_again_if_it_only_reads() {
         let endless = "select repeat('x', 100), generate_series(1, 1000000000)";
         let _ = query(&source, endless, &[]).await;
         for text in [reads, changes] {
-            // Somebody else cancels what comes behind, unless it was hit already.
+            // A third party cancels the statement behind, unless it was hit already.
             let hit = async {
                 becomes(&observer, &running("behind"), "1").await;
                 value(&observer, "select pg_cancel_backend($1::int)", &[Some(&pid)]).await;
@@ -248,7 +248,7 @@ fn what_waits_behind_and_is_given_up_is_never_sent() {
             };
             (0..count).map(|_| send()).collect()
         };
-        // More than are sent without answers.
+        // More than fit into the pipeline.
         let before = sent(300, "select pg_advisory_xact_lock_shared(7)");
         let given_up = sent(10, "insert into marks values (1)");
         while source.in_flight() < 310 {

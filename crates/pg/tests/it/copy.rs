@@ -1,4 +1,4 @@
-//! Rows that are copied in and out.
+//! Copying rows in and out.
 
 use std::time::{Duration, Instant};
 
@@ -7,15 +7,15 @@ use forebay_testkit::Postgres;
 use serde_json::json;
 
 use crate::{
-    desk::{call, desk_of},
     rig::{BOTH, PATIENCE, becomes, first, query, run, settings, value},
+    session::{call, desk_of},
 };
 
 fn later() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// Two connections, one of which is for what is copied.
+/// Two connections, one of which is for copies.
 fn source_of_two(postgres: &Postgres, driver: Driver) -> Source {
     let mut settings = settings(&postgres.url(), driver);
     settings.connections_max = 2;
@@ -99,7 +99,7 @@ fn a_row_that_is_refused_ends_the_copy_with_the_error_of_the_server_and_copies_n
                 .await
                 .unwrap();
             copy.send(b"1\ta\nx\tb\n").await.ok();
-            // The server says so when it has read it, and takes no more from then on.
+            // The server reports the error when it has read the row, and accepts no more data.
             let error = loop {
                 if let Err(error) = copy.send("2\tc\n".repeat(10_000).as_bytes()).await {
                     break error;
@@ -321,7 +321,7 @@ fn a_copy_that_takes_too_long_is_counted_as_that() {
         for driver in BOTH {
             let source = source_of_two(postgres, driver);
             let soon = Instant::now() + Duration::from_millis(300);
-            // More rows than the server keeps back, and one that does not come.
+            // More rows than the server buffers, and one that never arrives.
             let text = "copy (select repeat('x', 1000) from generate_series(1, 100) union all select pg_sleep(1000)::text) to stdout";
             let mut copy = source.copy_out(text, soon).await.unwrap();
             assert!(copy.next().await.unwrap().is_some());

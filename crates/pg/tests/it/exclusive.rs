@@ -19,7 +19,7 @@ async fn stream(source: &Source, text: &str) -> Result<RowStream, PgError> {
     source.stream(text, &[], later()).await
 }
 
-/// Two connections, one of which is for a stream or a transaction.
+/// Two connections, one of which is for streams and transactions.
 fn source_of_two(postgres: &Postgres, driver: Driver) -> Source {
     let mut settings = settings(&postgres.url(), driver);
     settings.connections_max = 2;
@@ -89,7 +89,7 @@ fn a_stream_that_is_dropped_is_ended_on_the_server_and_holds_nobody_up_before() 
         let observer = source(postgres, Driver::Pipelined);
         for driver in BOTH {
             let source = source_of_two(postgres, driver);
-            // More than any memory holds.
+            // More rows than fit into any memory.
             let endless = "select generate_series(1, 1000000000), repeat('x', 10000) /* endless */";
             let mut rows = stream(&source, endless).await.unwrap();
             for number in 1..=1000 {
@@ -102,7 +102,7 @@ fn a_stream_that_is_dropped_is_ended_on_the_server_and_holds_nobody_up_before() 
             let count = "select count(*) from pg_stat_activity where query like '%endless%' \
                          and pid <> pg_backend_pid() and state <> 'idle'";
             becomes(&observer, count, "0").await;
-            // One that does not give a row for long is cancelled.
+            // A stream without a row for long is cancelled.
             let slow =
                 "select 1 from generate_series(1, 3) as i where pg_sleep(i * 100) is null /* endless */";
             let opened = tokio::time::timeout(Duration::from_millis(50), stream(&source, slow)).await;
@@ -128,7 +128,7 @@ fn streams_and_statements_together_have_so_many_connections() {
             settings.server = url.parse().unwrap();
             let source = Source::new("main", settings, 1);
             let sleep = || query(&source, "select pg_sleep(0.1)", &[]);
-            // What comes a while after a long statement does not stand behind it.
+            // A statement that arrives a while after a long one does not queue behind it.
             let busy = async || {
                 let later = async {
                     query(&observer, "select pg_sleep(0.02)", &[]).await.unwrap();
@@ -254,7 +254,7 @@ fn a_transaction_that_takes_too_long_is_rolled_back() {
             "{error:?}"
         );
         drop(late);
-        // Its connection is the only one.
+        // It uses the only connection.
         let mut next = source.begin(Beginning::default(), later()).await.unwrap();
         assert_eq!(first(&next.query("select 1", &[]).await.unwrap()), "1");
     });

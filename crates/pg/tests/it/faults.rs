@@ -1,4 +1,4 @@
-//! Servers that are not there, not there any more, or not what they should be.
+//! Servers that are missing, disappear, or misbehave.
 
 use std::{
     cell::Cell,
@@ -87,7 +87,7 @@ fn what_takes_too_long_says_what_it_was() {
         let error = query(&Source::new("main", unconnected, 1), "select 1", &[]).await;
         assert_eq!(error.unwrap_err(), PgError::TimedOut { what, limit });
 
-        // Who asks for several together waits no longer for a connection than for the statements.
+        // For statements sent together, waiting for a connection has the same time limit as the statements.
         for driver in BOTH {
             let waiting = Source::new("main", settings(&silent, driver), 1);
             let asks = ["select 1", "select 2"].map(|text| Ask::new(text, &[]));
@@ -129,7 +129,7 @@ fn a_connection_that_ends_in_the_middle_of_a_row_is_told_to_its_own_statements_a
     let relay = Relay::to(postgres.port());
     let url = relay.url(&postgres.url(), postgres.port());
     let cut = std::str::from_utf8(CUT).unwrap();
-    // In two halves, so that the server alone makes one of them.
+    // In two halves, so that only the server's answer contains the marker.
     let (half, other) = cut.split_at(3);
     let text = "select repeat('x', 3000) || $1 || $2 || repeat('y', 30000) from generate_series(1, 3)";
     let rows = "select case n when 500 then $1 || $2 else 'x' end from generate_series(1, 1000) n";

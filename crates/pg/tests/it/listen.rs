@@ -1,4 +1,4 @@
-//! What listeners hear.
+//! Notifications for listeners.
 
 use std::time::Instant;
 
@@ -7,8 +7,8 @@ use forebay_testkit::Postgres;
 use serde_json::json;
 
 use crate::{
-    desk::{call, desk_of},
     rig::{BOTH, PATIENCE, becomes, query, run, settings, source},
+    session::{call, desk_of},
 };
 
 async fn listen(source: &Source, channel: &str) -> Listener {
@@ -25,7 +25,7 @@ async fn tell(source: &Source, channel: &str, payload: &str) {
     told.unwrap();
 }
 
-/// So much of what is heard.
+/// Waits for that many events.
 async fn hears(listener: &Listener, count: usize) -> Vec<Heard> {
     let mut all = Vec::new();
     while all.len() < count {
@@ -47,7 +47,7 @@ fn each_listener_hears_what_its_channel_is_told_in_order() {
     run(async {
         for driver in BOTH {
             let source = source(&postgres, driver);
-            // Names are as they are written, whatever is in them.
+            // Names are taken literally, whatever they contain.
             let names = ["orders", "Orders", "a\"; drop table world; --", "ünï"];
             let mut listeners = Vec::new();
             for name in names.iter().chain(&names) {
@@ -93,7 +93,7 @@ fn who_listens_is_told_that_something_may_be_missing_after_the_connection_broke(
                     .await
                     .unwrap_err();
                 assert_eq!(refused.code().as_str(), "unreachable");
-                // It waits by means of its own.
+                // Restarting blocks, so it needs a thread of its own.
                 std::thread::scope(|scope| scope.spawn(|| postgres.start_again()).join().unwrap());
             } else {
                 let end =
@@ -102,7 +102,7 @@ fn who_listens_is_told_that_something_may_be_missing_after_the_connection_broke(
             }
             assert_eq!(hears(&one, 1).await, [Heard::Lost]);
             assert_eq!(hears(&two, 1).await, [Heard::Lost]);
-            // From then on nothing is.
+            // From then on nothing is lost.
             while query(&source, "select 1", &[]).await.is_err() {}
             tell(&source, "one", "after").await;
             assert_eq!(hears(&one, 1).await, [payload("after")]);

@@ -1,4 +1,4 @@
-//! Sources on a real PostgreSQL.
+//! Sources with a real PostgreSQL server.
 
 #![allow(
     missing_docs,
@@ -9,7 +9,6 @@
 mod blocking;
 mod cancel;
 mod copy;
-mod desk;
 mod exclusive;
 mod faults;
 mod listen;
@@ -18,5 +17,6 @@ mod prepared;
 mod relay;
 mod results;
 mod rig;
+mod session;
 mod tls;
-mod whole;
+mod transact;

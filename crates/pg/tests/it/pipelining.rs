@@ -1,4 +1,4 @@
-//! Many statements at a time.
+//! Many concurrent statements.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ fn statements_of_many_tasks_on_one_connection_come_back_to_whom_they_belong() {
                 tokio::task::spawn_local(async move {
                     for turn in 0..10 {
                         let marker = format!("{task}/{turn}");
-                        // Some come with an error, which belongs to them alone.
+                        // Some fail, which affects only them.
                         if (task + turn) % 7 == 0 {
                             let error = query(&source, "select $1::text::int", &[Some(&marker)]).await;
                             let Err(PgError::Server(error)) = error else {
@@ -65,7 +65,7 @@ fn every_statement_has_a_sync_of_its_own() {
                 assert_eq!(task.await.unwrap(), number.to_string());
             }
         });
-        // A password in two steps comes first.
+        // The password exchange, in two steps, comes first.
         let kinds: Vec<u8> = relay.kinds().into_iter().filter(|&kind| kind != b'p').collect();
         let (prepared, run) = kinds.split_at(3);
         assert_eq!(prepared, b"PDS");
@@ -292,7 +292,7 @@ fn a_pipeline_whose_connection_ends_says_why_and_what_is_behind_has_an_outcome_t
                 "{driver:?}: {outcomes:?}"
             );
             for outcome in &outcomes[2..] {
-                // What is not sent yet goes to the next connection.
+                // Statements not sent yet go to the next connection.
                 assert!(
                     matches!(outcome, Ok(_) | Err(PgError::Broken { .. })),
                     "{outcome:?}"

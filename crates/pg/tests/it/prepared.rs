@@ -14,7 +14,7 @@ fn a_connection_keeps_so_many_statements_and_closes_others() {
             for number in 0..300 {
                 let text = format!("select {number}");
                 assert_eq!(value(&source, &text, &[]).await, number.to_string());
-                // What is used stays.
+                // A statement in use stays prepared.
                 assert_ne!(value(&source, count, &[]).await, "0");
             }
             assert_eq!(value(&source, count, &[]).await, "256");

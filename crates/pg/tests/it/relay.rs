@@ -1,4 +1,4 @@
-//! Stands between a source and its server, keeps what the source sends, and cuts connections.
+//! A proxy between a source and its server, which records what the source sends, and cuts connections.
 
 use std::{
     io::{Read as _, Write as _},
@@ -10,16 +10,16 @@ use std::{
     thread,
 };
 
-/// A relay. Its threads end with their connections.
+/// A proxy. Its threads end with their connections.
 pub(crate) struct Relay {
     address: SocketAddr,
     sent: Arc<Mutex<Vec<u8>>>,
-    /// Connections that are forgotten, by how many there had been.
+    /// Number of the connections that are forgotten, which are the first ones.
     forgotten: Arc<AtomicUsize>,
     made: Arc<AtomicUsize>,
 }
 
-/// A connection ends in the middle of this when the server sends it.
+/// A connection is cut in the middle of this text when the server sends it.
 pub(crate) const CUT: &[u8] = b"CUT HERE";
 
 impl Relay {
@@ -74,22 +74,22 @@ impl Relay {
         }
     }
 
-    /// Nothing that is sent on the connections that there are arrives any more.
+    /// From now on drops everything that is sent on the existing connections.
     pub(crate) fn forget(&self) {
         self.forgotten
             .store(self.made.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
-    /// This URL, through here.
+    /// The URL, through this proxy.
     pub(crate) fn url(&self, url: &str, port: u16) -> String {
         url.replace(&format!(":{port}/"), &format!(":{}/", self.address.port()))
     }
 
-    /// The kinds of the messages that the first connection has sent after its start, in order.
+    /// Types of the messages that the first connection has sent after its startup, in order.
     pub(crate) fn kinds(&self) -> Vec<u8> {
         let sent = self.sent.lock().unwrap();
         let length = |at: usize| u32::from_be_bytes(sent[at..at + 4].try_into().unwrap()) as usize;
-        // The first message has no kind.
+        // The first message has no type.
         let mut at = length(0);
         let mut kinds = Vec::new();
         while at < sent.len() {

@@ -1,11 +1,11 @@
-//! What values come to.
+//! Conversion of values.
 
 use forebay_pg::json::{Numbers, Writer};
 use forebay_testkit::Postgres;
 
 use crate::rig::{BOTH, query, run, source};
 
-/// Values of all kinds, as expressions.
+/// Values of all types, as expressions.
 const VALUES: [&str; 46] = [
     "true",
     "false",

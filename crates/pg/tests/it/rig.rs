@@ -1,4 +1,4 @@
-//! Sources of tests, and a thread's tasks to run statements in.
+//! Sources for tests, and an event loop to run statements in.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use forebay_pg::{Driver, PgError, Rows, Settings, Source};
 use forebay_testkit::Postgres;
 use tokio::task::LocalSet;
 
-/// As long as a test waits for anything.
+/// How long a test waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) const BOTH: [Driver; 2] = [Driver::Pipelined, Driver::Blocking];
@@ -34,7 +34,7 @@ pub(crate) fn source(postgres: &Postgres, driver: Driver) -> Source {
     Source::new("main", settings(&postgres.url(), driver), 1)
 }
 
-/// Runs a thread's tasks.
+/// Runs futures as tasks of one thread.
 pub(crate) fn run<O>(tasks: impl Future<Output = O>) -> O {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -76,7 +76,7 @@ pub(crate) async fn works(source: &Source) {
     }
 }
 
-/// Waits until a query gives this value.
+/// Waits until a query returns this value.
 pub(crate) async fn becomes(source: &Source, text: &str, wanted: &str) {
     let begun = Instant::now();
     loop {

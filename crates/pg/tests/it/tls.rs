@@ -8,7 +8,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 
 use crate::rig::{BOTH, query, run, settings, value};
 
-/// An authority, and what it has signed for `localhost`.
+/// A certificate authority, and a certificate of it for `localhost`.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -29,13 +29,13 @@ impl Authority {
     }
 }
 
-/// Has a server use a certificate for `localhost`.
+/// Configures a server with a certificate for `localhost`.
 fn encrypt(postgres: &Postgres, authority: &Authority) {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let certificate = params.signed_by(&key, &authority.issuer).unwrap();
     let mut admin = postgres.admin();
-    // The server writes its files itself, as its own user.
+    // The server must own its files, so it writes them itself.
     for (name, pem) in [
         ("server.crt", certificate.pem()),
         ("server.key", key.serialize_pem()),
@@ -73,7 +73,7 @@ fn a_server_is_trusted_by_its_authority_and_its_name_and_with_nothing_else() {
             let parameter = "x".repeat(100_000);
             let rows = query(&trusted, large, &[Some(&parameter)]).await.unwrap();
             assert_eq!(rows.rows[0].text(1).unwrap().len(), 10_000_000);
-            // It is cancelled through TLS too.
+            // Cancellation requests use TLS too.
             let soon = std::time::Instant::now() + std::time::Duration::from_millis(50);
             assert!(trusted.query("select pg_sleep(1000)", &[], soon).await.is_err());
             assert_eq!(value(&trusted, text, &[]).await, "t");

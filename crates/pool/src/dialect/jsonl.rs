@@ -1,4 +1,4 @@
-//! One JSON object a line: PROTOCOL.md, section 7.
+//! The JSONL dialect: one JSON object per line (PROTOCOL.md, section 7).
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use forebay_wire::{ContentKind, Pairs, RequestView, ResponseHead, put_pair};
@@ -9,12 +9,12 @@ use super::{
     put_json, put_text,
 };
 
-/// What an answer may consist of.
+/// The members that an answer may have.
 const ANSWER: [&str; 6] = ["id", "status", "headers", "body", "json", "body_base64"];
-/// One of these makes an object without an id an answer.
+/// Any of these makes an object without an id an answer.
 const TELLING: [&str; 4] = ["status", "body", "json", "body_base64"];
 
-/// Writes what stands between a job's number and its time left, and what stands behind that.
+/// Writes the message in two parts: `before` between the job's number and the remaining time, `out` after that.
 pub(super) fn put_request(before: &mut Vec<u8>, out: &mut Vec<u8>, request: &RequestView<'_>) {
     for (name, part) in [
         (",\"method\":", request.method),
@@ -44,7 +44,7 @@ pub(super) fn put_request(before: &mut Vec<u8>, out: &mut Vec<u8>, request: &Req
         if value.is_ascii() {
             put_text(out, value);
         } else {
-            // Values of headers are bytes, which UTF-8 would change.
+            // Header values are bytes; UTF-8 would change them.
             put_text(out, latin1(value).as_bytes());
         }
         out.push(b']');
@@ -69,7 +69,7 @@ pub(super) fn put_return(out: &mut Vec<u8>, id: &str, body: &[u8]) {
     out.extend_from_slice(b"}\n");
 }
 
-/// What an object means; none: it is mere output.
+/// Interprets an object. `None` if it is plain output.
 pub(super) fn read(members: &Members<'_>, object: &str) -> Option<Said> {
     if let Some(id) = members.get("call") {
         let body = members.get("tql").ok_or("the call has no `tql`");
@@ -147,7 +147,7 @@ fn payload(members: &Members<'_>) -> Result<Vec<u8>, String> {
     Ok(payload)
 }
 
-/// The status of an answer, 200 when it has none.
+/// The status of an answer; 200 if it has none.
 pub(super) fn status(members: &Members<'_>) -> Result<u16, String> {
     let Some(json) = members.get("status").filter(|json| *json != "null") else {
         return Ok(200);
@@ -158,9 +158,9 @@ pub(super) fn status(members: &Members<'_>) -> Result<u16, String> {
         .ok_or_else(|| format!("its `status` is {}; 200 to 599 are accepted", short(json)))
 }
 
-/// Appends headers to a pair block: an object, or a list of pairs. Says whether the content type is among them.
+/// Appends headers to a pair block, from an object or a list of pairs. Returns whether a content type is among them.
 pub(super) fn put_headers(block: &mut Vec<u8>, json: &str) -> Result<bool, String> {
-    // As the SDK writes them: pairs of texts, for which nothing need be built.
+    // The SDK's form: pairs of texts, for which no value needs to be built.
     if json.starts_with('[')
         && let Ok(pairs) = serde_json::from_str::<Vec<(Text<'_>, Text<'_>)>>(json)
         && pairs.iter().all(|(_, value)| value.0.is_ascii())
@@ -207,7 +207,7 @@ pub(super) fn put_headers(block: &mut Vec<u8>, json: &str) -> Result<bool, Strin
     Ok(typed)
 }
 
-/// The beginning of a value, to quote it.
+/// The beginning of a value, for error messages.
 fn short(json: &str) -> String {
     json.chars().take(40).collect()
 }

@@ -1,4 +1,4 @@
-//! The members of a message, in order, their values still JSON text.
+//! The members of a message, in order. Values are kept as JSON text.
 
 use std::{borrow::Cow, fmt};
 
@@ -12,12 +12,12 @@ use smallvec::SmallVec;
 #[derive(Debug)]
 pub(super) struct Members<'a>(pub(super) SmallVec<[(Cow<'a, str>, &'a RawValue); 8]>);
 
-/// A text, borrowed when no escape is in it.
+/// A text, borrowed if it contains no escape.
 #[derive(Debug, Deserialize)]
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl<'a> Members<'a> {
-    /// A member's value; the last one of that name.
+    /// The value of a member; the last one if the name appears several times.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         let found = self.0.iter().rev().find(|(known, _)| known == name);
         found.map(|(_, value)| value.get())
@@ -32,9 +32,9 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The text of a JSON string; none: it is none. `json` is the value of a member, and so has been found to be JSON.
+/// The text of a JSON string. `None` if `json` is not a string; it must be valid JSON, such as the value of a member.
 pub(super) fn text(json: &str) -> Option<Cow<'_, str>> {
-    // Ids are numbers nearly always, and texts without an escape are what stands there: neither is worth a parser, nor an error of one.
+    // Ids are almost always numbers, and strings almost never have escapes: neither case needs the parser or one of its errors.
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
         return Some(Cow::Borrowed(inner));

@@ -1,5 +1,5 @@
-//! What workers speak that know nothing of frames: one JSON object for each message, on standard input and output (PROTOCOL.md,
-//! sections 7 and 8). A job stays the payload of a REQUEST frame and an answer that of a RESPONSE; what stands here translates.
+//! Dialects for workers without frames: one JSON object per message, on standard input and output (PROTOCOL.md, sections 7 and 8). A job is
+//! still the payload of a REQUEST frame and an answer that of a RESPONSE; this module translates.
 
 mod jsonl;
 mod members;
@@ -17,52 +17,53 @@ use serde_json::Value;
 use self::{members::Members, scan::Scanner};
 pub(crate) use self::{
     resync::{Piece, Resync},
-    scan::Overlong,
+    scan::MessageTooLong,
 };
 use crate::{Protocol, worker_log::Level};
 
-/// One thing that a worker has said.
+/// A message or a line of output from a worker.
 #[derive(Debug)]
 pub(crate) enum Said {
     /// The answer to a job.
     Answer(Answered),
-    /// A call into the server.
+    /// A call to the server.
     Call {
-        /// How the worker names it: JSON text, given back as it came.
+        /// The worker's id for it: JSON text, returned unchanged.
         id: String,
-        /// What it asks, as JSON text; or what is wrong with it.
+        /// Its content as JSON text, or an error message if it is invalid.
         body: Result<String, String>,
     },
-    /// A line for the log.
+    /// A log entry.
     Log {
         level: Level,
         message: String,
         fields: Option<String>,
-        /// The id of the request that it is about, where the worker says it.
+        /// The id of the request that it belongs to, if the worker says so.
         request: Option<String>,
-        /// What the worker is told of it.
+        /// The message to send back to the worker.
         reply: Option<Vec<u8>>,
     },
-    /// A line of output that is no message.
+    /// A line of output that is not a message.
     Printed(String),
 }
 
-/// An answer, not yet matched with a job.
+/// An answer that is not matched with a job yet.
 #[derive(Debug)]
 pub(crate) struct Answered {
-    /// The job's number; none: the only one that the worker has.
+    /// The job's number. `None` refers to the worker's only job.
     pub(crate) to: Option<u32>,
-    /// The payload of its RESPONSE without the time that the handler took; or why there is none.
+    /// The payload of its RESPONSE, without the handler's run time; or the reason why it is invalid.
     pub(crate) payload: Result<Vec<u8>, String>,
     pub(crate) faulted: bool,
-    /// What the client is not told of a failure: what failed, and where.
+    /// Details of a failure that are logged but not sent to the client: the error and its location.
     pub(crate) note: Option<(String, String)>,
-    /// The message itself, where it may be mere output if no such job is under way.
+    /// The message itself, if it may be plain output in case no such job is running.
     pub(crate) text: Option<String>,
 }
 
-/// Translates a job before it waits, as nothing long is to be done under the locks of a pool; the payload has the whole body. What becomes
-/// of it is a payload again, with the request's id and the message, as a path and a body: what stands before its time left, and behind.
+/// Translates a job before it is queued, because the pool's locks must not be held for long work. The payload must contain the whole body.
+/// Returns another REQUEST payload that keeps the request's id: its path and body are the parts of the message before and after the
+/// remaining time.
 pub(crate) fn translated(protocol: Protocol, payload: Vec<u8>) -> Vec<u8> {
     if !protocol.takes_whole_bodies() {
         return payload;
@@ -92,7 +93,7 @@ pub(crate) fn translated(protocol: Protocol, payload: Vec<u8>) -> Vec<u8> {
     translated
 }
 
-/// Writes a translated job as its worker reads it.
+/// Writes a translated job in the form that its worker reads.
 pub(crate) fn put_request(protocol: Protocol, out: &mut Vec<u8>, number: u32, translated: &[u8]) {
     let job = RequestView::decode(translated).expect("the server wrote this payload");
     let digits = |out: &mut Vec<u8>, number: u32| out.extend_from_slice(number.to_string().as_bytes());
@@ -112,7 +113,7 @@ pub(crate) fn put_request(protocol: Protocol, out: &mut Vec<u8>, number: u32, tr
     out.extend_from_slice(job.body);
 }
 
-/// Writes the answer to a call: JSON text, in one line.
+/// Writes the answer to a call: JSON text on one line.
 pub(crate) fn put_return(protocol: Protocol, out: &mut Vec<u8>, id: &str, body: &[u8]) {
     match protocol {
         Protocol::Jsonl => jsonl::put_return(out, id, body),
@@ -121,21 +122,21 @@ pub(crate) fn put_return(protocol: Protocol, out: &mut Vec<u8>, id: &str, body: 
     }
 }
 
-/// Writes what a worker is told before it is stopped; nothing in a dialect that has no word for it.
+/// Writes the message that precedes a stop signal; nothing in a dialect that has none.
 pub(crate) fn put_stop(protocol: Protocol, out: &mut Vec<u8>, signal: i32) {
     if let Protocol::Wabur { .. } = protocol {
         wabur::put_stop(out, signal);
     }
 }
 
-/// The body of the answer to a call that has failed.
+/// The answer to a call that failed.
 pub(crate) fn call_error(error: &str) -> Vec<u8> {
     serde_json::json!({ "code": -1, "error": error })
         .to_string()
         .into_bytes()
 }
 
-/// Why a body cannot be told in this protocol.
+/// Checks whether a body can be represented in this protocol. The error is the reason why not.
 pub(crate) fn check_body(protocol: Protocol, body: &[u8]) -> Result<(), String> {
     match protocol {
         Protocol::Wabur { .. } if !body.is_empty() => serde_json::from_slice::<serde::de::IgnoredAny>(body)
@@ -145,7 +146,7 @@ pub(crate) fn check_body(protocol: Protocol, body: &[u8]) -> Result<(), String> 
     }
 }
 
-/// Finds messages in what a worker writes.
+/// Finds messages in the output of a worker.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     protocol: Protocol,
@@ -161,19 +162,19 @@ impl Decoder {
         }
     }
 
-    /// Takes everything that is complete off the front of `bytes`. What was said before an error counts.
-    pub(crate) fn take(&mut self, bytes: &mut BytesMut, said: &mut Vec<Said>) -> Result<(), Overlong> {
+    /// Consumes everything that is complete from the front of `bytes`. Messages before an error are valid.
+    pub(crate) fn take(&mut self, bytes: &mut BytesMut, said: &mut Vec<Said>) -> Result<(), MessageTooLong> {
         let protocol = self.protocol;
         self.scanner.take(bytes, said, |object| read(protocol, object))
     }
 
-    /// Nothing more will come: what is left was output, or half a message.
+    /// Ends the input: what is left is plain output, or half a message.
     pub(crate) fn end(&mut self, bytes: &mut BytesMut, said: &mut Vec<Said>) {
         self.scanner.end(bytes, said);
     }
 }
 
-/// What a JSON object means; none: it is no message.
+/// Interprets a JSON object. `None` if it is not a message.
 fn read(protocol: Protocol, object: &str) -> Option<Said> {
     let members: Members<'_> = serde_json::from_str(object).ok()?;
     match protocol {
@@ -183,7 +184,7 @@ fn read(protocol: Protocol, object: &str) -> Option<Said> {
     }
 }
 
-/// A line for the log: text, or an object with a level, a message, perhaps fields and the request's id.
+/// A log entry: text, or an object with a level, a message, and perhaps fields and the request's id.
 fn log_line(json: &str, reply: Option<Vec<u8>>) -> Said {
     let line: Value = serde_json::from_str(json).unwrap_or_default();
     let part = |names: [&str; 2]| names.iter().find_map(|name| line.get(name)?.as_str());
@@ -204,9 +205,10 @@ fn log_line(json: &str, reply: Option<Vec<u8>>) -> Said {
     }
 }
 
-/// Appends a JSON string. Bytes that are not UTF-8 are taken for Latin-1, as the web has it.
+/// Appends a JSON string. Bytes that are not UTF-8 are read as Latin-1, as on the web.
 fn put_text(out: &mut Vec<u8>, text: &[u8]) {
-    // Nearly every text is like this, and is copied as it is. All of it is looked at, for that is done many bytes at a time.
+    // Nearly every text needs no escapes and is copied unchanged. The whole text is scanned first, because that handles many bytes at a
+    // time.
     let odd = text
         .iter()
         .filter(|&&byte| !matches!(byte, b' ' | b'!' | b'#'..=b'[' | b']'..=0x7f));
@@ -228,7 +230,7 @@ fn latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 
-/// Appends JSON text that arrived in good order. Line ends in it are white space, as strings have none; they would end the message.
+/// Appends valid JSON text. Line ends are replaced: they can only be white space, and would end the message.
 fn put_json(out: &mut Vec<u8>, json: &[u8]) {
     let start = out.len();
     out.extend_from_slice(json);

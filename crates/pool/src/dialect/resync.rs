@@ -1,24 +1,24 @@
-//! Frames on standard output, where a program may have printed something between them: PROTOCOL.md, section 1.
+//! Finds frames in standard output, where the program may print other text between them (PROTOCOL.md, section 1).
 
 use bytes::{Buf, Bytes, BytesMut};
 use forebay_wire::{FRAME_PAYLOAD_MAX, FrameType, HEADER_BYTES, Header, SLOTS_MAX, Split, flag, split_frame};
 
-/// Text without a line end is passed on once there is so much of it.
+/// Maximum length of a line before it is passed on in parts.
 const TEXT_BYTES_MAX: usize = 8 * 1024;
 
-/// One thing that was found.
+/// A frame or a line.
 #[derive(Debug)]
 pub(crate) enum Piece {
     Frame(Header, Bytes),
-    /// A line of output.
+    /// A line of plain output.
     Printed(String),
 }
 
-/// Tells frames from text: only a header that the worker may send is believed.
+/// Separates frames from text: a header counts only if it is one that the worker may send.
 #[derive(Debug)]
 pub(crate) struct Resync {
     generation: u16,
-    /// Bytes at the front that are no frame.
+    /// Number of bytes at the front that are not a frame.
     text: usize,
 }
 
@@ -27,7 +27,7 @@ impl Resync {
         Self { generation, text: 0 }
     }
 
-    /// Takes the next frame or line off the front of `bytes`; none: more must arrive first.
+    /// Consumes the next frame or line from the front of `bytes`. `None` if more input is needed.
     pub(crate) fn next(&mut self, bytes: &mut BytesMut) -> Option<Piece> {
         loop {
             let rest = &bytes[self.text..];
@@ -63,7 +63,7 @@ impl Resync {
         }
     }
 
-    /// Nothing more will come: the next line of what is left.
+    /// Ends the input: returns the next line of what is left.
     pub(crate) fn end(&mut self, bytes: &mut BytesMut) -> Option<String> {
         self.text = 0;
         while !bytes.is_empty() {
@@ -106,7 +106,7 @@ impl Resync {
     }
 }
 
-/// Takes so many bytes off as text; none: it is blank.
+/// Consumes this many bytes as text. `None` if it is blank.
 fn take_line(bytes: &mut BytesMut, length: usize) -> Option<String> {
     let line = bytes.split_to(length);
     let line = line.trim_ascii();

@@ -1,34 +1,34 @@
-//! Finds JSON objects in a stream that may have anything else between them: what programs and their libraries print by mistake.
+//! Finds JSON objects in a stream that may contain other text between them: what programs and their libraries print by mistake.
 
 use bytes::BytesMut;
 use memchr::{memchr2, memchr3};
 
 use super::Said;
 
-/// Text without a line end is passed on once there is so much of it.
+/// Maximum length of a line before it is passed on in parts.
 const TEXT_BYTES_MAX: usize = 8 * 1024;
-/// Openings of objects in one line that are looked at again after they turned out to begin none: each costs another look at what follows.
+/// Maximum number of false object starts per line after which the text behind the brace is scanned again; each costs another scan.
 const RETRIES_MAX: usize = 32;
 
-/// A message is longer than messages may be; nobody knows where the next one would begin.
+/// A message is too long, and the start of the next one is unknown.
 #[derive(Debug, thiserror::Error)]
 #[error("worker has written a message of more than {message_bytes_max} bytes (message_bytes_max)")]
-pub(crate) struct Overlong {
+pub(crate) struct MessageTooLong {
     message_bytes_max: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct Scanner {
-    /// Whether a line end ends every object, finished or not.
+    /// Whether a line end ends every object, complete or not.
     lines: bool,
     message_bytes_max: usize,
-    /// How far the bytes were looked at.
+    /// Number of bytes scanned so far.
     at: usize,
     open: Option<Open>,
     retries: usize,
 }
 
-/// An object whose end has not been seen.
+/// An object whose end has not been found.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     start: usize,
@@ -36,25 +36,25 @@ struct Open {
     place: Place,
 }
 
-/// What the grammar of JSON allows next, as far as it matters to tell objects from text that looks a little like them.
+/// The tokens that JSON allows next, as far as needed to distinguish objects from text that resembles them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// Right behind `{`: a name or the end.
     Opened,
-    /// Where a value or a name may begin.
+    /// A value or a name may begin.
     Value,
     /// Behind a value: a comma, or an end.
     Behind,
-    /// Inside of a string.
+    /// Inside a string.
     Text,
 }
 
 enum Step {
-    /// All was looked at.
+    /// All bytes were scanned.
     More,
-    /// The object ends before this place.
+    /// The object ends before this position.
     End(usize),
-    /// What stands at this place is not JSON.
+    /// The byte at this position is not valid JSON.
     Broken(usize),
 }
 
@@ -69,14 +69,14 @@ impl Scanner {
         }
     }
 
-    /// Takes objects that `read` knows, and the text between them, off the front of `bytes`.
+    /// Consumes objects that `read` accepts, and the text between them, from the front of `bytes`.
     pub(super) fn take(
         &mut self,
         bytes: &mut BytesMut,
         said: &mut Vec<Said>,
         read: impl Fn(&str) -> Option<Said>,
-    ) -> Result<(), Overlong> {
-        // Everything before has been passed on.
+    ) -> Result<(), MessageTooLong> {
+        // Everything before this position has been passed on.
         let mut passed = 0;
         while self.at < bytes.len() {
             let Some(mut open) = self.open else {
@@ -99,13 +99,13 @@ impl Scanner {
                 }
                 continue;
             };
-            // No further than a message may go, so that it makes no difference in which pieces it came.
+            // Scan no further than a message may reach, so that the result does not depend on how the input is split.
             let end = bytes.len().min(open.start + self.message_bytes_max);
             match step(&mut open, &bytes[..end], &mut self.at, self.lines) {
                 Step::More => {
                     self.open = Some(open);
                     if end < bytes.len() {
-                        return Err(Overlong {
+                        return Err(MessageTooLong {
                             message_bytes_max: self.message_bytes_max,
                         });
                     }
@@ -123,7 +123,7 @@ impl Scanner {
                 }
                 Step::Broken(place) => {
                     self.open = None;
-                    // What began there is text, in which a message may begin.
+                    // The object start was text after all, in which a message may begin.
                     self.retries += 1;
                     self.at = if self.retries > RETRIES_MAX {
                         place
@@ -144,13 +144,13 @@ impl Scanner {
             open.start -= passed;
         }
         if bytes.is_empty() {
-            // Gives the memory of a long message back.
+            // Release the memory of a long message.
             *bytes = BytesMut::new();
         }
         Ok(())
     }
 
-    /// Passes everything that is left on as text.
+    /// Passes on everything that is left as text.
     pub(super) fn end(&mut self, bytes: &mut BytesMut, said: &mut Vec<Said>) {
         print(bytes, said);
         bytes.clear();
@@ -158,7 +158,7 @@ impl Scanner {
     }
 }
 
-/// Goes on within an object, from `at` on.
+/// Continues within an object, from `at`.
 fn step(open: &mut Open, bytes: &[u8], at: &mut usize, lines: bool) -> Step {
     while *at < bytes.len() {
         if open.place == Place::Text {
@@ -172,12 +172,12 @@ fn step(open: &mut Open, bytes: &[u8], at: &mut usize, lines: bool) -> Step {
                     open.place = Place::Behind;
                 }
                 b'\\' if *at + found + 1 == bytes.len() => {
-                    // What it escapes has not arrived: it is looked at again.
+                    // The escaped character has not arrived; scan the backslash again later.
                     *at += found;
                     return Step::More;
                 }
                 b'\\' => *at += found + 2,
-                // No string has a line end in it.
+                // Strings cannot contain line ends.
                 _ => return Step::Broken(*at + found),
             }
             continue;
@@ -214,7 +214,7 @@ fn step(open: &mut Open, bytes: &[u8], at: &mut usize, lines: bool) -> Step {
     Step::More
 }
 
-/// Passes text on, line by line, without empty ones.
+/// Passes on text line by line, skipping empty lines.
 fn print(text: &[u8], said: &mut Vec<Said>) {
     for line in text.split(|&byte| byte == b'\n') {
         for piece in line.trim_ascii().chunks(TEXT_BYTES_MAX) {

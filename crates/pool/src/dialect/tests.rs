@@ -1,4 +1,4 @@
-//! What is found in what workers write, however it is cut into pieces, and what they are told.
+//! Tests of decoding, however the input is split, and of encoding.
 
 use bytes::BytesMut;
 use forebay_wire::{FrameType, Header, RequestParts, ResponseView, flag};
@@ -15,7 +15,7 @@ const AS_WABUR: Protocol = Protocol::Wabur {
 };
 const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// What was said, in a form that can be compared: `answer 7: 200 text`, `printed: text`, and so on.
+/// The decoded messages in a comparable form: `answer 7: 200 text`, `printed: text`, and so on.
 fn heard(protocol: Protocol, pieces: &[&[u8]]) -> Vec<String> {
     let mut decoder = Decoder::new(protocol, MESSAGE_BYTES_MAX);
     let mut bytes = BytesMut::new();
@@ -60,7 +60,7 @@ fn in_words(said: Vec<Said>) -> Vec<String> {
     said.into_iter().map(words).collect()
 }
 
-/// The same in one piece and cut everywhere.
+/// Decodes the text in one piece and split everywhere; the result must be the same.
 fn in_every_way(protocol: Protocol, text: &str) -> Vec<String> {
     let whole = heard(protocol, &[text.as_bytes()]);
     let bytewise: Vec<_> = text.as_bytes().chunks(1).collect();
@@ -244,7 +244,7 @@ fn what_is_no_answer_is_output_and_an_answer_behind_it_is_found() {
                 "answer 2: 200 b",
             ],
         ),
-        // What consoles and loggers print looks a little like an answer.
+        // Output of consoles and loggers that resembles an answer.
         ("{ a: 1 }\n", &["printed: { a: 1 }"]),
         (
             "{\"level\":30,\"status\":200,\"msg\":\"x\"}\n",
@@ -452,7 +452,7 @@ fn a_translated_job_keeps_its_requests_id_and_takes_the_time_that_is_left() {
 
 #[test]
 fn a_query_of_very_many_names_is_told_at_once() {
-    // Looked for one by one, so many names would take minutes.
+    // With a linear search per name, this many names would take minutes.
     let query: Vec<String> = (0..300_000).map(|name| format!("{name:x}=1")).collect();
     let told = told(TRUTHFUL, &request("GET", "/", &query.join("&"), b""));
     assert_eq!(told["body"]["query"].as_object().unwrap().len(), query.len());
@@ -519,7 +519,7 @@ fn answers_to_calls_and_words_of_farewell_are_lines() {
     assert_eq!(line(&|out| put_stop(Protocol::Jsonl, out, 15)), "");
 }
 
-/// The golden messages of this name.
+/// Reads a file of golden messages.
 fn vector(name: &str) -> Value {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocol/vectors/messages");
     let text = std::fs::read_to_string(folder.join(name)).unwrap();
@@ -531,7 +531,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(digits).collect()
 }
 
-/// Pairs of texts, as bytes: Latin-1 for values of headers.
+/// Pairs of texts, as bytes: Latin-1 for header values.
 fn pairs_of(list: &Value, encode: impl Fn(&str) -> Vec<u8>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let pairs = list.as_array().unwrap().iter();
     pairs
@@ -588,7 +588,7 @@ fn golden_requests_are_told_and_golden_answers_are_understood() {
         }
         assert_eq!((view.body, view.headers), (&body[..], &headers[..]), "{line}");
         assert_eq!(json!(view.head.status), expected["status"], "{line}");
-        // A content type among the headers goes before the one that the body implies.
+        // A content type among the headers takes precedence over the one implied by the body.
         assert_eq!(json!(view.head.content as u8), expected["content"], "{line}");
     }
 }
@@ -626,7 +626,7 @@ fn golden_calls_are_understood_and_golden_results_are_told() {
     assert!(calls >= 12, "the scripts call: {calls}");
 }
 
-/// Frames and printed lines that are found in these pieces.
+/// Frames and printed lines found in these pieces.
 fn resynced(pieces: &[&[u8]]) -> Vec<String> {
     let mut resync = Resync::new(7);
     let mut bytes = BytesMut::new();
@@ -676,7 +676,7 @@ fn frames_are_told_from_what_is_printed_between_them_however_it_is_cut() {
         b"half a line".to_vec(),
         answer(2, b""),
         answer(3, b"three"),
-        // Of another generation, of a type that no worker sends, with a job that cannot be.
+        // Frames of another generation, of a type that no worker sends, and with an impossible job.
         frame(FrameType::Body, 8, 1, b"not ours"),
         b"\n".to_vec(),
         frame(FrameType::Request, 7, 1, b"not a worker's"),

@@ -1,4 +1,4 @@
-//! The messages of WABuR between a runner and its controllers: PROTOCOL.md, section 8.
+//! The WABuR dialect: messages between a runner and its controllers (PROTOCOL.md, section 8).
 
 use std::{
     borrow::Cow,
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::Statuses;
 
-/// What a message is: the value of `api`.
+/// Message types: values of `api`.
 const REQUEST: i64 = 1;
 const ANSWER: i64 = 2;
 const CALL: i64 = 3;
@@ -24,11 +24,11 @@ const RETURN: i64 = 4;
 const LOG: i64 = 5;
 const LOGGED: i64 = 6;
 
-/// Codes of errors that the reference server documents.
+/// Error codes that the reference server documents.
 const EXISTS: i64 = 17;
 const NOT_FOUND: i64 = 166;
 
-/// Writes what stands behind a job's number, which begins the text of `rid`.
+/// Writes the part of the message behind the job's number, which is the beginning of `rid`.
 pub(super) fn put_request(out: &mut Vec<u8>, request: &RequestView<'_>) {
     let id = request.request_id().unwrap_or_default();
     let mut rid = Vec::new();
@@ -56,7 +56,7 @@ pub(super) fn put_request(out: &mut Vec<u8>, request: &RequestView<'_>) {
     out.extend_from_slice(b"}}\n");
 }
 
-/// The operation that a method asks for; other methods keep their name, which leaves them to a controller's fallback.
+/// The operation for a method. Other methods keep their name, which leaves them to a controller's fallback.
 fn op(method: &[u8]) -> Cow<'_, str> {
     match method {
         b"PUT" => "NEW".into(),
@@ -67,7 +67,7 @@ fn op(method: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// An object of texts; of a name that comes again, the last value.
+/// Appends an object of texts. If a name is repeated, the last value counts.
 fn put_query(out: &mut Vec<u8>, query: &[u8]) {
     let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
@@ -95,7 +95,7 @@ fn put_query(out: &mut Vec<u8>, query: &[u8]) {
     out.push(b'}');
 }
 
-/// Percent-decoded. What is no code stays as it is.
+/// Percent-decodes a text. Invalid codes stay unchanged.
 fn decoded(text: &[u8], form: bool) -> Vec<u8> {
     let hex = |byte: Option<&u8>| byte.and_then(|&byte| char::from(byte).to_digit(16));
     let mut bytes = Vec::with_capacity(text.len());
@@ -130,7 +130,7 @@ fn put_message(out: &mut Vec<u8>, id: &str, api: i64, body: &[u8]) {
     out.extend_from_slice(b"}\n");
 }
 
-/// What an object means; none: it is mere output.
+/// Interprets an object. `None` if it is plain output.
 pub(super) fn read(members: &Members<'_>, statuses: Statuses) -> Option<Said> {
     let api: i64 = members.get("api")?.parse().ok()?;
     let rid = members.get("rid");
@@ -181,7 +181,7 @@ fn payload(
     let mut status = jsonl::status(members)?;
     let mut content = ContentKind::Json;
     let mut headers = Vec::new();
-    // Two members beyond the reference, for controllers that would say more than it can.
+    // Two members in addition to the reference, for controllers that need to say more than it allows.
     let told = members.has("status");
     if let Some(json) = members.get("headers").filter(|json| *json != "null")
         && jsonl::put_headers(&mut headers, json)?
@@ -201,7 +201,7 @@ fn payload(
             Statuses::Truthful => {
                 status = error.status();
                 if let Some(trace) = &error.backtrace {
-                    // Where a program failed is for its owner's eyes.
+                    // The backtrace is for the program's owner, not for clients.
                     answered.note = Some((error.error.clone(), trace.to_string()));
                     bytes = error.without_backtrace();
                 }
@@ -225,7 +225,7 @@ fn is_json(headers: &[u8]) -> bool {
     types.any(|(_, value)| value.windows(4).any(|part| part.eq_ignore_ascii_case(b"json")))
 }
 
-/// An answer whose code says that something has failed.
+/// An answer with an error code.
 struct Failed {
     code: i64,
     error: String,
@@ -234,9 +234,9 @@ struct Failed {
 }
 
 impl Failed {
-    /// None: all went well, or the body is no such object.
+    /// `None` if the body is not an error object.
     fn of(body: &str) -> Option<Self> {
-        // Most answers are none, and long ones need no second look.
+        // Most answers are not errors; long ones should not be parsed for nothing.
         memmem::find(body.as_bytes(), b"\"error\"")?;
         let members: Members<'_> = serde_json::from_str(body).ok()?;
         let code: i64 = members.get("code")?.parse().ok()?;
@@ -254,7 +254,7 @@ impl Failed {
         })
     }
 
-    /// The status that says in HTTP what the code says.
+    /// The HTTP status that corresponds to the code.
     fn status(&self) -> u16 {
         match self.code {
             EXISTS => 409,

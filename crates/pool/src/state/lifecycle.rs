@@ -1,4 +1,4 @@
-//! What time alone brings to workers: they are started, retired, replaced, stopped. What it brings to jobs is in `limits.rs`.
+//! Time-based transitions of workers: start, retirement, replacement, stop. Those of jobs are in `limits.rs`.
 
 use std::time::{Duration, Instant};
 
@@ -7,23 +7,23 @@ use forebay_wire::AbortReason;
 use super::{EndCause, LinkPort, Outlet, Phase, Place, State, Worker, limits::take_back};
 use crate::{Failure, Options};
 
-/// How often limits are looked at while there are jobs or changes: a limit is noticed at most so late.
+/// Interval for checking limits while there are jobs or changes: a limit is noticed at most this late.
 pub(super) const TICK: Duration = Duration::from_millis(5);
-/// How often a pool without jobs looks for workers to retire.
+/// Interval at which a pool without jobs looks for workers to retire.
 const IDLE_TICK: Duration = Duration::from_secs(1);
-/// Every worker busy for so long is reason enough for one more.
+/// If all workers are busy for this long, another one is started.
 const SATURATION: Duration = Duration::from_millis(100);
-/// A worker that ends sooner, without having run one job, counts as a failed start.
+/// A worker that ends sooner without having run a job counts as a failed start.
 const START_FAILURE_LIFE: Duration = Duration::from_secs(1);
 /// The pause after the first failed start; it doubles with each further one.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// The longest pause between failing starts.
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
-/// What the supervisor is to do.
+/// A command for the supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// Start one more worker.
+    /// Start another worker.
     Start,
     /// Send DRAIN to the worker with this number.
     Drain(u64),
@@ -42,19 +42,19 @@ pub(super) struct Lifecycle {
     min: usize,
     max: usize,
     stopping: bool,
-    /// Nothing is run again: the pool's time is up.
+    /// Jobs are not retried: the pool has been told to stop at once.
     abandoned: bool,
-    /// Starts that failed since one succeeded.
+    /// Number of failed starts since the last successful one.
     start_failures: u32,
-    /// The same since a worker ended that was of use: becoming ready is not enough to start the back-off anew.
+    /// Number of failed starts since a worker ended that had been useful. Becoming ready is not enough to reset the back-off.
     failed_in_a_row: u32,
     next_start: Option<Instant>,
-    /// Starts that were ordered and are not yet among the workers.
+    /// Number of starts that were ordered but are not among the workers yet.
     ordered: usize,
     saturated_since: Option<Instant>,
     workers_made: u64,
     recycle_jobs: u64,
-    /// The next housekeeping comes within a tick, without anybody asking for it.
+    /// Whether the next housekeeping comes within a tick without a wake-up.
     pub(super) ticks: bool,
 }
 
@@ -95,27 +95,27 @@ impl Lifecycle {
 }
 
 impl<L: LinkPort> State<L> {
-    /// The range of workers in force.
+    /// The current minimum and maximum of workers.
     pub(crate) fn size(&self) -> (usize, usize) {
         (self.lifecycle.min, self.lifecycle.max)
     }
 
-    /// Changes the range of workers; [`State::housekeep`] does the rest. At least one worker and no fewer than `min` may be.
+    /// Changes the range of workers; [`State::housekeep`] does the rest. The maximum is raised to at least 1 and at least `min`.
     pub(crate) fn resize(&mut self, min: usize, max: usize) {
         (self.lifecycle.min, self.lifecycle.max) = (min, max.max(min).max(1));
     }
 
-    /// Refuses new jobs from now on; workers end once they have nothing to do.
+    /// Refuses new jobs from now on; workers end once they are idle.
     pub(crate) fn stop(&mut self) {
         self.lifecycle.stopping = true;
     }
 
-    /// Whether the pool ends.
+    /// Whether the pool is stopping.
     pub(crate) fn is_stopping(&self) -> bool {
         self.lifecycle.stopping
     }
 
-    /// Takes note of workers' resident memory: key, process, bytes.
+    /// Records the resident memory of workers: key, process, bytes.
     pub(crate) fn set_rss(&mut self, sizes: &[(usize, u32, u64)]) {
         for &(key, pid, bytes) in sizes {
             if let Some(worker) = self.workers.get_mut(key).filter(|worker| worker.pid == pid) {
@@ -124,7 +124,7 @@ impl<L: LinkPort> State<L> {
         }
     }
 
-    /// Fails every job that is left, and has every worker killed.
+    /// Fails all remaining jobs, and has every worker killed.
     pub(crate) fn abandon_all(&mut self, now: Instant, out: &mut impl Outlet<L>) {
         self.lifecycle.stopping = true;
         self.lifecycle.abandoned = true;
@@ -137,7 +137,7 @@ impl<L: LinkPort> State<L> {
         out.wake_supervisor();
     }
 
-    /// Whether the pool can do its work: it has as many ready workers as it must, or lost one and is replacing it.
+    /// Whether the pool can run jobs: it has its minimum of ready workers, or has lost one and is replacing it.
     pub(crate) fn is_ready(&self) -> bool {
         let ready = self
             .workers
@@ -148,17 +148,17 @@ impl<L: LinkPort> State<L> {
         had_enough && (ready > 0 || !(self.cannot_start() || self.lifecycle.stopping))
     }
 
-    /// Starts that failed since one succeeded.
+    /// Number of failed starts since the last successful one.
     pub(crate) fn start_failures(&self) -> u32 {
         self.lifecycle.start_failures
     }
 
-    /// Whether a further worker may be started for a waiting job.
+    /// Whether another worker may be started for a waiting job.
     pub(super) fn can_grow(&self) -> bool {
         self.alive() + self.lifecycle.ordered < self.lifecycle.max
     }
 
-    /// Workers that take or will take jobs, without those to be replaced.
+    /// Number of workers that accept or will accept jobs, without those to be replaced.
     fn alive(&self) -> usize {
         self.workers
             .iter()
@@ -173,20 +173,20 @@ impl<L: LinkPort> State<L> {
             .count()
     }
 
-    /// A process was started.
+    /// Adds a worker whose process was started.
     pub(crate) fn add_worker(&mut self, id: u64, pid: u32, link: L, now: Instant) -> usize {
         self.lifecycle.ordered = self.lifecycle.ordered.saturating_sub(1);
         self.counters.started += 1;
         self.workers.insert(Worker::new(id, pid, link, now))
     }
 
-    /// A number for the next worker.
+    /// Allocates the number of the next worker.
     pub(crate) fn next_worker_id(&mut self) -> u64 {
         self.lifecycle.workers_made += 1;
         self.lifecycle.workers_made
     }
 
-    /// A process could not be started at all.
+    /// Records that a process could not be started at all.
     pub(crate) fn spawn_failed(&mut self, now: Instant) {
         self.lifecycle.ordered = self.lifecycle.ordered.saturating_sub(1);
         self.counters.started += 1;
@@ -194,7 +194,7 @@ impl<L: LinkPort> State<L> {
         self.start_failed(now);
     }
 
-    /// The worker's handshake is done.
+    /// Records that the worker's handshake is done.
     pub(crate) fn worker_ready(
         &mut self,
         key: usize,
@@ -228,7 +228,7 @@ impl<L: LinkPort> State<L> {
         Some(Command::Signal(worker.id, Signal::Kill))
     }
 
-    /// Counts an end, and the start as failed when the worker has never run a job.
+    /// Counts the end of a worker. If it never ran a job, its start counts as failed.
     pub(super) fn note_end(&mut self, worker: &Worker<L>, ran: bool, now: Instant) {
         let cause = worker.cause.unwrap_or(match worker.ready_at {
             None => EndCause::StartFailed,
@@ -257,7 +257,7 @@ impl<L: LinkPort> State<L> {
         self.lifecycle.next_start = Some(now + pause);
     }
 
-    /// Looks at every limit. Returns what is to be done to processes, and when to look again at the latest.
+    /// Checks every limit. Returns commands for processes, and the longest time until the next check.
     pub(crate) fn housekeep(
         &mut self,
         now: Instant,
@@ -347,7 +347,7 @@ impl<L: LinkPort> State<L> {
         self.take_back_from_ending();
     }
 
-    /// Returns what an ending worker has not started to the queue.
+    /// Returns jobs that an ending worker has not started to the queue.
     fn take_back_from_ending(&mut self) {
         let Self {
             workers, jobs, queue, ..
@@ -362,7 +362,7 @@ impl<L: LinkPort> State<L> {
         }
     }
 
-    /// Marks one worker at a time, so that the pool never replaces all of itself at once.
+    /// Marks one worker at a time, so that the pool never replaces all workers at once.
     fn mark_for_recycling(&mut self, now: Instant) {
         if self.lifecycle.stopping
             || self
@@ -416,7 +416,7 @@ impl<L: LinkPort> State<L> {
         let (old, mut fresh): (Vec<_>, Vec<_>) = ready
             .map(|(key, w)| (key, w.to_recycle))
             .partition(|&(_, old)| old);
-        // Those that were used last stay.
+        // Keep the most recently used.
         fresh.sort_by_key(|&(key, _)| self.workers[key].last_answer);
         let mut staying = fresh.len();
         for (key, _) in fresh {
@@ -462,20 +462,20 @@ impl<L: LinkPort> State<L> {
             .workers
             .iter()
             .any(|(_, w)| w.to_recycle && w.phase == Phase::Ready);
-        // Without demand too, one worker must show that starts work again, or take over from the one to be recycled.
+        // Even without demand, one worker must show that starts work again, or take over from the one to be recycled.
         let floor = min.max(usize::from(start_failures > 0 || recycling));
         let missing = floor.saturating_sub(alive);
         let demand = self.queue.len().saturating_sub(starting) + usize::from(saturated && starting == 0);
         let mut wanted = missing.max(demand.min(max.saturating_sub(alive)));
         if start_failures > 0 {
-            // One attempt at a time shows whether the cause is gone.
+            // A single attempt shows whether the cause is gone.
             wanted = wanted.min(1).saturating_sub(starting);
         }
         self.lifecycle.ordered += wanted;
         commands.extend((0..wanted).map(|_| Command::Start));
     }
 
-    /// Whether all workers have been busy without a pause, and there is a core for one more.
+    /// Whether all workers have been busy without a pause, and there is a core for another one.
     fn saturated(&mut self, now: Instant) -> bool {
         let ready = self.count(Phase::Ready);
         let busy = ready > 0

@@ -1,4 +1,4 @@
-//! What time alone brings to jobs: limits that pass, and the way back to the queue from behind a job that takes long.
+//! Time limits of jobs, and the return to the queue of jobs that wait behind a slow one.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use slab::Slab;
 use super::{Job, LinkPort, Outlet, Phase, Place, Queue, Sent, State, Worker};
 use crate::Failure;
 
-/// A job that runs so long has nothing waiting behind it: what its worker has not started goes back to the queue.
+/// If a job runs this long, jobs that its worker has not started go back to the queue.
 pub(super) const STALL: Duration = Duration::from_millis(5);
 
 impl<L: LinkPort> State<L> {
@@ -45,7 +45,7 @@ impl<L: LinkPort> State<L> {
         }
     }
 
-    /// What waits for workers that do not start is refused, as new jobs are.
+    /// Refuses waiting jobs while workers fail to start, just as new jobs are refused.
     pub(super) fn refuse_waiting(&mut self, now: Instant, out: &mut impl Outlet<L>) {
         if !self.cannot_start() {
             return;
@@ -61,8 +61,8 @@ impl<L: LinkPort> State<L> {
         }
     }
 
-    /// A response that has begun is not cut off by time: streams may be long. It ends when its client goes; from then on its handler
-    /// has `run_timeout` to notice.
+    /// A response that has begun is not cut off by time: streams may be long. It ends when its client leaves; from then on its handler has
+    /// `run_timeout` to notice.
     fn expire_running(&mut self, key: usize, now: Instant, out: &mut impl Outlet<L>) {
         let job = &mut self.jobs[key];
         let Place::Sent(sent) = &mut job.place else { return };
@@ -83,8 +83,8 @@ impl<L: LinkPort> State<L> {
         self.abandon(key, AbortReason::DeadlinePassed, now, out);
     }
 
-    /// Takes back what waits behind a job that takes long: what is beyond the worker's concurrency always, and of the rest as
-    /// much as others have room for. Without that room it stays, or the same jobs would be sent to the same worker every tick.
+    /// Takes back jobs that wait behind a slow one: those beyond the worker's concurrency always, and the rest as far as other workers have
+    /// room. Without that room they stay, or the same jobs would be sent to the same worker every tick.
     pub(super) fn unstall(&mut self, now: Instant, out: &mut impl Outlet<L>) {
         let Self {
             workers,
@@ -118,7 +118,7 @@ impl<L: LinkPort> State<L> {
     }
 }
 
-/// Returns a job to the queue unless its worker has claimed it, or answers it without a claim.
+/// Returns a job to the queue, unless its worker has claimed it or answers without claiming.
 pub(super) fn take_back<L: LinkPort>(
     worker: &mut Worker<L>,
     (slot, number): (u32, u32),

@@ -1,9 +1,9 @@
-//! The pool's decisions, without I/O: which job goes to which worker, what becomes of the jobs of a worker that dies, what a
-//! passed limit means. Time comes in as an argument; sockets and processes are behind [`LinkPort`], [`Outlet`] and [`Command`].
-//! So a test can run a pool for a simulated hour.
+//! The pool's decisions, without I/O: which worker gets a job, what happens to the jobs of a worker that dies, how an exceeded limit is
+//! handled. Time is passed in as an argument; sockets and processes are behind [`LinkPort`], [`Outlet`] and [`Command`], so a test can run
+//! a pool for a simulated hour.
 //!
-//! Two things always hold. Each job that [`State::submit`] accepts ends in exactly one final delivery, or was cancelled by its
-//! owner. While a worker has room, nothing waits.
+//! Two invariants hold. Each job that [`State::submit`] accepts ends in exactly one final delivery, or was cancelled by its owner. While a
+//! worker has room, no job waits.
 
 mod lifecycle;
 mod limits;
@@ -28,16 +28,16 @@ use self::{
 };
 use crate::{
     Answer, Delivery, Failure, Limits, Options, Retry, Timing as JobTiming,
+    call_handler::{OpenCalls, Refusal},
     delivery::ReplyTo,
-    desk::{OpenDesk, Refusal},
     options::WINDOW_BYTES,
     stats::{Counters, Timings},
 };
 
-/// Starts that may fail in a row before jobs are refused, once the pool has worked: a new worker may be killed by chance.
+/// Number of failed starts in a row before jobs are refused, if the pool has worked before: a new worker may be killed by chance.
 const START_FAILURES_BORNE: u32 = 2;
 
-/// Sends to one worker and knows its claim words. Nothing here blocks.
+/// Sends to one worker and knows its claim words. Never blocks.
 pub(crate) trait LinkPort {
     /// Offers a job: stores its claim word, then sends its REQUEST.
     fn offer(&self, slot: u32, number: u32, end: bool, payload: &[u8]);
@@ -45,7 +45,7 @@ pub(crate) trait LinkPort {
     fn revoke(&self, slot: u32, number: u32) -> bool;
     /// Whether the worker has claimed the job. Without a page, every sent job counts as claimed.
     fn is_claimed(&self, slot: u32, number: u32) -> bool;
-    /// The last commit to the store that the worker has made before what came from it; 0 where there is none.
+    /// The last commit to the store that the worker had made before its latest message; 0 if there is none.
     fn last_commit(&self) -> u64;
     /// Sends ABORT.
     fn abort(&self, slot: u32, number: u32, reason: AbortReason);
@@ -55,31 +55,31 @@ pub(crate) trait LinkPort {
     fn window(&self, slot: u32, number: u32, bytes: u32);
 }
 
-/// Where the state's outputs go.
+/// Receives the state's outputs.
 pub(crate) trait Outlet<L> {
-    /// Hands something to the one who waits for a job.
+    /// Delivers to the task that waits for a job.
     fn deliver(&mut self, to: ReplyTo, delivery: Delivery);
-    /// Something was written to this link, which must be flushed.
+    /// Reports that the link has output and must be flushed.
     fn written(&mut self, link: &L);
-    /// [`State::housekeep`] has something to do now.
+    /// Reports that [`State::housekeep`] has something to do now.
     fn wake_supervisor(&mut self);
 }
 
-/// A job as it is submitted.
+/// A submitted job.
 #[derive(Debug)]
 pub(crate) struct NewJob {
     pub(crate) payload: Vec<u8>,
-    /// Whether the payload holds the whole body.
+    /// Whether the payload contains the whole body.
     pub(crate) end: bool,
     pub(crate) limits: Limits,
-    /// When the client must have its answer.
+    /// The deadline of the client's request.
     pub(crate) deadline: Instant,
-    /// For its desk.
+    /// Passed to the handler of its calls.
     pub(crate) trace: Option<Trace>,
     pub(crate) reply_to: ReplyTo,
 }
 
-/// Names a job from the outside, also after it is over.
+/// Identifies a job from outside, even after it is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JobHandle {
     job: usize,
@@ -92,28 +92,28 @@ struct Job {
     payload: Vec<u8>,
     end: bool,
     limits: Limits,
-    /// Its arrival, or the end of the worker that ran it.
+    /// Start of its current wait: its arrival, or the end of the worker that ran it.
     waits_since: Instant,
     deadline: Instant,
     trace: Option<Trace>,
-    /// None once its owner has gone or was told of a failure.
+    /// `None` once its owner has left or was told of a failure.
     reply_to: Option<ReplyTo>,
-    /// Whether a first answer was delivered.
+    /// Whether the first part of an answer was delivered.
     answered: bool,
-    /// Bytes of the response's body that the worker may still send in BODY frames.
+    /// Number of body bytes that the worker may still send in BODY frames.
     window: u64,
-    /// Where its calls are answered, once it has made one. It goes with the job, and before it when nobody waits for the job's answer any more.
-    desk: Option<OpenDesk>,
+    /// The handler of its calls, once it has made one. Dropped with the job, or earlier if its owner no longer waits.
+    desk: Option<OpenCalls>,
     ran_before: bool,
     place: Place,
 }
 
-/// Why an answer that does not say in which slot its job is has none.
+/// The reason why an answer that does not name its slot matches no job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Nameless {
+pub(crate) enum UnattributedAnswer {
     /// The job is over.
     Over,
-    /// It names no job, and the worker has so many.
+    /// It names no job, and the worker has this many.
     NotOne(usize),
 }
 
@@ -146,7 +146,7 @@ pub(crate) struct State<L> {
     workers: Slab<Worker<L>>,
     lifecycle: Lifecycle,
     arrivals: Arrival,
-    /// Workers that may be busy at the same time before packing begins: the machine's cores.
+    /// Number of workers that may be busy before jobs are packed onto them: the number of cores.
     cores: usize,
     pub(crate) counters: Counters,
     pub(crate) timings: Timings,
@@ -187,7 +187,7 @@ impl<L: LinkPort> State<L> {
         !self.jobs.is_empty()
     }
 
-    /// Takes a job, or says at once why not.
+    /// Accepts a job, or refuses it at once.
     pub(crate) fn submit(
         &mut self,
         new: NewJob,
@@ -246,7 +246,7 @@ impl<L: LinkPort> State<L> {
         Ok(JobHandle { job, arrival })
     }
 
-    /// Jobs that wait in workers' inboxes. They count as waiting, for a slow job brings them back to the queue.
+    /// Number of jobs in workers' inboxes. They count as waiting, because a slow job sends them back to the queue.
     fn sent_ahead(&self) -> usize {
         let beyond = |worker: &Worker<L>| worker.in_flight().saturating_sub(self.options.concurrency);
         self.workers.iter().map(|(_, worker)| beyond(worker)).sum()
@@ -263,7 +263,7 @@ impl<L: LinkPort> State<L> {
         }
     }
 
-    /// Whether starts fail and no worker is left: nobody knows when the next job could run.
+    /// Whether starts fail and no worker is left, so that it is unknown when the next job could run.
     fn cannot_start(&self) -> bool {
         let borne = if self.counters.ready > 0 {
             START_FAILURES_BORNE
@@ -288,9 +288,9 @@ impl<L: LinkPort> State<L> {
         }
     }
 
-    /// The worker that gets the next job. Idle ones first, the most recently used of them, so that the others may retire; but once
-    /// as many are busy as there are cores, a fast one with credit left takes it into its inbox: waking one more process would
-    /// only make batches smaller. Last comes one whose running job takes long. Unless the job may wait, it gets only what runs it at once.
+    /// Picks the worker for the next job. Idle workers come first, the most recently used of them, so that the others may retire. But once
+    /// as many are busy as there are cores, a fast one with credit left takes the job into its inbox: waking another process would only
+    /// make batches smaller. Workers with a slow job come last. Unless the job may wait, only a worker that can run it at once is picked.
     fn pick(&self, may_wait: bool) -> Option<usize> {
         let mut idle: Option<(usize, Instant)> = None;
         let mut busy: Option<(usize, (bool, usize))> = None;
@@ -350,7 +350,7 @@ impl<L: LinkPort> State<L> {
         out.written(&worker.link);
     }
 
-    /// Gives waiting jobs to workers while there is room.
+    /// Sends waiting jobs to workers while there is room.
     fn dispatch(&mut self, now: Instant, out: &mut impl Outlet<L>) {
         while !self.queue.is_empty() {
             let Some(worker) = self.pick(true) else { return };
@@ -359,7 +359,7 @@ impl<L: LinkPort> State<L> {
         }
     }
 
-    /// Takes a RESPONSE. An error means that the worker has broken the protocol.
+    /// Handles a RESPONSE. An error means that the worker has broken the protocol.
     pub(crate) fn answer(
         &mut self,
         from: usize,
@@ -409,29 +409,29 @@ impl<L: LinkPort> State<L> {
         Ok(())
     }
 
-    /// Finds the job of an answer that names it by its number alone, or by being the only answer that can come. `now` is when
-    /// the answer was read: what has been sent since cannot be meant.
+    /// Finds the job of an answer that gives only its number, or no number if the worker has one job. `now` is when the answer was read:
+    /// jobs sent later cannot be meant.
     pub(crate) fn job_named(
         &self,
         from: usize,
         number: Option<u32>,
         now: Instant,
-    ) -> Result<(u32, u32), Nameless> {
-        let worker = self.workers.get(from).ok_or(Nameless::Over)?;
+    ) -> Result<(u32, u32), UnattributedAnswer> {
+        let worker = self.workers.get(from).ok_or(UnattributedAnswer::Over)?;
         match number {
             Some(number) => worker
                 .slot_of(number)
                 .map(|slot| (slot, number))
-                .ok_or(Nameless::Over),
+                .ok_or(UnattributedAnswer::Over),
             None => worker
                 .only_job()
                 .filter(|&(_, _, job)| matches!(self.jobs[job].place, Place::Sent(sent) if sent.at < now))
                 .map(|(slot, number, _)| (slot, number))
-                .ok_or(Nameless::NotOne(worker.in_flight())),
+                .ok_or(UnattributedAnswer::NotOne(worker.in_flight())),
         }
     }
 
-    /// How long the worker has had a job.
+    /// Time since the worker got a job.
     pub(crate) fn run_time(&self, from: usize, (slot, number): (u32, u32), now: Instant) -> Duration {
         let job = self
             .workers
@@ -443,7 +443,7 @@ impl<L: LinkPort> State<L> {
         }
     }
 
-    /// Ends a job whose answer cannot be used.
+    /// Ends a job whose answer is invalid.
     pub(crate) fn refuse_answer(
         &mut self,
         from: usize,
@@ -461,7 +461,7 @@ impl<L: LinkPort> State<L> {
         self.dispatch(now, out);
     }
 
-    /// Takes a BODY frame of a response. An error means that the worker has broken the protocol.
+    /// Handles a BODY frame of a response. An error means that the worker has broken the protocol.
     pub(crate) fn chunk(
         &mut self,
         from: usize,
@@ -486,7 +486,7 @@ impl<L: LinkPort> State<L> {
         worker.last_answer = now;
         let commit = worker.link.last_commit();
         let end = flags & flag::END != 0;
-        // One that says nothing uses up no window: delivered, any number of them could wait for a slow client.
+        // An empty chunk uses up no window: if it were delivered, any number could pile up for a slow client.
         let says_something = end || !bytes.is_empty();
         if let Some(to) = job.reply_to.filter(|_| says_something) {
             out.deliver(to, Delivery::Chunk { bytes, end, commit });
@@ -498,7 +498,7 @@ impl<L: LinkPort> State<L> {
         Ok(())
     }
 
-    /// Takes a RESET: the handler gives the response up.
+    /// Handles a RESET: the handler abandons the response.
     pub(crate) fn reset(
         &mut self,
         from: usize,
@@ -515,7 +515,7 @@ impl<L: LinkPort> State<L> {
         self.dispatch(now, out);
     }
 
-    /// Takes a WINDOW: the worker has room for more of the request's body.
+    /// Handles a WINDOW: the worker has room for more of the request body.
     pub(crate) fn window(
         &mut self,
         from: usize,
@@ -531,7 +531,7 @@ impl<L: LinkPort> State<L> {
         }
     }
 
-    /// Sends more of a request's body to the worker that runs the job; false when the job is over.
+    /// Sends more of a request body to the worker that runs the job; false if the job is over.
     pub(crate) fn send_body(
         &mut self,
         handle: JobHandle,
@@ -548,7 +548,7 @@ impl<L: LinkPort> State<L> {
         true
     }
 
-    /// Tells the worker that the client has taken so many bytes of the response's body.
+    /// Tells the worker that the client has consumed this many bytes of the response body.
     pub(crate) fn grant(&mut self, handle: JobHandle, bytes: u32, out: &mut impl Outlet<L>) {
         let Some(Place::Sent(sent)) = self.place_of(handle) else {
             return;
@@ -559,7 +559,7 @@ impl<L: LinkPort> State<L> {
         out.written(link);
     }
 
-    /// The owner no longer waits. A job that has not started never will; one that runs is told.
+    /// Cancels a job whose owner no longer waits. If it has not started, it never will; if it runs, its worker is told.
     pub(crate) fn cancel(&mut self, handle: JobHandle, now: Instant, out: &mut impl Outlet<L>) {
         if self.place_of(handle).is_none() {
             return;
@@ -598,7 +598,7 @@ impl<L: LinkPort> State<L> {
         }
     }
 
-    /// Tells the owner that no answer will come, unless it knows an ending already.
+    /// Delivers a failure, unless the job has ended for its owner already.
     fn fail(&mut self, key: usize, failure: Failure, out: &mut impl Outlet<L>) {
         let job = &mut self.jobs[key];
         if let Some(to) = job.reply_to.take() {
@@ -609,7 +609,7 @@ impl<L: LinkPort> State<L> {
         }
     }
 
-    /// Removes a job whose last frame has come.
+    /// Removes a job whose last frame has arrived.
     fn finish(&mut self, key: usize, out: &mut impl Outlet<L>) {
         let job = self.jobs.remove(key);
         let Place::Sent(sent) = job.place else {
@@ -624,7 +624,7 @@ impl<L: LinkPort> State<L> {
         }
     }
 
-    /// A worker's link has ended and all its frames were taken: nothing more will come from it.
+    /// Removes a worker whose link has ended, after all its frames were handled.
     pub(crate) fn worker_gone(&mut self, gone: usize, now: Instant, out: &mut impl Outlet<L>) {
         let jobs: Vec<_> = self.workers[gone].jobs_in_order().collect();
         let mut ran = self.workers[gone].answered > 0;
@@ -653,20 +653,20 @@ impl<L: LinkPort> State<L> {
         out.wake_supervisor();
     }
 
-    /// Whether this key still names the worker of this number.
+    /// Whether this key still belongs to the worker with this number.
     pub(crate) fn has_worker(&self, key: usize, id: u64) -> bool {
         self.workers.get(key).is_some_and(|worker| worker.id == id)
     }
 
-    /// Where a call of a worker is answered, and until when: at its job's desk, or the worker's own when job and slot are 0.
+    /// Finds the handler of a worker's call, and its deadline: the handler of the job, or the worker's own if job and slot are 0.
     pub(crate) fn desk(
         &mut self,
         (from, id): (usize, u64),
         (slot, number): (u32, u32),
         now: Instant,
-    ) -> Result<(&OpenDesk, Instant), Refusal> {
-        let desks = self.options.desks.as_ref().ok_or(Refusal::NoDesks)?;
-        let open = |trace| OpenDesk::new(desks.open(trace));
+    ) -> Result<(&OpenCalls, Instant), Refusal> {
+        let desks = self.options.call_handlers.as_ref().ok_or(Refusal::NoDesks)?;
+        let open = |trace| OpenCalls::new(desks.open(trace));
         let alone = now + self.options.call_timeout;
         let worker = self.workers.get_mut(from).filter(|worker| worker.id == id);
         let worker = worker.ok_or(Refusal::Over)?;
@@ -689,7 +689,7 @@ impl<L: LinkPort> State<L> {
         request_id_in(&self.jobs[job].payload)
     }
 
-    /// The id of the request that a worker runs, when that is one.
+    /// The id of the request that a worker runs, if it runs exactly one.
     pub(crate) fn running_request_id(&self, worker_id: u64) -> Option<String> {
         let (_, worker) = self.workers.iter().find(|(_, worker)| worker.id == worker_id)?;
         let mut running = worker
@@ -710,7 +710,7 @@ impl<L: LinkPort> State<L> {
             .map(|job| job.place)
     }
 
-    /// The job that a frame is for; a frame for a job that is over is counted.
+    /// Finds the job of a frame. Frames for jobs that are over are counted.
     fn job_of(&mut self, worker: usize, slot: u32, number: u32) -> Option<usize> {
         let job = self
             .workers

@@ -1,8 +1,8 @@
-//! The jobs that wait for a worker: in the order of their arrival, bounded by count and by bytes.
+//! Jobs waiting for a worker, oldest first; bounded by count and by bytes.
 
 use std::collections::BTreeMap;
 
-/// A job's place in the order of arrival, never reused. A job that comes back from a worker takes its old place.
+/// Position in the order of arrival, never reused. A job that is returned by a worker keeps its position.
 pub(crate) type Arrival = u64;
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ struct Entry {
     bytes: usize,
 }
 
-/// Which bound of the queue is reached.
+/// The limit that the queue has reached.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     Jobs,
@@ -60,8 +60,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns a job that a worker had but did not start. It was accepted before, so no bound turns it away; there are at most
-    /// as many of these as the workers hold.
+    /// Returns a job that a worker had but did not start. It was accepted before, so no limit rejects it; there are at most as many of
+    /// these as workers hold.
     pub(crate) fn put_back(&mut self, arrival: Arrival, job: usize, bytes: usize) {
         self.bytes += bytes;
         let before = self.waiting.insert(arrival, Entry { job, bytes });

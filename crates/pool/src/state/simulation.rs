@@ -1,8 +1,8 @@
-//! The pool's decisions in a simulated world: clients that come and leave, workers that are slow, stuck, broken and killed, and
-//! a clock that jumps from one event to the next. A seed makes a world; the same seed makes the same one.
+//! Simulation of the pool's decisions: clients that arrive and leave, workers that are slow, stuck, broken and killed, and a clock that
+//! jumps from event to event. A seed determines a world, and the same seed always makes the same one.
 //!
-//! `FOREBAY_SEED=n cargo test -p forebay-pool simulation -- --nocapture` repeats one world and tells what happens in it;
-//! `FOREBAY_SOAK=1` runs many worlds instead of a few.
+//! `FOREBAY_SEED=n cargo test -p forebay-pool simulation -- --nocapture` repeats one world and prints what happens in it; `FOREBAY_SOAK=1`
+//! runs many worlds instead of a few.
 
 mod chaos;
 mod clients;
@@ -23,31 +23,30 @@ use bytes::Bytes;
 
 use self::{
     dice::Dice,
-    nature::{Nature, options},
+    nature::{Environment, options},
     wire::Wire,
     world::{Outputs, World, response},
 };
 use super::{Command, NewJob, Phase, Signal, State};
 use crate::{Limits, Options, Retry, delivery::ReplyTo};
 
-/// Worlds of each kind.
+/// Number of worlds of each kind.
 const WORLDS: u64 = 12;
-/// The same with `FOREBAY_SOAK`.
+/// Number of worlds of each kind with `FOREBAY_SOAK`.
 const WORLDS_SOAK: u64 = 200;
-/// How long a world lasts before it calms down.
+/// Duration of a world before it calms down.
 const LIFE: Duration = Duration::from_secs(20);
-/// In a calm world everything that was broken is whole again after so long: the longest pause between failing starts, and a
-/// client's patience.
+/// Time after which a calm world must have recovered: the longest pause between failing starts, and the longest time a client waits.
 const RECOVERY: Duration = Duration::from_secs(20);
-/// A pool that is stopped ends after so long: every limit of a job, twice for one that is run again, and every grace.
+/// Time after which a stopped pool must have ended: every limit of a job, twice for a retried one, and every grace period.
 const STOPPING: Duration = Duration::from_secs(15);
-/// A pool whose time is up ends after so long.
+/// Time after which a pool that is stopped at once must have ended.
 const ABANDONING: Duration = Duration::from_millis(100);
-/// Microseconds between jobs in a world that is often too busy.
+/// Mean microseconds between jobs in a world that is often overloaded.
 const BUSY: [u64; 6] = [100, 300, 2_000, 5_000, 50_000, 2_000_000];
-/// The same where there is time to breathe.
+/// Mean microseconds between jobs in a quieter world.
 const QUIET: [u64; 6] = [2_000, 20_000, 50_000, 200_000, 1_000_000, 20_000_000];
-/// Steps after which the model forgets what is over.
+/// Number of steps after which the model forgets what is over.
 const FORGET_STEPS: u32 = 10_000;
 
 impl World {
@@ -64,7 +63,7 @@ impl World {
         promises::check(self);
     }
 
-    /// What is broken heals once nothing breaks any more.
+    /// Checks that the pool recovers once nothing breaks any more.
     fn recover(&mut self) {
         self.calm();
         self.run(RECOVERY, |_| false);
@@ -74,7 +73,7 @@ impl World {
         let steady = ending.is_empty() && kept.iter().all(|(_, w)| w.phase == Phase::Ready);
         assert!(self.state.is_ready(), "the pool is ready again");
         assert!(!self.state.has_jobs(), "every job ends");
-        // One more replaces one that is to be recycled.
+        // There may be one more: the replacement of one that is to be recycled.
         assert!(
             kept.len() >= min && kept.len() <= max + 1,
             "{} workers of {min} to {max}",
@@ -98,7 +97,7 @@ impl World {
     }
 }
 
-fn live(seed: u64, nature: Nature, life: Duration, tells: bool) -> u64 {
+fn live(seed: u64, nature: Environment, life: Duration, tells: bool) -> u64 {
     let mut dice = Dice::new(seed);
     let (recovers, at_once) = (dice.chance(500), dice.chance(500));
     let mut world = World::new(dice, nature);
@@ -111,8 +110,8 @@ fn live(seed: u64, nature: Nature, life: Duration, tells: bool) -> u64 {
     world.clients.delivered
 }
 
-/// Runs worlds of one kind; says which seed fails.
-fn live_often(nature: Nature) {
+/// Runs worlds of one kind; a failure names its seed.
+fn live_often(nature: Environment) {
     let replayed = std::env::var("FOREBAY_SEED")
         .ok()
         .map(|seed| seed.parse::<u64>().expect("FOREBAY_SEED is a number"));
@@ -132,7 +131,7 @@ fn live_often(nature: Nature) {
 
 #[test]
 fn a_pool_keeps_its_promises_in_a_world_of_failures() {
-    live_often(Nature {
+    live_often(Environment {
         claims: true,
         chaos: true,
         misbehaving: 60,
@@ -142,7 +141,7 @@ fn a_pool_keeps_its_promises_in_a_world_of_failures() {
 
 #[test]
 fn a_pool_keeps_its_promises_without_claim_words() {
-    live_often(Nature {
+    live_often(Environment {
         claims: false,
         chaos: true,
         misbehaving: 60,
@@ -152,7 +151,7 @@ fn a_pool_keeps_its_promises_without_claim_words() {
 
 #[test]
 fn a_pool_keeps_its_promises_when_only_handlers_fail() {
-    live_often(Nature {
+    live_often(Environment {
         claims: true,
         chaos: false,
         misbehaving: 20,
@@ -162,7 +161,7 @@ fn a_pool_keeps_its_promises_when_only_handlers_fail() {
 
 #[test]
 fn one_worker_starts_jobs_in_the_order_of_their_arrival() {
-    live_often(Nature {
+    live_often(Environment {
         claims: true,
         chaos: false,
         misbehaving: 0,
@@ -175,7 +174,7 @@ fn a_simulated_hour_passes_quickly() {
     let hour = Duration::from_hours(1);
     let delivered = live(
         1,
-        Nature {
+        Environment {
             claims: true,
             chaos: true,
             misbehaving: 30,
@@ -187,11 +186,11 @@ fn a_simulated_hour_passes_quickly() {
     assert!(delivered > 10_000, "only {delivered} deliveries in an hour");
 }
 
-/// The rarest of cases, by itself: a frame that was under way when the limit passed is no sign of life for ever.
+/// A rare case on its own: a frame that was in transit when the limit passed does not count as a sign of life forever.
 #[test]
 fn a_worker_that_falls_silent_is_ended_although_it_was_heard_after_the_limit() {
     let ms = Duration::from_millis;
-    let nature = Nature {
+    let nature = Environment {
         claims: true,
         chaos: false,
         misbehaving: 0,

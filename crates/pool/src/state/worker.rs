@@ -1,4 +1,4 @@
-//! What the pool knows of one worker process: its jobs by slot, how fast it is, and where it is in its life.
+//! The pool's record of one worker process: its jobs by slot, its speed, and its phase.
 
 use std::time::{Duration, Instant};
 
@@ -6,28 +6,28 @@ use smallvec::SmallVec;
 
 use forebay_wire::SLOTS_MAX;
 
-use crate::desk::OpenDesk;
+use crate::call_handler::OpenCalls;
 
-/// Work that may lie in a worker's inbox beyond what it runs.
+/// Maximum amount of work in a worker's inbox beyond what it runs.
 const CREDIT_WORK: Duration = Duration::from_millis(1);
-/// Most jobs that may lie in a worker's inbox, however fast it is.
+/// Maximum number of jobs in a worker's inbox, however fast it is.
 const CREDIT_JOBS_MAX: usize = 127;
-/// The weight of one job in the moving average of the service time is 1 over this.
+/// Divisor of the moving average: each job has a weight of 1 over this in the service time.
 const AVERAGE_OVER: f64 = 16.0;
 
-/// Entries of jobs that are over which the order may hold on to, so that a stream at its front does not make it grow.
+/// Maximum number of entries of finished jobs in the order list, so that a stream at its front does not make it grow.
 const ORDER_SLACK: usize = 64;
 
 const _: () = assert!(CREDIT_JOBS_MAX < SLOTS_MAX as usize);
 
-/// Where a worker is in its life. It only moves downwards in this list.
+/// Phase of a worker's life. It only moves downwards in this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     /// Started, not yet ready for jobs.
     Starting,
-    /// Takes jobs.
+    /// Accepts jobs.
     Ready,
-    /// Finishes what it runs, then ends.
+    /// Finishes its jobs, then ends.
     Draining,
     /// Has been sent SIGTERM.
     Terminating,
@@ -35,10 +35,10 @@ pub(crate) enum Phase {
     Killed,
 }
 
-/// Why a worker ends, for counters and logs.
+/// The reason why a worker ends, for counters and logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EndCause {
-    /// It ended by itself.
+    /// It ended on its own.
     Crashed,
     /// It ran a job over its limit.
     Overran,
@@ -55,7 +55,7 @@ pub enum EndCause {
 }
 
 impl EndCause {
-    /// Its name in metrics.
+    /// The name of this cause in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Crashed => "crashed",
@@ -68,7 +68,7 @@ impl EndCause {
         }
     }
 
-    /// Every cause.
+    /// All causes.
     pub const ALL: [Self; 7] = [
         Self::Crashed,
         Self::Overran,
@@ -82,30 +82,30 @@ impl EndCause {
 
 #[derive(Debug)]
 pub(crate) struct Worker<L> {
-    /// Its number in the pool, never reused.
+    /// The worker's number in the pool, never reused.
     pub(crate) id: u64,
     pub(crate) pid: u32,
     pub(crate) link: L,
     pub(crate) phase: Phase,
-    /// When it entered its phase.
+    /// When it entered its current phase.
     pub(crate) since: Instant,
     pub(crate) ready_at: Option<Instant>,
     pub(crate) cause: Option<EndCause>,
     pub(crate) answered: u64,
     /// When it last sent an answer or a part of one.
     pub(crate) last_answer: Instant,
-    /// Has a job that runs so long that nothing may wait behind it.
+    /// Whether it runs a slow job, behind which no other may wait.
     pub(crate) stalled: bool,
-    /// Is to be replaced: drains as soon as another is ready.
+    /// Whether it is to be replaced: it drains as soon as another is ready.
     pub(crate) to_recycle: bool,
     pub(crate) uses_page: bool,
-    /// Where its calls outside of jobs are answered, once it has made one.
-    pub(crate) desk: Option<OpenDesk>,
-    /// Resident memory when it was last looked at.
+    /// The handler of its calls outside of jobs, once it has made one.
+    pub(crate) desk: Option<OpenCalls>,
+    /// Resident memory at the last measurement.
     pub(crate) rss_bytes: u64,
     jobs: Vec<Slot>,
     free: SmallVec<[u32; 8]>,
-    /// Slots in the order in which their jobs were sent.
+    /// Slots and numbers in the order in which their jobs were sent.
     order: std::collections::VecDeque<(u32, u32)>,
     in_flight: usize,
     last_job: u32,
@@ -114,7 +114,7 @@ pub(crate) struct Worker<L> {
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// The number on the link; 0: free.
+    /// The job's number on the link; 0 if the slot is free.
     number: u32,
     job: usize,
 }
@@ -149,7 +149,7 @@ impl<L> Worker<L> {
         self.in_flight
     }
 
-    /// Jobs that may lie in its inbox beyond those it runs.
+    /// Number of jobs that may lie in its inbox beyond those it runs.
     pub(crate) fn credit(&self) -> usize {
         match self.service_ns {
             Some(service) if self.uses_page && !self.stalled => {
@@ -159,7 +159,7 @@ impl<L> Worker<L> {
         }
     }
 
-    /// How many more jobs may be sent to it.
+    /// Number of jobs that may still be sent to it.
     pub(crate) fn room(&self, concurrency: usize) -> usize {
         if self.phase == Phase::Ready {
             (concurrency + self.credit()).saturating_sub(self.in_flight)
@@ -179,7 +179,7 @@ impl<L> Worker<L> {
         self.since = now;
     }
 
-    /// Takes a free slot for a job and gives it a number on the link.
+    /// Allocates a slot for a job, and its number on the link.
     pub(crate) fn place(&mut self, job: usize) -> (u32, u32) {
         self.last_job = if self.last_job == u32::MAX {
             1
@@ -203,19 +203,19 @@ impl<L> Worker<L> {
         (slot, self.last_job)
     }
 
-    /// The job that has this name on the link, unless it is over.
+    /// The job with this slot and number on the link, unless it is over.
     pub(crate) fn job_at(&self, slot: u32, number: u32) -> Option<usize> {
         let place = self.jobs.get(slot as usize)?;
         (number != 0 && place.number == number).then_some(place.job)
     }
 
-    /// The slot of the job that has this number on the link.
+    /// The slot of the job with this number on the link.
     pub(crate) fn slot_of(&self, number: u32) -> Option<u32> {
         let slot = self.jobs.iter().position(|place| place.number == number)?;
         (number != 0).then_some(slot as u32)
     }
 
-    /// Slot, number on the link and job, if it has one job only.
+    /// Slot, number on the link and job, if it has exactly one job.
     pub(crate) fn only_job(&self) -> Option<(u32, u32, usize)> {
         let only = self.jobs_in_order().next()?;
         (self.in_flight == 1).then_some(only)
@@ -248,7 +248,7 @@ impl<L> Worker<L> {
             .filter_map(|&(slot, number)| self.job_at(slot, number).map(|job| (slot, number, job)))
     }
 
-    /// Learns how long a job took.
+    /// Updates the average service time.
     pub(crate) fn observe(&mut self, service: Duration) {
         let sample = service.as_nanos() as f64;
         self.service_ns = Some(match self.service_ns {

@@ -1,4 +1,4 @@
-//! The first frames on a link: HELLO, INIT, READY (PROTOCOL.md section 3).
+//! The handshake, the first frames on a link: HELLO, INIT, READY (PROTOCOL.md, section 3).
 
 use std::{io, sync::Arc, time::Instant};
 
@@ -19,21 +19,21 @@ use crate::{
     sys, worker_log,
 };
 
-/// Most body bytes that travel inside of a REQUEST.
+/// Maximum number of body bytes inside a REQUEST.
 pub const INLINE_BODY_BYTES: usize = 64 * 1024;
-/// Bytes that one read of the link asks for.
+/// Maximum number of bytes per read of the link.
 const READ_BYTES: usize = 4096;
 
-/// A worker that is ready for jobs.
+/// The result of a successful handshake.
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) claims: Claims,
-    /// What came after READY.
+    /// Bytes that arrived after READY.
     pub(super) rest: BytesMut,
     pub(super) input: Input,
 }
 
-/// Why a worker is not ready.
+/// The reason why a worker did not become ready.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HandshakeError {
     #[error("worker closed its link before it was ready")]
@@ -91,7 +91,7 @@ struct Failed {
     message: String,
 }
 
-/// Leads the handshake. It has no limit of its own: the pool's `start_timeout` kills the process, which ends the link.
+/// Performs the handshake. It has no time limit of its own: the pool's `start_timeout` kills the process, which ends the link.
 pub(super) async fn perform(
     pool: &Shared,
     key: usize,
@@ -147,7 +147,7 @@ pub(super) async fn perform(
                 });
             }
             FrameType::Log => worker_log::structured(&pool.name, worker, None, &payload),
-            // What start hooks ask belongs to no job yet.
+            // Calls of start hooks belong to no job.
             FrameType::Call => {
                 let now = Instant::now();
                 pool.session(None)
@@ -194,12 +194,12 @@ struct Frames<'a> {
     socket: AsyncFd<WatchedSocket>,
     bytes: BytesMut,
     input: Input,
-    /// Takes what is printed between frames.
+    /// Receives lines that are printed between frames.
     printed: Box<dyn Fn(&str) + 'a>,
 }
 
 impl Frames<'_> {
-    /// The next frame of what was read.
+    /// Takes the next frame from the buffer.
     fn take(&mut self) -> Result<Option<(Header, BytesMut)>, WireError> {
         if let Input::MixedFrames(resync) = &mut self.input {
             while let Some(piece) = resync.next(&mut self.bytes) {

@@ -1,5 +1,5 @@
-//! Starts, watches and ends worker processes. One permanent thread does this for all pools: a worker dies with the thread that
-//! spawned it (`PR_SET_PDEATHSIG`), so that thread must live as long as the server.
+//! Starts, watches and ends worker processes. A single permanent thread does this for all pools: a worker dies with the thread that spawned
+//! it (`PR_SET_PDEATHSIG`), so that thread must live as long as the server.
 
 mod handshake;
 mod process;
@@ -18,26 +18,26 @@ use tokio::sync::mpsc;
 pub use self::handshake::INLINE_BODY_BYTES;
 use self::process::Process;
 use crate::{
+    abort_on_panic::abort_on_panic,
     pool::Shared,
     state::{Command, Phase, Signal, Worker},
     status::{Readiness, rss_bytes},
-    vital::vital,
 };
 
-/// How often the memory of workers is looked at when it is limited.
+/// Interval for measuring the memory of workers, if it is limited.
 const RSS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often open calls are looked at: their limit is noticed at most so late.
+/// Interval for checking open calls: a timeout is noticed at most this late.
 const CALLS_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The thread that owns every worker process.
+/// The thread that owns all worker processes.
 #[derive(Debug)]
 pub struct Supervisor {
     pools: mpsc::UnboundedSender<Arc<Shared>>,
 }
 
 impl Supervisor {
-    /// Starts the thread. It ends, and with it every worker that is left, when this value is gone and all its pools have stopped.
+    /// Starts the thread. It ends, along with every remaining worker, when this value is dropped and all its pools have stopped.
     pub fn start() -> std::io::Result<Self> {
         let (pools, mut new_pools) = mpsc::unbounded_channel::<Arc<Shared>>();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -48,7 +48,7 @@ impl Supervisor {
             local.block_on(&runtime, async {
                 let mut pools = tokio::task::JoinSet::new();
                 while let Some(pool) = new_pools.recv().await {
-                    pools.spawn_local(vital("supervisor", supervise(pool)));
+                    pools.spawn_local(abort_on_panic("supervisor", supervise(pool)));
                 }
                 while pools.join_next().await.is_some() {}
             });
@@ -192,7 +192,7 @@ fn start(pool: &Arc<Shared>, processes: &Processes) {
             tracing::debug!(target: "forebay::pool", pool = %pool.name, worker = id, pid = process.pid(), "worker started");
             let (pool, processes) = (pool.clone(), processes.clone());
             tokio::task::spawn_local(async move {
-                vital(
+                abort_on_panic(
                     "watcher of a worker",
                     process::watch(&pool, key, &process, leader),
                 )
@@ -217,7 +217,7 @@ fn start(pool: &Arc<Shared>, processes: &Processes) {
     }
 }
 
-/// The number that a signal has for the kernel.
+/// The number of a signal on this system.
 fn signal_number(signal: Signal) -> i32 {
     match signal {
         Signal::Terminate => libc::SIGTERM,

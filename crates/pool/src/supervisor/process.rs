@@ -1,4 +1,4 @@
-//! One worker process, from its spawn to its end.
+//! A worker process, from its spawn to its end.
 
 use std::{
     cell::Cell,
@@ -40,23 +40,23 @@ const LINK_FD: i32 = 3;
 const PAGE_FD: i32 = 4;
 const BELL_FD: i32 = 5;
 const CALL_FD: i32 = 6;
-/// The parent's copies lie above, so that placing one in the child overwrites no other.
+/// The parent's descriptors have higher numbers, so that placing one in the child does not overwrite another.
 const PARENT_FD_MIN: i32 = 10;
-/// Lines of standard error kept for the message about a failed start.
+/// Number of lines of standard error kept for the message about a failed start.
 const LAST_LINES: usize = 20;
-/// How long a process may live on after it has closed its link.
+/// Time for a process to end after it has closed its link.
 const CLOSED_GRACE: Duration = Duration::from_millis(300);
-/// How long outputs may stay open after the process has ended, because a process of its own holds them.
+/// Time for outputs to be closed after the process has ended: a child process may hold them open.
 const OUTPUT_GRACE: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
 pub(super) struct Process {
     id: u64,
     pid: u32,
-    /// Whether the system may give its number, and so its group's, to another.
+    /// Whether the process was reaped, so that the system may reuse its number and that of its group.
     reaped: Cell<bool>,
     link: Arc<Link>,
-    /// The second socket, for calls whose worker waits.
+    /// The second socket, for calls that block the worker.
     call_link: Option<Arc<Link>>,
     last_lines: Arc<parking_lot::Mutex<VecDeque<String>>>,
 }
@@ -125,7 +125,7 @@ impl Process {
 
     /// Has the worker's second socket read, if it has one.
     pub(super) fn attend(&self, pool: &Arc<Shared>, key: usize, options: &Options) {
-        if let (Some(link), Some(desks)) = (&self.call_link, &options.desks) {
+        if let (Some(link), Some(desks)) = (&self.call_link, &options.call_handlers) {
             desks.attend(CallSocket {
                 pool: pool.clone(),
                 link: link.clone(),
@@ -136,7 +136,7 @@ impl Process {
     }
 
     pub(super) fn drain(&self) {
-        // Where there are no frames, a worker's input ends once it has answered all.
+        // Without frames, a worker's input is closed once it has answered everything.
         if !self.link.protocol.takes_whole_bodies() {
             self.link.control(FrameType::Drain, &[]);
         }
@@ -151,7 +151,7 @@ impl Process {
         }
     }
 
-    /// What the process printed last to standard error.
+    /// The last lines of standard error.
     fn last_words(&self) -> String {
         self.last_lines
             .lock()
@@ -162,17 +162,17 @@ impl Process {
     }
 }
 
-/// The process that was spawned. While it is not reaped, its number and that of its group belong to nobody else.
+/// The spawned process. Until it is reaped, its number and that of its group cannot be reused.
 #[derive(Debug)]
 pub(super) struct Leader {
     child: Child,
     pid: u32,
-    /// Notices of children that have ended, of any.
+    /// SIGCHLD notifications, for any child.
     children: tokio::signal::unix::Signal,
 }
 
 impl Leader {
-    /// Waits until it has ended, without reaping it.
+    /// Waits until the process has ended, without reaping it.
     async fn ended(&mut self) {
         let pid = Pid::from_raw(self.pid.cast_signed()).expect("a process number is not 0");
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
@@ -186,17 +186,17 @@ impl Leader {
     }
 }
 
-/// A worker's generation on its frames, 1 to 65535.
+/// The worker's generation in its frames, 1 to 65535.
 fn generation(id: u64) -> u16 {
     ((id - 1) % u64::from(u16::MAX) + 1) as u16
 }
 
-/// Whether workers have a second socket: those that speak frames on the first one, and may call.
+/// Whether workers get a second socket: those that speak frames on the first one, and may make calls.
 fn has_call_socket(options: &Options) -> bool {
-    options.desks.is_some() && options.program.protocol == Protocol::Framed
+    options.call_handlers.is_some() && options.program.protocol == Protocol::Framed
 }
 
-/// A link on an inherited socket: the server's end, and the worker's.
+/// Creates a link on an inherited socket: returns the server's end and the worker's.
 fn socket() -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = socketpair(
         AddressFamily::UNIX,
@@ -204,13 +204,13 @@ fn socket() -> io::Result<(OwnedFd, OwnedFd)> {
         SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
         None,
     )?;
-    // The worker's end blocks by default, so that the simplest program can use it.
+    // The worker's end is blocking by default, so that the simplest program can use it.
     rustix::io::ioctl_fionbio(&theirs, false)?;
     Ok((ours, theirs))
 }
 
-/// A link on standard input and output: the server's ends, and the worker's two. Pipes, because programs open `/dev/stdout` and the like,
-/// which fails for sockets.
+/// Creates a link on standard input and output: returns the server's ends and the worker's two. Pipes, because programs open `/dev/stdout`
+/// and the like, which fails for sockets.
 fn pipes() -> io::Result<(Channel, OwnedFd, OwnedFd)> {
     let (stdin, to) = pipe_with(PipeFlags::CLOEXEC)?;
     let (from, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -243,7 +243,7 @@ fn command(options: &Options, id: u64, fds: &[(OwnedFd, i32)], [stdin, stdout]: 
         command.env("FOREBAY_LINK_FD", LINK_FD.to_string());
     }
     if program.protocol.takes_whole_bodies() {
-        // What frames say in INIT.
+        // The content of INIT for workers without frames.
         command
             .env("FOREBAY_POOL", &options.name)
             .env("FOREBAY_WORKER", id.to_string())
@@ -273,7 +273,7 @@ fn command(options: &Options, id: u64, fds: &[(OwnedFd, i32)], [stdin, stdout]: 
     Spawn::from(command)
 }
 
-/// What `FOREBAY_PROTOCOL` says: the version of the frames, or the name of another protocol.
+/// The value of `FOREBAY_PROTOCOL`: the version of the frames, or the name of another protocol.
 fn protocol_variable(protocol: Protocol) -> String {
     match protocol {
         Protocol::Framed | Protocol::FramedStdio => forebay_wire::PROTOCOL_VERSION.to_string(),
@@ -281,7 +281,7 @@ fn protocol_variable(protocol: Protocol) -> String {
     }
 }
 
-/// Leads a worker through its life: handshake, work, end. Returns when the process and all it left behind are gone.
+/// Runs a worker's life cycle: handshake, work, end. Returns when the process and everything it left behind are gone.
 pub(super) async fn watch(pool: &Arc<Shared>, key: usize, process: &Process, mut leader: Leader) {
     let outputs = [
         leader
@@ -320,10 +320,10 @@ pub(super) async fn watch(pool: &Arc<Shared>, key: usize, process: &Process, mut
         process.signal(Signal::Kill);
         leader.ended().await;
     }
-    // Whatever the worker started and left in its group ends with it: before it is reaped, as its group is surely ours until then.
+    // Kill everything that the worker has left in its group. This must happen before it is reaped, while the group is surely ours.
     process.signal(Signal::Kill);
     if let Some(link) = &process.call_link {
-        // Its reader ends, whoever else holds the other end.
+        // Its reader ends even if another process holds the other end.
         link.hang_up();
     }
     process.reaped.set(true);
@@ -364,7 +364,7 @@ fn adopt(pool: &Arc<Shared>, key: usize, process: &Process, ready: handshake::Re
     let (state, out) = session.parts();
     state.worker_ready(key, uses_page, Instant::now(), out);
     drop(session);
-    // Only now: the reader may find the link's end at once, and the worker's place is free for another after that.
+    // Only now: the reader may find the link's end at once, and then the worker's key can be reused.
     pool.mailboxes.adopt(Reader {
         pool: pool.clone(),
         link: process.link().clone(),
@@ -373,7 +373,7 @@ fn adopt(pool: &Arc<Shared>, key: usize, process: &Process, ready: handshake::Re
         rest: ready.rest,
         input: ready.input,
     });
-    // Without a handshake nobody knows yet whether it will stay; the last one's words may be its own.
+    // Without a handshake it is unknown whether the worker will stay, so the last start error may still apply.
     if !pool.protocol.takes_whole_bodies() {
         *pool.start_error.lock() = None;
     }
@@ -382,7 +382,7 @@ fn adopt(pool: &Arc<Shared>, key: usize, process: &Process, ready: handshake::Re
     );
 }
 
-/// Settles what only the end of the process can settle.
+/// Completes the bookkeeping that needs the end of the process.
 fn conclude(pool: &Arc<Shared>, key: usize, process: &Process, was_read: bool, status: Option<ExitStatus>) {
     let status = status.map_or_else(|| "unknown".to_owned(), |status| status.to_string());
     if was_read {

@@ -1,4 +1,4 @@
-//! Jobs that go well.
+//! Jobs that succeed.
 
 use std::{
     cell::Cell,
@@ -69,7 +69,7 @@ fn a_response_streams() {
     });
 }
 
-/// A worker that blocks on writing reads nothing meanwhile; the server must go on reading although it has more to write.
+/// A worker that blocks on writing does not read meanwhile, so the server must keep reading although it has more to write.
 #[test]
 fn a_long_body_streams_through_a_worker_that_blocks_on_its_writes() {
     const LENGTH: usize = 24 << 20;
@@ -120,7 +120,7 @@ fn one_slow_owner_does_not_make_the_pool_buffer_without_bound() {
         house.has_workers(2).await;
         let mut endless = house.submit(job("/endless")).unwrap();
         head(&mut endless).await.unwrap();
-        // Nobody takes the stream's body: the worker stops at its window, and others are served meanwhile.
+        // The stream's body is not consumed: the worker stops at its window, and other jobs are served meanwhile.
         for _ in 0..50 {
             house.call(job("/pid")).await.unwrap();
         }
@@ -198,7 +198,7 @@ fn jobs_run_in_the_order_of_their_arrival() {
     });
 }
 
-/// Polls all of them until each is done.
+/// Polls all futures until each is done.
 async fn join_in_any_order<F: Future<Output = ()> + Unpin>(mut futures: Vec<F>) {
     within(std::future::poll_fn(|cx| {
         futures.retain_mut(|future| std::pin::Pin::new(future).poll(cx).is_pending());
@@ -323,7 +323,7 @@ fn threads_get_the_answers_to_their_own_jobs() {
     assert_eq!(pool.status().counters.answered as usize, THREADS * EACH);
 }
 
-/// Used where a test needs only that the pool goes on.
+/// Asserts that the pool still works.
 pub(crate) async fn goes_on(house: &House) {
     assert_eq!(
         house.call(job_with("/echo", b"still here")).await.unwrap(),

@@ -1,4 +1,4 @@
-//! What workers ask of the server while they work.
+//! Calls that workers make to the server during jobs.
 
 use std::{
     sync::{
@@ -8,13 +8,13 @@ use std::{
     thread,
 };
 
-use forebay_pool::{CallSocket, Desk, Desks, FrameCall, Options};
+use forebay_pool::{CallHandler, CallHandlers, CallSocket, FrameCall, Options};
 use forebay_trace::Trace;
 use parking_lot::Mutex;
 
 use crate::house::{self, job, job_with, options, until};
 
-/// Says what was asked, or something longer, or nothing as long as its desk is there.
+/// Creates call handlers that echo the call, return a long text, or never answer, as the call demands.
 #[derive(Debug, Default)]
 struct Echo {
     opened: AtomicUsize,
@@ -29,8 +29,8 @@ struct EchoDesk {
     calls: Mutex<Vec<FrameCall>>,
 }
 
-impl Desks for Echo {
-    fn open(&self, _trace: Option<Trace>) -> Box<dyn Desk> {
+impl CallHandlers for Echo {
+    fn open(&self, _trace: Option<Trace>) -> Box<dyn CallHandler> {
         self.opened.fetch_add(1, Ordering::SeqCst);
         Box::new(EchoDesk {
             closed: self.closed.clone(),
@@ -50,7 +50,7 @@ impl Desks for Echo {
     }
 }
 
-impl Desk for EchoDesk {
+impl CallHandler for EchoDesk {
     fn call(&self, call: FrameCall) {
         let asked = call.body().to_vec();
         let answer = match asked.strip_prefix(b"long ") {
@@ -74,7 +74,7 @@ impl Drop for EchoDesk {
 
 fn with_desks(desks: &Arc<Echo>) -> Options {
     Options {
-        desks: Some(desks.clone()),
+        call_handlers: Some(desks.clone()),
         ..options()
     }
 }
@@ -96,7 +96,7 @@ fn a_call_is_answered_on_the_socket_it_came_on_whatever_its_length() {
                     .unwrap();
                 assert!(answer == asked.repeat(times), "{path}: {} bytes", answer.len());
             }
-            // Far more than a socket holds, while other frames go on.
+            // Far more than a socket buffer holds, while other frames are sent.
             let answer = house.call(job_with(path, b"long 20000000")).await.unwrap();
             assert_eq!(answer.len(), 20_000_000, "{path}");
         }
@@ -119,7 +119,7 @@ fn a_job_has_a_desk_of_its_own_which_ends_with_it() {
             until_is("the desk to close", &counts.closed, turn).await;
             assert_eq!(counts.opened.load(Ordering::SeqCst), turn);
         }
-        // What a job has not waited for ends as well, and the worker is told.
+        // A call that its job has not waited for ends as well, and the worker is told.
         house.call(job_with("/call-late", b"hold")).await.unwrap();
         let told = house.call(job("/told")).await.unwrap();
         let told = String::from_utf8(told).unwrap();
@@ -138,7 +138,7 @@ fn a_desk_ends_when_nobody_waits_for_its_job_any_more() {
             until_is("the call to be there", &counts.held, turn + 1).await;
             drop(pending);
             until_is("the desk to close", &counts.closed, turn + 1).await;
-            // Its worker goes on, so it has heard that the call is over.
+            // The worker still works, so it has heard that the call is over.
             assert_eq!(house.call(job_with("/echo", b"next")).await.unwrap(), b"next");
         }
     });
@@ -187,7 +187,7 @@ fn a_job_may_have_so_many_calls_open_and_no_more() {
         let told = String::from_utf8(told).unwrap();
         assert_eq!(
             told,
-            r#"{"error":{"code":"full","message":"1024 calls of this request are open already, that is the most"}}"#
+            r#"{"error":{"code":"full","message":"this request already has 1024 open calls"}}"#
         );
         assert_eq!(house.call(job_with("/call", b"a")).await.unwrap(), b"a");
     });

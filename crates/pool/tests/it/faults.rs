@@ -169,7 +169,7 @@ fn what_a_worker_has_started_ends_with_it() {
         let child = house.call(job("/child")).await.unwrap();
         let child: u32 = String::from_utf8(child).unwrap().parse().unwrap();
         assert!(is_alive(child));
-        // The child holds the link and both outputs open; that delays nothing.
+        // The child keeps the link and both outputs open; that must delay nothing.
         assert!(matches!(
             house.call(job(&format!("/crash?{}", tempfile("parent")))).await,
             Err(Failure::WorkerDied { .. })
@@ -199,7 +199,7 @@ fn under_a_storm_of_kills_every_job_has_one_end_of_its_own() {
         let mut kills = 0;
         for (n, pending) in pending.iter_mut().enumerate() {
             if n % 200 == 100 {
-                // Whoever is there: a worker that is starting may be hit as well.
+                // Any worker: one that is starting may be hit as well.
                 if let Some(&pid) = house.pids().first() {
                     let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
                     kills += usize::from(

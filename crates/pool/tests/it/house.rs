@@ -1,4 +1,4 @@
-//! What every test lives in: a server thread with its mailbox, a supervisor, one pool.
+//! The environment of a test: a server thread with its mailbox, a supervisor, and one pool.
 
 use std::{
     future::Future,
@@ -14,17 +14,17 @@ use forebay_pool::{
 
 use crate::worker;
 
-/// How long a test waits for what must come.
+/// How long a test waits for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct House {
     pub(crate) pool: Pool,
     pub(crate) mailbox: Rc<LocalMailbox>,
-    /// Ends its thread when the pool has stopped.
+    /// Ends its thread once the pool has stopped.
     _supervisor: Supervisor,
 }
 
-/// A pool of one worker.
+/// Options of a pool with one worker.
 pub(crate) fn options() -> Options {
     Options {
         name: "test".into(),
@@ -41,7 +41,7 @@ pub(crate) fn options() -> Options {
         message_bytes_max: 1 << 20,
         call_timeout: Duration::from_secs(1),
         calls: None,
-        desks: None,
+        call_handlers: None,
     }
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn program(mode: &str) -> Program {
     }
 }
 
-/// Runs a test in a house, then stops the pool and sees every process end.
+/// Runs a test with a new pool, then stops the pool and checks that every process ends.
 pub(crate) fn with<F: Future<Output = ()>>(options: Options, test: impl FnOnce(Rc<House>) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -84,14 +84,14 @@ pub(crate) fn with<F: Future<Output = ()>>(options: Options, test: impl FnOnce(R
     });
 }
 
-/// What comes in time.
+/// Awaits a future; fails the test if it takes too long.
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future)
         .await
         .expect("it comes in time")
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let since = Instant::now();
     let mut looks = tokio::time::interval(Duration::from_millis(2));
@@ -102,7 +102,7 @@ pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 pub(crate) fn is_alive(pid: u32) -> bool {
-    // A process that has ended but was not waited for is there as a zombie.
+    // A process that has ended but was not waited for still exists as a zombie.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ")
         .next()
@@ -153,7 +153,7 @@ impl House {
         self.pool.submit(&self.mailbox, job)
     }
 
-    /// Submits a job and waits for its whole answer.
+    /// Submits a job and waits for its complete response.
     pub(crate) async fn call(&self, job: Job) -> Result<Vec<u8>, Failure> {
         let mut pending = self.submit(job)?;
         whole(&mut pending).await
@@ -166,7 +166,7 @@ impl House {
             .unwrap()
     }
 
-    /// The equations of `Counters`, once nothing is under way.
+    /// Asserts the equations of `Counters`, once no job is in flight.
     pub(crate) fn assert_conserved(&self) {
         let counters = self.pool.status().counters;
         let failed: u64 = counters.failed.values().sum();
@@ -223,7 +223,7 @@ pub(crate) async fn head(pending: &mut Pending<'_>) -> Result<Answer, Failure> {
     }
 }
 
-/// The whole body of what comes.
+/// Receives the complete body.
 pub(crate) async fn whole(pending: &mut Pending<'_>) -> Result<Vec<u8>, Failure> {
     let answer = head(pending).await?;
     let mut body = answer.body().to_vec();

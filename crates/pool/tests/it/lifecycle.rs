@@ -1,4 +1,4 @@
-//! Starts that fail, and workers that come and go.
+//! Failed starts, and starting and stopping of workers.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::{
     house::{self, House, is_alive, job, job_with, options, program, until, whole, within},
 };
 
-/// What the pool says about a start that fails.
+/// Checks the pool's error message for a start that fails.
 fn failing(program: Program, check: impl FnOnce(&str)) {
     let options = Options {
         program,

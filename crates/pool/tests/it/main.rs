@@ -1,6 +1,6 @@
-//! The pool alone, without HTTP: real processes that speak the protocol over their links, and nothing else.
+//! Tests of the pool alone, without HTTP: real processes that speak the protocol over their links.
 //!
-//! The workers are this very program, started to run the one test that [`worker`] describes.
+//! The workers are this same program, started to run the one test that [`worker`] describes.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(

@@ -1,15 +1,15 @@
-//! What needs `unsafe`: taking over the descriptor that the server has left for a worker.
+//! The unsafe code of these tests: taking over descriptors that the server has left for a worker.
 
 #![expect(unsafe_code, reason = "an inherited descriptor is known by its number alone")]
 
 use std::os::{fd::FromRawFd, unix::net::UnixStream};
 
-/// The link that the environment names. To be called once.
+/// The link that the environment names. Call it once only.
 pub(crate) fn link() -> Option<UnixStream> {
     inherited("FOREBAY_LINK_FD")
 }
 
-/// The second socket. To be called once.
+/// The second socket. Call it once only.
 pub(crate) fn call_socket() -> Option<UnixStream> {
     inherited("FOREBAY_CALL_FD")
 }

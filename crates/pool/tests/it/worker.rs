@@ -1,4 +1,4 @@
-//! The smallest worker: blocking, one job at a time, without the shared page. What a job does is in its path.
+//! A minimal worker: blocking, one job at a time, without the shared page. The path of a job selects what it does.
 
 use std::{
     collections::VecDeque,
@@ -13,15 +13,15 @@ use forebay_wire::{
     put_call, put_frame, split_frame,
 };
 
-/// How a worker fails on purpose, from its start on.
+/// Environment variable that selects how a worker misbehaves from its start on.
 pub(crate) const MODE: &str = "TEST_WORKER_MODE";
 /// The name of the test that becomes a worker.
 pub(crate) const TEST: &str = "worker::becomes_a_worker_when_it_is_started_as_one";
-/// Bytes of response body that it sends in one frame.
+/// Number of response body bytes per frame.
 const BODY_BYTES: usize = 64 * 1024;
-/// Bytes of a call that it sends in one frame.
+/// Number of bytes of a call per frame.
 const CALL_PIECE_BYTES: usize = 1_000_000;
-/// Bytes of request body that it takes ahead.
+/// Number of request body bytes granted in advance.
 const READ_WINDOW: u32 = 4 << 20;
 
 #[test]
@@ -44,11 +44,11 @@ struct Worker {
     link: UnixStream,
     generation: u16,
     received: Vec<u8>,
-    /// Frames that came while another was waited for.
+    /// Frames that arrived while another one was expected.
     backlog: VecDeque<(Header, Vec<u8>)>,
-    /// The call socket, where there is one.
+    /// The call socket, if there is one.
     calls: Option<UnixStream>,
-    /// What came for a call whose job was over.
+    /// The answer to a call whose job was over.
     told: Vec<u8>,
 }
 
@@ -176,7 +176,7 @@ impl Worker {
             "/call-late" => {
                 self.put_call(job, 1, request.body);
                 self.answer(job, 0, b"");
-                // The stream ends its job, and with it the call, whose end is the next thing to come.
+                // The end of the stream ends its job and with it the call; the next frame says so.
                 self.send(FrameType::Body, flag::END, job, b"");
                 let (header, told) = self.next();
                 assert!(header.kind == FrameType::Return && header.has(flag::FAULT));
@@ -193,7 +193,7 @@ impl Worker {
                 let (header, told) = self.next();
                 assert_eq!(header.kind, FrameType::Return);
                 self.answer(job, flag::END, &told[CALL_NUMBER_BYTES..]);
-                // The others are over with the job.
+                // The other calls end with the job.
                 for _ in 0..1024 {
                     let (header, _) = self.next_return();
                     assert_eq!((header.slot, header.job), job);
@@ -262,7 +262,8 @@ impl Worker {
         }
     }
 
-    /// The next answer to a call, or piece of one. Answers wait their turns, so other frames overtake them; those are for later. What is said of the end of a job is not listened to.
+    /// Receives the next answer to a call, or a piece of one. Answers take turns, so other frames overtake them; those are kept for later.
+    /// Aborts are ignored.
     fn next_return(&mut self) -> (Header, Vec<u8>) {
         let mut others = VecDeque::new();
         loop {
@@ -297,7 +298,7 @@ impl Worker {
         self.send(FrameType::Body, flag::END, job, &[]);
     }
 
-    /// Answers with the request's body while it still arrives.
+    /// Echoes the request body while it still arrives.
     fn echo(&mut self, job: (u32, u32), first: &[u8]) {
         self.send(FrameType::Window, 0, job, &READ_WINDOW.to_le_bytes());
         self.answer(job, 0, first);
@@ -376,7 +377,7 @@ impl Worker {
         }
     }
 
-    /// Waits for a frame; ends when the server has.
+    /// Waits for a frame; exits when the server is gone.
     fn next(&mut self) -> (Header, Vec<u8>) {
         if let Some(frame) = self.backlog.pop_front() {
             return frame;
@@ -396,7 +397,7 @@ impl Worker {
     }
 }
 
-/// Leaves a line in a file, so that the test knows how often a job has run.
+/// Appends a line to a file, so that the test can count how often a job has run.
 fn note_run(file: &str) {
     let mut file = std::fs::OpenOptions::new()
         .append(true)

@@ -1,4 +1,4 @@
-//! Records and TQL for programs in other languages, in a [`Session`] of the store: text in, text out.
+//! Records and TQL for programs in other languages, on top of a [`Session`] of the store: text in, text out.
 
 pub mod operations;
 
@@ -20,13 +20,13 @@ use crate::{
     write::Written,
 };
 
-/// Why something was not done.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FacadeError {
-    /// What the session says, or the store.
+    /// An error of the session or the store.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// What records and statements say.
+    /// An error of records or statements.
     #[error(transparent)]
     Records(RecordsError),
 }
@@ -41,7 +41,7 @@ impl From<RecordsError> for FacadeError {
 }
 
 impl FacadeError {
-    /// The word by which programs tell errors apart. It stays the same when texts change.
+    /// Stable error code for programs, independent of the message.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Session(error) => error.code(),
@@ -50,7 +50,7 @@ impl FacadeError {
     }
 }
 
-/// The same word for what records and statements say.
+/// The same code for an error of records or statements.
 pub fn code_of(error: &RecordsError) -> &'static str {
     match error {
         RecordsError::Store(error) => forebay_store::facade::code_of(error),
@@ -75,38 +75,38 @@ pub fn code_of(error: &RecordsError) -> &'static str {
     }
 }
 
-/// Milliseconds since 1970 UTC.
+/// Current time in milliseconds since 1970 UTC.
 fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_millis() as u64
 }
 
-/// How a record is to be changed.
+/// How a record is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// By another document.
+    /// Replaced by a new document.
     Replace,
-    /// By a merge patch (RFC 7396).
+    /// Changed by a merge patch (RFC 7396).
     Patch,
-    /// It is removed.
+    /// Removed for good, together with its reference.
     Delete,
 }
 
-/// Records as a program of another language uses them.
+/// Records as used by a program in another language.
 #[derive(Debug, Default)]
 pub struct Records {
     settings: Arc<Settings>,
     reach: Reach,
 }
 
-/// What the program may do.
+/// Restrictions on the program.
 #[derive(Clone, Debug, Default)]
 struct Reach {
-    /// Which kinds it may reach; `None`: all.
+    /// Kinds that it may access; `None` for all.
     kinds: Option<BTreeSet<String>>,
-    /// Whether nothing may be written.
+    /// Whether all writes are rejected.
     only_reads: bool,
-    /// How long a statement may look at records.
+    /// Longest time a statement may examine records.
     look_max: Option<Duration>,
 }
 
@@ -119,13 +119,15 @@ impl Permission for Reach {
     }
 }
 
-/// That something is not for this program, which can only read, and perhaps not for long.
+/// The error for an operation that this program must leave to others, because it may only read, or only for a short
+/// time.
 fn for_others() -> FacadeError {
     SessionError::Store(StoreError::ReadOnly).into()
 }
 
 impl Records {
-    /// With settings as [`Settings::to_text`] writes them, or the usual ones without; `None` for a text that is none.
+    /// Creates records with settings in the form of [`Settings::to_text`], or the defaults; `None` if the text is
+    /// malformed.
     pub fn new(settings: Option<&str>) -> Option<Self> {
         let settings = match settings {
             None => Settings::default(),
@@ -137,21 +139,22 @@ impl Records {
         })
     }
 
-    /// From now on only records of these kinds can be reached.
+    /// Restricts access to records of these kinds.
     #[must_use]
     pub fn only_kinds(mut self, kinds: impl IntoIterator<Item = String>) -> Self {
         self.reach.kinds = Some(kinds.into_iter().collect());
         self
     }
 
-    /// From now on every write is refused as one to a store that was opened for reading.
+    /// Rejects every write, with the error of a store opened read-only.
     #[must_use]
     pub fn only_reads(mut self) -> Self {
         self.reach.only_reads = true;
         self
     }
 
-    /// The same for a statement that looks at records for longer than this: as a write, it is for whoever may take the time.
+    /// Rejects a statement that examines records for longer than this, with the same error as a write: the caller hands
+    /// both over to a place where they may take their time.
     #[must_use]
     pub fn looks_for(mut self, look_max: Duration) -> Self {
         self.reach.look_max = Some(look_max);
@@ -178,7 +181,7 @@ impl Records {
             })?)
     }
 
-    /// Executes a statement, in the transaction or snapshot that is open; the answer is JSON.
+    /// Executes a statement in the open transaction or snapshot; the answer is JSON.
     pub fn tql<'s>(&self, session: &'s mut Session, statement: &[u8]) -> Result<&'s [u8], FacadeError> {
         let statement = Statement::read(statement, &self.settings).map_err(RecordsError::from)?;
         if statement.only_reads() {
@@ -222,7 +225,7 @@ impl Records {
         Ok(session.answered())
     }
 
-    /// Makes a record; gives its reference.
+    /// Creates a record and returns its reference.
     pub fn create(&self, session: &mut Session, document: &[u8]) -> Result<Reference, FacadeError> {
         self.check_writes()?;
         session.change(|transaction, _| {
@@ -231,7 +234,7 @@ impl Records {
         })
     }
 
-    /// A record as JSON; with a kind only if it has that.
+    /// A record as JSON; with a kind, only if the record has that kind.
     pub fn read<'s>(
         &self,
         session: &'s mut Session,
@@ -241,7 +244,7 @@ impl Records {
         self.read_within(session, kind, reference, usize::MAX)
     }
 
-    /// The same, refused when it has to be put together and becomes longer than `bytes_max`.
+    /// As [`Records::read`], but fails if the document has to be assembled and becomes longer than `bytes_max`.
     pub fn read_within<'s>(
         &self,
         session: &'s mut Session,
@@ -269,7 +272,7 @@ impl Records {
         Ok(found.then(|| session.answered()))
     }
 
-    /// Changes a record; with a kind only if it has that. Says whether there is one.
+    /// Changes a record; with a kind, only if the record has that kind. `false` if there is no such record.
     pub fn write(
         &self,
         session: &mut Session,
@@ -313,18 +316,18 @@ impl Records {
         })
     }
 
-    /// The kind of a record; `None` when there is no such record.
+    /// The kind of a record; `None` if there is no such record.
     pub fn kind(&self, session: &mut Session, reference: Reference) -> Result<Option<String>, FacadeError> {
         session.look(|reader, _| self.kind_of(reader, reference))
     }
 
-    /// Records that the program may not reach are not there for it.
+    /// Records that the program may not access do not exist for it.
     fn kind_of(&self, read: &impl Read, reference: Reference) -> Result<Option<String>, FacadeError> {
         let kind = kind_at(read, reference, now_ms()).map_err(RecordsError::from)?;
         Ok(kind.filter(|kind| self.reach.check(kind, Action::Read).is_ok()))
     }
 
-    /// A page of the records of a kind, as [`List::write`] writes it.
+    /// A page of the records of a kind, in the form of [`List::write`].
     pub fn list<'s>(&self, session: &'s mut Session, list: List) -> Result<&'s [u8], FacadeError> {
         self.check(&list.kind)?;
         session.look(|reader, out| -> Result<(), FacadeError> {

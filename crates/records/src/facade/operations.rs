@@ -1,5 +1,6 @@
-//! The operations of records as another language calls them, beside those of `forebay_store::facade::operations`: what is a call there is
-//! one here. All arguments are text or numbers, and so is what they give.
+//! The operations of records, shared by all language bindings, in addition to those of
+//! `forebay_store::facade::operations`: each operation here is one call there. Arguments and results are text or
+//! numbers.
 
 use std::ffi::CStr;
 
@@ -23,12 +24,12 @@ impl From<FacadeError> for Refused {
     }
 }
 
-/// An operation.
+/// An operation that bindings expose as a function.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
-    /// What it is called.
+    /// Name of the function.
     pub name: &'static CStr,
-    /// How many arguments it takes.
+    /// Number of arguments.
     pub arguments: usize,
     task: Task,
 }
@@ -41,7 +42,7 @@ const fn operation(name: &'static CStr, arguments: usize, task: Task) -> Operati
     }
 }
 
-/// All of them.
+/// All operations, in the order in which bindings register them.
 pub const OPERATIONS: &[Operation] = &[
     operation(c"tql", 1, Task::Tql),
     operation(c"recordCreate", 1, Task::Create),
@@ -64,7 +65,7 @@ enum Task {
 }
 
 impl Operation {
-    /// Does it.
+    /// Runs the operation.
     pub fn run<C: Call>(self, call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
         match self.task {
             Task::Tql => tql(call, session, records),
@@ -78,21 +79,21 @@ impl Operation {
     }
 }
 
-/// `tql(statement)`: the answer's JSON text.
+/// `tql(statement)`: the answer as JSON text.
 fn tql<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
     let statement = call.text(0)?.unwrap_or_default();
     let answer = records.tql(session, &statement).map_err(Refused::from)?;
     call.string(&utf8(answer)).map(Some)
 }
 
-/// `recordCreate(document)`: the reference's digits.
+/// `recordCreate(document)`: the new reference in decimal.
 fn create<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
     let document = call.text(0)?.unwrap_or_default();
     let reference = records.create(session, &document).map_err(Refused::from)?;
     call.string(&reference.to_string()).map(Some)
 }
 
-/// `recordRead(reference, kind)`: the record's JSON text.
+/// `recordRead(reference, kind)`: the record as JSON text.
 fn read<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
     let kind = optional(call, 1)?;
     let Some(reference) = reference(call, 0)? else {
@@ -104,7 +105,8 @@ fn read<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<
     record.map(|text| call.string(&utf8(text))).transpose()
 }
 
-/// `recordWrite(change, reference, kind, document)`: 0 replaces, 1 patches, 2 removes; gives whether there is such a record.
+/// `recordWrite(change, reference, kind, document)`: 0 replaces, 1 patches, 2 removes; returns whether the record
+/// exists.
 fn write<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
     let change = match call.integer(0)? {
         0 => Change::Replace,
@@ -130,7 +132,8 @@ fn kind<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<
     kind.map(|kind| call.string(&kind)).transpose()
 }
 
-/// `recordList(kind, after, page, size, full)`: the JSON text of the page; `after` is a reference or left out, `full` 1 or 0.
+/// `recordList(kind, after, page, size, full)`: the page as JSON text; `after` is a reference or omitted, `full` is 1
+/// or 0.
 fn list<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
     let list = List {
         kind: optional(call, 0)?.unwrap_or_default(),
@@ -143,7 +146,8 @@ fn list<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<
     call.string(&utf8(text)).map(Some)
 }
 
-/// `recordTagged(reference, kind)`: the entity tag of the record, as the server's own answers have it, and then its JSON text.
+/// `recordTagged(reference, kind)`: the record's entity tag, as in the server's own responses, followed by its JSON
+/// text.
 fn tagged<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
     let kind = optional(call, 1)?;
     let Some(reference) = reference(call, 0)? else {
@@ -161,12 +165,12 @@ fn optional<C: Call>(call: &C, index: usize) -> Result<Option<String>, C::Error>
     Ok(text.map(|text| utf8(&text)))
 }
 
-/// A reference given in decimal; what is none is no record's.
+/// Parses a decimal reference; an invalid one refers to no record.
 fn reference<C: Call>(call: &C, index: usize) -> Result<Option<Reference>, C::Error> {
     Ok(optional(call, index)?.and_then(|text| Reference::from_decimal(&text)))
 }
 
-/// Texts of other languages are well-formed Unicode by then.
+/// Other languages pass well-formed Unicode here.
 fn utf8(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }

@@ -1,4 +1,4 @@
-//! Parts of records: where AT leads, and what a record becomes when some of its parts are replaced or removed.
+//! Parts of records: those that AT selects, and records with some of their parts replaced or removed.
 
 use forebay_store::{StoreError, json};
 
@@ -8,7 +8,7 @@ use crate::{
     work::Work,
 };
 
-/// A part of a record by its place in the record's text.
+/// A part of a record, as a range of the record's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Branch {
     pub(super) start: usize,
@@ -21,10 +21,10 @@ impl Branch {
     }
 }
 
-/// What is done with each part; false: no further ones are wanted.
+/// Callback for each part; returns false to stop.
 type Found<'f> = &'f mut dyn FnMut(Branch) -> bool;
 
-/// Gives the parts of a record to which AT leads, in the order of the text, as long as `found` wants more.
+/// Passes the parts of a record that AT selects to `found`, in text order, until it returns false.
 pub(super) fn each_branch(record: &[u8], at: &At, work: &Work, mut found: impl FnMut(Branch) -> bool) {
     match at {
         At::Path(path) => follow(record, 0, record.len(), &path.steps, work, &mut found),
@@ -32,7 +32,7 @@ pub(super) fn each_branch(record: &[u8], at: &At, work: &Work, mut found: impl F
     };
 }
 
-/// Where a text lies that is a part of another.
+/// Offset of a slice in its text.
 fn offset(whole: &[u8], part: &[u8]) -> usize {
     // Both are slices of one record: children of a text are borrowed from it.
     part.as_ptr().addr() - whole.as_ptr().addr()
@@ -69,9 +69,9 @@ fn everywhere(record: &[u8], start: usize, end: usize, work: &Work, found: Found
         })
 }
 
-/// The record with parts replaced, or removed where there is nothing to replace them with. The parts are in the order of the text; what
-/// lies within another one goes with that. What comes out is canonical; `None` when nothing is left of it. It is refused as soon as it
-/// becomes longer than `bytes_max`: a short text in many places makes a long one.
+/// The record with parts replaced, or removed if there is no replacement. The parts must be in text order; a part
+/// inside another is changed along with it. The result is canonical; `None` if nothing is left. Fails as soon as it
+/// becomes longer than `bytes_max`, because a short text in many places makes a long one.
 pub(super) fn edited(
     record: &[u8],
     parts: &[Branch],
@@ -88,7 +88,7 @@ pub(super) fn edited(
     Ok(is_left.then_some(edit.out))
 }
 
-/// A record as it becomes.
+/// A record being edited.
 struct Edit<'e> {
     record: &'e [u8],
     replacement: Option<&'e [u8]>,
@@ -107,7 +107,7 @@ impl Edit<'_> {
         Ok(())
     }
 
-    /// Writes a node as it becomes; false, with nothing written, when it is removed.
+    /// Writes an edited node; false, with nothing written, if it is removed.
     fn node(&mut self, start: usize, end: usize, parts: &[Branch]) -> Result<bool, StoreError> {
         let first = parts.partition_point(|part| part.start < start);
         let last = parts.partition_point(|part| part.start < end);

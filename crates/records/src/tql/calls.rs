@@ -1,4 +1,4 @@
-//! What both encodings of a statement have in common: expressions as calls of functions, paths, values, templates, clauses.
+//! Parts common to both encodings of a statement: expressions as function calls, paths, values, templates, clauses.
 
 use std::{cell::Cell, collections::BTreeMap, ops::Bound};
 
@@ -15,18 +15,18 @@ use crate::{
     error::StatementError, number, operand::Operand, path::Path, reference::Reference, settings::Settings,
 };
 
-/// Longest pattern of REGEX, in bytes.
+/// Longest REGEX pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 1000;
-/// Most functions of a statement: each may look at all of a record.
+/// Most function calls in a statement: each may examine a whole record.
 const FUNCTIONS_MAX: usize = 1000;
-/// Most patterns of a statement, each of which may take so much memory.
+/// Most patterns in a statement: each may take much memory.
 const PATTERNS_MAX: usize = 16;
-/// Functions of expressions, as errors list them.
+/// Functions of expressions, as listed in error messages.
 const FUNCTIONS: &str = "EQ, GT, GTE, LT, LTE, BETWEEN, IN, AND, OR, NOT, HAS or REGEX";
-/// Greatest number of clauses that count: what a double holds exactly.
+/// Largest number in a clause: the integers that a double represents exactly.
 const COUNT_MAX: u64 = 1 << 53;
 
-/// A function with its arguments, as both encodings have it.
+/// A function call with its arguments, in either encoding.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) at: usize,
@@ -49,14 +49,14 @@ impl Argument {
     }
 }
 
-/// Which encoding is read: they differ in what a text without quotes, and one in `"`, is.
+/// Encoding of the statement. The two differ in the meaning of texts without quotes and in `"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Json,
     Friendly,
 }
 
-/// Makes parts of statements from values, and says where they are wrong.
+/// Builds parts of statements from parsed values, and locates their errors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Maker<'r, 't> {
     pub(super) reader: &'r Reader<'t>,
@@ -65,7 +65,7 @@ pub(super) struct Maker<'r, 't> {
 }
 
 impl Maker<'_, '_> {
-    /// Counts what there may be so many of.
+    /// Increments a counter that has an upper limit.
     fn count_one(
         &self,
         count: &Cell<usize>,
@@ -219,7 +219,7 @@ impl Maker<'_, '_> {
         })
     }
 
-    /// A path that leads to one value.
+    /// A path that leads to a single value.
     fn single_path(&self, node: &Node, clause: &str) -> Result<Path, StatementError> {
         let path = self.path_of(node)?;
         if path.is_many() {
@@ -307,7 +307,7 @@ impl Maker<'_, '_> {
         })
     }
 
-    /// What SELECT says.
+    /// Template of a SELECT clause.
     pub(super) fn template(&self, node: &Node) -> Result<Template, StatementError> {
         let path = |text: &str, quote: usize| {
             Ok(match text.to_ascii_lowercase().as_str() {
@@ -362,7 +362,7 @@ impl Maker<'_, '_> {
         })
     }
 
-    /// A reference that WHERE names, if it is one.
+    /// The reference in a WHERE clause, if it is one.
     pub(super) fn reference(&self, node: &Node) -> Result<Option<Reference>, StatementError> {
         let (text, is_number) = match &node.value {
             Value::Plain => (
@@ -480,10 +480,10 @@ impl Maker<'_, '_> {
     }
 }
 
-/// Clauses as they are found, each once.
+/// The clauses found so far, each at most once.
 #[derive(Debug, Default)]
 pub(super) struct Clauses {
-    /// Where each was found, by name in capitals.
+    /// Offset of each clause, by name in upper case.
     found: BTreeMap<&'static str, usize>,
     pub(super) rid: Option<Vec<u8>>,
     pub(super) subject: Option<Subject>,
@@ -498,13 +498,13 @@ pub(super) struct Clauses {
     pub(super) explain: bool,
 }
 
-/// All clauses, in the order in which errors list them.
+/// All clauses, in the order in which error messages list them.
 pub(super) const CLAUSES: [&str; 14] = [
     "EXPLAIN", "RID", "WHERE", "FILTER", "AT", "SELECT", "INSERT", "UPDATE", "DELETE", "LIMIT", "SORT",
     "UNIQUE", "PAGE", "CURSOR",
 ];
 
-/// The clause of a name in any case.
+/// The clause with that name, in any case.
 pub(super) fn clause(name: &str) -> Option<&'static str> {
     CLAUSES
         .into_iter()
@@ -512,7 +512,7 @@ pub(super) fn clause(name: &str) -> Option<&'static str> {
 }
 
 impl Clauses {
-    /// Notes a clause, of which there can be one.
+    /// Records a clause; an error if it is repeated.
     pub(super) fn note(
         &mut self,
         reader: &Reader<'_>,
@@ -535,7 +535,7 @@ impl Clauses {
         Ok(())
     }
 
-    /// The statement, if the clauses go together.
+    /// Builds the statement; an error if its clauses do not fit together.
     pub(super) fn statement(self, reader: &Reader<'_>) -> Result<Statement, StatementError> {
         let place = |clause: &str| self.found.get(clause).copied();
         let refuse = |clauses: &[&'static str], with: &str| match clauses

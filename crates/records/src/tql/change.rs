@@ -1,4 +1,4 @@
-//! Statements that change records, executed in a transaction: first everything that they concern is found, then it is changed.
+//! Executes statements that change records, in a transaction: first all matches are found, then they are changed.
 
 use std::{fmt, time::Instant};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     RecordsError,
-    ended::Ended,
+    expired::Ended,
     kind::kind_of,
     permission::{Action, Permission},
     reference::Reference,
@@ -21,23 +21,23 @@ use crate::{
     write::{check, check_record, create, remove, replace_in},
 };
 
-/// Records that are looked for at a time.
+/// Records fetched at a time.
 const BATCH: usize = 64;
 
-/// A record that a statement changes.
+/// A record to be changed.
 struct Match {
     kind: usize,
     reference: Reference,
 }
 
-/// When a statement is executed, and until when.
+/// Time and deadline of an execution.
 #[derive(Clone, Copy)]
 pub struct Timing<'c> {
-    /// Milliseconds since 1970 UTC: records that have ended by then are not there.
+    /// Milliseconds since 1970 UTC: records that have expired by then do not exist.
     pub now_ms: u64,
-    /// When it is given up, if that is before [`Settings::change_time_max`] has passed.
+    /// When the statement is given up, if that is before [`Settings::change_time_max`] has passed.
     pub deadline: Option<Instant>,
-    /// What time it is.
+    /// Source of the current time.
     pub clock: &'c dyn Fn() -> Instant,
 }
 
@@ -51,8 +51,8 @@ impl fmt::Debug for Timing<'_> {
     }
 }
 
-/// Executes a statement that changes something; writes the answer. `begun` is set once something has been changed: after an error the
-/// transaction can only be rolled back then.
+/// Executes a statement that changes something and writes the answer. Sets `begun` once something has been changed:
+/// after an error the transaction can then only be rolled back.
 pub fn change(
     transaction: &mut Transaction,
     statement: &Statement,
@@ -114,7 +114,7 @@ impl<P: Permission> Changer<'_, P> {
                 });
             }
         }
-        // Whatever is refused of a document is refused before anything is changed.
+        // Any error in a document is found before anything is changed.
         let kind = kind_of(document, self.settings)?;
         check(self.permission, &kind, Action::Write)?;
         *self.begun = true;
@@ -178,7 +178,7 @@ impl<P: Permission> Changer<'_, P> {
         )
     }
 
-    /// Up to `max` records that match; `check` may refuse the number of places that were found in them by then.
+    /// Up to `max` matching records; `check` may reject the number of parts found so far.
     fn find(
         &self,
         plan: &Plan,
@@ -238,7 +238,7 @@ impl<P: Permission> Changer<'_, P> {
         Ok(matches)
     }
 
-    /// Whoever waits to write waits for this statement, before and after its first change alike.
+    /// Checked before and after the first change alike, because other writers wait for this statement.
     fn check_time(&self) -> Result<(), RecordsError> {
         let now = (self.timing.clock)();
         let is_over = |time: Option<Instant>| time.is_some_and(|time| now >= time);
@@ -264,7 +264,7 @@ impl<P: Permission> Changer<'_, P> {
         Ok(())
     }
 
-    /// Replaces or removes a record, or its parts that match.
+    /// Replaces or removes a record, or its matching parts.
     fn edit(
         &mut self,
         kind: &str,
@@ -295,7 +295,7 @@ impl<P: Permission> Changer<'_, P> {
         match edited(&record, &parts, document, self.transaction.value_bytes_max())? {
             None => remove(self.transaction, reference, kind),
             Some(becomes) => {
-                // A record of which only a part is changed lasts as long as before, as with a patch.
+                // Changing only a part of a record keeps its expiry time, as a patch does.
                 let ends = self.transaction.expires(&key)?;
                 self.replace(reference, kind, &becomes, ends)
             }

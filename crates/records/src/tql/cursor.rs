@@ -1,14 +1,15 @@
-//! CURSOR: where an answer has ended, so that another one goes on behind it. The text holds all there is to know; nothing is kept for it.
+//! CURSOR: the position where an answer ended, from which another one continues. The text is self-contained; no state
+//! is kept for it.
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 
 use super::walk::{Plan, Walk};
 use crate::RecordsError;
 
-/// Longest text of a cursor, in bytes: a kind, the name of an index, and an entry of it.
+/// Longest cursor text, in bytes: a kind, the name of an index, and an index entry.
 const TEXT_BYTES_MAX: usize = 2 * (64 + 64 + 1900 + 2);
 
-/// What CURSOR says.
+/// Position given by a CURSOR clause.
 #[derive(Debug)]
 pub(crate) enum Cursor {
     Begin,
@@ -20,7 +21,7 @@ pub(crate) enum Cursor {
 }
 
 impl Cursor {
-    /// Reads what [`Cursor::text`] has written, or nothing.
+    /// Parses the output of [`Cursor::text`], or an empty text.
     pub(super) fn read(text: &str) -> Option<Self> {
         if text.is_empty() {
             return Some(Self::Begin);
@@ -38,7 +39,7 @@ impl Cursor {
         })
     }
 
-    /// The walk that begins there.
+    /// The walk that starts at this position.
     pub(super) fn walk(&self, plan: &Plan) -> Result<Walk, RecordsError> {
         match self {
             Self::Begin => Ok(Walk::default()),
@@ -48,7 +49,7 @@ impl Cursor {
         }
     }
 
-    /// The text of a place.
+    /// Encodes a position.
     pub(super) fn text(kind: &str, index: &str, place: &[u8]) -> String {
         HEXLOWER.encode(&[kind.as_bytes(), &[0], index.as_bytes(), &[0], place].concat())
     }

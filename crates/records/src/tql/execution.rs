@@ -1,4 +1,4 @@
-//! A statement that only reads, executed step by step.
+//! Executes a read-only statement step by step.
 
 use std::{sync::Arc, time::Instant};
 
@@ -9,31 +9,31 @@ use super::{
     branch::each_branch,
     cursor::Cursor,
     explain::{self, Count},
-    rows::{Fate, Rows},
+    rows::{ResultState, Rows},
     template::{Row, Template},
     walk::{Plan, Walk},
 };
 use crate::{
-    RecordsError, ended::Ended, path::Path, permission::Permission, reference::Reference, settings::Settings,
-    work::Work,
+    RecordsError, expired::Ended, path::Path, permission::Permission, reference::Reference,
+    settings::Settings, work::Work,
 };
 
-/// Records that are looked for at a time.
+/// Records fetched at a time.
 const BATCH: usize = 64;
 
-/// How much of a statement is done in one step.
+/// Limits of one step.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Records that are looked at, about.
+    /// Approximate number of records to examine.
     pub records: u64,
-    /// Bytes that are written, about.
+    /// Approximate number of bytes to write.
     pub bytes: usize,
-    /// When it ends, but not before one record was looked at.
+    /// When the step ends, but not before one record has been examined.
     pub until: Option<Instant>,
 }
 
 impl Budget {
-    /// All of it at once.
+    /// No limits: everything in one step.
     pub const WHOLE: Self = Self {
         records: u64::MAX,
         bytes: usize::MAX,
@@ -41,16 +41,16 @@ impl Budget {
     };
 }
 
-/// Whether there is more to do.
+/// Whether an execution is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Another step is to come.
+    /// Another step is needed.
     More,
     /// The answer is complete.
     Done,
 }
 
-/// A statement in execution. All its steps must read one state of the store.
+/// A statement being executed. All its steps must read the same state of the store.
 #[derive(Debug)]
 pub struct Execution {
     statement: Arc<Statement>,
@@ -61,16 +61,16 @@ pub struct Execution {
     rows: Rows,
     examined: u64,
     begun: bool,
-    /// Whether all rows have come.
+    /// Whether all rows have been found.
     is_walked: bool,
     batch: Batch,
-    /// For a statement with a cursor, the place in the plan that its rows have come to: another answer goes on behind it.
+    /// For a statement with a cursor: position in the plan after the last row, where the next answer continues.
     behind: Option<(usize, Vec<u8>)>,
-    /// For EXPLAIN.
+    /// State of EXPLAIN.
     count: Count,
 }
 
-/// Records that were found and are looked at one by one.
+/// Records that were found and are examined one by one.
 #[derive(Debug, Default)]
 struct Batch {
     kind: usize,
@@ -92,7 +92,8 @@ impl Batch {
 }
 
 impl Execution {
-    /// Plans a statement that only reads, for whoever has that permission; what has ended by `now_ms`, in milliseconds since 1970 UTC, is not there.
+    /// Plans a read-only statement for a caller with these permissions. Records that have expired by `now_ms`, in
+    /// milliseconds since 1970 UTC, do not exist.
     pub fn new(
         statement: &Arc<Statement>,
         settings: &Arc<Settings>,
@@ -123,12 +124,12 @@ impl Execution {
         })
     }
 
-    /// Whether it looks only at records that an index or a reference leads to, so that it is soon done.
+    /// Whether only records found by an index or reference are examined, so that it is fast.
     pub fn is_indexed(&self) -> bool {
         self.plan.is_indexed()
     }
 
-    /// Does a part of it and writes what comes of that. After an error, what was written so far is no answer.
+    /// Executes a step and appends its output. After an error, the output so far is not a valid answer.
     pub fn step(
         &mut self,
         read: &impl Read,
@@ -148,12 +149,12 @@ impl Execution {
         }
         let (mut looked, written) = (0, out.len());
         let mut fate = if self.is_walked || self.rows.is_complete() {
-            Fate::Complete
+            ResultState::Complete
         } else {
-            Fate::Open
+            ResultState::Open
         };
         let with_cursor = self.statement.cursor.is_some();
-        while fate == Fate::Open {
+        while fate == ResultState::Open {
             let is_late = |until| Instant::now() >= until;
             if looked >= budget.records
                 || out.len() - written >= budget.bytes
@@ -169,7 +170,7 @@ impl Execution {
                     self.behind = None;
                     break;
                 };
-                // A batch without records has passed over entries of an index.
+                // A batch without records has skipped index entries.
                 looked += if self.batch.found.is_empty() {
                     size as u64
                 } else {
@@ -186,14 +187,14 @@ impl Execution {
             };
             looked += 1;
             fate = self.look_at(reference, read, out)?;
-            // A record at which the answer is cut off has no row in it.
-            if with_cursor && !matches!(fate, Fate::Cut(_)) {
+            // The record at which the answer is cut off has no row in it.
+            if with_cursor && !matches!(fate, ResultState::Cut(_)) {
                 self.behind = self.walk.place(&self.plan);
             }
         }
         self.is_walked = true;
         if self.rows.are_sorted() {
-            if fate == Fate::Cut("examined_max") {
+            if fate == ResultState::Cut("examined_max") {
                 return Err(RecordsError::ExaminedMax {
                     max: self.settings.examined_max,
                 });
@@ -211,7 +212,7 @@ impl Execution {
         Ok(Progress::Done)
     }
 
-    /// Ends an answer that has begun before it is complete, and says why; false where none has begun.
+    /// Ends an answer early, with the reason; false if it has not begun.
     pub fn cut(&mut self, by: &str, out: &mut Vec<u8>) -> bool {
         if !self.begun {
             return false;
@@ -223,27 +224,27 @@ impl Execution {
         true
     }
 
-    /// Holds a record against the statement.
+    /// Tests a record against the statement.
     fn look_at(
         &mut self,
         reference: Reference,
         read: &impl Read,
         out: &mut Vec<u8>,
-    ) -> Result<Fate, RecordsError> {
+    ) -> Result<ResultState, RecordsError> {
         if self.examined == self.settings.examined_max {
-            return Ok(Fate::Cut("examined_max"));
+            return Ok(ResultState::Cut("examined_max"));
         }
         self.examined += 1;
         let (kind, statement) = (self.batch.kind, Arc::clone(&self.statement));
         let mut key = self.plan.kinds[kind].key.clone();
         reference.push_to(&mut key)?;
         if self.ended.has(&key, read)? {
-            return Ok(Fate::Open);
+            return Ok(ResultState::Open);
         }
         let Some(record) = read.document_within(&key, read.value_bytes_max())? else {
-            return Ok(Fate::Open);
+            return Ok(ResultState::Open);
         };
-        let (mut fate, root) = (Fate::Open, &record[..]);
+        let (mut fate, root) = (ResultState::Open, &record[..]);
         let work = Work::on(root.len());
         for_each_node(&statement, root, &work, |part, node| {
             let row = Row {
@@ -267,13 +268,13 @@ impl Execution {
             fate = self
                 .rows
                 .add(&statement, (kind, reference, part), value, write, out)?;
-            Ok(fate == Fate::Open)
+            Ok(fate == ResultState::Open)
         })?;
         check_work(&work, reference)?;
         Ok(fate)
     }
 
-    /// Writes where a statement with a cursor goes on.
+    /// Writes the position where a statement with a cursor continues.
     fn end_with_cursor(&self, out: &mut Vec<u8>) {
         if let Some((kind, place)) = &self.behind {
             let there = &self.plan.kinds[*kind];
@@ -282,11 +283,11 @@ impl Execution {
         }
     }
 
-    /// Writes what stands behind the rows.
-    fn end(&self, fate: Fate, out: &mut Vec<u8>) {
+    /// Writes what follows the rows.
+    fn end(&self, fate: ResultState, out: &mut Vec<u8>) {
         out.push(b']');
         self.end_with_cursor(out);
-        if let Fate::Cut(by) = fate {
+        if let ResultState::Cut(by) = fate {
             let limit = match by {
                 "examined_max" => self.settings.examined_max,
                 "rows_max" => self.settings.rows_max,
@@ -298,7 +299,7 @@ impl Execution {
     }
 }
 
-/// Ends an answer, with the RID of its statement.
+/// Ends an answer with the RID of its statement.
 pub(super) fn end_answer(statement: &Statement, out: &mut Vec<u8>) {
     if let Some(rid) = &statement.rid {
         out.extend_from_slice(b",\"rid\":");
@@ -307,7 +308,7 @@ pub(super) fn end_answer(statement: &Statement, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Refuses what was found with more work than there was.
+/// Rejects a result that took more work than allowed.
 pub(super) fn check_work(work: &Work, reference: Reference) -> Result<(), RecordsError> {
     if work.is_spent() {
         let max = work.max();
@@ -316,7 +317,8 @@ pub(super) fn check_work(work: &Work, reference: Reference) -> Result<(), Record
     Ok(())
 }
 
-/// Gives every node of a record that the statement is about, with its number in the record, as long as `found` wants more.
+/// Passes each node of a record that the statement is about to `found`, with its number in the record, until it returns
+/// false.
 pub(super) fn for_each_node(
     statement: &Statement,
     record: &[u8],
@@ -345,7 +347,7 @@ pub(super) fn for_each_node(
     Ok(())
 }
 
-/// Whether WHERE and FILTER hold of a node.
+/// Whether a node satisfies WHERE and FILTER.
 pub(super) fn is_wanted(statement: &Statement, node: &[u8], root: &[u8], work: &Work) -> bool {
     let holds = |expression: &Expression| expression.holds(node, root, work);
     let by_where = match &statement.subject {

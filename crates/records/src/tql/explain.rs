@@ -1,4 +1,4 @@
-//! EXPLAIN: what a statement would do.
+//! EXPLAIN: describes what a statement would do.
 
 use std::{ops::Bound, time::Instant};
 
@@ -12,19 +12,19 @@ use super::{
 };
 use crate::{RecordsError, settings::Settings};
 
-/// Records that are counted at most.
+/// Most records that are counted.
 const COUNT_MAX: u64 = 10_000;
-/// Questions to indexes that are shown at most.
+/// Most index lookups that are shown.
 const LOOKUPS_SHOWN: usize = 10;
 
-/// Records that are counted at a time.
+/// Records counted at a time.
 const BATCH: usize = 256;
 
-/// How many records there are to look at, counted step by step. Only the ways to them are walked.
+/// Number of records to examine, counted step by step. Walks only indexes and references.
 #[derive(Debug, Default)]
 pub(super) struct Count {
     walk: Walk,
-    /// Of each kind.
+    /// Counts by kind.
     kinds: Vec<u64>,
     counted: u64,
     more: bool,
@@ -70,7 +70,7 @@ pub(super) fn write(
         write_kind(kind, &unanswered(statement, settings, kind), out);
         out.extend_from_slice(format!(",\"examined\":{}}}", count.kinds[at]).as_bytes());
     }
-    // The count ends early where there is much to count.
+    // Counting stops early if there is much to count.
     out.extend_from_slice(format!("],\"examined\":{counted},\"more\":{more}}}").as_bytes());
     end_answer(statement, out);
 }

@@ -1,4 +1,4 @@
-//! Expressions of WHERE and FILTER: what a node must be like.
+//! Expressions of WHERE and FILTER: conditions on nodes.
 
 use std::{fmt, ops::Bound};
 
@@ -13,42 +13,42 @@ use crate::{
     work::Work,
 };
 
-/// Bytes of a text that REGEX looks at: what a pattern takes grows with the text.
+/// Bytes of a text that REGEX examines: matching time grows with the text.
 const MATCHED_BYTES_MAX: usize = 64 << 10;
-/// Least and most memory of a compiled pattern, in bytes.
+/// Smallest and largest memory limit of a compiled pattern, in bytes.
 const PATTERN_BYTES_MIN: usize = 512;
 const PATTERN_BYTES_MAX: usize = 64 << 10;
-/// Memory of a pattern that, for each byte of a text, takes about as long as to pass over a byte.
+/// Pattern memory for which matching one byte of text takes about as long as skipping a byte of JSON.
 const STATE_BYTES: usize = 4;
-/// What a comparison with a value counts as beside the digits of a number.
+/// Work counted for a comparison with a value, in addition to the digits of a number.
 const COMPARISON_WORK: usize = 16;
 
-/// What a node must be like.
+/// A condition on a node.
 #[derive(Debug, Clone)]
 pub(crate) enum Expression {
     And(Vec<Expression>),
     Or(Vec<Expression>),
     Not(Box<Expression>),
-    /// There is something at the path.
+    /// The path leads to a value.
     Has(Path),
-    /// A text at the path that is not taken for a time matches somewhere.
+    /// The pattern matches somewhere in a text at the path that is not taken for a time.
     Matches(Path, Pattern),
-    /// A value at the path is as the comparison says.
+    /// The comparison holds for a value at the path.
     Is(Path, Comparison),
 }
 
-/// A pattern of REGEX.
+/// A compiled REGEX pattern.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     regex: Regex,
-    /// What is more than a text.
+    /// Which texts are times, which are not matched.
     detect: Detect,
-    /// What each byte of a text counts as: the engine may have to look at all states of the pattern.
+    /// Work counted for each byte of text: the engine may have to visit all states of the pattern.
     weight: usize,
 }
 
 impl Pattern {
-    /// Compiles a pattern, which may take so much memory.
+    /// Compiles a pattern, with the smallest memory limit that suffices.
     pub(crate) fn new(text: &str, detect: Detect) -> Result<Self, regex_lite::Error> {
         let mut bytes = PATTERN_BYTES_MIN;
         loop {
@@ -76,12 +76,12 @@ impl Pattern {
     }
 }
 
-/// What a value must be like.
+/// A condition on a value.
 #[derive(Debug, Clone)]
 pub(crate) enum Comparison {
-    /// Equal to one of these.
+    /// Equal to any of these.
     One(Vec<Operand>),
-    /// Between these, both numbers or both times.
+    /// Within these bounds, both numbers or both times.
     Between(Bound<Operand>, Bound<Operand>),
 }
 
@@ -114,8 +114,8 @@ impl Comparison {
 }
 
 impl Expression {
-    /// Whether a node is so; `root` is the record that it is a part of. Both are canonical JSON. When the work is spent the answer does not
-    /// count.
+    /// Whether a node satisfies the expression; `root` is the record that contains it. Both are canonical JSON. The
+    /// result is meaningless once the work is spent.
     pub(crate) fn holds(&self, node: &[u8], root: &[u8], work: &Work) -> bool {
         let start = |path: &Path| if path.from_root { root } else { node };
         match self {
@@ -128,7 +128,7 @@ impl Expression {
         }
     }
 
-    /// What must hold, each by itself, for the whole to hold.
+    /// The conditions that must all hold for the whole to hold.
     pub(crate) fn conjuncts(&self) -> Vec<&Expression> {
         match self {
             Self::And(all) => all.iter().flat_map(Self::conjuncts).collect(),

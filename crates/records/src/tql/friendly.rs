@@ -1,4 +1,4 @@
-//! Statements as friendly text: verbs in any case, each with its value behind it, in any order.
+//! Parses statements in friendly text: verbs in any case, each followed by its value, in any order.
 
 use super::{
     Statement, Subject, Verb,
@@ -92,7 +92,7 @@ fn maker<'r, 't>(reader: &'r Reader<'t>, settings: &'r Settings) -> Maker<'r, 't
     }
 }
 
-/// The clause whose verb comes next; the reader stays before anything else.
+/// Consumes the verb of a clause; anything else is left in place.
 fn take_clause(reader: &mut Reader<'_>) -> Option<&'static str> {
     let rest = &reader.text[reader.at..];
     let length = rest
@@ -103,7 +103,7 @@ fn take_clause(reader: &mut Reader<'_>) -> Option<&'static str> {
     Some(clause)
 }
 
-/// A call of a function, or a value.
+/// Parses a function call or a value.
 fn argument(reader: &mut Reader<'_>) -> Result<Argument, StatementError> {
     reader.space_and_commas();
     let at = reader.at;

@@ -1,4 +1,4 @@
-//! Statements as JSON: an object with a member for each clause.
+//! Parses statements in JSON: an object with a member for each clause.
 
 use super::{
     Statement, Subject, Verb,
@@ -60,7 +60,7 @@ pub(super) fn statement(reader: &mut Reader<'_>, settings: &Settings) -> Result<
             }
             "INSERT" => clauses.verb = Some(Verb::Insert(make.document(&node)?)),
             "UPDATE" => clauses.verb = Some(Verb::Update(make.document(&node)?)),
-            // Whatever its value is: there is nothing to say beyond the verb.
+            // Its value is ignored: the verb says everything.
             "DELETE" => clauses.verb = Some(Verb::Delete),
             "LIMIT" => clauses.limit = Some(make.count(&node, "limit")?),
             "SORT" => clauses.sort = Some(make.sort(&node)?),
@@ -92,7 +92,7 @@ fn expression(make: Maker<'_, '_>, node: Node) -> Result<Expression, StatementEr
     }
 }
 
-/// An array whose first element is a text is a call; `None` for one that has no such element.
+/// An array whose first element is a text is a call; `None` for any other.
 fn call(node: Node) -> Option<Argument> {
     let Value::Array(elements) = node.value else {
         return Some(Argument::Value(node));

@@ -1,7 +1,7 @@
-//! TQL: a statement is read from JSON or from friendly text, planned over the store's indexes, and executed in steps.
+//! TQL: a statement is parsed from JSON or friendly text, planned with the store's indexes, and executed in steps.
 //!
-//! A statement is about **nodes**: records, or with AT the parts of records to which a path leads. WHERE and FILTER say which nodes
-//! those are, a verb says what is done with them.
+//! A statement is about **nodes**: records, or with AT the parts of records at a path. WHERE and FILTER select the
+//! nodes, and a verb says what to do with them.
 
 mod branch;
 mod calls;
@@ -29,14 +29,14 @@ pub use self::{
 use self::{cursor::Cursor, reader::Reader, template::Template};
 use crate::error::StatementError;
 
-/// A statement that can be executed any number of times.
+/// A parsed statement, which can be executed any number of times.
 #[derive(Debug)]
 pub struct Statement {
-    /// Given back with the answer, as a JSON string.
+    /// Returned with the answer, as a JSON string.
     pub(crate) rid: Option<Vec<u8>>,
     pub(crate) subject: Subject,
     pub(crate) filter: Option<Expression>,
-    /// Which parts of records it is about; without, records.
+    /// Parts of records that the statement is about; `None` for whole records.
     pub(crate) at: Option<At>,
     pub(crate) verb: Verb,
     pub(crate) limit: Option<u64>,
@@ -44,24 +44,24 @@ pub struct Statement {
     pub(crate) unique: Option<Path>,
     pub(crate) page: Option<Page>,
     pub(crate) cursor: Option<Cursor>,
-    /// Whether the plan is wanted and nothing else.
+    /// Whether only the plan is requested.
     pub(crate) explain: bool,
 }
 
-/// What WHERE says.
+/// Subject of a WHERE clause.
 #[derive(Debug)]
 pub(crate) enum Subject {
-    /// There is none.
+    /// Without a WHERE clause.
     All,
     Record(Reference),
     Matching(Expression),
 }
 
-/// What AT says.
+/// Target of an AT clause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum At {
     Path(Path),
-    /// `**`: every object and array of the record, itself included.
+    /// `**`: every object and array of the record, including itself.
     Everywhere,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Sort {
     pub(crate) reverse: bool,
 }
 
-/// `number` counts from 0.
+/// A page of rows; `number` counts from 0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Page {
     pub(crate) size: u64,
@@ -90,7 +90,7 @@ pub(crate) struct Page {
 }
 
 impl Statement {
-    /// Reads a statement: JSON when it begins with `{`, friendly text otherwise.
+    /// Parses a statement: JSON if it begins with `{`, otherwise friendly text.
     pub fn read(text: &[u8], settings: &Settings) -> Result<Self, StatementError> {
         if text.trim_ascii_start().starts_with(b"{") {
             Self::read_json(text, settings)
@@ -99,17 +99,17 @@ impl Statement {
         }
     }
 
-    /// Reads a statement that is JSON.
+    /// Parses a JSON statement.
     pub fn read_json(text: &[u8], settings: &Settings) -> Result<Self, StatementError> {
         json::statement(&mut Reader::new(text)?, settings)
     }
 
-    /// Reads a statement that is friendly text.
+    /// Parses a statement in friendly text.
     pub fn read_friendly(text: &[u8], settings: &Settings) -> Result<Self, StatementError> {
         friendly::statement(&mut Reader::new(text)?, settings)
     }
 
-    /// Whether it changes nothing.
+    /// Whether the statement changes nothing.
     pub fn only_reads(&self) -> bool {
         self.explain || matches!(self.verb, Verb::Select(_))
     }

@@ -1,6 +1,7 @@
-//! Which records a statement has to look at: those of a reference, those that indexes lead to, or all of the kinds that it concerns.
+//! Plans which records a statement examines: that of a reference, those that index lookups find, or all records of the
+//! kinds involved.
 //!
-//! A plan leads to every record that can match, and perhaps to others: whatever it leads to is held against the whole statement.
+//! A plan covers every record that can match, and perhaps others: each is then tested against the whole statement.
 
 use std::{collections::BTreeSet, ops::Bound};
 
@@ -24,29 +25,30 @@ use crate::{
     write::{check, check_record},
 };
 
-/// Most questions to indexes for the records of one kind; beyond it all of them are looked at.
+/// Most index lookups for one kind; beyond that all of its records are scanned.
 const LOOKUPS_MAX: usize = 1000;
 
-/// Scalars between which values lie.
+/// Lower and upper bound of scalar values.
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// What must hold of a record, each by itself.
+/// Conditions that must all hold for a record.
 struct Conditions<'s> {
     all: Vec<&'s Expression>,
-    /// Where the paths begin that do not begin at the record; `None`: anywhere.
+    /// Fields at which paths begin that do not begin at the record; `None` if they can begin anywhere.
     base: Option<Vec<String>>,
 }
 
-/// A way to the records by indexes; the better one is greater.
+/// Access to records by indexes; of two, the one with the greater rank is better.
 struct Choice {
     rank: (bool, usize, bool),
     lookups: Vec<Lookup>,
-    /// Which of the conditions need not be looked at again, if records were all that counts.
+    /// Conditions that the lookups already guarantee, as far as whole records are concerned.
     used: Vec<usize>,
 }
 
 impl Plan {
-    /// Plans a statement for whoever has that permission. Kinds that it names must be theirs to read; without, it concerns those that are.
+    /// Plans a statement for a caller with these permissions. Kinds that it names must be readable; a statement that
+    /// names none is about all readable kinds.
     pub(super) fn of(
         statement: &Statement,
         settings: &Settings,
@@ -96,7 +98,8 @@ impl Plan {
         } else {
             read.indexes()?
         };
-        // A walk with a cursor must be able to go on anywhere, which one that leaves out what it has seen cannot.
+        // A walk with a cursor must be resumable anywhere, which is impossible if it remembers the records it has
+        // returned.
         let lookups_max = if statement.cursor.is_some() {
             1
         } else {
@@ -125,7 +128,7 @@ impl Plan {
     }
 }
 
-/// The conditions of a statement that the way to the records of a kind does not answer, to be shown.
+/// Conditions that the access to a kind's records does not guarantee, for EXPLAIN.
 pub(super) fn unanswered(statement: &Statement, settings: &Settings, plan: &KindPlan) -> Vec<String> {
     let conditions = Conditions::of(statement);
     let is_left = |(at, condition): &(usize, &&Expression)| {
@@ -152,7 +155,7 @@ impl<'s> Conditions<'s> {
         Self { all, base }
     }
 
-    /// The field of an index that a path is, seen from the record.
+    /// The index field that a path corresponds to, seen from the record.
     fn field_of(&self, path: &Path) -> Option<Vec<String>> {
         let mut steps = if path.from_root {
             Vec::new()
@@ -163,7 +166,7 @@ impl<'s> Conditions<'s> {
         Some(steps)
     }
 
-    /// The kinds that a record can have for a condition to hold; `None`: any.
+    /// Kinds of the records that can satisfy a condition; `None` for any.
     fn kinds(&self, condition: &Expression, settings: &Settings) -> Option<BTreeSet<String>> {
         match condition {
             Expression::Is(path, Comparison::One(operands)) => {
@@ -182,7 +185,7 @@ impl<'s> Conditions<'s> {
         }
     }
 
-    /// The best way by indexes to all records for which the conditions hold.
+    /// Best access by indexes to all records that satisfy the conditions.
     fn choose(
         &self,
         conditions: &[&Expression],
@@ -201,7 +204,7 @@ impl<'s> Conditions<'s> {
             };
             let mut whole: Option<Choice> = None;
             for arm in any {
-                // What the arms have in common bounds each of them, so that no more is made than can be used.
+                // The arms share one limit, so that no more lookups are made than can be used.
                 let made = whole.as_ref().map_or(0, |whole| whole.lookups.len());
                 let arm = self.choose(&arm.conjuncts(), indexes, lookups_max - made)?;
                 whole = Some(match whole {
@@ -213,7 +216,7 @@ impl<'s> Conditions<'s> {
                     }
                 });
             }
-            // Each of the arms may leave something to look at.
+            // Each of the arms may leave conditions to check.
             Some(Choice {
                 used: Vec::new(),
                 ..whole?
@@ -230,8 +233,8 @@ impl<'s> Conditions<'s> {
         by_index.chain(by_or).reduce(better)
     }
 
-    /// The way by one index, in which a record is only when it has a scalar in every field: so each field needs a condition that only
-    /// scalars meet.
+    /// Access by one index. It has only records with a scalar in every field, so each field needs a condition that only
+    /// scalars satisfy.
     fn by_index(&self, conditions: &[&Expression], index: &Definition, lookups_max: usize) -> Option<Choice> {
         let of_field = |field: &[String]| -> Vec<(usize, &Expression)> {
             let is_of = |path: &Path| self.field_of(path).is_some_and(|steps| steps == field);
@@ -275,7 +278,7 @@ impl<'s> Conditions<'s> {
             let ranges = conditions
                 .iter()
                 .filter_map(|(at, condition)| Some((*at, range(condition)?)));
-            // Of several elements one can meet each condition, so that only one of the conditions can bound the walk.
+            // Each condition may be met by another element, so only one of them can bound the walk.
             let ranges: Vec<_> = ranges.take(if is_many(depth) { 1 } else { usize::MAX }).collect();
             let bounds = bounds(
                 ranges.iter().find_map(|(_, (from, _))| *from),
@@ -310,7 +313,7 @@ impl<'s> Conditions<'s> {
     }
 }
 
-/// A path as indexes have it; `None` for one with a member that is called `*`.
+/// A path as an index field; `None` if it has a member called `*`.
 fn field(steps: &[Step]) -> Option<Vec<String>> {
     let step = |step: &Step| match step {
         Step::Each => Some(EACH.to_owned()),
@@ -320,7 +323,7 @@ fn field(steps: &[Step]) -> Option<Vec<String>> {
     steps.iter().map(step).collect()
 }
 
-/// All scalars that meet a condition, where they can be counted.
+/// All scalars that satisfy a condition, if they are finitely many.
 fn spellings(condition: &Expression) -> Option<Vec<Vec<u8>>> {
     let Expression::Is(_, Comparison::One(operands)) = condition else {
         return None;
@@ -332,7 +335,7 @@ fn spellings(condition: &Expression) -> Option<Vec<Vec<u8>>> {
     Some(all)
 }
 
-/// Operands between which all values lie that meet a condition.
+/// Bounds within which all values lie that satisfy a condition.
 fn range(condition: &Expression) -> Option<(Option<&Operand>, Option<&Operand>)> {
     let Expression::Is(_, comparison) = condition else {
         return None;
@@ -352,13 +355,13 @@ fn range(condition: &Expression) -> Option<(Option<&Operand>, Option<&Operand>)>
     }
 }
 
-/// Ranges of scalars in one of which each value lies that is at least `from` and at most `to`, in the order of indexes: null, false, true,
-/// numbers, texts. A time can be a number as well as a text.
+/// Ranges of scalars that cover all values from `from` to `to`, in the order of indexes: null, false, true, numbers,
+/// texts. A time can be a number as well as a text.
 fn bounds(from: Option<&Operand>, to: Option<&Operand>) -> Vec<Bounds> {
     if from.or(to).is_none() {
         return vec![(Bound::Unbounded, Bound::Unbounded)];
     }
-    // What there is no bound for ends where that type of scalar does.
+    // Without a bound, the range ends where the type of scalar does.
     let range = |bound: fn(&Operand, bool) -> Option<Vec<u8>>, start: Bound<&[u8]>, end: Bound<&[u8]>| {
         let one = |operand: Option<&Operand>, lower, otherwise: Bound<&[u8]>| match operand {
             None => Some(otherwise.map(<[u8]>::to_vec)),

@@ -1,4 +1,4 @@
-//! Reads the values that statements consist of, with their positions: JSON, and in friendly text a little more than JSON.
+//! Parses the values of statements, with their positions: JSON, and in friendly text slightly more than JSON.
 
 use std::cell::Cell;
 
@@ -6,27 +6,27 @@ use forebay_store::json;
 
 use crate::error::{Position, StatementError};
 
-/// Most values within each other; documents may be deeper.
+/// Deepest nesting of values; documents may be deeper.
 const DEPTH_MAX: usize = 100;
-/// Most values of a statement beside its document: each takes some memory as long as the statement is read.
+/// Most values of a statement, not counting its document: each takes memory while the statement is parsed.
 const VALUES_MAX: usize = 20_000;
 
-/// Reads a text from its beginning to its end.
+/// Parser of a whole text.
 #[derive(Debug)]
 pub(super) struct Reader<'t> {
     pub(super) text: &'t str,
     pub(super) at: usize,
     depth: usize,
-    /// Values that were read.
+    /// Values parsed so far.
     values: usize,
-    /// Whether values are kept, or passed over.
+    /// Whether values are kept, or skipped.
     keeps: bool,
-    /// Functions and patterns that were made of what was read.
+    /// Functions and patterns built so far.
     pub(super) functions: Cell<usize>,
     pub(super) patterns: Cell<usize>,
 }
 
-/// A value with the place where it begins and ends.
+/// A value with its start and end offset.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) at: usize,
@@ -36,15 +36,15 @@ pub(super) struct Node {
 
 #[derive(Debug)]
 pub(super) enum Value {
-    /// `null`, `true`, `false`, or a number: its text.
+    /// `null`, `true`, `false`, or a number, as text.
     Plain,
     Text(String),
-    /// In single quotes, which friendly text has for what is a text and nothing more.
+    /// In single quotes, which in friendly text denote a plain text.
     Literal(String),
-    /// A run of characters without quotes, in friendly text.
+    /// In friendly text, characters without quotes.
     Word,
     Array(Vec<Node>),
-    /// In the order of the text.
+    /// In text order.
     Object(Vec<(String, Node)>),
 }
 
@@ -83,7 +83,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A text that is no TQL, at a place.
+    /// Error for a text that is not TQL, at an offset.
     pub(super) fn wrong_at(&self, at: usize, what: impl Into<String>) -> StatementError {
         StatementError {
             position: Position::of(self.text, at),
@@ -92,7 +92,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// TQL that means nothing, at a place.
+    /// Error for well-formed but meaningless TQL, at an offset.
     pub(super) fn meaningless_at(&self, at: usize, what: impl Into<String>) -> StatementError {
         StatementError {
             syntax: false,
@@ -100,7 +100,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The text has something else here than what is accepted.
+    /// Error for a text that does not continue as required.
     pub(super) fn expected(&self, what: &str) -> StatementError {
         let found = match self.text[self.at..].chars().next() {
             None => "the end".to_owned(),
@@ -119,7 +119,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Passes over space and commas, which say nothing in friendly text.
+    /// Skips space and commas, which separate in friendly text.
     pub(super) fn space_and_commas(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r' | b',')) {
             self.at += 1;
@@ -132,13 +132,13 @@ impl<'t> Reader<'t> {
         is
     }
 
-    /// Whether anything but space is left.
+    /// Whether only space is left.
     pub(super) fn ends(&mut self) -> bool {
         self.space();
         self.at == self.text.len()
     }
 
-    /// A value that is JSON and taken as it is written: of it only the place is known.
+    /// Parses a JSON document without keeping its values: only its position is recorded.
     pub(super) fn document(&mut self) -> Result<Node, StatementError> {
         self.keeps = false;
         let node = self.value(false);
@@ -149,7 +149,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Counts a value, of which there may be so many.
+    /// Counts a value against the limit.
     pub(super) fn count_value(&mut self) -> Result<(), StatementError> {
         self.values += usize::from(self.keeps);
         if self.values > VALUES_MAX {
@@ -159,7 +159,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// A value in friendly text: commas may be left out, and words stand without quotes.
+    /// Parses a value in friendly text: commas are optional, and words need no quotes.
     pub(super) fn friendly(&mut self) -> Result<Node, StatementError> {
         self.value(true)
     }
@@ -199,7 +199,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Goes one value deeper, for whatever reads what is inside.
+    /// Runs `read` one nesting level deeper.
     pub(super) fn nested<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, StatementError>,
@@ -213,7 +213,7 @@ impl<'t> Reader<'t> {
         Ok(value)
     }
 
-    /// Passes over what stands between two values; false at the end.
+    /// Skips the separator between two values; false at the end.
     fn between(&mut self, friendly: bool, first: bool, end: u8) -> Result<bool, StatementError> {
         if friendly {
             self.space_and_commas();
@@ -242,7 +242,7 @@ impl<'t> Reader<'t> {
         Ok(Value::Array(elements))
     }
 
-    /// The members of an object; those whose names `is_document` knows are taken as they are written.
+    /// Parses the members of an object; those for which `is_document` holds are taken as documents.
     pub(super) fn members(
         &mut self,
         friendly: bool,
@@ -271,7 +271,7 @@ impl<'t> Reader<'t> {
         Ok(members)
     }
 
-    /// A JSON string.
+    /// Parses a JSON string.
     fn string(&mut self) -> Result<String, StatementError> {
         let start = self.at;
         self.at += 1;
@@ -293,7 +293,7 @@ impl<'t> Reader<'t> {
         Ok(content.into_owned())
     }
 
-    /// A text in single quotes; one in it is written twice.
+    /// Parses a text in single quotes; a quote inside is doubled.
     fn literal(&mut self) -> Result<String, StatementError> {
         let start = self.at;
         let mut content = String::new();
@@ -312,7 +312,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Passes over a word: a verb, a path, a number, a time. A name in `"` may follow a point in it, a colon may stand between digits.
+    /// Skips a word: a verb, a path, a number or a time. It may contain a name in `"` after a point, and colons between
+    /// digits.
     pub(super) fn word(&mut self) {
         let start = self.at;
         let bytes = self.text.as_bytes();
@@ -343,7 +344,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The text of a value as it is written.
+    /// Source text of a value.
     pub(super) fn source(&self, node: &Node) -> &'t str {
         &self.text[node.at..node.end]
     }

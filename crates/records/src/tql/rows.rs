@@ -1,4 +1,4 @@
-//! Rows of an answer as they come: written at once, or kept until they can be sorted.
+//! Rows of an answer: written at once, or kept until they can be sorted.
 
 use std::{collections::HashSet, time::Instant};
 
@@ -13,32 +13,32 @@ use crate::{
     settings::{Detect, Settings},
 };
 
-/// What the rows of an answer have come to.
+/// State of an answer's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// Further ones are wanted.
+pub(super) enum ResultState {
+    /// More rows are wanted.
     Open,
-    /// There are as many as were asked for.
+    /// As many as were requested.
     Complete,
-    /// There may be no more of them.
+    /// Cut off by the named limit.
     Cut(&'static str),
 }
 
-/// Collects rows.
+/// Collects the rows of an answer.
 #[derive(Debug)]
 pub(super) struct Rows {
-    /// Rows that are passed over.
+    /// Rows to skip.
     skip: u64,
-    /// Rows that are wanted behind those.
+    /// Rows wanted after those.
     wanted: u64,
-    /// Whether the statement has asked for no more than that, or can ask for what follows.
+    /// Whether `wanted` is the statement's own limit, or its cursor can fetch more.
     asked: bool,
     answer_bytes_max: usize,
-    /// What texts are for SORT.
+    /// Which texts SORT takes for times.
     detect: Detect,
-    /// Rows that have come.
+    /// Rows added so far.
     count: u64,
-    /// Bytes of rows that were written.
+    /// Bytes of rows written so far.
     written: usize,
     first: bool,
     unique: HashSet<Vec<u8>>,
@@ -71,12 +71,12 @@ impl Rows {
         }
     }
 
-    /// Whether nothing is written before all rows have come.
+    /// Whether nothing is written until all rows have been added.
     pub(super) fn are_sorted(&self) -> bool {
         self.sorted.is_some()
     }
 
-    /// Takes a row of a node, which `write` makes.
+    /// Adds the row of a node, which `write` produces.
     pub(super) fn add(
         &mut self,
         statement: &Statement,
@@ -84,7 +84,7 @@ impl Rows {
         values: impl Fn(&Path) -> Option<Vec<u8>>,
         write: impl FnOnce(&mut Vec<u8>),
         out: &mut Vec<u8>,
-    ) -> Result<Fate, RecordsError> {
+    ) -> Result<ResultState, RecordsError> {
         let unique = statement.unique.as_ref().map(|path| match values(path) {
             Some(value) if number::is_number(&value) => number::normal(&value),
             value => value.unwrap_or_default(),
@@ -95,11 +95,11 @@ impl Rows {
             if sorted.bytes() > self.answer_bytes_max {
                 return Err(self.too_long());
             }
-            return Ok(Fate::Open);
+            return Ok(ResultState::Open);
         }
         if let Some(value) = unique {
             if self.unique.contains(&value) {
-                return Ok(Fate::Open);
+                return Ok(ResultState::Open);
             }
             self.unique_bytes += value.len() + size_of::<Vec<u8>>();
             if self.unique_bytes > self.answer_bytes_max {
@@ -109,14 +109,14 @@ impl Rows {
         }
         self.count += 1;
         if self.count <= self.skip {
-            return Ok(Fate::Open);
+            return Ok(ResultState::Open);
         }
         let at = self.count - self.skip;
         if at > self.wanted {
             return Ok(if self.asked {
-                Fate::Complete
+                ResultState::Complete
             } else {
-                Fate::Cut("rows_max")
+                ResultState::Cut("rows_max")
             });
         }
         let before = out.len();
@@ -130,18 +130,18 @@ impl Rows {
             if self.first {
                 return Err(self.too_long());
             }
-            return Ok(Fate::Cut("answer_bytes_max"));
+            return Ok(ResultState::Cut("answer_bytes_max"));
         }
         self.first = false;
         self.written += length;
         Ok(if self.asked && at == self.wanted {
-            Fate::Complete
+            ResultState::Complete
         } else {
-            Fate::Open
+            ResultState::Open
         })
     }
 
-    /// Whether nothing was asked for.
+    /// Whether no rows were requested.
     pub(super) fn is_complete(&self) -> bool {
         self.wanted == 0 && self.asked
     }
@@ -152,10 +152,10 @@ impl Rows {
         }
     }
 
-    /// Writes some of the rows that were sorted, or passes over them; `None`: there are more.
-    pub(super) fn write_sorted(&mut self, budget: Budget, out: &mut Vec<u8>) -> Option<Fate> {
+    /// Writes or skips some of the sorted rows; `None` while there are more.
+    pub(super) fn write_sorted(&mut self, budget: Budget, out: &mut Vec<u8>) -> Option<ResultState> {
         let Some(sorted) = &mut self.sorted else {
-            return Some(Fate::Complete);
+            return Some(ResultState::Complete);
         };
         let start = out.len();
         while let Some(row) = sorted.next() {
@@ -163,9 +163,9 @@ impl Rows {
             let at = self.count.saturating_sub(self.skip);
             if at > self.wanted {
                 return Some(if self.asked {
-                    Fate::Complete
+                    ResultState::Complete
                 } else {
-                    Fate::Cut("rows_max")
+                    ResultState::Cut("rows_max")
                 });
             }
             if at > 1 {
@@ -179,6 +179,6 @@ impl Rows {
                 return None;
             }
         }
-        Some(Fate::Complete)
+        Some(ResultState::Complete)
     }
 }

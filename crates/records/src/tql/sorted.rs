@@ -1,4 +1,4 @@
-//! Rows in the order that SORT says, as many as can be wanted.
+//! Keeps as many rows as can be wanted, in the order of SORT.
 
 use std::{
     cmp::Ordering,
@@ -8,10 +8,10 @@ use std::{
 
 use crate::{kind::text_of, number, operand::time_of, reference::Reference, settings::Detect, time::Time};
 
-/// What a row is sorted by.
+/// Sort key of a row.
 #[derive(Debug, PartialEq, Eq)]
 enum SortKey {
-    /// Nothing is there, or an object or array.
+    /// No value, or an object or array.
     None,
     Null,
     False,
@@ -76,10 +76,10 @@ impl Ord for SortKey {
     }
 }
 
-/// Where a row is from: the place of its kind in the plan, its record, and the part of that.
+/// Origin of a row: index of its kind in the plan, its record, and the part of the record.
 pub(super) type Origin = (usize, Reference, usize);
 
-/// Where a row stands among others: first by what SORT says, then as the records came.
+/// Position of a row: first by the sort key, then by origin.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rank {
     key: SortKey,
@@ -88,7 +88,7 @@ pub(super) struct Rank {
 }
 
 impl Rank {
-    /// Of a row that is sorted by that value.
+    /// For a row with that sort value.
     pub(super) fn new(value: Option<&[u8]>, detect: Detect, reverse: bool, origin: Origin) -> Self {
         Self {
             key: SortKey::of(value, detect),
@@ -112,11 +112,11 @@ impl Ord for Rank {
     }
 }
 
-/// The first of all rows, each in its place as soon as it comes, so that nothing is left to be done for all of them at once.
+/// The first rows in sort order. Each is inserted as it arrives, so no final sort is needed.
 #[derive(Debug)]
 pub(super) struct Sorted {
     rows: BTreeMap<Arc<Rank>, Row>,
-    /// Of the rows with a value that may come once, the one that has come.
+    /// For each unique value, the row that has it.
     unique: HashMap<Vec<u8>, Arc<Rank>>,
     /// Most rows.
     max: u64,
@@ -146,12 +146,13 @@ impl Sorted {
         }
     }
 
-    /// About how much memory the rows take.
+    /// Approximate memory of the rows, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes a row, which `write` makes, unless there are enough before it; of those with the same unique value the first.
+    /// Adds a row, which `write` produces, unless enough rows precede it. Of rows with the same unique value the first
+    /// one stays.
     pub(super) fn add(&mut self, rank: Rank, unique: Option<Vec<u8>>, write: impl FnOnce(&mut Vec<u8>)) {
         let is_full = self.rows.len() as u64 >= self.max;
         if is_full && self.rows.last_key_value().is_none_or(|(last, _)| **last < rank) {
@@ -189,7 +190,7 @@ impl Sorted {
         }
     }
 
-    /// The next row, when all have come.
+    /// Takes the next row, once all have been added.
     pub(super) fn next(&mut self) -> Option<Vec<u8>> {
         self.rows.pop_first().map(|(_, row)| row.text)
     }
@@ -201,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    /// A row as it comes: what it is sorted by, and its unique value.
+    /// A row as it arrives: its sort key and its unique value.
     type Come = (u32, Option<u32>);
 
     fn ranked(key: u32, reverse: bool, reference: usize) -> Rank {
@@ -210,7 +211,7 @@ mod tests {
         Rank::new(Some(key.to_string().as_bytes()), detect, reverse, origin)
     }
 
-    /// What sorting all of them comes to.
+    /// Expected result, by sorting all rows.
     fn expected(come: &[Come], reverse: bool, max: usize) -> Vec<usize> {
         let mut all: Vec<usize> = (0..come.len()).collect();
         all.sort_by_key(|at| {

@@ -1,4 +1,4 @@
-//! What SELECT makes of a node: a shape of JSON with places in it.
+//! SELECT templates: the JSON shape of a row, with placeholders.
 
 use forebay_store::json;
 
@@ -10,7 +10,7 @@ use crate::{
     work::Work,
 };
 
-/// The shape of one row.
+/// Shape of one row.
 #[derive(Debug)]
 pub(crate) enum Template {
     /// Canonical JSON that is the same in every row.
@@ -29,7 +29,7 @@ pub(crate) enum Template {
     Object(Vec<(Vec<u8>, Template)>),
 }
 
-/// What a row is made of.
+/// Input for one row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'r> {
     pub(crate) reference: Reference,
@@ -39,7 +39,7 @@ pub(crate) struct Row<'r> {
 }
 
 impl Template {
-    /// What SELECT without a template makes.
+    /// Writes the row of a SELECT without a template.
     pub(crate) fn usual(row: Row<'_>, settings: &Settings, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"id\":");
         out.extend_from_slice(row.reference.to_string().as_bytes());
@@ -48,7 +48,8 @@ impl Template {
         out.push(b'}');
     }
 
-    /// Writes a row; once `out` is longer than `limit`, or the work is spent, the rest of it is left out: nobody wants that row.
+    /// Writes a row. Once `out` is longer than `limit` or the work is spent, the rest is left out, because the row is
+    /// discarded.
     pub(crate) fn write(
         &self,
         row: Row<'_>,
@@ -109,7 +110,7 @@ impl Template {
     }
 }
 
-/// Writes a value of a record, with its times in the format of the settings.
+/// Writes a value of a record, with its times in the configured format.
 fn put(value: &[u8], settings: &Settings, out: &mut Vec<u8>) {
     if settings.time_format == TimeFormat::Stored || !settings.detect.any_time() {
         out.extend_from_slice(value);

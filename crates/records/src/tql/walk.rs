@@ -1,4 +1,4 @@
-//! A plan, and a walk along it that can rest anywhere and go on with another reader of the same state.
+//! Plans, and walks along them, which can stop anywhere and continue with another reader of the same state.
 
 use std::collections::HashSet;
 
@@ -9,23 +9,23 @@ use forebay_store::{
 
 use crate::{RecordsError, list::references, reference::Reference};
 
-/// Which records a statement looks at.
+/// The records that a statement examines.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) kinds: Vec<KindPlan>,
 }
 
-/// The records of one kind.
+/// Access to the records of one kind.
 #[derive(Debug)]
 pub(super) struct KindPlan {
     pub(super) kind: String,
     pub(super) key: Key,
     pub(super) access: Access,
-    /// Conditions that the way answers, by their places in the statement.
+    /// Conditions that the access guarantees, by their position in the statement.
     pub(super) used: Vec<usize>,
 }
 
-/// The way to them.
+/// How the records of a kind are found.
 #[derive(Debug)]
 pub(super) enum Access {
     One(Reference),
@@ -33,7 +33,7 @@ pub(super) enum Access {
     Lookups(Vec<Lookup>),
 }
 
-/// A question to an index.
+/// A query on an index.
 #[derive(Debug)]
 pub(super) struct Lookup {
     pub(super) index: String,
@@ -41,7 +41,7 @@ pub(super) struct Lookup {
 }
 
 impl Access {
-    /// The index whose order the walk follows; empty when it is that of references.
+    /// Name of the index whose order the walk follows; empty for the order of references.
     pub(super) fn index(&self) -> &str {
         match self {
             Self::One(_) | Self::Scan => "",
@@ -51,23 +51,23 @@ impl Access {
 }
 
 impl Plan {
-    /// Whether indexes or a reference lead to the records.
+    /// Whether all records are found by indexes or a reference.
     pub(super) fn is_indexed(&self) -> bool {
         self.kinds.iter().all(|kind| !matches!(kind.access, Access::Scan))
     }
 }
 
-/// How far a walk has come.
+/// Progress of a walk.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     kind: usize,
     lookup: usize,
     at: At,
-    /// Records of this kind that have come, where several questions can lead to one.
+    /// Records of this kind already returned, if several lookups can find the same one.
     seen: HashSet<Reference>,
 }
 
-/// Where it is among the records of a question.
+/// Position among the records of a lookup.
 #[derive(Debug, Default)]
 enum At {
     #[default]
@@ -77,7 +77,7 @@ enum At {
 }
 
 impl Walk {
-    /// A walk that goes on behind a place of a kind; see [`Walk::place`].
+    /// A walk that continues after a position in a kind; see [`Walk::place`].
     pub(super) fn behind(plan: &Plan, kind: &str, index: &str, place: &[u8]) -> Option<Self> {
         let at = plan.kinds.partition_point(|other| other.kind.as_str() < kind);
         let mut walk = Self {
@@ -100,8 +100,8 @@ impl Walk {
         Some(walk)
     }
 
-    /// The kind by its place in the plan, and the place in it that the walk has come to, empty at its beginning; `None` at the end of the
-    /// plan. Where several questions lead to records of a kind there is no such place.
+    /// The current position: index of the kind in the plan, and the position inside the kind, empty at its beginning;
+    /// `None` at the end of the plan. There is no such position if several lookups find records of a kind.
     pub(super) fn place(&self, plan: &Plan) -> Option<(usize, Vec<u8>)> {
         let there = plan.kinds.get(self.kind)?;
         let is_over = matches!(&there.access, Access::Lookups(lookups) if self.lookup == lookups.len());
@@ -117,8 +117,8 @@ impl Walk {
         Some((self.kind, place))
     }
 
-    /// Finds up to `max` further records, all of one kind, whose place in the plan it says; `None` at the end. There may be none of them
-    /// though it is not the end.
+    /// Finds up to `max` further records, all of the kind whose index in the plan is returned; `None` at the end. May
+    /// find none before the end.
     pub(super) fn next(
         &mut self,
         plan: &Plan,

@@ -1,5 +1,5 @@
-//! Statements that ask and that change, one after another, against a model of what they find and leave: whatever indexes there are, and
-//! however many records have ended without being removed yet.
+//! Random queries and changes, compared with a model, for all combinations of indexes and any number of records that
+//! have expired but are not removed yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,11 +21,11 @@ enum Action {
     UpdateParts(Parts, usize, Option<usize>),
     Delete(Expression, Option<usize>),
     DeleteParts(Parts),
-    /// A record that there is, by its place among them, ends so much later.
+    /// Makes a record, given by its position among the existing ones, expire after that many milliseconds.
     Expire(usize, u64),
     ExpireKind(usize, u64),
     Wait(u64),
-    /// What has ended is removed, as the store does within a second.
+    /// Removes expired nodes, as the store does within a second.
     Sweep,
 }
 
@@ -46,21 +46,22 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// What there is, as it should be.
+/// Expected content of the store.
 #[derive(Debug)]
 struct Model {
     there: BTreeMap<u64, Record>,
-    /// When records end, and whole kinds.
+    /// Expiry times of records and of whole kinds.
     ends: BTreeMap<u64, u64>,
     kinds_end: [Option<u64>; KINDS.len()],
-    /// What has ended and is not removed, with its kind: as long as there is any, the kind is there, and its time.
+    /// Records that have expired but are not removed, with their kinds: as long as there are any, the kind and its
+    /// expiry time exist.
     left: BTreeMap<u64, usize>,
     last: u64,
     now_ms: u64,
 }
 
 impl Model {
-    /// Forgets what has ended.
+    /// Advances the time and drops records that have expired.
     fn wait(&mut self, ms: u64) {
         self.now_ms += ms;
         let has_ended = |at: Option<u64>| at.is_some_and(|at| at <= self.now_ms);
@@ -80,7 +81,7 @@ impl Model {
         }
     }
 
-    /// Kinds without any records have no time.
+    /// Kinds without records have no expiry time.
     fn settle(&mut self) {
         for (kind, ends) in self.kinds_end.iter_mut().enumerate() {
             let is_there = self.there.values().any(|record| record.kind == kind);
@@ -95,7 +96,7 @@ impl Model {
         matching.map(|(reference, _)| *reference).collect()
     }
 
-    /// Of each record that has any how many.
+    /// Number of matching parts of each record that has any.
     fn parts(&self, parts: &Parts) -> BTreeMap<u64, usize> {
         let counts = self
             .there
@@ -147,7 +148,7 @@ fn paged(house: &House, statement: &str) -> Vec<u64> {
     }
 }
 
-/// Removes what has ended, as the store does when the clock says what the house's does.
+/// Removes expired nodes, as the store does, but by the time of the house.
 fn sweep(house: &House, now_ms: u64) {
     let sweep = |transaction: &mut Transaction| {
         for kind in KINDS {
@@ -260,7 +261,7 @@ fn act(house: &House, model: &mut Model, action: &Action) -> Result<(), TestCase
             }
         }
         Action::UpdateParts(parts, new, limit) => {
-            // Without records in it nothing could be made instead.
+            // Without records to update, it would insert one.
             let limit = limit.filter(|limit| *limit > 0);
             let statement = format!("{} UPDATE {}{}", parts.text(), text_of(*new), limited(limit));
             let matching = model.parts(parts);
@@ -337,7 +338,7 @@ fn act(house: &House, model: &mut Model, action: &Action) -> Result<(), TestCase
     Ok(())
 }
 
-/// Whatever has been done, the records are what the model says, one by one and together.
+/// Checks that the records equal the model, one by one and together.
 fn check(house: &House, model: &Model) -> Result<(), TestCaseError> {
     let expected: Vec<(u64, String)> = model
         .there

@@ -1,4 +1,4 @@
-//! CURSOR: whatever ends an answer early, all of them together have each row once.
+//! CURSOR: whatever limit ends an answer early, all answers together have each row once.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use crate::house::House;
 
 const KINDS: [&str; 4] = ["A", "B", "C", "D"];
 
-/// What ends answers early.
+/// Limits that end answers early.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     limit: u64,
     rows_max: u64,
     examined_max: u64,
     answer_bytes_max: usize,
-    /// Records of a step, and steps after which the deadline passes.
+    /// Records per step, and steps after which the deadline passes.
     step: u64,
     steps: u64,
 }
@@ -37,7 +37,7 @@ fn bounds() -> impl Strategy<Value = Bounds> {
     )
 }
 
-/// One answer to a statement, cut off by a deadline when it takes too many steps.
+/// One answer to a statement, cut off by a deadline if it takes too many steps.
 fn answer(house: &House, statement: &str, bounds: Bounds) -> serde_json::Value {
     let settings = std::sync::Arc::new(Settings {
         rows_max: bounds.rows_max,
@@ -69,7 +69,7 @@ proptest! {
 
     #[test]
     fn all_answers_together_are_the_whole_result(
-        // Of each kind, the values of its records.
+        // Values of the records, by kind.
         kinds in proptest::collection::vec(proptest::collection::vec(0..4_u64, 0..7), KINDS.len()),
         indexed in proptest::collection::vec(any::<bool>(), KINDS.len()),
         condition in prop_oneof![

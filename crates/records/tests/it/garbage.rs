@@ -1,4 +1,4 @@
-//! Statements that are none: whatever comes, an answer or an error with a place comes back.
+//! Invalid statements: any input gives an answer, or an error with a position.
 
 use forebay_records::RecordsError;
 
@@ -21,7 +21,7 @@ const SEEDS: [&str; 14] = [
     "SELECT [$root.a $rid 'x' {\"a\":b.*}] CURSOR '41006279005b'",
 ];
 
-/// A sequence of numbers that is the same in every run (xorshift64*).
+/// Deterministic pseudo-random numbers (xorshift64*).
 struct Numbers(u64);
 
 impl Numbers {

@@ -1,4 +1,4 @@
-//! A store with records, as tests use it.
+//! A store with records, for tests.
 
 use std::{
     cell::Cell,
@@ -15,16 +15,16 @@ use forebay_store::{
     index::{Definition, parse_field},
 };
 
-/// A time that is far ahead, so that nothing ends by itself while a test runs.
+/// A time far in the future, so that nothing expires while a test runs.
 pub(crate) const NOW_MS: u64 = 4_000_000_000_000;
 
 pub(crate) struct House {
     pub(crate) store: Store,
     pub(crate) settings: Arc<Settings>,
-    /// What time it is, in milliseconds since 1970.
+    /// Current time in milliseconds since 1970.
     pub(crate) now_ms: Cell<u64>,
     start: Instant,
-    /// How often the clock can be looked at before an hour has passed.
+    /// How often the clock can be read before it jumps by an hour.
     pub(crate) looks: Cell<u64>,
     _folder: tempfile::TempDir,
 }
@@ -67,7 +67,7 @@ impl House {
         self.store.transact(create).unwrap().reference.0
     }
 
-    /// What time it is for statements that change something: it is over after as many looks at it as the test allows.
+    /// Clock for statements that change something: their time runs out after as many reads as the test allows.
     fn clock(&self) -> Instant {
         let looks = self.looks.get();
         self.looks.set(looks.saturating_sub(1));
@@ -79,7 +79,7 @@ impl House {
             }
     }
 
-    /// Has a node end by itself.
+    /// Sets the expiry time of a record or a whole kind.
     pub(crate) fn expire(&self, kind: &str, reference: Option<u64>, at_ms: u64) {
         let mut key = Key::global(kind).unwrap();
         if let Some(reference) = reference {
@@ -108,7 +108,7 @@ impl House {
         self.tql_as(statement, &Everything, Budget::WHOLE)
     }
 
-    /// A statement that only reads is executed in steps of that size.
+    /// Executes a statement, a read-only one in steps of that size.
     pub(crate) fn tql_as(
         &self,
         statement: &str,
@@ -160,7 +160,7 @@ pub(crate) fn results(house: &House, statement: &str) -> String {
         .to_owned()
 }
 
-/// Ten records of a kind.
+/// Ten records of one kind.
 pub(crate) fn articles() -> House {
     let house = House::new();
     for n in 0..10 {

@@ -1,4 +1,4 @@
-//! What each clause and function does, in both encodings.
+//! Behaviour of each clause and function, in both encodings.
 
 use forebay_records::{Detect, RecordsError, Settings, TimeFormat, TimeNumber};
 
@@ -153,7 +153,7 @@ fn values_compare_by_type() {
 
 #[test]
 fn texts_that_are_not_taken_for_times_are_matched_and_sorted_as_texts() {
-    // By the moment the first is the later one, as a text the second.
+    // By moment the first is the later one, by text the second.
     let times = ["2017-01-05T00:00:00-05:00", "2017-01-05T01:00:00Z"];
     for (time, matched, sorted) in [
         (
@@ -377,7 +377,7 @@ fn results_are_sorted_limited_unique_and_paged() {
     ] {
         assert_eq!(results(&house, statement), expected, "{statement}");
     }
-    // Numbers are the same when their values are.
+    // Numbers are equal if their values are.
     for price in ["1", "1.0", "10e-1", "\"1\"", "1.5", "-1", "-1.00"] {
         house.create(&format!(r#"{{"kind":"Offer","price":{price}}}"#));
     }
@@ -409,7 +409,7 @@ fn a_cursor_goes_on_where_the_answer_before_has_ended() {
         }
         assert_eq!(found, expected, "{condition}");
     }
-    // Behind a place in an index there is nothing for a walk over all records.
+    // A position in an index is no position for a scan of all records.
     let answer: serde_json::Value =
         serde_json::from_str(&house.tql("WHERE AND(EQ(kind 'Article') GT(num 3)) LIMIT 1 CURSOR ''"))
             .unwrap();

@@ -1,10 +1,10 @@
-//! Records and TQL through their public face.
+//! Records and TQL through their public API.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod changes;
 mod cursors;
-mod ended;
+mod expired;
 mod garbage;
 mod house;
 mod language;

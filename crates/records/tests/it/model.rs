@@ -1,14 +1,14 @@
-//! Records and expressions that mean for a test what they mean for TQL: a model that looks at every record.
+//! Model of records and expressions: evaluates them by examining every record.
 
 use proptest::prelude::*;
 
-/// A scalar as it is stored, and what it means.
+/// A scalar as it is stored, and its meaning.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Meaning {
     Other(u8),
     /// In tenths.
     Number(i32),
-    /// Minutes from some time on.
+    /// Minutes since a fixed time.
     Time(i32),
     Uuid(u8),
 }
@@ -42,7 +42,7 @@ const ORDERED: [usize; 12] = [7, 8, 9, 10, 12, 13, 14, 15, 16, 17, 18, 19];
 #[derive(Clone, Debug)]
 pub(super) enum Item {
     Scalar(usize),
-    /// With a member `x`, or without.
+    /// With or without a member `x`.
     Object(Option<usize>),
 }
 
@@ -108,7 +108,7 @@ impl Record {
         format!("{{{}}}", members.join(","))
     }
 
-    /// The values at a path: scalars, and `None` for anything else that is there.
+    /// The values at a path: scalars, and `None` for anything else there.
     fn at(&self, path: Path) -> Vec<Option<usize>> {
         match (path.way, &self.fields[path.field]) {
             (Way::Itself, Field::One(item)) => vec![item.scalar()],
@@ -155,13 +155,13 @@ pub(super) enum Expression {
     Has(Path),
     Kind(usize),
     One(Path, Vec<usize>),
-    /// By a function: GT, GTE, LT, LTE.
+    /// One of the functions GT, GTE, LT, LTE.
     Ordered(Path, usize, usize),
     Between(Path, usize, usize, bool, bool),
 }
 
 impl Expression {
-    /// As TQL has it, with what all paths begin with.
+    /// In TQL, with a prefix for all paths.
     pub(super) fn text(&self, root: &str) -> String {
         let all = |all: &[Self]| all.iter().map(|one| one.text(root)).collect::<Vec<_>>().join(" ");
         let at = |path: &Path| format!("{root}{}", path.text());
@@ -222,17 +222,18 @@ impl Expression {
     }
 }
 
-/// Which parts of records a statement is about: those at a path, of records that are so, and that are so themselves.
+/// The parts of records that a statement is about: those at a path that satisfy a condition, of records that satisfy
+/// another.
 #[derive(Clone, Debug)]
 pub(super) struct Parts {
     at: Path,
     of: Expression,
-    /// What the member `x` of a part must be, if anything; with no values, it must be there.
+    /// Condition on the member `x` of a part: its accepted values; if empty, it must only exist.
     with: Option<Vec<usize>>,
 }
 
 impl Parts {
-    /// As TQL has it.
+    /// In TQL.
     pub(super) fn text(&self) -> String {
         let of = self.of.text("$root.");
         let both = match &self.with {
@@ -252,7 +253,7 @@ impl Parts {
             .is_some_and(|found| values.is_empty() || is_one(found, values))
     }
 
-    /// How many there are in a record.
+    /// Number of these parts in a record.
     pub(super) fn count(&self, record: &Record) -> usize {
         if !self.of.holds(record) {
             return 0;
@@ -269,7 +270,7 @@ impl Parts {
         }
     }
 
-    /// Replaces them by a scalar, or removes them.
+    /// Replaces the parts with a scalar, or removes them.
     pub(super) fn edit(&self, record: &mut Record, scalar: Option<usize>) {
         let is_member = |item: &Item| item.member().is_some();
         match (self.at.way, &mut record.fields[self.at.field]) {
@@ -371,7 +372,7 @@ pub(super) fn expression() -> impl Strategy<Value = Expression> {
     })
 }
 
-/// Fields of an index, `*` in one of them at most.
+/// Fields of an index, with at most one `*` in them.
 pub(super) fn index() -> impl Strategy<Value = (usize, Vec<String>)> {
     (0..KINDS.len(), proptest::collection::vec(path(), 1..3)).prop_map(|(kind, paths)| {
         let mut fields: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! Which way a statement takes to its records.
+//! Access paths that statements choose.
 
 use crate::house::House;
 

@@ -1,4 +1,4 @@
-//! Records by their references.
+//! Operations on records by reference.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use forebay_store::{Key, Read, StoreError, Transaction};
 
 use crate::house::{House, NOW_MS};
 
-/// May write nothing but `Article`.
+/// Allows writes to `Article` only.
 struct Articles;
 
 impl Permission for Articles {
@@ -216,7 +216,7 @@ fn a_record_that_cannot_be_replaced_stays_as_it_was() {
     assert_eq!(text(&house, reference).unwrap(), r#"{"kind":"Article","n":1}"#);
 }
 
-/// Puts a document where records of a kind are, as somebody does who knows nothing of records.
+/// Puts a document where a record of a kind would be, as a program unaware of records does.
 fn lay(house: &House, kind: &str, reference: u64, document: &str) {
     let key = Key::global(kind).unwrap().child(&reference.to_string()).unwrap();
     let put = |transaction: &mut forebay_store::Transaction| transaction.put(&key, document.as_bytes());
@@ -264,7 +264,7 @@ fn what_was_not_made_as_a_record_takes_no_references_away() {
         matches!(moved, Err(RecordsError::ReferenceTaken { .. })),
         "{moved:?}"
     );
-    // Elsewhere there is room for it, and it has no reference there either.
+    // In another kind there is room for it, but it still has no reference there.
     assert_eq!(
         house.tql(r#"WHERE EQ(n 3) UPDATE {"kind":"Other","n":3}"#),
         r#"{"code":0,"updated":[1]}"#
@@ -316,7 +316,7 @@ fn lists_are_in_the_order_of_references_page_by_page() {
         let (mut out, mut in_steps) = (Vec::new(), Vec::new());
         let mut page = list.clone().begin(&snapshot, usize::MAX, NOW_MS).unwrap();
         let next = list.write(&snapshot, usize::MAX, NOW_MS, &mut out).unwrap();
-        // A step whose time is over before it begins looks at one record.
+        // A step whose time is over before it begins still examines one record.
         while page.step(&snapshot, Some(Instant::now()), &mut in_steps).unwrap() {}
         assert_eq!((&in_steps, page.next()), (&out, next));
         (String::from_utf8(out).unwrap(), next)
@@ -403,7 +403,7 @@ fn a_record_to_which_the_store_gave_another_type_key_is_where_it_was_until_it_is
     let put = |transaction: &mut Transaction| transaction.put(&key, br#"{"kind":"Entry","n":1}"#);
     house.store.transact(put).unwrap();
     let answer = |results: &str| format!(r#"{{"code":0,"results":{results}}}"#);
-    // It lies among the articles and says that it is none, so that asking for either kind does not find it.
+    // It is stored among the articles but claims another kind, so queries for neither kind find it.
     assert_eq!(house.tql("WHERE EQ(kind 'Article') SELECT n"), answer("[]"));
     assert_eq!(house.tql("WHERE EQ(kind 'Entry') SELECT n"), answer("[2]"));
     assert_eq!(house.tql("WHERE EQ(n 1) SELECT kind"), answer(r#"["Entry"]"#));

@@ -1,4 +1,4 @@
-//! Where an answer ends before it is complete, and what is refused instead.
+//! Limits that end an answer early, or reject a statement.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ fn a_row_takes_no_more_memory_than_an_answer_may() {
         ..Settings::default()
     });
     house.create(&format!(r#"{{"text":"{}"}}"#, "x".repeat(100_000)));
-    // Whole, the row would have 1.5 GB.
+    // In full, the row would have 1.5 GB.
     let row = vec!["\"$\""; 15_000].join(",");
     for sort in ["", r#","sort":"text""#] {
         let statement = format!(r#"{{"select":[{row}]{sort}}}"#);
@@ -86,7 +86,7 @@ fn a_row_takes_no_more_memory_than_an_answer_may() {
 fn a_record_whose_parts_are_changed_grows_no_longer_than_a_record_may() {
     let house = House::new();
     house.create(&format!(r#"{{"list":[{}0],"list2":[0,0,0]}}"#, "0,".repeat(8999)));
-    // Whole, the record would have 9 GB.
+    // In full, the record would have 9 GB.
     let update = format!(r#"WHERE 1 AT list.* UPDATE "{}""#, "x".repeat(1_000_000));
     let refused = house.try_tql(&update);
     assert!(
@@ -108,7 +108,7 @@ fn a_record_that_is_put_together_is_no_longer_than_a_record_may_be() {
     };
     let house = House::of(Settings::default(), &options);
     house.create(r#"{"kind":"Long"}"#);
-    // Each part is short enough, and nobody has looked at the whole.
+    // Each part is short enough, and the whole was never checked.
     for n in 0..20 {
         let key = Key::global("Long")
             .unwrap()
@@ -151,7 +151,7 @@ fn a_statement_looks_at_no_more_of_a_record_than_others_can_wait_for() {
     let far_row = vec!["\"z\""; 900].join(",");
     for (statement, expected) in [
         ("WHERE REGEX(texts.0 'b$') SELECT n", Some("[2]")),
-        // Each text, or a pattern of that size, would be quick enough.
+        // Each text, or a pattern of that size, would be fast enough.
         ("WHERE REGEX(texts.* 'b$') SELECT n", None),
         (r"WHERE REGEX(texts.0 '\w{1,100}b') SELECT n", None),
         ("WHERE OR(EQ(n 1) REGEX(texts.* 'b$')) SELECT n", Some("[1,2]")),
@@ -189,7 +189,7 @@ fn a_statement_that_changes_has_its_time_and_no_more() {
         "WHERE EQ(num 7) INSERT {}",
         "WHERE HAS(num) DELETE",
     ] {
-        // Whenever the time is over, it has done nothing; and it takes about two looks at the clock for each record.
+        // Whenever the time runs out, nothing has been changed; and there are about two reads of the clock per record.
         let refused = (1..).take_while(|looks| {
             house.looks.set(*looks);
             match house.try_tql(statement) {
@@ -290,7 +290,7 @@ fn sorted_rows_come_in_steps_and_can_be_cut_off() {
     assert_eq!(String::from_utf8_lossy(&out), cut);
 }
 
-/// May read `Article` and write nothing; a token opens `Locked`.
+/// Allows reading `Article` and no writes; a token is required for `Locked`.
 struct Reader;
 
 impl Permission for Reader {

@@ -1,4 +1,4 @@
-//! What rules ask of other systems.
+//! Operations of rules on other systems.
 
 use std::rc::Rc;
 
@@ -7,8 +7,8 @@ use rquickjs::{Ctx, Result, String as JsString};
 use super::{Functions, Host};
 use crate::{
     calls::CallId,
+    host_ops::{WaitId, What},
     text,
-    wants::{WaitId, What},
 };
 
 pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {

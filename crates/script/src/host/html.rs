@@ -1,4 +1,4 @@
-//! HTML from templates: what `html-text.ts` of the SDK does, without a string for each value.
+//! HTML from templates: does the work of the SDK's `html-text.ts` without creating a string for each value.
 
 use std::rc::Rc;
 
@@ -7,10 +7,10 @@ use rquickjs::{Ctx, Exception, Result, Value, atom::PredefinedAtom, function::Re
 use super::{Functions, Host};
 use crate::{
     text::well_formed,
-    values::{Class, Held, Kind, Name},
+    values::{Class, HeldValue, Kind, Name},
 };
 
-/// Arrays in one another, as in the SDK: a circle ends there.
+/// Maximum nesting of arrays, as in the SDK; a cycle ends there.
 const DEPTH_MAX: usize = 64;
 
 pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
@@ -18,14 +18,14 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     functions.set(
         "html",
         move |ctx: Ctx<'js>, marked: Value<'js>, texts: Value<'js>, values: Rest<Value<'js>>| {
-            let texts = Held::of(&ctx, &texts);
+            let texts = HeldValue::of(&ctx, &texts);
             if !is_template(&texts)? {
                 let message = "html is called with a template: html`<p>${text}</p>`";
                 return Err(Exception::throw_type(&ctx, message));
             }
             let mut template = Template {
                 ctx: &ctx,
-                marked: Held::of(&ctx, &marked),
+                marked: HeldValue::of(&ctx, &marked),
                 text: Name::of(&ctx, "text")?,
                 out: Vec::with_capacity(256),
                 output_max,
@@ -33,26 +33,26 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
             for index in 0..texts.length()? {
                 template.put(&texts.element(index)?)?;
                 if let Some(value) = values.get(index as usize) {
-                    template.write(&Held::of(&ctx, value), DEPTH_MAX)?;
+                    template.write(&HeldValue::of(&ctx, value), DEPTH_MAX)?;
                 }
             }
-            let html = Held::object_of(&ctx, &template.marked)?;
-            html.define(&template.text, Held::text(&ctx, &template.out)?)?;
+            let html = HeldValue::object_of(&ctx, &template.marked)?;
+            html.define(&template.text, HeldValue::text(&ctx, &template.out)?)?;
             Ok(html.into_value())
         },
     )
 }
 
 /// Whether a function that is given this is called with a template.
-fn is_template(texts: &Held<'_, '_>) -> Result<bool> {
-    let is_array = |value: &Held<'_, '_>| matches!(value.kind(), Kind::Object(Class::Array));
+fn is_template(texts: &HeldValue<'_, '_>) -> Result<bool> {
+    let is_array = |value: &HeldValue<'_, '_>| matches!(value.kind(), Kind::Object(Class::Array));
     Ok(is_array(texts) && is_array(&texts.get(&Name::known(texts.ctx(), PredefinedAtom::Raw))?))
 }
 
 struct Template<'c, 'js> {
     ctx: &'c Ctx<'js>,
     /// The prototype of what is HTML already.
-    marked: Held<'c, 'js>,
+    marked: HeldValue<'c, 'js>,
     /// The member that has the text of such.
     text: Name<'c, 'js>,
     out: Vec<u8>,
@@ -60,7 +60,7 @@ struct Template<'c, 'js> {
 }
 
 impl<'js> Template<'_, 'js> {
-    fn write(&mut self, value: &Held<'_, 'js>, depth: usize) -> Result<()> {
+    fn write(&mut self, value: &HeldValue<'_, 'js>, depth: usize) -> Result<()> {
         // A script may name the same long text as often as it likes: what it holds itself is no bound.
         if self.out.len() > self.output_max {
             let message = format!("HTML has more than {} bytes (output_max)", self.output_max);
@@ -86,7 +86,7 @@ impl<'js> Template<'_, 'js> {
     }
 
     /// Appends what is HTML already.
-    fn put(&mut self, html: &Held<'_, 'js>) -> Result<()> {
+    fn put(&mut self, html: &HeldValue<'_, 'js>) -> Result<()> {
         html.with_text(|html| self.out.extend_from_slice(&well_formed(html)))
     }
 }

@@ -1,5 +1,5 @@
-//! JSON of what handlers return: the text that `JSON.stringify` gives, without the objects and strings that it makes on its way. What is
-//! rarely returned is left to it, value by value, so that there is one meaning.
+//! JSON of handlers' return values: the text that `JSON.stringify` gives, without creating its intermediate objects and strings. Rare kinds
+//! of values are passed to `JSON.stringify` one by one, so that the result is always the same.
 
 use std::ops::Range;
 
@@ -8,12 +8,12 @@ use smallvec::SmallVec;
 
 use crate::{
     text,
-    values::{Class, Held, Kind, Name, Names},
+    values::{Class, HeldValue, Kind, Name, Names},
 };
 
-/// Objects and arrays in one another, of which this many are written here. A circle ends there, and the engine says that it is one.
+/// Maximum nesting of objects and arrays that is written here. Deeper values, and so cycles, are left to the engine, which reports a cycle.
 const DEPTH_MAX: usize = 64;
-/// Names that are written once and then copied: rows have few, and each has the same.
+/// Number of names whose encoded form is remembered and copied: rows have few names, and all rows have the same.
 const NAMES_MAX: usize = 16;
 
 /// Writes one value.
@@ -23,12 +23,12 @@ pub(super) struct JsonWriter<'c, 'js> {
     bytes_max: usize,
     depth: usize,
     to_json: Name<'c, 'js>,
-    /// Names that have been written, and where.
+    /// Names that were written, with their positions.
     names: SmallVec<[(Name<'c, 'js>, Range<usize>); NAMES_MAX]>,
 }
 
 impl<'c, 'js> JsonWriter<'c, 'js> {
-    /// Once the text is longer than `bytes_max`, the rest is left out.
+    /// Creates a writer. It stops writing once the text is longer than `bytes_max`.
     pub(super) fn new(ctx: &'c Ctx<'js>, bytes_max: usize) -> Self {
         Self {
             ctx,
@@ -41,7 +41,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     }
 
     /// The text of an object literal or array; `None` for anything else, and for one with a `toJSON` of its own.
-    pub(super) fn write(mut self, value: &Held<'_, 'js>) -> Result<Option<Vec<u8>>> {
+    pub(super) fn write(mut self, value: &HeldValue<'_, 'js>) -> Result<Option<Vec<u8>>> {
         let Kind::Object(class) = value.kind() else {
             return Ok(None);
         };
@@ -52,7 +52,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     }
 
     /// Writes an object or array; false: it is neither, or has a `toJSON`.
-    fn container(&mut self, object: &Held<'_, 'js>, class: Class) -> Result<bool> {
+    fn container(&mut self, object: &HeldValue<'_, 'js>, class: Class) -> Result<bool> {
         if object.get(&self.to_json)?.is_function() || self.depth == DEPTH_MAX {
             return Ok(false);
         }
@@ -66,7 +66,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
         is_written
     }
 
-    fn members(&mut self, object: &Held<'_, 'js>) -> Result<()> {
+    fn members(&mut self, object: &HeldValue<'_, 'js>) -> Result<()> {
         self.out.push(b'{');
         let start = self.out.len();
         for name in Names::of(self.ctx, object)? {
@@ -89,14 +89,14 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
         Ok(())
     }
 
-    fn elements(&mut self, array: &Held<'_, 'js>) -> Result<()> {
+    fn elements(&mut self, array: &HeldValue<'_, 'js>) -> Result<()> {
         self.out.push(b'[');
         for index in 0..array.length()? {
             if index > 0 {
                 self.out.push(b',');
             }
             let value = array.element(index)?;
-            if !self.value(value, || Held::text(self.ctx, index.to_string().as_bytes()))? {
+            if !self.value(value, || HeldValue::text(self.ctx, index.to_string().as_bytes()))? {
                 self.out.extend_from_slice(b"null");
             }
             if self.is_full() {
@@ -125,7 +125,11 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     }
 
     /// Writes a member or element, whose name may be asked for; false: it has no text.
-    fn value(&mut self, value: Held<'_, 'js>, name: impl FnOnce() -> Result<Held<'c, 'js>>) -> Result<bool> {
+    fn value(
+        &mut self,
+        value: HeldValue<'_, 'js>,
+        name: impl FnOnce() -> Result<HeldValue<'c, 'js>>,
+    ) -> Result<bool> {
         match value.kind() {
             Kind::Text => self.text(&value)?,
             Kind::Int(number) => self.number(number),
@@ -145,7 +149,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
             .extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
-    fn float(&mut self, number: f64, value: &Held<'_, 'js>) -> Result<()> {
+    fn float(&mut self, number: f64, value: &HeldValue<'_, 'js>) -> Result<()> {
         if !number.is_finite() {
             self.out.extend_from_slice(b"null");
         } else if number.fract() == 0.0 && number.abs() < 1e15 {
@@ -157,7 +161,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     }
 
     /// Writes a text in quotation marks.
-    fn text(&mut self, content: &Held<'_, 'js>) -> Result<()> {
+    fn text(&mut self, content: &HeldValue<'_, 'js>) -> Result<()> {
         let before = self.out.len();
         let is_whole = content.with_text(|content| put_quoted(&mut self.out, content))?;
         if !is_whole {
@@ -170,14 +174,14 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     }
 
     /// Has `JSON.stringify` write a value under its name.
-    fn left_to_engine(&mut self, value: Held<'_, 'js>, name: Held<'_, 'js>) -> Result<bool> {
+    fn left_to_engine(&mut self, value: HeldValue<'_, 'js>, name: HeldValue<'_, 'js>) -> Result<bool> {
         let name = name.into_value();
         let length = text::utf8(self.ctx.json_stringify(name.clone())?.ok_or(Error::Unknown)?)?.len();
-        // Without a prototype, so that no name means anything.
+        // The holder has no prototype, so that no name has a special meaning.
         let holder = Object::new_proto(self.ctx.clone(), None)?;
         holder.set(name, value.into_value())?;
         let object = text::utf8(self.ctx.json_stringify(holder)?.ok_or(Error::Unknown)?)?;
-        // `{"name":value}`, or `{}` where the value has no text.
+        // `{"name":value}`, or `{}` if the value has no text.
         let written = object.get(length + 2..object.len() - 1);
         self.out.extend_from_slice(written.unwrap_or_default());
         Ok(written.is_some())
@@ -188,7 +192,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     }
 }
 
-/// Bytes of a text that stand in JSON as they are; those of characters beyond ASCII do if they are well-formed.
+/// Bytes that need no escape in JSON. Bytes of non-ASCII characters need none if they are well-formed.
 const AS_IT_IS: [bool; 256] = {
     let mut table = [true; 256];
     let mut byte = 0;
@@ -199,7 +203,7 @@ const AS_IT_IS: [bool; 256] = {
     table
 };
 
-/// Appends a text in quotation marks; false, and anything: there is half a surrogate pair in it.
+/// Appends a quoted text. Returns false, with unspecified output, if the text contains a lone surrogate.
 fn put_quoted(out: &mut Vec<u8>, content: &[u8]) -> bool {
     out.push(b'"');
     let mut from = 0;

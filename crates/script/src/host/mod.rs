@@ -1,7 +1,7 @@
-//! What scripts are given: functions of this program, reached by the SDK alone. `sdk/node/src/script/host.ts` says what each is for.
+//! Functions of this program that the SDK can call. `sdk/node/src/script/host.ts` describes each.
 
 mod clients;
-mod declared;
+mod declared_reads;
 mod html;
 mod json;
 mod requests;
@@ -21,41 +21,41 @@ use rquickjs::{Ctx, Function, Object, Result, String as JsString, Value, functio
 use crate::{
     answer::{Answer, Body, Weight},
     calls::{CallId, Calls},
+    host_ops::HostOp,
     instance::Place,
     options::Options,
     sys, text,
-    values::{Class, Held, Kind, Name},
-    wants::Want,
+    values::{Class, HeldValue, Kind, Name},
 };
-pub(crate) use declared::DeclaredReads;
-pub use declared::ReadRecord;
+pub(crate) use declared_reads::DeclaredReads;
+pub use declared_reads::ReadRecord;
 use json::JsonWriter;
-pub(crate) use rules::CourseHost;
+pub(crate) use rules::DriverHost;
 pub(crate) use store::{StoreHost, last_commit, store_was_missed};
 pub(crate) use waits::mark_promises;
 
-/// The name under which the functions are found until the SDK has taken them.
+/// The name of the global through which the SDK gets the functions.
 const PLACE: &str = "__forebay";
 
-/// What `plain` says.
+/// Results of `plain`.
 const NOT_ANSWERED: u8 = 0;
 const ANSWERED: u8 = 1;
 const STILL_WAITS: u8 = 2;
 
-/// What the functions of one engine work with.
+/// The state of the functions of one engine.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) options: std::sync::Arc<Options>,
     pub(crate) calls: RefCell<Calls>,
     pub(crate) store: StoreHost,
     pub(crate) declared: DeclaredReads,
-    pub(crate) course: CourseHost,
+    pub(crate) course: DriverHost,
     pub(crate) place: Place,
     /// What scripts have asked for in this step.
-    pub(crate) wants: RefCell<Vec<Want>>,
+    pub(crate) wants: RefCell<Vec<HostOp>>,
 }
 
-/// An object that is filled with functions.
+/// An object to which functions are added.
 pub(crate) struct Functions<'a, 'js> {
     ctx: &'a Ctx<'js>,
     object: Object<'js>,
@@ -67,14 +67,14 @@ impl<'js> Functions<'_, 'js> {
     }
 }
 
-/// Lays the functions down where the SDK takes them.
+/// Installs the functions where the SDK finds them.
 pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
     let functions = Functions {
         ctx,
         object: Object::new(ctx.clone())?,
     };
     clients::install(&functions, host)?;
-    declared::install(&functions, host)?;
+    declared_reads::install(&functions, host)?;
     requests::install(&functions, host)?;
     rules::install(&functions, host)?;
     html::install(&functions, host)?;
@@ -137,8 +137,8 @@ impl Host {
         ))
     }
 
-    /// Answers with what most handlers return: a string; JSON of an object literal, whose prototype is `plain`, or an array; HTML, whose prototype is `html`. Anything else,
-    /// or where there is more to do about it, is not answered.
+    /// Answers with the usual return values of handlers: a string; JSON of an array or of an object literal, whose prototype is `plain`; or
+    /// HTML, whose prototype is `html`. Anything else is not answered here, nor are cases that need more work.
     fn plain<'js>(
         &self,
         ctx: &Ctx<'js>,
@@ -150,16 +150,16 @@ impl Host {
         if self.store.level() > 0 {
             return Ok(NOT_ANSWERED);
         }
-        let value = Held::of(ctx, value);
+        let value = HeldValue::of(ctx, value);
         let written = match value.kind() {
             Kind::Text => Some((ContentKind::Text, value.utf8()?)),
             Kind::Object(Class::Array) => self.json(ctx, &value)?,
-            // Of anything else, even to ask for its prototype may run what the script has brought.
+            // For anything else, even reading its prototype may run code of the script.
             Kind::Object(Class::Object) => {
                 let prototype = value.prototype()?;
-                if prototype.kind() == Kind::Null || prototype.is_same(&Held::of(ctx, plain)) {
+                if prototype.kind() == Kind::Null || prototype.is_same(&HeldValue::of(ctx, plain)) {
                     self.json(ctx, &value)?
-                } else if prototype.is_same(&Held::of(ctx, html)) {
+                } else if prototype.is_same(&HeldValue::of(ctx, html)) {
                     let text = value.get(&Name::of(ctx, "text")?)?;
                     Some((ContentKind::Html, text.utf8()?))
                 } else {
@@ -177,12 +177,16 @@ impl Host {
     }
 
     /// A value as JSON, unless it has something to say about that itself.
-    fn json<'js>(&self, ctx: &Ctx<'js>, value: &Held<'_, 'js>) -> Result<Option<(ContentKind, Vec<u8>)>> {
+    fn json<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        value: &HeldValue<'_, 'js>,
+    ) -> Result<Option<(ContentKind, Vec<u8>)>> {
         let written = JsonWriter::new(ctx, self.options.limits.output_max).write(value)?;
         Ok(written.map(|json| (ContentKind::Json, json)))
     }
 
-    /// Ends a call with an answer, unless that is too long; says whether it still waited for something.
+    /// Ends a call with an answer, unless the answer is too long. Returns whether the call still waited for something.
     fn end(&self, call: CallId, answer: Answer) -> bool {
         let output_max = self.options.limits.output_max;
         let mut calls = self.calls.borrow_mut();
@@ -208,13 +212,13 @@ impl Host {
         }
     }
 
-    /// Takes back the locks of calls that have ended.
+    /// Releases the locks of calls that have ended.
     pub(crate) fn release_locks(&self) {
         let calls = self.calls.borrow();
         self.store.release(|call| call != 0 && !calls.is_open(call));
     }
 
-    /// A promise was rejected, and nobody handles it.
+    /// Logs an unhandled promise rejection.
     pub(crate) fn log_rejection(&self, call: CallId, reason: &str) {
         let calls = self.calls.borrow();
         let request = calls.request_id(call);
@@ -222,7 +226,7 @@ impl Host {
         tracing::error!(target: "forebay::script", script, request, "a promise was rejected, and nobody handles it: {reason}");
     }
 
-    /// A call was stopped, and no answer says so.
+    /// Logs that a call was stopped, when no answer can tell.
     pub(crate) fn log_stopped(&self, request: Option<&str>, failure: &crate::Failure) {
         let script = &*self.options.name;
         tracing::error!(target: "forebay::script", script, request, "a call was stopped whose answer cannot say so: {failure}");

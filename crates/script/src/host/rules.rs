@@ -1,4 +1,4 @@
-//! What the SDK asks of the courses of calls, and tells them.
+//! The interface between the SDK and the drivers of calls.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,44 +17,44 @@ use crate::{
     answer::Body,
     budget::Budget,
     calls::CallId,
-    rules::{Course, Event, LogLine, Order, Rule, RuleOutcome, RunOrder, Ticket},
+    host_ops::{HostOp, WaitId, What},
+    rules::{Command, Event, LogLine, Rule, RuleOutcome, RunDriver, RunOrder, TaskId},
     text,
-    wants::{WaitId, Want, What},
 };
 use forebay_wire::ContentKind;
 
-/// Rules that an engine keeps compiled.
+/// Maximum number of compiled rules per engine.
 const COMPILED_MAX: usize = 4096;
 
 /// The courses of an engine's calls, and the rules that it has compiled.
-pub(crate) struct CourseHost {
+pub(crate) struct DriverHost {
     budget: Rc<Budget>,
-    courses: RefCell<HashMap<CallId, Box<dyn Course>>>,
+    courses: RefCell<HashMap<CallId, Box<dyn RunDriver>>>,
     compiled: RefCell<HashMap<u64, Compiled>>,
     /// The rules that run, of the one call that there is.
-    running: RefCell<HashMap<Ticket, Running>>,
+    running: RefCell<HashMap<TaskId, Running>>,
     /// The rule with a time of its own to which all belongs that runs now.
     timed: Cell<Option<Timed>>,
     /// The modules that rules of the call have required.
     modules: RefCell<Vec<Arc<Rule>>>,
-    /// What such rules wait for: what runs when it comes belongs to them.
+    /// Waits of such rules: code that resumes after one belongs to its rule.
     timed_waits: RefCell<HashMap<WaitId, Timed>>,
 }
 
-/// A rule that runs, and when it has to be over, if it has a time of its own.
+/// A running rule, with its deadline if it has a timeout.
 type Running = (Arc<Rule>, Option<Instant>);
 
-/// A rule that has a time of its own.
+/// A rule with a timeout.
 #[derive(Clone, Copy, Debug)]
 struct Timed {
-    ticket: Ticket,
+    ticket: TaskId,
     until: Instant,
 }
 
-/// A rule, and the function that its files are. Whoever has the rule run holds it; of one that nobody holds any more the function goes, too.
+/// A rule and its compiled function. Only a weak reference is held: once all users of the rule are gone, its function is dropped too.
 type Compiled = (Weak<Rule>, Persistent<Function<'static>>);
 
-impl std::fmt::Debug for CourseHost {
+impl std::fmt::Debug for DriverHost {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("CourseHost").finish_non_exhaustive()
     }
@@ -68,7 +68,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     let own = host.clone();
     functions.set(
         "ruleOver",
-        move |ctx: Ctx<'js>, call: CallId, ticket: Ticket, is_true: bool, values: JsString<'js>| {
+        move |ctx: Ctx<'js>, call: CallId, ticket: TaskId, is_true: bool, values: JsString<'js>| {
             let values = text::owned(values)?;
             if !own.course.is_over(ticket) {
                 return Array::new(ctx);
@@ -81,7 +81,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     let own = host.clone();
     functions.set(
         "ruleFailed",
-        move |ctx: Ctx<'js>, call: CallId, ticket: Ticket, reason: JsString<'js>| {
+        move |ctx: Ctx<'js>, call: CallId, ticket: TaskId, reason: JsString<'js>| {
             let reason = text::owned(reason)?;
             if !own.course.is_over(ticket) {
                 return Array::new(ctx);
@@ -93,7 +93,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     let own = host.clone();
     functions.set(
         "timePassed",
-        move |ctx: Ctx<'js>, call: CallId, ticket: Ticket| own.go_on(&ctx, call, Event::Passed { ticket }),
+        move |ctx: Ctx<'js>, call: CallId, ticket: TaskId| own.go_on(&ctx, call, Event::Passed { ticket }),
     )?;
     let own = host.clone();
     functions.set("ruleTimer", move |call: CallId, wait: WaitId, ms: f64| {
@@ -101,7 +101,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         if is_open {
             let time = Duration::try_from_secs_f64(ms / 1000.0).unwrap_or_default();
             let what = What::Time(time);
-            own.wants.borrow_mut().push(Want { call, wait, what });
+            own.wants.borrow_mut().push(HostOp { call, wait, what });
         }
         is_open
     })?;
@@ -114,7 +114,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         },
     )?;
     let own = host.clone();
-    functions.set("ruleTurn", move |ticket: Ticket| own.course.take_turn(ticket))?;
+    functions.set("ruleTurn", move |ticket: TaskId| own.course.take_turn(ticket))?;
     let own = host.clone();
     functions.set("ruleLog", move |call: CallId, level: u8, line: JsString<'js>| {
         let text = text::owned(line)?;
@@ -125,7 +125,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     })
 }
 
-impl CourseHost {
+impl DriverHost {
     pub(crate) fn new(budget: Rc<Budget>) -> Self {
         Self {
             budget,
@@ -139,31 +139,31 @@ impl CourseHost {
     }
 
     /// A call has this course from here on.
-    pub(crate) fn begin(&self, call: CallId, course: Box<dyn Course>) {
+    pub(crate) fn begin(&self, call: CallId, course: Box<dyn RunDriver>) {
         self.running.borrow_mut().clear();
         self.timed_waits.borrow_mut().clear();
         self.modules.borrow_mut().clear();
         self.courses.borrow_mut().insert(call, course);
     }
 
-    /// Forgets the courses of calls that are over.
+    /// Drops the drivers of calls that are over.
     pub(crate) fn retain(&self, is_open: impl Fn(CallId) -> bool) {
         self.courses.borrow_mut().retain(|call, _| is_open(*call));
     }
 
-    /// There are no further calls: what belongs to the engine is let go of.
+    /// Releases everything that belongs to the engine; no calls follow.
     pub(crate) fn end(&self) {
         self.courses.borrow_mut().clear();
         self.compiled.borrow_mut().clear();
     }
 
     /// A rule with a time of its own begins, in a step in which nothing ran before it: all that follows in it belongs to the rule, until that is over.
-    fn take_turn(&self, ticket: Ticket) {
+    fn take_turn(&self, ticket: TaskId) {
         let until = self.running.borrow().get(&ticket).and_then(|(_, until)| *until);
         self.belongs_to(until.map(|until| Timed { ticket, until }));
     }
 
-    /// What was waited for has come: what runs now belongs to who has waited.
+    /// A wait has ended: the code that runs now belongs to the rule that waited.
     pub(crate) fn resume(&self, wait: WaitId) {
         let timed = self.timed_waits.borrow_mut().remove(&wait);
         if timed.is_some() {
@@ -171,7 +171,7 @@ impl CourseHost {
         }
     }
 
-    /// Something is waited for by what runs now.
+    /// Assigns a new wait to the rule whose code runs now.
     pub(super) fn wait(&self, wait: WaitId) {
         if let Some(timed) = self.timed.get() {
             self.timed_waits.borrow_mut().insert(wait, timed);
@@ -189,7 +189,7 @@ impl CourseHost {
     }
 
     /// Whether a rule is over when it says so: not where it was stopped, of which its course learns by the time that has passed. What runs after it in this step belongs to others.
-    fn is_over(&self, ticket: Ticket) -> bool {
+    fn is_over(&self, ticket: TaskId) -> bool {
         if self.timed.get().is_none_or(|timed| timed.ticket != ticket) {
             return true;
         }
@@ -201,7 +201,7 @@ impl CourseHost {
     }
 
     /// An error of a rule that runs, with places in its files.
-    fn with_places(&self, ticket: Ticket, reason: &str) -> String {
+    fn with_places(&self, ticket: TaskId, reason: &str) -> String {
         let rule = self.running.borrow_mut().remove(&ticket);
         let placed = rule.map_or_else(|| reason.to_owned(), |(rule, _)| rule.with_places(reason));
         let modules = self.modules.borrow();
@@ -210,7 +210,7 @@ impl CourseHost {
             .fold(placed, |placed, module| module.with_places(&placed))
     }
 
-    /// The path of a module that is required, and the function that its file is.
+    /// Finds a required module. Returns its path and function.
     fn module<'js>(&self, ctx: &Ctx<'js>, call: CallId, from: &str, name: &str) -> Result<Array<'js>> {
         let found = match self.courses.borrow().get(&call) {
             Some(course) => course.module(from, name),
@@ -229,7 +229,7 @@ impl CourseHost {
         Ok(out)
     }
 
-    /// The function of a rule, compiled when it is run for the first time; else why it cannot be.
+    /// The function of a rule, compiled on first use. The error says why it does not compile.
     fn function<'js>(&self, ctx: &Ctx<'js>, rule: &Arc<Rule>) -> std::result::Result<Function<'js>, String> {
         if let Some((_, known)) = self.compiled.borrow().get(&rule.id) {
             return known.clone().restore(ctx).map_err(|error| error.to_string());
@@ -247,11 +247,12 @@ impl CourseHost {
 }
 
 impl Host {
-    /// Tells the course of a call what has come about; gives what the SDK is to do, each in an array:
-    /// `[ticket, function, node, kind, state, values, item]` runs a rule, with `true` behind it one that has a time of its own, `[ticket, ms]` has time pass, `[ticket]` forgets.
+    /// Passes an event to the driver of a call. Returns the commands for the SDK, each as an array: `[ticket, function, node, kind, state,
+    /// values, item]` runs a rule, with an additional `true` if it has a timeout; `[ticket, ms]` starts a timer; `[ticket]` forgets a rule
+    /// or timer.
     fn go_on<'js>(&self, ctx: &Ctx<'js>, call: CallId, event: Event) -> Result<Array<'js>> {
         let out = Array::new(ctx.clone())?;
-        // Rules must not meet the courses while one of them goes on.
+        // Rules must not reach the drivers while one of them handles an event.
         let Some(mut course) = self.course.courses.borrow_mut().remove(&call) else {
             return Ok(out);
         };
@@ -260,7 +261,7 @@ impl Host {
         let mut count = 0;
         while let Some(order) = orders.pop_front() {
             let item = match order {
-                Order::Run(order) => match self.course.function(ctx, &order.rule) {
+                Command::Run(order) => match self.course.function(ctx, &order.rule) {
                     Ok(function) => {
                         let rule = Arc::clone(&order.rule);
                         let until = order.time_max.map(|time| Instant::now() + time);
@@ -274,25 +275,25 @@ impl Host {
                         let ticket = order.ticket;
                         let next = course.go_on(Event::Ended { ticket, outcome });
                         // What was ordered before is not wanted any more once there is an answer.
-                        if next.iter().any(|order| matches!(order, Order::Answer(_))) {
+                        if next.iter().any(|order| matches!(order, Command::Answer(_))) {
                             orders.clear();
                         }
                         orders.extend(next);
                         continue;
                     }
                 },
-                Order::Pass { ticket, time } => {
+                Command::Pass { ticket, time } => {
                     let item = Array::new(ctx.clone())?;
                     item.set(0, ticket)?;
                     item.set(1, time.as_secs_f64() * 1000.0)?;
                     item
                 }
-                Order::Forget { ticket } => {
+                Command::Forget { ticket } => {
                     let item = Array::new(ctx.clone())?;
                     item.set(0, ticket)?;
                     item
                 }
-                Order::Answer(body) => {
+                Command::Answer(body) => {
                     let kind = ContentKind::Json as u8;
                     self.end(call, Self::head(200, kind, false, None, Body::Whole(body.into())));
                     is_over = true;

@@ -1,4 +1,4 @@
-//! What scripts ask of databases.
+//! Operations of scripts on databases.
 
 use std::rc::Rc;
 
@@ -7,9 +7,9 @@ use rquickjs::{Array, Ctx, Exception, Function, Result, String as JsString};
 use super::{Functions, Host};
 use crate::{
     calls::CallId,
+    host_ops::{WaitId, What},
     sql::{self, Statements},
     text,
-    wants::{WaitId, What},
 };
 
 pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
@@ -39,7 +39,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         "desk",
         move |ctx: Ctx<'js>, call: CallId, wait: WaitId, operation: JsString<'js>| {
             let operation = text::owned(operation)?.into_bytes();
-            own.want(&ctx, call, wait, What::Desk(operation))
+            own.want(&ctx, call, wait, What::SqlSession(operation))
         },
     )
 }

@@ -1,4 +1,4 @@
-//! The store for scripts: the operations of `forebay_store::facade`, as far as the script may reach what they are about.
+//! The store for scripts: the operations of `forebay_store::facade`, limited to the globals that the script may access.
 
 use std::{
     cell::{Cell, RefCell},
@@ -28,22 +28,22 @@ use crate::{
     text,
 };
 
-/// Size of the memory through which paths and values are handed over, in bytes.
+/// Size of the memory through which paths and values are passed, in bytes.
 const AREA_BYTES: usize = 65_536;
 
 thread_local! {
-    /// The last commit of this thread's scripts that nobody has waited for.
+    /// The last commit of this thread's scripts that was not waited for.
     static LAST_COMMIT: Cell<u64> = const { Cell::new(0) };
-    /// Whether a script of this thread has asked for the store that it may reach, and there was none.
+    /// Whether a script of this thread has used the store that it may access, but there was none.
     static MISSED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a script of this thread has asked for the store that it may reach, and there was none.
+/// Whether a script of this thread has used the store that it may access, but there was none.
 pub(crate) fn store_was_missed() -> bool {
     MISSED.get()
 }
 
-/// The last commit that this thread's scripts have made; 0: none.
+/// The last commit that this thread's scripts have made; 0 if there is none.
 pub(crate) fn last_commit() -> u64 {
     LAST_COMMIT.get()
 }
@@ -51,17 +51,17 @@ pub(crate) fn last_commit() -> u64 {
 /// The store of one engine.
 #[derive(Debug)]
 pub(crate) struct StoreHost {
-    /// Whether nothing may be written here, since a write may have to wait.
+    /// Whether writes are forbidden here, because a write may have to wait.
     only_reads: bool,
     session: RefCell<Option<Rc<RefCell<Session>>>>,
-    /// `StoreError` of the SDK.
+    /// The SDK's class `StoreError`.
     errors: RefCell<Option<Persistent<Constructor<'static>>>>,
-    /// Set when something was asked for that cannot be done on this thread.
+    /// Set when an operation was requested that cannot be performed on this thread.
     elsewhere: Cell<bool>,
     area: Area,
-    /// Whose step runs; 0 while the script is loaded.
+    /// The call whose step runs; 0 while the script is loaded.
     current: Cell<CallId>,
-    /// The locks that the session has, one entry for each time: whose they are, and the paths.
+    /// The locks of the session, one entry per acquisition: call and path.
     locks: RefCell<Vec<(CallId, Vec<u8>)>>,
     budget: Rc<Budget>,
 }
@@ -80,17 +80,17 @@ impl StoreHost {
         }
     }
 
-    /// A step of this call begins.
+    /// Begins a step of this call.
     pub(crate) fn enter(&self, call: CallId) {
         self.current.set(call);
     }
 
-    /// Whose step runs.
+    /// The call whose step runs.
     pub(crate) fn current(&self) -> CallId {
         self.current.get()
     }
 
-    /// Takes back the locks of these calls.
+    /// Releases the locks of these calls.
     pub(crate) fn release(&self, is_over: impl Fn(CallId) -> bool) {
         let mut locks = self.locks.borrow_mut();
         if locks.is_empty() {
@@ -111,7 +111,7 @@ impl StoreHost {
         });
     }
 
-    /// A lock was taken, or taken back.
+    /// Records that a lock was acquired or released.
     fn note_lock(&self, path: &[u8], is_taken: bool) {
         let call = self.current.get();
         let mut locks = self.locks.borrow_mut();
@@ -120,34 +120,34 @@ impl StoreHost {
             return;
         }
         let own = locks.iter().rposition(|(owner, of)| *owner == call && of == path);
-        // All calls of an engine have the same locks.
+        // Locks are shared by all calls of an engine.
         if let Some(at) = own.or_else(|| locks.iter().rposition(|(_, of)| of == path)) {
             locks.remove(at);
         }
     }
 
-    /// Whether something was asked for, since the last time, that only an executor does.
+    /// Whether an operation was requested since the last time that only an executor performs.
     pub(crate) fn take_elsewhere(&self) -> bool {
         self.elsewhere.replace(false)
     }
 
-    /// Notes that something was asked for that only an executor does.
+    /// Records that an operation was requested that only an executor performs.
     pub(crate) fn note_elsewhere(&self) {
         self.elsewhere.set(true);
     }
 
-    /// Whether the script that runs has used up its time: what lasts long by itself asks this between its steps.
+    /// Whether the running script has exceeded its time limit. Long operations check this between their steps.
     pub(crate) fn is_out_of_time(&self) -> bool {
         self.budget.is_over()
     }
 
-    /// How many transactions within each other are open.
+    /// Number of nested open transactions.
     pub(crate) fn level(&self) -> u32 {
         let session = self.session.borrow();
         session.as_ref().map_or(0, |session| session.borrow().level())
     }
 
-    /// Rolls back what a script has begun and not ended; says whether there was anything.
+    /// Rolls back transactions that a script has begun and not ended. Returns whether there were any.
     pub(crate) fn roll_back(&self) -> bool {
         let mut was_open = false;
         if let Some(session) = &*self.session.borrow() {
@@ -162,7 +162,7 @@ impl StoreHost {
         was_open
     }
 
-    /// Ends what a step of rules has begun and left open: nothing of it is for the next. Says whether there was anything.
+    /// Rolls back whatever a step of rules has left open, so that nothing of it reaches the next. Returns whether there was anything.
     pub(crate) fn leave_nothing_open(&self) -> bool {
         let was_open = self.roll_back();
         if let Some(session) = &*self.session.borrow()
@@ -173,7 +173,7 @@ impl StoreHost {
         was_open
     }
 
-    /// Lets go of all that belongs to the engine.
+    /// Releases everything that belongs to the engine.
     pub(crate) fn end(&self) {
         self.errors.take();
         if let Some(session) = self.session.take() {
@@ -205,7 +205,7 @@ impl StoreHost {
         Ok(session)
     }
 
-    /// What an operation came to, in JavaScript.
+    /// Converts the result of an operation to JavaScript.
     fn give<'js>(
         &self,
         ctx: &Ctx<'js>,
@@ -247,7 +247,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     })
 }
 
-/// `openStore(StoreError)`: the operations of the store.
+/// `openStore(StoreError)`: creates the operations of the store.
 fn open<'js>(ctx: &Ctx<'js>, errors: Constructor<'js>, host: &Rc<Host>) -> Result<Object<'js>> {
     *host.store.errors.borrow_mut() = Some(Persistent::save(ctx, errors));
     let session = host
@@ -281,7 +281,7 @@ fn open<'js>(ctx: &Ctx<'js>, errors: Constructor<'js>, host: &Rc<Host>) -> Resul
 }
 
 impl Host {
-    /// Records of the kinds whose globals the script may reach.
+    /// Records of the kinds whose globals the script may access.
     pub(super) fn records(&self) -> Records {
         let options = &self.options;
         let settings = options.store.as_ref().map(|store| &*store.records);
@@ -296,27 +296,27 @@ impl Host {
     }
 }
 
-/// What an operation is about.
+/// The part of the store that an operation accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// The path at the beginning, which it reads.
+    /// Reads the path at the beginning.
     Read,
-    /// The path at the beginning, which it writes.
+    /// Writes the path at the beginning.
     Write,
-    /// Two paths, the first of which it writes.
+    /// Takes two paths, and writes the first.
     Merge,
-    /// The beginning or end of a transaction.
+    /// Begins or ends a transaction.
     Transaction,
-    /// Nothing in the store, or what is open anyway.
+    /// Accesses nothing in the store, or only what is open anyway.
     Own,
-    /// All globals, read.
+    /// Reads any globals.
     All,
-    /// All globals, written.
+    /// Writes any globals.
     AllWritten,
 }
 
 impl Reach {
-    /// Of an operation by its name; what is not known here reaches everything.
+    /// Access of an operation by its name. Unknown operations are assumed to access everything.
     fn of(operation: &Operation) -> Self {
         match operation.name.to_bytes() {
             b"get" | b"value" | b"document" | b"defined" | b"isArray" | b"next" | b"previous"
@@ -340,20 +340,20 @@ impl Reach {
     }
 }
 
-/// An operation as a function of JavaScript.
+/// An operation as a JavaScript function.
 struct StoreFunction {
     task: Task,
     session: Rc<RefCell<Session>>,
     host: Rc<Host>,
 }
 
-/// Which operation it is.
+/// The operation of a function.
 enum Task {
     Tree(Operation, Reach),
     Records(RecordOperation, Rc<Records>),
 }
 
-/// Tells this kind of function from others.
+/// Marker type of these functions.
 struct Operations;
 
 impl<'js> IntoJsFunc<'js, This<Operations>> for StoreFunction {
@@ -402,7 +402,7 @@ impl StoreFunction {
         self.check_reach(call, reach)?;
         let name = operation.name.to_bytes();
         if name == b"unlockAll" {
-            // Those of other calls are not this one's.
+            // The locks of other calls stay.
             let own = store.current.get();
             store.release(|call| call == own);
             return Ok(None);
@@ -456,7 +456,7 @@ impl StoreFunction {
     }
 }
 
-/// The name that a path begins with; empty when it is not a path.
+/// The global at the beginning of a path; empty if it is not a path.
 fn global_of(path: &[u8]) -> &[u8] {
     let Some((length, rest)) = path.split_first_chunk::<2>() else {
         return &[];
@@ -470,7 +470,7 @@ struct StoreCall<'a, 'js> {
     area: &'a Area,
 }
 
-/// What an operation throws.
+/// The exception of an operation.
 enum Thrown {
     Refused(Refused),
     Engine(Error),

@@ -1,4 +1,4 @@
-//! Between bytes and texts.
+//! Conversion between bytes and texts.
 
 use rquickjs::{ArrayBuffer, Ctx, Exception, Result, String as JsString, TypedArray};
 
@@ -48,7 +48,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>) -> Result<()> {
     )
 }
 
-/// A part of the bytes, as far as there are so many.
+/// A part of the bytes, as far as they reach.
 fn part(bytes: &TypedArray<'_, u8>, from: usize, to: usize) -> Vec<u8> {
     let part = sys::with_bytes(bytes, |bytes| {
         let to = to.min(bytes.len());
@@ -57,7 +57,7 @@ fn part(bytes: &TypedArray<'_, u8>, from: usize, to: usize) -> Vec<u8> {
     part.unwrap_or_default()
 }
 
-/// Writes as much as there is room for; says how much that is.
+/// Writes as much as fits. Returns how much that is.
 fn write(bytes: &TypedArray<'_, u8>, content: &[u8], at: usize) -> usize {
     let written = sys::with_bytes(bytes, |bytes| {
         let room = bytes.get_mut(at..).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What scripts wait for: time, answers from elsewhere, room for what they answer. On an I/O thread nothing is waited for but statements that change nothing, and only in an engine that is there for that; of all else it is noted
-//! that an executor has to do the call.
+//! Waits of scripts: for timers, responses of other servers, and room for their own answer. On an I/O thread the only permitted waits are
+//! for statements that change nothing, in a separate engine. For all others the call is marked to be run by an executor.
 
 use std::{rc::Rc, time::Duration};
 
@@ -16,19 +16,19 @@ use crate::{
     answer::{Answer, Body, Weight},
     calls::CallId,
     fetch::{self, Redirect},
+    host_ops::{HostOp, WaitId, What},
     instance::Place,
     stream::{Piece, Room},
     text,
-    wants::{WaitId, Want, What},
 };
 
-/// Longest time that can be waited for, as in browsers.
+/// Longest timer, as in browsers.
 const TIMER_MAX_MS: f64 = 2_147_483_647.0;
 
-/// The property of a promise that names the call which made it. Numbers cost least as names.
+/// The property of a promise that names the call which created it. Integer keys are the cheapest.
 const PROMISE_MARK: u32 = 0x0F0B_EBA1;
 
-/// What `piece` says: nobody takes it, the next may come, the next may come when room is made.
+/// Results of `piece`: the receiver is gone, the next piece may be sent, or the next piece has to wait for room.
 const GONE: u8 = 0;
 const FREE: u8 = 1;
 const FULL: u8 = 2;
@@ -40,7 +40,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     functions.set(
         "timer",
         move |ctx: Ctx<'js>, call: CallId, wait: WaitId, ms: f64| {
-            // What is shorter, longer or no number at all, is as short as can be, as in Node.
+            // Values outside the range, and values that are not numbers, become the shortest time, as in Node.
             let ms = if (1.0..=TIMER_MAX_MS).contains(&ms) {
                 ms
             } else {
@@ -56,7 +56,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         if is_open {
             let what = What::Turn;
             own.course.wait(wait);
-            own.wants.borrow_mut().push(Want { call, wait, what });
+            own.wants.borrow_mut().push(HostOp { call, wait, what });
         }
         is_open
     })?;
@@ -100,7 +100,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     streams(functions, host)
 }
 
-/// Has an engine with several calls mark each promise with the one that makes it.
+/// Lets an engine with several open calls mark each promise with the call that creates it.
 pub(crate) fn mark_promises(runtime: &Runtime, host: &Rc<Host>) {
     let host = host.clone();
     runtime.set_promise_hook(Some(Box::new(move |ctx, what, promise, _| {
@@ -112,7 +112,7 @@ pub(crate) fn mark_promises(runtime: &Runtime, host: &Rc<Host>) {
         };
         let call = Property::from(host.store.current());
         if promise.prop(PROMISE_MARK, call).is_err() {
-            // There is no memory left, which the script meets by itself.
+            // Out of memory, which the script will notice itself.
             drop(ctx.catch());
         }
     })));
@@ -165,7 +165,7 @@ fn streams<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
 }
 
 impl Host {
-    /// Notes what a call waits for; `false` when it has ended, and nothing comes any more.
+    /// Registers an operation that a call waits for; `false` if the call has ended and there will be no result.
     pub(super) fn want(&self, ctx: &Ctx<'_>, call: CallId, wait: WaitId, what: What) -> Result<bool> {
         let weight = what.weight();
         if self.place.is_on_io() {
@@ -191,11 +191,11 @@ impl Host {
             }
         }
         self.course.wait(wait);
-        self.wants.borrow_mut().push(Want { call, wait, what });
+        self.wants.borrow_mut().push(HostOp { call, wait, what });
         Ok(true)
     }
 
-    /// Counts what a call asks of others, which is refused where it has asked too often.
+    /// Counts a request of a call to another system. Throws if the call has made too many.
     pub(super) fn count_fetch(&self, ctx: &Ctx<'_>, call: CallId) -> Result<()> {
         let most = self.options.limits.fetches_max;
         if self.place.is_on_io() || self.calls.borrow_mut().count_fetch(call) < most {
@@ -205,16 +205,16 @@ impl Host {
         Err(Exception::throw_type(ctx, &message))
     }
 
-    /// Whatever a call has waited for under this number is not wanted any more.
+    /// Cancels the wait of a call with this number.
     fn cancel(&self, call: CallId, wait: WaitId) {
-        self.wants.borrow_mut().push(Want {
+        self.wants.borrow_mut().push(HostOp {
             call,
             wait,
             what: What::Cancel,
         });
     }
 
-    /// Reads a request whose head is method, address, what is done about redirects, and names and values of headers by turns.
+    /// Reads a request. Its head consists of method, URL, redirect mode, and alternating names and values of headers.
     fn request<'js>(
         &self,
         ctx: &Ctx<'js>,

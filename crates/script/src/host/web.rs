@@ -1,5 +1,4 @@
-//! What of the web's interfaces is better done here: addresses, forms, digests, random bytes; and modules that are loaded when they are first
-//! used.
+//! Web APIs that are better implemented here: URLs, forms, digests, random bytes; and modules that are loaded on first use.
 
 use rquickjs::{
     ArrayBuffer, Ctx, Exception, Module, Object, Result, String as JsString, TypedArray, function::Opt,
@@ -10,7 +9,7 @@ use url::{Url, form_urlencoded, quirks};
 use super::Functions;
 use crate::{modules::LAZY, sys, text};
 
-/// Most random bytes at a time, as the standard has it.
+/// Maximum number of random bytes at a time, from the standard.
 const RANDOM_BYTES_MAX: usize = 65_536;
 
 pub(super) fn install<'js>(functions: &Functions<'_, 'js>) -> Result<()> {
@@ -69,7 +68,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>) -> Result<()> {
         },
     )?;
     functions.set("module", |ctx: Ctx<'js>, path: String| -> Result<Object<'js>> {
-        // Under a name of its own, so that the module itself is the one that others import.
+        // Under a separate name, so that the module itself is the one that others import.
         let source = format!("export * from './{path}';");
         let (module, _) = Module::declare(ctx, format!("{LAZY}/{path}"), source)?.eval()?;
         module.namespace()
@@ -105,10 +104,10 @@ fn parts(url: &Url) -> Vec<String> {
     .into()
 }
 
-/// An address with another part; one that cannot be is left as it is, but for `href`, where there is none then.
+/// Replaces a part of a URL. An invalid part leaves it unchanged; an invalid `href` gives `None`.
 fn with(href: &str, part: &str, value: &str) -> Option<Url> {
     let mut url = Url::parse(href).ok()?;
-    // As the standard has it, a part that cannot be is not taken.
+    // According to the standard, an invalid part is ignored.
     let _ = match part {
         "href" => return Url::parse(value).ok(),
         "protocol" => quirks::set_protocol(&mut url, value),

@@ -1,6 +1,6 @@
-//! Values of the engine for those who handle many of them: JSON, HTML, rows. What `rquickjs` gives holds its context too, and to count that for each value takes
-//! longer than most of what is done with it here.
+//! Engine values for code that handles many of them: JSON, HTML, rows. The values of `rquickjs` also hold a reference to their context, and
+//! counting that for each value costs more than most of the work here.
 
 mod sys;
 
-pub(crate) use sys::{Class, Held, Kind, Name, Names};
+pub(crate) use sys::{Class, HeldValue, Kind, Name, Names};

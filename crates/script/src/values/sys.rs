@@ -1,4 +1,4 @@
-//! The part that the compiler cannot check: each of these owns what it has of the engine, and lets go of it when it is dropped.
+//! The unsafe part: each type owns its reference to something in the engine, and releases it when dropped.
 
 #![allow(unsafe_code, reason = "values, names and texts are counted by a C interface")]
 
@@ -8,17 +8,17 @@ use rquickjs::{Ctx, Error, Result, Value, atom::PredefinedAtom, qjs};
 
 use crate::text::well_formed;
 
-/// Members that are written as if a script had assigned them.
+/// Flags of members that are written as if a script had assigned them.
 const PLAIN: c_int =
     (qjs::JS_PROP_CONFIGURABLE | qjs::JS_PROP_WRITABLE | qjs::JS_PROP_ENUMERABLE).cast_signed();
 
 /// A value, held as long as this is there.
-pub(crate) struct Held<'c, 'js> {
+pub(crate) struct HeldValue<'c, 'js> {
     ctx: &'c Ctx<'js>,
     raw: qjs::JSValue,
 }
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     Undefined,
@@ -28,22 +28,22 @@ pub(crate) enum Kind {
     Float(f64),
     Text,
     Symbol,
-    /// An object, and what it is to the engine.
+    /// An object and its class.
     Object(Class),
-    /// A number of any length.
+    /// Any other value, such as a big integer.
     Other,
 }
 
-/// What an object is to the engine, whatever its prototype is.
+/// The class of an object in the engine, independent of its prototype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Nothing but its members.
+    /// A plain object.
     Object,
     Array,
     Other,
 }
 
-/// Numbers of the engine's own classes, which its headers keep to themselves; a test looks at objects of all kinds.
+/// Internal class numbers of the engine, which its headers do not export; a test checks objects of all kinds.
 const CLASS_OBJECT: u32 = 1;
 const CLASS_ARRAY: u32 = 2;
 
@@ -56,7 +56,7 @@ fn class_of(object: qjs::JSValue) -> Class {
     }
 }
 
-impl Drop for Held<'_, '_> {
+impl Drop for HeldValue<'_, '_> {
     fn drop(&mut self) {
         // SAFETY: it owns the value, which is of this context; numbers and the like are not counted.
         unsafe {
@@ -71,7 +71,7 @@ fn context(ctx: &Ctx<'_>) -> *mut qjs::JSContext {
     ctx.as_raw().as_ptr()
 }
 
-impl<'c, 'js> Held<'c, 'js> {
+impl<'c, 'js> HeldValue<'c, 'js> {
     /// Holds a value that somebody else holds, too.
     pub(crate) fn of(ctx: &'c Ctx<'js>, value: &Value<'js>) -> Self {
         // SAFETY: the value is alive as long as it is borrowed, and counted once more.
@@ -79,7 +79,7 @@ impl<'c, 'js> Held<'c, 'js> {
         Self { ctx, raw }
     }
 
-    /// Takes what the engine has given; an error where it has thrown.
+    /// Takes ownership of a value that the engine returned. Fails if the engine has thrown.
     fn given(ctx: &'c Ctx<'js>, raw: qjs::JSValue) -> Result<Self> {
         // SAFETY: only the tag is looked at.
         if unsafe { qjs::JS_IsException(raw) } {
@@ -108,20 +108,20 @@ impl<'c, 'js> Held<'c, 'js> {
         Self { ctx, raw }
     }
 
-    /// A text; what is no UTF-8 becomes U+FFFD.
+    /// Creates a text; invalid UTF-8 becomes U+FFFD.
     pub(crate) fn text(ctx: &'c Ctx<'js>, text: &[u8]) -> Result<Self> {
         // SAFETY: the engine copies the bytes.
         let raw = unsafe { qjs::JS_NewStringLen(context(ctx), text.as_ptr().cast(), text.len() as _) };
         Self::given(ctx, raw)
     }
 
-    /// An object literal without members.
+    /// Creates an empty object literal.
     pub(crate) fn object(ctx: &'c Ctx<'js>) -> Result<Self> {
         // SAFETY: the context is alive as long as it is borrowed.
         Self::given(ctx, unsafe { qjs::JS_NewObject(context(ctx)) })
     }
 
-    /// An object without members, and with this prototype.
+    /// Creates an empty object with this prototype.
     pub(crate) fn object_of(ctx: &'c Ctx<'js>, prototype: &Self) -> Result<Self> {
         // SAFETY: the prototype is alive as long as it is borrowed.
         Self::given(ctx, unsafe {
@@ -129,7 +129,7 @@ impl<'c, 'js> Held<'c, 'js> {
         })
     }
 
-    /// An array of values.
+    /// Creates an array of values.
     pub(crate) fn array(ctx: &'c Ctx<'js>, values: Vec<Self>) -> Result<Self> {
         let count = c_int::try_from(values.len()).map_err(|_| Error::Allocation)?;
         let raw: Vec<_> = values.into_iter().map(Self::into_raw).collect();
@@ -145,7 +145,7 @@ impl<'c, 'js> Held<'c, 'js> {
         raw
     }
 
-    /// The same, held by somebody else too.
+    /// Another reference to the same value.
     pub(crate) fn to_value(&self) -> Value<'js> {
         // SAFETY: the value is alive as long as it is borrowed, and counted once more.
         let raw = unsafe { qjs::JS_DupValue(context(self.ctx), self.raw) };
@@ -153,7 +153,7 @@ impl<'c, 'js> Held<'c, 'js> {
         Self { ctx, raw }.into_value()
     }
 
-    /// The same for those who take values as `rquickjs` has them.
+    /// Converts the value to one of `rquickjs`.
     pub(crate) fn into_value(self) -> Value<'js> {
         let ctx = self.ctx.clone();
         // SAFETY: the value is of this context, and its one count goes over.
@@ -181,7 +181,7 @@ impl<'c, 'js> Held<'c, 'js> {
         }
     }
 
-    /// A member; reading one may run what a script has brought.
+    /// Reads a member. This may run code of the script.
     pub(crate) fn get(&self, name: &Name<'_, '_>) -> Result<Self> {
         // SAFETY: the value and the name are alive as long as they are borrowed.
         Self::given(self.ctx, unsafe {
@@ -189,7 +189,7 @@ impl<'c, 'js> Held<'c, 'js> {
         })
     }
 
-    /// An element, likewise.
+    /// Reads an element. This may run code of the script.
     pub(crate) fn element(&self, index: u32) -> Result<Self> {
         // SAFETY: the value is alive as long as it is borrowed.
         Self::given(self.ctx, unsafe {
@@ -197,7 +197,7 @@ impl<'c, 'js> Held<'c, 'js> {
         })
     }
 
-    /// How many elements an array has: up to 2^32 - 1, of which most may be holes.
+    /// The length of an array: up to 2^32 - 1, even if most elements are holes.
     pub(crate) fn length(&self) -> Result<u32> {
         let mut length = 0;
         // SAFETY: the value is alive as long as it is borrowed.
@@ -207,7 +207,7 @@ impl<'c, 'js> Held<'c, 'js> {
         }
     }
 
-    /// The prototype of an object; null where it has none.
+    /// The prototype of an object; null if it has none.
     pub(crate) fn prototype(&self) -> Result<Self> {
         // SAFETY: the value is alive as long as it is borrowed.
         Self::given(self.ctx, unsafe {
@@ -221,7 +221,7 @@ impl<'c, 'js> Held<'c, 'js> {
     }
 
     /// Whether both are the same object, or the same text in memory.
-    pub(crate) fn is_same(&self, other: &Held<'_, 'js>) -> bool {
+    pub(crate) fn is_same(&self, other: &HeldValue<'_, 'js>) -> bool {
         // SAFETY: the tags say that both have an address, which is only compared.
         unsafe {
             let tag = qjs::JS_VALUE_GET_TAG(self.raw);
@@ -231,7 +231,8 @@ impl<'c, 'js> Held<'c, 'js> {
         }
     }
 
-    /// Gives an object a member that it has not by assigning to it, which takes half as long as to define it. It comes to the same where its prototypes have no member of this name.
+    /// Assigns a member that the object does not have, which takes half as long as defining it. The effect is the same if no prototype has
+    /// a member of this name.
     pub(crate) fn assign(&self, name: &Name<'_, '_>, value: Self) -> Result<()> {
         // SAFETY: the object and the name are alive as long as they are borrowed; the value goes over, even where it fails.
         let assigned =
@@ -253,12 +254,12 @@ impl<'c, 'js> Held<'c, 'js> {
         }
     }
 
-    /// Gives an object a member as a literal would, whatever its name is.
+    /// Defines a member as an object literal would, whatever its name is.
     pub(crate) fn define(&self, name: &Name<'_, '_>, value: Self) -> Result<()> {
         self.define_as(name, value, PLAIN)
     }
 
-    /// The same for a member that cannot be changed and that loops do not meet.
+    /// Defines a member that is read-only and not enumerable.
     pub(crate) fn define_hidden(&self, name: &Name<'_, '_>, value: Self) -> Result<()> {
         self.define_as(name, value, 0)
     }
@@ -275,12 +276,13 @@ impl<'c, 'js> Held<'c, 'js> {
         }
     }
 
-    /// A text as UTF-8; half a surrogate pair becomes U+FFFD, as it does wherever JavaScript writes UTF-8.
+    /// A text as UTF-8. A lone surrogate becomes U+FFFD, as everywhere in JavaScript.
     pub(crate) fn utf8(&self) -> Result<Vec<u8>> {
         self.with_text(|text| well_formed(text).into_owned())
     }
 
-    /// Looks at a text, or at what the engine makes of another value: UTF-8, but for halves of surrogate pairs, which stand as three bytes.
+    /// Gives access to the bytes of a text, or of the text that the engine makes of another value: UTF-8, except that lone surrogates are
+    /// encoded as three bytes.
     pub(crate) fn with_text<T>(&self, look: impl FnOnce(&[u8]) -> T) -> Result<T> {
         let mut length = 0;
         // SAFETY: the engine keeps the bytes, and as many as it says, until they are given back; nothing is between that may panic but `look`,
@@ -329,27 +331,27 @@ impl<'c, 'js> Name<'c, 'js> {
         Ok(Self { ctx, atom })
     }
 
-    /// One that the engine knows by itself.
+    /// A name that is predefined in the engine.
     pub(crate) fn known(ctx: &'c Ctx<'js>, name: PredefinedAtom) -> Self {
         let atom = name as qjs::JSAtom;
         Self { ctx, atom }
     }
 
-    /// What tells it from all others of the engine, as long as it is held.
+    /// Unique number of the name in its engine, valid while the name is held.
     pub(crate) fn number(&self) -> u32 {
         self.atom
     }
 
     /// As a value.
-    pub(crate) fn text(&self) -> Result<Held<'c, 'js>> {
+    pub(crate) fn text(&self) -> Result<HeldValue<'c, 'js>> {
         // SAFETY: the name is alive as long as it is borrowed.
-        Held::given(self.ctx, unsafe {
+        HeldValue::given(self.ctx, unsafe {
             qjs::JS_AtomToString(context(self.ctx), self.atom)
         })
     }
 }
 
-/// The names of an object's own members, as `Object.keys` gives them.
+/// The names of an object's own members, like `Object.keys`.
 pub(crate) struct Names<'c, 'js> {
     ctx: &'c Ctx<'js>,
     table: *mut qjs::JSPropertyEnum,
@@ -365,7 +367,7 @@ impl Drop for Names<'_, '_> {
 }
 
 impl<'c, 'js> Names<'c, 'js> {
-    pub(crate) fn of(ctx: &'c Ctx<'js>, object: &Held<'_, 'js>) -> Result<Self> {
+    pub(crate) fn of(ctx: &'c Ctx<'js>, object: &HeldValue<'_, 'js>) -> Result<Self> {
         let (mut table, mut count) = (null_mut(), 0);
         let flags = (qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_ENUM_ONLY).cast_signed();
         // SAFETY: the engine writes where the table is and how long, unless it fails.
@@ -423,7 +425,7 @@ mod tests {
                 ("new Uint8Array(1)", Class::Other),
             ] {
                 let value: Value<'_> = ctx.eval(text).unwrap();
-                assert_eq!(Held::of(&ctx, &value).kind(), Kind::Object(class), "{text}");
+                assert_eq!(HeldValue::of(&ctx, &value).kind(), Kind::Object(class), "{text}");
             }
         });
     }

@@ -1,4 +1,4 @@
-//! Scripts that want too much.
+//! Scripts that exceed their limits.
 
 use std::time::Duration;
 
@@ -153,7 +153,7 @@ fn on_an_io_thread_it_is_left_to_an_executor() {
     ] {
         let mut io = fixture.io();
         assert!(io.call(&get(path)).is_none(), "{path}");
-        // Where the engine is made anew, that is done a little later.
+        // If the engine is created anew, that happens a little later.
         until(|| io.call(&get("/hello")).is_some());
     }
 }
@@ -207,7 +207,7 @@ fn beyond_the_most_bytes_of_requests_the_next_is_refused() {
         body: &LONG[..bytes],
         ..Request::default()
     };
-    // Whoever is alone is taken.
+    // A lone call may exceed the byte limit.
     let alone = fixture.script.call(long(100_000).payload(), None).unwrap();
     let refused = fixture.script.call(long(0).payload(), None).unwrap_err();
     assert!(

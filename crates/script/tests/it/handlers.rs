@@ -1,4 +1,4 @@
-//! What handlers see and answer.
+//! Requests as handlers see them, and their responses.
 
 use forebay_script::{Allow, Limits};
 
@@ -169,7 +169,7 @@ export default app;
     let fixture = Fixture::new(COUNTS);
     let mut io = fixture.io();
     assert!(io.call(&get("/sleeps")).is_none());
-    // Another is loaded after a while; until then there is none.
+    // Another engine is loaded after a while; until then there is none.
     until(|| match io.call(&get("/begun")) {
         Some(answer) => {
             assert_eq!(text(&answer), r#"{"begun":0}"#);

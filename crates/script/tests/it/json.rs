@@ -1,10 +1,11 @@
-//! JSON of what handlers return: as `JSON.stringify` writes it.
+//! JSON of handlers' return values: identical to the output of `JSON.stringify`.
 
 use forebay_script::{Allow, Failure, Limits};
 
 use crate::scripts::{Fixture, LIMITS, get, outcome};
 
-/// Values, made anew for each request; `/text/N` answers what `JSON.stringify` makes of the Nth, `/value/N` with the value itself.
+/// Values that are created for each request. `/text/N` answers with the result of `JSON.stringify` for the Nth, `/value/N` with the value
+/// itself.
 const HANDLER: &str = r#"
 import { text } from 'forebay';
 

@@ -1,6 +1,7 @@
-//! Scripts as the server runs them, with the SDK that `make sdk` has built.
+//! Tests of scripts as the server runs them, with the SDK that `make sdk` has built.
 
 mod budgets;
+mod call_inbox;
 mod handlers;
 mod json;
 mod records;
@@ -12,5 +13,4 @@ mod sharing;
 mod store_waits;
 mod threads;
 mod tools;
-mod waiting;
 mod web;

@@ -1,4 +1,4 @@
-//! Scripts with a store.
+//! Scripts that use a store.
 
 use std::time::Duration;
 
@@ -114,7 +114,7 @@ fn what_writes_is_done_by_an_executor_and_what_fails_is_rolled_back() {
         500
     );
     assert!(fixture.executor(&send("POST", "/spins", "")).is_err());
-    // Nobody waits for a transaction that was stopped in the middle.
+    // A transaction that was interrupted does not block others.
     assert_eq!(
         fixture.executor(&send("PUT", "/Article", "{}")).unwrap().status,
         201
@@ -184,7 +184,7 @@ fn what_rest_declares_to_read_as_usual_is_read_without_a_call() {
         );
     }
     for path in [
-        // What is not as usual.
+        // Unusual paths.
         "/v1/Article/2",
         "/v1/Article/01",
         "/v1/Article/",
@@ -196,11 +196,11 @@ fn what_rest_declares_to_read_as_usual_is_read_without_a_call() {
         "/v1/Article",
         "/v1/%41rticle/1",
         "/v1/Nowhere/1",
-        // What nobody may read, or reads in another way.
+        // Records that may not be read, or are read in another way.
         "/v1/Secret/1",
         "/v1/Own/2",
         "/v1/Closed/3",
-        // What something else answers, for this path or others like it.
+        // Paths that another handler answers, for this path or similar ones.
         "/wrapped/Article/1",
         "/taken/Article/1",
         "/below/Article/1",

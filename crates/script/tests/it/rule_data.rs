@@ -1,4 +1,4 @@
-//! What `context.getDataService()` and `context.getExecutor()` give rules, as far as nothing else has to run.
+//! The data services of rules: the parts of `context.getDataService()` and `context.getExecutor()` that need no other server.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -20,7 +20,7 @@ fn rules(allow: Allow) -> Rules {
     Rules::of(options_of(Program::Rules, LIMITS, allow))
 }
 
-/// That these programs may be run.
+/// Allows these programs to be run.
 fn programs(programs: &[&str]) -> Allow {
     Allow {
         clients: Arc::new(forebay_clients::Options {
@@ -36,7 +36,7 @@ fn rule(body: &str) -> String {
     format!("async function process(context) {{ const data = context.getDataService(); {body} }}")
 }
 
-/// The values that a rule with this body gives.
+/// Runs a rule with this body and returns its values.
 async fn values(rules: &Rules, body: &str) -> Value {
     let answer = rules.run(&[&rule(body)]).await.unwrap();
     assert!(answer.get("failed").is_none(), "{answer}");
@@ -117,7 +117,7 @@ async fn programs_that_are_allowed_run_without_a_shell_and_end_with_their_time()
             "'/bin/sh', ['-c', 'echo $HOME $USER; pwd; kill -9 $$']",
             json!({"exitCode": null, "stdout": "\n/\n", "stderr": ""}),
         ),
-        // What it leaves behind is ended with it.
+        // Its background processes end with it.
         (
             "'/bin/sh', ['-c', 'sleep 100 & echo done']",
             json!({"exitCode": 0, "stdout": "done\n", "stderr": ""}),
@@ -165,7 +165,7 @@ async fn programs_end_with_the_run_and_what_runs_ask_for_is_counted() {
     assert_eq!(outcome, Err(Failure::DeadlinePassed));
     let number = std::fs::read_to_string(&mark).unwrap();
     let process = PathBuf::from(format!("/proc/{}/cmdline", number.trim()));
-    // One that has ended and is not yet taken notice of has no command line.
+    // A process that has ended but was not reaped yet has no command line.
     let until = Instant::now() + Duration::from_secs(20);
     while std::fs::read(&process).is_ok_and(|line| !line.is_empty()) {
         assert!(Instant::now() < until, "the program goes on without its run");

@@ -1,4 +1,4 @@
-//! The store as rules have it: what one run does to it beside its values, another does not meet.
+//! The store in rules: apart from values, no change that a run makes to the store's objects is visible to another run.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -11,7 +11,7 @@ use crate::{
     scripts::{LIMITS, options_of},
 };
 
-/// One engine that may reach these globals of a store.
+/// A single engine that may access these globals of a store.
 fn rules(globals: &[&str]) -> (Rules, Store, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let limits = Limits {

@@ -1,4 +1,4 @@
-//! Rules in engines that one call after another has, and that are clean for each.
+//! Rules in engines that are reused by one call after another, and cleaned in between.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,15 +8,15 @@ use std::{
 };
 
 use forebay_script::{
-    Allow, Awaited, Course, Event, Failure, Limits, LogLine, Options, Order, Priority, Program, Rule,
-    RuleFile, RuleOutcome, RunOrder, Script,
+    Allow, Awaited, Command, Event, Failure, Limits, LogLine, Options, Priority, Program, Rule, RuleFile,
+    RuleOutcome, RunDriver, RunOrder, Script,
 };
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use serde_json::{Value, json};
 
 use crate::scripts::{LIMITS, Request, get, options_of, text};
 
-/// Runs rules one after another, and answers with what the last has come to and what was logged.
+/// Runs rules one after another, and answers with the outcome of the last and the log.
 struct OneAfterAnother {
     rules: Vec<Arc<Rule>>,
     at: usize,
@@ -24,15 +24,15 @@ struct OneAfterAnother {
 }
 
 impl OneAfterAnother {
-    fn next(&mut self, last: Option<RuleOutcome>) -> Vec<Order> {
+    fn next(&mut self, last: Option<RuleOutcome>) -> Vec<Command> {
         let Some(rule) = self.rules.get(self.at) else {
             let values = last.map_or_else(|| "null".to_owned(), |last| last.values);
             let values: Value = serde_json::from_str(&values).unwrap();
             let answer = json!({"values": values, "log": self.logged});
-            return vec![Order::Answer(answer.to_string().into_bytes())];
+            return vec![Command::Answer(answer.to_string().into_bytes())];
         };
         self.at += 1;
-        vec![Order::Run(RunOrder {
+        vec![Command::Run(RunOrder {
             ticket: self.at as u32,
             rule: rule.clone(),
             node: self.at.to_string(),
@@ -44,8 +44,8 @@ impl OneAfterAnother {
     }
 }
 
-impl Course for OneAfterAnother {
-    fn go_on(&mut self, event: Event) -> Vec<Order> {
+impl RunDriver for OneAfterAnother {
+    fn go_on(&mut self, event: Event) -> Vec<Command> {
         match event {
             Event::Begun => self.next(None),
             Event::Ended {
@@ -54,7 +54,9 @@ impl Course for OneAfterAnother {
             Event::Ended {
                 outcome: Err(reason), ..
             } => {
-                vec![Order::Answer(json!({"failed": reason}).to_string().into_bytes())]
+                vec![Command::Answer(
+                    json!({"failed": reason}).to_string().into_bytes(),
+                )]
             }
             Event::Passed { .. } => Vec::new(),
         }
@@ -68,7 +70,7 @@ impl Course for OneAfterAnother {
 pub(crate) struct Rules(Script);
 
 impl Rules {
-    /// One thread with one engine, so that each call meets what the one before it has left.
+    /// A single thread with one engine, so that each call could see what the one before it has left.
     fn new() -> Self {
         Self::with(Limits {
             executors: 1,
@@ -85,7 +87,7 @@ impl Rules {
         Self(Script::start(options).unwrap())
     }
 
-    /// Until all that were begun have an engine.
+    /// Waits until all calls that were begun have an engine.
     async fn until_none_waits(&self) {
         while self.0.options().counts.read().queued > 0 {
             tokio::task::yield_now().await;
@@ -126,7 +128,7 @@ impl Rules {
             ..get("/")
         };
         let begin = Box::new(move || {
-            let course: Box<dyn Course> = Box::new(OneAfterAnother {
+            let course: Box<dyn RunDriver> = Box::new(OneAfterAnother {
                 rules,
                 at: 0,
                 logged: Vec::new(),
@@ -470,7 +472,7 @@ fn a_text_that_leaves_the_braces_around_it_is_refused_and_does_nothing() {
     );
 }
 
-/// Has the one engine until nobody waits for it any more.
+/// Occupies the only engine until its call is cancelled.
 const STAYS: &str = "function process() { return new Promise(() => {}); }";
 const PASSES: &str = "function process() { return new ScriptResult(true); }";
 
@@ -478,7 +480,7 @@ const PASSES: &str = "function process() { return new ScriptResult(true); }";
 async fn runs_with_a_higher_priority_overtake_those_that_wait() {
     let rules = Rules::new();
     let first = rules.begin(&[STAYS], None, Priority::Low).unwrap();
-    // It must have the engine before others come, who would overtake it.
+    // It must have the engine before others arrive, which would overtake it.
     rules.until_none_waits().await;
     let waiting = [
         Priority::Low,
@@ -495,7 +497,7 @@ async fn runs_with_a_higher_priority_overtake_those_that_wait() {
             priority
         })
         .collect();
-    // Each is waited for from here on: they come in the order in which they end.
+    // All are awaited from here on, and finish in the order in which they end.
     assert_eq!(ends.next().now_or_never(), None);
     drop(first);
     let order: Vec<_> = ends.collect().await;
@@ -513,7 +515,7 @@ async fn a_run_that_waits_makes_room_for_one_with_a_higher_priority() {
     });
     let busy = Failure::Busy { in_flight_max: 2 };
     let first = rules.begin(&[STAYS], None, Priority::Low).unwrap();
-    // It must have its engine before another can be the last that waits.
+    // It must have its engine before another call can be the last one that waits.
     rules.until_none_waits().await;
     let low = rules.begin(&[PASSES], None, Priority::Low).unwrap();
     let high = rules.begin(&[PASSES], None, Priority::High).unwrap();

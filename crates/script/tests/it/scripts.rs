@@ -1,4 +1,4 @@
-//! Scripts in folders of their own, and requests to them.
+//! Fixtures: scripts in folders of their own, and requests to them.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,22 +10,22 @@ use std::{
 };
 
 use forebay_script::{
-    Allow, Answer, Body, Failure, IoScript, Limits, Options, Program, Script, Shape, StoreOptions,
-    Surroundings, Tried,
+    Allow, Answer, Body, Failure, IoScript, Limits, Options, Program, Script, ScriptEnvironment, Shape,
+    StoreOptions, Tried,
 };
 use forebay_store::{Key, Read as _, Store};
 use forebay_wire::RequestParts;
 use tempfile::TempDir;
 
-/// A script in a folder that goes with it.
+/// A script in a temporary folder.
 pub(crate) struct Fixture {
     pub(crate) script: Script,
-    /// Open as long as the script may use it.
+    /// Kept open while the script may use it.
     store: Option<Store>,
     _folder: TempDir,
 }
 
-/// What most tests need little of.
+/// Generous limits, of which most tests use little.
 pub(crate) const LIMITS: Limits = Limits {
     io_cpu_max: Duration::from_secs(2),
     cpu_max: Duration::from_secs(20),
@@ -72,7 +72,7 @@ impl Fixture {
         self.store.as_ref().unwrap()
     }
 
-    /// What the store has at a node below a global.
+    /// The stored value of a node below a global.
     pub(crate) fn stored(&self, global: &str, name: &str) -> Option<String> {
         let key = Key::global(global).unwrap().child(name).unwrap();
         let snapshot = self.store().snapshot().unwrap();
@@ -80,12 +80,12 @@ impl Fixture {
         found.map(|text| String::from_utf8_lossy(text).into_owned())
     }
 
-    /// Has an executor answer.
+    /// Answers a request on an executor.
     pub(crate) fn executor(&self, request: &Request<'_>) -> Result<Answer, Failure> {
         block_on(self.script.call(request.payload(), None)?)
     }
 
-    /// Has this thread answer.
+    /// Creates an instance of the script for this thread.
     pub(crate) fn io(&self) -> Io {
         Io(self.script.on_io_thread())
     }
@@ -95,7 +95,7 @@ impl Fixture {
 pub(crate) struct Io(IoScript);
 
 impl Io {
-    /// What a GET request for a path is answered without a call, when the script has declared that.
+    /// The answer to a GET request that the script has declared, so that it is not called.
     pub(crate) fn read_declared(&self, path: &str) -> Option<String> {
         let read = self.0.read_declared(path.as_bytes())?;
         let record = String::from_utf8_lossy(&read.body[read.record]);
@@ -106,7 +106,7 @@ impl Io {
         ))
     }
 
-    /// The answer, or `None` when an executor has to do it.
+    /// The answer, or `None` if an executor has to run the call.
     pub(crate) fn call(&mut self, request: &Request<'_>) -> Option<Answer> {
         let shape = Shape::of(request.method.as_bytes(), request.path.as_bytes());
         self.0.trust(shape);
@@ -141,7 +141,7 @@ pub(crate) fn options_of(program: Program, limits: Limits, allow: Allow) -> Opti
         limits,
         allow,
         store: None,
-        surroundings: Surroundings {
+        environment: ScriptEnvironment {
             sdk,
             erase_types: |_, path| Err(format!("{} has types", path.display())),
         },
@@ -149,7 +149,7 @@ pub(crate) fn options_of(program: Program, limits: Limits, allow: Allow) -> Opti
     }
 }
 
-/// The SDK, as it was built.
+/// A file of the built SDK.
 fn sdk(path: &str) -> Option<&'static [u8]> {
     static FILES: LazyLock<Mutex<HashMap<String, &'static [u8]>>> = LazyLock::new(Mutex::default);
     let mut files = FILES.lock().unwrap();
@@ -166,7 +166,7 @@ fn sdk(path: &str) -> Option<&'static [u8]> {
     Some(bytes)
 }
 
-/// A request.
+/// The parts of a test request.
 #[derive(Clone, Default)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
@@ -208,7 +208,7 @@ impl Request<'_> {
     }
 }
 
-/// The body of a whole answer.
+/// The complete body of an answer.
 pub(crate) fn text(answer: &Answer) -> &str {
     let Body::Whole(bytes) = &answer.body else {
         panic!("the answer comes in pieces")
@@ -216,7 +216,7 @@ pub(crate) fn text(answer: &Answer) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Status and body.
+/// The status and body of an answer.
 pub(crate) fn outcome(answer: &Answer) -> (u16, &str) {
     (answer.status, text(answer))
 }
@@ -229,7 +229,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
         .block_on(future)
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) fn until(mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {

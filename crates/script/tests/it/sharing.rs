@@ -76,7 +76,7 @@ fn who_waits_for_the_promise_of_another_call_goes_on_as_itself() {
         ("/fails", "/joins-late-failure", "RangeError"),
     ] {
         let fixture = fixture(LIMITS);
-        // What it sleeps for after the first has been answered belongs to the second.
+        // After the first call is answered, its remaining timers count as those of the second.
         let first = fixture.script.call(get(first).payload(), None).unwrap();
         let joined = fixture.executor(&get(second));
         assert_eq!(text(&joined.unwrap()), right, "{second}");

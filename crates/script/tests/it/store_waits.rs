@@ -1,4 +1,4 @@
-//! Scripts that wait for others who write, or for locks.
+//! Scripts that wait for other writers or for locks.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ fn fixture(limits: Limits) -> Fixture {
     Fixture::with(HANDLER, limits, allow)
 }
 
-/// A hang is noticed long before a call has lasted too long, or the other way round.
+/// Limits with which a hang is noticed long before the call's time limit, or the other way round.
 const IMPATIENT: Limits = Limits {
     cpu_max: Duration::from_millis(100),
     ..LIMITS
@@ -87,7 +87,7 @@ fn what_was_stopped_while_it_waited_writes_nothing_afterwards() {
             "{path}: {failure}"
         );
         drop(other);
-        // Who asks to write is served in the order of asking: its turn has come and gone.
+        // Writers are served in the order of asking, so its turn has come and gone.
         drop(fixture.store().begin().unwrap());
         assert_eq!(fixture.stored("Note", "set"), None, "{path}");
         assert_eq!(text(&fixture.executor(&post(path)).unwrap()), "set");
@@ -101,13 +101,13 @@ fn locks_end_with_their_call_whatever_its_end() {
         ..IMPATIENT
     };
     let fixture = fixture(limits);
-    // As long as it sleeps, the engine that the others run in stays.
+    // While it sleeps, the engine in which the others run stays.
     let sleeping = fixture.script.call(get("/sleeps").payload(), None).unwrap();
     let key = Key::global("Note").unwrap().child("lock").unwrap();
     let mut other = fixture.store().locks().unwrap();
     for path in ["/lock-and-return", "/lock-and-fail", "/lock-and-spin"] {
         let _ = fixture.executor(&get(path));
-        // On a busy machine the thread of the one that spins is given up, and ends a little later.
+        // On a busy machine the thread of the spinning call is abandoned, and ends a little later.
         assert!(other.lock(&key, Some(Duration::from_secs(10))).unwrap(), "{path}");
         assert!(other.unlock(&key).unwrap());
     }

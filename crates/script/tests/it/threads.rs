@@ -1,4 +1,4 @@
-//! Which thread does a call, and what becomes of those that no thread does.
+//! Assignment of calls to threads, and calls that no thread runs.
 
 use std::time::Duration;
 
@@ -111,9 +111,9 @@ fn an_engine_runs_its_stop_hooks_when_it_ends() {
     let fixture = with(limits);
     assert_eq!(text(&fixture.executor(&get("/hello")).unwrap()), "hello");
     until(|| fixture.stored("Flag", "stopped").as_deref() == Some("1"));
-    // Nobody knows in the middle of what it was stopped.
+    // The state of an interrupted engine is unknown, so its stop hooks do not run.
     fixture.executor(&get("/forever")).unwrap_err();
-    // On a busy machine its thread is given up, and the one after it has no engine to end.
+    // On a busy machine its thread is abandoned, and the one after it has no engine to end.
     let is_given_up = fixture.script.options().counts.read().given_up > 0;
     let ended = if is_given_up { "1" } else { "2" };
     assert_eq!(stopped(&fixture).as_deref(), Some(ended));

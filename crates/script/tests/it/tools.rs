@@ -1,4 +1,4 @@
-//! What rules find as globals, imported by handlers here.
+//! The tools that rules find as globals, imported by handlers here.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,10 +8,10 @@ use forebay_script::Allow;
 
 use crate::scripts::{Fixture, LIMITS, get, text};
 
-/// Handlers that answer with what they have found, as JSON, beside what is right.
+/// Handlers that answer with their results and the expected ones, as JSON.
 const HANDLER: &str = include_str!("tools.mjs");
 
-/// Has an executor run all cases; says which gave something else.
+/// Runs all cases on an executor. Returns those with wrong results.
 fn failures(fixture: &Fixture) -> Vec<String> {
     let names = text(&fixture.executor(&get("/")).unwrap()).to_owned();
     let names = names.trim_matches(['[', ']']).split(',');

@@ -1,8 +1,8 @@
-//! What scripts have of the web's interfaces.
+//! The web APIs of scripts.
 
 use crate::scripts::{Fixture, get, text};
 
-/// Handlers that answer with what they have found, as JSON; beside each what that is in Node, as `node` has printed it.
+/// Handlers that answer with their results as JSON, each with the value that Node has printed for it.
 const HANDLER: &str = include_str!("web.mjs");
 
 #[test]

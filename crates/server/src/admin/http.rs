@@ -1,5 +1,5 @@
-//! HTTP/1.1 for the admin listener and the control socket: few connections, small requests, one at a time each. The same strict reading
-//! of heads and bodies as on the front.
+//! HTTP/1.1 for the admin listener and the control socket: few connections, small requests, one at a time per connection. Heads and bodies
+//! are parsed as strictly as on the front.
 
 use std::{net::IpAddr, pin::pin, sync::Arc, time::Duration};
 
@@ -17,14 +17,14 @@ use crate::{
     reply::{self, Delimiting, HeaderLines},
 };
 
-/// Connections served at a time. A further one takes the place of the one that has waited longest for a request.
+/// Connections served at a time. One more replaces the connection that has waited longest for a request.
 const CONNECTIONS_MAX: usize = 64;
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 const BODY_BYTES_MAX: u64 = 64 * 1024;
-/// How long a request may take to arrive, a connection may be idle, and a client may take nothing of an answer.
+/// Limit on receiving a request, on an idle connection, and on a client that reads nothing of a response.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A request, whole.
+/// A request with its whole body in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
     pub(crate) method: String,
@@ -35,13 +35,13 @@ pub(crate) struct Request {
     pub(crate) host: String,
 }
 
-/// The names by which a listener may be asked. A page on the web can have a name of its own lead to this machine (DNS rebinding), and then
-/// read what it is answered; an address it cannot.
+/// Host names that a listener answers to. A web page can make a name of its own resolve to this machine (DNS rebinding) and then read the
+/// responses; it cannot do that with an IP address.
 #[derive(Clone, Debug)]
 pub(crate) struct Hosts(Arc<[String]>);
 
 impl Hosts {
-    /// These names, beside `localhost` and all addresses.
+    /// These names, plus `localhost` and every IP address.
     pub(crate) fn new(names: &[String]) -> Self {
         Self(names.into())
     }
@@ -71,7 +71,7 @@ impl Request {
     }
 }
 
-/// An answer.
+/// A response: one body in memory, or a stream of log events.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(super) status: u16,
@@ -86,33 +86,33 @@ enum Body {
     Events(Box<Events>),
 }
 
-/// Events of the log as JSON lines: those of the past, then those to come.
+/// Log events as JSON lines: past ones first, then new ones.
 #[derive(Debug)]
 pub(crate) struct Events {
-    /// The least severe level that is wanted.
+    /// The least severe level to send.
     pub(crate) level: Level,
-    /// Only lines of the rules of this workflow.
+    /// If set, only lines logged by this workflow's rules.
     pub(crate) workflow: Option<String>,
     pub(crate) past: Vec<Arc<Entry>>,
-    /// None: only those of the past.
+    /// None: past events only.
     pub(crate) follow: Option<Follow>,
 }
 
-/// Events to come, and the place among the followers that is taken meanwhile.
+/// A feed of new events, with the permit that limits how many clients follow at a time.
 #[derive(Debug)]
 pub(crate) struct Follow {
     pub(crate) feed: Feed,
     pub(crate) _place: OwnedSemaphorePermit,
 }
 
-/// How a request wants to be answered.
+/// How the response to a request has to be framed.
 #[derive(Clone, Copy, Debug)]
 struct Manner {
-    /// The connection ends after it.
+    /// The connection is closed after the response.
     close: bool,
-    /// It is for HEAD.
+    /// A HEAD request: no body is sent.
     head_only: bool,
-    /// The client may be too old for chunks: then the connection's end is the body's.
+    /// An HTTP/1.0 client does not know chunks: closing the connection ends the body.
     http10: bool,
 }
 
@@ -166,7 +166,7 @@ impl Response {
         }
     }
 
-    /// JSON of what is written as it is, for what is long.
+    /// Serializes the value straight into the body, without a [`serde_json::Value`] in between: for long responses.
     pub(crate) fn written(value: &impl serde::Serialize) -> Self {
         let mut body = serde_json::to_vec(value).expect("what has only texts for keys is JSON");
         body.push(b'\n');
@@ -227,17 +227,17 @@ impl Response {
     }
 }
 
-/// What answers requests.
+/// Handles the requests of one listener.
 pub(crate) trait Service: Clone + Send + Sync + 'static {
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
 
-    /// Whether a request is given up when its client has gone, or has ended its side of the connection. Nothing may be left half done then.
+    /// Whether a request is cancelled when its client disconnects or closes its sending side. It must be safe to drop halfway.
     fn ends_with_client(&self, _request: &Request) -> bool {
         false
     }
 }
 
-/// Accepts connections and serves them, for ever; those over TCP only under these names.
+/// Accepts and serves connections forever. Over TCP, only requests for these hosts are answered.
 pub(crate) async fn serve(accepting: Accepting, hosts: Hosts, service: impl Service) {
     let listener = match accepting.register() {
         Ok(listener) => listener,
@@ -280,11 +280,11 @@ pub(crate) async fn serve(accepting: Accepting, hosts: Hosts, service: impl Serv
 struct Connection<S> {
     socket: S,
     input: Vec<u8>,
-    /// None: whoever reaches the socket may ask.
+    /// None on Unix sockets: file permissions decide who may connect.
     hosts: Option<Hosts>,
 }
 
-/// Why no request comes.
+/// Why no request could be read.
 enum NoRequest {
     Refused(Refusal),
     /// The client has left, or is too slow.
@@ -306,7 +306,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Serves requests, until one side ends the connection or another one needs its place while it waits for a request.
+    /// Serves requests until one side ends the connection, or until a new connection needs this one's place while it is idle.
     async fn serve(mut self, service: &impl Service, crowded: &Notify) {
         loop {
             let read = tokio::select! {
@@ -348,14 +348,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
             };
             if !goes_on {
-                // The client may be gone already.
+                // The client may have disconnected already.
                 let _ = self.socket.shutdown().await;
                 return;
             }
         }
     }
 
-    /// The answer, as long as the client waits for it. What it sends meanwhile is kept, as much as a head may have.
+    /// Awaits the response, or returns `None` once the client disconnects. Input received meanwhile is kept, up to the size of a head.
     async fn unless_gone(&mut self, answer: impl Future<Output = Response>) -> Option<Response> {
         let mut answer = pin!(answer);
         loop {
@@ -366,7 +366,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Reads a request; also says how it wants to be answered.
+    /// Reads a request, and how its response has to be framed.
     async fn read(&mut self) -> Result<(Request, Manner), NoRequest> {
         let mut head = Head::default();
         loop {
@@ -436,13 +436,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Sends events until there are no more or the client leaves.
+    /// Sends events until the feed ends or the client disconnects.
     async fn send_events(&mut self, mut events: Events, chunked: bool) -> std::io::Result<()> {
         loop {
             let mut sent_meanwhile = [0; 1];
             let lines = tokio::select! {
                 lines = events.next() => lines,
-                // A client that follows has nothing more to say: this is its leaving, or something that it should not send.
+                // A client that follows has nothing more to send: this is its disconnect, or input that it should not send.
                 _ = self.socket.read(&mut sent_meanwhile) => return Err(std::io::ErrorKind::ConnectionAborted.into()),
             };
             match (lines, chunked) {
@@ -478,7 +478,7 @@ mod tests {
         }
     }
 
-    /// Never answers what takes long, and says when it is given up.
+    /// Never answers long requests, and reports when one is cancelled.
     #[derive(Clone)]
     struct Slow(mpsc::UnboundedSender<()>);
 
@@ -525,7 +525,7 @@ mod tests {
         serving.await.unwrap();
     }
 
-    /// What the service answers to these bytes, dates left out.
+    /// The service's responses to these bytes, without their Date lines.
     async fn exchange(sent: &str) -> String {
         let (mut client, server) = tokio::io::duplex(64 * 1024);
         client.write_all(sent.as_bytes()).await.unwrap();

@@ -1,5 +1,5 @@
-//! The admin listener: health, metrics and status. It only reads; what changes something goes through the control socket.
-//! It is served by the thread that runs the server's signals, not by an I/O thread, so that it answers while those are saturated.
+//! The admin listener: health, metrics and status. Read-only; changes go through the control socket. It runs on the thread that handles the
+//! server's signals, not on an I/O thread, so it answers even while those are saturated.
 
 pub(crate) mod http;
 mod status;
@@ -28,10 +28,10 @@ const PATHS: [&str; 6] = [
     "/status",
 ];
 
-/// How long a database may need to answer.
+/// Time limit for a database's health probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Answers on the admin listener.
+/// The service behind the admin listener.
 #[derive(Clone, Debug)]
 pub(crate) struct Admin {
     shared: Arc<Shared>,
@@ -64,7 +64,7 @@ impl Service for Admin {
     }
 }
 
-/// 200 when every pool, every database and the store can do their work, else 503 with what each that cannot says.
+/// 200 when every pool, every database and the store can do their work; otherwise 503, with a reason for each one that cannot.
 async fn ready(shared: &Shared) -> Response {
     let databases = databases(shared).await;
     let app = shared.front.app();
@@ -79,7 +79,7 @@ async fn ready(shared: &Shared) -> Response {
         );
     }
     let mut answer = Map::new();
-    if let Some(open) = &shared.ground.store {
+    if let Some(open) = &shared.services.store {
         let failure = open.store().write_failure();
         ready &= failure.is_none();
         let state = match failure {
@@ -101,7 +101,7 @@ async fn ready(shared: &Shared) -> Response {
     Response::json(status, &Value::Object(answer))
 }
 
-/// 200 once the server has been ready, whatever has become of it since; else what `/health/ready` says.
+/// 200 once the server has been ready, whatever its state is now; until then the same as `/health/ready`.
 async fn started(shared: &Shared) -> Response {
     if !shared.has_been_ready.load(Ordering::Relaxed) {
         let now = ready(shared).await;
@@ -112,7 +112,7 @@ async fn started(shared: &Shared) -> Response {
     Response::json(200, &json!({ "started": true }))
 }
 
-/// The workflows that are in force, for viewers of `OpenAPI` and for programs that make clients.
+/// An `OpenAPI` document of the workflows in force, for viewers and for client generators.
 fn openapi(shared: &Shared) -> Response {
     let app = shared.front.app();
     match &app.workflow {
@@ -121,11 +121,11 @@ fn openapi(shared: &Shared) -> Response {
     }
 }
 
-/// Asks all databases at once.
+/// Probes all databases concurrently.
 async fn databases(shared: &Shared) -> Map<String, Value> {
     let deadline = Instant::now() + PROBE_TIMEOUT;
     let mut probes = JoinSet::new();
-    for (name, source) in shared.ground.sources.all() {
+    for (name, source) in shared.services.sources.all() {
         probes.spawn(async move { (name, source.probe(deadline).await) });
     }
     let mut databases = Map::new();

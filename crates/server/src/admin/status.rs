@@ -1,4 +1,4 @@
-//! What the server tells about itself.
+//! The server's counters and its status document.
 
 use std::time::UNIX_EPOCH;
 
@@ -17,10 +17,10 @@ use crate::{
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 impl Shared {
-    /// Everything that is counted, now.
+    /// A snapshot of every counter.
     pub(crate) fn facts(&self) -> Facts {
         let generation = self.reloading.generation();
-        let logs = self.ground.workflow_logs.lock().clone();
+        let logs = self.services.workflow_logs.lock().clone();
         let workflow = self.front.app().workflow.clone();
         let of_workflows = logs.map_or(0, |logs| logs.lines_lost());
         Facts {
@@ -29,22 +29,22 @@ impl Shared {
             process: ProcessUse::now(),
             generation,
             reloads_refused: self.reloading.refused(),
-            log_lines_lost: self.ground.log.lines_lost() + of_workflows,
-            trace_spans: self.ground.traces.exported(),
+            log_lines_lost: self.services.log.lines_lost() + of_workflows,
+            trace_spans: self.services.traces.exported(),
             connections: self.front.connections(),
-            kept_bytes: self.ground.kept.bytes(),
-            routes: self.ground.routes.totals(),
-            store: self.ground.store.as_ref().map(|store| store.facts()),
+            kept_bytes: self.services.kept.bytes(),
+            routes: self.services.routes.totals(),
+            store: self.services.store.as_ref().map(|store| store.facts()),
             pools: self.pools.states(generation),
-            scripts: self.ground.scripts.read(),
-            workflows: self.ground.workflows.read(),
+            scripts: self.services.scripts.read(),
+            workflows: self.services.workflows.read(),
             workflow_releases: workflow.as_ref().map_or_else(Vec::new, WorkflowTarget::releases),
-            kept_runs_open: self.ground.kept_runs.as_ref().map(|kept| kept.open()),
-            databases: self.ground.sources.read(),
+            kept_runs_open: self.services.kept_runs.as_ref().map(|kept| kept.open()),
+            databases: self.services.sources.read(),
         }
     }
 
-    /// The same for people and programs, with what cannot be a number.
+    /// The same as JSON for people and programs, plus values that are not numbers.
     pub(crate) fn status(&self) -> Value {
         let facts = self.facts();
         let routes: Vec<Value> = facts
@@ -76,7 +76,7 @@ impl Shared {
                 "cpu_s": facts.process.cpu.as_secs_f64(),
                 "open_fds": facts.process.open_fds,
             },
-            "log": { "level": self.ground.log.level(), "lines_lost": facts.log_lines_lost },
+            "log": { "level": self.services.log.level(), "lines_lost": facts.log_lines_lost },
             "routes": routes,
             "store": facts.store.as_ref().map(store),
             "databases": facts.databases.databases.iter().map(database).collect::<Vec<_>>(),

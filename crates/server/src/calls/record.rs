@@ -1,5 +1,5 @@
-//! One record by its reference and its kind, as a controller without a store of its own asks for it: what a store in its process would do in a
-//! transaction is one call.
+//! Access to one record by reference and kind, for controllers without a store of their own. A single call does what a store in the same
+//! process would do in a transaction.
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
@@ -15,7 +15,7 @@ use crate::{
     store::{Condition, DocumentPieces, Grants, RecordChange, RecordOperation, Tag, Work, lifetime},
 };
 
-/// What such a call begins with; no statement does.
+/// The prefix of such a call's body; no statement begins with it.
 const START: &str = "{\"record\":";
 
 #[derive(Debug, Deserialize)]
@@ -24,10 +24,10 @@ pub(super) struct RecordCall<'c> {
     record: u64,
     #[serde(borrow)]
     kind: Cow<'c, str>,
-    /// As `If-Match` has it.
+    /// In the format of `If-Match`.
     #[serde(borrow, rename = "match")]
     matches: Option<Cow<'c, str>>,
-    /// As `If-None-Match` has it.
+    /// In the format of `If-None-Match`.
     #[serde(borrow, rename = "none_match")]
     matches_not: Option<Cow<'c, str>>,
     #[serde(borrow)]
@@ -38,13 +38,13 @@ pub(super) struct RecordCall<'c> {
     delete: bool,
 }
 
-/// `delete` is `null` where it is there.
+/// `"delete": null` means that the member is present.
 fn is_there<'de, D: serde::Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
     <()>::deserialize(value).map(|()| true)
 }
 
 impl<'c> RecordCall<'c> {
-    /// None: it is something else.
+    /// Parses a call; `None` if the body is something else.
     pub(super) fn read(body: &'c str) -> Option<Result<Self, Refusal>> {
         body.starts_with(START).then(|| {
             serde_json::from_str(body).map_err(|error| Refusal::BadCall {
@@ -53,7 +53,7 @@ impl<'c> RecordCall<'c> {
         })
     }
 
-    /// What is to be changed; none: nothing.
+    /// The requested change; `None` for a read.
     fn change(&self) -> Result<Option<RecordChange>, Refusal> {
         let reference = Reference(self.record);
         let text = |json: &RawValue| json.get().as_bytes().to_vec();
@@ -92,7 +92,7 @@ impl Tql {
             document_bytes_max: self.store.store().snapshot()?.value_bytes_max(),
             change,
             settings: Arc::clone(&self.settings),
-            // So that a change cannot take it out of its kind.
+            // Limits the change to this kind, so that it cannot move the record to another one.
             grants: Grants::only(&call.kind),
         };
         self.done(Work::Record(operation), bytes, deadline).await?;

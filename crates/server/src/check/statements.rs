@@ -1,4 +1,4 @@
-//! Has databases prepare the statements of routes, without running any.
+//! Lets databases prepare the statements of routes, without running any.
 
 use std::{
     collections::BTreeMap,
@@ -10,25 +10,25 @@ use forebay_pg::{Code, PgError, ServerError, Source, Sql};
 
 use crate::config::{Config, ConfigError, Problem, SqlRoute, Target};
 
-/// How long a database may need for one statement.
+/// Limit for preparing one statement.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What databases say of a configuration's statements.
+/// The result of checking a configuration's statements.
 #[derive(Debug, Default)]
 pub struct CheckedStatements {
-    /// Statements that cannot be run.
+    /// Statements that cannot run.
     pub problems: Vec<Problem>,
-    /// Databases that could not be asked, and why.
+    /// Databases that could not be reached, with the reason.
     pub unreached: BTreeMap<String, String>,
 }
 
-/// Asks the databases of a configuration about the statements of its routes, each database until it cannot be asked any more.
+/// Checks the statements of all routes. A database is skipped after the first failure to reach it.
 pub async fn check_statements(config: &Config) -> CheckedStatements {
     let source = |name: &str| Source::new(name, config.sql[name].clone(), 1);
     ask(config, source).await
 }
 
-/// The same on connections that are given.
+/// Like [`check_statements`], on the given connections.
 pub(crate) async fn ask(config: &Config, source: impl Fn(&str) -> Source) -> CheckedStatements {
     let mut checked = CheckedStatements::default();
     let mut sources: BTreeMap<&str, Source> = BTreeMap::new();
@@ -49,7 +49,7 @@ pub(crate) async fn ask(config: &Config, source: impl Fn(&str) -> Source) -> Che
     checked
 }
 
-/// An error where the database cannot be asked.
+/// Checks the statements of one route. Fails if the database cannot be reached.
 async fn ask_of(route: &SqlRoute, source: &Source, problems: &mut Vec<Problem>) -> Result<(), PgError> {
     let key = match route.transaction {
         Some(_) => "route.sql.statements",
@@ -70,13 +70,13 @@ async fn ask_of(route: &SqlRoute, source: &Source, problems: &mut Vec<Problem>) 
             key: key.to_owned(),
             message,
         });
-        // Those behind it may be about what it makes.
+        // Later statements may depend on what this one creates.
         break;
     }
     Ok(())
 }
 
-/// Whether it is the statement that is wrong, and not the server that stops, starts or has no room (manual, appendix A).
+/// Whether the error is about the statement, not a server that is starting, stopping or overloaded (manual, appendix A).
 fn is_about_statement(error: &ServerError) -> bool {
     !error.is_fatal
         && !matches!(
@@ -106,7 +106,7 @@ fn told(error: &ServerError, sql: &Sql, written: &str) -> String {
 }
 
 impl CheckedStatements {
-    /// The problems as those of the configuration, if there are any.
+    /// Converts the problems into a configuration error, if there are any.
     pub fn verdict(self) -> Result<(), ConfigError> {
         if self.problems.is_empty() {
             return Ok(());
@@ -116,7 +116,7 @@ impl CheckedStatements {
         })
     }
 
-    /// Tells the log of what is wrong.
+    /// Logs the problems as warnings.
     pub(crate) fn warn(&self) {
         for Problem {
             file,

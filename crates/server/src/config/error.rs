@@ -1,29 +1,29 @@
-//! What is wrong with a configuration, each problem with its place.
+//! Errors in a configuration, each with its position.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Why there is no configuration.
+/// The configuration could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file cannot be read.
+    /// The file could not be read.
     #[error("cannot read the configuration `{}`", .file.display())]
     Unreadable {
-        /// The file.
+        /// The configuration's main file.
         file: PathBuf,
-        /// Why.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
-    /// What was read is not valid.
+    /// The configuration is invalid.
     #[error("{}", problem_lines(.problems))]
     Invalid {
-        /// At least one, in the order of the file, and behind those the ones of files that it includes.
+        /// At least one, in file order; problems of included files follow those of the main file.
         problems: Vec<Problem>,
     },
 }
 
-/// One thing that is wrong, noted while files are read: its line is counted through all of them.
+/// A problem found while files are being read; its line is counted across all files.
 #[derive(Debug)]
 pub(super) struct Noted {
     pub(super) line: usize,
@@ -31,21 +31,21 @@ pub(super) struct Noted {
     pub(super) message: String,
 }
 
-/// One thing that is wrong.
+/// A problem with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// In which file.
+    /// The file with the problem.
     pub file: PathBuf,
-    /// Where it stands in it, from 1.
+    /// The line in that file, 1-based.
     pub line: usize,
-    /// The key's full name, `pool.api.queue_max`; empty when it is about the text itself.
+    /// The key's full name, such as `pool.api.queue_max`; empty for problems of the text as a whole.
     pub key: String,
-    /// What was found and what is accepted.
+    /// The value found and the values accepted.
     pub message: String,
 }
 
 impl fmt::Display for Problem {
-    /// In the form `file:line: key: message` that editors and terminals make a link of.
+    /// As `file:line: key: message`, which editors and terminals turn into links.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: ", self.file.display(), self.line)?;
         if !self.key.is_empty() {
@@ -55,13 +55,13 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A problem a line.
+/// One problem a line.
 fn problem_lines(problems: &[Problem]) -> String {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     lines.join("\n")
 }
 
-/// The name nearest to a misspelt one, when one is near enough to be meant.
+/// The name closest to a misspelt one, if it is close enough to be what was meant.
 pub(super) fn nearest<'n>(written: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let accepted = (written.chars().count() / 3).clamp(1, 4);
     names
@@ -71,7 +71,7 @@ pub(super) fn nearest<'n>(written: &str, names: impl Iterator<Item = &'n str>) -
         .map(|(_, name)| name)
 }
 
-/// Edits between two words: insert, delete, replace, or swap two neighbours (optimal string alignment).
+/// The optimal string alignment distance: insertions, deletions, replacements and swaps of neighbours.
 fn distance(left: &str, right: &str) -> usize {
     let left: Vec<char> = left.chars().take(64).collect();
     let right: Vec<char> = right.chars().take(64).collect();

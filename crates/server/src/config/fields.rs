@@ -1,19 +1,19 @@
-//! The fields of one table of the file, each of its key's kind.
+//! The fields of one table of the file, each of the kind that its key requires.
 //!
-//! A getter is asked only for keys of the table's section, by the kind they have there; anything else is a mistake of this
-//! program, and the first test that reads such a section meets it.
+//! Getters may only be called for keys of the table's section and for their kind there. Anything else is a bug that the first test reading
+//! such a section reveals.
 
 use std::time::Duration;
 
 use super::error::Noted;
 use super::keys::Key;
 
-/// The fields of one table, one for each key it may have.
+/// The fields of one table: one for each key the section defines.
 #[derive(Debug)]
 pub(super) struct Fields {
-    /// `pool.api`
+    /// The table's full name, such as `pool.api`.
     pub(super) path: String,
-    /// Where the table begins.
+    /// The line where the table begins.
     pub(super) line: usize,
     pub(super) keys: &'static [Key],
     pub(super) entries: Vec<Field>,
@@ -21,7 +21,7 @@ pub(super) struct Fields {
 
 #[derive(Debug)]
 pub(super) struct Field {
-    /// `None`: not written, and without a default.
+    /// `None` if the key is absent and has no default.
     pub(super) value: Option<Value>,
     pub(super) line: usize,
     pub(super) written: bool,
@@ -31,22 +31,22 @@ pub(super) struct Field {
 #[derive(Debug)]
 pub(super) enum Value {
     Flag(bool),
-    /// Also a number of bytes.
+    /// Also used for numbers of bytes.
     Integer(u64),
-    /// From 0 to 1.
+    /// From 0 to 1, inclusive.
     Share(f64),
     Duration(Duration),
     Text(String),
     Texts(Vec<Spot>),
     TextMap(Vec<(String, Spot)>),
-    /// JSON text.
+    /// JSON as text.
     Json(String),
     Table(Fields),
-    /// Names of the writer's choice, each with its table.
+    /// Tables under names that the author chose.
     TableMap(Vec<(String, Fields)>),
 }
 
-/// A text and where it stands.
+/// A text and its position.
 #[derive(Debug)]
 pub(super) struct Spot {
     pub(super) text: String,
@@ -61,7 +61,7 @@ impl Fields {
         }
     }
 
-    /// A whole number or a number of bytes.
+    /// An integer or a number of bytes.
     pub(super) fn integer(&self, name: &str) -> u64 {
         self.opt_integer(name)
             .unwrap_or_else(|| unreachable!("`{name}` has a default"))
@@ -74,7 +74,7 @@ impl Fields {
         }
     }
 
-    /// From 0 to 1.
+    /// A value from 0 to 1.
     pub(super) fn share(&self, name: &str) -> f64 {
         match self.value(name) {
             Some(Value::Share(share)) => *share,
@@ -99,7 +99,7 @@ impl Fields {
             .unwrap_or_else(|| unreachable!("`{name}` is required or has a default"))
     }
 
-    /// A text or a choice.
+    /// A text, or the word of a choice.
     pub(super) fn opt_text(&self, name: &str) -> Option<&str> {
         match self.value(name)? {
             Value::Text(text) => Some(text),
@@ -107,7 +107,7 @@ impl Fields {
         }
     }
 
-    /// Empty also when the key is not written.
+    /// Empty if the key is absent.
     pub(super) fn texts(&self, name: &str) -> &[Spot] {
         match self.value(name) {
             None => &[],
@@ -149,12 +149,12 @@ impl Fields {
         }
     }
 
-    /// Whether the key stands in the file.
+    /// Whether the key is present in the file.
     pub(super) fn written(&self, name: &str) -> bool {
         self.field(name).written
     }
 
-    /// Where the key stands; where its table begins when it is not written.
+    /// The key's line, or the line of its table if the key is absent.
     pub(super) fn line_of(&self, name: &str) -> usize {
         self.field(name).line
     }

@@ -1,7 +1,7 @@
-//! `include`: the pools, scripts, databases and routes of other files, as if they stood in the configuration's own.
+//! `include` adds the pools, scripts, databases and routes of other files, as if they were part of the main file.
 //!
-//! What there is once for a server stands in one file, the one that is served; so a file that is included has none of it, and none of the
-//! includes of its own. A name that two files have is a mistake, not an override: who reads one file can trust it.
+//! Sections that exist once per server belong in the main file only, so an included file has none of them, and no `include` of its own. A
+//! name defined in two files is an error rather than an override, so that each file can be understood alone.
 
 use std::path::PathBuf;
 
@@ -11,10 +11,10 @@ use super::places::Places;
 use super::read::{Sections, read};
 use super::read_bounded;
 
-/// Most files that a configuration includes.
+/// Most files that a configuration can include.
 const INCLUDED_MAX: usize = 64;
 
-/// Adds the sections of all files that these name. `Err`: everything that is wrong with those files and with what they have in common.
+/// Adds the sections of all the named files. The error lists every problem within these files and every conflict between them.
 pub(super) fn include(
     mut sections: Sections,
     places: &mut Places,

@@ -1,5 +1,5 @@
-//! Every section and key of `forebay.toml`: one table that the reader, the editor's schema, the reference and the proposals for
-//! misspelt keys are made from.
+//! Every section and key of `forebay.toml`. This one table drives the reader, the editor's schema, the reference, and the suggestions for
+//! misspelt keys.
 
 mod kafka;
 mod mail;
@@ -11,17 +11,17 @@ mod sql;
 mod trace;
 mod workflow;
 
-/// A section.
+/// A section of the file.
 #[derive(Debug)]
 pub(super) struct Section {
     pub(super) name: &'static str,
     pub(super) shape: Shape,
-    /// One sentence.
+    /// One sentence for the reference.
     pub(super) meaning: &'static str,
     pub(super) keys: &'static [Key],
 }
 
-/// How often a section may appear.
+/// How many times a section may appear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// `[name]`, once.
@@ -38,13 +38,13 @@ pub(super) struct Key {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
     pub(super) default: Default,
-    /// One or two sentences.
+    /// One or two sentences for the reference.
     pub(super) meaning: &'static str,
-    /// What a client gets when the limit is reached; empty for a key that is no such limit.
+    /// The response to a client when the limit is exceeded; empty if the key is not such a limit.
     pub(super) exceeded: &'static str,
 }
 
-/// What a key's value is. Bounds are included.
+/// The type of a key's value. Bounds are inclusive.
 #[derive(Debug)]
 pub(super) enum Kind {
     Flag,
@@ -52,14 +52,14 @@ pub(super) enum Kind {
         min: u64,
         max: u64,
     },
-    /// Bytes.
+    /// A number of bytes.
     Size {
         min: u64,
         max: u64,
     },
-    /// A part of a whole, from 0 to 1.
+    /// A fraction from 0 to 1.
     Share,
-    /// Milliseconds.
+    /// Bounds in milliseconds.
     Duration {
         min: u64,
         max: u64,
@@ -70,30 +70,30 @@ pub(super) enum Kind {
     Texts {
         min: usize,
     },
-    /// Names of the writer's choice, each with a text.
+    /// Texts under names that the author chose.
     TextMap,
-    /// Anything that JSON can say.
+    /// Any JSON value.
     Json,
     Table(&'static [Key]),
-    /// Names of the writer's choice, each with a table of these keys.
+    /// Tables with these keys under names that the author chose.
     TableMap(&'static [Key]),
 }
 
-/// What holds when a key is not written.
+/// The value of a key that is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Default {
     /// It must be written.
     Required,
-    /// This, as it would be written; for lists and tables, what it is with nothing in it, or one text.
+    /// This text, as it would be written. For lists and tables: the empty value, or a single text.
     Is(&'static str),
-    /// Nothing, or what `meaning` says.
+    /// No value, or as `meaning` describes.
     Nothing,
-    /// The value of this key elsewhere.
+    /// The value of this key in another section.
     From(&'static str),
 }
 
 impl Section {
-    /// As it is written: `[server]`, `[pool.NAME]`, `[[route]]`.
+    /// The header as written in a file: `[server]`, `[pool.NAME]`, `[[route]]`.
     pub(super) fn heading(&self) -> String {
         match self.shape {
             Shape::Once => format!("[{}]", self.name),
@@ -103,7 +103,7 @@ impl Section {
     }
 }
 
-/// Targets of a route that a later version has.
+/// Targets of routes reserved for later versions.
 pub(super) const LATER_TARGETS: &[&str] = &["proxy"];
 
 const KIB: u64 = 1 << 10;
@@ -120,7 +120,7 @@ const TIMEOUT: Kind = Kind::Duration {
     max: 24 * HOUR,
 };
 
-/// The one key that stands above all sections.
+/// The only key outside of any section.
 pub(super) static INCLUDE: Key = Key {
     name: "include",
     kind: Kind::Texts { min: 0 },
@@ -139,7 +139,7 @@ pub(super) static SECTIONS: &[Section] = &[
     Section {
         name: "admin",
         shape: Shape::Once,
-        meaning: "Where the server reports on itself and takes orders.",
+        meaning: "Status of the server, and its control socket.",
         keys: ADMIN,
     },
     Section {
@@ -369,7 +369,7 @@ static ADMIN: &[Key] = &[
         name: "hosts",
         kind: Kind::Texts { min: 0 },
         default: Default::Is(""),
-        meaning: "Names under which the listener answers, beside `localhost` and any address: a name of somebody else's could be made to lead here by a page in a browser (DNS rebinding).",
+        meaning: "Host names that the listener accepts besides `localhost` and addresses; this protects against DNS rebinding.",
         exceeded: "421",
     },
     Key {
@@ -516,7 +516,7 @@ static STORE: &[Key] = &[
         name: "index",
         kind: Kind::TableMap(INDEX),
         default: Default::Is(""),
-        meaning: "`[store.index.NAME]`: an index, made at the start where it is missing. One of that name that is another one keeps the server from starting; one that is not named here stays.",
+        meaning: "`[store.index.NAME]`: an index, created at the start if missing. If one of that name exists with other fields, the server does not start; an index that is not listed stays.",
         exceeded: "",
     },
 ];
@@ -951,7 +951,7 @@ static ROUTE: &[Key] = &[
     },
 ];
 
-/// What a route to the store can say for itself: nothing yet, all of it stands in `[store]`.
+/// A store route has no options of its own; all of them are in `[store]`.
 static STORE_ROUTE: &[Key] = &[];
 
 static RESPOND: &[Key] = &[

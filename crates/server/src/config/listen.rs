@@ -1,31 +1,31 @@
-//! Listening addresses as they are written.
+//! Parses listening addresses.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where to listen.
+/// An address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Listen {
     /// `host:port` or `[v6]:port`.
     Tcp {
-        /// An address or a name, IPv6 without brackets.
+        /// An IP address or a host name; IPv6 without brackets.
         host: String,
-        /// 0 lets the system choose.
+        /// With 0 the system chooses a port.
         port: u16,
     },
-    /// `unix:path`; absolute in a checked configuration.
+    /// `unix:path`; absolute in a validated configuration.
     Unix(PathBuf),
 }
 
-/// A text that is no address.
+/// A text that is not an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "found {text:?}, expected an address such as \"127.0.0.1:8080\", \"[::1]:8080\" or \"unix:forebay.socket\""
 )]
 pub struct ListenError {
-    /// The text.
+    /// The text found.
     pub text: String,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for Listen {
     }
 }
 
-/// A host's name, which has a letter; digits and dots alone would be a mistyped address.
+/// A host name must contain a letter; digits and dots alone would be a mistyped address.
 fn is_name(host: &str) -> bool {
     host.len() <= 253
         && host.bytes().any(|b| b.is_ascii_alphabetic())

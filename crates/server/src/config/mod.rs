@@ -1,10 +1,10 @@
 //! The configuration: `forebay.toml` in, a validated [`Config`] out.
 //!
-//! Steps, each with its own kind of mistakes: `read` takes a text to fields of the right kinds within their bounds,
-//! led by the table in `keys`; `include` adds those of other files; `build` checks what depends on several keys, on files and on programs; `types` is what comes out.
-//! A value of [`Config`] has passed every check, so the rest of the program never asks again whether a limit makes sense,
-//! a pool exists, or a handler's file is there. Defaults are filled in, relative paths are absolute, `0 = one per core`
-//! is a number.
+//! There are three steps, each finding its own kind of mistakes. `read`, driven by the table in `keys`, turns text into fields of the right
+//! kind and within their bounds. `include` adds other files. `build` checks what depends on several keys, on files, or on programs. The
+//! result is made of the `types`. A value of [`Config`] has passed every check, so the rest of the program never asks again whether a limit
+//! makes sense, a pool exists, or a handler's file is there. Defaults are filled in, relative paths are absolute, and `0 = one per core` is
+//! a number.
 
 mod build;
 mod error;
@@ -28,47 +28,47 @@ use std::path::Path;
 
 pub(crate) use build::is_level_list;
 pub use error::{ConfigError, Problem};
-pub use forebay_runtimes::{Runtime, Surroundings};
+pub use forebay_runtimes::{Environment, Runtime};
 pub use listen::{Listen, ListenError};
 use places::Places;
 pub use reference::{reference, schema};
 pub use secret::Secret;
 pub(crate) use types::PathKind;
 pub use types::{
-    Access, Admin, Compat, Config, Durability, Files, Interface, KafkaCluster, KeptRuns, Link, Log,
+    Access, Admin, Compat, Config, Durability, DurableRuns, Files, Interface, KafkaCluster, Link, Log,
     LogFormat, LogRotation, MailServer, Permission, Pool, PoolRoute, Protocol, PythonApplication,
-    PythonModule, Recycle, Respond, Retry, Route, S3Bucket, Script, ScriptAllow, ScriptPlace, Server,
+    PythonModule, Recycle, Respond, Retry, Route, S3Bucket, Script, ScriptAllow, ScriptPlacement, Server,
     SqlResult, SqlRoute, SqlStatement, Store, StoreMode, Target, Trace, Worker, Workers, Workflow,
     WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene, WorkflowSource,
 };
 pub(crate) use units::{parse_duration, print_duration};
 
-/// Largest file of a configuration, in bytes.
+/// Largest configuration file, in bytes.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
 
 impl Config {
-    /// Reads and checks a file in this process's surroundings.
+    /// Reads and validates a file in this process's environment.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
-        Self::load_in(file, &Surroundings::real())
+        Self::load_in(file, &Environment::current())
     }
 
-    /// Reads and checks a file in the given surroundings.
-    pub fn load_in(file: &Path, surroundings: &Surroundings<'_>) -> Result<Self, ConfigError> {
+    /// Reads and validates a file in the given environment.
+    pub fn load_in(file: &Path, environment: &Environment<'_>) -> Result<Self, ConfigError> {
         let unreadable = |source| ConfigError::Unreadable {
             file: file.to_owned(),
             source,
         };
         let text = read_bounded(file).map_err(unreadable)?;
         let absolute = std::path::absolute(file).map_err(unreadable)?;
-        Self::parse(&text, &absolute, surroundings)
+        Self::parse(&text, &absolute, environment)
     }
 
-    /// Checks a text as if it stood in `file`, an absolute path; relative paths in it start at that file's folder. Files that it includes are read.
-    pub fn parse(text: &str, file: &Path, surroundings: &Surroundings<'_>) -> Result<Self, ConfigError> {
+    /// Validates a text as the content of `file`, an absolute path to whose folder relative paths refer. Included files are read.
+    pub fn parse(text: &str, file: &Path, environment: &Environment<'_>) -> Result<Self, ConfigError> {
         let mut places = Places::new(file, text);
-        let built = read::read(text, 0, surroundings.env)
-            .and_then(|sections| include::include(sections, &mut places, surroundings.env))
-            .and_then(|sections| build::build(&sections, file, &places, surroundings));
+        let built = read::read(text, 0, environment.env)
+            .and_then(|sections| include::include(sections, &mut places, environment.env))
+            .and_then(|sections| build::build(&sections, file, &places, environment));
         match built {
             Ok(config) => Ok(Self {
                 included: places.included(),

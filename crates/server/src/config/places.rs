@@ -1,7 +1,7 @@
-//! Where a line stands when a configuration has several files.
+//! Maps lines back to files when a configuration has several.
 //!
-//! Lines are counted through all files, in the order in which they were read: whatever keeps a line, a table or a value, need not know of files. Only
-//! a problem that is told, a path that starts at its file's folder, and a statement that a database looks at later ask which file it is.
+//! Lines are numbered across all files in the order they were read, so tables and values store just a line. Only three uses need the file:
+//! reporting a problem, resolving relative paths, and statements checked by a database later.
 
 use std::path::{Path, PathBuf};
 
@@ -10,14 +10,14 @@ use super::error::{Noted, Problem};
 /// The files of a configuration.
 #[derive(Debug)]
 pub(super) struct Places {
-    /// Never empty; the first is the configuration's own. Each with the number of lines before it.
+    /// Each file with the number of lines before it. Never empty; the first is the main file.
     files: Vec<(PathBuf, usize)>,
-    /// In all files so far.
+    /// Total number of lines so far.
     lines: usize,
 }
 
 impl Places {
-    /// Those of a configuration whose own file is this one, an absolute path.
+    /// Starts with the main file, given by its absolute path.
     pub(super) fn new(file: &Path, text: &str) -> Self {
         let mut places = Self {
             files: Vec::new(),
@@ -27,7 +27,7 @@ impl Places {
         places
     }
 
-    /// Counts another file's lines behind those that there are. What comes back stands before its first line.
+    /// Appends a file. Returns the number of lines before its first line.
     pub(super) fn add(&mut self, file: &Path, text: &str) -> usize {
         let before = self.lines;
         self.files.push((file.to_owned(), before));
@@ -35,24 +35,24 @@ impl Places {
         before
     }
 
-    /// The file of a line, and its number there, from 1.
+    /// The file of a line, and the line's number there, 1-based.
     pub(super) fn at(&self, line: usize) -> (&Path, usize) {
         let after = self.files.partition_point(|(_, before)| *before < line);
         let (file, before) = &self.files[after.max(1) - 1];
         (file, line - before)
     }
 
-    /// Whether a line stands in another file than the configuration's own.
+    /// Whether a line belongs to an included file.
     pub(super) fn is_included(&self, line: usize) -> bool {
         self.at(line).0 != self.files[0].0
     }
 
-    /// The folder of the file of a line.
+    /// The folder of the file a line belongs to.
     pub(super) fn folder(&self, line: usize) -> &Path {
         self.at(line).0.parent().unwrap_or(Path::new("/"))
     }
 
-    /// A line as one says it on another.
+    /// Describes a line in a message about line `on`; names the file only if it is a different one.
     pub(super) fn said(&self, line: usize, on: usize) -> String {
         let (file, number) = self.at(line);
         if file == self.at(on).0 {
@@ -61,7 +61,7 @@ impl Places {
         format!("line {number} of `{}`", file.display())
     }
 
-    /// What has been noted, in the order of the files, each with its file.
+    /// Problems in file order, each with its file.
     pub(super) fn told(&self, mut noted: Vec<Noted>) -> Vec<Problem> {
         noted.sort_by_key(|noted| noted.line);
         let told = noted.into_iter().map(|Noted { line, key, message }| {
@@ -76,7 +76,7 @@ impl Places {
         told.collect()
     }
 
-    /// The files behind the configuration's own.
+    /// The included files, without the main file.
     pub(super) fn included(self) -> Vec<PathBuf> {
         self.files.into_iter().skip(1).map(|(file, _)| file).collect()
     }

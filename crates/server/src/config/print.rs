@@ -1,4 +1,4 @@
-//! A checked configuration as a file again, with every limit's value.
+//! Prints a validated configuration as TOML, with every default filled in.
 
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ use super::{
 use crate::store::path::put_key;
 
 impl Config {
-    /// The effective configuration: every key with its value, paths absolute. It reads back as an equal configuration on the
-    /// same machine, but for literal secrets, which are `***`. What was substituted into other values stands in it.
+    /// The effective configuration: every key with its value, with absolute paths. Reading it on the same machine gives an equal
+    /// configuration, except that literal secrets are `***`. Substituted environment variables appear as their values.
     pub fn to_toml(&self) -> String {
         let mut out = String::new();
         self.write(&mut out).expect("writing to a string does not fail");
@@ -174,7 +174,7 @@ fn write_store(out: &mut String, store: &Store) -> fmt::Result {
     Ok(())
 }
 
-/// The variable, not the token in it.
+/// Names the variable that holds the token, never the token.
 fn permission(permission: &Permission) -> String {
     text(&format!("{permission:?}"))
 }
@@ -316,7 +316,7 @@ fn write_protocol(out: &mut String, pool: &Pool) -> fmt::Result {
 
 fn write_source(out: &mut String, name: &str, source: &forebay_pg::Settings, direct: bool) -> fmt::Result {
     writeln!(out, "\n[sql.{name}]")?;
-    // The password is nobody's business.
+    // Printed without its password.
     writeln!(out, "url = {}", text(&source.server.to_string()))?;
     writeln!(out, "driver = {}", text(source.driver.name()))?;
     writeln!(out, "direct = {direct}")?;
@@ -364,7 +364,7 @@ fn write_script(out: &mut String, script: &Script) -> fmt::Result {
 
 fn write_redis(out: &mut String, name: &str, redis: &forebay_clients::RedisOptions) -> fmt::Result {
     writeln!(out, "\n[redis.{name}]")?;
-    // The password is nobody's business.
+    // Printed without its password.
     writeln!(out, "url = {}", text(&redis.url.to_string()))?;
     writeln!(out, "connections_max = {}", redis.connections_max)?;
     writeln!(out, "connect_timeout = {}", duration(redis.connect_timeout))?;
@@ -435,7 +435,7 @@ fn write_kafka(out: &mut String, name: &str, cluster: &KafkaCluster) -> fmt::Res
     writeln!(out, "queue_bytes_max = {}", size(options.queue_bytes_max as u64))
 }
 
-/// What may be reached, with what stands behind that.
+/// Permissions; `more` is appended to them.
 fn write_allow(out: &mut String, allow: &ScriptAllow, more: &str) -> fmt::Result {
     let (store, sql, fetch) = (texts(&allow.store), texts(&allow.sql), texts(&allow.fetch));
     let files = paths(&allow.files);
@@ -581,7 +581,7 @@ fn write_route(out: &mut String, route: &Route) -> fmt::Result {
     }
 }
 
-/// A body that is not from a file came out of the configuration, so it is text.
+/// A body that is not from a file was written in the configuration, so it is text.
 fn respond_members(respond: &Respond) -> String {
     let mut members = vec![format!("status = {}", respond.status)];
     if let Some(content_type) = &respond.content_type {
@@ -644,12 +644,12 @@ fn table<'e, T: AsRef<str> + ?Sized + 'e>(entries: impl Iterator<Item = (&'e Str
     }
 }
 
-/// A text whose substitution is `value`.
+/// A text that reads back as `value` after substitution.
 fn text(value: &str) -> String {
     quoted(&escape(value))
 }
 
-/// A basic string (TOML 1.0): the escapes of JSON, which escapes all control characters but DEL.
+/// A TOML 1.0 basic string. JSON's escapes are valid there; they cover all control characters but DEL.
 fn quoted(value: &str) -> String {
     serde_json::Value::from(value)
         .to_string()

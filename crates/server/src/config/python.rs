@@ -1,13 +1,13 @@
-//! Which Python application a handler names.
+//! Parses the name of a Python application.
 
 use std::path::Path;
 
-/// A handler as written: `app.py`, `app.py:api`, `package.module:api`.
+/// A handler as it is written: `app.py`, `app.py:api`, `package.module:api`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Handler<'a> {
-    /// The file or the module.
+    /// A file or a module.
     pub(super) place: &'a str,
-    /// What stands after the colon.
+    /// The part after the colon.
     pub(super) object: Option<&'a str>,
 }
 
@@ -25,12 +25,12 @@ impl<'a> Handler<'a> {
         }
     }
 
-    /// Whether the place is a file; otherwise it is the name of a module.
+    /// Whether `place` is a file rather than a module's name.
     pub(super) fn is_file(&self) -> bool {
         self.place.contains('/') || self.has_extension()
     }
 
-    /// Whether only Python has such handlers.
+    /// Whether only Python has handlers of this form.
     pub(super) fn is_python(&self) -> bool {
         self.has_extension() || (self.object.is_some() && is_dotted(self.place))
     }
@@ -41,18 +41,18 @@ impl<'a> Handler<'a> {
             .is_some_and(|ending| ending == "py")
     }
 
-    /// Whether the place could be a module's name.
+    /// Whether `place` may be a module's name.
     pub(super) fn is_module(&self) -> bool {
         is_dotted(self.place)
     }
 }
 
-/// `app`, `module.app`, `create_app()`
+/// An object expression: `app`, `module.app`, `create_app()`.
 fn is_object(text: &str) -> bool {
     is_dotted(text.strip_suffix("()").unwrap_or(text))
 }
 
-/// Names with dots between them, as Python has them.
+/// Python identifiers separated by dots.
 fn is_dotted(text: &str) -> bool {
     text.split('.').all(|name| {
         let mut letters = name.chars();
@@ -61,7 +61,7 @@ fn is_dotted(text: &str) -> bool {
     })
 }
 
-/// What is wrong with a mount point.
+/// Why a mount point is invalid, if so.
 pub(super) fn mount_problem(mount: &str) -> Option<String> {
     let plain = mount.starts_with('/')
         && !mount.ends_with('/')

@@ -1,6 +1,6 @@
-//! From the text to checked fields: every key known, every value of its kind and within its bounds.
+//! Turns text into checked fields: every key is known, every value is of its kind and within its bounds.
 //!
-//! What depends on more than one key, on files or on programs is the business of `build`.
+//! Checks that involve several keys, files or programs are done in `build`.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,22 +15,22 @@ use super::keys::{Default, INCLUDE, Key, Kind, LATER_TARGETS, SECTIONS, Section,
 use super::substitute::substitute;
 use super::units::{parse_duration, parse_size, print_duration, print_size};
 
-/// Longest piece of a found value that an error shows, in characters.
+/// Characters of an invalid value shown in an error.
 const SHOWN_MAX: usize = 60;
 
-/// A whole file.
+/// The contents of a file.
 #[derive(Debug)]
 pub(super) struct Sections {
-    /// Files whose sections are to be added.
+    /// Files to include.
     pub(super) include: Vec<Spot>,
-    /// Sections that there are once for a server, those that are written: their names, and where they begin.
+    /// Sections present in the file that may appear once per server: name and first line.
     pub(super) once: Vec<(&'static str, usize)>,
     pub(super) server: Fields,
     pub(super) admin: Fields,
     pub(super) log: Fields,
-    /// `None`: the file has no such section.
+    /// `None` if the file has no such section.
     pub(super) trace: Option<Fields>,
-    /// `None`: the file has no such section.
+    /// `None` if the file has no such section.
     pub(super) store: Option<Fields>,
     pub(super) records: Fields,
     pub(super) has_records: bool,
@@ -46,7 +46,7 @@ pub(super) struct Sections {
     pub(super) routes: Vec<Fields>,
 }
 
-/// Reads a whole file, before whose first line stand so many of other files. `Err`: everything that is wrong with it.
+/// Reads a whole file; `lines_before` is the number of lines in files read earlier. The error lists every problem found.
 pub(super) fn read(
     text: &str,
     lines_before: usize,
@@ -77,7 +77,7 @@ fn syntax_problem(lines: &Lines, error: &toml_edit::TomlError) -> Noted {
     }
 }
 
-/// Where lines begin.
+/// The byte offsets at which lines start.
 struct Lines {
     starts: Vec<usize>,
     before: usize,
@@ -93,7 +93,7 @@ impl Lines {
         }
     }
 
-    /// The line of a byte.
+    /// The line of a byte offset.
     fn at(&self, byte: usize) -> usize {
         self.before + self.starts.partition_point(|start| *start <= byte) + 1
     }
@@ -136,7 +136,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The files of `include`; an empty text names none, so that the environment can decide.
+    /// The files of `include`. An empty text names none, so that an environment variable can decide.
     fn include(&mut self, root: &dyn TableLike) -> Vec<Spot> {
         let Some(item) = root.get(INCLUDE.name) else {
             return Vec::new();
@@ -290,7 +290,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A table that is not written: all defaults.
+    /// An absent table: all its keys have their defaults.
     fn absent(&mut self, keys: &'static [Key], path: &str, line: usize) -> Fields {
         let entries = keys.iter().map(|key| self.unwritten(key, path, line)).collect();
         Fields {
@@ -365,7 +365,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `None`: a problem has been noted.
+    /// Returns `None` after reporting a problem.
     fn value(&mut self, item: &Item, key: &Key, path: &str, line: usize) -> Option<Value> {
         let path = format!("{path}.{}", key.name);
         match (&key.kind, item) {
@@ -477,7 +477,7 @@ impl Reader<'_> {
         tables
     }
 
-    /// JSON text with members in the order written.
+    /// JSON text; members keep their order.
     fn json(&mut self, item: &Item, path: &str, line: usize) -> Option<String> {
         match item {
             Item::None => None,
@@ -536,7 +536,7 @@ impl Reader<'_> {
         members.map(|members| format!("{{{}}}", members.join(",")))
     }
 
-    /// `None`: a problem has been noted.
+    /// Returns `None` after reporting a problem.
     fn substituted(&mut self, text: &str, path: &str, line: usize) -> Option<String> {
         match substitute(text, self.env) {
             Ok(text) => Some(text.into_owned()),
@@ -561,7 +561,7 @@ impl Reader<'_> {
         None
     }
 
-    /// As [`Self::wrong`], for a text that may have been substituted.
+    /// As [`Self::wrong`], for a text that may come from a substitution.
     fn wrong_text(&mut self, item: &Item, text: &str, kind: &Kind, path: &str, line: usize) -> Option<Value> {
         if item.as_str() == Some(text) {
             return self.wrong(item, kind, path, line);
@@ -580,7 +580,7 @@ impl Reader<'_> {
         None
     }
 
-    /// A value as it is written.
+    /// The value as written in the file.
     fn found(&self, item: &Item) -> Cow<'static, str> {
         match item {
             Item::Table(_) => Cow::Borrowed("a table"),
@@ -609,7 +609,7 @@ fn section(name: &str) -> &'static Section {
     found.unwrap_or_else(|| unreachable!("the table of keys has a section `{name}`"))
 }
 
-/// A value of one word. `None`: it is not of the kind, or out of bounds.
+/// A value written as one word. `None` if it is not of this kind or is out of bounds.
 fn scalar(kind: &Kind, text: &str) -> Option<Value> {
     match kind {
         Kind::Flag => text.parse().ok().map(Value::Flag),
@@ -634,7 +634,7 @@ fn bounded(number: u64, min: u64, max: u64) -> Option<u64> {
     (min..=max).contains(&number).then_some(number)
 }
 
-/// What a kind accepts, as the end of a sentence.
+/// The values a kind accepts, to end a sentence with.
 pub(super) fn accepted(kind: &Kind) -> String {
     match kind {
         Kind::Flag => "true or false".to_owned(),

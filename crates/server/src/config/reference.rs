@@ -1,5 +1,5 @@
-//! What the table of keys says to an editor (JSON Schema) and to a reader (Markdown). `docs/reference/` holds both, and a test keeps
-//! them fresh.
+//! Generates documentation from the table of keys: a JSON Schema for editors and Markdown for readers. Both are checked in under
+//! `docs/reference/`; a test keeps them up to date.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub fn schema() -> String {
     format!("{schema:#}\n")
 }
 
-/// The reference of all keys, as Markdown.
+/// The reference of all keys in Markdown.
 pub fn reference() -> String {
     let mut out = INTRODUCTION.to_owned();
     write_include(&mut out).expect("writing to a string does not fail");
@@ -163,7 +163,7 @@ fn kind_schema(kind: &Kind) -> Value {
     }
 }
 
-/// A text whose value the environment decides.
+/// A text whose value comes from the environment.
 fn substituted() -> Value {
     json!({ "type": "string", "pattern": "\\$\\{" })
 }
@@ -205,7 +205,7 @@ fn write_section(out: &mut String, section: &Section) -> std::fmt::Result {
     write_keys(out, section.keys, "")
 }
 
-/// A line for each key; those of a table within, after the table's own.
+/// Writes one line per key; a table is followed by its own keys.
 fn write_keys(out: &mut String, keys: &[Key], prefix: &str) -> std::fmt::Result {
     for key in keys {
         let name = format!("{prefix}{}", key.name);

@@ -1,15 +1,15 @@
-//! Which JavaScript runtime runs a handler.
+//! Chooses the JavaScript runtime for a handler.
 
 use std::path::{Path, PathBuf};
 
 use forebay_runtimes::{Runtime, RuntimeError, find_runtime};
 
-use super::Surroundings;
+use super::Environment;
 
-/// Extensions of the modules that both runtimes load.
+/// Extensions of modules that both runtimes can load.
 const EXTENSIONS: [&str; 6] = ["mjs", "js", "ts", "mts", "cjs", "cts"];
 
-/// Why there is no runtime for a handler.
+/// No runtime could be chosen.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ChoiceError {
     #[error(transparent)]
@@ -26,14 +26,14 @@ pub(super) enum ChoiceError {
     UnknownHandler { handler: PathBuf },
 }
 
-/// Chooses by the word of the configuration (`auto`, `node`, `bun`), the handler's name and what is installed.
+/// Chooses a runtime from the configured word (`auto`, `node`, `bun`), the handler's name and the installed runtimes.
 pub(super) fn choose(
     word: &str,
     handler: &Path,
     folder: &Path,
-    surroundings: &Surroundings<'_>,
+    environment: &Environment<'_>,
 ) -> Result<(Runtime, PathBuf), ChoiceError> {
-    let find = |runtime| find_runtime(runtime, folder, surroundings).map(|program| (runtime, program));
+    let find = |runtime| find_runtime(runtime, folder, environment).map(|program| (runtime, program));
     match word {
         "node" => Ok(find(Runtime::Node)?),
         "bun" => Ok(find(Runtime::Bun)?),

@@ -1,11 +1,11 @@
-//! Values that are never shown.
+//! Secret values, which are never printed.
 
 use std::fmt;
 
-/// Stands for a value that the configuration itself holds.
+/// Printed in place of a secret that is written in the configuration itself.
 const HIDDEN: &str = "***";
 
-/// A value that is never shown: it has no `Display`, and its `Debug` is what a printed configuration has in its place.
+/// A secret value. It has no `Display`; `Debug` prints the same placeholder as a printed configuration.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
     variable: Option<String>,
@@ -13,7 +13,7 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// What an environment variable held when the configuration was read.
+    /// A secret from an environment variable, read when the configuration was loaded.
     pub fn of_variable(variable: &str, value: &str) -> Self {
         Self {
             variable: Some(variable.to_owned()),
@@ -21,7 +21,7 @@ impl Secret {
         }
     }
 
-    /// What stands in the configuration itself.
+    /// A secret written in the configuration itself.
     pub fn literal(value: &str) -> Self {
         Self {
             variable: None,
@@ -29,12 +29,12 @@ impl Secret {
         }
     }
 
-    /// The value, for whoever needs it.
+    /// The secret value.
     pub fn reveal(&self) -> &str {
         &self.value
     }
 
-    /// What is shown instead: the variable's name, or `***`.
+    /// The text to print instead: the variable's name, or `***`.
     pub fn shown(&self) -> &str {
         self.variable.as_deref().unwrap_or(HIDDEN)
     }

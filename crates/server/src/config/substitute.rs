@@ -1,8 +1,8 @@
-//! `${NAME}`, `${NAME:-default}` and `${NAME:+text}` in texts; `$$` is a dollar sign.
+//! Substitutes `${NAME}`, `${NAME:-default}` and `${NAME:+text}` in texts; `$$` is a dollar sign.
 
 use std::borrow::Cow;
 
-/// Why a text cannot be substituted.
+/// A substitution failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SubstituteError {
     #[error("the environment has no `{name}`; set it, or write `${{{name}:-default}}`")]
@@ -15,8 +15,8 @@ pub(super) enum SubstituteError {
     Name { inside: String },
 }
 
-/// Replaces what the text asks for. As in a shell, `:-default` stands in for a variable that is unset or empty, and
-/// `:+text` for one that is neither.
+/// Substitutes environment variables. As in a shell, `:-default` applies to a variable that is unset or empty, `:+text` to one that is
+/// neither.
 pub(super) fn substitute<'t>(
     text: &'t str,
     env: &dyn Fn(&str) -> Option<String>,
@@ -42,7 +42,7 @@ pub(super) fn substitute<'t>(
     Ok(Cow::Owned(out))
 }
 
-/// The text whose substitution is `text`.
+/// Escapes a text so that substitution gives it back unchanged.
 pub(super) fn escape(text: &str) -> String {
     text.replace('$', "$$")
 }
@@ -70,7 +70,7 @@ fn value(inside: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, S
     }
 }
 
-/// Whether this can be the name of an environment variable.
+/// Whether this is a valid name of an environment variable.
 pub(super) fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')

@@ -1,4 +1,4 @@
-//! What a checked configuration consists of. Byte counts are `u64`; the names are the keys of `forebay.toml`.
+//! The types of a validated configuration. Byte counts are `u64`; names are the keys of `forebay.toml`.
 
 mod sql;
 
@@ -16,14 +16,14 @@ pub(super) use self::sql::threads as sql_threads;
 pub use self::sql::{SqlResult, SqlRoute, SqlStatement};
 use super::{Listen, Secret};
 
-/// A checked configuration.
+/// A validated configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// The file it was read from.
+    /// The main file.
     pub file: PathBuf,
-    /// The folder of that file, absolute; relative paths in the file start here.
+    /// The folder of the main file, absolute; relative paths in that file start here.
     pub folder: PathBuf,
-    /// The files of `include`.
+    /// Files added by `include`.
     pub included: Vec<PathBuf>,
     /// `[server]`
     pub server: Server,
@@ -31,9 +31,9 @@ pub struct Config {
     pub admin: Admin,
     /// `[log]`
     pub log: Log,
-    /// `[trace]`; `None`: the file has no such section.
+    /// `[trace]`; `None` if the file has no such section.
     pub trace: Option<Trace>,
-    /// `[store]`; `None`: the file has no such section.
+    /// `[store]`; `None` if the file has no such section.
     pub store: Option<Store>,
     /// `[records]`
     pub records: Settings,
@@ -43,71 +43,71 @@ pub struct Config {
     pub scripts: BTreeMap<String, Script>,
     /// `[sql.NAME]`, by name.
     pub sql: BTreeMap<String, forebay_pg::Settings>,
-    /// Those among them to which handlers in pools connect themselves.
+    /// Databases of `sql` to which handlers in pools connect themselves.
     pub sql_direct: BTreeSet<String>,
-    /// `[redis.NAME]`, by name: servers that rules may reach.
+    /// `[redis.NAME]`, by name: Redis servers for rules.
     pub redis: BTreeMap<String, forebay_clients::RedisOptions>,
-    /// `[s3.NAME]`, by name: buckets that rules may reach.
+    /// `[s3.NAME]`, by name: buckets for rules.
     pub s3: BTreeMap<String, S3Bucket>,
-    /// `[mail.NAME]`, by name: servers that rules may send messages by.
+    /// `[mail.NAME]`, by name: mail servers through which rules may send.
     pub mail: BTreeMap<String, MailServer>,
-    /// `[kafka.NAME]`, by name: clusters that rules may publish to.
+    /// `[kafka.NAME]`, by name: clusters to which rules may publish.
     pub kafka: BTreeMap<String, KafkaCluster>,
-    /// `[workflow]`; `None`: the file has no such section, and no route leads there.
+    /// `[workflow]`; `None` if the file has no such section, in which case no route refers to it.
     pub workflow: Option<Workflow>,
-    /// `[[route]]`, in the file's order. No two have the same host, method and shape of path.
+    /// `[[route]]`, in file order. No two have the same host, method and shape of path.
     pub routes: Vec<Route>,
 }
 
-/// `[server]`: the listeners and what bounds every connection and request.
+/// `[server]`: the listeners, and the limits of every connection and request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
     /// At least one address.
     pub listen: Vec<Listen>,
-    /// Permissions of Unix sockets among them; `None`: those that the umask leaves.
+    /// Permissions of Unix sockets; `None`: as the umask leaves them.
     pub unix_mode: Option<u32>,
     /// I/O threads, 1 to 256.
     pub threads: usize,
-    /// Request line and header section together; beyond it the client gets 431.
+    /// Size of request line and header section together; beyond it the client gets 431.
     pub header_bytes_max: u64,
-    /// A request's body; beyond it the client gets 413.
+    /// Size of a request's body; beyond it the client gets 413.
     pub body_bytes_max: u64,
-    /// From a request's first byte to the end of its header section; then 408.
+    /// Limit from a request's first byte to the end of its header section; then 408.
     pub header_timeout: Duration,
-    /// From the end of the header section to the end of the body; then 408.
+    /// Limit from the end of the header section to the end of the body; then 408.
     pub body_timeout: Duration,
-    /// Bodies up to this are read before a worker gets the request.
+    /// Bodies up to this size are read whole before a worker gets the request.
     pub body_buffer_max: u64,
-    /// Of an answer that a worker has whole, in memory.
+    /// Bytes of a worker's complete response kept in memory for a slow client; the rest goes to a file.
     pub answer_buffer_max: u64,
-    /// Of all answers together, in temporary files.
+    /// Bytes of all responses together in temporary files.
     pub answer_spool_max: u64,
-    /// Of all bodies and answers together, in memory.
+    /// Bytes of all buffered request bodies and responses together, in memory.
     pub buffers_max: u64,
-    /// Bytes a second that a client has to send or take; 0: any rate will do.
+    /// Bytes per second that a client must send or take; 0: no minimum.
     pub min_rate: u64,
-    /// How long it may be slower.
+    /// How long a client may be slower than that.
     pub min_rate_grace: Duration,
-    /// A kept-alive connection without a request is closed after this.
+    /// A kept-alive connection is closed after this long without a request.
     pub idle_timeout: Duration,
-    /// Open connections on all listeners together; further ones are closed at once.
+    /// Open connections on all listeners together; further ones are closed immediately.
     pub connections_max: usize,
-    /// From arrival to the answer, queue time included; then 504.
+    /// Limit from arrival to response, queue time included; then 504.
     pub deadline: Duration,
     /// How long a stopping server waits for requests in flight.
     pub drain_max: Duration,
 }
 
-/// `[admin]`: where the server reports on itself and takes orders.
+/// `[admin]`: health and metrics, and the control socket.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Admin {
-    /// Health, metrics, status; `None` when switched off.
+    /// The address for health, metrics and status; `None` if switched off.
     pub listen: Option<Listen>,
-    /// Permissions of that, where it is a Unix socket; `None`: those that the umask leaves.
+    /// Permissions of `listen` if it is a Unix socket; `None`: as the umask leaves them.
     pub unix_mode: Option<u32>,
-    /// Names under which it answers over TCP, beside `localhost` and addresses.
+    /// Host names accepted over TCP besides `localhost` and IP addresses.
     pub hosts: Vec<String>,
-    /// The control socket's file; `None` when switched off.
+    /// The path of the control socket; `None` if switched off.
     pub socket: Option<PathBuf>,
 }
 
@@ -116,28 +116,28 @@ pub struct Admin {
 pub struct Log {
     /// A level, or a comma-separated list of `level` and `target=level`, as `tracing_subscriber::filter::Targets` reads it.
     pub level: String,
-    /// How a line looks.
+    /// The format of a line.
     pub format: LogFormat,
-    /// Where lines go; `None`: standard error.
+    /// The log file; `None`: standard error.
     pub file: Option<PathBuf>,
-    /// When `file` is turned over.
+    /// When `file` is rotated.
     pub rotate: LogRotation,
     /// Whether each request is logged.
     pub access: bool,
 }
 
-/// `[trace]`: where the traces of requests go.
+/// `[trace]`: the export of request traces.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
-    /// The collector.
+    /// The collector's address.
     pub otlp: PostAddress,
-    /// Of requests that do not say themselves whether they are traced, the share that are; from 0 to 1.
+    /// The share of requests to trace, 0 to 1, among those that do not carry a decision themselves.
     pub share: f64,
-    /// Fields of what is posted, names in lower case.
+    /// Additional headers of export requests, names in lower case.
     pub headers: Vec<(String, Secret)>,
-    /// What traces call this server.
+    /// The service name in traces.
     pub service: String,
-    /// Spans that may wait to be sent.
+    /// Most spans waiting to be exported.
     pub queue_max: usize,
 }
 
@@ -146,79 +146,79 @@ pub struct Trace {
 pub enum LogFormat {
     /// Text on a terminal, JSON otherwise.
     Auto,
-    /// A line for people.
+    /// Human-readable lines.
     Text,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
 /// `log.rotate`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogRotation {
-    /// The file is turned over when it would grow beyond this.
+    /// The file is rotated before it would exceed this size.
     pub size_bytes: u64,
-    /// Old files kept, 1 to 1000.
+    /// Rotated files kept, 1 to 1000.
     pub keep: usize,
 }
 
 /// `[store]`: the embedded store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Store {
-    /// Its folder, absolute.
+    /// The store's folder, absolute.
     pub path: PathBuf,
-    /// What a commit waits for.
+    /// When a commit counts as done.
     pub durability: Durability,
-    /// Longest time in which a relaxed commit is not on the disk.
+    /// Longest time until a relaxed commit is on disk.
     pub flush_interval: Duration,
-    /// How far its file may grow; beyond it the client gets 507.
+    /// Largest size of the store's file; beyond it the client gets 507.
     pub map_max: u64,
-    /// How long one answer may read from one state; then it is cut off.
+    /// How long one response may read from the same snapshot; then it is cut off.
     pub reader_age_max: Duration,
     /// Longest document or value; beyond it the client gets 413.
     pub value_bytes_max: u64,
-    /// Writes that wait; beyond it the client gets 503 with `Retry-After`.
+    /// Writes in the queue; beyond it the client gets 503 with `Retry-After`.
     pub queue_max: usize,
-    /// Bytes of the writes that wait; beyond it the client gets 503 with `Retry-After`.
+    /// Bytes of the writes in the queue; beyond it the client gets 503 with `Retry-After`.
     pub queue_bytes_max: u64,
-    /// Who may reach which global over HTTP; globals without an entry nobody.
+    /// Permissions over HTTP, by global; a global without an entry is not accessible.
     pub access: BTreeMap<String, Access>,
-    /// Indexes that are there once the server has started, by name.
+    /// Indexes that exist once the server has started, by name.
     pub indexes: Vec<Definition>,
 }
 
 /// `store.durability`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// A commit waits for a flush of its own.
+    /// Each commit waits for its own flush.
     Sync,
-    /// It waits for a flush that it shares with others.
+    /// Each commit waits for a flush shared with others.
     Group,
-    /// It waits for nothing.
+    /// Commits do not wait for a flush.
     Relaxed,
 }
 
 /// An entry of `[store.access]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
-    /// Who may read.
+    /// Permission to read.
     pub read: Permission,
-    /// Who may write.
+    /// Permission to write.
     pub write: Permission,
 }
 
-/// Who may do something over HTTP.
+/// A permission over HTTP.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Permission {
-    /// Everybody.
+    /// Any client.
     Public,
-    /// Who sends the token as `Authorization: Bearer`.
+    /// Clients that send the token as `Authorization: Bearer`.
     Token(Secret),
-    /// Nobody.
+    /// No client.
     Nobody,
 }
 
 impl fmt::Debug for Permission {
-    /// Without the token, as the configuration says it.
+    /// Prints the configuration's notation, without the token.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Public => out.write_str("public"),
@@ -228,19 +228,19 @@ impl fmt::Debug for Permission {
     }
 }
 
-/// `pool.NAME.store`: what handlers may do with the store.
+/// `pool.NAME.store`: access of handlers to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreMode {
-    /// Read and write.
+    /// Reads and writes are allowed.
     ReadWrite,
-    /// Read.
+    /// Only reads are allowed.
     ReadOnly,
-    /// Nothing.
+    /// No access.
     None,
 }
 
 impl StoreMode {
-    /// As the configuration and the worker's environment say it.
+    /// The word used in the configuration and in the worker's environment.
     pub fn name(self) -> &'static str {
         match self {
             Self::ReadWrite => "rw",
@@ -255,117 +255,117 @@ impl StoreMode {
 pub struct Pool {
     /// The NAME of `[pool.NAME]`.
     pub name: String,
-    /// What a worker process runs.
+    /// The program that a worker process runs.
     pub worker: Worker,
-    /// How many processes.
+    /// Number of processes.
     pub workers: Workers,
     /// Jobs one worker runs at a time, 1 to 1024.
     pub concurrency: u32,
-    /// Jobs waiting; beyond it the client gets 503 with `Retry-After`.
+    /// Jobs in the queue; beyond it the client gets 503 with `Retry-After`.
     pub queue_max: usize,
-    /// Bytes of the jobs waiting; beyond it the client gets 503 with `Retry-After`.
+    /// Bytes of the jobs in the queue; beyond it the client gets 503 with `Retry-After`.
     pub queue_bytes_max: u64,
-    /// How long a job waits for a worker; then 503.
+    /// How long a job may wait for a worker; then 503.
     pub queue_timeout: Duration,
-    /// How long a handler runs; then 504, and the worker is stopped.
+    /// How long a handler may run; then 504, and the worker is stopped.
     pub run_timeout: Duration,
-    /// Between SIGTERM and SIGKILL of a worker that must stop.
+    /// Time between SIGTERM and SIGKILL for a worker that must stop.
     pub kill_grace: Duration,
-    /// A worker beyond `workers.min` without a job for this long is stopped; zero: never.
+    /// A worker beyond `workers.min` that has been idle this long is stopped; zero: never.
     pub idle_retire: Duration,
-    /// When a worker is replaced by a fresh one.
+    /// When a worker is replaced by a new one.
     pub recycle: Recycle,
-    /// Whether a job whose worker died while running it is run again.
+    /// Whether a job is retried when its worker died while running it.
     pub retry: Retry,
-    /// Set for the worker, over everything passed on.
+    /// Environment variables set for the worker; they override those passed on.
     pub env: BTreeMap<String, String>,
-    /// Names passed on from the server's environment, besides PATH, HOME and LANG.
+    /// Environment variables passed on from the server, besides PATH, HOME and LANG.
     pub env_pass: Vec<String>,
-    /// The worker's working folder, absolute.
+    /// The worker's working directory, absolute.
     pub cwd: PathBuf,
-    /// What its handlers may do with the store.
+    /// Access of its handlers to the store.
     pub store: StoreMode,
-    /// What it speaks.
+    /// The protocol between server and worker.
     pub protocol: Protocol,
-    /// A message without frames; a longer request gets 413, and a worker that writes a longer one is stopped.
+    /// Largest message in protocols without frames. A longer request gets 413, and a worker that writes a longer message is stopped.
     pub message_bytes_max: u64,
-    /// Databases that its handlers may reach, by their names.
+    /// Databases its handlers may use, by name.
     pub sql: Vec<String>,
 }
 
-/// What a worker process runs.
+/// The program of a worker process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Worker {
-    /// A handler module in a JavaScript runtime, through the SDK that the binary carries.
+    /// A JavaScript handler module, run by the embedded SDK.
     Script {
-        /// Which runtime.
+        /// The JavaScript runtime.
         runtime: Runtime,
         /// The runtime's executable, absolute.
         program: PathBuf,
-        /// The handler's module, absolute.
+        /// The handler's module file, absolute.
         handler: PathBuf,
-        /// A module run in each worker before the handler's, absolute.
+        /// A module that each worker runs before it loads the handler, absolute.
         start: Option<PathBuf>,
-        /// Options of the runtime itself. A file cannot say them; `forebay serve --inspect` does.
+        /// Options of the runtime itself. Not settable in a file; `forebay serve --inspect` sets them.
         runtime_flags: Vec<String>,
     },
-    /// A Python application, through the SDK that the binary carries.
+    /// A Python application, run by the embedded SDK.
     Python {
         /// The interpreter, absolute.
         program: PathBuf,
-        /// The application.
+        /// The application to serve.
         application: PythonApplication,
-        /// A module run in each worker before the application's, absolute.
+        /// A module that each worker runs before it loads the application, absolute.
         start: Option<PathBuf>,
     },
-    /// A program that speaks the worker protocol itself.
+    /// A program that implements the worker protocol itself.
     Command {
         /// The executable, absolute.
         program: PathBuf,
-        /// The whole command as written, program first.
+        /// The complete command as written, program first.
         command: Vec<String>,
     },
 }
 
-/// Where a Python application is and how it is called.
+/// The location of a Python application and its interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PythonApplication {
-    /// The module it is in.
+    /// The application's module.
     pub module: PythonModule,
     /// The object in the module, as written after the colon; `None`: the one called `app`, `application` or `handler`.
     pub object: Option<String>,
     /// `pool.NAME.interface`
     pub interface: Interface,
-    /// The path that it is mounted at, such as `/py`; `None`: it sees the whole path.
+    /// The mount path, such as `/py`; `None`: the application sees the whole path.
     pub mount: Option<String>,
-    /// Whether a WSGI or ASGI application is given paths with an encoded slash, which it sees as any other; else 400.
+    /// Whether a WSGI or ASGI application receives paths with encoded slashes, which it cannot tell from plain ones; otherwise 400.
     pub encoded_slashes: bool,
 }
 
-/// A module of Python.
+/// A Python module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PythonModule {
     /// A file, absolute.
     File(PathBuf),
-    /// By name, as `import` finds it from the pool's working folder.
+    /// A module name, imported from the pool's working directory.
     Named(String),
 }
 
-/// `pool.NAME.interface`: how a Python application is called.
+/// `pool.NAME.interface`: the calling convention of a Python application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interface {
-    /// As the object that is found says.
+    /// Determined from the object found.
     Auto,
-    /// An `App` of the SDK.
+    /// An `App` object of the SDK.
     Forebay,
-    /// PEP 3333.
+    /// WSGI (PEP 3333).
     Wsgi,
-    /// ASGI 3.
+    /// ASGI 3.0.
     Asgi,
 }
 
 impl Interface {
-    /// As in `interface = "wsgi"`.
+    /// The word used in the configuration, as in `interface = "wsgi"`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -376,261 +376,261 @@ impl Interface {
     }
 }
 
-/// What a worker speaks.
+/// The protocol between server and worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// Frames.
+    /// The frames of the worker protocol.
     Framed(Link),
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
-    /// The messages of WABuR.
+    /// Messages as in WABuR.
     Wabur(Compat),
 }
 
-/// What a worker's frames go through.
+/// The channel for a worker's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
     /// An inherited socket.
     Socket,
-    /// Standard input and output.
+    /// The worker's standard input and output.
     Stdio,
 }
 
-/// Whose statuses the answers of a WABuR controller have.
+/// Which statuses the responses of a WABuR controller get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compat {
-    /// HTTP's.
+    /// Those of HTTP.
     None,
-    /// WABuR's: 500 for every error, with all that the controller said.
+    /// Those of WABuR: 500 for every error, with everything the controller reported.
     Wabur,
 }
 
 /// `pool.NAME.workers`: 0 <= min <= max, 1 <= max <= 1024.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Workers {
-    /// Kept running always.
+    /// Workers that are always kept running.
     pub min: usize,
-    /// Started on demand up to this.
+    /// Most workers, started on demand.
     pub max: usize,
 }
 
-/// `pool.NAME.recycle`: a worker past any of these is replaced, the replacement ready first. Zero: no such limit.
+/// `pool.NAME.recycle`: a worker that exceeds any of these is replaced once its replacement is ready. Zero: no such limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recycle {
-    /// Jobs run.
+    /// Jobs it has run.
     pub jobs: u64,
-    /// Time since its start.
+    /// Time since it was started.
     pub age: Duration,
-    /// Resident memory.
+    /// Resident memory, in bytes.
     pub rss_bytes: u64,
 }
 
-/// Whether a job whose worker died while running it may run again.
+/// Whether a job may run again after its worker died while running it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// It is answered 502.
+    /// Never retried: 502.
     Never,
-    /// It runs once more when its method is idempotent (RFC 9110, 9.2.2), else 502.
+    /// Retried once if its method is idempotent (RFC 9110, 9.2.2), else 502.
     Idempotent,
 }
 
-/// `[script.NAME]`: JavaScript inside the server.
+/// `[script.NAME]`: JavaScript that runs inside the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Script {
     /// The NAME of `[script.NAME]`.
     pub name: String,
-    /// The handler's module, absolute.
+    /// The handler's module file, absolute.
     pub handler: PathBuf,
-    /// The folder whose files it may import, absolute; the handler is in it, or below it.
+    /// The folder from which it may import, absolute; the handler lies in it or below.
     pub modules: PathBuf,
-    /// Which threads run it.
-    pub on: ScriptPlace,
-    /// Longest request that an I/O thread answers: path, query, headers and body.
+    /// The threads that may run it.
+    pub on: ScriptPlacement,
+    /// Largest request handled on an I/O thread: path, query, headers and body together, in bytes.
     pub io_input_max: u64,
-    /// How long a call runs on an I/O thread; then an executor does it again.
+    /// How long a call may run on an I/O thread; then it starts over on an executor.
     pub io_cpu_max: Duration,
-    /// Time of the processor for a call on an executor; beyond it the client gets 504.
+    /// CPU time of a call on an executor; beyond it the client gets 504.
     pub cpu_max: Duration,
-    /// From the start of a call on an executor to its answer, waiting included; then 504.
+    /// Limit from the start of a call on an executor to its response, waiting included; then 504.
     pub time_max: Duration,
-    /// Memory of one engine; beyond it the client gets 500.
+    /// Memory of one engine, in bytes; beyond it the client gets 500.
     pub memory_max: u64,
-    /// Longest answer; beyond it the client gets 500.
+    /// Largest response, in bytes; beyond it the client gets 500.
     pub output_max: u64,
-    /// Calls on executors at a time, waiting ones included; beyond it the client gets 503 with `Retry-After`.
+    /// Calls on executors, waiting ones included; beyond it the client gets 503 with `Retry-After`.
     pub in_flight_max: usize,
-    /// Most bytes of the requests of these calls.
+    /// Bytes of the requests of those calls.
     pub queue_bytes_max: u64,
     /// Executor threads, 1 to 256.
     pub executors: usize,
-    /// Engines of one executor thread; a call that needs another waits.
+    /// Engines per executor thread; calls beyond that wait.
     pub engines_max: usize,
-    /// Whether nothing that one call leaves behind is there for the next.
+    /// Whether every call has a fresh engine, so that no state remains for the next call.
     pub isolated: bool,
-    /// From the start of a fetch to the end of what answers it; then the fetch fails.
+    /// Limit from the start of a fetch to the end of its response; then the fetch fails.
     pub fetch_time_max: Duration,
-    /// Longest body of what answers a fetch; beyond it reading fails.
+    /// Largest response body of a fetch, in bytes; beyond it reading fails.
     pub fetch_bytes_max: u64,
-    /// Fetches of one call; beyond it the next fails.
+    /// Fetches per call; further ones fail.
     pub fetches_max: u32,
-    /// What it may reach.
+    /// Permissions of the script.
     pub allow: ScriptAllow,
 }
 
 /// `[workflow]`: graphs of rules.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workflow {
-    /// Where graphs and rules are.
+    /// The location of graphs and rules.
     pub source: WorkflowSource,
-    /// Whether it is as Rengine has it where programs could depend on that.
+    /// Whether to behave like Rengine where programs could depend on the difference.
     pub is_as_rengine: bool,
     /// How long a run may take; then 504.
     pub timeout: Duration,
     /// Executor threads, 1 to 256.
     pub executors: usize,
-    /// Engines of one executor thread; a run that needs another waits.
+    /// Engines per executor thread; runs beyond that wait.
     pub engines_max: usize,
-    /// Runs at a time; beyond it the client gets 503 with `Retry-After`.
+    /// Runs accepted at a time; beyond it the client gets 503 with `Retry-After`.
     pub accept_queue_max: usize,
-    /// Most bytes of the arguments of these runs.
+    /// Bytes of the arguments of these runs.
     pub queue_bytes_max: u64,
-    /// Memory of one engine.
+    /// Memory of one engine, in bytes.
     pub memory_max: u64,
-    /// Longest result; beyond it the client gets 500.
+    /// Largest result, in bytes; beyond it the client gets 500.
     pub output_max: u64,
-    /// Bytes that the rules of one run log.
+    /// Bytes that the rules of one run may log.
     pub log_max: u64,
-    /// The folder where what rules log is written, a file for each workflow; absolute.
+    /// The folder for log files, one for each workflow; absolute.
     pub logs: Option<PathBuf>,
-    /// When such a file is turned over.
+    /// When a log file is rotated.
     pub logs_rotate: LogRotation,
-    /// From the start of a fetch to the end of what answers it; then the fetch fails.
+    /// Limit from the start of a fetch to the end of its response; then the fetch fails.
     pub fetch_time_max: Duration,
-    /// Longest body of what answers a fetch; beyond it reading fails.
+    /// Largest response body of a fetch, in bytes; beyond it reading fails.
     pub fetch_bytes_max: u64,
-    /// Fetches of one run; beyond it the next fails.
+    /// Fetches per run; further ones fail.
     pub fetches_max: u32,
-    /// What rules may reach.
+    /// Permissions of rules.
     pub allow: ScriptAllow,
-    /// Keys of [`Config::redis`] that they may reach, too.
+    /// Redis servers for rules: keys of [`Config::redis`].
     pub redis: Vec<String>,
-    /// Keys of [`Config::s3`] that they may reach, too.
+    /// Buckets for rules: keys of [`Config::s3`].
     pub s3: Vec<String>,
-    /// Keys of [`Config::mail`] that they may reach, too.
+    /// Mail servers for rules: keys of [`Config::mail`].
     pub mail: Vec<String>,
-    /// Keys of [`Config::kafka`] that they may reach, too.
+    /// Clusters for rules: keys of [`Config::kafka`].
     pub kafka: Vec<String>,
-    /// Keys of [`Config::pools`] that they may ask, too.
+    /// Pools that rules may call: keys of [`Config::pools`].
     pub pools: Vec<String>,
-    /// Programs that they may run, absolute.
+    /// Programs that rules may run, absolute.
     pub programs: Vec<PathBuf>,
-    /// Bytes that such a program writes to standard output, and to standard error; beyond it what waits for it fails.
+    /// Bytes such a program may write to standard output, and as many to standard error; beyond it the operation fails.
     pub process_output_max: u64,
-    /// Who may have workflows run, by their ids; empty: everybody.
+    /// Clients that may run workflows, by id; empty: anyone may.
     pub clients: BTreeMap<String, WorkflowClient>,
-    /// What bounds single workflows, by their names.
+    /// Limits of single workflows, by name.
     pub scenes: BTreeMap<String, WorkflowScene>,
-    /// Runs that are kept, where they are.
-    pub runs: Option<KeptRuns>,
+    /// Durable runs; `None` if they are not configured.
+    pub runs: Option<DurableRuns>,
 }
 
-/// `workflow.runs`: runs that go on without their clients, and what they come to.
+/// `workflow.runs`: durable runs, which continue without their clients, and their results.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptRuns {
-    /// The global of the store in which they are.
+pub struct DurableRuns {
+    /// The global of the store that holds them.
     pub global: String,
-    /// How long what they have come to is there.
+    /// How long results are kept.
     pub kept: Duration,
-    /// Those that are accepted and not over; beyond it 503.
+    /// Runs accepted but not finished; beyond it 503.
     pub open_max: usize,
-    /// Of those that nobody waits for, so many run at a time.
+    /// Concurrent runs among those that no client waits for.
     pub at_a_time: usize,
 }
 
-/// `[s3.NAME]`: a bucket, as it is written.
+/// `[s3.NAME]`: a bucket, as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct S3Bucket {
-    /// The server.
+    /// The server's URL.
     pub endpoint: String,
     /// The region that requests are signed for.
     pub region: String,
-    /// Its name there.
+    /// The bucket's name.
     pub bucket: String,
-    /// Who asks.
+    /// The access key's id.
     pub access_key: String,
-    /// Their secret.
+    /// The access key's secret.
     pub secret_key: Secret,
-    /// What is made of these.
+    /// The client options derived from the above.
     pub options: forebay_clients::S3Options,
 }
 
-/// `[mail.NAME]`: a server of mail, as it is written.
+/// `[mail.NAME]`: a mail server, as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailServer {
-    /// The password of its user.
+    /// The user's password.
     pub password: Option<Secret>,
-    /// All the rest, and that.
+    /// All options, including the password.
     pub options: forebay_clients::MailOptions,
 }
 
-/// `[kafka.NAME]`: a cluster of Kafka, as it is written.
+/// `[kafka.NAME]`: a Kafka cluster, as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KafkaCluster {
-    /// The password of its user.
+    /// The user's password.
     pub password: Option<Secret>,
-    /// All the rest, and that.
+    /// All options, including the password.
     pub options: forebay_clients::KafkaOptions,
 }
 
 /// `workflow.clients.ID`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkflowClient {
-    /// What it sends with its id.
+    /// The secret sent together with the id.
     pub secret: Option<Secret>,
-    /// What it sends in place of both, as `Authorization: Bearer`.
+    /// A bearer token that replaces id and secret.
     pub token: Option<Secret>,
-    /// Those that it may run; `*` is all.
+    /// Workflows it may run; `*` is all.
     pub workflows: Vec<String>,
-    /// Its runs at a time; beyond it 429.
+    /// Concurrent runs; beyond it 429.
     pub runs_max: Option<usize>,
-    /// Its runs in a second; beyond it 429.
+    /// Runs per second; beyond it 429.
     pub runs_per_second: Option<u32>,
-    /// Whose runs wait for others'.
+    /// The priority of its runs in the queue.
     pub priority: Priority,
 }
 
 /// `workflow.scenes.NAME`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkflowScene {
-    /// Its runs at a time; further ones wait.
+    /// Concurrent runs; further ones wait.
     pub runs_max: Option<usize>,
-    /// How many wait; beyond it 503.
+    /// Runs that may wait; beyond it 503.
     pub queue_max: usize,
-    /// How long a run may take; then 504.
+    /// Time limit of a run; then 504.
     pub timeout: Option<Duration>,
-    /// Whose runs wait for others'.
+    /// The priority of its runs in the queue.
     pub priority: Priority,
 }
 
-/// `workflow.path` or `workflow.store`: where graphs and rules are.
+/// `workflow.path` or `workflow.store`: the location of graphs and rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkflowSource {
-    /// In a folder.
+    /// Files in a folder.
     Folder {
-        /// Absolute.
+        /// The folder's absolute path.
         path: PathBuf,
-        /// Whether the server looks for changes.
+        /// Whether the server watches for changes.
         watch: bool,
     },
-    /// In the store, as releases.
+    /// Releases in the store.
     Store {
-        /// The name of their global.
+        /// The global that holds the releases.
         global: String,
     },
 }
 
 impl WorkflowSource {
-    /// The folder, if it is one.
+    /// The folder, for workflows in files.
     pub fn folder(&self) -> Option<&Path> {
         match self {
             Self::Folder { path, .. } => Some(path),
@@ -642,27 +642,27 @@ impl WorkflowSource {
 /// `route.workflow`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkflowRoute {
-    /// What requests look like.
+    /// The format of requests.
     pub api: WorkflowApi,
-    /// The release that its runs have; `None`: the one that is published.
+    /// The release to run; `None`: the published one.
     pub release: Option<u64>,
 }
 
 /// `route.workflow.api`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkflowApi {
-    /// The path names the workflow, and the body is its arguments.
+    /// The path names the workflow; the body holds its arguments.
     Named,
-    /// Requests of Rengine for workflows.
+    /// Rengine's requests for workflows.
     Scenes,
-    /// Requests of Rengine for one rule.
+    /// Rengine's requests for a single rule.
     RuleScript,
-    /// Requests of other systems, answered by a template.
+    /// Other systems' requests, answered with a template.
     Custom,
 }
 
 impl WorkflowApi {
-    /// As the configuration says it.
+    /// The word used in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Named => "named",
@@ -675,17 +675,17 @@ impl WorkflowApi {
 
 /// `script.NAME.on`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScriptPlace {
-    /// The I/O thread for small safe requests whose like have been answered quickly, else an executor.
+pub enum ScriptPlacement {
+    /// The I/O thread for small safe requests of which similar ones were fast, otherwise an executor.
     Auto,
-    /// The I/O thread for small safe requests, else an executor.
+    /// The I/O thread for small safe requests, otherwise an executor.
     Io,
     /// Always an executor.
     Executor,
 }
 
-impl ScriptPlace {
-    /// As the configuration says it.
+impl ScriptPlacement {
+    /// The word used in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -702,9 +702,9 @@ pub struct ScriptAllow {
     pub store: Vec<String>,
     /// Hosts that may be fetched from.
     pub fetch: Vec<forebay_script::FetchHost>,
-    /// Keys of [`Config::sql`].
+    /// Databases: keys of [`Config::sql`].
     pub sql: Vec<String>,
-    /// Folders whose files may be used, absolute.
+    /// Folders with accessible files, absolute.
     pub files: Vec<PathBuf>,
 }
 
@@ -713,36 +713,36 @@ pub struct ScriptAllow {
 pub struct Route {
     /// The pattern as written: `/users/:id`, `/static/*`.
     pub path: String,
-    /// Upper case, without repeats; empty: every method.
+    /// Upper case, without duplicates; empty: every method.
     pub methods: Vec<String>,
     /// Lower case, `example.com` or `*.example.com`; `None`: every host.
     pub host: Option<String>,
-    /// Origins of web pages that may change what the route stores; `*` is any.
+    /// Origins of web pages that may change data through the route; `*` is any.
     pub origins: Vec<String>,
-    /// Added to every answer of this route; names in lower case.
+    /// Headers added to every response; names in lower case.
     pub headers: Vec<(String, String)>,
-    /// From arrival to the answer, at most the server's; then 504.
+    /// Limit from arrival to response, at most the server's; then 504.
     pub deadline: Duration,
-    /// At most the server's; beyond it 413.
+    /// Size limit of request bodies, at most the server's; beyond it 413.
     pub body_bytes_max: u64,
-    /// Who answers.
+    /// The target that answers.
     pub target: Target,
 }
 
-/// What one of a route's paths leads to.
+/// The role of one of a route's paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathKind {
-    /// What the route is for.
+    /// The route's own path.
     Own,
-    /// Of a store: where batches go.
+    /// Batches of a store route.
     Batch,
-    /// Of a store: its changes.
+    /// The change feed of a store route.
     Changes,
 }
 
 impl Route {
-    /// The paths that it answers: its own, and for the store those of batches and changes, `/store:batch` and `/store:changes` beside
-    /// `/store/*`.
+    /// The paths it answers: its own and, for the store, those of batches and changes (`/store:batch` and `/store:changes` next to
+    /// `/store/*`).
     pub(crate) fn paths(&self) -> impl Iterator<Item = (String, PathKind)> {
         let name = match &self.target {
             Target::Store => self.path.rsplit_once('/').map(|(name, _)| name),
@@ -765,60 +765,60 @@ impl Route {
     }
 }
 
-/// Who answers a route.
+/// The target of a route.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
-    /// A body from memory.
+    /// A fixed response from memory.
     Respond(Respond),
-    /// A static folder.
+    /// Static files.
     Files(Files),
-    /// The store.
+    /// The tree of the store.
     Store,
-    /// Records of the store.
+    /// Records in the store.
     Records,
-    /// Statements about them.
+    /// TQL statements on records.
     Tql,
-    /// Statements on a database.
+    /// SQL statements on a database.
     Sql(SqlRoute),
     /// A pool of worker processes.
     Pool(PoolRoute),
-    /// A key of [`Config::scripts`].
+    /// A script: a key of [`Config::scripts`].
     Script(String),
-    /// Graphs of rules.
+    /// Workflows: graphs of rules.
     Workflow(WorkflowRoute),
 }
 
-/// An answer from memory.
+/// A fixed response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Respond {
     /// 200 to 599.
     pub status: u16,
-    /// `None` only for an answer without a body.
+    /// `None` only for a response without a body.
     pub content_type: Option<String>,
-    /// Further headers; names in lower case.
+    /// Additional headers; names in lower case.
     pub headers: Vec<(String, String)>,
     /// The body's bytes.
     pub body: Vec<u8>,
-    /// The file the body was read from, absolute, when it was.
+    /// The absolute path of the file the body was read from, if it was.
     pub file: Option<PathBuf>,
 }
 
-/// A static folder.
+/// A folder of static files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
     /// Absolute; it existed when the configuration was checked.
     pub folder: PathBuf,
 }
 
-/// A route's way into a pool, with the pool's limits as this route narrows them.
+/// A route to a pool, with the pool's limits as narrowed by the route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolRoute {
     /// A key of [`Config::pools`].
     pub pool: String,
-    /// At most the pool's.
+    /// At most that of the pool.
     pub queue_timeout: Duration,
-    /// At most the pool's.
+    /// At most that of the pool.
     pub run_timeout: Duration,
-    /// This route's word, else the pool's.
+    /// The route's setting if given, otherwise the pool's.
     pub retry: Retry,
 }

@@ -1,8 +1,8 @@
-//! Sizes and durations as they are written: `32KiB`, `1MB`, `300ms`, `5m`.
+//! Parses and prints sizes and durations: `32KiB`, `1MB`, `300ms`, `5m`.
 
 use std::time::Duration;
 
-/// Largest first, and of equal ones the one that is printed.
+/// Units, largest first; of equal ones, the first is used for printing.
 const SIZES: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
     ("TB", 1_000_000_000_000),
@@ -15,10 +15,10 @@ const SIZES: [(&str, u64); 9] = [
     ("B", 1),
 ];
 
-/// In milliseconds, largest first.
+/// Units in milliseconds, largest first.
 const DURATIONS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// Bytes: digits, and a unit or none.
+/// Parses a number of bytes: digits with an optional unit.
 pub(super) fn parse_size(text: &str) -> Option<u64> {
     let (digits, unit) = number_and_unit(text)?;
     let factor = if unit.is_empty() {
@@ -29,7 +29,7 @@ pub(super) fn parse_size(text: &str) -> Option<u64> {
     digits.checked_mul(factor?)
 }
 
-/// A duration: digits and a unit.
+/// Parses a duration: digits and a unit.
 pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let (digits, unit) = number_and_unit(text)?;
     digits
@@ -37,13 +37,13 @@ pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
         .map(Duration::from_millis)
 }
 
-/// In the largest binary unit that says it exactly.
+/// Prints a size in the largest binary unit that represents it exactly.
 pub(super) fn print_size(bytes: u64) -> String {
     let binary = SIZES.iter().filter(|(unit, _)| unit.ends_with("iB"));
     print(binary, bytes).unwrap_or_else(|| bytes.to_string())
 }
 
-/// In the largest unit that says it exactly; whole milliseconds.
+/// Prints a duration in the largest unit that represents it exactly, in whole milliseconds.
 pub(crate) fn print_duration(duration: Duration) -> String {
     let millis = duration.as_millis() as u64;
     print(DURATIONS.iter(), millis).unwrap_or_else(|| "0s".to_owned())

@@ -1,20 +1,20 @@
-//! Looks at the databases of a configuration, and says which of their settings and of ours do not fit each other.
+//! Checks the databases of a configuration for settings that do not fit ours.
 
-mod judgement;
+mod diagnosis;
 
 use std::time::{Duration, Instant};
 
 use forebay_pg::{PgError, Source, json::Numbers};
 use serde::{Deserialize, Serialize};
 
-pub use self::judgement::{Finding, Level};
+pub use self::diagnosis::{Finding, Level};
 use crate::config::Config;
 
-/// How often the way there and back is measured; the median counts.
+/// Number of round trips measured; the median is used.
 const ROUND_TRIPS: usize = 21;
-/// How long all questions to a database may take.
+/// Limit for all queries to one database.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Everything that is asked, in one row.
+/// All settings that are queried, in one row.
 const QUESTION: &str = "select current_setting('server_version') as version, current_setting('server_version_num')::int as version_num, \
     current_setting('max_connections')::int as max_connections, \
     current_setting('superuser_reserved_connections')::int as superuser_reserved, \
@@ -27,20 +27,20 @@ const QUESTION: &str = "select current_setting('server_version') as version, cur
     (select count(*)::int from pg_stat_activity where backend_type = 'client backend') as connections, \
     exists (select from pg_extension where extname = 'pg_stat_statements') as has_statistics";
 
-/// What is known of a database.
+/// The result for one database.
 #[derive(Debug, Serialize)]
 pub struct Survey {
     /// The NAME of `[sql.NAME]`.
     pub name: String,
-    /// Where it is, without its password.
+    /// The address without the password.
     pub server: String,
-    /// What it says of itself; `None` when it cannot be reached.
+    /// The database's settings; `None` if it cannot be reached.
     pub facts: Option<Facts>,
-    /// What follows.
+    /// Conclusions from the settings.
     pub findings: Vec<Finding>,
 }
 
-/// What a database says of itself.
+/// Settings as the database reports them.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "they are PostgreSQL's own names")]
@@ -60,23 +60,23 @@ pub struct Facts {
     pub is_encrypted: bool,
     pub connections: u32,
     pub has_statistics: bool,
-    /// The median of a few, in microseconds.
+    /// Median of several round trips, in microseconds.
     pub round_trip_us: u64,
 }
 
-/// What a database is held against.
+/// Our own settings, against which those of the database are checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Ours {
     pub(crate) connections_max: usize,
-    /// Threads of a server that have statements for it.
+    /// Threads of one server that run statements on it.
     pub(crate) threads: usize,
-    /// Servers with this configuration.
+    /// Number of servers with this configuration.
     pub(crate) servers: usize,
     pub(crate) is_pipelined: bool,
     pub(crate) is_local: bool,
 }
 
-/// Looks at every database of a configuration that so many servers have. The task is one of a [`tokio::task::LocalSet`].
+/// Checks every database of a configuration used by `servers` servers. Must run within a [`tokio::task::LocalSet`].
 pub async fn survey(config: &Config, servers: usize) -> Vec<Survey> {
     let mut surveys = Vec::new();
     for (name, settings) in &config.sql {
@@ -91,10 +91,10 @@ pub async fn survey(config: &Config, servers: usize) -> Vec<Survey> {
         let source = Source::new(name, settings.clone(), 1);
         let (facts, findings) = match ask(&source).await {
             Ok(facts) => {
-                let findings = judgement::judge(&facts, &ours);
+                let findings = diagnosis::judge(&facts, &ours);
                 (Some(facts), findings)
             }
-            Err(error) => (None, vec![judgement::unreachable(&error)]),
+            Err(error) => (None, vec![diagnosis::unreachable(&error)]),
         };
         surveys.push(Survey {
             name: name.clone(),

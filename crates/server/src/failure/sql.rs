@@ -1,4 +1,4 @@
-//! Failures of statements on databases, as clients and the log are told of them.
+//! Errors of database statements, as shown to clients and written to the log.
 
 use std::fmt::{self, Write as _};
 
@@ -6,13 +6,13 @@ use forebay_pg::{Code, PgError, Source};
 
 use super::Class;
 
-/// What a database said, or why it said nothing. A client is told of what it has given wrong itself; what is wrong with the statement or the database goes to the log.
+/// An error from a database or its connection. Clients see errors they caused; errors of the statement or the database go to the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SqlFailure {
     source: String,
-    /// Whether the log is told of it.
+    /// Whether to log it: false for errors caused by clients and for repeats beyond the rate limit.
     is_told: bool,
-    /// The parameter that is wrong.
+    /// The name of the invalid parameter.
     parameter: Option<String>,
     error: PgError,
 }
@@ -30,18 +30,18 @@ impl SqlFailure {
         failure
     }
 
-    /// By the class of SQLSTATE (manual, appendix A).
+    /// The failure class by the class of the SQLSTATE (manual, appendix A).
     pub(super) fn class(&self) -> Class {
         match self.error.code() {
             Code::State(state) => match state.as_bytes() {
-                // Data exceptions: a value that is no number, or too large for its type.
+                // Data exceptions: the value is not a number, or is too large for its type.
                 [b'2', b'2', ..] => Class::BadInput,
-                // Constraints.
+                // Constraint violations.
                 [b'2', b'3', ..] => Class::Conflict,
-                // What functions of the database raise for their callers.
+                // Raised by database functions for their callers.
                 b"P0001" => Class::Unprocessable,
                 b"57014" => Class::Deadline,
-                // Two transactions stood in each other's way; the server stops, starts, or has no room.
+                // Transaction conflicts, and a server that is starting, stopping or overloaded.
                 b"40001" | b"40P01" | [b'0', b'8', ..] | [b'5', b'3' | b'7', ..] => Class::Overload,
                 _ => Class::Internal,
             },
@@ -52,7 +52,7 @@ impl SqlFailure {
         }
     }
 
-    /// Members of the problem beside its text.
+    /// Members of the problem's JSON object besides its text.
     pub(super) fn details(&self) -> String {
         let mut details = String::new();
         let mut member = |name: &str, value: &str| {
@@ -71,7 +71,7 @@ impl SqlFailure {
         details
     }
 
-    /// Whether a client has caused it.
+    /// Whether the client caused it.
     fn is_clients(&self) -> bool {
         matches!(
             self.class(),
@@ -79,7 +79,7 @@ impl SqlFailure {
         )
     }
 
-    /// Tells the log of what no client has caused, as far as it bears it.
+    /// Logs the failure, unless a client caused it or the rate limit is reached. Returns whether it was logged.
     pub(super) fn log(&self, request_id: &str) -> bool {
         let Self { source, error, .. } = self;
         if !self.is_told {
@@ -132,16 +132,16 @@ impl fmt::Display for SqlFailure {
 mod tests {
     use std::time::Duration;
 
-    use forebay_pg::{ServerError, Stage, desk::write_pg_error};
+    use forebay_pg::{ServerError, Stage, session::write_pg_error};
     use serde_json::Value;
 
     use super::*;
     use crate::{failure::Refusal, reply::Body};
 
-    /// What SDKs answer in the place of this when a handler lets an error through.
+    /// The SDKs' response when a handler lets an error escape.
     const HANDLER_FAILED: &str = "the handler failed";
 
-    /// The error that a vector describes as SDKs are told of it.
+    /// The error described by a test vector.
     fn error_of(told: &Value) -> PgError {
         let text = |name: &str| told[name].as_str().map(str::to_owned);
         let (code, message) = (text("code").unwrap(), text("message").unwrap());

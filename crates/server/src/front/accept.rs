@@ -1,4 +1,4 @@
-//! What an I/O thread does from its first connection to its last: accept, drain, end.
+//! The life of an I/O thread: accept connections, drain, end.
 
 use std::{
     future::poll_fn,
@@ -11,7 +11,7 @@ use forebay_pool::{LocalMailbox, Mailboxes};
 
 use super::{ACCEPT_PAUSE, Accepted, Accepting, Phase, Shared, connection::Connection, thread::Thread};
 
-/// Accepts connections on an I/O thread and serves them, until the server ends.
+/// Accepts and serves connections on one I/O thread until the server ends.
 pub(super) async fn run(
     index: usize,
     shared: Arc<Shared>,
@@ -28,9 +28,9 @@ pub(super) async fn run(
     tokio::task::spawn_local(follow_app(thread.clone()));
     // The sender lives in `shared`.
     let _ = phase.wait_for(|phase| *phase >= Phase::Draining).await;
-    // The listeners end when nothing waits in their queues any more: closing a socket resets what does.
+    // A listener ends only once its accept queue is empty: closing the socket would reset the connections still in it.
     while accepting.join_next().await.is_some() {}
-    // Sockets are looked at once more, so that a request that has arrived is not taken for an idle connection.
+    // Reads the sockets once more, so that a request that has already arrived is not mistaken for an idle connection.
     tokio::task::yield_now().await;
     thread.drain();
     tokio::select! {
@@ -41,7 +41,7 @@ pub(super) async fn run(
     let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
 }
 
-/// Lets go of an app that was replaced, and of its scripts when all others have, also on a thread that has no requests.
+/// Drops a replaced app promptly, and the engines of scripts that have no owner left, even on a thread that gets no requests.
 async fn follow_app(thread: Rc<Thread>) {
     let mut replaced = thread.shared.replaced.subscribe();
     loop {
@@ -66,7 +66,7 @@ async fn accept(listener: Accepting, thread: Rc<Thread>) {
         let accepted = tokio::select! {
             biased;
             accepted = listener.accept() => accepted,
-            // Only after another look at the sockets: what waits by then is accepted first.
+            // Only after the sockets were polled once more: connections queued by then are still accepted.
             () = tokio::task::yield_now(), if draining => return,
             _ = phase.changed() => continue,
         };
@@ -80,7 +80,7 @@ async fn accept(listener: Accepting, thread: Rc<Thread>) {
     }
 }
 
-/// Begins to serve a connection, unless there are too many.
+/// Spawns the task that serves a connection, unless `connections_max` is reached.
 fn enter(accepted: Accepted, thread: &Rc<Thread>) {
     let shared = &thread.shared;
     shared.accepted.fetch_add(1, Ordering::Relaxed);
@@ -89,7 +89,7 @@ fn enter(accepted: Accepted, thread: &Rc<Thread>) {
         shared.turned_away.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    // Before its task runs for the first time: a thread that drains waits for this connection too.
+    // Registered before the task first runs, so that a draining thread waits for this connection too.
     let open = Open::new(thread);
     let thread = thread.clone();
     match accepted {
@@ -106,7 +106,7 @@ fn enter(accepted: Accepted, thread: &Rc<Thread>) {
     }
 }
 
-/// Counts a connection for as long as it is open.
+/// Counts a connection while it is open.
 struct Open {
     thread: Rc<Thread>,
     key: usize,
@@ -120,7 +120,7 @@ impl Open {
         }
     }
 
-    /// Has the drain wake the task that this runs in.
+    /// Registers the current task to be woken by a drain.
     async fn woken_by_drain(&self) {
         let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
         self.thread.set_waker(self.key, waker);

@@ -1,5 +1,5 @@
-//! How an answer gets onto its connection: its head, then a body from memory or from a file, or piece by piece: of a worker, lines of the
-//! store, and its changes.
+//! Writes responses to a connection: the head, then a body from memory or from a file, or piece by piece: from a worker, from a query of
+//! the store, or from its change feed.
 
 use std::{
     future::poll_fn,
@@ -24,16 +24,16 @@ use crate::{
     target::{ChangeFeed, End, Fed, Streamed},
 };
 
-/// Bodies up to this travel in one write with their head.
+/// Bodies up to this size go out in one write with their head.
 const JOINED_BODY_BYTES: usize = 16 * 1024;
-/// Answers to requests sent ahead are collected up to this.
+/// Responses to pipelined requests are collected up to this size before they are written.
 const COLLECTED_BYTES: usize = 64 * 1024;
 /// Bytes of a file that are read and written at a time.
 const FILE_PIECE_BYTES: u64 = 64 * 1024;
 
 impl<S: Stream> Exchange<S> {
-    /// Answers with a refusal and ends the connection: what follows on it may not be a request. Without a head, nothing is known
-    /// of what was asked.
+    /// Writes an error response and closes the connection: the bytes that follow may not be a request. Without a head, nothing is known
+    /// about the request.
     pub(super) fn refuse(
         &mut self,
         refusal: &Refusal,
@@ -54,7 +54,7 @@ impl<S: Stream> Exchange<S> {
         Next::Close
     }
 
-    /// Writes an answer. The connection goes on if nothing of the request is left on it.
+    /// Writes a response. The connection stays open if none of the request is left unread on it.
     pub(super) async fn send(
         &mut self,
         mut reply: Reply<'_>,
@@ -105,7 +105,7 @@ impl<S: Stream> Exchange<S> {
         };
         let delimiting = match reply.status {
             204 | 304 => Delimiting::Nothing,
-            // Only an answer to HEAD may announce more than it brings.
+            // Only a response to HEAD may announce a longer body than it sends.
             _ if head.method() == "HEAD" => Delimiting::Length(reply.length.unwrap_or(length)),
             _ => Delimiting::Length(length),
         };
@@ -129,7 +129,7 @@ impl<S: Stream> Exchange<S> {
         }
     }
 
-    /// Takes what is left of an answered request off the connection.
+    /// Reads the rest of an answered request off the connection.
     async fn after(&mut self, body: &mut RequestBody) -> Next {
         if body.ended() {
             return Next::KeepAlive;
@@ -143,7 +143,7 @@ impl<S: Stream> Exchange<S> {
         if discarded { Next::KeepAlive } else { Next::Close }
     }
 
-    /// Whether the server drains and has read nothing further on this connection.
+    /// Whether the server is draining and no further request has been read on this connection.
     fn shall_end(&self) -> bool {
         self.thread.is_draining() && self.socket.input().is_empty()
     }
@@ -169,7 +169,7 @@ impl<S: Stream> Exchange<S> {
         self.sent.status = reply.status;
     }
 
-    /// Whether the client has left by now. One that has closed its sending side is told from it only before the answer begins.
+    /// Whether the client has disconnected. A client that only closed its sending side can be told apart only before the response begins.
     async fn has_left(&mut self) -> bool {
         poll_fn(|cx| Poll::Ready(self.socket.poll_gone(cx).is_ready())).await
     }
@@ -197,7 +197,7 @@ impl<S: Stream> Exchange<S> {
             let piece = (end - offset).min(FILE_PIECE_BYTES) as usize;
             let start = self.output.len();
             self.output.resize(start + piece, 0);
-            // A file that became shorter meanwhile cannot be sent as announced.
+            // A file that was truncated meanwhile cannot fill the announced length.
             file.read_exact_at(&mut self.output[start..], offset)?;
             offset += piece as u64;
             self.flush().await?;
@@ -207,17 +207,17 @@ impl<S: Stream> Exchange<S> {
         Ok(())
     }
 
-    /// Whether the connection goes on after an answer that is written in pieces.
+    /// Whether the connection stays open after a body written in pieces.
     fn goes_on(&self, head: &Head, delimiting: Delimiting, body: &RequestBody) -> bool {
         head.keep_alive && delimiting != Delimiting::Close && !body.is_withheld() && !self.shall_end()
     }
 
-    /// Writes a piece of an answer's body, and with the last one what tells its end.
+    /// Writes a piece of a body; the last piece also ends a chunked body.
     async fn write_piece(&mut self, piece: &[u8], delimiting: Delimiting, is_last: bool) -> io::Result<()> {
         self.write_piece_while(piece, delimiting, is_last, |_| ()).await
     }
 
-    /// The same, and does something else whenever the client is waited for.
+    /// Like [`Self::write_piece`], and calls `meanwhile` whenever the client is slow to read.
     async fn write_piece_while(
         &mut self,
         piece: &[u8],
@@ -238,7 +238,7 @@ impl<S: Stream> Exchange<S> {
         Ok(())
     }
 
-    /// What becomes of the connection after an answer that was written in pieces.
+    /// Finishes a response that was written in pieces, and decides what happens to the connection.
     async fn over(&mut self, goes_on: bool, body: &mut RequestBody) -> Next {
         if goes_on {
             self.after(body).await
@@ -247,7 +247,7 @@ impl<S: Stream> Exchange<S> {
         }
     }
 
-    /// Writes an answer that comes from a worker or a script piece by piece.
+    /// Streams a body that a worker, a script or a database produces piece by piece.
     async fn send_stream(
         &mut self,
         reply: &Reply<'_>,
@@ -268,7 +268,7 @@ impl<S: Stream> Exchange<S> {
         if head.method() == "HEAD" || delimiting == Delimiting::Nothing {
             return self.over(goes_on, &mut body).await;
         }
-        // The client learns at once that an answer has begun, however long its first piece takes.
+        // The head goes out at once, however long the first piece takes.
         if !stream.has_piece() && self.flush().await.is_err() {
             return Next::Abort;
         }
@@ -292,7 +292,7 @@ impl<S: Stream> Exchange<S> {
         self.over(goes_on, &mut body).await
     }
 
-    /// Writes changes as they come, until the client goes or the server drains. The connection ends with them.
+    /// Streams store changes until the client disconnects or the server drains. The connection ends with the response.
     async fn send_changes(
         &mut self,
         reply: &Reply<'_>,
@@ -305,7 +305,7 @@ impl<S: Stream> Exchange<S> {
         if head.method() == "HEAD" {
             return Next::Close;
         }
-        // The client learns at once that it is heard.
+        // The head goes out at once, so the client knows that the feed is open.
         if self.flush().await.is_err() {
             return Next::Abort;
         }
@@ -314,7 +314,7 @@ impl<S: Stream> Exchange<S> {
         loop {
             events.clear();
             let fed = feed.next(&mut events, &mut self.socket, id).await;
-            // With a new configuration, clients come back under its rules: nothing more is told under the old ones.
+            // After a reload the feed ends, and clients reconnect under the new configuration: nothing more is sent under the old one.
             let fed = if Arc::ptr_eq(&app, &self.thread.app()) {
                 fed
             } else {
@@ -336,7 +336,7 @@ impl<S: Stream> Exchange<S> {
         }
     }
 
-    /// Writes an answer that is read from the store as the client takes it.
+    /// Streams lines that are read from the store as the client consumes them.
     async fn send_lines(
         &mut self,
         reply: &Reply<'_>,
@@ -364,7 +364,7 @@ impl<S: Stream> Exchange<S> {
             if self.write_piece(&piece, delimiting, !more).await.is_err() {
                 return Next::Abort;
             }
-            // Whatever the client takes at once, others have their turn before the next piece.
+            // However fast the client reads, other tasks get a turn before the next piece.
             if more {
                 tokio::task::yield_now().await;
             }
@@ -375,7 +375,7 @@ impl<S: Stream> Exchange<S> {
     }
 }
 
-/// After an error the client must not take a part for the whole: it sees the connection end too early.
+/// Aborts the connection after an error in the middle of a body, so that the client cannot mistake the part for the whole.
 fn cut_off(refusal: &Refusal, id: &str) -> Next {
     if !refusal.log(id) {
         tracing::warn!(target: "forebay::front", cause = %refusal, request_id = id, "an answer is cut off");
@@ -383,7 +383,7 @@ fn cut_off(refusal: &Refusal, id: &str) -> Next {
     Next::Abort
 }
 
-/// Whether an answer is the connection's last.
+/// Whether the connection is closed after this response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Last {
     Yes,

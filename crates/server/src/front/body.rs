@@ -1,20 +1,20 @@
-//! Where a request's body ends: `Content-Length` and chunks (RFC 9112, 6 and 7). Pure; strict about line ends.
+//! Finds the end of a request's body: `Content-Length` and chunks (RFC 9112, 6 and 7). Does no I/O; strict about line endings.
 
 use super::head::Framing;
 use crate::failure::Refusal;
 
-/// Longest line of a chunk's size with its extensions, and of one trailer field.
+/// Longest line with a chunk's size and extensions, and longest trailer field.
 const LINE_BYTES_MAX: usize = 4096;
-/// Most bytes of all extensions and trailer fields of a body, which are read and dropped.
+/// Limit on all chunk extensions and trailer fields of one body together; they are read and discarded.
 const DROPPED_BYTES_MAX: usize = 16 * 1024;
 
-/// Takes a body's framing off.
+/// Removes the framing from a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Decoder {
     state: State,
     taken: u64,
     max: u64,
-    /// Bytes of extensions and trailer fields so far.
+    /// Bytes of extensions and trailer fields discarded so far.
     dropped: usize,
 }
 
@@ -28,19 +28,19 @@ enum State {
     Trailer,
 }
 
-/// What the start of the input is.
+/// Result of one decoding step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step<'a> {
-    /// Bytes of the body; `used` bytes of input are done with.
+    /// Bytes of the body; `used` bytes of input are consumed.
     Data { bytes: &'a [u8], used: usize },
-    /// Framing only; `used` bytes are done with, which may be none: then more input is needed.
+    /// Framing only; `used` bytes are consumed. Zero means that more input is needed.
     Framing { used: usize },
-    /// The body has ended; nothing more is taken.
+    /// The body has ended; no more input is consumed.
     End,
 }
 
 impl Decoder {
-    /// For a body of at most `max` bytes. A length beyond that is refused at once.
+    /// A decoder for a body of at most `max` bytes. A longer announced length is refused at once.
     pub(crate) fn new(framing: Framing, max: u64) -> Result<Self, Refusal> {
         let state = match framing {
             Framing::None => State::Done,
@@ -62,7 +62,7 @@ impl Decoder {
         self.state == State::Done
     }
 
-    /// Looks at the input's start.
+    /// Decodes from the start of the input.
     pub(crate) fn step<'a>(&mut self, input: &'a [u8]) -> Result<Step<'a>, Refusal> {
         match self.state {
             State::Done => Ok(Step::End),
@@ -169,10 +169,10 @@ fn take(input: &[u8], at_most: u64) -> &[u8] {
     &input[..length]
 }
 
-/// A line without its CR LF, once it is whole.
+/// A line without its CR LF, or `None` until it is complete.
 fn line(input: &[u8]) -> Result<Option<&[u8]>, Refusal> {
     match memchr::memchr(b'\n', &input[..input.len().min(LINE_BYTES_MAX)]) {
-        // A carriage return elsewhere in a line would end it for some programs.
+        // Some programs would end the line at a carriage return inside it.
         Some(at) => match memchr::memchr(b'\r', &input[..at]) {
             Some(end) if end + 1 == at => Ok(Some(&input[..end])),
             Some(_) => Err(malformed("a line has a carriage return within")),

@@ -1,5 +1,4 @@
-//! One HTTP/1.1 connection: reads a request, has its target answer it, writes the answer, and again. Requests that a client sends
-//! ahead are answered in their order.
+//! One HTTP/1.1 connection: read a request, let its target produce a response, write it, repeat. Pipelined requests are answered in order.
 
 use std::{
     io,
@@ -22,56 +21,56 @@ use crate::{
     logging::Access,
     reply::Reply,
     router::Outcome,
-    target::{Begun, End, Request, StoreTarget, Target, TriedHere},
+    target::{End, IoOutcome, ReadOutcome, Request, StoreTarget, Target},
     traces::Traced,
 };
 
-/// Memory that a connection keeps between requests, for each of its buffers.
+/// Capacity that each buffer of an idle connection keeps.
 const KEPT_BYTES: usize = 1024;
-/// Longest request id that is taken over from a client.
+/// Longest request id accepted from a client.
 const REQUEST_ID_BYTES_MAX: usize = 128;
-/// How long a connection that the server ends still reads, so that the client gets the answer.
+/// How long a connection that the server closes is still read from, so that the client receives the response.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// A connection: the head it reads again and again, and everything else.
+/// A connection: the head, whose memory is reused for every request, and the rest of the state.
 pub(crate) struct Connection<S> {
     head: Head,
     exchange: Exchange<S>,
 }
 
-/// What answering a request works with, while its head is borrowed.
+/// Everything needed to answer a request while its head is borrowed.
 pub(super) struct Exchange<S> {
     pub(super) socket: Socket<S>,
     pub(super) thread: Rc<Thread>,
     pub(super) limits: Limits,
     pub(super) output: Vec<u8>,
     peer: Box<str>,
-    /// When this side last had to wait: the time of whatever is done now.
+    /// When this task last waited: the current time for whatever it does until it waits again.
     pub(super) now: Instant,
     pub(super) sent: Sent,
-    /// Requests whose answers are not written yet, and whose time is recorded: seldom any.
+    /// Traced requests whose responses are not flushed yet; usually none.
     unwritten: Vec<Traced>,
 }
 
-/// How far the answer to the current request has come.
+/// Progress of the response to the current request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
-    /// 0 before its head.
+    /// 0 until the head is written.
     pub(super) status: u16,
-    /// Of its body: what the system has taken, or will be given together with other answers.
+    /// Body bytes that the kernel has accepted, or that are queued behind other responses.
     pub(super) bytes: u64,
-    /// When it was written, if the connection was waited for after that.
+    /// When the response was written, if the connection was waited for after that.
     pub(super) at: Option<Instant>,
-    /// When its target had answered, if somebody wants to know.
+    /// When the target had produced its response; only set for traced requests.
     pub(super) answered: Option<Instant>,
 }
 
-/// What becomes of a connection.
+/// Whether the connection is kept, closed or aborted after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     KeepAlive,
     Close,
-    /// Without waiting for anything.
+    /// Without flushing or lingering.
     Abort,
 }
 
@@ -96,7 +95,7 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Serves until one side ends the connection.
+    /// Serves requests until one side ends the connection.
     pub(crate) async fn serve(mut self) {
         loop {
             let next = match self.exchange.read_head(&mut self.head).await {
@@ -106,7 +105,7 @@ impl<S: Stream> Connection<S> {
                     let id = self.exchange.thread.request_id();
                     let id = std::str::from_utf8(&id).expect("hexadecimal digits are UTF-8");
                     let next = self.exchange.refuse(&refusal, None, id, None);
-                    // What was read of the head means nothing.
+                    // A refused head may be half parsed, so an empty one is logged.
                     let (app, head) = (self.exchange.thread.app(), Head::default());
                     self.exchange.account(&app, None, &head, id, self.exchange.now);
                     next
@@ -127,9 +126,9 @@ impl<S: Stream> Connection<S> {
 }
 
 impl<S: Stream> Exchange<S> {
-    /// Reads the next head. False: none comes.
+    /// Reads the next head; false if the client sends none.
     async fn read_head(&mut self, head: &mut Head) -> Result<bool, Refusal> {
-        // Empty lines are no request, however many come: the wait for one ends when it would have ended without them.
+        // Empty lines are not a request: however many arrive, they do not extend the idle timeout.
         let mut idle_until = None;
         let mut header_until = None;
         let mut seen = 0;
@@ -139,7 +138,7 @@ impl<S: Stream> Exchange<S> {
             }
             let input = self.socket.input();
             let length = input.len();
-            // A head that comes in many pieces is parsed again only when another line has ended.
+            // A head that arrives in many pieces is parsed again only when another line is complete.
             let line_ended = memchr::memchr(b'\n', &input[seen..]).is_some();
             if length > 0 && (seen == 0 || line_ended || length >= self.limits.header_bytes_max) {
                 match head.parse(input, self.limits.header_bytes_max)? {
@@ -187,7 +186,7 @@ impl<S: Stream> Exchange<S> {
         self.flush_while(|_| ()).await
     }
 
-    /// The same, and does something else whenever the client is waited for.
+    /// Like [`Self::flush`], and calls `meanwhile` whenever the client is slow to read.
     pub(super) async fn flush_while(&mut self, meanwhile: impl FnMut(&mut Context<'_>)) -> io::Result<()> {
         if self.output.is_empty() {
             self.all_written();
@@ -202,7 +201,7 @@ impl<S: Stream> Exchange<S> {
         written
     }
 
-    /// Everything that was answered is written.
+    /// Records that every response so far has been written.
     fn all_written(&mut self) {
         if !self.unwritten.is_empty() {
             let now = Instant::now();
@@ -255,14 +254,14 @@ impl<S: Stream> Exchange<S> {
         next
     }
 
-    /// Counts a request that is over, and logs it if asked to.
+    /// Counts a finished request and writes it to the access log, if there is one.
     fn account(&mut self, app: &App, route: Option<&Route>, head: &Head, id: &str, arrived: Instant) {
         let Sent {
             status, bytes, at, ..
         } = std::mem::take(&mut self.sent);
         let over = match at {
             Some(at) => at,
-            // What was waited for has been timed; what was not takes a clock of its own.
+            // If the task has waited since the request arrived, `now` is current; otherwise the clock has to be read.
             None if self.now > arrived => self.now,
             None => Instant::now(),
         };
@@ -303,8 +302,8 @@ impl<S: Stream> Exchange<S> {
             Target::Respond(respond) => Ok(respond.reply()),
             Target::Files(files) => files.reply(request).map_err(End::from),
             Target::Store(store) if StoreTarget::only_reads(request.head) => match store.read(request) {
-                Ok(Begun::Answered(reply)) => Ok(reply),
-                Ok(Begun::Unfinished(unfinished)) => {
+                Ok(ReadOutcome::Answered(reply)) => Ok(reply),
+                Ok(ReadOutcome::Unfinished(unfinished)) => {
                     if self.flush().await.is_err() {
                         return Next::Abort;
                     }
@@ -324,8 +323,8 @@ impl<S: Stream> Exchange<S> {
             }
             Target::Records(records) if StoreTarget::only_reads(request.head) => {
                 match records.read(request) {
-                    Ok(Begun::Answered(reply)) => Ok(reply),
-                    Ok(Begun::Unfinished(unfinished)) => {
+                    Ok(ReadOutcome::Answered(reply)) => Ok(reply),
+                    Ok(ReadOutcome::Unfinished(unfinished)) => {
                         if self.flush().await.is_err() {
                             return Next::Abort;
                         }
@@ -388,8 +387,8 @@ impl<S: Stream> Exchange<S> {
                     .try_here(request, &self.peer, &thread, &mut body, &mut self.socket)
                     .await;
                 let answer = match tried {
-                    Ok(TriedHere::Answered(reply)) => Ok(reply),
-                    Ok(TriedHere::Later(call)) => {
+                    Ok(IoOutcome::Answered(reply)) => Ok(reply),
+                    Ok(IoOutcome::Later(call)) => {
                         if self.flush().await.is_err() {
                             return Next::Abort;
                         }
@@ -453,7 +452,7 @@ impl<S: Stream> Exchange<S> {
     }
 }
 
-/// The id that the client gave, if it can stand in a header and a log line; else a new one.
+/// The client's request id if it is safe in a header and a log line; otherwise a new one.
 fn request_id<'a>(head: &'a Head, generated: &'a [u8; 16]) -> &'a str {
     let usable =
         |id: &&[u8]| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic);
@@ -461,7 +460,7 @@ fn request_id<'a>(head: &'a Head, generated: &'a [u8; 16]) -> &'a str {
     std::str::from_utf8(id).expect("graphic ASCII is UTF-8")
 }
 
-/// Empty lines before a request are passed over (RFC 9112, 2.2).
+/// Skips empty lines before a request (RFC 9112, 2.2).
 fn skip_empty_lines<S: Stream>(socket: &mut Socket<S>) {
     while socket.input().starts_with(b"\r\n") {
         socket.take(2);

@@ -1,5 +1,5 @@
-//! The head of an HTTP/1.1 request: parsed by `httparse`, then held to what RFC 9112 lets a server refuse. Whatever could be read in
-//! two ways by two programs is refused: both lengths, repeated lengths, folded lines, bare line feeds.
+//! The head of an HTTP/1.1 request: parsed by `httparse`, then held to everything that RFC 9112 lets a server refuse. Anything that two
+//! programs could read in two ways is refused: both length headers, repeated lengths, folded lines, bare line feeds.
 
 use std::{borrow::Cow, mem::MaybeUninit, net::Ipv6Addr};
 
@@ -7,10 +7,10 @@ use smallvec::SmallVec;
 
 use crate::failure::Refusal;
 
-/// Most header fields of one request.
+/// Most header fields in one request.
 const FIELDS_MAX: usize = 100;
 
-/// A request's head. Its memory is used again for the next request of the connection.
+/// A request's head. Its memory is reused for the next request of the connection.
 #[derive(Debug, Default)]
 pub(crate) struct Head {
     bytes: Vec<u8>,
@@ -22,11 +22,11 @@ pub(crate) struct Head {
     pub(crate) framing: Framing,
     pub(crate) keep_alive: bool,
     pub(crate) expects_continue: bool,
-    /// HTTP/1.0: no chunked answers.
+    /// An HTTP/1.0 request, whose response must not be chunked.
     pub(crate) is_http10: bool,
 }
 
-/// A part of the head's bytes.
+/// A range of the head's bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
     start: u32,
@@ -36,26 +36,26 @@ struct Span {
 /// How the request's body is delimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// There is none.
+    /// No body.
     #[default]
     None,
-    /// So many bytes follow.
+    /// Exactly this many bytes.
     Length(u64),
-    /// Chunks follow.
+    /// Chunked transfer coding.
     Chunked,
 }
 
-/// What the bytes received so far are.
+/// Result of parsing the bytes received so far.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
-    /// A whole head of so many bytes.
+    /// A complete head of this many bytes.
     Whole(usize),
-    /// Not yet a whole head.
+    /// An incomplete head.
     Partial,
 }
 
 impl Head {
-    /// Reads a head from the start of `bytes`, at most `bytes_max` long.
+    /// Parses a head of at most `bytes_max` bytes from the start of `bytes`.
     pub(crate) fn parse(&mut self, bytes: &[u8], bytes_max: usize) -> Result<Parsed, Refusal> {
         let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
         let mut request = httparse::Request::new(&mut []);
@@ -163,7 +163,7 @@ impl Head {
         Ok(())
     }
 
-    /// Reads the fields that steer the connection.
+    /// Reads the fields that control the connection and the body's framing.
     fn take_fields(&mut self) -> Result<(), Refusal> {
         let malformed = |what| Refusal::Malformed { what };
         let (mut length, mut chunked, mut hosts) = (None, false, 0);
@@ -230,7 +230,7 @@ impl Head {
     }
 
     fn text(&self, span: Span) -> &str {
-        // Methods, targets and hosts were checked to be ASCII or UTF-8 by the parser.
+        // The parser has checked that methods, targets and hosts are ASCII or UTF-8.
         std::str::from_utf8(self.slice(span)).unwrap_or_default()
     }
 
@@ -252,7 +252,7 @@ impl Head {
         }
     }
 
-    /// [`Head::path`] for whoever needs no text: checking that it is some takes time.
+    /// [`Head::path`] as bytes, which skips the UTF-8 check.
     pub(crate) fn path_bytes(&self) -> &[u8] {
         match self.slice(self.path) {
             b"" => b"/",
@@ -270,7 +270,7 @@ impl Head {
         self.text(self.host)
     }
 
-    /// [`Head::host`] for whoever needs no text.
+    /// [`Head::host`] as bytes, which skips the UTF-8 check.
     pub(crate) fn host_bytes(&self) -> &[u8] {
         self.slice(self.host)
     }
@@ -282,14 +282,14 @@ impl Head {
             .map(|&(name, value)| (self.slice(name), self.slice(value)))
     }
 
-    /// The first value of a field, whose name is given in lower case.
+    /// The first value of a field; `name` is in lower case.
     pub(crate) fn field(&self, name: &str) -> Option<&[u8]> {
         self.fields()
             .find(|(found, _)| *found == name.as_bytes())
             .map(|(_, value)| value)
     }
 
-    /// All lines of a field that is a list, as one list (RFC 9110, 5.3).
+    /// All values of a list field, joined into one list (RFC 9110, 5.3).
     pub(crate) fn list(&self, name: &str) -> Option<Cow<'_, [u8]>> {
         let mut lines = self.fields().filter(|(found, _)| *found == name.as_bytes());
         let (_, first) = lines.next()?;
@@ -302,7 +302,7 @@ impl Head {
         Some(all)
     }
 
-    /// Gives memory back that an unusually large head took.
+    /// Releases memory that an unusually large head took.
     pub(crate) fn shrink(&mut self, bytes_max: usize) {
         self.bytes.clear();
         self.bytes.shrink_to(bytes_max);
@@ -324,7 +324,7 @@ fn has_bare_line_feed(head: &[u8]) -> bool {
     memchr::memchr_iter(b'\n', head).any(|at| at == 0 || head[at - 1] != b'\r')
 }
 
-/// Digits only, as RFC 9110, 8.6 has it: no sign, no list.
+/// Digits only, as RFC 9110, 8.6 demands: no sign, no list.
 pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -332,7 +332,7 @@ pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Whether a text is `uri-host [ ":" port ]` (RFC 3986, 3.2.2 and 3.2.3). An empty host is one.
+/// Whether a text is `uri-host [ ":" port ]` (RFC 3986, 3.2.2 and 3.2.3). An empty host is allowed.
 fn is_host(text: &[u8]) -> bool {
     let (host, port) = match memchr::memchr(b']', text) {
         Some(end) => {
@@ -349,7 +349,7 @@ fn is_host(text: &[u8]) -> bool {
     is_name(host) && (port.is_empty() || is_port(&port[1..]) && port[0] == b':')
 }
 
-/// `reg-name`, whose encoded bytes are two hexadecimal digits each.
+/// Whether a text is a `reg-name` whose percent-encoded bytes are two hexadecimal digits each.
 fn is_name(mut text: &[u8]) -> bool {
     while let [first, rest @ ..] = text {
         text = match (first, rest) {
@@ -361,7 +361,7 @@ fn is_name(mut text: &[u8]) -> bool {
     true
 }
 
-/// RFC 3986 lets a port be empty.
+/// RFC 3986 allows an empty port.
 fn is_port(text: &[u8]) -> bool {
     text.is_empty() || decimal(text).is_some_and(|port| u16::try_from(port).is_ok())
 }

@@ -1,4 +1,4 @@
-//! Listening sockets: bound once at the start, so that an address in use is known before anything else happens.
+//! Listening sockets: bound once at startup, so that an address in use is reported before anything else happens.
 
 use std::{
     fs, io,
@@ -17,12 +17,12 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::config::Listen;
 
-/// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+/// Length of the accept queue; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 /// Pause after a failed accept, such as one without a free descriptor.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A bound address, and the listening sockets of it that no thread has taken yet.
+/// A bound address and those of its listening sockets that no thread has taken yet.
 #[derive(Debug)]
 pub(crate) struct Bound {
     sockets: Vec<Socket>,
@@ -40,7 +40,7 @@ enum At {
 }
 
 impl Bound {
-    /// Binds an address for so many threads; a Unix socket with these permissions, or those that the umask leaves.
+    /// Binds an address for `threads` threads. A Unix socket gets the permissions `unix_mode`, or those that the umask leaves.
     pub(crate) fn bind(listen: &Listen, threads: usize, unix_mode: Option<u32>) -> io::Result<Self> {
         match listen {
             Listen::Tcp { host, port } => {
@@ -52,7 +52,7 @@ impl Bound {
         }
     }
 
-    /// Binds a Unix socket for one thread that only this user can connect to, from the moment it exists.
+    /// Binds a Unix socket for one thread. Only the current user can connect to it, from the moment it exists.
     pub(crate) fn bind_private(path: &Path) -> io::Result<Self> {
         Self::bind_unix(path, 1, Some(Mode::RUSR | Mode::WUSR))
     }
@@ -101,7 +101,7 @@ impl Bound {
         }
     }
 
-    /// A socket for a thread of its own.
+    /// Takes one socket, for a thread of its own.
     ///
     /// # Panics
     /// When more are taken than were bound.
@@ -117,9 +117,9 @@ impl Bound {
 impl Drop for Bound {
     fn drop(&mut self) {
         if let At::Unix { path, file } = &self.at {
-            // Another server may listen at this path by now.
+            // Another server may be listening at this path by now.
             if file_id(path).is_ok_and(|found| found == *file) {
-                // Somebody may have removed it already, and then there is nothing to clean up.
+                // If the file has been removed already, there is nothing to clean up.
                 let _ = fs::remove_file(path);
             }
         }
@@ -141,7 +141,7 @@ fn tcp_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
         socket.set_reuse_port(true)?;
     }
     if address.ip().is_loopback() {
-        // Nothing is congested there, so its connections inherit the algorithm that costs least; where it is missing any will do.
+        // Loopback traffic meets no congestion, so its connections use the cheapest algorithm; where it is missing, any will do.
         let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "reno");
     }
     socket.set_nonblocking(true)?;
@@ -149,7 +149,7 @@ fn tcp_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Listens at a path. A socket file that nobody answers behind is left over from a server that was killed, and replaced.
+/// Listens at a path. A socket file that nothing listens on was left by a killed server and is replaced.
 fn unix_socket(path: &Path, mode: Option<Mode>) -> io::Result<Socket> {
     let left_over = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
         && StdUnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
@@ -159,27 +159,27 @@ fn unix_socket(path: &Path, mode: Option<Mode>) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     if let Some(mode) = mode {
-        // Linux gives the file that bind makes the mode of the socket (unix_bind_bsd in net/unix/af_unix.c), so there is no
-        // moment at which others could connect.
+        // Linux creates the file with the mode of the socket (unix_bind_bsd in net/unix/af_unix.c), so there is no moment at which others
+        // could connect.
         rustix::fs::fchmod(&socket, mode)?;
     }
     socket.bind(&socket2::SockAddr::unix(path)?)?;
     if let Some(mode) = mode {
-        // The umask has taken from it what it takes from every file.
+        // bind applies the umask to the mode; this undoes it.
         rustix::fs::chmod(path, mode)?;
     }
     socket.listen(BACKLOG)?;
     Ok(socket)
 }
 
-/// A listening socket on its way to its thread.
+/// A listening socket on its way to its I/O thread.
 #[derive(Debug)]
 pub(crate) enum Accepting {
     Tcp(std::net::TcpListener),
     Unix(std::os::unix::net::UnixListener),
 }
 
-/// A listening socket, watched by its thread.
+/// A listening socket registered with its thread's runtime.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),

@@ -1,9 +1,8 @@
-//! Sockets: listeners, threads, connections. Each I/O thread has a runtime and listening sockets of its own; nothing about a
-//! connection ever leaves its thread.
+//! Sockets: listeners, threads, connections. Each I/O thread has its own runtime and listening sockets; no part of a connection ever leaves
+//! its thread.
 
 mod accept;
 mod answer;
-mod bell;
 mod body;
 mod connection;
 mod head;
@@ -13,6 +12,7 @@ mod request_body;
 mod socket;
 mod thread;
 mod timer;
+mod wake_batch;
 
 use std::{
     io,
@@ -29,18 +29,18 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 pub(crate) use self::{
-    bell::together,
     body::{Decoder, Step},
     head::{Head, Parsed, decimal},
     listener::{ACCEPT_PAUSE, Accepted, Accepting, Bound},
     request_body::RequestBody,
     socket::{Socket, Stream},
     thread::Thread,
+    wake_batch::together,
 };
 pub(crate) use self::{head::Framing, pace::Pace};
 use crate::{app::App, config::Server, traces::Traces};
 
-/// What bounds a connection.
+/// Size and time limits of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) header_bytes_max: usize,
@@ -48,13 +48,13 @@ pub(crate) struct Limits {
     pub(crate) header_timeout: Duration,
     pub(crate) body_timeout: Duration,
     pub(crate) idle_timeout: Duration,
-    /// Bytes a second; 0: none.
+    /// Bytes per second; 0: no minimum.
     pub(crate) min_rate: u64,
     pub(crate) min_rate_grace: Duration,
 }
 
 impl Limits {
-    /// Of one body.
+    /// A fresh [`Pace`], for one body.
     pub(crate) fn pace(&self) -> Pace {
         Pace::new(self.min_rate, self.min_rate_grace)
     }
@@ -72,36 +72,36 @@ impl Limits {
     }
 }
 
-/// What all I/O threads share.
+/// State that all I/O threads share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     app: Mutex<(u64, Arc<App>)>,
-    /// Changes with the app, so that threads look at the lock only then.
+    /// Incremented with each change of `app`, so that threads take the lock only then.
     version: AtomicU64,
-    /// Tells threads without requests that the app has changed, or that nobody has the one before any more.
+    /// Wakes threads that have no requests after the app has changed, or when a replaced script has no owner left.
     replaced: watch::Sender<()>,
     open: AtomicUsize,
     accepted: AtomicU64,
     turned_away: AtomicU64,
-    /// Clients that were given up because they were slower than `min_rate`.
+    /// Clients that were disconnected for being slower than `min_rate`.
     too_slow: AtomicU64,
     phase: watch::Sender<Phase>,
     pub(crate) traces: Arc<Traces>,
-    /// Threads whose connections have all ended.
+    /// Number of threads whose connections have all ended.
     drained: watch::Sender<usize>,
 }
 
-/// What the threads are to do.
+/// Lifecycle of the I/O threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Serving,
-    /// Accept nothing more; end each connection after its request.
+    /// Accept no more connections; end each one after its current request.
     Draining,
-    /// End, whatever is left.
+    /// End now, with whatever connections are left.
     Ended,
 }
 
-/// Counts of connections.
+/// Connection counters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionCounts {
     pub(crate) open: usize,
@@ -133,7 +133,7 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// Starts the threads; each takes its own share of the bound listeners.
+    /// Starts the threads; each takes one socket of every bound listener.
     pub(crate) fn start(
         app: Arc<App>,
         bound: &mut [Bound],
@@ -177,8 +177,8 @@ impl Front {
         })
     }
 
-    /// Puts other routes and pools in force, and gives back those of before. Requests under way keep what they began with; the
-    /// threads let go of it at once.
+    /// Puts new routes and pools in force and returns the previous ones. Requests in flight keep those they began with; idle threads drop
+    /// them at once.
     pub(crate) fn replace_app(&self, app: Arc<App>) -> Arc<App> {
         let mut current = self.shared.app.lock();
         let version = current.0 + 1;
@@ -188,7 +188,7 @@ impl Front {
         before
     }
 
-    /// Has the threads let go of scripts that nobody else has any more.
+    /// Wakes the threads so that they drop engines of scripts that have no owner left.
     pub(crate) fn forget_scripts(&self) {
         self.shared.replaced.send_replace(());
     }
@@ -206,7 +206,7 @@ impl Front {
         }
     }
 
-    /// Stops accepting, and waits until every connection has ended.
+    /// Stops accepting and waits until every connection has ended.
     pub(crate) async fn drain(&self) {
         self.shared.phase.send_replace(Phase::Draining);
         let mut drained = self.shared.drained.subscribe();
@@ -214,7 +214,7 @@ impl Front {
         let _ = drained.wait_for(|drained| *drained == self.threads).await;
     }
 
-    /// Ends the threads with whatever is left on them.
+    /// Ends the threads, with whatever connections are left on them.
     pub(crate) fn end(&self) {
         self.shared.phase.send_replace(Phase::Ended);
         for thread in self.running.lock().drain(..) {

@@ -1,14 +1,14 @@
-//! How slow a client may be: the least rate at which it has to send or take, while it is waited for.
+//! The slowest rate at which a client may send or receive; only time spent waiting for the client counts.
 
 use std::time::Duration;
 
 /// A client's progress with one body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Bytes a second; 0: any rate will do.
+    /// Bytes per second; 0: no minimum.
     min_rate: u64,
     grace: Duration,
-    /// How long the client was waited for, all waits together. What the server or a worker takes is nobody's delay here.
+    /// Total time spent waiting for the client. Time that the server or a worker takes does not count.
     waited: Duration,
     bytes: u64,
 }
@@ -23,13 +23,13 @@ impl Pace {
         }
     }
 
-    /// The client has sent or taken so many bytes after a wait.
+    /// Records that the client has sent or received so many bytes after a wait.
     pub(crate) fn note(&mut self, bytes: usize, waited: Duration) {
         self.bytes = self.bytes.saturating_add(bytes as u64);
         self.waited += waited;
     }
 
-    /// How long the client may be waited for from now on; `None`: as long as other limits allow.
+    /// How much longer the client may be waited for; `None`: as long as other limits allow.
     pub(crate) fn left(&self) -> Option<Duration> {
         let seconds = self.bytes.checked_div(self.min_rate)?;
         let earned = Duration::from_secs(seconds).max(self.grace);

@@ -1,4 +1,4 @@
-//! The body of the request that a connection is at, as its target reads it.
+//! The body of a connection's current request, as its target reads it.
 
 use std::{
     future::poll_fn,
@@ -15,26 +15,26 @@ use super::{
 };
 use crate::{failure::Refusal, reply, target::End};
 
-/// Bytes that are read at a time to be dropped.
+/// Bytes of a discarded body that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
-/// Body bytes that are read only to be dropped, so that the connection can go on.
+/// Most body bytes that are read only to be discarded, so that the connection can be reused.
 const DISCARD_BYTES_MAX: usize = 256 * 1024;
 
-/// What is known of a request's body while it is read off its connection.
+/// State of reading one request's body from its connection.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     decoder: Decoder,
     /// The client waits for `100 Continue` before it sends the body.
     continue_due: bool,
     limits: Limits,
-    /// What is left of `body_timeout`: only time in which the client is waited for uses it up.
+    /// The unused part of `body_timeout`: only time spent waiting for the client counts.
     patience: Duration,
-    /// When patience ends, while the client is waited for.
+    /// When `patience` runs out, while waiting for the client.
     until: Option<Instant>,
-    /// Since when the client is waited for.
+    /// Start of the current wait for the client.
     since: Option<Instant>,
     pace: Pace,
-    /// When the request must be answered, while nobody but this reading sees to it.
+    /// The request's deadline, for as long as this read is the only one that enforces it.
     deadline: Option<Instant>,
 }
 
@@ -54,12 +54,12 @@ impl RequestBody {
         })
     }
 
-    /// Whether all of it was read.
+    /// Whether the whole body has been read.
     pub(crate) fn ended(&self) -> bool {
         self.decoder.ended()
     }
 
-    /// Whether the client still waits to be told to send it. Unless it is told, nobody knows whether it will.
+    /// Whether the client still waits for `100 Continue`. Until that is sent, it is unknown whether a body follows.
     pub(crate) fn is_withheld(&self) -> bool {
         self.continue_due
     }
@@ -74,7 +74,7 @@ impl RequestBody {
         Ok(())
     }
 
-    /// Reads until the end or until there are at least `enough` bytes, at most until `deadline`.
+    /// Reads until the end of the body or at least `enough` bytes, but not beyond `deadline`.
     pub(crate) async fn read<S: Stream>(
         &mut self,
         socket: &mut Socket<S>,
@@ -90,12 +90,12 @@ impl RequestBody {
             read =
                 poll_fn(|cx| self.poll_read(socket, cx, room, |bytes| body.extend_from_slice(bytes))).await;
         }
-        // From here on its target keeps the deadline; and what is left may still be dropped after it.
+        // From here on the target enforces the deadline; the rest of the body may still be discarded after it.
         self.deadline = None;
         read.map(|()| body)
     }
 
-    /// Reads some bytes, at most `room`. The client is waited for `body_timeout` in all.
+    /// Reads some bytes, at most `room`. Waits for the client no longer than `body_timeout` in all.
     pub(crate) fn poll_read<S: Stream>(
         &mut self,
         socket: &mut Socket<S>,
@@ -114,7 +114,7 @@ impl RequestBody {
                     return Poll::Ready(Ok(()));
                 }
                 Ok(Step::Framing { used: 0 }) => {
-                    // A framing line may be longer than the room that was looked at.
+                    // A framing line may be longer than `room`.
                     if input.len() > room && self.skip_framing(socket)? {
                         continue;
                     }
@@ -130,7 +130,7 @@ impl RequestBody {
         }
     }
 
-    /// Takes framing off with all of the input in sight; false when even that is not enough.
+    /// Decodes framing from all of the buffered input; false if even that does not complete it.
     fn skip_framing<S: Stream>(&mut self, socket: &mut Socket<S>) -> Result<bool, Refusal> {
         let used = match self.decoder.step(socket.input())? {
             Step::Framing { used } => used,
@@ -173,7 +173,7 @@ impl RequestBody {
         }
     }
 
-    /// Reads and drops what is left, if that is little. False: the connection cannot go on.
+    /// Reads and discards the rest of the body, if it is short. False: the connection cannot be reused.
     pub(crate) async fn discard<S: Stream>(&mut self, socket: &mut Socket<S>) -> bool {
         let mut dropped = 0;
         while !self.ended() && dropped < DISCARD_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! A connection's bytes in both directions, with the limits of time. Knows nothing of requests.
+//! A connection's bytes in both directions, with their time limits. Knows nothing about requests.
 
 use std::{
     future::poll_fn,
@@ -14,17 +14,17 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, unix::AsyncFd};
 
 use super::{pace::Pace, thread::Thread, timer::Timer};
 
-/// Input kept by a connection that waits for its next request.
+/// Capacity that the input buffer of an idle connection keeps.
 const IDLE_BUFFER_BYTES: usize = 1024;
 
-/// Bytes that a client may send ahead of its answer and that are kept.
+/// Most bytes that a client may send ahead while it waits for a response.
 const AHEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// What connections are made of: TCP, Unix sockets, and whatever wraps them.
+/// Transport of a connection: TCP, a Unix socket, or a wrapper around one.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + AsFd + Unpin {}
 impl<S: AsyncRead + AsyncWrite + AsFd + Unpin> Stream for S {}
 
-/// What every answer starts with.
+/// First bytes of every response.
 const ANSWER_START: &[u8] = b"HTTP/1.1 ";
 
 /// The two directions of one connection.
@@ -35,22 +35,22 @@ pub(crate) struct Socket<S> {
     input: Vec<u8>,
     taken: usize,
     ended: bool,
-    /// Whether the request at hand has got a part of its answer.
+    /// Whether a part of the current request's response has been sent.
     answer_begun: bool,
-    /// Bytes of [`ANSWER_START`] that the client of the request at hand has got ahead of its answer.
+    /// How many bytes of [`ANSWER_START`] have been sent ahead of the current response.
     sent_ahead: usize,
-    /// Of a client that sends nothing more: becomes ready when it takes nothing more either.
+    /// Set for a client that has closed its sending side: becomes ready when it stops receiving too.
     half_closed: Option<AsyncFd<OwnedFd>>,
     timer: Timer,
-    /// Of the answer that is written.
+    /// Pace of the response that is being written.
     pace: Pace,
 }
 
-/// How waiting for input ended.
+/// How a wait for input ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Filled {
     Bytes,
-    /// The client sends nothing more, or is gone.
+    /// The client has closed its sending side or disconnected.
     End,
     TimedOut,
 }
@@ -71,17 +71,17 @@ impl<S: Stream> Socket<S> {
         }
     }
 
-    /// Wakes this connection's task from another thread.
+    /// A waker with which other threads wake this connection's task.
     pub(crate) fn waker_for_others(&self, cx: &Context<'_>) -> Waker {
         self.thread.bell.waker(cx.waker())
     }
 
-    /// What was received and not yet taken.
+    /// Input received and not yet consumed.
     pub(crate) fn input(&self) -> &[u8] {
         &self.input[self.taken..]
     }
 
-    /// Takes bytes off the input's start.
+    /// Consumes bytes from the start of the input.
     pub(crate) fn take(&mut self, bytes: usize) {
         self.taken += bytes;
         if self.taken == self.input.len() {
@@ -90,14 +90,14 @@ impl<S: Stream> Socket<S> {
         }
     }
 
-    /// Gives memory back before a long wait.
+    /// Releases memory before a long wait.
     pub(crate) fn shrink(&mut self) {
         if self.input.is_empty() {
             self.input.shrink_to(IDLE_BUFFER_BYTES);
         }
     }
 
-    /// Reads once through the thread's buffer.
+    /// Reads once, through the thread's buffer.
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Filled> {
         if self.ended {
             return Poll::Ready(Filled::End);
@@ -118,7 +118,7 @@ impl<S: Stream> Socket<S> {
         Poll::Ready(Filled::Bytes)
     }
 
-    /// Polls for more input, at most until `deadline`.
+    /// Polls for more input until `deadline`.
     pub(crate) fn poll_fill_until(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<Filled> {
         if let Poll::Ready(filled) = self.poll_fill(cx) {
             return Poll::Ready(filled);
@@ -126,12 +126,12 @@ impl<S: Stream> Socket<S> {
         self.timer.poll(cx, deadline).map(|()| Filled::TimedOut)
     }
 
-    /// Waits for more input, at most until `deadline`.
+    /// Waits for more input until `deadline`.
     pub(crate) async fn fill(&mut self, deadline: Instant) -> Filled {
         poll_fn(|cx| self.poll_fill_until(cx, deadline)).await
     }
 
-    /// As [`Socket::fill`], but also ends as timed out when the server drains.
+    /// Like [`Socket::fill`], but also times out when the server drains.
     pub(crate) async fn fill_idle(&mut self, deadline: Instant) -> Filled {
         poll_fn(|cx| match self.poll_fill_until(cx, deadline) {
             Poll::Pending if self.thread.is_draining() => Poll::Ready(Filled::TimedOut),
@@ -140,18 +140,18 @@ impl<S: Stream> Socket<S> {
         .await
     }
 
-    /// Whether the server takes its leave of all clients.
+    /// Whether the server is closing all its connections.
     pub(crate) fn is_draining(&self) -> bool {
         self.thread.is_draining()
     }
 
-    /// A request begins.
+    /// Resets the per-request state at the start of a request.
     pub(crate) fn begin_request(&mut self) {
         self.answer_begun = false;
     }
 
-    /// Polls whether the client is gone. What it sends meanwhile is kept, up to a bound; beyond that nothing is read, and its
-    /// going is noticed when the answer is written.
+    /// Polls whether the client has disconnected. Input received meanwhile is kept up to [`AHEAD_BYTES_MAX`]; beyond that nothing is read,
+    /// and a disconnect is noticed only when the response is written.
     pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.input().len() < AHEAD_BYTES_MAX {
             match self.poll_fill(cx) {
@@ -163,9 +163,9 @@ impl<S: Stream> Socket<S> {
         Poll::Pending
     }
 
-    /// Polls whether a client that sends nothing more has left. TCP tells only when something is sent to it: a client that has left
-    /// resets the connection, one that has closed its sending side takes it. So it gets what its answer will start with in any case.
-    /// A client that ends its side in the middle of an answer has left.
+    /// Polls whether a client that sends nothing more has disconnected. TCP reveals that only when something is sent: a client that is gone
+    /// resets the connection, one that has only closed its sending side accepts the bytes. So it is sent the bytes that every response
+    /// starts with. A client that closes its sending side in the middle of a response is taken to have left.
     fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.answer_begun && self.half_closed.is_none() {
             return Poll::Ready(());
@@ -181,7 +181,7 @@ impl<S: Stream> Socket<S> {
             Some(half_closed) => half_closed,
             None => match watch_writing(&self.stream) {
                 Ok(watched) => self.half_closed.insert(watched),
-                // Its leaving is noticed when the answer is written.
+                // The disconnect will be noticed when the response is written.
                 Err(_) => return Poll::Pending,
             },
         };
@@ -199,12 +199,12 @@ impl<S: Stream> Socket<S> {
         self.timer.poll(cx, limit)
     }
 
-    /// Writes everything; after an error, `bytes` is what was not written. A client that takes nothing for `stall_max` is given up.
+    /// Writes everything; after an error, `bytes` holds what was not written. Fails if the client reads nothing for `stall_max`.
     pub(crate) async fn write_all(&mut self, bytes: &mut &[u8], stall_max: Duration) -> io::Result<()> {
         self.write_all_while(bytes, stall_max, |_| ()).await
     }
 
-    /// The same, and does something else whenever the client is waited for.
+    /// Like [`Socket::write_all`], and calls `meanwhile` whenever the client is slow to read.
     pub(crate) async fn write_all_while(
         &mut self,
         bytes: &mut &[u8],
@@ -249,19 +249,19 @@ impl<S: Stream> Socket<S> {
         Ok(())
     }
 
-    /// The client is given up, since it is slower than `min_rate`.
+    /// Counts a client that is disconnected for being slower than `min_rate`.
     pub(crate) fn note_too_slow(&self) {
         self.thread.shared.note_too_slow();
     }
 
-    /// An answer begins, which its client has to take at this pace.
+    /// Starts a response, which the client has to read at this pace.
     pub(crate) fn begin_answer(&mut self, pace: Pace) {
         self.answer_begun = true;
         self.pace = pace;
     }
 
-    /// Ends the sending direction, then reads what still comes for a short while: closing a socket with unread input would
-    /// reset the connection, and the client would lose the answer (RFC 9112, 9.6).
+    /// Closes the sending side, then keeps reading for a short while: closing a socket with unread input would reset the connection, and
+    /// the client would lose the response (RFC 9112, 9.6).
     pub(crate) async fn close(&mut self, linger: Duration) {
         if poll_fn(|cx| Pin::new(&mut self.stream).poll_shutdown(cx))
             .await
@@ -277,7 +277,7 @@ impl<S: Stream> Socket<S> {
     }
 }
 
-/// Watches whether a stream's other end takes nothing more. Through a descriptor of its own: the stream itself remembers being writable.
+/// Watches whether the peer has stopped receiving. Uses a duplicated descriptor, because the stream itself caches that it is writable.
 fn watch_writing(stream: &impl AsFd) -> io::Result<AsyncFd<OwnedFd>> {
     forebay_pool::watch(stream.as_fd().try_clone_to_owned()?, Interest::WRITABLE)
 }

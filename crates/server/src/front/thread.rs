@@ -1,4 +1,4 @@
-//! What the connections of one I/O thread share. Never leaves its thread, so nothing in it is locked.
+//! State shared by the connections of one I/O thread. It never leaves the thread, so nothing in it is locked.
 
 use std::{
     cell::{Cell, RefCell},
@@ -13,10 +13,10 @@ use forebay_script::{IoScript, Script};
 use slab::Slab;
 use tokio::sync::Notify;
 
-use super::{Limits, Shared, bell::Bell};
+use super::{Limits, Shared, wake_batch::Bell};
 use crate::app::App;
 
-/// Bytes that one read of a socket may bring.
+/// Most bytes that one read of a socket returns.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
 /// The state of one I/O thread.
@@ -24,11 +24,11 @@ pub(crate) struct Thread {
     pub(crate) index: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) mailbox: Rc<LocalMailbox>,
-    /// How other threads wake this one's connections.
+    /// Lets other threads wake this one's connections.
     pub(super) bell: Bell,
-    /// The buffer of every read, so that idle connections hold none.
+    /// Buffer for every read, so that idle connections hold none.
     pub(crate) scratch: RefCell<Box<[u8]>>,
-    /// Counted by this thread alone: the counter of the shared one would travel between the cores with every request.
+    /// Reference-counted per thread: the counter of the shared `Arc` would move between cores with every request.
     #[expect(
         clippy::redundant_allocation,
         reason = "the two counters are counted by different threads"
@@ -39,12 +39,12 @@ pub(crate) struct Thread {
     ids: RequestIds,
     draining: Cell<bool>,
     connections: RefCell<Slab<Waker>>,
-    /// The last connection has ended.
+    /// Notified when the last connection has ended.
     left: Notify,
     scripts: RefCell<Vec<ThreadScript>>,
 }
 
-/// A script's engine on this thread, as long as anybody else has the script.
+/// A script's engine on this thread, kept while the script has an owner.
 struct ThreadScript {
     script: Weak<Script>,
     engine: IoScript,
@@ -104,7 +104,7 @@ impl Thread {
         self.app.borrow().clone()
     }
 
-    /// Gives a script's engine on this thread.
+    /// Runs `work` with this thread's engine for a script, which is created on first use.
     pub(crate) fn with_script<T>(&self, script: &Arc<Script>, work: impl FnOnce(&mut IoScript) -> T) -> T {
         let mut scripts = self.scripts.borrow_mut();
         let found = scripts
@@ -120,7 +120,7 @@ impl Thread {
         work(&mut scripts[at].engine)
     }
 
-    /// Lets go of the engines of scripts that nobody else has any more.
+    /// Drops the engines of scripts that have no owner left.
     pub(super) fn forget_scripts(&self) {
         self.scripts
             .borrow_mut()
@@ -151,7 +151,7 @@ impl Thread {
         self.draining.get()
     }
 
-    /// Has every connection end after the request it is at.
+    /// Ends every connection after its current request.
     pub(crate) fn drain(&self) {
         self.draining.set(true);
         for (_, waker) in &*self.connections.borrow() {
@@ -170,7 +170,7 @@ impl Thread {
         Limits::of(&self.app().config.server)
     }
 
-    /// Counts a connection. Its task is woken by a drain once [`Thread::set_waker`] has named it.
+    /// Registers a connection and returns its key. A drain wakes its task once [`Thread::set_waker`] was called.
     pub(crate) fn enter(&self) -> usize {
         self.connections.borrow_mut().insert(Waker::noop().clone())
     }
@@ -188,7 +188,7 @@ impl Thread {
     }
 }
 
-/// Numbers that no two requests share: random at the start of each thread, then counting.
+/// Generates unique request ids: each thread starts at a random number and counts up.
 #[derive(Debug)]
 struct RequestIds {
     next: Cell<u64>,

@@ -1,5 +1,5 @@
-//! A connection's timer. Each request moves the connection's limit, mostly to later, so the runtime's timer is touched only when a limit
-//! comes earlier than the one it is set to, or when that one has passed.
+//! A connection's timer. Each request moves the connection's limit, mostly later, so the runtime's timer is touched only when a limit comes
+//! before the one that is set, or when that one has passed.
 
 use std::{
     pin::Pin,
@@ -9,11 +9,11 @@ use std::{
 
 use tokio::time::Sleep;
 
-/// A timer that belongs to one task and is polled by no other.
+/// A timer that only one task polls.
 #[derive(Debug)]
 pub(super) struct Timer {
     sleep: Pin<Box<Sleep>>,
-    /// Whether the task is woken when `sleep` ends.
+    /// Whether the runtime will wake the task when `sleep` ends.
     registered: bool,
 }
 

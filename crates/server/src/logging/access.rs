@@ -1,5 +1,5 @@
-//! The access log: a line for each request, in the log's form. These lines do not pass through `tracing`, whose events would cost
-//! more than a short request itself; they go to the same output.
+//! The access log: one line per request, in the log's format. These lines bypass `tracing`, whose events would cost more than a short
+//! request itself, but go to the same output.
 
 use std::{fmt::Write, time::Duration};
 
@@ -8,7 +8,7 @@ use super::{
     line::{Form, timestamp},
 };
 
-/// Longest field of a request that is logged; the rest is cut off.
+/// Longest request field logged; longer ones are truncated.
 const FIELD_BYTES_MAX: usize = 1024;
 
 /// Writes the access log.
@@ -17,7 +17,7 @@ pub(crate) struct AccessLog {
     handle: Handle,
 }
 
-/// One answered request.
+/// The access log entry of one answered request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access<'a> {
     /// Without port; empty for a Unix socket.
@@ -28,15 +28,15 @@ pub(crate) struct Access<'a> {
     pub(crate) http10: bool,
     pub(crate) referer: &'a [u8],
     pub(crate) user_agent: &'a [u8],
-    /// 0: the client left before an answer.
+    /// 0 if the client left before a response.
     pub(crate) status: u16,
-    /// Of the answer's body.
+    /// Size of the response body.
     pub(crate) bytes: u64,
     pub(crate) duration: Duration,
     pub(crate) request_id: &'a str,
-    /// The route's name, if one was found.
+    /// The route's name, if one matched.
     pub(crate) route: Option<&'a str>,
-    /// Whose worker answered.
+    /// The pool whose worker answered.
     pub(crate) pool: Option<&'a str>,
 }
 
@@ -56,7 +56,7 @@ impl AccessLog {
 }
 
 impl Access<'_> {
-    /// The combined format of Apache's and nginx's logs, followed by request id, route, pool and seconds.
+    /// Apache's and nginx's combined format, followed by request id, route, pool and seconds.
     fn text(&self, timestamp: &str) -> String {
         let mut line = String::with_capacity(256);
         line.push_str(if self.peer.is_empty() { "-" } else { self.peer });
@@ -145,7 +145,7 @@ fn put_clf_time(line: &mut String, timestamp: &str) {
     }
 }
 
-/// What stands between quotes: bytes that could end them or the line are written as `\xHH`, as nginx does.
+/// Writes text within quotes. Bytes that could end the quotes or the line are written as `\xHH`, as nginx does.
 fn put_quoted(line: &mut String, text: &[u8]) {
     for &byte in cut(text) {
         match byte {

@@ -1,5 +1,5 @@
-//! The log's file: appended to, and turned over when it would grow beyond its size. `forebay.log` becomes `forebay.log.1`, which
-//! becomes `forebay.log.2`, and so on; the oldest goes.
+//! The log file: append-only, and rotated before it would exceed its size. `forebay.log` becomes `forebay.log.1`, which becomes
+//! `forebay.log.2`, and so on; the oldest is removed.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -18,7 +18,7 @@ pub(super) struct RotatingFile {
 }
 
 impl RotatingFile {
-    /// Opens the file at its end; it is made when there is none.
+    /// Opens the file for appending; creates it if there is none.
     pub(super) fn open(path: &Path, rotate: LogRotation) -> io::Result<Self> {
         let file = append_to(path)?;
         let bytes = file.metadata()?.len();
@@ -30,7 +30,7 @@ impl RotatingFile {
         })
     }
 
-    /// Writes whole lines, each into one file.
+    /// Writes whole lines; no line is split across files.
     pub(super) fn write(&mut self, mut lines: &[u8]) -> io::Result<()> {
         while !lines.is_empty() {
             let now = self.fitting(lines);
@@ -45,7 +45,7 @@ impl RotatingFile {
         Ok(())
     }
 
-    /// Bytes of the whole lines that fit into this file. A line longer than a file gets one of its own.
+    /// Bytes of whole lines that fit into the current file. A line longer than a file gets a file of its own.
     fn fitting(&self, lines: &[u8]) -> usize {
         let room = usize::try_from(self.rotate.size_bytes.saturating_sub(self.bytes)).unwrap_or(usize::MAX);
         if lines.len() <= room {

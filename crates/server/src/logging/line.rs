@@ -1,4 +1,4 @@
-//! An event as a line: for people, or as a JSON object.
+//! Formats an event as a line: readable text or a JSON object.
 
 use std::{
     fmt::{self, Write},
@@ -16,14 +16,14 @@ use tracing_subscriber::{
 
 use super::{Entry, Handle};
 
-/// How a line looks.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Text { colour: bool },
     Json,
 }
 
-/// Turns events into lines.
+/// Formats events as lines.
 #[derive(Debug)]
 pub(super) struct Lines {
     handle: Handle,
@@ -59,7 +59,7 @@ impl<S: Subscriber> Layer<S> for Lines {
     }
 }
 
-/// The time now as RFC 3339 has it, in UTC, to the microsecond.
+/// The current time in UTC, in RFC 3339 format with microseconds.
 pub(super) fn timestamp() -> String {
     let mut text = String::new();
     tracing_subscriber::fmt::time::SystemTime
@@ -76,7 +76,7 @@ struct Line<'a> {
     fields: Fields,
 }
 
-/// An event's fields in their order; the message apart.
+/// An event's fields in order, with the message kept apart.
 #[derive(Clone, Debug, Default)]
 struct Fields {
     message: String,
@@ -101,7 +101,7 @@ impl tracing::field::Visit for Fields {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "message" => value.clone_into(&mut self.message),
-            // What a handler logs beside its message comes as JSON and stays it.
+            // Additional fields of a handler's log call arrive as JSON and are kept as JSON.
             "fields" => self.put(
                 field,
                 serde_json::from_str(value).unwrap_or_else(|_| value.into()),
@@ -156,7 +156,7 @@ impl Line<'_> {
     }
 }
 
-/// A line for people while it is written.
+/// A readable line under construction.
 struct Text {
     line: String,
     dim: &'static str,
@@ -188,7 +188,7 @@ impl Text {
     }
 }
 
-/// An event's JSON line as a line for people, without its end; `None` when it is no event.
+/// Turns an event's JSON line into a readable line without line feed; `None` if it is not an event.
 pub fn readable(json: &str, colour: bool) -> Option<String> {
     let Members(members) = serde_json::from_str(json).ok()?;
     let part = |name: &str| {
@@ -207,7 +207,7 @@ pub fn readable(json: &str, colour: bool) -> Option<String> {
     Some(text.line)
 }
 
-/// The members of a JSON object in their order.
+/// The members of a JSON object in order.
 struct Members(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Members {
@@ -244,7 +244,8 @@ const fn colour_of(level: Level) -> &'static str {
     }
 }
 
-/// JSON whose control characters are all escaped. JSON itself asks for that up to U+001F; those from U+007F to U+009F steer some terminals, too.
+/// Escapes all control characters in JSON. JSON requires it only up to U+001F, but those from U+007F to U+009F control some terminals as
+/// well.
 fn escape_controls(json: String) -> String {
     if !json.chars().any(char::is_control) {
         return json;
@@ -260,7 +261,7 @@ fn escape_controls(json: String) -> String {
     escaped
 }
 
-/// Text without the power to move the terminal's cursor or to look like another line. Lines of one message are indented.
+/// Writes text so that it can neither control the terminal nor pass for another log line. Further lines of a message are indented.
 fn put_printable(line: &mut String, text: &str) {
     for character in text.chars() {
         match character {

@@ -1,7 +1,7 @@
-//! The server's own log: events of `tracing` as lines for people or as JSON, on standard error or in a file that is turned over.
+//! The server's log: `tracing` events as readable lines or as JSON, on standard error or in a rotated file.
 //!
-//! A thread that logs only copies its line into a bounded buffer; one writer thread does the writing. When lines are made faster
-//! than they can be written, the newest are lost and counted, and the log says how many. Standard output is never written to.
+//! A logging thread only copies its line into a bounded buffer; one thread does all the writing. If lines are produced faster than they can
+//! be written, the newest are dropped and counted, and the log reports their number. Standard output is never written to.
 
 mod access;
 mod file;
@@ -33,43 +33,43 @@ use self::{
 };
 use crate::config::{self, LogFormat};
 
-/// Why there is no log.
+/// The log cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
-    /// The log's file cannot be written.
+    /// The log file cannot be opened.
     #[error("cannot open the log `{}` (log.file)", .file.display())]
     File {
-        /// The file.
+        /// The path of the log file.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The writer's thread cannot be started.
+    /// The writer thread cannot be started.
     #[error("cannot start the thread that writes the log")]
     Thread(#[source] io::Error),
-    /// Another log is set up in this process already.
+    /// A log is already set up in this process.
     #[error("a log is set up already")]
     Again,
 }
 
-/// A text that is no level.
+/// A text is not a valid log level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "found {found:?}, expected one of error, warn, info, debug, trace, off, or a list such as \"info,forebay::pool=debug\""
 )]
 pub struct LevelError {
-    /// The text.
+    /// The text found.
     pub found: String,
 }
 
-/// The running log. Dropping it writes what is left, for at most a second; keep it until the end of the program.
+/// The running log. Keep it until the end of the program: dropping it writes what is left, for at most a second.
 #[derive(Debug)]
 pub struct Logging {
     handle: Handle,
 }
 
-/// What the rest of the program may do with the log.
+/// A handle to the log for the rest of the program.
 #[derive(Clone, Debug)]
 pub struct Handle {
     shared: Arc<Shared>,
@@ -84,7 +84,7 @@ struct Shared {
     level: Mutex<String>,
 }
 
-/// Sets the process's log up as `[log]` has it.
+/// Sets up the process's log as configured in `[log]`.
 pub fn init(log: &config::Log) -> Result<Logging, LoggingError> {
     let (logging, subscriber) = start(log)?;
     tracing::subscriber::set_global_default(subscriber).map_err(|_| LoggingError::Again)?;
@@ -137,7 +137,7 @@ fn parse_level(text: &str) -> Result<Targets, LevelError> {
 }
 
 impl Logging {
-    /// What the server needs of the log.
+    /// A handle for the server.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
@@ -150,22 +150,22 @@ impl Drop for Logging {
 }
 
 impl Handle {
-    /// The level in force, as it was set.
+    /// The current level, as it was set.
     pub fn level(&self) -> String {
         self.shared.level.lock().clone()
     }
 
-    /// Changes what is logged from now on: a level, or a list as `log.level` takes it.
+    /// Changes what is logged from now on: a level, or a list in the format of `log.level`.
     pub fn set_level(&self, level: &str) -> Result<(), LevelError> {
         let targets = parse_level(level)?;
         let mut current = self.shared.level.lock();
         level.clone_into(&mut current);
-        // This fails only when the subscriber is gone, and with it everything that could log.
+        // This fails only if the subscriber is gone, and with it everything that could log.
         let _ = self.shared.filter.reload(targets);
         Ok(())
     }
 
-    /// Lines that were lost because they came faster than they could be written.
+    /// Lines dropped because they came faster than they could be written.
     pub fn lines_lost(&self) -> u64 {
         self.shared.writer.lost()
     }
@@ -175,7 +175,7 @@ impl Handle {
         &self.shared.recent
     }
 
-    /// Writes an entry for each request.
+    /// The writer of access log entries.
     pub(crate) fn access_log(&self) -> AccessLog {
         AccessLog::new(self.clone())
     }

@@ -1,4 +1,4 @@
-//! The most recent events, for those who ask over the control socket, and a feed of those that come.
+//! The most recent events, kept for the control socket, and a feed of new ones.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -6,18 +6,18 @@ use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tracing::Level;
 
-/// Events that are kept.
+/// Number of events kept.
 const KEPT: usize = 1000;
-/// Events that a slow follower may be behind.
+/// Number of events a slow follower may lag behind.
 const BEHIND_MAX: usize = 1000;
 
-/// One event.
+/// One logged event.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) level: Level,
-    /// Whose rules have logged it; none: the server itself has.
+    /// The workflow whose rules logged it; `None` for the server itself.
     pub(crate) workflow: Option<Arc<str>>,
-    /// The JSON form, with its line feed.
+    /// The event as JSON, with its line feed.
     pub(crate) json: String,
 }
 
@@ -27,13 +27,13 @@ pub(crate) struct Recent {
     feed: broadcast::Sender<Arc<Entry>>,
 }
 
-/// Events from a moment on.
+/// A feed of new events.
 #[derive(Debug)]
 pub(crate) struct Feed {
     events: broadcast::Receiver<Arc<Entry>>,
 }
 
-/// A follower was too slow for so many events.
+/// The number of events that a slow follower missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Missed(pub(crate) u64);
 
@@ -54,11 +54,11 @@ impl Recent {
             kept.pop_front();
         }
         kept.push_back(entry.clone());
-        // Sent under the lock, so that those who look and then follow see each event once. Nobody following is no error.
+        // Sent under the lock, so that a caller of [`Recent::look`] sees each event exactly once. It is fine if there are no followers.
         let _ = self.feed.send(entry);
     }
 
-    /// What is kept, oldest first, and what comes after it.
+    /// The kept events, oldest first, and a feed of those that follow.
     pub(crate) fn look(&self) -> (Vec<Arc<Entry>>, Feed) {
         let kept = self.kept.lock();
         (
@@ -74,7 +74,7 @@ impl Feed {
     /// Waits for the next event.
     ///
     /// # Panics
-    /// When the log is gone, which those that follow keep alive.
+    /// If the log is gone; followers keep it alive.
     pub(crate) async fn next(&mut self) -> Result<Arc<Entry>, Missed> {
         match self.events.recv().await {
             Ok(entry) => Ok(entry),

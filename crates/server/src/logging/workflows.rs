@@ -1,5 +1,5 @@
-//! What the rules of workflows log: a file of JSON lines for each workflow in one folder, each turned over at its size, and the most
-//! recent lines of all for those who ask over the control socket.
+//! The logs of workflow rules: one JSON lines file per workflow in a common folder, each rotated by size, and the most recent lines of all
+//! workflows for the control socket.
 
 use std::{
     collections::HashMap,
@@ -20,12 +20,12 @@ use super::{
 };
 use crate::config::LogRotation;
 
-/// Most files that are open at a time.
+/// Most files open at a time.
 const OPEN_MAX: usize = 256;
-/// Longest name of a file, without its end.
+/// Longest file name without its extension, in bytes.
 const NAME_BYTES_MAX: usize = 200;
 
-/// The logs of workflows.
+/// The logs of all workflows.
 #[derive(Debug)]
 pub(crate) struct WorkflowLogs {
     folder: PathBuf,
@@ -34,7 +34,7 @@ pub(crate) struct WorkflowLogs {
 }
 
 impl WorkflowLogs {
-    /// Begins to write into a folder, which is made where there is none.
+    /// Starts logging into a folder, which is created if there is none.
     pub(crate) fn start(folder: &Path, rotate: LogRotation) -> Result<Arc<Self>, LoggingError> {
         fs::create_dir_all(folder).map_err(|source| LoggingError::File {
             file: folder.to_owned(),
@@ -52,7 +52,7 @@ impl WorkflowLogs {
         }))
     }
 
-    /// Where it writes.
+    /// The folder with the log files.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -62,12 +62,12 @@ impl WorkflowLogs {
         &self.recent
     }
 
-    /// Lines that were lost because they came faster than they could be written.
+    /// Lines dropped because they came faster than they could be written.
     pub(crate) fn lines_lost(&self) -> u64 {
         self.writer.lost()
     }
 
-    /// Begins the lines of a run.
+    /// Starts collecting the lines of a run.
     pub(crate) fn of_run(self: &Arc<Self>, workflow: &str, request_id: &str) -> RunLog {
         RunLog {
             logs: Arc::clone(self),
@@ -84,18 +84,18 @@ impl Drop for WorkflowLogs {
     }
 }
 
-/// The lines of one run, which are written together when it is over.
+/// The lines of one run, written together when it is over.
 #[derive(Debug)]
 pub(crate) struct RunLog {
     logs: Arc<WorkflowLogs>,
     workflow: Arc<str>,
-    /// As JSON.
+    /// Encoded as JSON.
     request_id: String,
     lines: String,
 }
 
 impl RunLog {
-    /// Adds a line; `node` and `stack` where it tells of a failure.
+    /// Adds a line; for a failure, with its node and stack.
     pub(crate) fn line(&mut self, level: Level, message: &str, failed: Option<(&str, &str)>) {
         let (workflow, message) = (Value::from(&*self.workflow), Value::from(message));
         let (timestamp, request_id) = (timestamp(), &self.request_id);
@@ -125,7 +125,7 @@ impl Drop for RunLog {
     }
 }
 
-/// The files of a folder. Before each line stands the workflow's name as JSON, and a tab.
+/// The log files of a folder. In the input, each line is preceded by the workflow's name as JSON and a tab.
 #[derive(Debug)]
 pub(super) struct WorkflowFiles {
     folder: PathBuf,
@@ -134,7 +134,7 @@ pub(super) struct WorkflowFiles {
 }
 
 impl WorkflowFiles {
-    /// Writes whole lines, each into the file of its workflow.
+    /// Writes whole lines, each to the file of its workflow.
     pub(super) fn write(&mut self, mut lines: &[u8]) -> io::Result<()> {
         let mut texts: Vec<(&[u8], Vec<u8>)> = Vec::new();
         while let Some(tab) = memchr::memchr(b'\t', lines) {
@@ -167,7 +167,7 @@ impl WorkflowFiles {
     }
 }
 
-/// `NAME.log` for a name as JSON; what a file's name should not have stands as the hexadecimal numbers of its bytes, each behind a `%`.
+/// `NAME.log` for a name given as JSON; bytes that are unsafe in file names become `%HH`.
 fn file_name(quoted: &[u8]) -> String {
     let name: String = serde_json::from_slice(quoted).unwrap_or_default();
     let mut safe = String::with_capacity(name.len() + 4);

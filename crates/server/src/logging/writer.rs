@@ -1,4 +1,4 @@
-//! Takes lines from every thread and writes them from one.
+//! Collects lines from all threads and writes them on one.
 
 use std::{
     io::{self, Write},
@@ -14,14 +14,14 @@ use parking_lot::{Condvar, Mutex};
 
 use super::{file::RotatingFile, workflows::WorkflowFiles};
 
-/// Bytes of lines that may wait to be written.
+/// Most bytes of lines waiting to be written.
 const WAITING_BYTES_MAX: usize = 4 << 20;
-/// How long lines are collected, so that busy times cost few wake-ups.
+/// How long lines are collected, to limit wake-ups when the log is busy.
 const COLLECT: Duration = Duration::from_millis(5);
 /// How long [`Writer::close`] waits for a slow output.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 
-/// Where lines go.
+/// The destination of lines.
 #[derive(Debug)]
 pub(super) enum Output {
     Stderr,
@@ -40,7 +40,7 @@ impl Output {
     }
 }
 
-/// The buffer, and the thread that empties it.
+/// The buffer and the thread that writes it out.
 #[derive(Debug)]
 pub(super) struct Writer {
     shared: Arc<Shared>,
@@ -49,9 +49,9 @@ pub(super) struct Writer {
 #[derive(Debug, Default)]
 struct Shared {
     waiting: Mutex<Waiting>,
-    /// Something waits, or the end has come.
+    /// Signals that lines are waiting or that the writer is closing.
     wake: Condvar,
-    /// The thread has ended.
+    /// Signals that the thread has ended.
     ended: Condvar,
     lost: AtomicU64,
 }
@@ -73,7 +73,7 @@ impl Writer {
         Ok(Self { shared })
     }
 
-    /// Takes a line, its line feed included. Never waits for the output.
+    /// Adds a line, including its line feed. Never waits for the output.
     pub(super) fn push(&self, line: &[u8]) {
         let first = {
             let mut waiting = self.shared.waiting.lock();
@@ -94,7 +94,7 @@ impl Writer {
         self.shared.lost.load(Ordering::Relaxed)
     }
 
-    /// Writes what waits and takes nothing more.
+    /// Writes the remaining lines and ends the thread; waits at most [`CLOSE_MAX`].
     pub(super) fn close(&self) {
         let mut waiting = self.shared.waiting.lock();
         waiting.closing = true;
@@ -120,7 +120,7 @@ impl Shared {
             let lost = self.lost.load(Ordering::Relaxed);
             if lost > told {
                 told = lost;
-                // As an event of its own it takes the usual form; it waits in the buffer like any other.
+                // Logged as an ordinary event, so that it has the usual format; it passes through the same buffer.
                 tracing::warn!(target: "forebay::log", lost, "lines of the log were lost: they come faster than they can be written");
             }
             if closing {
@@ -131,7 +131,7 @@ impl Shared {
         }
     }
 
-    /// Waits for lines. True: these are the last.
+    /// Waits for lines. Returns true if these are the last.
     fn take(&self, lines: &mut Vec<u8>) -> bool {
         let mut waiting = self.waiting.lock();
         self.wake.wait_while(&mut waiting, |waiting| {
@@ -145,7 +145,7 @@ impl Shared {
         waiting.closing
     }
 
-    /// What cannot be written is lost; that it is goes to standard error, if that is another place.
+    /// Counts unwritable lines as lost and reports the error on standard error.
     fn failed(&self, lines: &[u8], error: &io::Error) {
         let count = memchr::memchr_iter(b'\n', lines).count() as u64;
         self.lost.fetch_add(count, Ordering::Relaxed);
@@ -160,7 +160,7 @@ impl Shared {
 mod tests {
     use super::*;
 
-    /// A writer without a thread: nothing empties it.
+    /// A writer without a thread, whose buffer is never emptied.
     fn stuck() -> Writer {
         Writer {
             shared: Arc::default(),

@@ -1,5 +1,5 @@
-//! A histogram of durations whose buckets grow with their values: eight to each doubling, so a bucket's bounds are at most an eighth
-//! apart (the log-linear layout of `HdrHistogram`).
+//! A histogram of durations with buckets that grow with the values: eight for each doubling, so that a bucket's bounds are at most an
+//! eighth apart (the log-linear layout of `HdrHistogram`).
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -8,9 +8,9 @@ use std::{
 
 use forebay_pool::Percentiles;
 
-/// Longest duration that is told apart from longer ones, in microseconds: 2^36, 19 hours.
+/// Longest duration the histogram resolves, in microseconds: 2^36, 19 hours. Longer ones count as this.
 const MICROS_MAX: u64 = (1 << 36) - 1;
-/// Buckets in each doubling of the duration.
+/// Number of buckets per doubling of the duration.
 const STEPS: u64 = 8;
 const STEPS_LOG2: u32 = STEPS.trailing_zeros();
 const BUCKETS: usize = bucket_of(MICROS_MAX) + 1;
@@ -26,7 +26,7 @@ const fn bucket_of(micros: u64) -> usize {
     ((doublings as u64 + 1) * STEPS + step) as usize
 }
 
-/// The first duration of a bucket, in microseconds.
+/// The shortest duration of a bucket, in microseconds.
 const fn first_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < STEPS {
@@ -36,8 +36,8 @@ const fn first_of(bucket: usize) -> u64 {
     (STEPS + bucket % STEPS) << doublings
 }
 
-/// Counts durations for the one thread that writes them. Others may read: each number is right, and together they are at most one
-/// recording apart.
+/// Records durations on the one thread that writes them. Other threads may read at any time: each number is correct, and together they are
+/// at most one recording apart.
 #[derive(Debug)]
 pub(super) struct Recorder {
     buckets: Box<[AtomicU64; BUCKETS]>,
@@ -61,7 +61,7 @@ impl Recorder {
     }
 }
 
-/// Adds to a number that only this thread writes, so that no atomic addition is needed.
+/// Adds to a counter that only this thread writes, so that no atomic addition is needed.
 pub(super) fn add(number: &AtomicU64, more: u64) {
     number.store(
         number.load(Ordering::Relaxed).wrapping_add(more),
@@ -69,11 +69,11 @@ pub(super) fn add(number: &AtomicU64, more: u64) {
     );
 }
 
-/// Durations of several threads together.
+/// Durations summed over several threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Durations {
     buckets: Box<[u64; BUCKETS]>,
-    /// Of all durations, in microseconds.
+    /// Sum of all durations, in microseconds.
     pub(crate) sum_us: u64,
 }
 
@@ -98,7 +98,7 @@ impl Durations {
         self.buckets.iter().sum()
     }
 
-    /// How many durations are shorter than so many microseconds, a power of two of at least [`STEPS`]; exact.
+    /// The exact number of durations shorter than `micros` microseconds, which must be a power of two and at least [`STEPS`].
     pub(crate) fn below(&self, micros: u64) -> u64 {
         debug_assert!(
             micros.is_power_of_two() && micros >= STEPS,
@@ -107,7 +107,7 @@ impl Durations {
         self.buckets[..bucket_of(micros)].iter().sum()
     }
 
-    /// Percentiles, each the end of its bucket.
+    /// Percentiles; each is the upper bound of its bucket.
     pub(crate) fn percentiles(&self) -> Percentiles {
         let count = self.count();
         Percentiles {
@@ -120,7 +120,7 @@ impl Durations {
         }
     }
 
-    /// The end of the bucket of the duration that has so many durations up to it, itself included.
+    /// The upper bound of the bucket that contains the duration with this rank, counted from 1.
     fn at_rank(&self, rank: u64) -> u64 {
         let mut seen = 0;
         let found = self.buckets.iter().position(|&bucket| {

@@ -1,11 +1,11 @@
-//! The metrics that there are. The reference in docs/reference/metrics.md is made from this list.
+//! The list of all metrics, from which docs/reference/metrics.md is generated.
 
-/// Metrics of one name.
+/// A metric family: all metrics of one name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Family {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
-    /// The names of its labels, in their order.
+    /// Label names, in order.
     pub(super) labels: &'static [&'static str],
     pub(super) help: &'static str,
 }
@@ -32,13 +32,13 @@ macro_rules! families {
         $(pub(super) const $id: Family =
             Family { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help };)*
 
-        /// Every family, in the order of the exposition.
+        /// All families, in exposition order.
         #[cfg(test)]
         pub(super) const ALL: &[Family] = &[$($id),*];
     };
 }
 
-/// What is counted of statements.
+/// The families that describe statements.
 #[derive(Debug)]
 pub(super) struct Statements {
     pub(super) ended: Family,
@@ -93,13 +93,13 @@ families! {
     STORE_QUEUE = Gauge "forebay_store_queue_writes" [] "Writes over HTTP that wait for the store.";
     STORE_QUEUE_MAX = Gauge "forebay_store_queue_writes_max" [] "Most writes that may wait: store.queue_max.";
     STORE_QUEUE_BYTES = Gauge "forebay_store_queue_bytes" [] "Bytes of the writes that wait.";
-    STORE_WRITES = Counter "forebay_store_writes_total" ["outcome"] "Writes over HTTP: done; failed, for what they asked or what the store could not do; expired, not begun before their deadline or their client's end; refused, for want of room in the queue.";
+    STORE_WRITES = Counter "forebay_store_writes_total" ["outcome"] "Writes over HTTP by outcome: done; failed (invalid, or the store could not do it); expired (deadline passed or client left before the start); refused (queue full).";
     STORE_COMMITS = Counter "forebay_store_commits_total" [] "Transactions committed for writes over HTTP.";
     STORE_FLUSHES = Counter "forebay_store_flushes_total" [] "Flushes that writes over HTTP have waited for.";
     SCRIPT_ANSWERED = Counter "forebay_script_calls_answered_total" ["script", "place"] "Calls answered by their handler, on an I/O thread (io) or on a thread of the script's own (executor). A record that rest() declares to read counts as the former.";
     SCRIPT_FAULTED = Counter "forebay_script_calls_faulted_total" ["script"] "Calls whose handler threw.";
-    SCRIPT_CANCELLED = Counter "forebay_script_calls_cancelled_total" ["script"] "Calls that nobody waited for any more: the client left, or the route's deadline passed.";
-    SCRIPT_STOPPED = Counter "forebay_script_calls_stopped_total" ["script", "reason"] "Calls without an answer of their own: stopped at the limit that is the reason; thread: another call on their thread could not be stopped; broken: the script cannot run.";
+    SCRIPT_CANCELLED = Counter "forebay_script_calls_cancelled_total" ["script"] "Calls cancelled because the client left or the route's deadline passed.";
+    SCRIPT_STOPPED = Counter "forebay_script_calls_stopped_total" ["script", "reason"] "Calls that were stopped, by the limit; thread: another call on the thread could not be stopped; broken: the script cannot run.";
     SCRIPT_REFUSED = Counter "forebay_script_calls_refused_total" ["script"] "Calls refused at once because of in_flight_max or queue_bytes_max.";
     SCRIPT_HANDED_OVER = Counter "forebay_script_calls_handed_over_total" ["script"] "Calls that an I/O thread began and an executor did from the beginning.";
     SCRIPT_QUEUE = Gauge "forebay_script_queue_calls" ["script"] "Calls that wait for an executor.";
@@ -107,14 +107,14 @@ families! {
     SCRIPT_THREADS_GIVEN_UP = Counter "forebay_script_threads_given_up_total" ["script"] "Executors given up because a call could not be stopped.";
     SCRIPT_ENGINES = Gauge "forebay_script_engines" ["script"] "Engines on all threads, those of before a reload included until they end.";
     SCRIPT_ENGINES_MEMORY = Gauge "forebay_script_engines_memory_bytes" ["script"] "Memory of the engines together, within 64 KiB for each.";
-    WORKFLOW_RUNS = Counter "forebay_workflow_runs_total" ["workflow", "outcome"] "Runs that are over: true and false, what they have come to, decisions being true; failed; late, not over in their time; refused, for want of room or because of who asked; gone, nobody waited for them any more. Rules that are run alone have the workflow (rules).";
+    WORKFLOW_RUNS = Counter "forebay_workflow_runs_total" ["workflow", "outcome"] "Finished runs by outcome: true, false (decisions count as true); failed; late (timed out); refused (no room, or not allowed); gone (the client left). Rules run alone have the workflow (rules).";
     WORKFLOW_IN_FLIGHT = Gauge "forebay_workflow_runs_in_flight" ["workflow"] "Runs under way and waiting.";
     WORKFLOW_DURATION = Histogram "forebay_workflow_run_duration_seconds" ["workflow"] "How long runs took that were not refused, waiting included.";
     WORKFLOW_NODE_RUNS = Counter "forebay_workflow_node_runs_total" ["workflow", "node", "outcome"] "Rules that have run at a node, by what they gave: true, false, or failed.";
     WORKFLOW_NODE_SECONDS = Counter "forebay_workflow_node_seconds_total" ["workflow", "node"] "How long they took together.";
     WORKFLOW_RELEASES = Gauge "forebay_workflow_release" ["release", "state"] "1 for a release of the workflows that runs have: published, or canary, for a share of them. None where they are those of a folder.";
-    WORKFLOW_RUNS_OPEN = Gauge "forebay_workflow_kept_runs_open" [] "Runs that are kept (workflow.runs) and not over.";
-    SQL_STATEMENTS = Counter "forebay_sql_statements_total" ["database", "outcome"] "Statements that have ended: done; data, a value was refused (SQLSTATE class 22); constraint (23); conflict, two transactions stood in each other's way (40); server, refused for another reason; timeout; full, because of in_flight_max or acquire_timeout; unreachable, no connection could be made; broken, the connection broke or the statement was cancelled with another; refused, not sent because of what it is; abandoned, nobody waited for it any more. The transaction of a route is one; of those of handlers each statement is, with its begin and commit, and so is what is copied or listened to.";
+    WORKFLOW_RUNS_OPEN = Gauge "forebay_workflow_kept_runs_open" [] "Durable runs (workflow.runs) that have not ended.";
+    SQL_STATEMENTS = Counter "forebay_sql_statements_total" ["database", "outcome"] "Finished statements by outcome: done; data (SQLSTATE class 22); constraint (23); conflict (40); server (other errors); timeout; full (in_flight_max or acquire_timeout); unreachable; broken (connection lost, or cancelled with another); refused (cannot be sent); abandoned (caller left). A route's transaction counts as one; of a handler's, each statement, copy and listen counts.";
     SQL_ERRORS = Counter "forebay_sql_errors_total" ["database", "class"] "Statements that the server has refused, by the class of SQLSTATE; other: one that the manual does not have.";
     SQL_WAIT = Histogram "forebay_sql_wait_seconds" ["database"] "How long statements waited for a connection.";
     SQL_EXECUTION = Histogram "forebay_sql_execution_seconds" ["database"] "How long they took on it, until their last row; where rows are sent as they come, until that was taken.";
@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// docs/reference/metrics.md has this table.
+    /// The table of docs/reference/metrics.md.
     fn table() -> String {
         let mut table = String::from("| name | type | labels | meaning |\n|---|---|---|---|\n");
         for family in ALL {

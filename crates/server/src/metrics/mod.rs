@@ -1,4 +1,4 @@
-//! What the server counts, kept across reloads, and how monitoring reads it.
+//! The server's metrics, which survive reloads, and their export to monitoring.
 
 mod durations;
 mod families;
@@ -10,10 +10,10 @@ mod scripts;
 mod workflows;
 
 pub(crate) use self::{
-    pools::PoolBook,
+    pools::PoolRegistry,
     process::ProcessUse,
     prometheus::{Facts, exposition},
-    routes::{CLASSES, RouteBook, RouteCounts, RouteTotals, name_of},
-    scripts::ScriptBook,
-    workflows::{RUN_OUTCOMES, RunOutcome, WorkflowBook, WorkflowCounts, WorkflowTotals},
+    routes::{CLASSES, RouteCounts, RouteMetrics, RouteTotals, name_of},
+    scripts::ScriptMetrics,
+    workflows::{RUN_OUTCOMES, RunOutcome, WorkflowCounts, WorkflowMetrics, WorkflowTotals},
 };

@@ -1,42 +1,42 @@
-//! What pools count. A reload makes a pool anew; the counts of its name go on, because those of pools that have ended are kept and those
-//! of all that have not are added.
+//! Counts of pools. A reload replaces a pool; the counts for its name continue, because those of ended pools are kept and added to those of
+//! running ones.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
 use forebay_pool::{Counters, Percentiles, Pool, Status, Timings};
 use parking_lot::Mutex;
 
-/// Every pool that has not ended, and what those that have ended counted.
+/// Registry of the running pools, with the counts of those that have ended.
 #[derive(Debug, Default)]
-pub(crate) struct PoolBook {
+pub(crate) struct PoolRegistry {
     pages: Mutex<Pages>,
 }
 
 #[derive(Debug, Default)]
 struct Pages {
-    /// By the generation that they belong to, oldest first.
+    /// With the generation each belongs to, oldest first.
     living: Vec<(u64, Pool)>,
     ended: BTreeMap<String, Totals>,
 }
 
-/// What all pools of one name have counted.
+/// Counts of all ended pools of one name.
 #[derive(Clone, Debug, Default)]
 struct Totals {
     counters: Counters,
     timings: Timings,
 }
 
-/// The pools at one moment.
+/// A snapshot of all pools.
 #[derive(Debug)]
 pub(crate) struct PoolStates {
-    /// Those in force, by name. Their counts are those of their name since the server's start.
+    /// Pools in force, by name. Counts are those of all pools with that name since the server started.
     pub(crate) current: Vec<Status>,
-    /// Those of before a reload that still have requests or workers.
+    /// Replaced pools that still have requests or workers.
     pub(crate) retiring: Vec<Status>,
 }
 
-impl PoolBook {
-    /// Adds the pools of a generation that comes into force.
+impl PoolRegistry {
+    /// Registers the pools of a new generation.
     pub(crate) fn add(&self, generation: u64, pools: impl IntoIterator<Item = Pool>) {
         self.pages
             .lock()
@@ -44,7 +44,7 @@ impl PoolBook {
             .extend(pools.into_iter().map(|pool| (generation, pool)));
     }
 
-    /// Every pool that has not ended.
+    /// All pools that have not ended.
     pub(crate) fn living(&self) -> Vec<Pool> {
         self.pages
             .lock()
@@ -54,7 +54,7 @@ impl PoolBook {
             .collect()
     }
 
-    /// Takes the last counts of a pool that has ended.
+    /// Records the final counts of a pool that has ended.
     pub(crate) fn end(&self, generation: u64, name: &str) {
         let mut pages = self.pages.lock();
         let is_it = |(its, pool): &(u64, Pool)| *its == generation && pool.name() == name;
@@ -70,7 +70,7 @@ impl PoolBook {
             .add(&status.counters, &status.timings);
     }
 
-    /// Forgets the counts of names that no pool has.
+    /// Drops counts under names that no pool has any more.
     pub(crate) fn forget_unused(&self) {
         let Pages { living, ended } = &mut *self.pages.lock();
         ended.retain(|name, _| living.iter().any(|(_, pool)| pool.name() == name));
@@ -86,7 +86,7 @@ impl PoolBook {
             match its.cmp(&generation) {
                 Ordering::Less => states.retiring.push(pool.status()),
                 Ordering::Equal => states.current.push(pool.status()),
-                // It is just coming into force.
+                // A pool that is not in force yet.
                 Ordering::Greater => {}
             }
         }
@@ -118,7 +118,7 @@ impl Totals {
 }
 
 fn add_counters(sum: &mut Counters, more: &Counters) {
-    // Taken apart whole, so that a new counter cannot be forgotten here.
+    // Destructured completely, so that a new counter cannot be forgotten here.
     let Counters {
         accepted,
         answered,

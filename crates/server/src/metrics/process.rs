@@ -1,15 +1,15 @@
-//! What the server's own process uses.
+//! Resource usage of the server process.
 
 use std::{fs, time::Duration};
 
-/// Memory, processor time and descriptors of this process, without its workers.
+/// Memory, CPU time and file descriptors of this process, without its workers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessUse {
-    /// Resident memory, if `/proc` can be read.
+    /// Resident memory; `None` if `/proc` cannot be read.
     pub(crate) rss_bytes: Option<u64>,
-    /// Processor time of all threads since the start.
+    /// CPU time of all threads since the start.
     pub(crate) cpu: Duration,
-    /// Open descriptors, if `/proc` can be read.
+    /// Open file descriptors; `None` if `/proc` cannot be read.
     pub(crate) open_fds: Option<usize>,
 }
 
@@ -27,7 +27,7 @@ impl ProcessUse {
     }
 }
 
-/// The second number of `/proc/self/statm`, in pages (proc(5)).
+/// Resident memory: the second field of `/proc/self/statm`, in pages (proc(5)), converted to bytes.
 fn rss_bytes() -> Option<u64> {
     let statm = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;

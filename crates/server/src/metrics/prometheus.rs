@@ -1,4 +1,4 @@
-//! The text that Prometheus reads: exposition format 0.0.4.
+//! Prometheus export: text exposition format 0.0.4.
 
 use std::{fmt::Write, time::Duration};
 
@@ -20,40 +20,40 @@ use crate::{
     traces::SPAN_OUTCOMES,
 };
 
-/// The phases of a worker.
+/// The lifecycle phases of a worker.
 const PHASES: [&str; 5] = ["starting", "ready", "draining", "terminating", "killed"];
 
-/// Everything that is exported, at one moment.
+/// A snapshot of everything that is exported.
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub(crate) version: &'static str,
-    /// Since 1970.
+    /// Time since the Unix epoch.
     pub(crate) started_at: Duration,
     pub(crate) process: ProcessUse,
     pub(crate) generation: u64,
     pub(crate) reloads_refused: u64,
     pub(crate) log_lines_lost: u64,
-    /// By outcome, where requests are traced for a collector.
+    /// By outcome; `None` if no collector is configured.
     pub(crate) trace_spans: Option<[u64; SPAN_OUTCOMES.len()]>,
     pub(crate) connections: ConnectionCounts,
-    /// Of bodies that are kept for slow clients: in memory, and in files.
+    /// Bytes of spooled bodies: in memory, and in files.
     pub(crate) kept_bytes: (u64, u64),
     pub(crate) routes: Vec<RouteTotals>,
-    /// When there is one.
+    /// `None` if there is no store.
     pub(crate) store: Option<StoreFacts>,
     pub(crate) pools: PoolStates,
-    /// By name.
+    /// With the script's name.
     pub(crate) scripts: Vec<(String, Counted)>,
-    /// By name.
+    /// With the workflow's name.
     pub(crate) workflows: Vec<(String, WorkflowTotals)>,
-    /// The releases that runs have, and what each is.
+    /// The releases in use, with the status of each.
     pub(crate) workflow_releases: Vec<(u64, &'static str)>,
-    /// Runs that are kept and not over, where runs are kept.
+    /// Durable runs that are not finished; `None` if they are not configured.
     pub(crate) kept_runs_open: Option<usize>,
     pub(crate) databases: DatabaseFacts,
 }
 
-/// The facts as text.
+/// The snapshot in exposition format.
 pub(crate) fn exposition(facts: &Facts) -> String {
     let mut text = Text::default();
     server(&mut text, facts);
@@ -253,7 +253,7 @@ fn databases(text: &mut Text, facts: &DatabaseFacts) {
     }
 }
 
-/// What is counted of statements, by whatever has them.
+/// Writes the statement metrics of databases or of routes.
 fn statements(text: &mut Text, families: &Statements, counted: &[(&str, &forebay_pg::Counted)]) {
     type Histogram = fn(&forebay_pg::Counted) -> &Durations;
     text.family(&families.ended);
@@ -374,14 +374,14 @@ fn workers(text: &mut Text, pools: &PoolStates) {
     }
 }
 
-/// The text as far as it is written.
+/// Exposition text under construction.
 #[derive(Debug, Default)]
 struct Text {
     out: String,
 }
 
 impl Text {
-    /// Begins a family; its samples follow.
+    /// Writes a family's header; its samples must follow.
     fn family(&mut self, family: &Family) {
         let Family { name, help, .. } = family;
         writeln!(
@@ -392,7 +392,7 @@ impl Text {
         .expect("a String takes everything");
     }
 
-    /// A family of one sample.
+    /// A family with a single sample.
     fn one(&mut self, family: &Family, values: &[&str], value: f64) {
         self.family(family);
         self.sample(family, values, value);
@@ -441,7 +441,7 @@ impl Text {
         self.histogram(family, of, &durations.below(), durations.count(), sum);
     }
 
-    /// A pool's histogram. Its sum is that of the middles of its buckets, within one per cent of the truth.
+    /// A pool's histogram. The sum is computed from the middles of its buckets and is accurate to one percent.
     fn timings(&mut self, family: &Family, pool: &str, micros: &hdrhistogram::Histogram<u64>) {
         let buckets = BOUNDS_US.map(|bound| micros.count_between(0, bound - 1));
         let sum = micros.mean() * micros.len() as f64 / 1e6;
@@ -487,7 +487,7 @@ fn put_escaped(out: &mut String, value: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{metrics::RouteBook, store::WriterCounts};
+    use crate::{metrics::RouteMetrics, store::WriterCounts};
     use forebay_store::Stats;
 
     fn facts() -> Facts {
@@ -510,7 +510,7 @@ mod tests {
                 too_slow: 10,
             },
             kept_bytes: (11, 12),
-            routes: RouteBook::new(1).totals(),
+            routes: RouteMetrics::new(1).totals(),
             store: Some(StoreFacts {
                 stats: Some(Stats {
                     file_bytes: 1 << 20,

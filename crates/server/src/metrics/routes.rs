@@ -1,4 +1,4 @@
-//! What routes count. A route of the same name goes on counting after a reload.
+//! Counts of routes. A route that keeps its name continues its counts after a reload.
 
 use std::{
     collections::BTreeMap,
@@ -14,19 +14,19 @@ use parking_lot::Mutex;
 use super::durations::{Durations, Recorder, add};
 use crate::config;
 
-/// Names of the classes of answers, by the first digit of their status; 0 is for requests whose client left before an answer.
+/// Response classes by the first digit of the status; index 0 counts requests whose client left before a response.
 pub(crate) const CLASSES: [&str; 6] = ["gone", "1xx", "2xx", "3xx", "4xx", "5xx"];
-/// What requests count for that no route takes.
+/// The name under which requests without a matching route are counted.
 const UNROUTED: &str = "(none)";
 
-/// Counts of one route. Each I/O thread counts for itself, so that no two cores write the same memory.
+/// Counts of one route. Each I/O thread has its own, so that no two cores write to the same memory.
 #[derive(Debug)]
 pub(crate) struct RouteCounts {
     name: String,
     threads: Box<[ThreadCounts]>,
 }
 
-/// The counts of one thread, alone on its cache lines.
+/// The counts of one thread, on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct ThreadCounts {
@@ -42,7 +42,7 @@ impl RouteCounts {
         }
     }
 
-    /// The route's name, which no other has: methods if it names any, host if it has one, path.
+    /// The route's unique name: methods if it names any, host if it has one, path.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -68,8 +68,8 @@ impl RouteCounts {
 }
 
 impl ThreadCounts {
-    /// Counts a request: the status of its answer, 0 when its client left before, and the time from its arrival to the answer's end.
-    /// Only the thread itself may call this.
+    /// Counts a request: the status of its response (0 if the client left before) and the time from its arrival to the end of the response.
+    /// Only the owning thread may call this.
     pub(crate) fn count(&self, status: u16, duration: Duration) {
         let class = usize::from(status / 100).min(CLASSES.len() - 1);
         add(&self.classes[class], 1);
@@ -79,25 +79,25 @@ impl ThreadCounts {
     }
 }
 
-/// A route's counts on all threads.
+/// A route's counts summed over all threads.
 #[derive(Clone, Debug)]
 pub(crate) struct RouteTotals {
     pub(crate) name: String,
     /// Requests by class, in the order of [`CLASSES`].
     pub(crate) classes: [u64; CLASSES.len()],
-    /// Of the requests that were answered.
+    /// Durations of the requests that were answered.
     pub(crate) durations: Durations,
 }
 
-/// The counts of all routes, by name.
+/// Registry of all routes' counts, by name.
 #[derive(Debug)]
-pub(crate) struct RouteBook {
+pub(crate) struct RouteMetrics {
     threads: usize,
     unrouted: Arc<RouteCounts>,
     routes: Mutex<BTreeMap<String, Arc<RouteCounts>>>,
 }
 
-impl RouteBook {
+impl RouteMetrics {
     pub(crate) fn new(threads: usize) -> Self {
         Self {
             threads,
@@ -106,12 +106,12 @@ impl RouteBook {
         }
     }
 
-    /// The counts of requests that no route takes.
+    /// Counts of requests that no route matched.
     pub(crate) fn unrouted(&self) -> Arc<RouteCounts> {
         self.unrouted.clone()
     }
 
-    /// The counts of a route.
+    /// The counts of a route, created if there are none.
     pub(crate) fn of(&self, route: &config::Route) -> Arc<RouteCounts> {
         let name = name_of(route);
         let mut routes = self.routes.lock();
@@ -121,13 +121,13 @@ impl RouteBook {
         counts.clone()
     }
 
-    /// Forgets the routes that are not among these.
+    /// Drops the counts of routes that are not among these.
     pub(crate) fn keep(&self, routes: &[config::Route]) {
         let names: Vec<String> = routes.iter().map(name_of).collect();
         self.routes.lock().retain(|name, _| names.contains(name));
     }
 
-    /// Every route's counts, by name; those of requests without a route first.
+    /// The counts of all routes, by name; first those of unmatched requests.
     pub(crate) fn totals(&self) -> Vec<RouteTotals> {
         let routes: Vec<_> = self.routes.lock().values().cloned().collect();
         std::iter::once(&self.unrouted)
@@ -137,7 +137,7 @@ impl RouteBook {
     }
 }
 
-/// What a route is called in metrics.
+/// The route's name in metrics.
 pub(crate) fn name_of(route: &config::Route) -> String {
     let host = route.host.as_deref().unwrap_or_default();
     if route.methods.is_empty() {
@@ -152,9 +152,9 @@ mod tests {
 
     fn route(text: &str) -> config::Route {
         let text = format!("[[route]]\n{text}\nrespond = {{ text = \"\" }}");
-        let surroundings = config::Surroundings::real();
+        let environment = config::Environment::current();
         let config =
-            config::Config::parse(&text, std::path::Path::new("/forebay.toml"), &surroundings).unwrap();
+            config::Config::parse(&text, std::path::Path::new("/forebay.toml"), &environment).unwrap();
         config.routes[0].clone()
     }
 
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn counts_go_on_after_a_reload_and_are_those_of_all_threads() {
-        let book = RouteBook::new(2);
+        let book = RouteMetrics::new(2);
         let (a, b) = (route("path = \"/a\""), route("path = \"/b\""));
         book.of(&a).of_thread(0).count(200, Duration::from_millis(1));
         book.of(&b).of_thread(0).count(200, Duration::from_millis(1));

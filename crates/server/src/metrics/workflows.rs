@@ -1,4 +1,4 @@
-//! What workflows count. A workflow of the same name goes on counting after a reload.
+//! Counts of workflows. A workflow that keeps its name continues its counts after a reload.
 
 use std::{
     collections::BTreeMap,
@@ -12,16 +12,16 @@ use std::{
 use forebay_pg::{Durations, Histogram};
 use parking_lot::RwLock;
 
-/// What becomes of runs.
+/// Outcomes of runs.
 pub(crate) const RUN_OUTCOMES: [&str; 6] = ["true", "false", "failed", "late", "refused", "gone"];
-/// What becomes of rules at their nodes.
+/// Outcomes of rules at nodes.
 pub(crate) const NODE_OUTCOMES: [&str; 3] = ["true", "false", "failed"];
-/// Most nodes of a workflow that are counted on their own.
+/// Most nodes counted separately within a workflow.
 const NODES_MAX: usize = 1000;
-/// As what further ones are counted.
+/// The name under which all further nodes are counted.
 const OTHER_NODES: &str = "(other)";
 
-/// What has become of a run: its place in [`RUN_OUTCOMES`].
+/// The outcome of a run; its discriminant is the index in [`RUN_OUTCOMES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunOutcome {
     True,
@@ -29,11 +29,11 @@ pub(crate) enum RunOutcome {
     Failed,
     Late,
     Refused,
-    /// Nobody waits for it any more.
+    /// The client no longer waits for it.
     Gone,
 }
 
-/// The counts of one workflow.
+/// Counts of one workflow.
 #[derive(Debug, Default)]
 pub(crate) struct WorkflowCounts {
     in_flight: AtomicU64,
@@ -48,7 +48,7 @@ struct NodeCounts {
     sum_us: AtomicU64,
 }
 
-/// A run that is under way; it counts when this goes.
+/// A run in progress; counted when this is dropped.
 #[derive(Debug)]
 pub(crate) struct CountedRun {
     counts: Arc<WorkflowCounts>,
@@ -67,7 +67,7 @@ impl Drop for CountedRun {
     fn drop(&mut self) {
         let now = Instant::now();
         let left = || {
-            // Whoever has waited until then learns it by its own clock.
+            // A client that waited until the deadline notices by its own clock.
             if now >= self.deadline {
                 RunOutcome::Late
             } else {
@@ -85,7 +85,7 @@ impl Drop for CountedRun {
 }
 
 impl WorkflowCounts {
-    /// A run begins, which may take until `deadline`.
+    /// Counts the start of a run that must end by `deadline`.
     pub(crate) fn begin(self: &Arc<Self>, deadline: Instant) -> CountedRun {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         CountedRun {
@@ -96,7 +96,7 @@ impl WorkflowCounts {
         }
     }
 
-    /// A rule has run at a node: whether it is true, or none where it has failed.
+    /// Counts a rule at a node: its result, or `None` if it failed.
     pub(crate) fn node(&self, node: &str, is_true: Option<bool>, took: Duration) {
         let outcome = match is_true {
             Some(true) => 0,
@@ -139,37 +139,37 @@ impl WorkflowCounts {
     }
 }
 
-/// What a workflow has counted.
+/// A snapshot of one workflow's counts.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkflowTotals {
-    /// Runs that are under way or wait.
+    /// Runs in progress or waiting.
     pub(crate) in_flight: u64,
-    /// Runs that are over, in the order of [`RUN_OUTCOMES`].
+    /// Finished runs, in the order of [`RUN_OUTCOMES`].
     pub(crate) outcomes: [u64; RUN_OUTCOMES.len()],
-    /// Of the runs that were not refused, waiting included.
+    /// Durations of runs that were not refused, including waiting.
     pub(crate) durations: Durations,
-    /// By their ids.
+    /// Sorted by node id.
     pub(crate) nodes: Vec<NodeTotals>,
 }
 
-/// What a node has counted.
+/// A snapshot of one node's counts.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeTotals {
     pub(crate) node: String,
-    /// Rules that are over, in the order of [`NODE_OUTCOMES`].
+    /// Finished rules, in the order of [`NODE_OUTCOMES`].
     pub(crate) outcomes: [u64; NODE_OUTCOMES.len()],
-    /// How long they took together.
+    /// Total time of all rules.
     pub(crate) sum: Duration,
 }
 
-/// The counts of all workflows, by name.
+/// Registry of all workflows' counts, by name.
 #[derive(Debug, Default)]
-pub(crate) struct WorkflowBook {
+pub(crate) struct WorkflowMetrics {
     workflows: RwLock<BTreeMap<String, Arc<WorkflowCounts>>>,
 }
 
-impl WorkflowBook {
-    /// The counts of a workflow.
+impl WorkflowMetrics {
+    /// The counts of a workflow, created if there are none.
     pub(crate) fn of(&self, name: &str) -> Arc<WorkflowCounts> {
         if let Some(counts) = self.workflows.read().get(name) {
             return counts.clone();
@@ -177,12 +177,12 @@ impl WorkflowBook {
         self.workflows.write().entry(name.to_owned()).or_default().clone()
     }
 
-    /// Forgets all of them.
+    /// Drops all counts.
     pub(crate) fn clear(&self) {
         self.workflows.write().clear();
     }
 
-    /// Every workflow's counts, by name.
+    /// The counts of all workflows, by name.
     pub(crate) fn read(&self) -> Vec<(String, WorkflowTotals)> {
         let workflows = self.workflows.read();
         workflows

@@ -1,18 +1,18 @@
-//! Why a set of rules makes no router.
+//! Errors when compiling rules.
 
 use super::PatternError;
 
-/// Why a set of rules makes no router. Rules are named by their position, from 0.
+/// The rules cannot be compiled. Rules are identified by their index, from 0.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RouterError {
     /// A rule's path is not a pattern.
     #[error("`{path}` is not a route's path")]
     Pattern {
-        /// The rule.
+        /// The index of the rule.
         rule: usize,
-        /// Its path.
+        /// The rule's path.
         path: String,
-        /// What is wrong with it.
+        /// The error in the path.
         #[source]
         source: PatternError,
     },
@@ -21,17 +21,17 @@ pub enum RouterError {
         "`{host}` is not a host: expected a name such as `example.com` or `*.example.com`, without a port"
     )]
     Host {
-        /// The rule.
+        /// The index of the rule.
         rule: usize,
-        /// Its host.
+        /// The rule's host.
         host: String,
     },
     /// Two rules accept the same requests and neither is more specific.
     #[error("`{path}` answers {method} twice")]
     Conflict {
-        /// The earlier rule.
+        /// Index of the earlier rule.
         first: usize,
-        /// The later rule.
+        /// Index of the later rule.
         second: usize,
         /// The later rule's path.
         path: String,

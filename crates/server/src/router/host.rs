@@ -1,18 +1,18 @@
-//! Hosts: which names a route answers, and what a request calls its host.
+//! Host rules of routes, and the host of a request.
 
-/// What a route's `host` accepts. Names are lower case.
+/// The hosts a route accepts. Names are in lower case.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum HostRule {
-    /// This name.
+    /// Exactly this name.
     Exact(String),
-    /// Every name that ends with this, which starts with a dot; one or more labels before it.
+    /// Every name that ends with this suffix, which starts with a dot, after one or more labels.
     Below(String),
-    /// Every name, and requests without one.
+    /// Every name, and requests without a host.
     Any,
 }
 
 impl HostRule {
-    /// `None`: neither a name nor `*.` and a name.
+    /// `None` if it is neither a name nor `*.` followed by a name.
     pub(super) fn parse(written: Option<&str>) -> Option<Self> {
         let Some(written) = written else {
             return Some(Self::Any);
@@ -27,7 +27,7 @@ impl HostRule {
         }
     }
 
-    /// Whether it accepts `host`, which [`name_of`] has cut out.
+    /// Whether it accepts `host`, as returned by [`name_of`].
     pub(super) fn accepts(&self, host: &str) -> bool {
         match self {
             Self::Exact(name) => name.eq_ignore_ascii_case(host),
@@ -39,7 +39,7 @@ impl HostRule {
         }
     }
 
-    /// Sorts the more specific first.
+    /// A sort key that puts more specific rules first.
     pub(super) fn rank(&self) -> (u8, std::cmp::Reverse<usize>) {
         match self {
             Self::Exact(_) => (0, std::cmp::Reverse(0)),
@@ -49,7 +49,7 @@ impl HostRule {
     }
 }
 
-/// The name in a Host header or authority: without the port and without the root's dot at the end.
+/// The name in a Host header or authority, without port and trailing dot.
 pub(super) fn name_of(authority: &str) -> &str {
     let name = match authority.bytes().rposition(|byte| byte == b':' || byte == b']') {
         Some(at) if authority.as_bytes()[at] == b':' => &authority[..at],

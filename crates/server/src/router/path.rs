@@ -1,11 +1,11 @@
-//! A request's path, cut into segments and checked once, so that nothing behind the router meets a broken encoding.
+//! A request's path, split into segments and validated once, so that no code behind the router meets a broken encoding.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
-/// A checked path: each segment decodes to UTF-8 without NUL and is neither `.` nor `..`.
+/// A validated path: each segment decodes to UTF-8 without NUL and is neither `.` nor `..`.
 pub(super) struct CheckedPath<'p> {
     text: &'p str,
     segments: SmallVec<[Range<u32>; 12]>,
@@ -13,7 +13,7 @@ pub(super) struct CheckedPath<'p> {
 }
 
 impl<'p> CheckedPath<'p> {
-    /// `None`: the path is to be refused.
+    /// `None` if the path must be refused.
     pub(super) fn new(text: &'p str) -> Option<Self> {
         if !text.starts_with('/') || text.len() > u32::MAX as usize {
             return None;
@@ -28,28 +28,28 @@ impl<'p> CheckedPath<'p> {
         sound.then_some(path)
     }
 
-    /// How many segments; at least one.
+    /// Number of segments; at least one.
     pub(super) fn len(&self) -> usize {
         self.segments.len()
     }
 
-    /// Whether the segment decodes to `text`.
+    /// Whether the decoded segment equals `text`.
     pub(super) fn segment_is(&self, at: usize, text: &str) -> bool {
         let raw = self.raw(at);
         raw == text || (self.encoded && decode(raw).is_some_and(|decoded| decoded == text))
     }
 
-    /// How the segment decodes, for looking it up; borrowed when nothing is encoded.
+    /// The decoded segment; borrowed if nothing is encoded.
     pub(super) fn segment(&self, at: usize) -> Cow<'p, str> {
         self.decoded(self.raw(at))
     }
 
-    /// Everything from this segment on, as received.
+    /// The rest of the path from this segment on, as received.
     pub(super) fn raw_from(&self, at: usize) -> &'p str {
         &self.text[self.segments[at].start as usize..]
     }
 
-    /// Everything from this segment on, decoded.
+    /// The rest of the path from this segment on, decoded.
     pub(super) fn from(&self, at: usize) -> Cow<'p, str> {
         self.decoded(self.raw_from(at))
     }
@@ -80,7 +80,8 @@ impl<'p> CheckedPath<'p> {
     }
 }
 
-/// The segments, and whether any byte needs a closer look. One pass, because most paths are shorter than a vector search's set-up.
+/// The segments, and whether any byte needs further checks. A single byte loop, because most paths are too short to pay for setting up a
+/// vectorised search.
 fn cut(text: &str) -> (SmallVec<[Range<u32>; 12]>, bool) {
     let mut segments = SmallVec::new();
     let mut encoded = false;
@@ -103,7 +104,7 @@ fn is_dots(segment: &str) -> bool {
     matches!(segment, "." | "..")
 }
 
-/// Percent-decodes (RFC 3986, 2.1). `None`: a `%` without two hexadecimal digits, or bytes that are not UTF-8.
+/// Percent-decodes (RFC 3986, 2.1). `None` if a `%` lacks two hexadecimal digits or the result is not UTF-8.
 pub(crate) fn decode(raw: &str) -> Option<Cow<'_, str>> {
     let Some(first) = memchr::memchr(b'%', raw.as_bytes()) else {
         return Some(Cow::Borrowed(raw));
@@ -123,7 +124,7 @@ pub(crate) fn decode(raw: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
-/// Percent-encodes all but the unreserved characters (RFC 3986, 2.3).
+/// Percent-encodes everything but unreserved characters (RFC 3986, 2.3).
 pub(crate) fn put_encoded(text: &str, out: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in text.bytes() {

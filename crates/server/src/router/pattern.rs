@@ -1,79 +1,79 @@
-//! A route's path as it is written: `/users/:id`, `/static/*rest`.
+//! Parses a route's path: `/users/:id`, `/static/*rest`.
 
 /// Longest pattern, in bytes.
 pub(super) const PATTERN_BYTES_MAX: usize = 1024;
-/// Most segments of a pattern. It bounds how deep a search goes.
+/// Most segments of a pattern. Bounds the depth of a search.
 pub(super) const SEGMENTS_MAX: usize = 64;
 
-/// A checked pattern.
+/// A validated pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     segments: Vec<Segment>,
 }
 
-/// What one segment of a pattern takes.
+/// One segment of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
     /// Exactly this text, compared with the decoded segment.
     Static(String),
-    /// Any one segment that is not empty, under this name.
+    /// Any one non-empty segment, under this name.
     Param(String),
-    /// All further segments, at least one, under this name (`*` when it has none).
+    /// All remaining segments, at least one, under this name (`*` if it has none).
     Rest(String),
 }
 
-/// Why a text is not a pattern.
+/// A text is not a valid pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// It does not start with a slash.
+    /// It does not start with `/`.
     #[error("it must start with `/`")]
     NoSlash,
     /// It is too long.
     #[error("it has {bytes} bytes, at most {PATTERN_BYTES_MAX} are accepted")]
     TooLong {
-        /// Its length.
+        /// Its length in bytes.
         bytes: usize,
     },
     /// It has too many segments.
     #[error("it has {segments} segments, at most {SEGMENTS_MAX} are accepted")]
     TooDeep {
-        /// How many it has.
+        /// Number of segments.
         segments: usize,
     },
-    /// Two slashes follow each other.
+    /// Two slashes in a row.
     #[error("it has an empty segment (`//`)")]
     EmptySegment,
-    /// A segment that no request path has.
+    /// A segment that request paths cannot contain.
     #[error("segment `{segment}` never matches: paths with it are refused")]
     Dots {
         /// `.` or `..`
         segment: String,
     },
-    /// A character that stands for something else in a URL.
+    /// A character with a special meaning in URLs.
     #[error("it has `{character}`; write the path decoded, without a query")]
     Character {
         /// `%`, `?`, `#` or a control character, escaped.
         character: String,
     },
-    /// A parameter without a name, or with one that is not a word.
+    /// A parameter has no name, or one that is not an identifier.
     #[error("`{segment}` needs a name of letters, digits and `_` that does not start with a digit")]
     Name {
-        /// The segment.
+        /// The segment as written.
         segment: String,
     },
-    /// Two parameters have one name.
+    /// Two parameters share a name.
     #[error("parameter `{name}` appears twice")]
     Repeated {
-        /// The name.
+        /// The repeated name.
         name: String,
     },
-    /// A `*` that is not the last segment's first character.
+    /// A `*` anywhere but at the start of the last segment.
     #[error("`*` may stand only at the start of the last segment")]
     Star,
 }
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Parses and validates a pattern.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         if text.len() > PATTERN_BYTES_MAX {
             return Err(PatternError::TooLong { bytes: text.len() });
@@ -104,12 +104,12 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// The segments, at least one.
+    /// The segments; at least one.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// The parameters' names in the order of the path.
+    /// Names of the parameters in path order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Static(_) => None,
@@ -117,7 +117,7 @@ impl Pattern {
         })
     }
 
-    /// Whether the last segment is `*`.
+    /// Whether the last segment is a `*`.
     pub fn ends_with_rest(&self) -> bool {
         matches!(self.segments.last(), Some(Segment::Rest(_)))
     }

@@ -1,4 +1,4 @@
-//! The compiled table: one tree of segments for each host rule, searched in the order of precedence.
+//! The compiled table: one tree of segments per host rule, searched in order of precedence.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -9,62 +9,62 @@ use super::host::{self, HostRule};
 use super::path::CheckedPath;
 use super::{Pattern, RouterError, Segment};
 
-/// One route to compile.
+/// A route to compile.
 #[derive(Debug, Clone)]
 pub struct Rule<T> {
     /// Upper case; empty: every method.
     pub methods: Vec<String>,
     /// `example.com`, `*.example.com`, or `None` for every host.
     pub host: Option<String>,
-    /// The pattern.
+    /// The path pattern, parsed by [`Router::compile`].
     pub path: String,
-    /// What [`Router::find`] hands back.
+    /// The value that [`Router::find`] returns.
     pub target: T,
 }
 
-/// An immutable table of routes.
+/// An immutable routing table.
 #[derive(Debug)]
 pub struct Router<T> {
     routes: Vec<Entry<T>>,
-    /// The more specific host first.
+    /// Most specific host first.
     hosts: Vec<HostTable>,
 }
 
-/// What the router says about a request.
+/// The result of routing a request.
 #[derive(Debug)]
 pub enum Outcome<'r, 'p, T> {
-    /// This route answers.
+    /// This route answers the request.
     Found(Found<'r, 'p, T>),
-    /// OPTIONS, and no route of this path accepts it: the server itself answers with `Allow`.
+    /// An OPTIONS request that no route of this path handles; the server answers it with `Allow`.
     Options {
         /// The value of the `Allow` header.
         allow: String,
     },
-    /// Routes have this path, none accepts the method: 405.
+    /// Routes exist for this path, but none for the method: 405.
     MethodNotAllowed {
         /// The value of the `Allow` header.
         allow: String,
     },
-    /// No route has this path: 404.
+    /// No route exists for this path: 404.
     NotFound,
-    /// The path is refused: 400.
+    /// The path is invalid: 400.
     BadPath,
 }
 
-/// The route that answers a request.
+/// The matching route.
 #[derive(Debug)]
 pub struct Found<'r, 'p, T> {
     /// The rule's target.
     pub target: &'r T,
     /// The rule's path as written.
     pub pattern: &'r str,
-    /// Names and percent-decoded values in the order of the path.
+    /// Names and percent-decoded values in path order.
     pub params: Params<'r, 'p>,
-    /// What `*` took, as received, still percent-encoded.
+    /// The part of the path matched by `*`, as received, still percent-encoded.
     pub rest: Option<&'p str>,
 }
 
-/// Names and percent-decoded values; nothing is allocated for up to four values without percent-encoding.
+/// Parameter names and percent-decoded values. Up to four values without percent-encoding need no allocation.
 pub type Params<'r, 'p> = SmallVec<[(&'r str, Cow<'p, str>); 4]>;
 
 #[derive(Debug)]
@@ -78,33 +78,33 @@ struct Entry<T> {
 #[derive(Debug)]
 struct HostTable {
     host: HostRule,
-    /// Node 0 is the root. A node is reached by one way only, so a search visits each at most once.
+    /// Node 0 is the root. The nodes form a tree, so a search visits each at most once.
     nodes: Vec<Node>,
 }
 
 #[derive(Debug, Default)]
 struct Node {
-    /// Sorted by text.
+    /// Sorted by segment text.
     statics: Vec<(String, usize)>,
     param: Option<usize>,
-    /// Routes that end at this node.
+    /// Routes ending at this node.
     here: Leaf,
-    /// Routes whose `*` starts at this node.
+    /// Routes whose `*` begins at this node.
     rest: Leaf,
 }
 
-/// Routes of one shape of path, by method.
+/// Routes with the same shape of path, by method.
 #[derive(Debug, Default)]
 struct Leaf {
     named: Vec<(String, usize)>,
     any: Option<usize>,
 }
 
-/// Where each parameter's value starts: the index of its segment.
+/// The index of the segment at which each parameter's value starts.
 type Starts = SmallVec<[usize; 4]>;
 
 impl<T> Router<T> {
-    /// Compiles rules. Their order does not matter.
+    /// Compiles rules; their order does not matter.
     pub fn compile(rules: Vec<Rule<T>>) -> Result<Self, RouterError> {
         let mut router = Self {
             routes: Vec::with_capacity(rules.len()),
@@ -117,8 +117,8 @@ impl<T> Router<T> {
         Ok(router)
     }
 
-    /// Finds who answers. `host` is a Host header or authority, with or without a port, empty when there is none; `path` is the
-    /// request's path as received, without the query.
+    /// Finds the route for a request. `host` is a Host header or authority, with or without a port, and empty if there is none; `path` is
+    /// the path as received, without the query.
     pub fn find<'r, 'p>(&'r self, method: &str, host: &str, path: &'p str) -> Outcome<'r, 'p, T> {
         if path == "*" && method == "OPTIONS" {
             return Outcome::Options {
@@ -216,7 +216,7 @@ impl<T> Router<T> {
         }
     }
 
-    /// What a request gets that no route accepts.
+    /// The outcome for a request that no route accepts.
     fn refusal<'r, 'p>(&'r self, method: &str, host: &str, path: &CheckedPath<'p>) -> Outcome<'r, 'p, T> {
         let mut methods = BTreeSet::new();
         for table in self.hosts.iter().filter(|table| table.host.accepts(host)) {
@@ -255,7 +255,7 @@ impl<T> Router<T> {
 }
 
 impl HostTable {
-    /// Visits the leaves that match the path, the most specific first, until `accept` takes one. `starts` is as before when none is taken.
+    /// Visits matching leaves, most specific first, until `accept` takes one. If none is taken, `starts` is left unchanged.
     fn search(
         &self,
         node: usize,
@@ -337,7 +337,7 @@ impl Node {
 }
 
 impl Leaf {
-    /// `Err`: a method that another route has here already, and that route.
+    /// The error is a method already taken by another route here, and that route.
     fn add(&mut self, methods: &[String], route: usize) -> Result<(), (String, usize)> {
         if methods.is_empty() {
             let first = *self.any.get_or_insert(route);
@@ -370,7 +370,7 @@ impl Leaf {
     }
 }
 
-/// The methods of an `Allow` header: HEAD comes with GET, and OPTIONS is always answered.
+/// The value of an `Allow` header: HEAD accompanies GET, and OPTIONS is always included.
 fn allow_header(mut methods: BTreeSet<String>) -> String {
     if methods.contains("GET") {
         methods.insert("HEAD".to_owned());

@@ -1,4 +1,4 @@
-//! Answers that wait until the commits behind them are on the disk.
+//! Responses that wait until the commits they depend on are durable.
 
 use std::{
     mem,
@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::front::together;
 
-/// Who waits for which commits.
+/// Tracks which responses wait for which commits.
 #[derive(Clone, Debug)]
 pub(crate) struct Flushes {
     shared: Arc<Shared>,
@@ -23,19 +23,19 @@ pub(crate) struct Flushes {
 #[derive(Debug)]
 struct Shared {
     store: Store,
-    /// Every commit up to this one is known to be on the disk.
+    /// Highest commit known to be on disk; so are all before it.
     flushed: AtomicU64,
     waiting: Mutex<Waiting>,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// The store has been asked for a flush up to this commit, and has not answered.
+    /// The commit up to which a flush has been requested and not yet reported.
     asked: Option<u64>,
     waiters: Vec<(u64, Sender)>,
 }
 
-/// One error may be that of many who wait.
+/// One error may be reported to many waiters.
 type Flushed = Result<(), Arc<StoreError>>;
 type Sender = oneshot::Sender<Flushed>;
 
@@ -50,12 +50,13 @@ impl Flushes {
         }
     }
 
-    /// Whether a commit is known to be on the disk.
+    /// Whether a commit is known to be on disk.
     pub(crate) fn has(&self, commit: u64) -> bool {
         commit <= self.shared.flushed.load(Relaxed)
     }
 
-    /// Asks for a commit, of whatever process, to be brought to the disk. All who ask meanwhile share the next flush.
+    /// Requests that a commit of any process be flushed; the receiver completes once it is on disk. Requests made in the meantime share the
+    /// next flush.
     pub(crate) fn bring(&self, commit: u64) -> oneshot::Receiver<Flushed> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.shared.waiting.lock();
@@ -82,7 +83,7 @@ impl Flushes {
         let (told, outcome) = match flushed {
             Ok(last) => {
                 shared.flushed.fetch_max(last, Relaxed);
-                // A commit that has never been made is not waited for.
+                // A commit number that was never reached must not wait forever.
                 let upto = last.max(asked);
                 let told = waiting.waiters.extract_if(.., |(commit, _)| *commit <= upto);
                 (told.collect(), Ok(()))
@@ -97,7 +98,7 @@ impl Flushes {
         }
         together(|| {
             for (_, sender) in told {
-                // A client that is gone waits for nothing.
+                // The receiver is gone if the client has left.
                 let _ = sender.send(outcome.clone());
             }
         });

@@ -1,15 +1,15 @@
-//! What the sender of a request may do with records, for when the request is not at hand any more.
+//! Permissions of a request's sender on records, kept for when the request itself is no longer at hand.
 
 use std::collections::BTreeMap;
 
 use forebay_records::{Action, Denial, Permission};
 
-/// What was said of kinds when the request came.
+/// Permissions by kind, as they were when the request arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Grants {
-    /// Whoever has the store open may do everything.
+    /// Set for handlers, which have the store open and may do anything.
     everything: bool,
-    /// Of reading and of writing; nothing of what nobody may do.
+    /// Read and write permission for each kind; kinds without an entry are denied.
     of_kinds: BTreeMap<String, [Result<(), Denial>; 2]>,
 }
 
@@ -21,12 +21,12 @@ impl Grants {
         }
     }
 
-    /// Leave to do everything with one kind, and nothing with others.
+    /// Full access to one kind and none to others.
     pub(crate) fn only(kind: &str) -> Self {
         Self::new(BTreeMap::from([(kind.to_owned(), [Ok(()), Ok(())])]))
     }
 
-    /// Leave to do everything, which handlers have.
+    /// Full access, as handlers have it.
     pub(crate) fn everything() -> Self {
         Self {
             everything: true,

@@ -1,4 +1,4 @@
-//! The indexes that the configuration names: made at the start where they are missing, before anything is answered.
+//! Creates missing indexes of the configuration at the start, before any request is answered.
 
 use std::time::Instant;
 
@@ -9,8 +9,8 @@ use forebay_store::{
 
 use super::{StoreOpenError, path};
 
-/// Makes what is missing. An index that is there with another definition is never touched: it may be somebody else's, and to make
-/// it anew can take long. What the configuration does not name stays too.
+/// Creates the missing indexes. An existing index with another definition is an error and is left alone: another program may use it, and
+/// rebuilding can take long. Indexes that the configuration does not name stay as well.
 pub(super) fn make(store: &Store, wanted: &[Definition]) -> Result<(), StoreOpenError> {
     if wanted.is_empty() {
         return Ok(());

@@ -1,26 +1,26 @@
-//! How long nodes last: the `ttl` of a write.
+//! The lifetime of nodes: the `ttl` of a write.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::config::parse_duration;
 
-/// Longest time that a node can be given: 100 years.
+/// Longest lifetime of a node: 100 years.
 const MAX: Duration = Duration::from_hours(876_000);
-/// What is accepted, for whoever has written something else.
+/// The accepted values, for error messages.
 pub(crate) const ACCEPTED: &str =
     "a ttl is a duration such as 300ms, 60s, 5m or 1h, from 1ms to 876000h, or none";
 
-/// What a write says of its node's time.
+/// The lifetime requested by a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifetime {
-    /// The node ends by itself so much later.
+    /// The node expires after this time.
     For(Duration),
-    /// It does not.
+    /// The node never expires.
     Unlimited,
 }
 
 impl Lifetime {
-    /// Reads `60s` or `none`.
+    /// Parses `60s` or `none`.
     pub(crate) fn read(text: &str) -> Option<Self> {
         if text == "none" {
             return Some(Self::Unlimited);
@@ -29,7 +29,7 @@ impl Lifetime {
         (!lasts.is_zero() && lasts <= MAX).then_some(Self::For(lasts))
     }
 
-    /// When a node that is written now ends, in milliseconds since 1970 UTC.
+    /// When a node written now expires, in milliseconds since the Unix epoch; `None` if never.
     pub(crate) fn end(self) -> Option<u64> {
         match self {
             Self::For(lasts) => Some(now_ms().saturating_add(lasts.as_millis() as u64)),
@@ -38,7 +38,7 @@ impl Lifetime {
     }
 }
 
-/// Milliseconds since 1970 UTC.
+/// Milliseconds since the Unix epoch.
 pub(crate) fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_millis() as u64

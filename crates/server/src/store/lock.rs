@@ -1,4 +1,5 @@
-//! Which server leads a store: a locked file in the store's folder. The lock ends with its process, however that ends.
+//! Ensures that only one server leads a store, by locking a file in the store's folder. The lock is released when the process ends, however
+//! it ends.
 
 use std::{
     fs::{DirBuilder, File},
@@ -12,10 +13,10 @@ use rustix::fs::{FlockOperation, flock};
 use super::StoreOpenError;
 
 const FILE: &str = "server.lock";
-/// Longest text of a pid that is believed.
+/// Longest content that is read as a process id.
 const PID_BYTES_MAX: u64 = 16;
 
-/// The lock, and the process's number in it for whoever comes later.
+/// The held lock. Its file contains our process id, for the error message of another server.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
@@ -45,7 +46,7 @@ impl Lock {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let mut text = String::new();
-                // Who has just taken the lock may not have said so yet.
+                // A server that has just taken the lock may not have written its process id yet.
                 let read = file.take(PID_BYTES_MAX).read_to_string(&mut text);
                 return Err(StoreOpenError::Led {
                     path: folder.into(),

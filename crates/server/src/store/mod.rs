@@ -1,11 +1,11 @@
-//! The embedded store as the server keeps it: opened once for the server's life, led by no other server, written by one thread.
+//! The server's embedded store: opened once, led by no other server, and written by a single thread.
 
+mod change_notifier;
 mod flushes;
 mod grants;
 mod indexes;
 pub(crate) mod lifetime;
 mod lock;
-mod news;
 mod operation;
 pub(crate) mod path;
 mod pieces;
@@ -22,72 +22,72 @@ use std::{
 use forebay_store::{Exposed, Options, Stats, Store, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use self::{flushes::Flushes, lock::Lock, news::News};
+use self::{change_notifier::ChangeNotifier, flushes::Flushes, lock::Lock};
 pub(crate) use self::{
     grants::Grants,
     lifetime::{Lifetime, now_ms},
     operation::{Change, Done, OPERATION_BYTES, Operation, Work},
     pieces::{Collected, DocumentPieces, PIECE_TIME, Pieces, collect, put_nodes},
-    record_operation::{RecordChange, RecordOperation, StatementOperation, Whose},
+    record_operation::{RecordChange, RecordOperation, RecordSelector, StatementOperation},
     selection::Selection,
     tag::{Condition, Tag},
     writer::{Pending, Writer, WriterCounts},
 };
 use crate::{config, failure::Refusal};
 
-/// Of so many snapshots that all processes may have, one at most is of an answer that is read while its client takes it.
+/// One in this many of the snapshots available to all processes may belong to responses that are read from the store while they are sent.
 const READERS_PER_STREAM: u32 = 8;
-/// Of so many, one at most is of a request that reads in pieces. Further ones wait for a place, until their deadline.
+/// One in this many may belong to requests that read in slices. Further requests wait for a permit until their deadline.
 const READERS_PER_READING: u32 = 8;
 
-/// Why the store cannot be opened.
+/// The store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreOpenError {
-    /// Another server leads it.
-    #[error("the store in {} is led by another server{}", path.display(), by(*pid))]
+    /// Another server leads the store.
+    #[error("another server has the store in {} open{}", path.display(), by(*pid))]
     Led {
         /// The store's folder.
         path: PathBuf,
-        /// The other server, if it has said so.
+        /// The other server's process id, if it has written it.
         pid: Option<u32>,
     },
-    /// The file that says who leads it cannot be used.
+    /// The lock file cannot be used.
     #[error("cannot lock `{}`", path.display())]
     Lock {
-        /// The file.
+        /// The path of the lock file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
-    /// An index of the configuration is there, and is another one.
+    /// An index of the configuration exists with another definition.
     #[error(
-        "index `{name}` is {found}, and the configuration (store.index.{name}) has {wanted}; to have it made anew: forebay store index drop {name} --data {}",
+        "index `{name}` exists with {found}, but the configuration (store.index.{name}) has {wanted}; to recreate it: forebay store index drop {name} --data {}",
         path.display()
     )]
     OtherIndex {
-        /// Its name.
+        /// The index's name.
         name: String,
-        /// What it is.
+        /// The existing definition.
         found: String,
-        /// What the configuration has.
+        /// The configured definition.
         wanted: String,
         /// The store's folder.
         path: PathBuf,
     },
-    /// An index of the configuration cannot be made of what is stored.
+    /// An index of the configuration cannot be built from the stored data.
     #[error("cannot make the index `{name}` of the configuration (store.index.{name})")]
     Index {
-        /// Its name.
+        /// The index's name.
         name: String,
-        /// What is in the way.
+        /// The error while building it.
         #[source]
         source: StoreError,
     },
-    /// The store itself.
+    /// An error of the store itself.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No thread can be started.
+    /// A thread cannot be started.
     #[error("cannot start the store's thread")]
     Thread(#[source] std::io::Error),
 }
@@ -113,35 +113,35 @@ fn by(pid: Option<u32>) -> String {
 pub(crate) struct OpenStore {
     store: Store,
     writer: Writer,
-    news: News,
+    news: ChangeNotifier,
     flushes: Flushes,
-    /// Places of answers that keep a snapshot while they are sent.
+    /// Permits for responses that hold a snapshot while they are sent.
     streams: Arc<Semaphore>,
     streams_max: usize,
-    /// Places of requests that keep a snapshot while others have their turn.
+    /// Permits for requests that hold a snapshot while other requests get their turn.
     readings: Arc<Semaphore>,
     /// Held until the server ends.
     _lock: Lock,
 }
 
-/// A place among the answers that keep a snapshot while they are sent; free again when it is dropped.
+/// A permit to hold a snapshot while a response is sent; released on drop.
 #[derive(Debug)]
-pub(crate) struct StreamPlace(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
+pub(crate) struct StreamPermit(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
 
-/// A place among the requests that are read in pieces; free again when it is dropped.
+/// A permit to read in slices; released on drop.
 #[derive(Debug)]
-pub(crate) struct ReadingPlace(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
+pub(crate) struct ReadPermit(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
 
-/// What is told about the store.
+/// A snapshot of the store's metrics.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoreFacts {
-    /// `None`: the store cannot be asked.
+    /// `None` if the store could not be queried.
     pub(crate) stats: Option<Stats>,
     pub(crate) writer: WriterCounts,
 }
 
 impl OpenStore {
-    /// Opens the store, and makes it where there is none; and the indexes that the configuration names.
+    /// Opens the store, creating it and the configured indexes if necessary.
     pub(crate) fn open(config: &config::Store) -> Result<Arc<Self>, StoreOpenError> {
         let lock = Lock::take(&config.path)?;
         let options = Options {
@@ -167,7 +167,7 @@ impl OpenStore {
         let store = Store::open(&config.path, &options)?;
         indexes::make(&store, &config.indexes)?;
         let writer = Writer::start(&store, config).map_err(StoreOpenError::Thread)?;
-        let news = News::start(&store).map_err(StoreOpenError::Thread)?;
+        let news = ChangeNotifier::start(&store).map_err(StoreOpenError::Thread)?;
         Ok(Arc::new(Self {
             flushes: Flushes::new(&store),
             store,
@@ -188,28 +188,28 @@ impl OpenStore {
         &self.writer
     }
 
-    /// A place for an answer that keeps a snapshot while it is sent. Others need snapshots, too.
-    pub(crate) fn stream(&self) -> Result<StreamPlace, Refusal> {
+    /// A permit for a response that holds a snapshot while it is sent. Limited, so that snapshots remain for others.
+    pub(crate) fn stream(&self) -> Result<StreamPermit, Refusal> {
         let place = Arc::clone(&self.streams).try_acquire_owned();
-        place.map(StreamPlace).map_err(|_| Refusal::TooManyStreams {
+        place.map(StreamPermit).map_err(|_| Refusal::TooManyStreams {
             max: self.streams_max,
         })
     }
 
-    /// A place for a request that is read in pieces, if one is free and nobody waits for it.
-    pub(crate) fn reading(&self) -> Option<ReadingPlace> {
+    /// A permit for a request that reads in slices, if one is free and no other request waits for it.
+    pub(crate) fn reading(&self) -> Option<ReadPermit> {
         let place = Arc::clone(&self.readings).try_acquire_owned();
-        place.map(ReadingPlace).ok()
+        place.map(ReadPermit).ok()
     }
 
-    /// The place that becomes free for whoever waits, in the order of asking.
-    pub(crate) async fn next_reading(&self) -> ReadingPlace {
+    /// Waits for a permit to read in slices; waiters are served in order.
+    pub(crate) async fn next_reading(&self) -> ReadPermit {
         let place = Arc::clone(&self.readings).acquire_owned().await;
-        ReadingPlace(place.expect("nobody closes it"))
+        ReadPermit(place.expect("nobody closes it"))
     }
 
-    /// Where followers of changes hear of them.
-    pub(crate) fn news(&self) -> &News {
+    /// Notifies followers of changes.
+    pub(crate) fn news(&self) -> &ChangeNotifier {
         &self.news
     }
 
@@ -225,12 +225,12 @@ impl OpenStore {
         }
     }
 
-    /// Where answers wait for the disk.
+    /// Tracks responses that wait for durability.
     pub(crate) fn flushes(&self) -> &Flushes {
         &self.flushes
     }
 
-    /// Brings to the disk what nobody has waited for, and the tree itself.
+    /// Flushes commits that were not waited for, and the tree itself.
     pub(crate) fn checkpoint(&self) {
         if let Err(error) = self.store.checkpoint() {
             tracing::error!(target: "forebay::store", cause = %error, "the last commits may not be on the disk");

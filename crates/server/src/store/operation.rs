@@ -1,4 +1,4 @@
-//! One change that a client asks for, and what becomes of it within a transaction.
+//! A change requested by a client, and its execution within a transaction.
 
 use forebay_records::Reference;
 use forebay_store::{Key, Range, Read, StoreError, Subscript, Transaction};
@@ -10,13 +10,13 @@ use super::{
 };
 use crate::failure::Refusal;
 
-/// Beside the text of its body, what a write takes while it waits.
+/// Bytes that a queued write is taken to use besides its body.
 pub(crate) const OPERATION_BYTES: usize = 512;
 
-/// Most digits of an id that is counted on from.
+/// Most digits of a numeric id that can be incremented.
 const ID_DIGITS_MAX: usize = 17;
 
-/// What a client asks of the writer.
+/// A unit of work for the writer.
 #[derive(Debug)]
 pub(crate) enum Work {
     Node(Operation),
@@ -25,7 +25,7 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// Does it.
+    /// Executes it.
     pub(super) fn perform(&self, transaction: &mut Transaction) -> Result<Done, Undone> {
         match self {
             Self::Node(operation) => operation.perform(transaction),
@@ -35,21 +35,21 @@ impl Work {
     }
 }
 
-/// A change of one node.
+/// A change to one node.
 #[derive(Debug)]
 pub(crate) struct Operation {
-    /// Its place in a batch.
+    /// Its index in a batch; `None` outside of batches.
     pub(crate) at: Option<usize>,
     pub(crate) key: Key,
     pub(crate) condition: Condition,
-    /// Longest document that a condition reads: the only thread that writes puts it together.
+    /// Longest document that may be read to check a condition. Bounded because the single writer thread has to assemble it.
     pub(crate) document_bytes_max: usize,
     pub(crate) change: Change,
-    /// What becomes of the time at which the node ends by itself. Without, what the change makes of it.
+    /// Sets or clears the node's expiry. Without it, the expiry is whatever the change leaves.
     pub(crate) lifetime: Option<Lifetime>,
 }
 
-/// What is to be done. Texts are canonical JSON.
+/// The kind of change. Texts are canonical JSON.
 #[derive(Debug)]
 pub(crate) enum Change {
     /// Replace the subtree.
@@ -62,27 +62,27 @@ pub(crate) enum Change {
     Append(Vec<u8>),
 }
 
-/// What was done.
+/// The result of a successful operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
-    /// Nothing was there before.
+    /// The node did not exist before.
     Created,
     Changed,
     Deleted,
-    /// Under this number.
+    /// A child was added under this number.
     Appended(i64),
-    /// A record has been made.
+    /// A record was created.
     Recorded(Reference),
-    /// What a statement has to say, as JSON.
+    /// The result of a statement, as JSON.
     Answered(Vec<u8>),
 }
 
-/// Why an operation was not done.
+/// An operation failed.
 #[derive(Debug)]
 pub(super) enum Undone {
-    /// The transaction is as it was.
+    /// The transaction is unchanged and can be used further.
     Refused(Refusal),
-    /// The transaction can only be rolled back.
+    /// The transaction was partly changed and must be rolled back.
     Broken(Refusal),
 }
 
@@ -108,7 +108,7 @@ impl Operation {
         })
     }
 
-    /// What the condition is to be held against, and no more of it than that takes.
+    /// Reads the state of the node that the condition refers to, and no more than the condition needs.
     fn found(&self, transaction: &Transaction) -> Result<Found, Undone> {
         if !self.condition.is_of_tags() {
             let exists = transaction.defined(&self.key)?.exists();
@@ -132,7 +132,7 @@ impl Operation {
         if let Done::Appended(id) = done {
             key.push_integer(id).map_err(StoreError::from)?;
         }
-        // The document is changed by now, which must not stay alone.
+        // The document is already changed, so a failure here must roll it back as well.
         let expired = transaction.expire(&key, lifetime.end());
         expired.map_err(|error| Undone::Broken(error.into()))?;
         Ok(done)
@@ -177,10 +177,10 @@ impl Operation {
     }
 }
 
-/// The whole number after the last child that is a number: 1 below a node without such children, 0 for `[]`.
+/// The next numeric child: one more than the last whole number, 1 if there are no numeric children, 0 below `[]`.
 fn next_id(transaction: &Transaction, key: &Key) -> Result<i64, Undone> {
     let numbers = Range {
-        // All numbers sort before the first text.
+        // All numbers sort before any text.
         to: std::ops::Bound::Excluded(Subscript::new("")),
         reverse: true,
         ..Range::default()
@@ -196,7 +196,7 @@ fn next_id(transaction: &Transaction, key: &Key) -> Result<i64, Undone> {
     }
     // `.5` has no digits before its point.
     let whole: i64 = whole.parse().unwrap_or(0);
-    // What is left of a negative number's point is above it already.
+    // Cutting off a negative number's fraction has already rounded it up.
     Ok(if text.starts_with('-') && text.contains('.') {
         whole
     } else {

@@ -1,13 +1,13 @@
-//! Nodes as URLs and the configuration name them: a global and subscripts, percent-encoded, one segment each.
+//! Node names in URLs and in the configuration: a global and subscripts, percent-encoded, one segment each.
 //!
-//! What `forebay store` reads on its command line is close to this, but people type it: an empty segment is refused there as a slip, and
-//! is the empty subscript here.
+//! The command line of `forebay store` has a similar syntax, but there an empty segment is rejected as a typing error, while here it is the
+//! empty subscript.
 
 use forebay_store::{Key, KeyError};
 
 use crate::router::{decode, put_encoded};
 
-/// Why a text names no node.
+/// A text is not the name of a node.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum PathError {
     #[error("{segment:?} is not percent-encoded UTF-8")]
@@ -16,7 +16,7 @@ pub(crate) enum PathError {
     Key(#[from] KeyError),
 }
 
-/// The node that the path below the route names. A segment is a subscript's text, so `1` is the number and an empty one the empty text.
+/// The node named by the path below the route. A segment is a subscript's text, so `1` is a number, and an empty segment is the empty text.
 pub(crate) fn key(rest: &str) -> Result<Key, PathError> {
     let mut segments = rest.split('/').map(|segment| {
         decode(segment).ok_or_else(|| PathError::Encoding {
@@ -31,7 +31,7 @@ pub(crate) fn key(rest: &str) -> Result<Key, PathError> {
     Ok(key)
 }
 
-/// A node as a URL names it below its route.
+/// Writes a node's name as used in URLs below the route.
 pub(crate) fn put_key(key: &Key, out: &mut String) {
     put_encoded(key.global_name(), out);
     for subscript in key.texts() {

@@ -1,4 +1,4 @@
-//! What takes long to read from the store comes in pieces, each found so soon that others can have their turn before the next.
+//! Long reads from the store, cut into slices short enough that other requests get their turn in between.
 
 use std::{
     fmt,
@@ -12,32 +12,32 @@ use tokio::task::yield_now;
 
 use crate::failure::Refusal;
 
-/// About how long a piece is looked for; what was begun then and cannot be interrupted is done to its end.
+/// Target duration of a slice. A step that cannot be interrupted runs to its end.
 pub(crate) const PIECE_TIME: Duration = Duration::from_millis(1);
 
-/// Nodes that are put together before the time is looked at.
+/// Nodes assembled between two looks at the clock.
 const NODES_AT_A_TIME: usize = 64;
 
-/// What is read from one state of the store.
+/// A long read over one snapshot of the store.
 pub(crate) trait Pieces: fmt::Debug {
-    /// Writes the next piece, perhaps an empty one; false: there are no further ones.
+    /// Appends the next slice, which may be empty. Returns false after the last one.
     fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal>;
 }
 
-/// Why no further pieces were put together.
+/// Why collecting ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Collected {
-    /// These are all.
+    /// All slices were read.
     Whole,
-    /// They are as many bytes as were wanted.
+    /// The requested number of bytes was reached.
     Full,
     /// The deadline has passed.
     Late,
-    /// Nobody is there any more who wants them.
+    /// The client no longer waits.
     Gone,
 }
 
-/// Puts pieces together, up to about so many bytes in `out`. Before each but the first, others on the thread have their turn.
+/// Collects slices until `out` holds about `bytes` bytes. Yields to other tasks of the thread before each slice but the first.
 pub(crate) async fn collect(
     pieces: &mut (impl Pieces + ?Sized),
     out: &mut Vec<u8>,
@@ -62,7 +62,7 @@ pub(crate) async fn collect(
     }
 }
 
-/// A document that is put together.
+/// Reads a document in slices.
 #[derive(Debug)]
 pub(crate) struct DocumentPieces {
     pub(crate) snapshot: Snapshot,
@@ -76,7 +76,7 @@ impl Pieces for DocumentPieces {
     }
 }
 
-/// Puts together what can be until then, and until `out` is about so long; false: the document is complete.
+/// Assembles nodes until `until`, or until `out` holds about `bytes` bytes. Returns false once the document is complete.
 pub(crate) fn put_nodes(
     walk: &mut DocumentWalk,
     snapshot: &Snapshot,
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// Numbers, as many as there are, and how often others were seen to have had their turn.
+    /// Yields as many numbers as there are, and records how often other tasks were seen to run in between.
     #[derive(Debug)]
     struct Numbers {
         left: u8,

@@ -1,4 +1,4 @@
-//! What a client asks for that concerns records: one change by a reference, or a statement of TQL.
+//! Operations on records: one change by reference or name, or a TQL statement.
 
 use std::{sync::Arc, time::Instant};
 
@@ -17,44 +17,44 @@ use super::{
 };
 use crate::failure::Refusal;
 
-/// A change of one record.
+/// A change to one record.
 #[derive(Debug)]
 pub(crate) struct RecordOperation {
-    /// The kind that the record must have; none: any.
+    /// The kind that the record must have; `None`: any.
     pub(crate) kind: Option<String>,
     pub(crate) condition: Condition,
-    /// Longest record that a condition reads.
+    /// Longest record that may be read to check a condition.
     pub(crate) document_bytes_max: usize,
     pub(crate) change: RecordChange,
     pub(crate) settings: Arc<Settings>,
     pub(crate) grants: Grants,
 }
 
-/// What is to be done. Texts are JSON.
+/// The kind of change. Texts are JSON.
 #[derive(Debug)]
 pub(crate) enum RecordChange {
     Create(Vec<u8>),
-    /// Of a record that is there, or of a name: then it is made where it is not.
-    Replace(Whose, Vec<u8>),
-    Patch(Whose, Vec<u8>),
-    Delete(Whose),
+    /// Replaces an existing record. If it is named, a missing record is created.
+    Replace(RecordSelector, Vec<u8>),
+    Patch(RecordSelector, Vec<u8>),
+    Delete(RecordSelector),
 }
 
-/// How a client says which record it means.
+/// Identifies a record as the client did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum RecordSelector {
     Reference(Reference),
     Name(String),
 }
 
-impl From<Reference> for Whose {
+impl From<Reference> for RecordSelector {
     fn from(reference: Reference) -> Self {
         Self::Reference(reference)
     }
 }
 
-impl Whose {
-    /// The record's reference, as the store stands.
+impl RecordSelector {
+    /// The record's reference in the current state of the store.
     pub(crate) fn reference(&self, read: &impl Read, now_ms: u64) -> Result<Option<Reference>, StoreError> {
         match self {
             Self::Reference(reference) => Ok(Some(*reference)),
@@ -62,7 +62,7 @@ impl Whose {
         }
     }
 
-    /// What a client is told who has named a record that is not there for it: nothing of the reference behind a name.
+    /// Hides the reference behind a name in the error for a client that addressed the record by name.
     pub(crate) fn told(&self, error: RecordsError) -> RecordsError {
         match (self, error) {
             (Self::Name(name), RecordsError::NoRecord { .. }) => RecordsError::NoName { name: name.clone() },
@@ -71,7 +71,7 @@ impl Whose {
     }
 }
 
-/// A statement that changes something.
+/// A statement that changes records.
 #[derive(Debug)]
 pub(crate) struct StatementOperation {
     pub(crate) statement: Statement,
@@ -105,24 +105,26 @@ impl RecordOperation {
         };
         let reference = match (whose.reference(transaction, now_ms)?, whose, &self.change) {
             (Some(reference), ..) => reference,
-            (None, Whose::Name(name), RecordChange::Replace(_, document)) => {
+            (None, RecordSelector::Name(name), RecordChange::Replace(_, document)) => {
                 if !self.condition.holds(Found::Nothing) {
                     return Err(Undone::Refused(Refusal::Precondition));
                 }
                 let written = create_named(transaction, name, document, settings, grants, now_ms)?;
                 return Ok(Done::Recorded(written.reference));
             }
-            (None, Whose::Name(name), _) => return Err(RecordsError::NoName { name: name.clone() }.into()),
-            (None, Whose::Reference(_), _) => unreachable!("a reference is known as it is"),
+            (None, RecordSelector::Name(name), _) => {
+                return Err(RecordsError::NoName { name: name.clone() }.into());
+            }
+            (None, RecordSelector::Reference(_), _) => unreachable!("a reference is known as it is"),
         };
-        if let (Whose::Name(_), Some((kind, _))) = (whose, find(transaction, reference, now_ms)?) {
+        if let (RecordSelector::Name(_), Some((kind, _))) = (whose, find(transaction, reference, now_ms)?) {
             let may = check_record(grants, reference, &kind, Action::Write);
             may.map_err(|error| whose.told(error))?;
         }
         self.perform_on(transaction, reference, now_ms)
     }
 
-    /// Changes a record that is known by this reference.
+    /// Changes the record with this reference.
     fn perform_on(
         &self,
         transaction: &mut Transaction,
@@ -159,8 +161,8 @@ impl RecordOperation {
         }
     }
 
-    /// What the condition is to be held against. Whether a condition holds tells something of a record, so who may not write it is told
-    /// that first.
+    /// Reads the record's tag for the condition. Write permission is checked first, because whether a condition holds reveals something
+    /// about the record.
     fn found(&self, transaction: &Transaction, reference: Reference, now_ms: u64) -> Result<Found, Undone> {
         let missing = || RecordsError::NoRecord {
             reference,

@@ -1,4 +1,4 @@
-//! Statements that only read, executed in parts small enough for others to have their turn between them.
+//! Read-only TQL statements, executed in slices short enough that other requests get their turn in between.
 
 use std::{sync::Arc, time::Instant};
 
@@ -8,21 +8,21 @@ use forebay_records::{
 };
 use forebay_store::Snapshot;
 
-use super::{OpenStore, PIECE_TIME, Pieces, StreamPlace, lifetime::now_ms};
+use super::{OpenStore, PIECE_TIME, Pieces, StreamPermit, lifetime::now_ms};
 use crate::failure::Refusal;
 
-/// What is done of a statement before others have their turn.
+/// Records processed in one slice at most.
 const PART_RECORDS: u64 = 4096;
 
-/// A statement that is executed over one state of the store.
+/// A statement executed over one snapshot of the store.
 #[derive(Debug)]
 pub(crate) struct Selection {
     open: Arc<OpenStore>,
     snapshot: Snapshot,
     execution: Execution,
-    /// About so many bytes are found in one part.
+    /// Target number of bytes produced by a slice.
     part_bytes: usize,
-    place: Option<StreamPlace>,
+    place: Option<StreamPermit>,
 }
 
 impl Selection {
@@ -44,14 +44,14 @@ impl Selection {
         })
     }
 
-    /// Ends the results here, and says why; false: that cannot be said where they are.
+    /// Ends the results at this point with an explanation. Returns false if the format has no room for one here.
     pub(crate) fn cut(&mut self, why: &'static str, out: &mut Vec<u8>) -> bool {
         self.execution.cut(why, out)
     }
 }
 
 impl Pieces for Selection {
-    /// Does the next part. What is not done with the first keeps its snapshot, for which there are few places.
+    /// Executes the next slice. A statement that needs more than one keeps its snapshot, for which it needs one of few permits.
     fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
         let part = Budget {
             records: PART_RECORDS,

@@ -1,14 +1,14 @@
-//! Entity tags of documents, and the conditions that requests make with them (RFC 9110, 13).
+//! Entity tags of documents, and conditional requests that use them (RFC 9110, 13).
 
 use std::fmt;
 
 use crate::conditions::{IF_MATCH, IF_NONE_MATCH, Tags, TagsError};
 
-/// A document's entity tag: a hash of its canonical text, so it says nothing of when or how it was stored.
+/// A document's entity tag: a hash of its canonical text, independent of when and how it was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(u128);
 
-/// Length of a tag with its quotes.
+/// Length of a tag including its quotes.
 pub(crate) const TAG_BYTES: usize = 34;
 
 impl Tag {
@@ -16,7 +16,7 @@ impl Tag {
         Self(forebay_store::digest(document))
     }
 
-    /// As a field has it, quotes included.
+    /// The tag as a field value, including its quotes.
     pub(crate) fn text(self) -> [u8; TAG_BYTES] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = [b'"'; TAG_BYTES];
@@ -38,28 +38,28 @@ impl fmt::Display for Tag {
     }
 }
 
-/// What a list of tags names.
+/// The parsed value of `If-Match` or `If-None-Match`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Named {
-    /// There is no such field.
+    /// The field is absent.
     #[default]
     Nothing,
-    /// `*`: any document that there is.
+    /// `*`: any existing document.
     Anything,
-    /// Those tags that can be a document's.
+    /// The listed tags, without those that can never match a document here.
     These(Vec<Tag>),
 }
 
-/// What there is when a condition is looked at.
+/// The current state of the node that a condition is checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Nothing,
-    /// A document whose tag nobody has asked for.
+    /// A document whose tag was not needed.
     Something,
     Tagged(Tag),
 }
 
-/// What a request demands of the node as it is.
+/// The condition of a request on the current state of the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Condition {
     /// `If-Match`
@@ -69,27 +69,27 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// What `If-Match` and `If-None-Match` say.
+    /// Parses the values of `If-Match` and `If-None-Match`.
     pub(crate) fn of(matches: Option<&[u8]>, matches_not: Option<&[u8]>) -> Result<Self, TagsError> {
         Ok(Self {
-            // Only a strong comparison can tell that nothing was overwritten.
+            // Only a strong comparison proves that nothing was overwritten.
             matches: Named::read(IF_MATCH, matches, false)?,
             matches_not: Named::read(IF_NONE_MATCH, matches_not, true)?,
         })
     }
 
-    /// Whether there is anything to compare.
+    /// Whether the request has no condition.
     pub(crate) fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether the document has to be read: it takes its tag to tell whether the condition holds.
+    /// Whether the document's tag is needed to evaluate the condition.
     pub(crate) fn is_of_tags(&self) -> bool {
         let may_be = |named: &Named| matches!(named, Named::These(tags) if !tags.is_empty());
         may_be(&self.matches) || may_be(&self.matches_not)
     }
 
-    /// Whether the request may go on.
+    /// Whether the condition holds.
     pub(crate) fn holds(&self, found: Found) -> bool {
         let names = |named: &Named| match (named, found) {
             (Named::Anything, found) => found != Found::Nothing,
@@ -101,7 +101,7 @@ impl Condition {
 }
 
 impl Named {
-    /// Reads a list. The tags of others name no document here.
+    /// Parses a list. Tags that were not issued by this store match no document.
     fn read(field: &'static str, list: Option<&[u8]>, weak: bool) -> Result<Self, TagsError> {
         Ok(match list.map(|list| Tags::read(field, list)).transpose()? {
             None => Self::Nothing,
@@ -173,7 +173,7 @@ mod tests {
             (None, None, false),
             (Some("*"), None, false),
             (None, Some("*"), false),
-            // Neither names a document here.
+            // These tags cannot match a document here.
             (Some(weak.as_str()), None, false),
             (None, Some("\"x\""), false),
             (Some("*"), Some(weak.as_str()), true),

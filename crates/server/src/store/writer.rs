@@ -1,7 +1,7 @@
-//! The one thread of the server that writes to the store.
+//! The server's single thread that writes to the store.
 //!
-//! Writes wait in a bounded queue. The thread takes all that wait, does them in one transaction, flushes once, and then answers
-//! them. It takes them only when it has the transaction: whoever has waited too long by then is told so, and its write is not done.
+//! Writes wait in a bounded queue. The thread executes everything that waits in one transaction, flushes once, and then answers. It takes
+//! jobs from the queue only after it has begun the transaction, so a write whose client has given up by then is not executed.
 
 use std::{
     collections::VecDeque,
@@ -24,20 +24,20 @@ use tokio::sync::oneshot;
 use super::operation::{Done, Undone, Work};
 use crate::{config, failure::Refusal, front::together};
 
-/// Most writes in one transaction.
+/// Most jobs in one transaction.
 const GROUP_JOBS_MAX: usize = 1024;
-/// Bytes of writes after which no further one joins a transaction.
+/// Once a transaction holds this many bytes, no further write joins it.
 const GROUP_BYTES_MAX: usize = 8 << 20;
 
-/// How long jobs are done in a transaction before the first of them are answered: one can be a statement that takes its time.
+/// Limit for executing jobs in one transaction before the first of them are answered; a single statement may take long.
 const GROUP_TIME_MAX: Duration = Duration::from_millis(100);
 
-/// Most jobs that break their transaction one after the other before each job gets one of its own.
+/// After this many jobs in a row have broken their transaction, each job gets a transaction of its own.
 const BROKEN_MAX: usize = 8;
 
 type Outcome = Result<Vec<Done>, Refusal>;
 
-/// A handle on the thread. It ends with its handle, once the queue is empty.
+/// A handle to the thread. Once it is dropped, the thread empties the queue and ends.
 #[derive(Debug)]
 pub(crate) struct Writer {
     shared: Arc<Shared>,
@@ -53,7 +53,7 @@ struct Limits {
 #[derive(Debug, Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// There is work, or the end.
+    /// Signals that there is work or that the queue has ended.
     asked: Condvar,
     counters: Counters,
 }
@@ -75,26 +75,26 @@ struct Counters {
     flushes: AtomicU64,
 }
 
-/// What the writer has done and has before it.
+/// A snapshot of the writer's counters and queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriterCounts {
     pub(crate) queued: usize,
     pub(crate) queued_bytes: usize,
     pub(crate) queue_max: usize,
-    /// Writes that stand.
+    /// Writes that were committed.
     pub(crate) done: u64,
-    /// Writes that could not be done.
+    /// Writes that failed.
     pub(crate) failed: u64,
-    /// Writes whose time was over, or whose client was gone, before they were begun.
+    /// Writes that expired or were given up before they began.
     pub(crate) expired: u64,
-    /// Writes for which there was no room.
+    /// Writes rejected because the queue was full.
     pub(crate) refused: u64,
     pub(crate) commits: u64,
     pub(crate) flushes: u64,
 }
 
 impl WriterCounts {
-    /// Every write that was handed in has one of these outcomes, or waits.
+    /// Every submitted write is counted in one of these, or still waits.
     pub(crate) fn outcomes(&self) -> [(&'static str, u64); 4] {
         [
             ("done", self.done),
@@ -105,17 +105,17 @@ impl WriterCounts {
     }
 }
 
-/// Operations that are done together or not at all.
+/// Operations that are executed together or not at all.
 #[derive(Debug)]
 struct Job {
     operations: Vec<Work>,
     bytes: usize,
-    /// Set by whoever decides what becomes of the job: the thread that does it, or the client that gives it up.
+    /// Set by the side that decides the job's fate: the writer when it begins the job, or the client when it gives up.
     decided: Arc<AtomicBool>,
     answer: oneshot::Sender<Outcome>,
 }
 
-/// A write that was handed in. Dropped, it is not done unless it has been begun.
+/// A submitted write. Dropping it cancels the write unless it has begun.
 #[derive(Debug)]
 pub(crate) struct Pending {
     decided: Arc<AtomicBool>,
@@ -123,7 +123,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// What became of it.
+    /// Polls for the outcome.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         let answer = std::pin::Pin::new(&mut self.answer);
         answer
@@ -131,7 +131,7 @@ impl Pending {
             .map(|outcome| outcome.unwrap_or(Err(Refusal::Stopping)))
     }
 
-    /// Gives the write up; false when it has been begun.
+    /// Cancels the write. Returns false if it has begun already.
     pub(crate) fn give_up(&self) -> bool {
         !self.decided.swap(true, SeqCst)
     }
@@ -152,7 +152,7 @@ impl Writer {
             durable: config.durability != config::Durability::Relaxed,
         };
         thread::Builder::new().name("store-write".into()).spawn(move || {
-            // Nobody sees what a panic has left half done, and nobody would write any more.
+            // A panic leaves no half-done state visible, but without its writer the server cannot go on.
             if catch_unwind(AssertUnwindSafe(|| thread.run())).is_err() {
                 tracing::error!(target: "forebay::store", "the store's writer has panicked: the server ends");
                 abort();
@@ -167,7 +167,7 @@ impl Writer {
         })
     }
 
-    /// Hands in operations that are done together or not at all. `bytes`: how much they hold.
+    /// Submits operations that are executed together or not at all. `bytes` is their size, for the queue's limit.
     pub(crate) fn submit(&self, operations: Vec<Work>, bytes: usize) -> Result<Pending, Refusal> {
         let Limits {
             queue_max,
@@ -232,18 +232,18 @@ impl Drop for Writer {
     }
 }
 
-/// What the thread works with.
+/// The state of the writer thread.
 struct Thread {
     shared: Arc<Shared>,
     store: Store,
-    /// Whether writes are answered only once they are on the disk.
+    /// Whether writes are answered only after they have been flushed.
     durable: bool,
 }
 
 impl Thread {
     fn run(&self) {
         while self.wait() {
-            // Another process may be writing: meanwhile jobs stay in the queue, from where they can be given up.
+            // This waits while another process writes; jobs stay in the queue meanwhile, where they can still be cancelled.
             let mut transaction = self.store.begin();
             let mut jobs = self.take();
             while !jobs.is_empty() {
@@ -272,13 +272,13 @@ impl Thread {
                     &counters.failed
                 };
                 counter.fetch_add(1, Relaxed);
-                // A client that is gone misses its answer.
+                // The receiver is gone if the client has left.
                 let _ = job.answer.send(outcome);
             }
         });
     }
 
-    /// Waits for work; false at the end.
+    /// Waits for work. Returns false once the queue has ended and is empty.
     fn wait(&self) -> bool {
         let mut queue = self.shared.queue.lock();
         while queue.jobs.is_empty() {
@@ -290,7 +290,7 @@ impl Thread {
         true
     }
 
-    /// Takes the jobs of one group off the queue, without those that were given up.
+    /// Takes one group of jobs off the queue, skipping those that were cancelled.
     fn take(&self) -> Vec<Job> {
         let mut queue = self.shared.queue.lock();
         let mut jobs = Vec::with_capacity(queue.jobs.len().min(GROUP_JOBS_MAX));
@@ -308,7 +308,8 @@ impl Thread {
         jobs
     }
 
-    /// Does the jobs in one transaction, and brings it to the disk. When they take long it does the first of them, at least one.
+    /// Executes the jobs in one transaction and flushes it. If they take too long, only the first of them are executed, at least one; the
+    /// outcomes are theirs.
     fn write(&self, transaction: Transaction, jobs: &[Job]) -> Vec<Outcome> {
         let mut outcomes = self.commit(transaction, jobs);
         if self.durable && outcomes.iter().any(Result::is_ok) {
@@ -321,7 +322,7 @@ impl Thread {
         outcomes
     }
 
-    /// A job that leaves something half done breaks the transaction: the others are done again without it.
+    /// Commits the jobs. A job that breaks the transaction is excluded, and the others are executed again without it.
     fn commit(&self, transaction: Transaction, jobs: &[Job]) -> Vec<Outcome> {
         let mut broken: Vec<(usize, Refusal)> = Vec::new();
         let mut transaction = Ok(transaction);
@@ -342,7 +343,7 @@ impl Thread {
                 }
                 outcomes
             }
-            // So many that it is quicker to do each by itself.
+            // With so many broken jobs it is faster to execute each on its own.
             Ok(begun) => {
                 drop(begun);
                 jobs.iter().map(|job| self.commit_alone(job)).collect()
@@ -358,7 +359,8 @@ impl Thread {
         )
     }
 
-    /// Commits the jobs, as many as there is time for, but for those that are known to break the transaction. `Err`: another one does, and nothing is committed.
+    /// Commits as many jobs as time permits, except those known to break the transaction. The error names another job that does; then
+    /// nothing is committed.
     fn commit_without(
         &self,
         mut transaction: Transaction,
@@ -382,7 +384,7 @@ impl Thread {
         }
         if outcomes.iter().any(Result::is_ok) {
             self.shared.counters.commits.fetch_add(1, Relaxed);
-            // The flush comes after, for all of them.
+            // One flush for all jobs follows later.
             if let Err(error) = transaction.commit(Durability::Relaxed) {
                 spoil(&mut outcomes, &error.into());
             }
@@ -396,7 +398,7 @@ fn perform(operations: &[Work], transaction: &mut Transaction) -> Result<Vec<Don
     for operation in operations {
         match operation.perform(transaction) {
             Ok(done) => all.push(done),
-            // What came before it in the same job must not stay.
+            // Earlier operations of the same job must be undone.
             Err(Undone::Refused(refusal)) if !all.is_empty() => return Err(Undone::Broken(refusal)),
             Err(undone) => return Err(undone),
         }
@@ -404,7 +406,7 @@ fn perform(operations: &[Work], transaction: &mut Transaction) -> Result<Vec<Don
     Ok(all)
 }
 
-/// What seemed done is not.
+/// Turns successes into failures after the commit or the flush has failed.
 fn spoil(outcomes: &mut [Outcome], refusal: &Refusal) {
     for outcome in outcomes.iter_mut().filter(|outcome| outcome.is_ok()) {
         *outcome = Err(refusal.clone());

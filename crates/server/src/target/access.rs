@@ -1,4 +1,4 @@
-//! Who may reach which global.
+//! Access rules: which clients may read and write which global.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ impl Rules {
         check(rule, "read", head)
     }
 
-    /// The globals that a client may read; refused as a single one would be when there are none.
+    /// The globals that a client may read. When there are none, it is refused as for a single global.
     pub(crate) fn readable(&self, head: &Head) -> Result<BTreeSet<String>, Refusal> {
         let may = |global: &&String| self.check_read(global, head).is_ok();
         let readable: BTreeSet<String> = self.of_globals.keys().filter(may).cloned().collect();
@@ -68,7 +68,7 @@ fn judge(rule: Option<&Permission>, head: &Head) -> Result<(), Denial> {
     }
 }
 
-/// What a request may do with records, whose kinds are globals.
+/// A request's permissions on records; each kind of record is a global.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Visitor<'r> {
     pub(crate) rules: &'r Rules,
@@ -76,7 +76,7 @@ pub(crate) struct Visitor<'r> {
 }
 
 impl Visitor<'_> {
-    /// The same for when the request is not at hand any more.
+    /// The decisions for every kind, as a value that outlives the request.
     pub(crate) fn grants(&self) -> Grants {
         let judged = |(kind, access): (&String, &Access)| {
             let rules = [&access.read, &access.write];

@@ -1,4 +1,4 @@
-//! What clients send to say who they are.
+//! The credentials in a request's Authorization field.
 
 use std::hint::black_box;
 
@@ -25,7 +25,7 @@ fn scheme<'h>(head: &'h Head, scheme: &[u8]) -> Option<&'h [u8]> {
         .then(|| credentials.trim_ascii())
 }
 
-/// Compares in a time that depends only on the length of what was sent, so that no answer tells how much of it was right.
+/// Compares in time that depends only on the length of `found`, so timing does not reveal how much of it was right.
 pub(super) fn is_same(found: &[u8], token: &[u8]) -> bool {
     let mut differences = found.len() ^ token.len();
     for (at, byte) in found.iter().enumerate() {

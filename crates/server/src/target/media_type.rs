@@ -1,13 +1,13 @@
-//! Media types as requests name them (RFC 9110, 8.3 and 12.5.1), without their parameters.
+//! Media types in requests (RFC 9110, 8.3 and 12.5.1), without their parameters.
 
 use crate::front::Head;
 
-/// Whether the body is of this type.
+/// Whether the body has this media type.
 pub(super) fn is_body(head: &Head, media_type: &str) -> bool {
     is(head.field("content-type").unwrap_or_default(), media_type)
 }
 
-/// Whether the client names this type among those that it takes.
+/// Whether the client's Accept field lists this media type.
 pub(super) fn is_accepted(head: &Head, media_type: &str) -> bool {
     let accept = head.list("accept").unwrap_or_default();
     accept.split(|&byte| byte == b',').any(|one| is(one, media_type))

@@ -1,47 +1,47 @@
-//! What answers a route: one module for each target.
+//! Targets of routes: one module for each kind.
 
 mod access;
-mod answered;
-mod committed;
+mod body_stream;
 mod credentials;
+mod durability;
 pub mod files;
 mod media_type;
 mod origin;
 mod parameters;
+mod pending;
 pub(crate) mod pool;
-mod posted;
-mod reading;
+mod post_only;
 pub(crate) mod records;
 pub(crate) mod respond;
+mod response_headers;
 pub(crate) mod script;
+mod snapshot_read;
 mod spool;
 mod sql;
 pub(crate) mod store;
-mod streamed;
 pub(crate) mod tql;
-mod waiting;
 pub mod workflow;
 
 use std::{borrow::Cow, time::Instant};
 
 pub(crate) use self::{
+    body_stream::Streamed,
     files::FilesTarget,
     origin::Origins,
     pool::{PoolStream, PoolTarget},
-    reading::Begun,
     records::RecordsTarget,
     respond::RespondTarget,
-    script::{ScriptStream, ScriptTarget, TriedHere},
-    spool::{Bounds, Kept},
+    script::{IoOutcome, ScriptStream, ScriptTarget},
+    snapshot_read::ReadOutcome,
+    spool::{Bounds, BufferUsage},
     sql::{SqlStream, SqlTarget},
     store::{ChangeFeed, Fed, StoreTarget},
-    streamed::Streamed,
     tql::TqlTarget,
     workflow::WorkflowTarget,
 };
 use crate::{failure::Refusal, front::Head};
 
-/// Who answers.
+/// The target of a route.
 #[derive(Debug)]
 pub(crate) enum Target {
     Respond(RespondTarget),
@@ -56,7 +56,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// The pool whose worker answers.
+    /// The pool that handles the route's requests, if its target is one.
     pub(crate) fn pool_name(&self) -> Option<&str> {
         match self {
             Self::Respond(_)
@@ -75,9 +75,9 @@ impl Target {
 /// Why a target stops working on a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum End {
-    /// It is answered with this.
+    /// The client gets an error response.
     Refused(Refusal),
-    /// Nobody is there to be answered.
+    /// The client has disconnected.
     Gone,
 }
 
@@ -93,7 +93,7 @@ impl From<forebay_pool::Failure> for End {
     }
 }
 
-/// A request as its target sees it.
+/// A request as handed to its target.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) head: &'a Head,
@@ -101,9 +101,9 @@ pub(crate) struct Request<'a> {
     pub(crate) pattern: &'a str,
     /// Names and decoded values.
     pub(crate) params: &'a [(&'a str, Cow<'a, str>)],
-    /// What the pattern's `*` took, percent-encoded.
+    /// The part of the path that the pattern's `*` matched, percent-encoded.
     pub(crate) rest: Option<&'a str>,
-    /// When its head had been read.
+    /// When the head had been read.
     pub(crate) arrived: Instant,
     pub(crate) deadline: Instant,
 }

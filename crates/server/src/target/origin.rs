@@ -1,8 +1,8 @@
-//! Which web pages may have their visitors' browsers change what is stored.
+//! Cross-origin checks: which websites may have their visitors' browsers change data.
 
 use crate::{failure::Refusal, front::Head};
 
-/// The origins of `route.origins`, such as `https://example.org`; `*` is any.
+/// The allowed origins of `route.origins`, such as `https://example.org`; `*` allows any.
 #[derive(Clone, Debug)]
 pub(crate) struct Origins(Vec<String>);
 
@@ -11,7 +11,7 @@ impl Origins {
         Self(origins.to_vec())
     }
 
-    /// Refuses what another site's page has a browser send, unless it only reads. Other programs send neither field.
+    /// Refuses requests from pages of other sites, unless they only read. Clients other than browsers send neither header field.
     pub(crate) fn check(&self, head: &Head) -> Result<(), Refusal> {
         if matches!(head.method(), "GET" | "HEAD" | "OPTIONS") || Self::is_of_this_site(head) {
             return Ok(());
@@ -26,7 +26,7 @@ impl Origins {
         })
     }
 
-    /// What browsers say of themselves (Fetch Metadata), or else of the page (RFC 6454).
+    /// By what the browser reports about the request (Fetch Metadata), or else about the page (RFC 6454).
     fn is_of_this_site(head: &Head) -> bool {
         match (head.field("sec-fetch-site"), head.field("origin")) {
             (Some(site), _) => matches!(site, b"same-origin" | b"none"),

@@ -1,17 +1,17 @@
-//! The parameters of a request's query: decoded as forms are written, and each once.
+//! Query parameters: form-decoded, each given at most once.
 
 use std::{borrow::Cow, str::FromStr};
 
 use crate::{failure::Refusal, router::decode};
 
-/// A name and its value.
+/// A decoded parameter.
 #[derive(Debug)]
 pub(super) struct Parameter<'q> {
     pub(super) name: Cow<'q, str>,
     pub(super) value: Cow<'q, str>,
 }
 
-/// The parameters of a query in their order. One that is given twice is refused, but that of the name that may be `repeated`.
+/// The query's parameters in order. A parameter given twice is refused, except the one named by `repeated`.
 pub(super) fn parameters<'q>(
     query: &'q [u8],
     repeated: &'static str,
@@ -39,7 +39,7 @@ pub(super) fn parameters<'q>(
 }
 
 impl Parameter<'_> {
-    /// What is wrong with it.
+    /// The error for an invalid value of this parameter.
     pub(super) fn wrong(&self, what: &'static str) -> Refusal {
         Refusal::Query {
             name: self.name.clone().into_owned(),
@@ -47,7 +47,7 @@ impl Parameter<'_> {
         }
     }
 
-    /// A whole number, of digits only.
+    /// A whole number; digits only.
     pub(super) fn number<N: FromStr>(&self) -> Option<N> {
         let is_plain = self.value.bytes().all(|byte| byte.is_ascii_digit());
         is_plain.then(|| self.value.parse().ok()).flatten()
@@ -62,7 +62,7 @@ impl Parameter<'_> {
     }
 }
 
-/// Decodes as forms are written: `+` is a space.
+/// Form decoding: `+` is a space.
 fn text(raw: &[u8]) -> Option<Cow<'_, str>> {
     let raw = std::str::from_utf8(raw).ok()?;
     if !raw.contains('+') {

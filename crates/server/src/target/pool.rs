@@ -1,4 +1,4 @@
-//! Has a pool's worker answer: HTTP request to job, what comes back to HTTP answer.
+//! Answers requests with a pool's workers: turns an HTTP request into a job, and the worker's response into an HTTP response.
 
 use std::{
     borrow::Cow,
@@ -20,10 +20,10 @@ use forebay_trace::{Kind, Span, Trace};
 
 use super::{
     End, Request,
-    answered::{Length, answer_headers, invalid},
-    committed::wait_for_disk,
-    spool::{Bounds, Kept, Part, Share, Spool},
-    streamed::{Piece, Streamed},
+    body_stream::{Piece, Streamed},
+    durability::wait_for_disk,
+    response_headers::{Length, answer_headers, invalid},
+    spool::{Bounds, BufferUsage, Part, Share, Spool},
 };
 use crate::{
     config::PoolRoute,
@@ -33,9 +33,9 @@ use crate::{
     store::OpenStore,
 };
 
-/// Room for the head of a usual request.
+/// Initial capacity for the head of a typical request.
 const PAYLOAD_BYTES: usize = 512;
-/// Most bytes of a request's body that are sent to the worker at a time.
+/// Most bytes of a request's body sent to the worker in one piece.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// A pool, with the limits of one route.
@@ -43,11 +43,11 @@ const PIECE_BYTES: usize = 64 * 1024;
 pub(crate) struct PoolTarget {
     pool: Pool,
     limits: Limits,
-    /// The store, when handlers can write to it.
+    /// The store, if handlers can write to it.
     store: Option<Arc<OpenStore>>,
-    /// Bytes of a body that are in the payload of a job; the rest follows, where the protocol has pieces.
+    /// Body bytes in a job's payload; the rest follows in pieces, where the protocol has them.
     first_bytes_max: usize,
-    kept: Arc<Kept>,
+    kept: Arc<BufferUsage>,
     bounds: Bounds,
 }
 
@@ -57,7 +57,7 @@ impl PoolTarget {
         route: &PoolRoute,
         message_bytes_max: usize,
         store: Option<Arc<OpenStore>>,
-        kept: Arc<Kept>,
+        kept: Arc<BufferUsage>,
         bounds: Bounds,
     ) -> Self {
         Self {
@@ -149,7 +149,8 @@ impl PoolTarget {
         reply(&answer, stream)
     }
 
-    /// Room to read a body before the job is submitted, and how much of it that is; `None`: no more of it than the job's payload takes.
+    /// Reserves memory to read a body before its job is submitted, and says how much of it to read. `None`: read only what fits the
+    /// payload.
     fn room_for(&self, head: &Head) -> Option<(Share, usize)> {
         if self.pool.protocol().takes_whole_bodies() {
             return None;
@@ -164,7 +165,8 @@ impl PoolTarget {
         Some((share, bytes as usize))
     }
 
-    /// The worker's clock says how long its handler ran, not when: that is put at the end of the time that the worker had the job. While a statement of it is under way it is taken to wait for that.
+    /// The worker reports how long its handler ran, not when, so the run is placed at the end of the time that it had the job. While one of
+    /// its statements is in flight, the handler counts as waiting.
     fn record(&self, trace: &Trace, since: Instant, submitted: Instant, timing: Timing) {
         let name = self.pool.name();
         let over = since + timing.waited + timing.away;
@@ -178,7 +180,7 @@ impl PoolTarget {
     }
 }
 
-/// What bounds the jobs of a route, or of a pool.
+/// Limits of a route's jobs, or of a pool's.
 pub(crate) fn limits(queue_timeout: Duration, run_timeout: Duration, retry: crate::config::Retry) -> Limits {
     Limits {
         queue_timeout,
@@ -190,7 +192,7 @@ pub(crate) fn limits(queue_timeout: Duration, run_timeout: Duration, retry: crat
     }
 }
 
-/// Bytes of a body that are in the payload of its job; the rest follows, where the protocol has pieces.
+/// Body bytes in a job's payload; the rest follows in pieces, where the protocol has them.
 pub(super) fn first_bytes_max(pool: &Pool, message_bytes_max: usize) -> usize {
     if pool.protocol().takes_whole_bodies() {
         message_bytes_max
@@ -199,7 +201,7 @@ pub(super) fn first_bytes_max(pool: &Pool, message_bytes_max: usize) -> usize {
     }
 }
 
-/// Whether a request with this method is tried again, where its pool does that.
+/// The retry policy for a method: only idempotent ones are retried.
 pub(super) fn retry_of(retry: Retry, method: &str) -> Retry {
     if is_idempotent(method) {
         retry
@@ -208,7 +210,7 @@ pub(super) fn retry_of(retry: Retry, method: &str) -> Retry {
     }
 }
 
-/// RFC 9110, 9.2.2.
+/// Idempotent methods (RFC 9110, 9.2.2).
 fn is_idempotent(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
 }
@@ -233,7 +235,7 @@ pub(super) fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> 
         headers: head
             .fields()
             .filter(|(name, _)| !is_hop(name) && !is_named_hop(name) && *name != b"x-request-id")
-            // An authority in the target stands in the place of Host (RFC 9112, 3.2.2), for the handler as for the router.
+            // An authority in the target replaces Host (RFC 9112, 3.2.2), for the handler as for the router.
             .map(|(name, value)| match name {
                 b"host" => (name, head.host_bytes()),
                 _ => (name, value),
@@ -246,7 +248,7 @@ pub(super) fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> 
     payload
 }
 
-/// Fields that are about this connection only (RFC 9110, 7.6.1), and `expect`, which the server has met.
+/// Hop-by-hop fields (RFC 9110, 7.6.1), and `expect`, which the server has handled itself.
 pub(super) fn is_hop(name: &[u8]) -> bool {
     matches!(
         name,
@@ -261,11 +263,11 @@ pub(super) fn is_hop(name: &[u8]) -> bool {
     )
 }
 
-/// Further fields that the Connection field declares to be about this connection.
+/// Further hop-by-hop fields, which the Connection field lists.
 fn named_hops(head: &Head) -> Vec<&[u8]> {
     let fields = head.fields().filter(|(name, _)| *name == b"connection");
     let options = fields.flat_map(|(_, options)| options.split(|&byte| byte == b','));
-    // Fields that say what the body is and whose it is cannot be declared away.
+    // Fields about the body's length and the request's host cannot be dropped this way.
     options
         .map(<[u8]>::trim_ascii)
         .filter(|name| !name.eq_ignore_ascii_case(b"content-length") && !name.eq_ignore_ascii_case(b"host"))
@@ -283,12 +285,12 @@ fn reply<'a>(answer: &Answer, mut stream: PoolStream<'a>) -> Result<Reply<'a>, E
     stream.length = Length::new(announced);
     let body = answer.body();
     if answer.ended() {
-        // The answer to a HEAD request may announce the length of what a GET would bring.
+        // The response to a HEAD request may announce the length of the body that a GET would get.
         reply.length = announced.filter(|_| body.is_empty());
         reply.body = Body::Bytes(body);
         return Ok(reply);
     }
-    // An answer whose length is known is one that its worker has whole.
+    // If a length is announced, the worker has the whole body already.
     if announced.is_some() {
         stream.spool = Spool::new(&stream.target.kept, stream.target.bounds);
     }
@@ -296,27 +298,27 @@ fn reply<'a>(answer: &Answer, mut stream: PoolStream<'a>) -> Result<Reply<'a>, E
     Ok(reply)
 }
 
-/// What still passes between client and worker for one request: its body, and the answer's.
+/// The traffic still to come for one request: the rest of its body, and the response's.
 #[derive(Debug)]
 pub(crate) struct PoolStream<'a> {
     pending: Pending<'a>,
     target: &'a PoolTarget,
-    /// How long a piece may wait for the disk: as long as the answer might have taken to begin. The stream itself has no limit.
+    /// How long a piece may wait for the disk: as long as the response might have taken to begin. The stream itself has no time limit.
     hold_max: Duration,
-    /// Bytes of the request's body that the worker takes.
+    /// Bytes of the request's body that the worker is ready to take.
     granted: usize,
-    /// What was read of it and is not in the job's payload.
+    /// Bytes read of the request's body beyond those in the job's payload.
     rest: Bytes,
     _share: Option<(Share, usize)>,
-    /// What has come of the answer and its client has not taken, where that is kept.
+    /// Pieces of the response that the client has not taken yet, where those are buffered.
     spool: Option<Spool>,
-    /// Bytes that the worker is granted once there is room in the spool.
+    /// Window bytes to grant the worker once the spool has room.
     owed: usize,
-    /// Whether the worker has all of the request's body.
+    /// Whether the worker has the whole request body.
     sent: bool,
     length: Length,
     first: Option<Bytes>,
-    /// Why no more of the answer comes.
+    /// Why the rest of the response will not come.
     failed: Option<Failure>,
 }
 
@@ -342,7 +344,7 @@ impl Streamed for PoolStream<'_> {
         socket: &mut Socket<S>,
     ) -> Result<Piece, End> {
         let piece = match self.first.take() {
-            // The disk was waited for before the answer began.
+            // The head waited for the disk, and this piece came with it.
             Some(bytes) => Piece {
                 bytes,
                 end: false,
@@ -369,7 +371,7 @@ impl Streamed for PoolStream<'_> {
 
     fn poll_ahead(&mut self, cx: &mut Context<'_>) {
         let Some(spool) = &mut self.spool else { return };
-        // A failure is met when the client has taken all that came before.
+        // A failure is reported only after the client has taken everything before it.
         while !self.pending.is_over() {
             match self.pending.poll_next(cx) {
                 Poll::Ready(Delivery::Chunk { bytes, end, commit }) => {
@@ -395,7 +397,7 @@ impl Streamed for PoolStream<'_> {
 }
 
 impl PoolStream<'_> {
-    /// The next piece of an answer that is kept for its client.
+    /// The next piece of a buffered response.
     async fn next_kept<S: Stream>(
         &mut self,
         body: &mut RequestBody,
@@ -424,7 +426,7 @@ impl PoolStream<'_> {
             let failure = self.failed.take().expect("there is a part or a failure");
             return Err(failure.into());
         };
-        // Where nothing may be kept, the next piece comes when this one is on its way.
+        // Even without any buffering allowed, the next piece may come once this one is on its way.
         if self.owed > 0 && !self.pending.is_over() && (spool.is_empty() || spool.has_room()) {
             self.pending.grant(mem::take(&mut self.owed) as u32);
         }
@@ -437,7 +439,7 @@ impl PoolStream<'_> {
         })
     }
 
-    /// Waits for what comes back, and meanwhile moves the request's body to the worker as it asks for it.
+    /// Waits for the worker's next message, and meanwhile sends it the request's body as it asks for it.
     async fn next_delivery<S: Stream>(
         &mut self,
         body: &mut RequestBody,
@@ -458,7 +460,7 @@ impl PoolStream<'_> {
         .await
     }
 
-    /// Moves one piece of the request's body; notices when the client goes.
+    /// Moves one piece of the request's body to the worker; fails if the client disconnects.
     fn poll_body<S: Stream>(
         &mut self,
         cx: &mut Context<'_>,

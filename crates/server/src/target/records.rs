@@ -1,6 +1,6 @@
-//! Records of the store by their references and names, over HTTP: their stored bytes as they are, changes of them, and lists of a kind.
+//! Records of the store over HTTP, by reference or name: their stored bytes, changes to them, and lists of a kind.
 //!
-//! What only reads is answered on the I/O thread from a snapshot; everything else is handed to the writer.
+//! Requests that only read are answered on the I/O thread from a snapshot; all others are handed to the writer.
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
@@ -14,7 +14,7 @@ use super::{
     End, Request,
     access::{Rules, Visitor},
     parameters::parameters,
-    reading::{Begun, Reading, Unfinished},
+    snapshot_read::{ReadOutcome, Reading, Unfinished},
     store::{
         body, document_reply, json,
         write::{appended, condition, outcome},
@@ -27,23 +27,23 @@ use crate::{
     reply::Reply,
     router::{decode, put_encoded},
     store::{
-        Done, OPERATION_BYTES, OpenStore, PIECE_TIME, Pieces, RecordChange, RecordOperation, Tag, Whose,
-        Work, lifetime,
+        Done, OPERATION_BYTES, OpenStore, PIECE_TIME, Pieces, RecordChange, RecordOperation, RecordSelector,
+        Tag, Work, lifetime,
     },
 };
 
-/// What a record answers.
+/// Methods of a single record.
 const RECORD_METHODS: &str = "DELETE, GET, HEAD, OPTIONS, PATCH, PUT";
-/// What the records together answer.
+/// Methods of the collection of records.
 const LIST_METHODS: &str = "GET, HEAD, OPTIONS, POST";
-/// Records of a page, when the request does not say.
+/// Records on a page if the request does not say.
 const SIZE: u64 = 100;
-/// Most records of a page.
+/// Most records on a page.
 const SIZE_MAX: u64 = 1000;
 const SIZES: &str = "it is a whole number from 1 to 1000";
 const INDENTS: &str = "it is a whole number from 0 to 8";
 
-/// The records behind one route.
+/// The records target of one route.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordsTarget {
     pub(super) open: Arc<OpenStore>,
@@ -69,15 +69,15 @@ impl RecordsTarget {
         }
     }
 
-    /// Begins a request that only reads.
-    pub(crate) fn read(&self, request: &Request<'_>) -> Result<Begun, Refusal> {
+    /// Begins a read-only request.
+    pub(crate) fn read(&self, request: &Request<'_>) -> Result<ReadOutcome, Refusal> {
         match request.rest.unwrap_or_default() {
             "" => self.list(request),
             rest => self.record(request.head, &whose(rest)?),
         }
     }
 
-    /// Reads the rest.
+    /// Finishes a read that [`Self::read`] began.
     pub(crate) async fn finish<S: Stream>(
         &self,
         unfinished: Unfinished,
@@ -88,11 +88,11 @@ impl RecordsTarget {
         unfinished.finish(&self.open, request, socket, begin).await
     }
 
-    fn record(&self, head: &Head, whose: &Whose) -> Result<Begun, Refusal> {
+    fn record(&self, head: &Head, whose: &RecordSelector) -> Result<ReadOutcome, Refusal> {
         let indent = Query::read(head.query(), &["indent"])?.indent;
         let snapshot = self.open.store().snapshot()?;
         let now_ms = lifetime::now_ms();
-        // No record has 0.
+        // No record has reference 0.
         let reference = whose.reference(&snapshot, now_ms)?.unwrap_or(Reference(0));
         let missing = || {
             whose.told(RecordsError::NoRecord {
@@ -110,11 +110,11 @@ impl RecordsTarget {
             }
             document_reply(head, document, "")
         };
-        let begun = Begun::document(snapshot, &key, usize::MAX, self.value_bytes_max, head, reply)?;
+        let begun = ReadOutcome::document(snapshot, &key, usize::MAX, self.value_bytes_max, head, reply)?;
         Ok(begun.ok_or_else(missing)?)
     }
 
-    fn list(&self, request: &Request<'_>) -> Result<Begun, Refusal> {
+    fn list(&self, request: &Request<'_>) -> Result<ReadOutcome, Refusal> {
         let query = Query::read(
             request.head.query(),
             &["kind", "page", "after", "size", "full", "indent"],
@@ -144,7 +144,7 @@ impl RecordsTarget {
             indent: query.indent,
             answer_bytes_max: self.settings.answer_bytes_max,
         };
-        Begun::with(Box::new(reading), request.head)
+        ReadOutcome::with(Box::new(reading), request.head)
     }
 
     fn check(&self, head: &Head, kind: &str, action: Action) -> Result<(), Refusal> {
@@ -156,7 +156,7 @@ impl RecordsTarget {
         })?)
     }
 
-    /// Answers any other request.
+    /// Handles every request that is not a read.
     pub(crate) async fn write<S: Stream>(
         &self,
         request: &Request<'_>,
@@ -194,14 +194,14 @@ impl RecordsTarget {
         let mut tag = None;
         let mut document = || -> Result<Vec<u8>, Refusal> {
             let document = body::canonical(&text, self.value_bytes_max)?;
-            // As the store target does: told only of bytes that stay as they came.
+            // As in the store target: sent only if the stored bytes are those that the client sent.
             tag = (document == text && method != "PATCH").then(|| Tag::of(&document));
             Ok(document)
         };
         let change = match target {
             None => {
                 let document = document()?;
-                // What is refused of a new record is refused before it waits for others.
+                // A new record that would be refused is refused before it queues for the writer.
                 let kind = kind_of(&document, &self.settings).map_err(Refusal::from)?;
                 self.check(head, &kind, Action::Write)?;
                 RecordChange::Create(document)
@@ -229,7 +229,7 @@ impl RecordsTarget {
                 if rest.is_empty() {
                     appended(request, &reference.hex(), answer)
                 } else {
-                    // It is where the request says.
+                    // The record is at the request's own path.
                     json(201, answer)
                 }
             }
@@ -242,7 +242,7 @@ impl RecordsTarget {
     }
 }
 
-/// A page of the records of a kind.
+/// One page of a list of records.
 #[derive(Debug)]
 struct ListReading {
     snapshot: Snapshot,
@@ -281,17 +281,17 @@ impl Reading for ListReading {
     }
 }
 
-/// Which record a path ends with: a reference, or a name.
-fn whose(rest: &str) -> Result<Whose, Refusal> {
+/// The record that a path names: by reference or by name.
+fn whose(rest: &str) -> Result<RecordSelector, Refusal> {
     if let Some(reference) = Reference::from_hex(rest) {
-        return Ok(Whose::Reference(reference));
+        return Ok(RecordSelector::Reference(reference));
     }
     let name = decode(rest).filter(|name| is_name(name));
-    name.map(|name| Whose::Name(name.into_owned()))
+    name.map(|name| RecordSelector::Name(name.into_owned()))
         .ok_or(Refusal::NoReference)
 }
 
-/// Parameters, each at most once.
+/// The query's parameters, each given at most once.
 #[derive(Debug)]
 struct Query {
     kind: Option<String>,

@@ -1,4 +1,4 @@
-//! Answers from memory.
+//! Fixed responses from memory.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::{
     reply::{Body, HeaderLines, Reply},
 };
 
-/// An answer that is made once.
+/// A response that is built once, at startup.
 #[derive(Debug)]
 pub(crate) struct RespondTarget {
     status: u16,

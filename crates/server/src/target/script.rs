@@ -1,4 +1,4 @@
-//! Has a script answer, on this thread where that is soon done, else on one of its own.
+//! Answers requests with a script: on the I/O thread if it is quick, otherwise on an executor thread.
 
 use std::{
     borrow::Cow,
@@ -17,61 +17,61 @@ use forebay_trace::{Kind, Span};
 
 use super::{
     End, Request,
-    answered::{Length, answer_headers, invalid, latin1_pair},
-    committed::wait_for_disk,
+    body_stream::{Piece, Streamed},
+    durability::wait_for_disk,
+    pending::wait_for,
     pool::encode,
+    response_headers::{Length, answer_headers, invalid, latin1_pair},
     store::json,
-    streamed::{Piece, Streamed},
-    waiting::wait_for,
 };
 use crate::{
-    config::ScriptPlace,
+    config::ScriptPlacement,
     failure::Refusal,
     front::{RequestBody, Socket, Stream, Thread},
     reply::{Body, Reply},
     store::{OpenStore, Tag},
 };
 
-/// What traces call a step of a script on the thread that has read the request.
+/// Name in traces of a script that runs on the I/O thread.
 const RUNNING_HERE: &str = "script, on the I/O thread";
 
-/// A script.
+/// A script, and where it may run.
 #[derive(Clone, Debug)]
 pub(crate) struct ScriptTarget {
     script: Arc<Script>,
-    place: ScriptPlace,
+    place: ScriptPlacement,
     io_input_max: usize,
     store: Option<Arc<OpenStore>>,
 }
 
-/// What came of a request on the thread that has read it.
+/// Result of trying to answer on the I/O thread.
 #[derive(Debug)]
-pub(crate) enum TriedHere<'a> {
+pub(crate) enum IoOutcome<'a> {
     Answered(Reply<'a>),
-    /// It takes time: what was answered before on this connection is to be written first.
+    /// It takes time: pending responses on this connection must be written first.
     Later(ScriptCall),
 }
 
-/// A request that takes time.
+/// A call that takes time.
 #[derive(Debug)]
 pub(crate) struct ScriptCall {
     place: CallPlace,
-    /// Of what may be answered on I/O threads: that learns from it.
+    /// Set if calls of this shape may run on the I/O thread, which learns from how long this one takes.
     shape: Option<Shape>,
 }
 
 #[derive(Debug)]
 enum CallPlace {
-    /// This thread, where it waits for statements.
+    /// Started on this thread, waiting for statements.
     Here(Waiting),
-    /// An executor, which is to be given the request.
+    /// Request payload for an executor.
     Executor(Vec<u8>),
 }
 
 impl ScriptTarget {
     pub(crate) fn new(
         script: Arc<Script>,
-        place: ScriptPlace,
+        place: ScriptPlacement,
         io_input_max: usize,
         store: Option<Arc<OpenStore>>,
     ) -> Self {
@@ -87,7 +87,7 @@ impl ScriptTarget {
         &self.script
     }
 
-    /// Reads the request, and answers it on this thread if that is soon done.
+    /// Reads the request, and answers it on this thread if that is quick.
     pub(crate) async fn try_here<'a, S: Stream>(
         &'a self,
         request: &Request<'_>,
@@ -95,9 +95,9 @@ impl ScriptTarget {
         thread: &Thread,
         body: &mut RequestBody,
         socket: &mut Socket<S>,
-    ) -> Result<TriedHere<'a>, End> {
+    ) -> Result<IoOutcome<'a>, End> {
         if let Some(reply) = self.read_declared(request, thread, body) {
-            return Ok(TriedHere::Answered(reply));
+            return Ok(IoOutcome::Answered(reply));
         }
         let input = if body.ended() {
             Vec::new()
@@ -107,8 +107,10 @@ impl ScriptTarget {
         let payload = encode(request, peer, &input);
         let head = request.head;
         let is_safe = matches!(head.method(), "GET" | "HEAD");
-        // What a call of the language itself takes, which cannot be stopped, grows with what it is given: all of the request counts.
-        let is_small = is_safe && payload.len() <= self.io_input_max && self.place != ScriptPlace::Executor;
+        // A single built-in of the language cannot be interrupted, and its cost grows with its input, so the size of the whole request
+        // counts.
+        let is_small =
+            is_safe && payload.len() <= self.io_input_max && self.place != ScriptPlacement::Executor;
         let shape = is_small.then(|| Shape::of(head.method().as_bytes(), head.path_bytes()));
         let trace = forebay_trace::current().map(|trace| (trace, Instant::now()));
         let place = match shape {
@@ -117,7 +119,7 @@ impl ScriptTarget {
                     if let Some((trace, from)) = trace {
                         trace.record(Span::new(Kind::Running, RUNNING_HERE, from, Instant::now()));
                     }
-                    return self.reply(answer, hold_max(request)).map(TriedHere::Answered);
+                    return self.reply(answer, hold_max(request)).map(IoOutcome::Answered);
                 }
                 Tried::Waits(waiting) => {
                     if let Some((trace, from)) = trace {
@@ -129,10 +131,10 @@ impl ScriptTarget {
             },
             None => CallPlace::Executor(payload),
         };
-        Ok(TriedHere::Later(ScriptCall { place, shape }))
+        Ok(IoOutcome::Later(ScriptCall { place, shape }))
     }
 
-    /// Answers the request for a record, without conditions, where the script has declared what it answers to that.
+    /// Answers an unconditional request for a record without calling the script, if the script has declared that response.
     fn read_declared(
         &self,
         request: &Request<'_>,
@@ -140,7 +142,7 @@ impl ScriptTarget {
         body: &RequestBody,
     ) -> Option<Reply<'static>> {
         let head = request.head;
-        let is_plain = head.method() == "GET" && body.ended() && self.place != ScriptPlace::Executor;
+        let is_plain = head.method() == "GET" && body.ended() && self.place != ScriptPlacement::Executor;
         if !is_plain || head.list("if-match").is_some() || head.list("if-none-match").is_some() {
             return None;
         }
@@ -159,7 +161,7 @@ impl ScriptTarget {
 
     fn call_here(&self, shape: Shape, payload: Vec<u8>, deadline: Instant, thread: &Thread) -> Tried {
         thread.with_script(&self.script, |script| {
-            if self.place == ScriptPlace::Io {
+            if self.place == ScriptPlacement::Io {
                 script.trust(shape);
             }
             if script.is_fit(shape) {
@@ -170,7 +172,7 @@ impl ScriptTarget {
         })
     }
 
-    /// Answers what was not answered at once.
+    /// Finishes a call that [`Self::try_here`] did not answer.
     pub(crate) async fn answer<'a, S: Stream>(
         &'a self,
         ScriptCall { place, shape }: ScriptCall,
@@ -208,7 +210,7 @@ impl ScriptTarget {
         self.reply(answer, hold_max(request))
     }
 
-    /// Has an executor answer.
+    /// Runs the call on an executor.
     async fn run<S: Stream>(
         &self,
         payload: Vec<u8>,
@@ -236,7 +238,7 @@ impl ScriptTarget {
         reply.headers = Cow::Owned(lines);
         reply.body = match answer.body {
             ScriptBody::Whole(body) => {
-                // The answer to a HEAD request may announce the length of what a GET would bring.
+                // The response to a HEAD request may announce the length of the body that a GET would get.
                 reply.length = announced.filter(|_| body.is_empty());
                 if !body.is_empty() && announced.is_some_and(|length| length != body.len() as u64) {
                     return Err(invalid("its body is not as long as announced"));
@@ -254,12 +256,12 @@ impl ScriptTarget {
     }
 }
 
-/// How long a piece may wait for the disk: as long as the answer might have taken to begin.
+/// How long a piece may wait for the disk: as long as the response might have taken to begin.
 fn hold_max(request: &Request<'_>) -> Duration {
     request.deadline.saturating_duration_since(request.arrived)
 }
 
-/// The rest of an answer that a script has begun. Time alone does not end it.
+/// The rest of a response that a script has begun. It has no time limit.
 #[derive(Debug)]
 pub(crate) struct ScriptStream<'a> {
     pieces: forebay_script::Stream,

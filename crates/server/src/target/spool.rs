@@ -1,5 +1,5 @@
-//! Bodies that are kept so that no worker waits for a slow client: answers that are taken from a worker faster than their client takes them,
-//! in memory and beyond that in a file without a name, and the beginnings of requests' bodies.
+//! Buffers that keep a slow client from blocking a worker: responses that a worker sends faster than the client reads them, in memory and
+//! beyond that in an unnamed temporary file, and the beginnings of request bodies.
 
 use std::{
     collections::VecDeque,
@@ -16,30 +16,30 @@ use bytes::Bytes;
 
 use crate::config;
 
-/// What is kept for all requests together.
+/// Bytes buffered for all requests together.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct BufferUsage {
     memory: AtomicU64,
     files: AtomicU64,
 }
 
-impl Kept {
-    /// Bytes in memory and in files.
+impl BufferUsage {
+    /// Bytes in memory, and bytes in files.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         (self.memory.load(Relaxed), self.files.load(Relaxed))
     }
 }
 
-/// How much may be kept.
+/// Limits on buffered bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Of one answer in memory.
+    /// One response in memory.
     answer: u64,
-    /// Of all answers in files.
+    /// All responses in files.
     files: u64,
-    /// Of one request's body.
+    /// One request's body.
     pub(super) body: u64,
-    /// Of all of that in memory.
+    /// Everything in memory.
     memory: u64,
 }
 
@@ -54,16 +54,16 @@ impl Bounds {
     }
 }
 
-/// A share of what may be kept, given back when it is dropped.
+/// A reservation of buffer space, released when it is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
-    kept: Arc<Kept>,
+    kept: Arc<BufferUsage>,
     is_file: bool,
     bytes: u64,
 }
 
 impl Share {
-    fn new(kept: &Arc<Kept>, is_file: bool) -> Self {
+    fn new(kept: &Arc<BufferUsage>, is_file: bool) -> Self {
         Self {
             kept: kept.clone(),
             is_file,
@@ -71,8 +71,8 @@ impl Share {
         }
     }
 
-    /// Room in memory for a request's body; `None`: there is none, or it may not be kept.
-    pub(super) fn for_body(kept: &Arc<Kept>, bounds: &Bounds, bytes: u64) -> Option<Self> {
+    /// Reserves memory for a request's body. `None`: not enough is left.
+    pub(super) fn for_body(kept: &Arc<BufferUsage>, bounds: &Bounds, bytes: u64) -> Option<Self> {
         let mut share = Self::new(kept, false);
         share.grow(bytes, bounds.memory).then_some(share)
     }
@@ -85,7 +85,7 @@ impl Share {
         }
     }
 
-    /// Takes more, as long as all shares together stay within a bound.
+    /// Reserves more, if all reservations together stay within `max`.
     fn grow(&mut self, bytes: u64, max: u64) -> bool {
         let grown = self.count().fetch_update(Relaxed, Relaxed, |all| {
             all.checked_add(bytes).filter(|all| *all <= max)
@@ -109,27 +109,27 @@ impl Drop for Share {
     }
 }
 
-/// A piece of an answer.
+/// A piece of a response's body.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) bytes: Bytes,
     pub(super) end: bool,
-    /// What has to be on the disk before the client is told.
+    /// The commit that must be on disk before the client gets this piece.
     pub(super) commit: u64,
 }
 
-/// The pieces of one answer that its client has not taken yet, in their order.
+/// The pieces of one response that its client has not taken yet, in order: those in memory, those in the file, then the tail.
 #[derive(Debug)]
 pub(super) struct Spool {
     bounds: Bounds,
     memory: Share,
     parts: VecDeque<Part>,
     file: Share,
-    /// What comes after the pieces in memory.
+    /// Pieces in a file, which follow those in memory.
     later: Option<Later>,
-    /// What comes after those in the file.
+    /// Pieces in memory that follow those in the file.
     tail: VecDeque<Part>,
-    /// No file can be written: what comes has to wait at the worker.
+    /// No file can be written: further pieces have to wait at the worker.
     is_broken: bool,
 }
 
@@ -142,8 +142,8 @@ struct Later {
 }
 
 impl Spool {
-    /// `None`: answers are not to be kept.
-    pub(super) fn new(kept: &Arc<Kept>, bounds: Bounds) -> Option<Self> {
+    /// `None`: responses are not buffered.
+    pub(super) fn new(kept: &Arc<BufferUsage>, bounds: Bounds) -> Option<Self> {
         (bounds.answer > 0).then(|| Self {
             bounds,
             memory: Share::new(kept, false),
@@ -159,7 +159,7 @@ impl Spool {
         self.parts.is_empty() && self.later.is_none() && self.tail.is_empty()
     }
 
-    /// Whether the worker may send more than it was granted so far.
+    /// Whether the worker may send more than it has been granted so far.
     pub(super) fn has_room(&self) -> bool {
         let (memory, _) = self.memory.kept.bytes();
         let in_memory =
@@ -167,7 +167,7 @@ impl Spool {
         self.tail.is_empty() && (in_memory || self.may_use_file())
     }
 
-    /// Adds a piece. What neither memory nor files have room for is in memory nevertheless: it is a worker's window at most.
+    /// Appends a piece. If neither memory nor files have room for it, it is kept in memory regardless: that is at most one worker's window.
     pub(super) fn push(&mut self, part: Part) {
         let bytes = part.bytes.len() as u64;
         if self.tail.is_empty() && self.later.is_none() && self.fits_memory(bytes) {
@@ -215,7 +215,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Takes the first piece.
+    /// Removes the first piece.
     pub(super) fn pop(&mut self) -> io::Result<Option<Part>> {
         if let Some(part) = self.parts.pop_front() {
             self.memory.shrink(part.bytes.len() as u64);

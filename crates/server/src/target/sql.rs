@@ -1,4 +1,4 @@
-//! Statements on a database: their parameters are those of the request, the rows of the last one are the answer.
+//! Statements on a database: the request supplies their parameters, and the response has the rows of the last one.
 
 mod rows;
 mod values;
@@ -18,8 +18,8 @@ use self::{
 };
 use super::{
     End, Request,
+    pending::wait_for,
     store::{body, json},
-    waiting::wait_for,
 };
 use crate::{
     config::{SqlResult, SqlRoute},
@@ -28,24 +28,24 @@ use crate::{
     reply::{Body, Reply},
 };
 
-/// Runs a statement, or a transaction, for each request.
+/// Runs one statement or one transaction per request.
 #[derive(Debug)]
 pub(crate) struct SqlTarget {
     source: Source,
     statements: Vec<Statement>,
-    /// Of the parameters of all statements.
+    /// Parameter names of all statements, each once.
     names: Vec<String>,
     transaction: Option<Isolation>,
     optional: Vec<String>,
     result: SqlResult,
-    /// What the parameters of each statement take, as far as it was asked for.
+    /// Parameter types of each statement, described by the database on first need.
     takes: Mutex<Option<Arc<[Vec<Takes>]>>>,
 }
 
 #[derive(Debug)]
 struct Statement {
     sql: Sql,
-    /// Where each of its parameters is among the names of all.
+    /// For each of its parameters, the index of the name in [`SqlTarget::names`].
     uses: Vec<usize>,
 }
 
@@ -108,13 +108,13 @@ impl SqlTarget {
         let reply = self.run(&texts, request.deadline);
         let reply = wait_for(reply, request.deadline, socket).await?;
         if reply.is_err() {
-            // A table may have changed since.
+            // The table may have changed since the types were described.
             *self.takes.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
         Ok(reply?)
     }
 
-    /// What the parameters of one statement are.
+    /// The parameters of one statement, as text.
     fn texts<'a>(
         &self,
         index: usize,
@@ -129,7 +129,7 @@ impl SqlTarget {
         .collect()
     }
 
-    /// What the parameters of all statements take: asked for once.
+    /// The parameter types of all statements, asked of the database once.
     async fn takes(&self, deadline: Instant) -> Result<Arc<[Vec<Takes>]>, Refusal> {
         let known = || self.takes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(takes) = &*known() {
@@ -167,7 +167,7 @@ impl SqlTarget {
             let run = self
                 .source
                 .transact(&steps, isolation, deadline, |rows| self.is_found(rows));
-            // Large futures are for those who need them.
+            // Boxed, so that requests without a transaction do not carry this large future.
             let rows = Box::pin(run)
                 .await
                 .map_err(|Failed { step, error }| self.refusal(step, error))?;
@@ -180,7 +180,7 @@ impl SqlTarget {
             SqlResult::Rows | SqlResult::Row | SqlResult::Value => {
                 match self.source.query(sql.text(), &parameters, deadline).await {
                     Ok(rows) => return self.reply(&rows),
-                    // What only reads can be run again, and sent as its rows come.
+                    // A read-only statement can run again, this time streaming its rows.
                     Err(error)
                         if error.code() == Code::TooLarge
                             && self.result == SqlResult::Rows
@@ -206,7 +206,7 @@ impl SqlTarget {
         let text = self.statements[0].sql.text();
         let mut rows = self.source.stream(text, parameters, deadline).await?;
         if rows.columns().is_empty() {
-            // It takes effect when it is over.
+            // A statement without rows takes effect when it is finished.
             while rows.next().await?.is_some() {}
             return Ok(Reply::new(204));
         }
@@ -220,7 +220,7 @@ impl SqlTarget {
         Ok(reply)
     }
 
-    /// Whether there is what the answer is to be.
+    /// Whether the result that the route answers with exists.
     fn is_found(&self, rows: &Rows) -> bool {
         match self.result {
             SqlResult::Row | SqlResult::Value if rows.columns.is_empty() => rows.affected > 0,
@@ -245,7 +245,7 @@ impl SqlTarget {
         Ok(json(200, out))
     }
 
-    /// What the request is refused with: the server knows parameters by their numbers.
+    /// The error for the client: it names the parameter that the database knows only by number.
     fn refusal(&self, statement: Option<usize>, error: PgError) -> Refusal {
         let parameter = match &error {
             PgError::Server(error) => error.parameter.and_then(|number| number.checked_sub(1)),

@@ -1,5 +1,5 @@
-//! Statements of TQL over HTTP. What only reads is done on the I/O thread from one snapshot, in parts small enough for others to have their
-//! turn between them, and sent as it is found; what changes something is handed to the writer.
+//! TQL statements over HTTP. A read-only statement runs on the I/O thread, from one snapshot, in parts small enough to let other requests
+//! run in between, and its results are sent as they are found. All others are handed to the writer.
 
 use std::{sync::Arc, task::Context, time::Instant};
 
@@ -8,7 +8,7 @@ use forebay_records::{RecordsError, tql::Statement};
 use super::{
     End, RecordsTarget, Request,
     media_type::is_body,
-    posted::{POSTED, unless_posted},
+    post_only::{POSTED, unless_posted},
     store::{body, json, write::outcome},
 };
 use crate::{
@@ -18,10 +18,10 @@ use crate::{
     store::{Collected, Done, OPERATION_BYTES, Pieces, Selection, StatementOperation, Work, collect},
 };
 
-/// Bytes that are put together before they are sent.
+/// Bytes collected before they are sent.
 const PART_BYTES: usize = 32 * 1024;
 
-/// Answers statements.
+/// Answers TQL statements.
 #[derive(Clone, Debug)]
 pub(crate) struct TqlTarget {
     records: RecordsTarget,
@@ -32,7 +32,7 @@ impl TqlTarget {
         Self { records }
     }
 
-    /// Answers a request.
+    /// Runs the statement in a request's body.
     pub(crate) async fn answer<S: Stream>(
         &self,
         request: &Request<'_>,
@@ -58,7 +58,7 @@ impl TqlTarget {
         }
         let text = body::read(request, body, socket).await?;
         let settings = &self.records.settings;
-        // What says that it is JSON cannot be friendly text.
+        // A body declared as JSON cannot be the text form of a statement.
         let statement = if is_body(head, "application/json") {
             Statement::read_json(&text, settings)
         } else {
@@ -124,11 +124,11 @@ impl TqlTarget {
     }
 }
 
-/// The results of a statement as they are found. All are of one state of the store.
+/// The results of a statement as they are found, all from one snapshot.
 #[derive(Debug)]
 struct Results {
     selection: Selection,
-    /// What was found before the answer began.
+    /// Results found before the response began.
     found: Vec<u8>,
     deadline: Instant,
 }

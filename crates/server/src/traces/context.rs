@@ -1,4 +1,4 @@
-//! What a request says of the trace that it belongs to: the field `traceparent` of W3C Trace Context.
+//! The trace context of a request: the header `traceparent` of W3C Trace Context.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use serde::{Serialize, Serializer};
 
 use crate::front::Head;
 
-/// Length of what version 00 says.
+/// Length of a version 00 value.
 const BYTES: usize = 55;
-/// Longest `tracestate` that goes on with the trace, as the recommendation has it.
+/// Longest `tracestate` that is passed on, following the recommendation.
 const STATE_BYTES_MAX: usize = 512;
 
-/// A trace of whatever systems take part in it; never 0.
+/// The id of a trace across systems; never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TraceId(pub(super) u128);
 
-/// One span of a trace; never 0.
+/// The id of one span of a trace; never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SpanId(pub(super) u64);
 
-/// Whoever asks, as a span.
+/// The caller's span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Caller {
     pub(super) trace: TraceId,
@@ -52,11 +52,11 @@ impl Serialize for SpanId {
 }
 
 impl Caller {
-    /// `None`: the request says nothing, or not in the way that it has to be said.
+    /// `None` if the header is missing or malformed.
     pub(super) fn of(head: &Head) -> Option<Self> {
         let mut lines = head.fields().filter(|(name, _)| *name == b"traceparent");
         let (_, first) = lines.next()?;
-        // Two would be two parents.
+        // Two headers would mean two parents.
         if lines.next().is_some() {
             return None;
         }
@@ -64,7 +64,7 @@ impl Caller {
     }
 
     fn read(text: &[u8]) -> Option<Self> {
-        // A later version may say more behind another dash.
+        // Later versions may append more after another dash.
         let has_end = match text.get(..3)? {
             b"00-" => text.len() == BYTES,
             _ => matches!(text.get(BYTES), None | Some(b'-')),
@@ -85,7 +85,7 @@ impl Caller {
     }
 }
 
-/// At most 32 digits, all of them in lower case.
+/// Parses at most 32 hexadecimal digits, which must be in lower case.
 fn hexadecimal(digits: &[u8]) -> Option<u128> {
     digits.iter().try_fold(0, |number, digit| {
         let value = match digit {
@@ -97,7 +97,7 @@ fn hexadecimal(digits: &[u8]) -> Option<u128> {
     })
 }
 
-/// What other systems have to say of the trace; empty, if nothing that fits.
+/// The valid `tracestate` of the request, which carries data of other systems; empty if there is none.
 pub(super) fn state(head: &Head) -> String {
     let state = head.list("tracestate").unwrap_or_default();
     if state.len() > STATE_BYTES_MAX || !state.iter().all(|byte| (b' '..=b'~').contains(byte)) {

@@ -1,13 +1,13 @@
-//! Requests of which somebody wants to know where their time goes.
+//! Request tracing.
 //!
-//! One is traced when it carries a token that the control socket has given out for it, or when a run samples the requests of its route. Neither can be brought about, or read, by those who send
-//! requests. While nobody wants to know anything, a request costs the look at one counter.
+//! A request is traced if it carries a token issued over the control socket, or if a run samples the requests of its route. Senders of
+//! requests can neither trigger nor read traces. While tracing is off, a request only checks one counter.
 //!
-//! Where the configuration names a collector, requests are traced for that, too; then what their callers say of their own trace decides.
+//! If the configuration names a collector, requests are traced for it as well; then a caller's trace context decides which.
 
 mod context;
 mod otlp;
-mod told;
+mod report;
 
 use std::{
     sync::{
@@ -22,42 +22,42 @@ use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use self::otlp::{Exporter, Sampled as ForCollector};
-pub(crate) use self::{otlp::SPAN_OUTCOMES, told::Told};
+pub(crate) use self::{otlp::SPAN_OUTCOMES, report::TraceReport};
 use crate::{app::Route, config, target::Request};
 
-/// The field of a request that has a token.
+/// The request header that carries a token.
 pub(crate) const HEADER: &str = "forebay-trace";
-/// Tokens that are there at a time, used and unused; the oldest makes room.
+/// Most tokens kept, used or not; a new one replaces the oldest.
 const TICKETS_MAX: usize = 64;
-/// How long a token may be used, and what it brought may be read.
+/// How long a token can be used, and its trace be read.
 pub(crate) const TICKET_AGE_MAX: Duration = Duration::from_mins(1);
-/// Longest run.
+/// Longest duration of a sampling run.
 pub(crate) const RUN_MAX: Duration = Duration::from_mins(10);
-/// Requests that are kept of a run, each with the same chance.
+/// Most samples kept of a run; every request has the same chance to be among them.
 pub(crate) const SAMPLES_MAX: usize = 1000;
-/// Spans of all samples of a run; a sample beyond is not kept.
+/// Most spans in all samples of a run together; a sample beyond that is dropped.
 const SAMPLED_SPANS_MAX: usize = 100_000;
 
-/// What is wanted, and what has come of it.
+/// Tokens, sampling runs and export, with their results.
 #[derive(Debug, Default)]
 pub(crate) struct Traces {
-    /// Unused tokens, and one for a run.
+    /// Number of unused tokens, plus one while a run is active.
     wanted: AtomicUsize,
     state: Mutex<State>,
-    /// There when the configuration has `[trace]`; that cannot change.
+    /// Present if `[trace]` is configured, which cannot change while the server runs.
     exporter: Option<Arc<Exporter>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    tickets: Vec<Ticket>,
+    tickets: Vec<TraceToken>,
     run: Option<Run>,
     runs: u64,
 }
 
-/// A token, good for one request.
+/// A token, valid for one request.
 #[derive(Debug)]
-struct Ticket {
+struct TraceToken {
     token: String,
     since: Instant,
     progress: Progress,
@@ -67,73 +67,73 @@ struct Ticket {
 enum Progress {
     Unused,
     UnderWay,
-    Over(Box<Told>),
+    Over(Box<TraceReport>),
 }
 
-/// Samples of the requests of a route.
+/// A sampling run over the requests of a route.
 #[derive(Debug)]
 struct Run {
     id: u64,
-    /// A route's name or its pattern; `None`: all.
+    /// A route's name or pattern; `None`: all routes.
     route: Option<String>,
     until: Instant,
     seen: u64,
     left_out: u64,
     spans: usize,
-    samples: Vec<Told>,
+    samples: Vec<TraceReport>,
     chance: u64,
 }
 
-/// Why nothing is told.
+/// Why there is no trace to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Untold {
-    /// There is no such token or run, or it is too old.
+pub(crate) enum TraceUnavailable {
+    /// The token or run does not exist or has expired.
     Unknown,
-    /// Not yet.
+    /// The request has not ended yet.
     NotYet,
 }
 
-/// What a run has brought.
+/// The result of a sampling run.
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Sampled {
-    /// Requests that have ended while it lasted.
+    /// Requests that ended during the run.
     pub(crate) seen: u64,
-    /// Samples that were not kept because there was no room for their spans.
+    /// Samples dropped because there was no room for their spans.
     pub(crate) left_out: u64,
-    pub(crate) samples: Vec<Told>,
+    pub(crate) samples: Vec<TraceReport>,
 }
 
-/// What a trace is for.
+/// The request for which a trace is recorded: a token or a run.
 #[derive(Clone, Debug)]
 enum Purpose {
-    Ticket(String),
+    TraceToken(String),
     Run(u64),
 }
 
-/// Who is told of a request over the control socket, and what.
+/// A trace requested over the control socket.
 #[derive(Debug)]
-struct Asked {
+struct TraceRequest {
     purpose: Purpose,
-    told: Box<Told>,
+    told: Box<TraceReport>,
 }
 
-/// A request that is traced. It is told of when this is dropped.
+/// A request being traced. The trace is reported when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Traced {
     traces: Arc<Traces>,
-    asked: Option<Asked>,
+    asked: Option<TraceRequest>,
     for_collector: Option<Box<ForCollector>>,
     trace: Trace,
     status: u16,
-    /// Of the answer's body.
+    /// Size of the response body.
     bytes: u64,
-    /// When its target had made the answer.
+    /// When the target had produced the response.
     answered: Option<Instant>,
     until: Option<Instant>,
 }
 
 impl Traces {
-    /// With a collector, where one is configured.
+    /// Starts the exporter if a collector is configured.
     ///
     /// # Panics
     /// Outside of a tokio runtime with I/O and time.
@@ -144,19 +144,19 @@ impl Traces {
         }
     }
 
-    /// What has become of spans for the collector, where there is one, in the order of [`SPAN_OUTCOMES`].
+    /// Numbers of exported spans, in the order of [`SPAN_OUTCOMES`]; `None` without a collector.
     pub(crate) fn exported(&self) -> Option<[u64; SPAN_OUTCOMES.len()]> {
         self.exporter.as_ref().map(|exporter| exporter.counts())
     }
 
-    /// Has the collector get what waits for it, at the latest then. No request is under way any more.
+    /// Flushes traces to the collector until the deadline. No request may be running any more.
     pub(crate) async fn end(&self, deadline: tokio::time::Instant) {
         if let Some(exporter) = &self.exporter {
             exporter.end(deadline).await;
         }
     }
 
-    /// A token for one request.
+    /// Issues a token for one request.
     pub(crate) fn admit(&self) -> std::io::Result<String> {
         let mut bytes = [0; 16];
         getrandom(&mut bytes, GetRandomFlags::empty())?;
@@ -167,7 +167,7 @@ impl Traces {
             let oldest = state.tickets.remove(0);
             oldest.leave(&self.wanted);
         }
-        state.tickets.push(Ticket {
+        state.tickets.push(TraceToken {
             token: token.clone(),
             since: Instant::now(),
             progress: Progress::Unused,
@@ -176,14 +176,14 @@ impl Traces {
         Ok(token)
     }
 
-    /// What the request with a token took its time for. It is told once.
-    pub(crate) fn take(&self, token: &str) -> Result<Box<Told>, Untold> {
+    /// The trace of the request that used the token; can be read only once.
+    pub(crate) fn take(&self, token: &str) -> Result<Box<TraceReport>, TraceUnavailable> {
         let mut state = self.state.lock();
         state.expire(&self.wanted);
         let at = state.tickets.iter().position(|ticket| ticket.token == token);
-        let at = at.ok_or(Untold::Unknown)?;
+        let at = at.ok_or(TraceUnavailable::Unknown)?;
         let Progress::Over(_) = state.tickets[at].progress else {
-            return Err(Untold::NotYet);
+            return Err(TraceUnavailable::NotYet);
         };
         match state.tickets.remove(at).progress {
             Progress::Over(told) => Ok(told),
@@ -191,7 +191,7 @@ impl Traces {
         }
     }
 
-    /// Begins a run, unless another goes on.
+    /// Starts a run and returns its id; `None` if another one is active.
     pub(crate) fn sample(&self, route: Option<String>, time: Duration) -> Option<u64> {
         let mut state = self.state.lock();
         state.end_run(&self.wanted);
@@ -217,10 +217,13 @@ impl Traces {
         Some(id)
     }
 
-    /// Ends a run, and gives what it has brought.
-    pub(crate) fn sampled(&self, id: u64) -> Result<Sampled, Untold> {
+    /// Ends a run and returns its result.
+    pub(crate) fn sampled(&self, id: u64) -> Result<Sampled, TraceUnavailable> {
         let mut state = self.state.lock();
-        let run = state.run.take_if(|run| run.id == id).ok_or(Untold::Unknown)?;
+        let run = state
+            .run
+            .take_if(|run| run.id == id)
+            .ok_or(TraceUnavailable::Unknown)?;
         if !run.is_noticed() {
             self.wanted.fetch_sub(1, Ordering::Relaxed);
         }
@@ -231,7 +234,7 @@ impl Traces {
         })
     }
 
-    /// Begins to trace a request, if that is wanted.
+    /// Starts tracing a request if a token, the run or the collector wants it.
     pub(crate) fn begin(self: &Arc<Self>, request: &Request<'_>, route: &Route) -> Option<Traced> {
         let is_wanted = self.wanted.load(Ordering::Relaxed) > 0;
         if !is_wanted && self.exporter.is_none() {
@@ -239,9 +242,9 @@ impl Traces {
         }
         let name = route.counts.name();
         let purpose = is_wanted.then(|| self.purpose(request, name)).flatten();
-        let asked = purpose.map(|purpose| Asked {
+        let asked = purpose.map(|purpose| TraceRequest {
             purpose,
-            told: Box::new(Told::of(request, name)),
+            told: Box::new(TraceReport::of(request, name)),
         });
         let exporter = self.exporter.as_ref();
         let for_collector = exporter.and_then(|exporter| exporter.sample(request));
@@ -278,7 +281,7 @@ impl Traces {
         if let Some(ticket) = unused {
             ticket.progress = Progress::UnderWay;
             self.wanted.fetch_sub(1, Ordering::Relaxed);
-            return Some(Purpose::Ticket(ticket.token.clone()));
+            return Some(Purpose::TraceToken(ticket.token.clone()));
         }
         let run = state.run.as_ref().filter(|run| !run.is_noticed())?;
         let is_meant = run
@@ -288,10 +291,10 @@ impl Traces {
         is_meant.then_some(Purpose::Run(run.id))
     }
 
-    fn keep(&self, purpose: &Purpose, told: Box<Told>) {
+    fn keep(&self, purpose: &Purpose, told: Box<TraceReport>) {
         let mut state = self.state.lock();
         match purpose {
-            Purpose::Ticket(token) => {
+            Purpose::TraceToken(token) => {
                 let ticket = state.tickets.iter_mut().find(|ticket| ticket.token == *token);
                 if let Some(ticket) = ticket {
                     ticket.progress = Progress::Over(told);
@@ -307,7 +310,7 @@ impl Traces {
 }
 
 impl State {
-    /// Forgets tokens that are too old.
+    /// Drops expired tokens.
     fn expire(&mut self, wanted: &AtomicUsize) {
         while let Some(first) = self.tickets.first()
             && first.since.elapsed() > TICKET_AGE_MAX
@@ -316,7 +319,7 @@ impl State {
         }
     }
 
-    /// Notices that a run's time is over: then it asks for nothing more.
+    /// Stops a run whose time is over from requesting traces.
     fn end_run(&mut self, wanted: &AtomicUsize) {
         if let Some(run) = &mut self.run
             && !run.is_noticed()
@@ -328,7 +331,7 @@ impl State {
     }
 }
 
-impl Ticket {
+impl TraceToken {
     fn leave(&self, wanted: &AtomicUsize) {
         if matches!(self.progress, Progress::Unused) {
             wanted.fetch_sub(1, Ordering::Relaxed);
@@ -337,13 +340,13 @@ impl Ticket {
 }
 
 impl Run {
-    /// Whether it is known that its time is over.
+    /// Whether the end of the run has been recorded.
     fn is_noticed(&self) -> bool {
         self.chance == 0
     }
 
-    /// Keeps a request, or not, so that all have the same chance (Vitter's algorithm R).
-    fn keep(&mut self, told: Told) {
+    /// Reservoir sampling (Vitter's algorithm R): every request has the same chance to be kept.
+    fn keep(&mut self, told: TraceReport) {
         self.seen += 1;
         let spans = told.spans.len();
         if self.samples.len() < SAMPLES_MAX {
@@ -367,10 +370,10 @@ impl Run {
         *place = told;
     }
 
-    /// Marsaglia's xorshift: fair enough for samples, and never 0.
+    /// Marsaglia's xorshift: random enough for sampling, and never 0.
     fn draw(&mut self) -> u64 {
         if self.chance == 0 {
-            // Its time is over; what was under way still has its chance.
+            // The run is over and its generator cleared; a request that ends late replaces the first sample.
             return self.seen;
         }
         self.chance = xorshift(self.chance);
@@ -378,7 +381,7 @@ impl Run {
     }
 }
 
-/// The number that follows one that is not 0.
+/// The next xorshift number; the argument must not be 0.
 fn xorshift(mut number: u64) -> u64 {
     number ^= number << 13;
     number ^= number >> 7;
@@ -390,13 +393,13 @@ impl Traced {
         &self.trace
     }
 
-    /// Its target has answered then, and this is what the client is told.
+    /// Records when the target produced the response, and what the client receives.
     pub(crate) fn answered(&mut self, at: Option<Instant>, status: u16, bytes: u64) {
         self.answered = at;
         (self.status, self.bytes) = (status, bytes);
     }
 
-    /// The answer is written.
+    /// Records when the response was written.
     pub(crate) fn written(&mut self, at: Instant) {
         self.until = Some(at);
     }
@@ -411,7 +414,7 @@ impl Drop for Traced {
         }
         let begun = self.trace.begun();
         let record = self.trace.end();
-        if let Some(Asked { purpose, mut told }) = self.asked.take() {
+        if let Some(TraceRequest { purpose, mut told }) = self.asked.take() {
             (told.status, told.bytes) = (self.status, self.bytes);
             told.fill(begun, until, &record);
             self.traces.keep(&purpose, told);
@@ -428,8 +431,8 @@ impl Drop for Traced {
 mod tests {
     use super::*;
 
-    fn told(spans: usize) -> Told {
-        let mut told = Told::default();
+    fn told(spans: usize) -> TraceReport {
+        let mut told = TraceReport::default();
         told.spans.resize_with(spans, Default::default);
         told
     }
@@ -461,7 +464,7 @@ mod tests {
         let traces = Traces::default();
         let id = run(&traces);
         for number in 0..10_000 {
-            let mut told = Told::default();
+            let mut told = TraceReport::default();
             told.bytes = number;
             traces.keep(&Purpose::Run(id), Box::new(told));
         }
@@ -482,7 +485,7 @@ mod tests {
         assert_eq!(traces.wanted.load(Ordering::Relaxed), TICKETS_MAX);
         let id = run(&traces);
         assert_eq!(traces.sample(None, RUN_MAX), None, "one goes on");
-        assert_eq!(traces.sampled(id + 1).unwrap_err(), Untold::Unknown);
+        assert_eq!(traces.sampled(id + 1).unwrap_err(), TraceUnavailable::Unknown);
         traces.sampled(id).unwrap();
         let id = traces.sample(None, Duration::ZERO).unwrap();
         traces.state.lock().end_run(&traces.wanted);

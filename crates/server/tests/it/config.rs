@@ -1,4 +1,4 @@
-//! The configuration through its public face: what a good file becomes.
+//! The configuration through its public API: the result of valid files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_server::config::{
-    Config, ConfigError, Files, Listen, LogFormat, PoolRoute, Respond, Retry, Runtime, Secret, Surroundings,
+    Config, ConfigError, Environment, Files, Listen, LogFormat, PoolRoute, Respond, Retry, Runtime, Secret,
     Target, Worker, Workers,
 };
 
-/// A folder with what the configurations of these tests name; removed at the end.
+/// A temporary folder with the files that these configurations refer to; removed at the end.
 pub(crate) struct Project {
     pub(crate) folder: PathBuf,
     pub(crate) env: Vec<(&'static str, String)>,
@@ -53,19 +53,19 @@ impl Project {
                 .contains(&name)
                 .then(|| Path::new("/bin").join(name))
         };
-        let surroundings = Surroundings {
+        let environment = Environment {
             env: &env,
             find_program: &find_program,
             cores: 4,
         };
-        Config::parse(text, &self.folder.join("forebay.toml"), &surroundings)
+        Config::parse(text, &self.folder.join("forebay.toml"), &environment)
     }
 
     pub(crate) fn good(&self, text: &str) -> Config {
         self.parse(text).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The errors of a file, its folder written as `.`.
+    /// The errors of a file, with its folder written as `.`.
     pub(crate) fn errors(&self, text: &str) -> String {
         let error = self.parse(text).expect_err("the configuration is accepted");
         error
@@ -86,7 +86,7 @@ fn unique() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Uses every key.
+/// A configuration that uses every key.
 pub(crate) const EVERYTHING: &str = r#"
 [server]
 listen = ["127.0.0.1:8080", "[::1]:8080", "unix:web.sock", "localhost:0", "localhost:0"]
@@ -457,7 +457,7 @@ fn the_password_of_a_database_is_not_printed() {
     assert!(!format!("{}{config:?}", config.to_toml()).contains("s3cret"));
 }
 
-/// As it is read back from what is printed, where secrets that the file itself holds are hidden.
+/// The configuration as read back after printing, in which literal secrets are hidden.
 pub(super) fn without_literals(mut config: Config) -> Config {
     for (_, value) in config.trace.iter_mut().flat_map(|trace| &mut trace.headers) {
         *value = Secret::literal("***");

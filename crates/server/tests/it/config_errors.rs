@@ -1,4 +1,4 @@
-//! The whole text of each error of a configuration.
+//! The complete text of each configuration error.
 
 use crate::config::Project;
 
@@ -283,7 +283,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', query = \" -- x\\nset role a\" }",
-            "6: route.sql.query: `set` is about a whole connection, and statements of routes share theirs",
+            "6: route.sql.query: `set` affects the whole connection, which routes share",
         ),
         (
             "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', query = 'select 1', statements = ['select 2'] }",
@@ -291,7 +291,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', statements = [\n'select 2',\n'commit'] }",
-            "8: route.sql.statements: `commit` is about a whole connection, and statements of routes share theirs",
+            "8: route.sql.statements: `commit` affects the whole connection, which routes share",
         ),
         (
             "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', statements = ['select 2'], result = 'csv' }",

@@ -19,7 +19,7 @@ path = "/shop/files/*"
 files = "pictures"
 "#;
 
-/// A project with a shop in a folder of its own.
+/// A project with a shop in a subfolder.
 fn with_shop(text: &str) -> Project {
     let project = Project::new();
     project.executable("shop/run.sh");

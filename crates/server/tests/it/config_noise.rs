@@ -1,8 +1,8 @@
-//! Configurations that nobody has written.
+//! Configurations of random bytes, and random mutations of a valid one.
 
 use crate::config::{EVERYTHING, everything, without_literals};
 
-/// A small generator of repeatable noise (xorshift64*, Vigna 2016).
+/// A small reproducible random number generator (xorshift64*, Vigna 2016).
 struct Noise(u64);
 
 impl Noise {

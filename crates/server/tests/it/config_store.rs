@@ -1,4 +1,4 @@
-//! `[store]`: what it becomes, and the whole text of each error.
+//! `[store]`: the result of valid sections, and the complete text of each error.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ fn rules_name_globals_and_tokens() {
     assert_eq!(access["Person"], Access { read, write });
     let (read, write) = (Permission::Nobody, Permission::Nobody);
     assert_eq!(access["%Zé.1"], Access { read, write });
-    // The token itself is neither printed nor shown.
+    // Neither printing nor `Debug` shows the token itself.
     assert!(
         config
             .to_toml()

@@ -1,4 +1,4 @@
-//! `[workflow]`: what it becomes, and the whole text of each error.
+//! `[workflow]`: the result of valid sections, and the complete text of each error.
 
 use std::time::Duration;
 

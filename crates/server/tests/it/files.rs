@@ -1,4 +1,4 @@
-//! A static folder through its public face.
+//! A static folder through its public API.
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use forebay_server::files::{FileAnswer, FileBody, Folder, Found, METHODS, Version};
 
-/// `public` with files to serve, and a secret beside it; removed at the end.
+/// A folder `public` with files to serve, and a secret next to it; removed at the end.
 struct Site {
     root: PathBuf,
     folder: Folder,
@@ -65,7 +65,7 @@ impl Drop for Site {
     }
 }
 
-/// The file of an answer that has one, and whether it is whole.
+/// The file of an answer, and whether the whole file is sent; `None` for answers without a file.
 fn found(answer: FileAnswer) -> Option<(Found, bool)> {
     match answer {
         FileAnswer::Whole(found) => Some((found, true)),

@@ -3,11 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod config;
+mod config_environment;
 mod config_errors;
 mod config_include;
 mod config_noise;
 mod config_store;
-mod config_surroundings;
 mod config_workflow;
 mod files;
 mod python;

@@ -1,4 +1,4 @@
-//! `[pool.NAME]` for handlers that Python runs.
+//! `[pool.NAME]` with Python handlers.
 
 use std::path::{Path, PathBuf};
 

@@ -1,15 +1,15 @@
-//! `docs/reference/` says what the program does.
+//! `docs/reference/` must match the program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use forebay_server::config::{Config, Surroundings, reference, schema};
+use forebay_server::config::{Config, Environment, reference, schema};
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference")
 }
 
-/// Compares a file with what the program makes it from, or writes it when `FOREBAY_REFRESH` is set.
+/// Compares a file with its generated content, or writes it if `FOREBAY_REFRESH` is set.
 fn assert_fresh(name: &str, made: &str) {
     let file = docs().join(name);
     if std::env::var_os("FOREBAY_REFRESH").is_some() {
@@ -40,7 +40,7 @@ fn every_configuration_in_the_documents_checks() {
     }
     fs::write(folder.join("handlers/api.mjs"), "").unwrap();
     let find_program = |name: &str| Some(Path::new("/bin").join(name));
-    let surroundings = Surroundings {
+    let environment = Environment {
         env: &|_| None,
         find_program: &find_program,
         cores: 2,
@@ -50,7 +50,7 @@ fn every_configuration_in_the_documents_checks() {
         let blocks = forebay_testkit::blocks(&document, "toml");
         assert!(!blocks.is_empty(), "{name} has no configuration");
         for block in blocks {
-            let checked = Config::parse(block, &folder.join("forebay.toml"), &surroundings);
+            let checked = Config::parse(block, &folder.join("forebay.toml"), &environment);
             assert!(checked.is_ok(), "{name}: {}", checked.unwrap_err());
         }
     }

@@ -1,4 +1,4 @@
-//! The router through its public face: examples of each rule, and a slow model that it must agree with.
+//! The router through its public API: examples of each rule, and a slow reference model with which it must agree.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ fn router(paths: &[&str]) -> Router<String> {
     Router::compile(paths.iter().map(|path| rule("", None, path)).collect()).unwrap()
 }
 
-/// What a GET of a path finds: the pattern and its parameters, or the refusal.
+/// The result of a GET: the pattern and its parameters, or the error.
 fn get(router: &Router<String>, path: &str) -> String {
     answer(router, "GET", "", path)
 }
@@ -265,7 +265,7 @@ fn two_routes_that_tie_are_refused() {
     assert_eq!(text, "`/a` answers every method twice");
 }
 
-/// A small generator of repeatable noise (xorshift64*, Vigna 2016).
+/// A small reproducible random number generator (xorshift64*, Vigna 2016).
 struct Noise(u64);
 
 impl Noise {
@@ -280,14 +280,14 @@ impl Noise {
         from[self.below(from.len())]
     }
 
-    /// One to `more` + 1 segments.
+    /// A path of 1 to `more` + 1 segments.
     fn path(&mut self, more: usize, segments: &[&str]) -> String {
         let count = self.below(more + 1) + 1;
         (0..count).flat_map(|_| ["/", self.pick(segments)]).collect()
     }
 }
 
-/// One rule of the model, compared with requests the slow way.
+/// One rule of the model, matched against requests in the simplest way.
 struct Model<'r> {
     rule: &'r Rule<String>,
     segments: Vec<&'r str>,
@@ -304,7 +304,7 @@ impl Model<'_> {
         }
     }
 
-    /// A digit for each segment, the lower the more specific.
+    /// One digit per segment; lower means more specific.
     fn path_rank(&self, path: &[&str]) -> Option<Vec<u8>> {
         let mut rank = Vec::new();
         for (at, segment) in self.segments.iter().enumerate() {
@@ -335,7 +335,7 @@ impl Model<'_> {
     }
 }
 
-/// The label of the route, or the refusal.
+/// The label of the matching route, or the error.
 fn model_answer(models: &[Model<'_>], method: &str, host: &str, path: &str) -> String {
     let segments: Vec<&str> = path[1..].split('/').collect();
     let matching: Vec<_> = models
@@ -376,7 +376,7 @@ fn the_router_agrees_with_a_slow_model() {
         let mut rules: Vec<Rule<String>> = Vec::new();
         for _ in 0..noise.below(12) {
             let path = noise.path(3, &["a", "b", ":p"]);
-            // Names must differ within a pattern, so that each parameter carries its place.
+            // Names must be unique within a pattern, so each parameter is given its position.
             let path: String = path
                 .chars()
                 .enumerate()

@@ -1,8 +1,8 @@
-//! How fast the store is in one process, beside the engine it stands on, in one run.
+//! Measures the store's throughput in one process, next to the raw engine it is built on, in a single run.
 //!
-//! `cargo run --release -p forebay-store --example rates [-- NODES [ROUNDS]]` prints one JSON object: operations per second, the median
-//! of the rounds. Keys have four subscripts: `^Bench("data", i/1000, i%1000, "name")`; values are short strings; documents have five
-//! fields. Reads come in an order without a pattern.
+//! `cargo run --release -p forebay-store --example rates [-- NODES [ROUNDS]]` prints one JSON object: operations per
+//! second, the median of the rounds. Keys have four subscripts: `^Bench("data", i/1000, i%1000, "name")`; values are
+//! short strings; documents have five fields. Reads are scattered, in no sequential order.
 
 #![allow(
     clippy::print_stdout,
@@ -35,7 +35,7 @@ fn record(root: &Key, number: usize) -> Key {
     key
 }
 
-/// Operations per second of a piece of work.
+/// Operations per second that `work` achieves.
 fn rate(operations: usize, work: impl FnOnce()) -> f64 {
     let began = Instant::now();
     work();
@@ -61,7 +61,7 @@ fn main() {
     let folder = tempfile::tempdir().unwrap();
     let data = Key::global("Bench").unwrap().child("data").unwrap();
     let people = Key::global("Person").unwrap().child("data").unwrap();
-    // A number without a common divisor with the count: every node once, in no order.
+    // The stride has no common divisor with the count, so every node is visited once, in scattered order.
     let scattered = |index: usize| index * 7_368_787 % nodes;
     let mut results: Vec<(&str, Vec<f64>)> = Vec::new();
     let mut note = |what: &'static str, rate: f64| match results.iter_mut().find(|(name, _)| *name == what) {

@@ -1,10 +1,10 @@
-//! The engine without a store: the same keys and values, read and walked over directly.
+//! The bare engine without the store's layer: the same keys and values, read and scanned directly.
 
 use std::{ffi::CString, hint::black_box, os::unix::ffi::OsStrExt, path::Path, ptr};
 
 use signet_mdbx_sys as ffi;
 
-/// A snapshot of a store's table of nodes, as the engine has it.
+/// A read transaction on the nodes table of a store's file.
 pub(crate) struct Raw {
     environment: *mut ffi::MDBX_env,
     transaction: *mut ffi::MDBX_txn,
@@ -17,7 +17,7 @@ impl Raw {
             CString::new(folder.join("store.mdbx").as_os_str().as_bytes()).expect("a path without NUL");
         let (mut environment, mut transaction, mut table) = (ptr::null_mut(), ptr::null_mut(), 0);
         let flags = ffi::MDBX_RDONLY | ffi::MDBX_NOSUBDIR | ffi::MDBX_ACCEDE | ffi::MDBX_NOSTICKYTHREADS;
-        // SAFETY: handles are used in the order in which the engine wants them; every place for an answer is open.
+        // SAFETY: handles are used in the order the engine requires; every output pointer is valid.
         unsafe {
             check(ffi::mdbx_env_create(&raw mut environment));
             check(ffi::mdbx_env_set_option(environment, ffi::MDBX_opt_max_db, 8));
@@ -43,19 +43,19 @@ impl Raw {
         }
     }
 
-    /// The length of the value of a key.
+    /// Looks up a key and returns the length of its value.
     pub(crate) fn get(&self, key: &[u8]) -> usize {
         let key = ffi::MDBX_val {
             iov_base: key.as_ptr().cast_mut().cast(),
             iov_len: key.len(),
         };
         let mut value = empty();
-        // SAFETY: the transaction is open; key and place for the value live over the call.
+        // SAFETY: the transaction is open; key and value pointers live for the whole call.
         check(unsafe { ffi::mdbx_get(self.transaction, self.table, &raw const key, &raw mut value) });
         black_box(value.iov_len)
     }
 
-    /// Walks over all records; says how many there are.
+    /// Scans all records and returns their number.
     pub(crate) fn walk(&self) -> usize {
         let mut cursor = ptr::null_mut();
         let mut count = 0;
@@ -81,7 +81,7 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // SAFETY: both handles are valid and nobody uses them any more.
+        // SAFETY: both handles are valid and not used afterwards.
         unsafe {
             ffi::mdbx_txn_abort(self.transaction);
             ffi::mdbx_env_close_ex(self.environment, true);

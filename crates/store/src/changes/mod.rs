@@ -1,7 +1,7 @@
-//! The log of changes: what every commit did, in files beside the tree.
+//! The change log: the operations of every commit, in files next to the tree.
 //!
-//! It is what makes a commit durable ([`crate::durability`]), serves those who follow the store ([`crate::Store::changes`]) and brings a
-//! backup up to a point in time ([`crate::Store::replay`]).
+//! It is what makes a commit durable ([`crate::durability`]), feeds followers of the store ([`crate::Store::changes`])
+//! and rolls a backup forward to a point in time ([`crate::Store::replay`]).
 //!
 //! ```text
 //! changes/SEQUENCE.log   a segment, named by the first commit in it, 20 digits
@@ -11,10 +11,11 @@
 //! operation = kind 1 | length of the path 2 | path | length of the content 4 | content     (all numbers little-endian)
 //! ```
 //!
-//! **How it stays true to the tree.** A record is written before its commit, at the place that the tree itself names as the log's
-//! end; the commit moves that end. What is whole behind the end is applied when the store is opened ([`crate::recovery`]): a power cut sets the
-//! tree back. A checkpoint brings the log to the disk before the tree. When a power cut has still left
-//! the log shorter than the tree says, the log begins anew in a segment of its own, and whoever asks for what is missing is told so.
+//! **How log and tree stay consistent.** A record is written before its commit, at the end of the log that the tree
+//! itself records; the commit moves that end. Complete records after the end are replayed when the store is opened
+//! ([`crate::recovery`]), because a power cut sets the tree back. A checkpoint flushes the log before the tree. If a
+//! power cut still leaves the log shorter than the tree says, the log starts again in a new segment, and readers of the
+//! missing changes get an error.
 
 mod outline;
 mod read;
@@ -30,24 +31,24 @@ use crate::{error::StoreError, sys};
 
 pub(crate) const FOLDER: &str = "changes";
 const MAGIC: &[u8; 8] = b"FBCHG001";
-/// A segment is ended when it is longer than this.
+/// A new segment is started once the current one is longer than this.
 const SEGMENT_BYTES: u64 = 16 << 20;
-/// Length and checksum before each body.
+/// Length and checksum that precede each body.
 const HEAD_BYTES: usize = 8;
 
-/// Where the log ends, as the tree knows it.
+/// End of the log, as recorded in the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct End {
     /// Sequence number of the last commit in the log.
     pub(crate) sequence: u64,
-    /// Which segment is written to.
+    /// First sequence number of the segment being written, which names it.
     pub(crate) segment: u64,
-    /// How long it is.
+    /// Length of that segment, in bytes.
     pub(crate) offset: u64,
 }
 
 impl End {
-    /// Where it ends in one state of the tree.
+    /// The end of the log recorded in one state of the tree.
     pub(crate) fn of(state: &sys::Transaction) -> Result<Self, StoreError> {
         let [sequence, segment, offset] = state.marks()?;
         Ok(Self {
@@ -57,13 +58,13 @@ impl End {
         })
     }
 
-    /// Has it end here in the state that the transaction makes.
+    /// Records this end in the state that the transaction commits.
     pub(crate) fn put(self, work: &mut sys::Transaction) -> Result<(), StoreError> {
         work.set_marks([self.sequence, self.segment, self.offset])
     }
 }
 
-/// What an operation does.
+/// Kind of an operation, as encoded in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -81,7 +82,7 @@ fn segment_path(store: &Path, first: u64) -> PathBuf {
     store.join(FOLDER).join(format!("{first:020}.log"))
 }
 
-/// The first sequence numbers of all segments, in order.
+/// First sequence numbers of all segments, ascending.
 fn segments(store: &Path) -> Result<Vec<u64>, StoreError> {
     let folder = store.join(FOLDER);
     let entries = match std::fs::read_dir(&folder) {
@@ -103,7 +104,7 @@ fn segments(store: &Path) -> Result<Vec<u64>, StoreError> {
     Ok(found)
 }
 
-/// The first and the last whole change of a log, whose store need not be there; `None`: it has none.
+/// Sequence numbers of the first and last complete change of a log; `None` if there is no log. The tree need not exist.
 pub(crate) fn extent(store: &Path) -> Result<Option<(u64, u64)>, StoreError> {
     let segments = segments(store)?;
     for segment in segments.iter().rev() {

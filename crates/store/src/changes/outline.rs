@@ -1,4 +1,4 @@
-//! Records of the log that are longer than a follower has room for: what they are about, without what they say.
+//! Summaries of log records that are too long for a follower: the globals they touch, without the values.
 
 use std::{
     collections::BTreeSet,
@@ -8,22 +8,22 @@ use std::{
 use super::{Kind, read::filled};
 use crate::key::Key;
 
-/// Longest path that is read of a record; no path of the store is as long.
+/// Longest path to read from a record; the store has no longer ones.
 const PATH_BYTES_MAX: u64 = 4096;
 
-/// What is known of a change that is not read whole.
+/// Summary of a change that is too long to be read into memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
     /// As [`super::Change::sequence`].
     pub sequence: u64,
     /// As [`super::Change::time_ms`].
     pub time_ms: u64,
-    /// The globals in which it has changed something, of those that were asked for.
+    /// The globals it changed, among those that were requested.
     pub globals: BTreeSet<String>,
 }
 
 impl Outline {
-    /// Reads through the body of a record and keeps nothing of it but the names; `None` when it is not whole.
+    /// Streams through the body of a record and keeps only the names of globals; `None` if the record is incomplete.
     pub(super) fn read(
         file: &mut impl Read,
         length: u64,
@@ -39,7 +39,7 @@ impl Outline {
     }
 }
 
-/// What is left of a body, and the checksum of what has been read.
+/// The unread rest of a body, and the checksum of the bytes read so far.
 struct Body<R> {
     rest: io::Take<R>,
     sum: u32,
@@ -54,7 +54,8 @@ impl<R: Read> Read for Body<R> {
 }
 
 impl<R: Read> Body<R> {
-    /// `None` when it ends within something, or is no body. Nothing of it is certain before its checksum is.
+    /// `None` when the body ends early or is malformed. Nothing returned is reliable until the checksum has been
+    /// verified.
     fn outline(&mut self, wanted: &dyn Fn(&str) -> bool) -> io::Result<Option<Outline>> {
         let (Some(sequence), Some(time)) = (self.array()?, self.array()?) else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Reads the log, up to the end that a state of the tree names.
+//! Reads the log, up to the end that a state of the tree records.
 
 use std::{
     fs::File,
@@ -10,21 +10,21 @@ use crate::{error::StoreError, index::Definition, json, key::Key};
 
 use super::{End, HEAD_BYTES, Kind, MAGIC, Outline, file_error, segment_path, segments};
 
-/// What one commit did.
+/// One commit, as the log records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Its place among all commits that changed something, counted from 1 without gaps.
+    /// Position among all commits that changed something, counted from 1 without gaps.
     pub sequence: u64,
-    /// When, in milliseconds since 1970 UTC, by the clock of the process that committed.
+    /// Time of the commit in milliseconds since 1970 UTC, by the clock of the committing process.
     pub time_ms: u64,
-    /// In the order in which they were done.
+    /// In the order in which they were applied.
     pub operations: Vec<Operation>,
 }
 
-/// One step of a commit. Texts are JSON as it was given.
+/// One operation of a commit. Values are JSON text as it was passed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// [`crate::Transaction::set`], and what an increment came to.
+    /// [`crate::Transaction::set`], or the result of an increment.
     Set(Key, Vec<u8>),
     /// [`crate::Transaction::put`].
     Put(Key, Vec<u8>),
@@ -32,22 +32,22 @@ pub enum Operation {
     LayOver(Key, Vec<u8>),
     /// [`crate::Transaction::kill`].
     Kill(Key),
-    /// [`crate::Transaction::merge`]: to, from.
+    /// [`crate::Transaction::merge`]: target, source.
     Merge(Key, Key),
     /// [`crate::Transaction::expire`].
     Expire(Key, Option<u64>),
     /// [`crate::Transaction::define_index`].
     DefineIndex(Definition),
-    /// [`crate::Transaction::drop_index`]: where its records are, and its name.
+    /// [`crate::Transaction::drop_index`]: the parent of the index's records, and its name.
     DropIndex(Key, String),
 }
 
-/// What a follower with little room comes to.
+/// One step of a walk whose change size is bounded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A change, whole.
+    /// A change, in full.
     Change(Change),
-    /// One that is too long.
+    /// A change over the size limit, summarised.
     Outline(Outline),
 }
 
@@ -69,13 +69,13 @@ impl Step {
     }
 }
 
-/// Walks over changes, oldest first.
+/// Iterates over changes, oldest first.
 #[derive(Debug)]
 pub struct ChangeWalk {
     store: PathBuf,
-    /// Where the log ends; without it, with the last whole record.
+    /// End of the log; without it, the walk runs to the last complete record.
     end: Option<End>,
-    /// The last one that is not wanted any more.
+    /// Sequence number of the last change to skip, or of the last one returned.
     since: u64,
     /// Segments still to be read, the next one last.
     segments: Vec<u64>,
@@ -84,7 +84,7 @@ pub struct ChangeWalk {
 }
 
 impl ChangeWalk {
-    /// What came after `since`, as far as `end`; without an end, as far as there are whole records.
+    /// Changes after `since`, up to `end`; without an end, up to the last complete record.
     pub(crate) fn new(store: &Path, end: Option<End>, since: u64) -> Result<Self, StoreError> {
         let mut segments = segments(store)?;
         let last = end.map_or(u64::MAX, |end| end.sequence);
@@ -114,8 +114,8 @@ impl ChangeWalk {
         })
     }
 
-    /// What came after `since` in a log whose store need not be there, only its folder `changes` in the folder `store`, as far as there are
-    /// whole records. `None`: there is no log.
+    /// Changes after `since` of a log without its tree: `store` need contain only the folder `changes`. Runs to the
+    /// last complete record. `None` if there is no log.
     pub fn of_log(store: &Path, since: u64) -> Result<Option<Self>, StoreError> {
         if segments(store)?.is_empty() {
             return Ok(None);
@@ -123,7 +123,7 @@ impl ChangeWalk {
         Self::new(store, None, since).map(Some)
     }
 
-    /// The whole records that lie behind an end of the log.
+    /// The complete records after an end of the log.
     pub(crate) fn behind(store: &Path, end: End) -> Result<Self, StoreError> {
         let mut segments = segments(store)?;
         segments.retain(|first| *first > end.segment);
@@ -148,12 +148,12 @@ impl ChangeWalk {
         })
     }
 
-    /// The last change that has come, or that was known before.
+    /// Sequence number of the last change returned; before the first, the one the walk started after.
     pub fn since(&self) -> u64 {
         self.since
     }
 
-    /// Where the log would end with the change that came last; `None` before the first.
+    /// The end of the log right after the last change returned; `None` before the first.
     pub(crate) fn place(&self) -> Option<End> {
         let (segment, _, at) = self.current.as_ref()?;
         Some(End {
@@ -163,13 +163,13 @@ impl ChangeWalk {
         })
     }
 
-    /// Bytes of the log that were read so far, those of changes that were passed over too.
+    /// Bytes of the log read so far, including skipped changes.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read
     }
 
-    /// The next change. Of one that takes more than `bytes_max` in the log, only in which of the `wanted` globals it is: it is never
-    /// held.
+    /// Returns the next change. A change that takes more than `bytes_max` in the log is never held in memory: it is
+    /// returned as a summary that lists which of the `wanted` globals it touches.
     pub fn next_within(
         &mut self,
         bytes_max: u64,
@@ -177,7 +177,7 @@ impl ChangeWalk {
     ) -> Option<Result<Step, StoreError>> {
         let outcome = self.step(bytes_max, &wanted);
         if outcome.is_err() {
-            // Nothing comes after an error.
+            // The walk ends with its first error.
             self.segments.clear();
             self.current = None;
             self.end = None;
@@ -185,11 +185,11 @@ impl ChangeWalk {
         outcome.transpose()
     }
 
-    /// Goes on to a later end.
+    /// Moves the end of the walk to a later one.
     pub(crate) fn extend(&mut self, end: End) -> Result<(), StoreError> {
         self.end = Some(end);
         if let Some((segment, file, at)) = &mut self.current {
-            // What was read ahead may have been written over since.
+            // Bytes that were read ahead may have been overwritten since.
             file.seek(SeekFrom::Start(*at))
                 .map_err(|source| file_error("read", &segment_path(&self.store, *segment), source))?;
         }
@@ -205,7 +205,7 @@ impl ChangeWalk {
                 match (self.segments.pop(), self.end) {
                     (Some(segment), end) => match (open(&self.store, segment), end) {
                         (Ok(opened), _) => self.current = Some(opened),
-                        // Dropped for its age since this walk began.
+                        // The segment was dropped for its age after this walk started.
                         (Err(StoreError::File { source, .. }), Some(end))
                             if source.kind() == io::ErrorKind::NotFound =>
                         {
@@ -214,7 +214,7 @@ impl ChangeWalk {
                         (Err(error), _) => return Err(error),
                     },
                     (None, None) => return Ok(None),
-                    // One that was begun after this walk.
+                    // A segment that was started after this walk.
                     (None, Some(end)) => match open(&self.store, self.since + 1) {
                         Ok(opened) => self.current = Some(opened),
                         Err(StoreError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -244,7 +244,7 @@ impl ChangeWalk {
                 if let Some(end) = ends_here {
                     return Err(self.gap(end.sequence + 1));
                 }
-                // The segment's end, or what was written before a crash and never committed.
+                // End of the segment, or a record that was written before a crash and never committed.
                 self.current = None;
                 continue;
             };
@@ -293,7 +293,7 @@ fn open(store: &Path, segment: u64) -> Result<(u64, BufReader<File>, u64), Store
     let mut file = File::open(&path).map_err(|source| file_error("open", &path, source))?;
     let mut magic = [0; MAGIC.len()];
     let read = filled(&mut file, &mut magic).map_err(|source| file_error("read", &path, source))?;
-    // One whose beginning never came to the disk holds nothing.
+    // A segment whose first bytes never reached the disk is empty.
     if read && magic != [0; MAGIC.len()] && magic != *MAGIC {
         return Err(StoreError::Damaged {
             what: format!("{} does not begin as a log of changes does", path.display()),
@@ -309,7 +309,7 @@ fn buffered(file: File) -> BufReader<File> {
     BufReader::with_capacity(256 << 10, file)
 }
 
-/// How far the segment at the log's end is whole, from its beginning to its end at most.
+/// Number of bytes, up to the end at most, for which the last segment is intact.
 pub(super) fn whole_bytes(path: &Path, end: End) -> Result<u64, StoreError> {
     let file = File::open(path).map_err(|source| file_error("open", path, source))?;
     let mut file = buffered(file);
@@ -331,7 +331,7 @@ pub(super) fn whole_bytes(path: &Path, end: End) -> Result<u64, StoreError> {
     Ok(whole.min(end.offset))
 }
 
-/// What stands before the next record's body: its length and its checksum.
+/// Reads the length and checksum that precede the next record's body.
 fn head(file: &mut impl Read) -> io::Result<Option<(u64, u32)>> {
     let mut head = [0; HEAD_BYTES];
     if !filled(file, &mut head)? {
@@ -342,7 +342,7 @@ fn head(file: &mut impl Read) -> io::Result<Option<(u64, u32)>> {
     Ok(Some((length.into(), u32::from_le_bytes(sum))))
 }
 
-/// The body itself; `None` when it is not whole.
+/// Reads the body; `None` if it is incomplete or its checksum does not match.
 fn body(file: &mut impl Read, length: u64, sum: u32) -> io::Result<Option<Vec<u8>>> {
     let mut body = Vec::new();
     file.take(length).read_to_end(&mut body)?;
@@ -350,7 +350,7 @@ fn body(file: &mut impl Read, length: u64, sum: u32) -> io::Result<Option<Vec<u8
     Ok(whole.then_some(body))
 }
 
-/// Reads as much as is asked for; `false` when the file ends before.
+/// Fills `place` completely; `false` if the file ends first.
 pub(super) fn filled(file: &mut impl Read, place: &mut [u8]) -> io::Result<bool> {
     match file.read_exact(place) {
         Ok(()) => Ok(true),
@@ -396,7 +396,8 @@ fn decode(body: &[u8]) -> Option<Change> {
 }
 
 impl Change {
-    /// As one JSON object on one line: `{"sequence":1,"time_ms":..,"operations":[{"op":"set","path":["G","a"],"value":1}]}`.
+    /// As one JSON object on one line:
+    /// `{"sequence":1,"time_ms":..,"operations":[{"op":"set","path":["G","a"],"value":1}]}`.
     pub fn to_json(&self) -> Vec<u8> {
         let mut out = format!(
             "{{\"sequence\":{},\"time_ms\":{},\"operations\":[",
@@ -422,7 +423,7 @@ impl Change {
             match operation {
                 Operation::Set(_, text) | Operation::Put(_, text) | Operation::LayOver(_, text) => {
                     out.extend_from_slice(b",\"value\":");
-                    // What was taken as JSON when it was written is JSON; the canonical form has no line ends.
+                    // The text was validated as JSON when it was written; the canonical form has no line breaks.
                     out.extend_from_slice(&json::canonical(text).unwrap_or_else(|_| b"null".to_vec()));
                 }
                 Operation::Merge(_, from) => {
@@ -450,7 +451,7 @@ impl Change {
     }
 }
 
-/// A path as a JSON array of its global and the texts of its subscripts.
+/// A path as a JSON array: the name of its global, then its subscripts as strings.
 fn write_path(key: &Key, out: &mut Vec<u8>) {
     out.push(b'[');
     json::write_string(key.global_name(), out);

@@ -1,4 +1,4 @@
-//! Writes the log: operations are gathered in a transaction and written when it commits.
+//! Writes the log: a transaction collects its operations and writes them when it commits.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -18,46 +18,47 @@ use crate::{clock, error::StoreError, folder, key::Key, sys::Environment};
 use super::read::whole_bytes;
 use super::{End, FOLDER, HEAD_BYTES, Kind, MAGIC, SEGMENT_BYTES, file_error, segment_path, segments};
 
-/// Follows the last record, so that what an earlier, longer one has left there is not taken for the next.
+/// Follows the last record, so that remains of an earlier, longer record are not read as the next one.
 const TERMINATOR: &[u8] = &[0; HEAD_BYTES];
-/// What stands in a record before its operations: the head, the sequence number and the time.
+/// Bytes of a record before its operations: the head, the sequence number and the time.
 const BEFORE_OPERATIONS: usize = HEAD_BYTES + 16;
-/// Bytes of zeros that are written behind a record when the file ends there.
+/// Zeros written after a record that ends at the end of the file: preallocates the file.
 const AHEAD_BYTES: usize = 64 << 10;
-/// Most that one transaction may write, in bytes of paths and values. It is in memory until the commit, but for what was copied.
+/// Most that one transaction may write, in bytes of paths and values. All of it stays in memory until the commit,
+/// except merged copies.
 const TRANSACTION_BYTES_MAX: usize = 1 << 30;
 
-/// The files of the log, as one process has them open.
+/// The log's files, as one process has them open.
 #[derive(Debug)]
 pub(crate) struct Log {
     store: PathBuf,
-    /// What earlier segments may take, where this process drops them.
+    /// Size limit of the earlier segments, where this process drops old ones.
     bytes_max: u64,
     drops: bool,
-    /// The segment that was used last. Whoever commits uses it, and whoever flushes.
+    /// The segment used last. Shared by committing and flushing threads.
     current: Mutex<Option<Segment>>,
-    /// The segment that was the last when old ones were dropped last.
+    /// First sequence number of the last segment at the time old segments were last dropped.
     dropped_before: AtomicU64,
 }
 
-/// An open file of the log.
+/// An open segment file of the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
-    /// The first commit in it.
+    /// Sequence number of the first commit in it.
     first: u64,
     path: PathBuf,
     file: Arc<File>,
 }
 
-/// What a transaction has done so far, in the form of a record's body.
+/// The operations of a transaction so far, encoded as the body of a record.
 #[derive(Debug)]
 pub(crate) struct Journal {
     record: Vec<u8>,
-    /// Bytes of paths and values that were written without being in the record.
+    /// Bytes of paths and values that were written but are not in the record.
     copied: usize,
 }
 
-/// A place in a journal to go back to.
+/// A position in a journal to roll back to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JournalMark {
     record: usize,
@@ -72,7 +73,7 @@ impl Journal {
         }
     }
 
-    /// Of a change that does nothing, and has a place in the log.
+    /// The journal of a change without operations, which still gets a record in the log.
     pub(crate) fn without_operations() -> Self {
         Self {
             record: vec![0; BEFORE_OPERATIONS],
@@ -80,22 +81,22 @@ impl Journal {
         }
     }
 
-    /// How many bytes of paths and values were written.
+    /// Bytes of paths and values written so far.
     pub(crate) fn bytes(&self) -> usize {
         self.record.len().saturating_add(self.copied)
     }
 
-    /// Whether a transaction has changed as much as one may.
+    /// Whether the transaction has reached the limit of what it may write.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes() > TRANSACTION_BYTES_MAX
     }
 
-    /// How many bytes of paths and values it may still write.
+    /// Bytes of paths and values the transaction may still write.
     pub(crate) fn room(&self) -> usize {
         TRANSACTION_BYTES_MAX.saturating_sub(self.bytes())
     }
 
-    /// Counts what an operation has written that does not say it.
+    /// Counts bytes that an operation has written but that its record does not contain.
     pub(crate) fn count(&mut self, bytes: usize) {
         self.copied = self.copied.saturating_add(bytes);
     }
@@ -104,7 +105,7 @@ impl Journal {
         self.record.is_empty()
     }
 
-    /// How far it has come.
+    /// The current position.
     pub(crate) fn mark(&self) -> JournalMark {
         JournalMark {
             record: self.record.len(),
@@ -112,7 +113,7 @@ impl Journal {
         }
     }
 
-    /// Forgets what was added after a mark.
+    /// Discards everything added after a mark.
     pub(crate) fn go_back(&mut self, mark: JournalMark) {
         self.record.truncate(mark.record);
         self.copied = mark.copied;
@@ -132,7 +133,7 @@ impl Journal {
         self.record.extend_from_slice(content);
     }
 
-    /// The whole record, for the commit with that sequence number.
+    /// Completes the record of the commit with that sequence number and returns its bytes.
     fn seal(&mut self, sequence: u64, terminator: &[u8]) -> &[u8] {
         let (head, body) = self.record.split_at_mut(HEAD_BYTES);
         body[..8].copy_from_slice(&sequence.to_le_bytes());
@@ -161,8 +162,8 @@ impl Segment {
             .map_err(|source| file_error("look at", &self.path, source))
     }
 
-    /// Writes a record into the file of so many bytes, and zeros after it when the file ends there: to flush a file that does not
-    /// grow takes the system less.
+    /// Writes a record into a file that is `bytes` long. When the file ends there, zeros follow: flushing a file that
+    /// does not grow is cheaper.
     fn write(&self, offset: u64, record: &[u8], bytes: u64) -> Result<(), StoreError> {
         const ZEROS: &[u8; AHEAD_BYTES] = &[0; AHEAD_BYTES];
         let failed = |source| file_error("write", &self.path, source);
@@ -173,7 +174,7 @@ impl Segment {
         self.file.write_all_at(record, offset).map_err(failed)
     }
 
-    /// Whether anything but zeros stands where a record would begin.
+    /// Whether there is anything but zeros where a record would begin.
     fn has_record(&self, offset: u64) -> Result<bool, StoreError> {
         let mut head = [0; HEAD_BYTES];
         match self.file.read_exact_at(&mut head, offset) {
@@ -183,7 +184,7 @@ impl Segment {
         }
     }
 
-    /// Brings what was written to the disk.
+    /// Flushes the segment to the disk.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         self.file
             .sync_data()
@@ -202,7 +203,8 @@ impl Log {
         }
     }
 
-    /// Writes the record of a commit behind the log's end; says where the end will be. Only the one who writes to the tree calls it.
+    /// Writes the record of a commit at the end of the log and returns the new end. Only the holder of the write lock
+    /// may call it.
     pub(crate) fn append(
         &self,
         end: End,
@@ -216,7 +218,7 @@ impl Log {
             .as_ref()
             .is_none_or(|segment| segment.first != end.segment)
         {
-            // Nobody else commits now, so what lies beyond belongs to no tree.
+            // No other process commits now, so later segments belong to no tree.
             self.drop_beyond(end)?;
             *current = self.open(end)?;
         }
@@ -224,7 +226,7 @@ impl Log {
         if let Some(segment) = &*current
             && end.offset > SEGMENT_BYTES
         {
-            // What is flushed from now on is another file.
+            // The next flush goes to another file, so this one is flushed first.
             environment.flushing(|| segment.flush())?;
             *current = None;
         }
@@ -262,12 +264,13 @@ impl Log {
         let file = file.map_err(|source| file_error("make", &path, source))?;
         file.write_all_at(MAGIC, 0)
             .map_err(|source| file_error("write", &path, source))?;
-        // The name of the file is to be on the disk before what it holds counts.
+        // The file's name must be on the disk before its contents count.
         folder::flush(&folder).map_err(|source| file_error("flush", &folder, source))?;
         Ok(Segment::new(sequence, path, file))
     }
 
-    /// Removes segments of a history that the tree does not have: begun before a power cut, or left by another tree.
+    /// Removes segments of a history that the tree does not have: started before a power cut, or left over from another
+    /// tree.
     fn drop_beyond(&self, end: End) -> Result<(), StoreError> {
         let mut beyond = segments(&self.store)?;
         beyond.retain(|first| *first > end.segment);
@@ -277,17 +280,17 @@ impl Log {
         for first in beyond {
             remove(&segment_path(&self.store, first))?;
         }
-        // Lest they come back after a power cut, when a record beyond the end counts.
+        // Otherwise they could come back after a power cut, when a record beyond the end counts.
         let folder = self.store.join(FOLDER);
         folder::flush(&folder).map_err(|source| file_error("flush", &folder, source))
     }
 
-    /// Lets go of the segment that was used last. After a commit that failed, another process may make it anew.
+    /// Closes the segment used last. After a failed commit another process may recreate it.
     pub(crate) fn let_go(&self) {
         *self.current.lock() = None;
     }
 
-    /// Whether something lies beyond the end that would be taken for a record after a power cut.
+    /// Whether anything beyond the end would be taken for a record after a power cut.
     pub(crate) fn has_beyond(&self, end: End) -> Result<bool, StoreError> {
         if segments(&self.store)?
             .last()
@@ -301,7 +304,7 @@ impl Log {
         }
     }
 
-    /// Makes none of what lies beyond the end. The segment that was written to is to be flushed.
+    /// Invalidates everything beyond the end. The caller must flush the returned segment.
     pub(crate) fn forget_beyond(&self, end: End) -> Result<Option<Segment>, StoreError> {
         self.drop_beyond(end)?;
         let Some(segment) = self.segment(end)? else {
@@ -312,9 +315,9 @@ impl Log {
         Ok(Some(segment))
     }
 
-    /// Removes what lies beyond the end, so that no record of a lost history can ever follow one that is yet to be written. Where the
-    /// last segment stops being whole before its end, it is cut there: commits go on in a new one then, and who asks for what is
-    /// missing is told. The segment that was cut is to be flushed.
+    /// Removes everything beyond the end, so that no record of a lost history can ever follow a future one. If the last
+    /// segment is damaged before its end, it is truncated there: commits then continue in a new segment, and readers of
+    /// the missing changes get an error. The caller must flush the returned segment.
     pub(crate) fn cut(&self, end: End) -> Result<Option<Segment>, StoreError> {
         self.drop_beyond(end)?;
         let Some(segment) = self.segment(end)? else {
@@ -329,8 +332,8 @@ impl Log {
         Ok(Some(segment))
     }
 
-    /// Removes segments, the oldest first, for which there is no room. Those from the end on are needed after a power cut, when the tree
-    /// on the disk is as of then.
+    /// Removes the oldest segments that exceed the size limit. Segments from `end` on are kept: they are needed after a
+    /// power cut, when the tree on the disk is as of that point.
     pub(crate) fn drop_oldest(&self, end: End) -> Result<(), StoreError> {
         if !self.drops || self.dropped_before.swap(end.segment, Relaxed) == end.segment {
             return Ok(());
@@ -348,7 +351,8 @@ impl Log {
         Ok(())
     }
 
-    /// The segment at the log's end; `None` when it was dropped already, or never there, as in a store that came from a backup.
+    /// The segment at the end of the log; `None` if it was dropped already or never existed, as in a store restored
+    /// from a backup.
     pub(crate) fn segment(&self, end: End) -> Result<Option<Segment>, StoreError> {
         if let Some(segment) = &*self.current.lock()
             && segment.first == end.segment
@@ -371,7 +375,7 @@ impl Log {
     }
 }
 
-/// Removes a file that may be gone already.
+/// Removes a file; not an error if it does not exist.
 fn remove(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
         Err(source) if source.kind() != ErrorKind::NotFound => Err(file_error("remove", path, source)),

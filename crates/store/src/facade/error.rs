@@ -1,54 +1,55 @@
-//! What a session can fail with, and the one word for each that programs compare.
+//! Errors of a session, each with a stable code that programs compare.
 
 use crate::StoreError;
 
 /// Why a session did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// What the store says.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A session that was closed.
+    /// The session was closed.
     #[error("the store is closed")]
     Closed,
-    /// A session that cannot be closed now.
+    /// A session that cannot be closed inside a transaction or snapshot.
     #[error("the store cannot be closed inside a transaction or a snapshot")]
     Busy,
-    /// A commit or a rollback without a beginning.
+    /// A commit or rollback without a matching begin.
     #[error("no transaction is open")]
     NoTransaction,
-    /// The end of a snapshot without a beginning.
+    /// The end of a snapshot without a matching begin.
     #[error("no snapshot is open")]
     NoSnapshot,
-    /// A transaction, an inner part of which was rolled back.
+    /// A commit of a transaction with a nested one that was rolled back.
     #[error("a nested transaction has failed, so the outer one cannot be committed")]
     Aborted,
-    /// An operation before which others were to be committed, which failed; those who made them are told by [`Session::settle`].
+    /// Held transactions had to be committed before this operation, and that failed. [`Session::settle`] reports it to
+    /// those who made them.
     ///
     /// [`Session::settle`]: super::Session::settle
-    #[error("what other requests have written could not be committed: {reason}")]
+    #[error("a commit shared with earlier requests failed: {reason}")]
     NotSettled {
-        /// What the commit said.
+        /// Error of the commit.
         reason: String,
     },
-    /// A write where only one state is looked at.
+    /// A write inside a snapshot.
     #[error("nothing can be written inside a snapshot")]
     InSnapshot,
-    /// A wait whose [`Patience`] was over; nothing was written or locked.
+    /// A wait that its [`WaitPolicy`] ended; nothing was written or locked.
     ///
-    /// [`Patience`]: super::Patience
-    #[error("the time for this was over before others were done with the store")]
+    /// [`WaitPolicy`]: super::Patience
+    #[error("timed out waiting for other writers to the store")]
     GivenUp,
     /// Text that is not UTF-8.
     #[error("the text is not well-formed Unicode (a lone surrogate, or bytes that are not UTF-8)")]
     NotText,
-    /// Bytes that no program of ours hands over.
+    /// Malformed arguments, such as none of our bindings pass.
     #[error("the arguments of this call cannot be read")]
     Malformed,
 }
 
 impl SessionError {
-    /// The word by which programs tell errors apart. It stays the same when texts change.
+    /// Stable error code for programs, independent of the message.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Store(error) => code_of(error),
@@ -66,7 +67,7 @@ impl SessionError {
     }
 }
 
-/// The same word for what the store says.
+/// The same code for an error of the store.
 pub fn code_of(error: &StoreError) -> &'static str {
     match error {
         StoreError::Key(_) => "key",

@@ -1,4 +1,4 @@
-//! Indexes, times at which nodes end, and merge patches, for programs in other languages.
+//! Indexes, expiry and merge patches for programs in other languages.
 
 use std::ops::Bound;
 
@@ -13,37 +13,37 @@ use super::{
     path,
 };
 
-/// Which records of an index are wanted, as parts of [paths](super::path): texts that are JSON.
+/// A query on an index. Values are JSON texts, encoded as parts of [paths](super::path).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Question<'a> {
-    /// Values of the first fields, one after another.
+    /// Values of the first fields, concatenated.
     pub equal: &'a [u8],
-    /// Least value of the next field; no bytes for none.
+    /// Lower bound of the next field; empty for none.
     pub from: &'a [u8],
-    /// Whether `from` itself is left out.
+    /// Whether the lower bound is exclusive.
     pub after: bool,
-    /// Greatest value of the next field.
+    /// Upper bound of the next field; empty for none.
     pub to: &'a [u8],
-    /// Whether `to` itself is left out.
+    /// Whether the upper bound is exclusive.
     pub before: bool,
-    /// From the greatest to the least.
+    /// Descending order.
     pub reverse: bool,
 }
 
 impl Session {
-    /// Makes an index, given as in [`Definition::to_json`].
+    /// Creates an index from a definition in the form of [`Definition::to_json`].
     pub fn define_index(&mut self, definition: &[u8]) -> Result<(), SessionError> {
         let definition = Definition::from_json(definition)?;
         self.write(|transaction| transaction.define_index(&definition))
     }
 
-    /// Drops an index, whose name is one part of a path; says whether there was one.
+    /// Drops an index; `false` if there was none. The name is one part of a path.
     pub fn drop_index(&mut self, name: &[u8]) -> Result<bool, SessionError> {
         let name = path::text(name)?;
         self.write(|transaction| transaction.drop_index(name))
     }
 
-    /// The definitions of all indexes, each as JSON, in the form of [`Session::children`].
+    /// Definitions of all indexes as JSON, in the form of [`Session::children`].
     pub fn indexes(&mut self) -> Result<&[u8], SessionError> {
         let definitions = self.read(|reader, _| reader.indexes())?;
         self.out.clear();
@@ -53,9 +53,10 @@ impl Session {
         Ok(&self.out)
     }
 
-    /// At most `limit` records of an index in its order, behind the place that an earlier answer to the question has told (no bytes for
-    /// the first): first the place that has been reached, then the path of their parent, as the number of its parts and these, then the
-    /// records' subscripts, all in the form of [`Session::children`]. They may be less than `limit` and not all: see [`Session::more`].
+    /// Returns up to `limit` records in index order, after `place`, a position returned by an earlier page of the same
+    /// query (empty for the first). The result holds the new position, then the path of the records' parent, as the
+    /// number of its parts and the parts, then the records' subscripts, all in the form of [`Session::children`]. A
+    /// page may hold fewer than `limit` records although more follow: see [`Session::more`].
     pub fn query(
         &mut self,
         name: &[u8],
@@ -93,13 +94,13 @@ impl Session {
         Ok(&self.out)
     }
 
-    /// Has a node end by itself, at a time in milliseconds since 1970 UTC, or not; says whether it exists.
+    /// Sets or removes a node's expiry time, in milliseconds since 1970 UTC; `false` if the node does not exist.
     pub fn expire(&mut self, path: &[u8], at_ms: Option<u64>) -> Result<bool, SessionError> {
         let key = self.key(path)?;
         self.write(|transaction| transaction.expire(&key, at_ms))
     }
 
-    /// When a node ends by itself.
+    /// The node's expiry time, in milliseconds since 1970 UTC.
     pub fn expires(&mut self, path: &[u8]) -> Result<Option<u64>, SessionError> {
         let key = self.key(path)?;
         self.read(|reader, _| reader.expires(&key))

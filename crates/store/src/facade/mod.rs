@@ -1,9 +1,9 @@
-//! The store for programs in other languages: bytes in, bytes out, and one object to hold.
+//! The store's API for programs in other languages: bytes in, bytes out, and one object to hold.
 //!
-//! A [`Session`] belongs to one thread. Outside a transaction each read is of the latest commit and each write a transaction
-//! of its own; between [`Session::begin`] and [`Session::commit`] both are of that transaction. Answers lie in the session until
-//! its next call. Nodes are named by [paths](path) as one run of bytes. Transactions that are committed together are the subject of
-//! [`Begin`].
+//! A [`Session`] belongs to one thread. Outside a transaction each read sees the latest commit and each write is a
+//! transaction of its own; between [`Session::begin`] and [`Session::commit`] both belong to that transaction. Results
+//! are borrowed from the session until its next call. Nodes are named by [paths](path), encoded as bytes. Transactions
+//! that share a commit are described at [`Begin`].
 
 mod error;
 mod index;
@@ -32,64 +32,66 @@ use crate::{
 };
 use path::Paths;
 
-/// Most memory for answers that a session keeps for the next one, in bytes.
+/// Largest result buffer, in bytes, that a session keeps for its next call.
 const OUT_BYTES_KEPT: usize = 4 << 20;
 
-/// How often it is looked whether a lock is still waited for.
+/// How often a wait for a lock checks whether the caller has given up.
 const LOCK_LOOK: Duration = Duration::from_millis(20);
 
-/// Who a session waits for others on behalf of: told when it waits, and asked whether what it waits for is still wanted.
-pub trait Patience: fmt::Debug {
-    /// The session waits until others are done.
+/// Observes the waits of a session: notified when a wait begins and ends, and asked whether the session should still
+/// wait.
+pub trait WaitPolicy: fmt::Debug {
+    /// Called when the session starts to wait for others.
     fn begins(&self);
-    /// It waits no more.
+    /// Called when that wait is over.
     fn ends(&self);
-    /// Whether what it has waited for is not wanted any more: it fails with [`SessionError::GivenUp`] then. To write, a session waits
-    /// whatever this says, and asks when its turn has come.
+    /// Whether the caller has given up: the session then fails with [`SessionError::GivenUp`]. A wait for the write
+    /// lock cannot be interrupted; this is asked once it has been obtained.
     fn has_ended(&self) -> bool;
 }
 
-/// A store as one thread of a program uses it.
+/// A store as used by one thread of a program.
 #[derive(Debug)]
 pub struct Session {
-    /// Of the latest commit when it was last read, at rest between reads: beginning a new one would cost as much as a read.
+    /// Snapshot of the latest commit at the last read, parked between reads and refreshed by the next: beginning a new
+    /// one would cost as much as a read.
     latest: Option<Snapshot>,
     store: Option<Store>,
     state: State,
-    /// There from the first lock on.
+    /// Created by the first lock.
     locks: Option<Locks>,
     paths: Paths,
     out: Vec<u8>,
     last_commit: u64,
-    /// Told of commits that another process waits for, so that this one need not.
+    /// Called with each commit that another process waits for, so that this one need not.
     announce: Option<fn(u64)>,
-    /// There when whoever uses the session does not wait for ever.
-    patience: Option<Rc<dyn Patience>>,
-    /// Why what was held could not be committed, until [`Session::settle`] says so.
+    /// Set when the caller may give up waiting.
+    patience: Option<Rc<dyn WaitPolicy>>,
+    /// Why held transactions could not be committed, until [`Session::settle`] reports it.
     lost: Option<SessionError>,
 }
 
-/// What reads and writes are part of.
+/// The transaction or snapshot that reads and writes belong to.
 #[derive(Debug)]
 enum State {
-    /// Each of itself.
+    /// None: each is on its own.
     Apart,
-    /// `depth` begins without their ends; `aborted` when an inner one was rolled back.
+    /// A transaction. `depth` counts begins without their ends; `aborted` is set once an inner one was rolled back.
     Writing {
         transaction: Box<Transaction>,
         depth: u32,
         aborted: bool,
         begin: Begin,
-        /// What the commit is to wait for of which this is a part, when something was held before.
+        /// Durability of the held transactions that this one is added to, if there are any.
         part_of: Option<Durability>,
     },
-    /// Reads are of what is held; all else settles first.
+    /// Held transactions: reads see them, any other operation commits them first.
     Held {
         transaction: Box<Transaction>,
-        /// The strongest that its parts have asked for.
+        /// Strongest durability among the parts.
         durability: Durability,
     },
-    /// The same for reads.
+    /// A snapshot. `depth` as above.
     Looking { snapshot: Box<Snapshot>, depth: u32 },
 }
 
@@ -97,7 +99,7 @@ impl Session {
     /// Opens the store in a folder.
     pub fn open(folder: &Path, options: &Options) -> Result<Self, SessionError> {
         let store = Store::open(folder, options)?;
-        // A program that wants to be refused every write must not be given a store that takes them.
+        // A program that asks for a read-only store must not get a writable one.
         if options.read_only && !store.options().read_only {
             return Err(SessionError::Store(StoreError::OpenAlready {
                 path: store.path().into(),
@@ -120,12 +122,12 @@ impl Session {
         })
     }
 
-    /// The store itself.
+    /// The underlying store.
     pub fn store(&self) -> Result<&Store, SessionError> {
         self.store.as_ref().ok_or(SessionError::Closed)
     }
 
-    /// Ends the session. Refused inside a transaction or snapshot.
+    /// Closes the session. Fails inside a transaction or snapshot.
     pub fn close(&mut self) -> Result<(), SessionError> {
         self.settle_first()?;
         if !matches!(self.state, State::Apart) {
@@ -134,12 +136,12 @@ impl Session {
         self.latest = None;
         self.locks = None;
         self.store = None;
-        // Programs may keep what is closed.
+        // Programs may keep a closed session for long.
         self.out = Vec::new();
         Ok(())
     }
 
-    /// Ends the session, and rolls back what is open: for a thread that ends.
+    /// Closes the session and rolls back any open transaction: for a thread that ends.
     pub fn abandon(&mut self) {
         self.state = State::Apart;
         self.latest = None;
@@ -147,24 +149,25 @@ impl Session {
         self.store = None;
     }
 
-    /// The last commit of this session; 0 before the first.
+    /// Number of this session's last commit; 0 before the first.
     pub fn last_commit(&self) -> u64 {
         self.last_commit
     }
 
-    /// From now on commits with [`Durability::Group`] do not wait for the disk: whoever is told of them does so before the outcome
-    /// is shown to anybody; and what was begun [together](Begin::Together) is held.
+    /// From now on commits with [`Durability::Group`] do not wait for the disk. Instead `tell` is called with each, and
+    /// must ensure that the commit is flushed before its outcome is made visible. Transactions begun
+    /// [together](Begin::Together) are held from now on.
     pub fn announce(&mut self, tell: fn(u64)) {
         self.announce = Some(tell);
     }
 
-    /// From now on whoever is given here is told when the session waits, and can have it do nothing afterwards.
-    pub fn wait_with(&mut self, patience: Rc<dyn Patience>) {
+    /// Sets the observer of this session's waits, which can also cancel them.
+    pub fn wait_with(&mut self, patience: Rc<dyn WaitPolicy>) {
         self.patience = Some(patience);
     }
 
-    /// What was set at the node: its own value where it has one, else its subtree; both as canonical JSON. A subtree that was not set
-    /// as a whole may have become longer than a document may be, and is refused then.
+    /// The node's content as canonical JSON: its own value if it has one, otherwise its subtree. A subtree built node
+    /// by node may exceed the limit of a document, which is an error.
     pub fn get(&mut self, path: &[u8]) -> Result<Option<&[u8]>, SessionError> {
         let key = self.paths.key(path)?;
         self.answer(|reader, out| {
@@ -186,13 +189,14 @@ impl Session {
         })
     }
 
-    /// The subtree as canonical JSON, refused when it is longer than a document may be. The value of a node with children is left out.
+    /// The subtree as canonical JSON, without the value of a node with children. An error if it is longer than a
+    /// document may be.
     pub fn document(&mut self, path: &[u8]) -> Result<Option<&[u8]>, SessionError> {
         let key = self.paths.key(path)?;
         self.answer(|reader, out| document(reader, &key, out))
     }
 
-    /// 0, 1, 10 or 11: 1 for a value, 10 for children.
+    /// 0, 1, 10 or 11: 1 for a value, plus 10 for children.
     pub fn defined(&mut self, path: &[u8]) -> Result<u8, SessionError> {
         let key = self.paths.key(path)?;
         let defined = self.read(|reader, _| reader.defined(&key))?;
@@ -205,7 +209,8 @@ impl Session {
         self.read(|reader, _| reader.is_array(&key))
     }
 
-    /// The first child after `seed` (the last before it, in reverse), which need not exist; of all, when it is empty.
+    /// The first child after `seed` (in reverse, the last before it), which need not exist; an empty seed starts at the
+    /// beginning or end.
     pub fn neighbour(
         &mut self,
         path: &[u8],
@@ -227,31 +232,32 @@ impl Session {
         })
     }
 
-    /// Gives a node a value, given as JSON. A scalar leaves its children as they are; an object or array replaces the subtree.
+    /// Sets a node's value, given as JSON. A scalar leaves the children as they are; an object or array replaces the
+    /// subtree.
     pub fn set(&mut self, path: &[u8], value: &[u8]) -> Result<(), SessionError> {
         let key = self.paths.key(path)?;
         self.write(|transaction| transaction.set(&key, value))
     }
 
-    /// Replaces the subtree by a document, given as JSON.
+    /// Replaces the subtree with a JSON document.
     pub fn put(&mut self, path: &[u8], document: &[u8]) -> Result<(), SessionError> {
         let key = self.paths.key(path)?;
         self.write(|transaction| transaction.put(&key, document))
     }
 
-    /// Lays a document over the subtree: its values replace those at the same place, all others stay.
+    /// Merges a JSON document into the subtree: its values replace those at the same path, all others stay.
     pub fn lay_over(&mut self, path: &[u8], document: &[u8]) -> Result<(), SessionError> {
         let key = self.paths.key(path)?;
         self.write(|transaction| transaction.lay_over(&key, document))
     }
 
-    /// Removes the subtree; says whether there was one.
+    /// Removes the subtree; `false` if there was none.
     pub fn kill(&mut self, path: &[u8]) -> Result<bool, SessionError> {
         let key = self.paths.key(path)?;
         self.write(|transaction| transaction.kill(&key))
     }
 
-    /// Adds a JSON number to the node's value, exactly; says the sum.
+    /// Adds a JSON number to the node's value, exactly; returns the sum.
     pub fn increment(&mut self, path: &[u8], by: &[u8]) -> Result<&[u8], SessionError> {
         let key = self.paths.key(path)?;
         let by = std::str::from_utf8(by).map_err(|_| SessionError::NotText)?;
@@ -261,13 +267,13 @@ impl Session {
         Ok(&self.out)
     }
 
-    /// Copies a subtree over another: its values replace those at the same place, all others stay.
+    /// Copies one subtree into another: its values replace those at the same path, all others stay.
     pub fn merge(&mut self, to: &[u8], from: &[u8]) -> Result<(), SessionError> {
         let (to, from) = (self.paths.key(to)?, self.paths.key(from)?);
         self.write(|transaction| transaction.merge(&to, &from))
     }
 
-    /// From here to [`Session::end_snapshot`] all reads are of one state; inside a transaction they are of that anyway.
+    /// Starts a snapshot: until [`Session::end_snapshot`] all reads see one state. Inside a transaction they do anyway.
     pub fn begin_snapshot(&mut self) -> Result<(), SessionError> {
         self.settle_first()?;
         match &mut self.state {
@@ -281,7 +287,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends what [`Session::begin_snapshot`] began.
+    /// Ends the snapshot of the matching [`Session::begin_snapshot`].
     pub fn end_snapshot(&mut self) -> Result<(), SessionError> {
         match &mut self.state {
             State::Looking { depth, .. } if *depth > 1 => *depth -= 1,
@@ -292,7 +298,7 @@ impl Session {
         Ok(())
     }
 
-    /// Locks a node for this session; `false` when others still had it after `patience`, `None` waits for ever.
+    /// Locks a node for this session; `false` if others still held it after `patience`. `None` waits forever.
     pub fn lock(&mut self, path: &[u8], patience: Option<Duration>) -> Result<bool, SessionError> {
         self.settle_first()?;
         let key = self.paths.key(path)?;
@@ -323,7 +329,7 @@ impl Session {
         }
     }
 
-    /// Takes back one [`Session::lock`]; `false` when there was none.
+    /// Releases one [`Session::lock`]; `false` if there was none.
     pub fn unlock(&mut self, path: &[u8]) -> Result<bool, SessionError> {
         self.settle_first()?;
         let key = self.paths.key(path)?;
@@ -333,7 +339,7 @@ impl Session {
         }
     }
 
-    /// Takes back every lock.
+    /// Releases all locks.
     pub fn unlock_all(&mut self) -> Result<(), SessionError> {
         self.settle_first()?;
         if let Some(locks) = &mut self.locks {
@@ -342,13 +348,13 @@ impl Session {
         Ok(())
     }
 
-    /// Makes every commit durable that was made before the call.
+    /// Makes every commit before the call durable.
     pub fn flush(&mut self) -> Result<(), SessionError> {
         self.settle_first()?;
         Ok(self.store()?.flush()?)
     }
 
-    /// Asks a question whose answer, when there is one, is what it leaves in the buffer.
+    /// Runs a read whose result, if any, is what it appends to the buffer.
     fn answer(
         &mut self,
         question: impl FnOnce(&Reader<'_>, &mut Vec<u8>) -> Result<bool, StoreError>,
@@ -364,8 +370,8 @@ impl Session {
         self.look(|reader, out| question(reader, out).map_err(SessionError::from))
     }
 
-    /// Asks questions that no operation here asks, all to one state: that of the transaction or snapshot that is open, or the latest. What is
-    /// left in the buffer is [`Session::answered`] until the next call.
+    /// Runs reads that this API does not offer, all on one state: that of the open transaction or snapshot, or else the
+    /// latest. The content of the buffer is available as [`Session::answered`] until the next call.
     pub fn look<T, E: From<SessionError>>(
         &mut self,
         question: impl FnOnce(&Reader<'_>, &mut Vec<u8>) -> Result<T, E>,
@@ -397,13 +403,13 @@ impl Session {
         }
     }
 
-    /// What [`Session::look`] or [`Session::change`] has left in the buffer.
+    /// The buffer as left by [`Session::look`] or [`Session::change`].
     pub fn answered(&self) -> &[u8] {
         &self.out
     }
 
-    /// Makes changes that no operation here makes, all of them or none: in the transaction that is open, or in one of its own. A function that
-    /// fails after it has changed something must have [given the transaction up](Transaction::give_up).
+    /// Runs changes that this API does not offer, all or nothing: in the open transaction, or in one of its own. A
+    /// function that fails after changing something must have [given up the transaction](Transaction::give_up).
     pub fn change<T, E: From<SessionError>>(
         &mut self,
         change: impl FnOnce(&mut Transaction, &mut Vec<u8>) -> Result<T, E>,
@@ -442,7 +448,7 @@ impl Session {
         }
     }
 
-    /// Waits until others have written.
+    /// Obtains the write lock.
     fn begin_to_write(&self) -> Result<Transaction, SessionError> {
         let store = self.store()?;
         let Some(patience) = &self.patience else {
@@ -462,11 +468,11 @@ impl Session {
     }
 }
 
-/// A wait that ends with this.
-struct Wait<'p>(&'p Rc<dyn Patience>);
+/// Notifies the observer that a wait begins, and when dropped that it has ended.
+struct Wait<'p>(&'p Rc<dyn WaitPolicy>);
 
 impl<'p> Wait<'p> {
-    fn begin(patience: &'p Rc<dyn Patience>) -> Self {
+    fn begin(patience: &'p Rc<dyn WaitPolicy>) -> Self {
         patience.begins();
         Self(patience)
     }
@@ -478,7 +484,8 @@ impl Drop for Wait<'_> {
     }
 }
 
-/// Appends the document of a subtree, if there is one. What is put together for it is no longer than what can be stored at once.
+/// Appends the subtree's document; `false` if there is none. An assembled document is bounded by the size limit of
+/// stored ones.
 fn document(reader: &Reader<'_>, key: &Key, out: &mut Vec<u8>) -> Result<bool, StoreError> {
     match reader.document_within(key, reader.tables.value_bytes_max)? {
         None => return Ok(false),

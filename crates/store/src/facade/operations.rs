@@ -1,65 +1,65 @@
-//! The operations of a session as another language calls them: what is a call there is one here, whatever the language.
+//! The operations of a session, shared by all language bindings: each operation here is one call there.
 //!
-//! Arguments lie in an area, memory that both sides see, behind its first [`START`] bytes: `path` is the place where the path ends
-//! that begins there, what else there is follows it. The first byte of the area says of an answer that is text whether it is a string
-//! or JSON.
+//! Arguments are passed in the area, memory that both sides see, from offset [`START`]. `path` is the offset at which
+//! the path that begins there ends; further arguments follow it. For a result that is text, the first byte of the area
+//! tells whether it is a string or JSON.
 
 use std::{ffi::CStr, time::Duration};
 
 use super::{Begin, Children, Question, Session, SessionError, Value as Found};
 use crate::Durability;
 
-/// Where arguments begin in the area.
+/// Offset of the arguments in the area.
 pub const START: i32 = 8;
-/// The answer is what it is.
+/// The result is to be taken as it is.
 const PLAIN: u8 = 0;
-/// The answer is the JSON text of an object or array.
+/// The result is the JSON text of an object or array.
 const JSON: u8 = 1;
 
-/// A running call from another language: its arguments, and how values of that language are made.
+/// A call in progress from another language: access to its arguments, and constructors for its values.
 pub trait Call {
-    /// A value of that language.
+    /// A value of the other language.
     type Value;
-    /// What it throws.
+    /// Error type of the binding, thrown to the caller.
     type Error: From<Refused>;
 
-    /// An argument that is an integer.
+    /// The argument at `index`, an integer.
     fn integer(&self, index: usize) -> Result<i32, Self::Error>;
-    /// An argument that is a number.
+    /// The argument at `index`, a number.
     fn number(&self, index: usize) -> Result<f64, Self::Error>;
-    /// An argument that is text; `None` when it is left out.
+    /// The argument at `index`, as UTF-8 bytes; `None` if it was omitted.
     fn text(&self, index: usize) -> Result<Option<Vec<u8>>, Self::Error>;
-    /// The bytes of the area from one place to another.
+    /// Bytes `from..to` of the area.
     fn bytes(&self, from: i32, to: i32) -> Result<&[u8], Self::Error>;
-    /// The bytes of the area between two arguments that are integers.
+    /// Bytes of the area between the offsets that two arguments give.
     fn span(&self, from: usize, to: usize) -> Result<&[u8], Self::Error> {
         self.bytes(self.integer(from)?, self.integer(to)?)
     }
-    /// Writes the first byte of the area.
+    /// Writes the first byte of the area, the kind of the result.
     fn mark(&self, kind: u8);
 
-    /// An array.
+    /// Creates an array.
     fn array(&self, values: &[Self::Value]) -> Result<Self::Value, Self::Error>;
-    /// A string.
+    /// Creates a string.
     fn string(&self, text: &str) -> Result<Self::Value, Self::Error>;
-    /// Bytes as a string of characters up to U+00FF.
+    /// Creates a string with one character, up to U+00FF, for each byte.
     fn latin1(&self, bytes: &[u8]) -> Result<Self::Value, Self::Error>;
-    /// An integer.
+    /// Creates an integer.
     fn int(&self, number: i32) -> Result<Self::Value, Self::Error>;
-    /// A number.
+    /// Creates a floating-point number.
     fn double(&self, number: f64) -> Result<Self::Value, Self::Error>;
-    /// A truth value.
+    /// Creates a boolean.
     fn boolean(&self, value: bool) -> Result<Self::Value, Self::Error>;
-    /// The value that is none.
+    /// Creates a null.
     fn null(&self) -> Result<Self::Value, Self::Error>;
 }
 
-/// Why an operation was not done.
+/// Error of an operation, as reported to the other language.
 #[derive(Debug)]
 pub struct Refused {
-    /// The word by which programs tell errors apart.
+    /// Stable error code.
     pub code: &'static str,
-    /// For people.
+    /// Message for people.
     pub message: String,
 }
 
@@ -70,7 +70,7 @@ impl From<SessionError> for Refused {
 }
 
 impl From<&SessionError> for Refused {
-    /// The error with everything that led to it.
+    /// Formats the error with its whole source chain.
     fn from(error: &SessionError) -> Self {
         let mut message = error.to_string();
         let mut cause = std::error::Error::source(error);
@@ -86,15 +86,15 @@ impl From<&SessionError> for Refused {
     }
 }
 
-/// What a call gives: a value, or `None` for none.
+/// Result of a call: a value, or `None` if it has none.
 pub type Outcome<C> = Result<Option<<C as Call>::Value>, <C as Call>::Error>;
 
-/// An operation.
+/// An operation that bindings expose as a function.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
-    /// What it is called.
+    /// Name of the function.
     pub name: &'static CStr,
-    /// How many arguments it takes.
+    /// Number of arguments.
     pub arguments: usize,
     kind: Kind,
 }
@@ -107,7 +107,7 @@ const fn operation(name: &'static CStr, arguments: usize, kind: Kind) -> Operati
     }
 }
 
-/// All of them.
+/// All operations, in the order in which bindings register them.
 pub const OPERATIONS: &[Operation] = &[
     operation(c"get", 1, Kind::Get),
     operation(c"value", 1, Kind::OwnValue),
@@ -190,7 +190,7 @@ enum Kind {
 }
 
 impl Operation {
-    /// Does it.
+    /// Runs the operation.
     pub fn run<C: Call>(self, call: &C, session: &mut Session) -> Outcome<C> {
         match self.kind {
             Kind::Get => get(call, session),
@@ -234,7 +234,7 @@ impl Operation {
     }
 }
 
-/// `get(path)`: what was set there.
+/// `get(path)`: the node's value or document.
 fn get<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     let path = path(call)?;
     match session.get(path).map_err(Refused::from)? {
@@ -243,7 +243,7 @@ fn get<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     }
 }
 
-/// `value(path)`: its own value, without children.
+/// `value(path)`: the node's own value, without children.
 fn own_value<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     match session.value(path(call)?).map_err(Refused::from)? {
         Some(text) => value(call, text),
@@ -251,7 +251,7 @@ fn own_value<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     }
 }
 
-/// `document(path)`: its JSON text.
+/// `document(path)`: the subtree as JSON text.
 fn document<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     let text = session.document(path(call)?).map_err(Refused::from)?;
     text.map(|text| call.string(utf8(text)?)).transpose()
@@ -267,7 +267,7 @@ fn is_array<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     call.boolean(is_array).map(Some)
 }
 
-/// `next(path, seed)`: the seed lies between both, if there is one.
+/// `next(path, seed)`: the optional seed is at `path..seed`.
 fn next<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     neighbour(call, session, false)
 }
@@ -283,8 +283,8 @@ fn neighbour<C: Call>(call: &C, session: &mut Session, reverse: bool) -> Outcome
     found.map(|text| call.string(utf8(text)?)).transpose()
 }
 
-/// `children(path, from, after, to, before, prefix, flags, limit)`: each bound ends where its number says and begins where
-/// the one before it ends; flags are 1 for reverse and 2 for "with values". Gives key, value, key, value, or only keys.
+/// `children(path, from, after, to, before, prefix, flags, limit)`: each bound begins where the one before ends, and
+/// ends at its argument's offset; flags: 1 reverse, 2 with values. Returns keys, or keys and values alternating.
 fn children<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     let flags = call.integer(6)?;
     let with_values = flags & 2 != 0;
@@ -310,8 +310,8 @@ fn children<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     call.array(&found).map(Some)
 }
 
-/// `values(path, after, limit)`: the path of the node after which to begin lies between both, if there is one. Gives an
-/// array of subscripts and a value by turns.
+/// `values(path, after, limit)`: the optional path of the node to start after is at `path..after`. Returns arrays of
+/// subscripts and values alternating.
 fn values<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     let mut page = session
         .values(path(call)?, call.span(0, 1)?, limit(call, 2)?)
@@ -328,13 +328,13 @@ fn values<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     call.array(&found).map(Some)
 }
 
-/// Asked right after `children`, `values` or `query`: whether their page ended because it had become long. Then there may be more, though it
-/// has fewer than `limit`; else one with fewer is the last.
+/// `more()`: called right after `children`, `values` or `query`; true if the page ended because it was long. Then more
+/// may follow although it has fewer than `limit`; otherwise a short page is the last.
 fn more<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     call.boolean(session.more()).map(Some)
 }
 
-/// `globals(from, after, limit)`: the name lies at the start, if there is one; `after` is 1 to leave it out.
+/// `globals(from, after, limit)`: the optional name is at the start of the area; `after` = 1 excludes it.
 fn globals<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     let page = session
         .globals(path(call)?, call.integer(1)? != 0, limit(call, 2)?)
@@ -342,8 +342,7 @@ fn globals<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     texts(call, page)
 }
 
-/// `set(path, end)` and those below: the JSON text that is written lies between both, or is the third argument when it is
-/// long.
+/// `set(path, end)` and the writes below: the JSON text is at `path..end`, or in the third argument when it is long.
 fn set<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     write(call, |path, text| session.set(path, text))
 }
@@ -377,7 +376,7 @@ fn kill<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     call.boolean(existed).map(Some)
 }
 
-/// `increment(path, end)`: the number lies between both; gives the sum's text.
+/// `increment(path, end)`: the number is at `path..end`; returns the sum as text.
 fn increment<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     let sum = session
         .increment(path(call)?, call.span(0, 1)?)
@@ -385,7 +384,7 @@ fn increment<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     call.string(utf8(sum)?).map(Some)
 }
 
-/// `merge(path, from)`: the path that is copied lies between both.
+/// `merge(path, from)`: the source path is at `path..from`.
 fn merge<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     session
         .merge(path(call)?, call.span(0, 1)?)
@@ -393,7 +392,7 @@ fn merge<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     Ok(None)
 }
 
-/// `begin(together)`: 1 to have it committed together with others; gives how many are open within each other.
+/// `begin(together)`: 1 to share a commit with others; returns the nesting depth.
 fn begin<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     let begin = if call.integer(0)? == 0 {
         Begin::Alone
@@ -441,7 +440,7 @@ fn flush<C: Call>(_: &C, session: &mut Session) -> Outcome<C> {
     Ok(None)
 }
 
-/// `expire(path, at)`: milliseconds since 1970, or less than 0 for never.
+/// `expire(path, at)`: `at` in milliseconds since 1970; negative removes the expiry time.
 fn expire<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     let at = call.number(1)?;
     let at = (at >= 0.0).then_some(at as u64);
@@ -454,7 +453,7 @@ fn expires<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     at.map(|at| call.double(at as f64)).transpose()
 }
 
-/// `defineIndex(definition)`: JSON text.
+/// `defineIndex(definition)`: the definition is JSON text.
 fn define_index<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     session
         .define_index(&call.text(0)?.unwrap_or_default())
@@ -467,14 +466,14 @@ fn drop_index<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     call.boolean(existed).map(Some)
 }
 
-/// `indexes()`: JSON texts.
+/// `indexes()`: an array of JSON texts.
 fn indexes<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     texts(call, session.indexes().map_err(Refused::from)?)
 }
 
-/// `query(name, equal, from, to, place, flags, limit)`: each ends where its number says; the place is what the page before gave; flags
-/// are 1 for reverse, 2 to leave `from` out and 4 to leave `to` out. Gives the path of the records' parent, the place that has been
-/// reached (its bytes as characters), and the subscripts.
+/// `query(name, equal, from, to, place, flags, limit)`: each ends at its argument's offset; `place` is the position
+/// returned by the previous page; flags: 1 reverse, 2 excludes `from`, 4 excludes `to`. Returns the path of the
+/// records' parent, the new position (its bytes as characters), and the subscripts.
 fn query<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     let flags = call.integer(5)?;
     let question = Question {
@@ -498,7 +497,7 @@ fn query<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     call.array(&[parts, place, found]).map(Some)
 }
 
-/// `lock(path, patience)`: milliseconds, or less than 0 to wait for ever.
+/// `lock(path, patience)`: patience in milliseconds; negative waits forever.
 fn lock<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     let patience = Duration::try_from_secs_f64(call.number(1)? / 1000.0).ok();
     let locked = session.lock(path(call)?, patience).map_err(Refused::from)?;
@@ -515,7 +514,8 @@ fn unlock_all<C: Call>(_: &C, session: &mut Session) -> Outcome<C> {
     Ok(None)
 }
 
-/// `stats()`: bytes of the file, of the map, of a page; the last commit, readers, bytes that the log alone has, the last commit on the disk.
+/// `stats()`: bytes of the file, of the map and of a page; the last commit, readers, bytes not checkpointed, the last
+/// commit on the disk.
 fn stats<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     let stats = session
         .store()
@@ -542,7 +542,7 @@ fn close<C: Call>(_: &C, session: &mut Session) -> Outcome<C> {
     Ok(None)
 }
 
-/// An array of the texts of a page.
+/// The texts of a page as an array.
 fn texts<C: Call>(call: &C, mut page: &[u8]) -> Outcome<C> {
     let mut found = Vec::new();
     while !page.is_empty() {
@@ -559,7 +559,7 @@ fn limit<C: Call>(call: &C, index: usize) -> Result<usize, C::Error> {
     Ok(usize::try_from(call.integer(index)?).unwrap_or(0))
 }
 
-/// What a number in a call says; `None`: the store's own.
+/// Durability that a call passes as a number; `None` for the store's default.
 pub fn durability(number: i32) -> Option<Durability> {
     match number {
         0 => Some(Durability::Sync),
@@ -569,7 +569,7 @@ pub fn durability(number: i32) -> Option<Durability> {
     }
 }
 
-/// What a canonical text is in JavaScript; objects and arrays stay text, and the area says so.
+/// Converts a canonical JSON text to a value. Objects and arrays stay text, which the area's first byte records.
 fn value<C: Call>(call: &C, text: &[u8]) -> Outcome<C> {
     let found = Found::read(text).ok_or_else(damaged)?;
     call.mark(if matches!(found, Found::Container(_)) {
@@ -580,7 +580,7 @@ fn value<C: Call>(call: &C, text: &[u8]) -> Outcome<C> {
     scalar(call, &found).map(Some)
 }
 
-/// The same among others: objects and arrays are text in an array of one.
+/// The same for an element of an array: objects and arrays are text, wrapped in an array of length one.
 fn element<C: Call>(call: &C, text: &[u8]) -> Result<C::Value, C::Error> {
     let found = Found::read(text).ok_or_else(damaged)?;
     let made = scalar(call, &found)?;
@@ -600,7 +600,7 @@ fn scalar<C: Call>(call: &C, found: &Found<'_>) -> Result<C::Value, C::Error> {
     }
 }
 
-/// Takes the next length and bytes off a page.
+/// Splits the next length-prefixed item off a page.
 fn item<'a>(page: &mut &'a [u8]) -> Result<&'a [u8], Refused> {
     let length = number(page)?;
     let (bytes, rest) = page.split_at_checked(length as usize).ok_or_else(damaged)?;

@@ -1,4 +1,4 @@
-//! Walks in pages: a program asks for the next few, so no walk that it forgets holds back anything.
+//! Paged iteration: programs fetch a few items at a time, so an abandoned iteration pins nothing.
 
 use std::ops::Bound;
 
@@ -6,31 +6,32 @@ use crate::{Key, Range, StoreError, Subscript, key::within, tree::read::Reader};
 
 use super::{Session, SessionError, document, path};
 
-/// A page ends with the item that makes it longer than this, in bytes.
+/// A page ends with the item that takes it over this many bytes.
 pub(super) const PAGE_BYTES_MAX: usize = 1 << 20;
 
-/// Which children, as parts of [paths](super::path); no bytes for what is not asked for.
+/// Range of children; bounds are parts of [paths](super::path), empty for none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Children<'a> {
-    /// The first, or the nearest after it.
+    /// Inclusive lower bound.
     pub from: &'a [u8],
-    /// Only what comes after this one.
+    /// Exclusive lower bound.
     pub after: &'a [u8],
-    /// The last, or the nearest before it.
+    /// Inclusive upper bound.
     pub to: &'a [u8],
-    /// Only what comes before this one.
+    /// Exclusive upper bound.
     pub before: &'a [u8],
-    /// Only texts that begin like this one; numbers are no texts.
+    /// Only strings that begin with this prefix; numbers never match.
     pub prefix: &'a [u8],
-    /// From the end to the beginning.
+    /// Descending order.
     pub reverse: bool,
-    /// With what was set at each.
+    /// Whether to return the content of each child as well.
     pub with_values: bool,
 }
 
 impl Session {
-    /// At most `limit` children: for each a length in four bytes, little-endian, and the subscript's text; with values,
-    /// length and JSON text of what was set there as well. They may be less than `limit` and not all: see [`Session::more`].
+    /// Returns up to `limit` children: for each a four-byte little-endian length and the subscript's text; with values,
+    /// also the length and JSON text of the child's content. A page may hold fewer than `limit` although more follow:
+    /// see [`Session::more`].
     pub fn children(
         &mut self,
         path: &[u8],
@@ -65,14 +66,16 @@ impl Session {
         Ok(&self.out)
     }
 
-    /// Asked right after a page of children, values or records: whether it ended because it had become long, so that more may come after it.
+    /// Whether the last page of children, values or records ended because it was long, so that more may follow. Valid
+    /// right after that call.
     pub fn more(&self) -> bool {
         self.out.len() > PAGE_BYTES_MAX
     }
 
-    /// At most `limit` nodes with values of the subtree, depth first, after the node `after` of it (empty for the first):
-    /// for each the number of its subscripts below the root, these, and its value, all in the form of [`Session::children`].
-    /// They may be less than `limit` and not all: see [`Session::more`]. Refused where `after` lies elsewhere.
+    /// Returns up to `limit` nodes with values of the subtree, depth first, after the node `after` inside it (empty for
+    /// the first): for each the number of its subscripts below the root, the subscripts, and its value, all in the form
+    /// of [`Session::children`]. A page may hold fewer than `limit` although more follow: see [`Session::more`]. An
+    /// error if `after` is outside the subtree.
     pub fn values(&mut self, path: &[u8], after: &[u8], limit: usize) -> Result<&[u8], SessionError> {
         let root = self.key(path)?;
         let after = match after {
@@ -90,7 +93,8 @@ impl Session {
             let Some(after) = after else {
                 return leaves(reader, &root, &root, None, &mut left, out);
             };
-            // What comes after a node: what is below it, then below its younger siblings, then below its parent's.
+            // The nodes after a node are those below it, then those below its following siblings, then those below its
+            // parent's.
             leaves(reader, &root, &after, Some(&after), &mut left, out)?;
             let mut place = after;
             while place.len() > root.len() && left > 0 {
@@ -115,7 +119,8 @@ impl Session {
         Ok(&self.out)
     }
 
-    /// At most `limit` names of globals, from one on or after it, in the form of [`Session::children`].
+    /// Returns up to `limit` names of globals, from `from` on (exclusive if `after`), in the form of
+    /// [`Session::children`].
     pub fn globals(&mut self, from: &[u8], after: bool, limit: usize) -> Result<&[u8], SessionError> {
         let from = if from.is_empty() { "" } else { path::text(from)? };
         self.read(|reader, out| {
@@ -137,7 +142,7 @@ impl Session {
     }
 }
 
-/// The values of a subtree but for one node's own.
+/// Appends the values of a subtree, except the own value of one node.
 fn leaves(
     reader: &Reader<'_>,
     root: &Key,
@@ -204,7 +209,7 @@ fn range(children: Children<'_>) -> Result<Range, SessionError> {
     })
 }
 
-/// The bound that admits less; `beyond` says whether a subscript lies farther inside than another.
+/// The narrower of two bounds; `beyond` tells whether one subscript lies further inside than another.
 fn narrower(
     one: Bound<Subscript>,
     other: Bound<Subscript>,

@@ -1,4 +1,4 @@
-//! Paths as other languages hand them over: parts one after another, the first of them the global's name.
+//! Encoding of paths passed from other languages: concatenated parts, the first of them the global's name.
 //!
 //! ```text
 //! part = length 2 | UTF-8 bytes          a text, of at most FFFD bytes
@@ -6,7 +6,7 @@
 //!      | FFFF     | double 8             a number
 //! ```
 //!
-//! All in little-endian order.
+//! All numbers are little-endian.
 
 use crate::key::{Key, KeyError, Subscript};
 
@@ -18,18 +18,18 @@ const DOUBLE: u16 = 0xFFFF;
 /// One step of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Part<'a> {
-    /// UTF-8, checked.
+    /// Validated UTF-8.
     Text(&'a [u8]),
     Integer(i32),
     Double(f64),
 }
 
-/// Takes paths apart, and remembers the last one: most paths begin as the one before.
+/// Decodes paths. Remembers the last one, because most paths share a prefix with the one before.
 #[derive(Debug)]
 pub(super) struct Paths {
     path: Vec<u8>,
     key: Key,
-    /// Where each part ends, in the path and in the key.
+    /// Ends of each part, in the path and in the key.
     ends: Vec<(usize, usize)>,
 }
 
@@ -81,7 +81,7 @@ impl Paths {
     }
 }
 
-/// A single subscript; `None` for no bytes.
+/// Decodes a single subscript; `None` for no bytes.
 pub(super) fn subscript(bytes: &[u8]) -> Result<Option<Subscript>, SessionError> {
     if bytes.is_empty() {
         return Ok(None);
@@ -93,12 +93,12 @@ pub(super) fn subscript(bytes: &[u8]) -> Result<Option<Subscript>, SessionError>
     }))
 }
 
-/// The text of a single part that is one.
+/// Decodes a single part that must be text.
 pub(super) fn text(bytes: &[u8]) -> Result<&str, SessionError> {
     Ok(first_text(bytes)?.0)
 }
 
-/// The text of the first part, and what follows it.
+/// Splits off the first part, which must be text.
 pub(super) fn first_text(bytes: &[u8]) -> Result<(&str, &[u8]), SessionError> {
     match part(bytes)? {
         (Part::Text(text), rest) => Ok((utf8(text)?, rest)),
@@ -106,7 +106,7 @@ pub(super) fn first_text(bytes: &[u8]) -> Result<(&str, &[u8]), SessionError> {
     }
 }
 
-/// The first part and what follows it.
+/// Splits off the first part.
 fn part(bytes: &[u8]) -> Result<(Part<'_>, &[u8]), SessionError> {
     let Some((length, rest)) = bytes.split_first_chunk::<2>() else {
         return Err(SessionError::Malformed);
@@ -138,7 +138,7 @@ fn utf8(text: &[u8]) -> Result<&str, SessionError> {
     std::str::from_utf8(text).map_err(|_| SessionError::NotText)
 }
 
-/// The number's decimal digits, made without memory of their own.
+/// Passes the number's decimal digits to `take`, without allocating.
 fn with_digits<T>(number: i32, take: impl FnOnce(&[u8]) -> T) -> T {
     let mut digits = [0; 11];
     let mut at = digits.len();

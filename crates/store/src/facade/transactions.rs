@@ -1,13 +1,14 @@
-//! Transactions of a session, and what is committed together.
+//! Transactions of a session, and shared commits.
 //!
-//! To commit costs more than most transactions do. One that began with [`Begin::Together`] is held when it ends, and what follows is
-//! added to it, until [`Session::settle`] commits all of them as one: this session sees what is held, nobody else does, and nobody
-//! else can write. Each is still all or nothing by itself. Whatever the session does that others could wait for settles first.
+//! A commit costs more than most transactions do. A transaction begun with [`Begin::Together`] is held when it ends,
+//! and following ones are added to it, until [`Session::settle`] commits them all as one. Held transactions are visible
+//! to this session only, and no other writer can begin. Each is still atomic by itself. Any operation of the session
+//! that others could wait for settles first.
 
 use super::{Session, SessionError, State};
 use crate::{Durability, Transaction};
 
-/// Most that is held, in bytes of paths and values: what is added to it beyond that waits for a commit.
+/// Once this many bytes of paths and values are held, they are committed before the next transaction begins.
 const HELD_BYTES_MAX: usize = 1 << 20;
 
 /// How a transaction is to be committed.
@@ -16,11 +17,11 @@ pub enum Begin {
     /// By itself, when it ends.
     #[default]
     Alone,
-    /// Together with others, where the session [announces](Session::announce) its commits; alone elsewhere.
+    /// Together with others, if the session [announces](Session::announce) its commits; otherwise alone.
     Together,
 }
 
-/// A transaction whose end has come.
+/// An outermost transaction taken out of the session to be committed or rolled back.
 struct Ended {
     transaction: Box<Transaction>,
     aborted: bool,
@@ -29,7 +30,8 @@ struct Ended {
 }
 
 impl Session {
-    /// Begins a transaction; inside another one it becomes a part of that, whose way to commit counts.
+    /// Begins a transaction and returns the nesting depth. Inside another one it becomes a part of that, and `begin` is
+    /// ignored.
     pub fn begin(&mut self, begin: Begin) -> Result<u32, SessionError> {
         match &mut self.state {
             State::Writing { depth, .. } => {
@@ -58,7 +60,7 @@ impl Session {
         Ok(1)
     }
 
-    /// How many transactions within each other are open.
+    /// Nesting depth of open transactions.
     pub fn level(&self) -> u32 {
         match &self.state {
             State::Writing { depth, .. } => *depth,
@@ -66,8 +68,9 @@ impl Session {
         }
     }
 
-    /// Ends a transaction. The outermost is committed as the durability says, which is the store's own without one, and as it was begun;
-    /// with [`Durability::Sync`] in any case now. An inner one becomes what the outer one becomes.
+    /// Ends a transaction. An inner one only becomes part of the outer one. The outermost is committed with the given
+    /// durability, or the store's default, at once or together with others as it was begun; [`Durability::Sync`] always
+    /// commits at once.
     pub fn commit(&mut self, durability: Option<Durability>) -> Result<(), SessionError> {
         if let State::Writing { depth, .. } = &mut self.state
             && *depth > 1
@@ -110,7 +113,7 @@ impl Session {
         outcome.map_err(|error| if is_part { self.lose(error) } else { error })
     }
 
-    /// Rolls a transaction back. After an inner one the outer one can only be rolled back as well.
+    /// Rolls a transaction back. If it was an inner one, the outer one can only be rolled back as well.
     pub fn roll_back(&mut self) -> Result<(), SessionError> {
         if let State::Writing { depth, aborted, .. } = &mut self.state
             && *depth > 1
@@ -129,7 +132,8 @@ impl Session {
         Ok(())
     }
 
-    /// Commits what is held, as the strongest durability among its parts says. An error is that of the first commit of what was held since the last call, and all of that is lost.
+    /// Commits the held transactions with the strongest durability among them. An error is that of the first failed
+    /// commit of held transactions since the last call; all of them are lost.
     pub fn settle(&mut self) -> Result<(), SessionError> {
         if matches!(self.state, State::Writing { part_of: Some(_), .. }) {
             return Err(SessionError::Busy);
@@ -141,7 +145,8 @@ impl Session {
         }
     }
 
-    /// Commits what is held before something that others could wait for. After a failure there is only [`Session::settle`].
+    /// Commits the held transactions before an operation that others could wait for. After a failure every call fails
+    /// until [`Session::settle`] has been called.
     pub(super) fn settle_first(&mut self) -> Result<(), SessionError> {
         if let Some(error) = &self.lost {
             return Err(SessionError::NotSettled {
@@ -155,14 +160,14 @@ impl Session {
         outcome.map_err(|error| self.lose(error))
     }
 
-    /// Notes that what was held is lost; says so to the one who has met that.
+    /// Records that the held transactions are lost; returns the error for the current caller.
     fn lose(&mut self, error: SessionError) -> SessionError {
         let reason = error.to_string();
         self.lost = Some(error);
         SessionError::NotSettled { reason }
     }
 
-    /// Takes what is held.
+    /// Takes the held transactions out of the session.
     fn take_held(&mut self) -> Option<(Box<Transaction>, Durability)> {
         match std::mem::replace(&mut self.state, State::Apart) {
             State::Held {
@@ -176,7 +181,7 @@ impl Session {
         }
     }
 
-    /// Takes the outermost transaction.
+    /// Takes the outermost transaction out of the session.
     fn end(&mut self) -> Option<Ended> {
         match std::mem::replace(&mut self.state, State::Apart) {
             State::Writing {
@@ -198,7 +203,7 @@ impl Session {
         }
     }
 
-    /// Makes a transaction none, and what was held before it what is held.
+    /// Rolls a transaction back; those that were held before it are held again.
     fn undo(&mut self, mut transaction: Box<Transaction>, part_of: Option<Durability>) {
         if let Some(durability) = part_of {
             transaction.drop_part();

@@ -1,26 +1,26 @@
-//! Values as programs in other languages have them.
+//! Values as programs in other languages see them.
 
 use std::borrow::Cow;
 
 use crate::json;
 
-/// What a canonical text says.
+/// A decoded canonical JSON text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value<'a> {
     /// `null`
     Null,
     /// `true` or `false`
     Boolean(bool),
-    /// A number, as the nearest double; the text may say more digits than that has.
+    /// A number as the nearest double; its text may have more digits.
     Number(f64),
-    /// A string's content.
+    /// Content of a string.
     Text(Cow<'a, str>),
-    /// An object or array, as its text.
+    /// An object or array, as JSON text.
     Container(&'a str),
 }
 
 impl<'a> Value<'a> {
-    /// Reads an answer of a session; `None` for what is not one.
+    /// Decodes a result of a session; `None` for malformed text.
     pub fn read(text: &'a [u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         Some(match text.as_bytes() {

@@ -1,4 +1,4 @@
-//! Which entries a record has.
+//! Computes the index entries of a record.
 
 use std::collections::BTreeSet;
 
@@ -15,18 +15,19 @@ use super::{EACH, ENTRIES_PER_RECORD_MAX, ENTRY_BYTES_MAX, Index, scalar};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entries {
     pub(crate) keys: BTreeSet<Vec<u8>>,
-    /// How many bytes at the end of each are the record's subscript.
+    /// Length of the record's subscript at the end of each entry, in bytes.
     pub(crate) record_bytes: usize,
 }
 
 impl Entries {
-    /// About how much memory they take.
+    /// Approximate memory they take, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.keys.iter().map(|key| size_of::<Vec<u8>>() + key.len()).sum()
     }
 }
 
-/// The entries that a record should have, by what it holds now. Of a record that is stored in parts only the fields are read.
+/// The entries that a record should have, given its current content. If the record is stored in parts, only its fields
+/// are read.
 pub(crate) fn entries(reader: &Reader<'_>, index: &Index, record: &Key) -> Result<Entries, StoreError> {
     let subscript = record.subscripts().last().expect("a record is a child");
     let mut found = Entries {
@@ -71,8 +72,8 @@ pub(crate) fn entries(reader: &Reader<'_>, index: &Index, record: &Key) -> Resul
     Ok(found)
 }
 
-/// The scalars that a field has in the text of a record; several where `*` stands for elements, and no more than it takes to see that
-/// they are too many.
+/// The scalars of a field in the text of a record: several where `*` stands for elements, but no more than needed to
+/// see that they exceed the limit.
 fn values<'t>(record: &'t [u8], field: &[String]) -> Vec<&'t [u8]> {
     let mut found = vec![record];
     for step in field {
@@ -94,7 +95,7 @@ fn values<'t>(record: &'t [u8], field: &[String]) -> Vec<&'t [u8]> {
     scalars.take(ENTRIES_PER_RECORD_MAX + 1).collect()
 }
 
-/// The same of a record that is stored in parts.
+/// The same for a record that is stored in parts.
 fn stored_values<'t>(
     reader: &Reader<'t>,
     record: &Key,
@@ -131,14 +132,14 @@ fn scalar_at<'t>(reader: &Reader<'t>, node: &Key, field: &[String]) -> Result<Op
     }
 }
 
-/// The node that a field leads to; no node has a path longer than paths can be.
+/// The node that a field leads to; `None` if its path would be longer than paths can be.
 fn descendant(node: &Key, field: &[String]) -> Option<Key> {
     field
         .iter()
         .try_fold(node.clone(), |key, step| key.child(step).ok())
 }
 
-/// Appends a JSON scalar so that bytes sort as values do, none beginning another.
+/// Appends a JSON scalar in an order-preserving encoding, none of which is a prefix of another.
 pub(super) fn encode(scalar: &[u8], out: &mut Vec<u8>) {
     match scalar {
         b"null" => out.push(0x10),
@@ -156,7 +157,7 @@ pub(super) fn encode(scalar: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// How many bytes the value takes that an entry begins with.
+/// Length in bytes of the value at the beginning of an entry.
 pub(super) fn encoded_length(bytes: &[u8]) -> usize {
     match bytes.first() {
         None => 0,

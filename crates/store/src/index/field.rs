@@ -1,4 +1,4 @@
-//! Fields as people write them: `lastName`, `address.city`, `tags.*`.
+//! Text syntax of fields: `lastName`, `address.city`, `tags.*`.
 //!
 //! ```text
 //! field = "." | step *( "." step )          "." alone is the record itself
@@ -10,17 +10,17 @@ use crate::json::{self, Json};
 
 use super::EACH;
 
-/// Why a text names no field.
+/// Why a text is not a valid field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} at byte {offset}")]
 pub struct FieldError {
-    /// Where, counted from 0.
+    /// Byte offset of the error, from 0.
     pub offset: usize,
-    /// What is wrong there.
+    /// Description of the error.
     pub reason: &'static str,
 }
 
-/// Reads the field that is the whole text.
+/// Parses a text that is a field as a whole.
 pub fn parse_field(text: &str) -> Result<Vec<String>, FieldError> {
     match split_field(text)? {
         (steps, "") => Ok(steps),
@@ -31,7 +31,7 @@ pub fn parse_field(text: &str) -> Result<Vec<String>, FieldError> {
     }
 }
 
-/// Reads the field that a text begins with; also gives what comes behind it.
+/// Parses the field at the beginning of a text; also returns the rest.
 pub fn split_field(text: &str) -> Result<(Vec<String>, &str), FieldError> {
     if let Some(rest) = text.strip_prefix('.')
         && !rest.starts_with(is_bare)
@@ -72,7 +72,7 @@ pub fn split_field(text: &str) -> Result<(Vec<String>, &str), FieldError> {
     }
 }
 
-/// A field as [`parse_field`] reads it.
+/// Writes a field in the syntax that [`parse_field`] reads.
 pub fn field_text(steps: &[String]) -> String {
     if steps.is_empty() {
         return ".".to_owned();
@@ -92,7 +92,7 @@ fn is_bare(character: char) -> bool {
     !character.is_control() && !".\"=<>!".contains(character)
 }
 
-/// How many bytes the JSON string takes that a text begins with, its quotes included.
+/// Length in bytes of the JSON string at the beginning of a text, including its quotes.
 fn string_length(text: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {
@@ -127,7 +127,7 @@ mod tests {
             assert_eq!(parse_field(text), Ok(steps.clone()), "{text}");
             assert_eq!(field_text(&steps), text);
         }
-        // Not as it would be written, but without a doubt.
+        // Not how it would be written, but unambiguous.
         assert_eq!(parse_field("first name"), Ok(vec!["first name".to_owned()]));
     }
 

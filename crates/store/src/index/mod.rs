@@ -1,14 +1,17 @@
-//! Secondary indexes: from values in records to the records that have them, kept in the transaction that changes the records.
+//! Secondary indexes: map values to the records that contain them, and are updated in the transaction that changes the
+//! records.
 //!
-//! The children of one node are an index's **records**. A **field** is a path inside a record; `*` in it stands for every element of
-//! an array. A record is in the index when every field has a scalar there, once for each combination of elements.
+//! The children of one node are an index's **records**. A **field** is a path inside a record; `*` in it stands for
+//! every element of an array. A record is indexed if every field yields a scalar, with one entry for each combination
+//! of elements.
 //!
 //! ```text
 //! key of an entry = the index's number 4, big-endian | a value for each field | the record's subscript
 //! value           = 10 null | 11 false | 12 true | a number or string as in `key`
 //! ```
 //!
-//! So values sort as null, false, true, numbers by value, strings by their bytes. Of a number, the first 18 digits count.
+//! So values sort as null, false, true, numbers by value, strings by their bytes. Only the first 18 digits of a number
+//! count.
 
 mod entries;
 mod field;
@@ -36,34 +39,34 @@ pub const INDEXES_MAX: usize = 256;
 pub const FIELDS_MAX: usize = 8;
 /// Longest entry, in bytes: all values and the record's subscript, encoded.
 pub const ENTRY_BYTES_MAX: usize = 1900;
-/// Most entries that one record may have in one index.
+/// Most entries of one record in one index.
 pub const ENTRIES_PER_RECORD_MAX: usize = 1000;
-/// What stands for every element of an array.
+/// Field step that stands for every element of an array.
 pub const EACH: &str = "*";
 
 const CATALOGUE: &[u8] = b"indexes";
 
-/// What an index is to be.
+/// Definition of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// Its name, unique in the store.
+    /// Name, unique in the store.
     pub name: String,
     /// The node whose children are the records.
     pub records: Key,
-    /// Paths inside a record, each of names of members; [`EACH`] once at most in all of them.
+    /// Paths inside a record, as lists of member names; [`EACH`] occurs at most once in all of them.
     pub fields: Vec<Vec<String>>,
     /// Whether two records may not have the same values.
     pub unique: bool,
 }
 
-/// An index that exists.
+/// An index that exists, with its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Index {
     pub(crate) number: u32,
     pub(crate) definition: Definition,
 }
 
-/// All indexes of a store, as one state of it knows them.
+/// All indexes of a store, in one state of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Catalogue {
     pub(crate) indexes: Vec<Index>,
@@ -71,14 +74,14 @@ pub(crate) struct Catalogue {
 }
 
 impl Index {
-    /// Every entry of the index begins with these bytes.
+    /// Prefix of every entry of the index.
     pub(crate) fn prefix(&self) -> [u8; 4] {
         self.number.to_be_bytes()
     }
 }
 
 impl Definition {
-    /// Refuses what cannot be an index.
+    /// Validates the definition.
     pub fn check(&self) -> Result<(), StoreError> {
         let wrong = |reason: String| StoreError::Index {
             name: self.name.clone(),
@@ -101,7 +104,7 @@ impl Definition {
         self.as_json().to_text()
     }
 
-    /// Reads what [`Definition::to_json`] writes; `unique` may be left out.
+    /// Reads the output of [`Definition::to_json`]; `unique` is optional.
     pub fn from_json(text: &[u8]) -> Result<Self, StoreError> {
         Self::read(&Json::read(text)?).ok_or_else(|| StoreError::Index {
             name: String::new(),
@@ -153,10 +156,11 @@ impl Definition {
 }
 
 impl Catalogue {
-    /// The indexes that one state of the store has; parsed only when they are not those of the last time on this thread.
+    /// The indexes in one state of the store; parsed only if they differ from those last read on this thread.
     pub(crate) fn read(transaction: &Transaction, tables: Tables) -> Result<Arc<Self>, StoreError> {
         thread_local! {
-            /// What was read last, and the text that it was read from: of whatever store, the same text says the same.
+            /// Last catalogue read, with the text it was parsed from: equal text means an equal catalogue, whichever
+            /// store it is from.
             static LAST: RefCell<(Vec<u8>, Arc<Catalogue>)> = RefCell::default();
         }
         let text = Self::text(transaction, tables)?;
@@ -168,7 +172,7 @@ impl Catalogue {
         })
     }
 
-    /// What is stored of it; empty when there are no indexes.
+    /// Stored form of the catalogue; empty if there are no indexes.
     pub(crate) fn text(transaction: &Transaction, tables: Tables) -> Result<&[u8], StoreError> {
         Ok(transaction.get(tables.meta, CATALOGUE)?.unwrap_or_default())
     }
@@ -211,7 +215,7 @@ impl Catalogue {
         transaction.put(tables.meta, CATALOGUE, &[&text])
     }
 
-    /// Makes an index and enters all records that there are.
+    /// Creates an index and adds all existing records.
     pub(crate) fn define(
         &mut self,
         transaction: &mut Transaction,
@@ -224,7 +228,7 @@ impl Catalogue {
             reason: reason.into(),
         };
         if let Some(index) = self.find(&definition.name) {
-            // To say the same twice is no mistake: programs define their indexes when they start.
+            // Defining the same index twice is not an error: programs define their indexes at every start.
             return if index.definition == *definition {
                 Ok(())
             } else {
@@ -244,7 +248,7 @@ impl Catalogue {
         self.write(transaction, tables)
     }
 
-    /// Drops an index; says whether there was one.
+    /// Drops an index; `false` if there was none.
     pub(crate) fn drop_index(
         &mut self,
         transaction: &mut Transaction,
@@ -271,7 +275,7 @@ fn clear(transaction: &mut Transaction, tables: Tables, index: &Index) -> Result
     Ok(())
 }
 
-/// Enters all records that there are into an index that has no entries.
+/// Adds all existing records to an empty index.
 fn enter_all(transaction: &mut Transaction, tables: Tables, index: &Index) -> Result<(), StoreError> {
     let mut last = None;
     loop {
@@ -287,7 +291,7 @@ fn enter_all(transaction: &mut Transaction, tables: Tables, index: &Index) -> Re
     }
 }
 
-/// Compares an index with the records that there are; says how many entries it has.
+/// Compares an index with the records; returns the number of its entries.
 pub(crate) fn verify(reader: &Reader<'_>, index: &Index) -> Result<u64, StoreError> {
     let damaged = |what: &str| StoreError::Damaged {
         what: format!("index `{}` {what}", index.definition.name),
@@ -318,7 +322,7 @@ pub(crate) fn verify(reader: &Reader<'_>, index: &Index) -> Result<u64, StoreErr
     Ok(count)
 }
 
-/// Makes the entries that a record has and had not.
+/// Adds the entries that a record has now and did not have before.
 fn enter(
     transaction: &mut Transaction,
     tables: Tables,
@@ -344,7 +348,7 @@ fn enter(
     Ok(())
 }
 
-/// The scalar text as it is in a JSON record, or nothing.
+/// The text if it is a scalar, otherwise `None`.
 fn scalar(text: &[u8]) -> Option<&[u8]> {
     json::container(text).is_none().then_some(text)
 }

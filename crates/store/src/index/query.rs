@@ -1,4 +1,4 @@
-//! Asks an index for records.
+//! Queries on an index.
 
 use std::{collections::HashSet, ops::Bound};
 
@@ -12,16 +12,16 @@ use crate::{
 
 use super::{Catalogue, Definition, EACH, ENTRY_BYTES_MAX, Index, entries};
 
-/// Which records of an index are wanted: values for the first fields, and bounds for the one after them. All values are JSON scalars.
+/// A query on an index: values for the first fields, and a range for the next one. All values are JSON scalars.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// What the first fields are equal to, in order; may be empty.
+    /// Values that the first fields must equal, in order; may be empty.
     pub equal: Vec<Vec<u8>>,
-    /// Least value of the next field.
+    /// Lower bound of the next field.
     pub from: Bound<Vec<u8>>,
-    /// Greatest value of the next field.
+    /// Upper bound of the next field.
     pub to: Bound<Vec<u8>>,
-    /// From the greatest to the least.
+    /// Descending order.
     pub reverse: bool,
 }
 
@@ -36,32 +36,32 @@ impl Default for Query {
     }
 }
 
-/// Most bytes of records that a walk remembers.
+/// Most bytes of record subscripts that a walk remembers.
 const SEEN_BYTES_MAX: usize = 1 << 20;
 
-/// How far a walk has come: another one of the same question goes on behind it.
+/// Position of a walk, from which another walk of the same query can continue.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
-    /// The last entry that was looked at, without the index's number.
+    /// Last entry visited, without the index's number.
     entry: Option<Vec<u8>>,
     seen: Seen,
 }
 
-/// Records that have come, so that the next entry of one need not be looked into. To forget some costs time and nothing else.
+/// Records already returned, so that their further entries need no look at the record. Forgetting them costs only time.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     records: HashSet<Subscript>,
     bytes: usize,
 }
 
-/// What a walk finds with one look.
+/// Result of visiting one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The next record.
     Record(Subscript),
-    /// An entry of a record that has come before.
+    /// Another entry of a record that was returned already.
     Repeated,
-    /// Nothing more.
+    /// No more entries.
     End,
 }
 
@@ -72,24 +72,24 @@ enum Phase {
     Over,
 }
 
-/// Walks over the subscripts of records, in the order of the index's values; each record once.
+/// Iterates over the subscripts of the matching records in index order, each record once.
 #[derive(Debug)]
 pub struct QueryWalk<'t> {
     reader: Reader<'t>,
     index: Index,
     cursor: Cursor<'t>,
-    /// Entries wanted are at least this and less than `end`.
+    /// Matching entries are in `start..end`.
     start: Vec<u8>,
     end: Vec<u8>,
     reverse: bool,
     phase: Phase,
-    /// Whether a record can have several of these entries.
+    /// Whether one record can have several matching entries.
     several: bool,
     place: Place,
 }
 
 impl Place {
-    /// What [`Place::bytes`] has given. `None`: no entry is so long.
+    /// Restores a position from [`Place::bytes`]; `None` if it is longer than any entry.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         (bytes.len() <= ENTRY_BYTES_MAX).then(|| Self {
             entry: Some(bytes.to_vec()),
@@ -97,7 +97,7 @@ impl Place {
         })
     }
 
-    /// The place without what is remembered; `None` at the beginning.
+    /// Serialised position, without the remembered records; `None` at the beginning.
     pub fn bytes(&self) -> Option<&[u8]> {
         self.entry.as_deref()
     }
@@ -145,23 +145,24 @@ impl<'t> QueryWalk<'t> {
         })
     }
 
-    /// How far it has come.
+    /// Current position of the walk.
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// What the index is.
+    /// Definition of the queried index.
     pub(crate) fn definition(&self) -> &Definition {
         &self.index.definition
     }
 
-    /// The same as [`QueryWalk::place`], for a walk that goes on.
+    /// As [`QueryWalk::place`], consuming the walk.
     pub fn into_place(self) -> Place {
         self.place
     }
 
-    /// Looks at the next entry, and for a record that can have several at the record: so however many entries an index has, little
-    /// is kept in memory, and a walk that goes on somewhere else knows as much as one that began at the beginning.
+    /// Visits the next entry. If a record can have several matching entries, the record itself is read to tell whether
+    /// this is its first. So memory stays small whatever the size of the index, and a continued walk returns the same
+    /// records as an uninterrupted one.
     pub fn step(&mut self) -> Result<Step, StoreError> {
         if self.phase == Phase::Over {
             return Ok(Step::End);
@@ -213,7 +214,7 @@ impl<'t> QueryWalk<'t> {
         })
     }
 
-    /// The first entry of the question, or behind the place.
+    /// First matching entry, or the first after the position.
     fn first(&self) -> Result<Option<Record<'t>>, StoreError> {
         let place = self
             .place
@@ -233,7 +234,7 @@ impl<'t> QueryWalk<'t> {
         }
     }
 
-    /// Whether a record has no entry that the walk comes to before this one.
+    /// Whether this is the first matching entry of its record, in the direction of the walk.
     fn is_first(&self, entry: &[u8], record: &Subscript) -> Result<bool, StoreError> {
         let mut key = self.index.definition.records.clone();
         key.push_encoded(record)?;
@@ -265,7 +266,7 @@ impl Iterator for QueryWalk<'_> {
     }
 }
 
-/// The bytes that the wanted entries lie between.
+/// Range of the matching entries, as `start..end`.
 fn bounds(index: &Index, query: &Query) -> Result<(Vec<u8>, Vec<u8>), StoreError> {
     let wrong = |reason: String| StoreError::Index {
         name: index.definition.name.clone(),

@@ -1,4 +1,4 @@
-//! Keeps indexes true to a change: which records it can reach, and their entries before and after it.
+//! Index maintenance: which records a change can affect, and their entries before and after it.
 
 use smallvec::SmallVec;
 
@@ -12,23 +12,24 @@ use crate::{
 
 use super::{Catalogue, EACH, Entries, Index, clear, enter, enter_all, entries};
 
-/// Most bytes of entries that are remembered of one index while a change is made. One that reaches more has the index made anew.
+/// Most bytes of entries of one index that are remembered during a change. A change that exceeds this rebuilds the
+/// index.
 const REMEMBERED_BYTES_MAX: usize = 64 << 20;
 
-/// What a change at a node can reach of its subtree.
+/// The part of a node's subtree that a change can affect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach<'a> {
     /// The node's own value.
     Value,
-    /// All of it.
+    /// The whole subtree.
     Subtree,
-    /// What this document names.
+    /// The nodes that this document names.
     Document(&'a [u8]),
-    /// What there is below another node.
+    /// The nodes that exist below another node.
     CopyOf(&'a Key),
 }
 
-/// What is remembered of the indexes that a change concerns, until it has been made.
+/// The affected indexes and their entries before a change.
 #[derive(Debug)]
 pub(crate) struct Upkeep<'c> {
     indexes: Vec<(&'c Index, Records)>,
@@ -36,14 +37,14 @@ pub(crate) struct Upkeep<'c> {
 
 #[derive(Debug)]
 enum Records {
-    /// These, with the entries that they had.
+    /// These records, with their previous entries.
     Some(SmallVec<[(Key, Entries); 1]>),
     All,
 }
 
 impl<'c> Upkeep<'c> {
-    /// Looks at the records that a change at a node will reach. Of a document that cannot be read nothing is said: no change will
-    /// come of it.
+    /// Records the entries of the records that a change will affect. An unreadable document is ignored: the change will
+    /// fail.
     pub(crate) fn before(
         reader: &Reader<'_>,
         catalogue: &'c Catalogue,
@@ -60,7 +61,7 @@ impl<'c> Upkeep<'c> {
             {
                 let path = Subscripts { rest: path };
                 let reached = match reach {
-                    // The value of a node above is no part of any record.
+                    // The value of a node above the records is part of none.
                     Reach::Value => continue,
                     Reach::Subtree => Records::All,
                     Reach::Document(text) if text.len() > reader.tables.value_bytes_max => continue,
@@ -77,7 +78,7 @@ impl<'c> Upkeep<'c> {
                     Reach::CopyOf(from) => {
                         let mut source = from.clone();
                         if source.push_bytes(path.rest).is_err() {
-                            // No path is so long, so nothing is there.
+                            // The path is too long to exist.
                             continue;
                         }
                         remember(reader, index, reader.children(&source, Range::default())?)?
@@ -92,7 +93,7 @@ impl<'c> Upkeep<'c> {
         Ok(Self { indexes })
     }
 
-    /// Enters what the records have become.
+    /// Updates the indexes after the change.
     pub(crate) fn finish(self, transaction: &mut Transaction, tables: Tables) -> Result<(), StoreError> {
         for (index, records) in self.indexes {
             let Records::Some(records) = records else {
@@ -110,8 +111,8 @@ impl<'c> Upkeep<'c> {
                     enter(transaction, tables, index, before, &after)?;
                 }
             }
-            // One may have got what another had, so nothing is entered before all that has gone is out. They are looked at twice then,
-            // for nobody knows how much there is to remember.
+            // A record may have got a value that another one gave up, so all removals come before the first addition.
+            // Each record's entries are computed twice, because remembering them would take unbounded memory.
             for (record, before) in records.iter().filter(|_| !alone) {
                 let after = entries(&Reader { transaction, tables }, index, record)?;
                 enter(transaction, tables, index, before, &after)?;
@@ -122,7 +123,7 @@ impl<'c> Upkeep<'c> {
 }
 
 impl Index {
-    /// The record that a change at a node below them all can have entered or left with, if any.
+    /// The record whose entries can change with a node at or below the records' parent, if any.
     fn record_of(&self, changed: &Key) -> Option<Key> {
         let records = self.definition.records.as_bytes();
         if !within(changed.as_bytes(), records) {
@@ -140,8 +141,8 @@ impl Index {
     }
 }
 
-/// Whether a change inside a record can change the values of a field. A new element can make an array an object, so a change of one
-/// element concerns all of them.
+/// Whether a change inside a record can change the values of a field. A new element can turn an array into an object,
+/// so a change of one element affects all of them.
 fn concerns(field: &[String], changed: Subscripts<'_>) -> bool {
     for (step, subscript) in field.iter().zip(changed) {
         if step == EACH {
@@ -154,7 +155,7 @@ fn concerns(field: &[String], changed: Subscripts<'_>) -> bool {
     true
 }
 
-/// What a document has at a path.
+/// The part of a document at a path.
 fn at<'d, 'a>(document: &'d Json<'a>, path: Subscripts<'_>) -> Option<&'d Json<'a>> {
     let mut found = document;
     for subscript in path {
@@ -163,7 +164,7 @@ fn at<'d, 'a>(document: &'d Json<'a>, path: Subscripts<'_>) -> Option<&'d Json<'
     Some(found)
 }
 
-/// The entries of some records, unless those are too many.
+/// The entries of the given records, unless they exceed the memory limit.
 fn remember(
     reader: &Reader<'_>,
     index: &Index,

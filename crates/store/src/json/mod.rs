@@ -1,7 +1,8 @@
-//! JSON in canonical form, the form in which values are kept.
+//! JSON in canonical form, in which values are stored.
 //!
-//! Canonical is: members of an object in the collation of subscripts, the last of members with the same name, no white
-//! space, in strings only what must be escaped. The text of a number stays as it was written, so no digit is lost.
+//! Canonical form: object members in the collation order of subscripts, only the last of members with the same name, no
+//! white space, and only the necessary escapes in strings. A number's text stays as it was written, so no digit is
+//! lost.
 
 mod read;
 mod walk;
@@ -13,20 +14,20 @@ pub(crate) use walk::{skip, write_to_depth};
 
 use crate::key::collate;
 
-/// Most containers within each other.
+/// Deepest nesting of containers.
 pub const DEPTH_MAX: usize = 200;
 
-/// Why a text is not taken as JSON.
+/// Why a text is not acceptable JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not JSON that can be kept: {reason} at byte {offset}")]
 pub struct JsonError {
-    /// Where, counted from 0.
+    /// Byte offset of the error, from 0.
     pub offset: usize,
-    /// What is wrong there.
+    /// Description of the error.
     pub reason: &'static str,
 }
 
-/// A JSON value taken apart. Scalars are canonical text.
+/// A parsed JSON value. Scalars are canonical text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Json<'a> {
     Scalar(Cow<'a, str>),
@@ -36,7 +37,7 @@ pub(crate) enum Json<'a> {
 }
 
 impl<'a> Json<'a> {
-    /// Reads a text from outside, or one that was kept: no path is so long that a kept one could be deeper.
+    /// Parses external or stored text. Stored text never exceeds the depth limit, because paths are limited.
     pub(crate) fn read(text: &'a [u8]) -> Result<Self, JsonError> {
         read::document(text, DEPTH_MAX)
     }
@@ -46,7 +47,7 @@ impl<'a> Json<'a> {
         Self::Scalar(Cow::Owned(text))
     }
 
-    /// An object of members that are given in order.
+    /// An object with the given members, which must be in collation order.
     pub(crate) fn object<const N: usize>(members: [(&'static str, Self); N]) -> Self {
         Self::Object(members.map(|(name, member)| (Cow::Borrowed(name), member)).into())
     }
@@ -58,7 +59,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The text of a scalar.
+    /// The text of a scalar; `None` for a container.
     pub(crate) fn as_scalar(&self) -> Option<&str> {
         match self {
             Self::Scalar(text) => Some(text),
@@ -66,7 +67,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The content of a string.
+    /// The content of a string; `None` for other values.
     pub(crate) fn as_string(&self) -> Option<String> {
         let content = self.as_scalar()?.strip_prefix('"')?.strip_suffix('"')?;
         unescape(content).ok().map(Cow::into_owned)
@@ -81,7 +82,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Writes the canonical text.
+    /// Appends the canonical text.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Scalar(text) => out.extend_from_slice(text.as_bytes()),
@@ -110,16 +111,16 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Whether the canonical text has no more bytes than that; looks no further than needed.
+    /// Whether the canonical text has at most that many bytes; stops as soon as it is longer.
     pub(crate) fn fits(&self, bytes_max: usize) -> bool {
         self.room_left(bytes_max).is_some()
     }
 
-    /// What is left of some room when the canonical text has been written there.
+    /// Remaining room after the canonical text; `None` if it does not fit.
     fn room_left(&self, room: usize) -> Option<usize> {
         match self {
             Self::Scalar(text) => room.checked_sub(text.len()),
-            // Brackets, and a comma less than children.
+            // Brackets, and one comma fewer than elements.
             Self::Array(elements) => elements.iter().try_fold(
                 room.checked_sub(1 + usize::from(elements.is_empty()))?,
                 |room, element| element.room_left(room)?.checked_sub(1),
@@ -153,7 +154,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The child of that name, as subscripts name them.
+    /// The child with the given subscript.
     pub(crate) fn child(&self, name: &str) -> Option<&Self> {
         match self {
             Self::Array(elements) => elements.get(index_of(name)?),
@@ -162,7 +163,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The names of all children, as subscripts name them.
+    /// The subscripts of all children.
     pub(crate) fn child_names(&self) -> impl Iterator<Item = Cow<'_, str>> {
         let (elements, members): (usize, &[_]) = match self {
             Self::Scalar(_) => (0, &[]),
@@ -173,7 +174,7 @@ impl<'a> Json<'a> {
         indexes.chain(members.iter().map(|(name, _)| Cow::Borrowed(&**name)))
     }
 
-    /// [`Json::child`], to be changed.
+    /// Mutable [`Json::child`].
     pub(crate) fn child_mut(&mut self, name: &str) -> Option<&mut Self> {
         match self {
             Self::Scalar(_) => None,
@@ -186,36 +187,36 @@ impl<'a> Json<'a> {
     }
 }
 
-/// Where a member is, or where it would be.
+/// Index of a member, or where it would be inserted.
 pub(crate) fn position(members: &[(Cow<'_, str>, Json<'_>)], name: &str) -> Result<usize, usize> {
     members.binary_search_by(|(other, _)| collate(other, name))
 }
 
-/// The canonical text of a JSON text from outside.
+/// Canonical form of an external JSON text.
 pub fn canonical(text: &[u8]) -> Result<Vec<u8>, JsonError> {
     Ok(Json::read(text)?.to_text())
 }
 
-/// The canonical text of a string.
+/// Canonical JSON text of a string.
 pub fn string(content: &str) -> Vec<u8> {
     let mut text = Vec::with_capacity(content.len() + 2);
     write_string(content, &mut text);
     text
 }
 
-/// The index that a subscript is in an array: `0`, `1`, `2`, ...
+/// Array index that a subscript stands for: `0`, `1`, `2`, ...
 pub(crate) fn index_of(subscript: &str) -> Option<usize> {
     let plain = subscript == "0"
         || !subscript.starts_with('0') && subscript.bytes().all(|byte| byte.is_ascii_digit());
     if plain { subscript.parse().ok() } else { None }
 }
 
-/// Whether a byte stands for itself in a string.
+/// Whether a byte needs no escape in a string.
 pub(crate) fn is_plain(byte: u8) -> bool {
     byte >= 0x20 && byte != b'"' && byte != b'\\'
 }
 
-/// Writes a string with its quotes, escaping what must be.
+/// Appends a string with quotes and the necessary escapes.
 pub(crate) fn write_string(content: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let bytes = content.as_bytes();
@@ -244,7 +245,7 @@ pub(crate) fn write_string(content: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// What a string's text between its quotes says.
+/// Content of a string, given its text between the quotes.
 pub fn unescape(content: &str) -> Result<Cow<'_, str>, JsonError> {
     read::unescape(content, 0)
 }

@@ -1,11 +1,11 @@
-//! Reads JSON from outside (RFC 8259), taking nothing that is not, and nothing that cannot be kept as UTF-8.
+//! Strict JSON parser (RFC 8259) for external text. Rejects anything else, and strings that cannot be stored as UTF-8.
 
 use std::borrow::Cow;
 
 use super::{Json, JsonError, collate, write_string};
 use crate::key::Subscript;
 
-/// Reads a whole text: one value with nothing after it.
+/// Parses a whole text: one value and nothing after it.
 pub(super) fn document(text: &[u8], depth_max: usize) -> Result<Json<'_>, JsonError> {
     let text = std::str::from_utf8(text).map_err(|error| JsonError {
         offset: error.valid_up_to(),
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
             }
         }
         if !sorted {
-            // The sort is stable, so of members with one name the last one stands last.
+            // The sort is stable, so the last of members with the same name stays last.
             members.sort_by_cached_key(|(name, _)| Subscript::new(name));
             members.reverse();
             members.dedup_by(|(later, _), (kept, _)| later == kept);
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
         Ok(Json::Object(members))
     }
 
-    /// A string's content; borrowed where its text is canonical.
+    /// Content of a string; borrowed where its text is canonical.
     fn string(&mut self) -> Result<Cow<'a, str>, JsonError> {
         self.at += 1;
         let start = self.at;
@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Replaces the escapes of a string whose content begins `offset` bytes into the text.
+/// Replaces the escapes of a string whose content begins at byte `offset` of the text.
 pub(super) fn unescape(content: &str, offset: usize) -> Result<Cow<'_, str>, JsonError> {
     if memchr::memchr(b'\\', content.as_bytes()).is_none() {
         return Ok(Cow::Borrowed(content));

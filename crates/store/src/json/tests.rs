@@ -90,7 +90,7 @@ proptest! {
         let kept = canonical(serde_json::to_string_pretty(&value).unwrap().as_bytes()).unwrap();
         prop_assert_eq!(&serde_json::from_slice::<serde_json::Value>(&kept).unwrap(), &value);
         prop_assert_eq!(&canonical(&kept).unwrap(), &kept);
-        // Every child is found by its name, and in order.
+        // Every child is found by name, and in order.
         let walked: Vec<_> = children(&kept).map(|child| (child.name.into_owned(), child.text)).collect();
         let count = value.as_array().map_or(0, Vec::len) + value.as_object().map_or(0, serde_json::Map::len);
         prop_assert_eq!(walked.len(), count);

@@ -1,7 +1,8 @@
-//! Finds what lies inside a canonical text without taking it apart.
+//! Finds values inside a canonical text without parsing it.
 //!
-//! The text was checked when it was written and its checksum when it was read, so these functions look only for quotes,
-//! brackets and commas. On text that is not canonical they find nothing or the wrong thing, but stay within it.
+//! The text was validated when it was written and its checksum when it was read, so these functions look only for
+//! quotes, brackets and commas. On text that is not canonical they return nothing or a wrong part, but never read out
+//! of bounds.
 
 use std::borrow::Cow;
 
@@ -16,7 +17,7 @@ pub fn container(text: &[u8]) -> Option<bool> {
     }
 }
 
-/// The text of the child with that name.
+/// Text of the child with that name.
 pub fn find<'a>(text: &'a [u8], name: &str) -> Option<&'a [u8]> {
     if container(text)? {
         let wanted = index_of(name)?;
@@ -42,7 +43,7 @@ pub fn find<'a>(text: &'a [u8], name: &str) -> Option<&'a [u8]> {
     None
 }
 
-/// The children of a container, in order; none for a scalar.
+/// Children of a container, in order; none for a scalar.
 pub fn children(text: &[u8]) -> Children<'_> {
     Children {
         text,
@@ -52,7 +53,7 @@ pub fn children(text: &[u8]) -> Children<'_> {
     }
 }
 
-/// Walks over the children of a container; only the names of an object's members are unescaped.
+/// Iterates over the children of a container; unescapes only the names of members.
 #[derive(Clone, Debug)]
 pub struct Children<'a> {
     text: &'a [u8],
@@ -61,12 +62,12 @@ pub struct Children<'a> {
     index: usize,
 }
 
-/// One child: its name as a subscript, and its text.
+/// A child: its name as a subscript, and its text.
 #[derive(Clone, Debug)]
 pub struct Child<'a> {
-    /// Its name; of an element, its index.
+    /// Member name, or index of an array element.
     pub name: Cow<'a, str>,
-    /// Its canonical text.
+    /// Canonical text of the child's value.
     pub text: &'a [u8],
 }
 
@@ -98,7 +99,7 @@ impl<'a> Iterator for Children<'a> {
     }
 }
 
-/// Writes a canonical text of which containers that lie more than `depth` deep are shown empty.
+/// Appends a canonical text in which containers nested deeper than `depth` are empty.
 pub(crate) fn write_to_depth(text: &[u8], depth: usize, out: &mut Vec<u8>) {
     let array = match container(text) {
         Some(array) if depth < DEPTH_MAX => array,
@@ -118,7 +119,7 @@ pub(crate) fn write_to_depth(text: &[u8], depth: usize, out: &mut Vec<u8>) {
     out.push(if array { b']' } else { b'}' });
 }
 
-/// Where the value that begins at `at` has ended.
+/// Offset just after the value that begins at `at`.
 pub(crate) fn skip(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
         b'"' => string_end(text, at),
@@ -147,7 +148,7 @@ pub(crate) fn skip(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Where the string whose quote is at `at` has ended.
+/// Offset just after the string whose opening quote is at `at`.
 fn string_end(text: &[u8], at: usize) -> Option<usize> {
     let mut at = at + 1;
     loop {

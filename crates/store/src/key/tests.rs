@@ -45,7 +45,7 @@ fn subscripts_sort_as_in_m() {
         "1000000000000000000",
         "123456789012345678",
     ];
-    // The first is out of the range of numbers, so it is a string; the last was put there to be moved.
+    // The first is out of the range of numbers, so it is a string; the last was appended to be moved.
     let mut numbers: Vec<&str> = sorted[1..].to_vec();
     numbers.sort_by(|left, right| collate(left, right));
     let place = numbers
@@ -136,7 +136,7 @@ fn a_name_with_nul_is_no_child_of_the_name_before_it() {
     assert!(key("G", &["a", "x"]) < long);
 }
 
-/// Numbers by value, before strings by bytes: what the encoding promises, told another way.
+/// The order that the encoding promises, computed independently: numbers by value, before strings by bytes.
 fn told_otherwise(left: &str, right: &str) -> Ordering {
     let value = |text: &str| {
         Subscript::new(text)

@@ -1,12 +1,12 @@
-//! Locks on names of nodes, over all processes, that end with their owner.
+//! Locks on node names across all processes, released when their owner ends.
 //!
-//! A lock says nothing about data: it keeps others from the same lock, as in M. Locking a node conflicts with locks on the nodes
-//! above and below it, and may be done several times over.
+//! Locks are advisory, as in M: they exclude other locks, not access to data. Locking a node conflicts with locks on
+//! the nodes above and below it. Locks are reentrant.
 //!
-//! Each name stands for one byte of a file that is never written (its offset is a hash of the name), and each owner has the
-//! file open by itself. To lock a node is to lock its byte for writing and those of the nodes above it for reading, with locks
-//! that belong to the open file (`F_OFD_SETLK`): when the owner's process dies, however it dies, the system drops them. Two names
-//! with the same hash, one pair in 2^63, wait for each other without need.
+//! Each name stands for one byte of a file that is never written (its offset is a hash of the name), and each owner has
+//! the file open by itself. To lock a node is to lock its byte for writing and those of the nodes above it for reading,
+//! with locks that belong to the open file (`F_OFD_SETLK`): when the owner's process dies, however it dies, the
+//! operating system releases them. Two names with the same hash, one pair in 2^63, exclude each other needlessly.
 
 mod sys;
 
@@ -27,24 +27,24 @@ const FILE: &str = "store.locks";
 /// First and longest pause between two attempts.
 const PAUSE_MIN: Duration = Duration::from_micros(50);
 const PAUSE_MAX: Duration = Duration::from_millis(10);
-/// Most names that one owner holds at a time, those above them included.
+/// Most names that one owner holds at a time, including the nodes above the locked ones.
 const NAMES_MAX: usize = 65_536;
 
-/// The locks of one owner. Dropping it gives them all back.
+/// The locks of one owner. Dropping it releases them all.
 #[derive(Debug)]
 pub struct Locks {
     file: File,
-    held: HashMap<u64, Held>,
+    held: HashMap<u64, HeldLock>,
 }
 
-/// How often a byte is held, as the locked node and as one above it.
+/// How often a byte is held, for the locked node itself and for nodes below it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct HeldLock {
     locked: u32,
     above: u32,
 }
 
-impl Held {
+impl HeldLock {
     fn hold(self) -> Option<Hold> {
         match (self.locked, self.above) {
             (0, 0) => None,
@@ -62,13 +62,13 @@ impl Locks {
         })
     }
 
-    /// Locks a node. `Ok(false)` when others still had it after `patience`; `None` waits for ever.
+    /// Locks a node. `Ok(false)` if others still held it after `patience`; `None` waits forever.
     pub fn lock(&mut self, key: &Key, patience: Option<Duration>) -> Result<bool, StoreError> {
         let wanted = bytes_of(key);
         if self.held.len() + wanted.len() > NAMES_MAX {
             return Err(StoreError::TooManyLocks { max: NAMES_MAX });
         }
-        // What is further away than the clock can tell is for ever.
+        // A deadline beyond the range of the clock means forever.
         let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
         let mut pause = PAUSE_MIN;
         while !self.try_all(&wanted)? {
@@ -84,7 +84,7 @@ impl Locks {
         Ok(true)
     }
 
-    /// Takes back one `lock`; `false` when there was none.
+    /// Releases one `lock`; `false` if there was none.
     pub fn unlock(&mut self, key: &Key) -> Result<bool, StoreError> {
         let wanted = bytes_of(key);
         let own = wanted.last().expect("a path has at least its global");
@@ -95,7 +95,7 @@ impl Locks {
         Ok(true)
     }
 
-    /// Takes back every lock.
+    /// Releases all locks.
     pub fn unlock_all(&mut self) -> Result<(), StoreError> {
         for (at, _) in std::mem::take(&mut self.held) {
             self.set(at, None)?;
@@ -103,7 +103,7 @@ impl Locks {
         Ok(())
     }
 
-    /// All bytes or none, so that nobody waits while it keeps others waiting.
+    /// Takes all bytes or none, so that an owner never holds some while it waits for others.
     fn try_all(&mut self, wanted: &[u64]) -> Result<bool, StoreError> {
         for (index, at) in wanted.iter().enumerate() {
             let held = self.held.entry(*at).or_default();
@@ -123,7 +123,7 @@ impl Locks {
             if matches!(taken, Ok(true)) {
                 continue;
             }
-            // This one is held as it was before; those taken before it are given back.
+            // Restores the count of this byte, and releases those taken before it.
             let held = self.held.get_mut(at).expect("it was put there above");
             if is_own {
                 held.locked -= 1;
@@ -161,7 +161,7 @@ impl Locks {
             self.held.remove(&at);
         }
         if before != after {
-            // To hold less is always possible.
+            // Weakening a lock always succeeds.
             self.set(at, after)?;
         }
         Ok(())
@@ -176,7 +176,7 @@ impl Locks {
     }
 }
 
-/// Opens a file on whose bytes locks are held, or makes it: nothing is ever written to it.
+/// Opens or creates the file whose bytes are locked. Nothing is ever written to it.
 pub(crate) fn open_file(path: &Path) -> Result<File, StoreError> {
     File::options()
         .read(true)
@@ -188,7 +188,7 @@ pub(crate) fn open_file(path: &Path) -> Result<File, StoreError> {
         .map_err(StoreError::file("open", path))
 }
 
-/// The bytes that stand for a node and the nodes above it, its own last.
+/// The bytes of a node and of the nodes above it, its own last.
 fn bytes_of(key: &Key) -> Vec<u64> {
     let mut bytes = Vec::new();
     let mut hash = Fnv::new();
@@ -206,7 +206,7 @@ fn bytes_of(key: &Key) -> Vec<u64> {
     }
 }
 
-/// FNV-1a with 64 bits (Fowler, Noll, Vo): the same in every process and version.
+/// 64-bit FNV-1a (Fowler, Noll, Vo): the same in every process and version.
 struct Fnv(u64);
 
 impl Fnv {

@@ -2,14 +2,14 @@
 
 use std::{fs::File, io, os::fd::AsRawFd};
 
-/// How a byte is held.
+/// Mode of a byte lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     Shared,
     Exclusive,
 }
 
-/// Holds a byte in another way from now on, or not at all; `Ok(false)` when another open file holds it against that.
+/// Changes the lock on a byte, or removes it; `Ok(false)` if the lock of another open file conflicts.
 pub(crate) fn try_hold(file: &File, at: u64, hold: Option<Hold>) -> io::Result<bool> {
     let kind = match hold {
         Some(Hold::Shared) => libc::F_RDLCK,
@@ -22,7 +22,7 @@ pub(crate) fn try_hold(file: &File, at: u64, hold: Option<Hold>) -> io::Result<b
     lock.l_whence = libc::c_short::try_from(libc::SEEK_SET).expect("ways to seek are few");
     lock.l_start = libc::off_t::try_from(at).expect("offsets have 63 bits");
     lock.l_len = 1;
-    // SAFETY: the file is open, and the structure lives over the call.
+    // SAFETY: the file is open, and the structure lives for the whole call.
     let code = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
     if code == 0 {
         return Ok(true);

@@ -1,4 +1,4 @@
-//! Places in a table, from which one goes to the next. Those that nobody uses are kept for the next who asks.
+//! Cursors over tables. Unused ones are kept for reuse.
 
 use std::{marker::PhantomData, ptr};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::error::StoreError;
 
-/// Where a cursor goes.
+/// Direction and bound of a seek.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Seek {
     AtMost,
@@ -20,7 +20,7 @@ pub(crate) enum Seek {
     AtLeast,
 }
 
-/// A place in a table.
+/// A position in a table.
 #[derive(Debug)]
 pub(crate) struct Cursor<'t> {
     pub(super) raw: *mut ffi::MDBX_cursor,
@@ -29,7 +29,7 @@ pub(crate) struct Cursor<'t> {
     lent: PhantomData<&'t [u8]>,
 }
 
-/// A key and its value, in the engine's memory.
+/// A key and its value, in memory borrowed from the engine.
 pub(crate) type Record<'t> = (&'t [u8], &'t [u8]);
 
 impl Transaction {
@@ -45,7 +45,7 @@ impl Transaction {
             });
         }
         let mut raw = ptr::null_mut();
-        // SAFETY: the transaction is open, and so is the place for the new handle.
+        // SAFETY: the transaction is open; the output pointer for the new handle is valid.
         check("open a cursor", unsafe {
             ffi::mdbx_cursor_open(self.raw, table.0, &raw mut raw)
         })?;
@@ -59,7 +59,7 @@ impl Transaction {
 
     pub(super) fn close_cursors(&mut self) {
         for (_, cursor) in self.idle.get_mut().drain(..) {
-            // SAFETY: idle cursors are valid, and nobody else has them.
+            // SAFETY: idle cursors are valid and have no other owner.
             unsafe { ffi::mdbx_cursor_close(cursor) };
         }
     }
@@ -67,7 +67,7 @@ impl Transaction {
 
 impl<'t> Cursor<'t> {
     pub(crate) fn seek(&self, seek: Seek, key: &[u8]) -> Result<Option<Record<'t>>, StoreError> {
-        // No key is as long as this one: all that begin like it come before it.
+        // No stored key is as long as this one, so all keys with this prefix sort before it.
         if let Some(begin) = key.get(..self.home.environment.key_bytes_max)
             && begin.len() < key.len()
         {
@@ -106,13 +106,13 @@ impl<'t> Cursor<'t> {
     ) -> Result<Option<Record<'t>>, StoreError> {
         self.home.check_age()?;
         let mut value = empty();
-        // SAFETY: the cursor is bound to an open transaction; the key it reads lives over the call.
+        // SAFETY: the cursor is bound to an open transaction; the key it reads lives for the whole call.
         match unsafe { ffi::mdbx_cursor_get(self.raw, &raw mut key, &raw mut value, operation) } {
             ffi::MDBX_NOTFOUND | ffi::MDBX_ENODATA => Ok(None),
-            // "Not exactly that key" where a bound was asked for.
+            // RESULT_TRUE: a neighbour of the key was found, as a bound permits.
             ffi::MDBX_RESULT_TRUE | ffi::MDBX_SUCCESS => {
-                // SAFETY: the engine's memory stays as it is until the transaction ends or writes, and writing needs `&mut`
-                // of the transaction that `'t` borrows.
+                // SAFETY: the engine's memory stays unchanged until the transaction ends or writes, and writing needs
+                // `&mut` of the transaction that `'t` borrows.
                 Ok(Some(unsafe { (bytes(&key), bytes(&value)) }))
             }
             code => Err(failure("move a cursor", code)),

@@ -1,4 +1,4 @@
-//! An open file: how it is opened and closed, what it tells, and its copies.
+//! The engine's environment, one open file: opening, closing, options, figures and copies.
 
 use std::{
     ffi::CString,
@@ -16,13 +16,14 @@ use crate::error::StoreError;
 
 /// Most tables in one file.
 const TABLES_MAX: u64 = 8;
-/// Bytes that no file has: the engine is to make no checkpoint of its own, for that would bring the tree to the disk before the log.
+/// A size that no file reaches, which disables the engine's own checkpoints: they would bring the tree to the disk
+/// before the log.
 const NEVER_BYTES: u64 = 1 << 43;
 
-/// How a file is opened.
+/// Settings for opening a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opening {
-    /// Whether this opener settles size and thresholds; others take what they find.
+    /// Whether this opener sets size and thresholds; others take what they find.
     pub(crate) leads: bool,
     pub(crate) read_only: bool,
     pub(crate) map_max: usize,
@@ -30,25 +31,25 @@ pub(crate) struct Opening {
     pub(crate) reader_age_max: Duration,
 }
 
-/// An open file. Closed when the last transaction and the last handle are gone.
+/// An open file. Closed when the last transaction and the last handle have been dropped.
 #[derive(Debug)]
 pub(crate) struct Environment {
     pub(super) raw: *mut ffi::MDBX_env,
     pub(super) key_bytes_max: usize,
     readers_max: u32,
     pub(super) reader_age_max: Duration,
-    /// For write transactions.
+    /// Serialises write transactions of this process.
     pub(super) gate: Gate,
-    /// What the first flush that failed has said.
+    /// Error of the first failed flush.
     pub(super) flush_failed: OnceLock<String>,
 }
 
-// SAFETY: the engine's environment may be used from every thread; its own locks see to it.
+// SAFETY: the engine's environment may be used from any thread; its own locks ensure that.
 unsafe impl Send for Environment {}
 // SAFETY: as above.
 unsafe impl Sync for Environment {}
 
-/// What the engine tells about a file.
+/// Figures that the engine reports about a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Info {
     pub(crate) file_bytes: u64,
@@ -62,11 +63,11 @@ pub(crate) struct Info {
 impl Environment {
     pub(crate) fn open(path: &Path, opening: Opening) -> Result<Arc<Self>, StoreError> {
         let mut raw = ptr::null_mut();
-        // SAFETY: `raw` is a valid place for the new handle.
+        // SAFETY: `raw` is a valid output pointer for the new handle.
         check("create an environment", unsafe {
             ffi::mdbx_env_create(&raw mut raw)
         })?;
-        // Closes the handle on every way out.
+        // Owns the handle, so that every return closes it.
         let mut environment = Self {
             raw,
             key_bytes_max: 0,
@@ -83,8 +84,8 @@ impl Environment {
                 u64::from(opening.readers_max),
             )?;
             let map_max = isize::try_from(opening.map_max).unwrap_or(isize::MAX);
-            // To make the file smaller the engine would make a checkpoint of its own, so it never does.
-            // SAFETY: the handle is open and no file is yet; -1 leaves a size as it is.
+            // Shrinking the file would make the engine checkpoint on its own, so the file never shrinks.
+            // SAFETY: the handle exists and no file is open yet; -1 leaves a size as it is.
             check("set the size of the map", unsafe {
                 ffi::mdbx_env_set_geometry(raw, 1 << 20, -1, map_max, 16 << 20, 0, 4096)
             })?;
@@ -102,7 +103,7 @@ impl Environment {
             path: path.into(),
             source: std::io::ErrorKind::InvalidInput.into(),
         })?;
-        // SAFETY: the handle is not open yet, the name ends with NUL and lives over the call.
+        // SAFETY: the handle is not open yet; the name ends with NUL and lives for the whole call.
         environment.check("open the file", unsafe {
             ffi::mdbx_env_open(raw, name.as_ptr(), flags, 0o600)
         })?;
@@ -137,7 +138,7 @@ impl Environment {
     pub(crate) fn info(&self) -> Result<Info, StoreError> {
         // SAFETY: the structure is plain numbers, for which zeros are valid.
         let mut info: ffi::MDBX_envinfo = unsafe { std::mem::zeroed() };
-        // SAFETY: the environment is open; the place for the answer is as large as said.
+        // SAFETY: the environment is open; the output buffer has the given size.
         self.check("tell about the file", unsafe {
             ffi::mdbx_env_info_ex(
                 self.raw,
@@ -156,10 +157,10 @@ impl Environment {
         })
     }
 
-    /// Frees the places of readers whose process has died; says how many.
+    /// Frees the reader slots of processes that have died; returns how many.
     pub(crate) fn clear_dead_readers(&self) -> Result<u32, StoreError> {
         let mut dead = 0;
-        // SAFETY: the environment is open, and so is the place for the answer.
+        // SAFETY: the environment is open; the output pointer is valid.
         match unsafe { ffi::mdbx_reader_check(self.raw, &raw mut dead) } {
             ffi::MDBX_RESULT_TRUE => {}
             code => self.check("look for dead readers", code)?,
@@ -167,7 +168,7 @@ impl Environment {
         Ok(u32::try_from(dead).unwrap_or(0))
     }
 
-    /// Copies the file as of now to a new one, with only what is in use when `compact`.
+    /// Copies the file's current state to a new one; with `compact`, without unused space.
     pub(crate) fn copy(&self, to: &Path, compact: bool) -> Result<(), StoreError> {
         let name = CString::new(to.as_os_str().as_bytes()).map_err(|_| StoreError::File {
             what: "write",
@@ -179,7 +180,7 @@ impl Environment {
         } else {
             ffi::MDBX_CP_DEFAULTS
         };
-        // SAFETY: the environment is open, the name ends with NUL and lives over the call.
+        // SAFETY: the environment is open; the name ends with NUL and lives for the whole call.
         self.check("copy the file", unsafe {
             ffi::mdbx_env_copy(self.raw, name.as_ptr(), flags)
         })
@@ -188,7 +189,8 @@ impl Environment {
 
 impl Drop for Environment {
     fn drop(&mut self) {
-        // The engine would make a checkpoint of its own, though others may have committed since the last one, or a flush has failed.
+        // Otherwise the engine would checkpoint on its own, although others may have committed since the last
+        // checkpoint, or a flush has failed.
         let without_flush = true;
         // SAFETY: every transaction holds the environment, so none is left.
         unsafe { ffi::mdbx_env_close_ex(self.raw, without_flush) };

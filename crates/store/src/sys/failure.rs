@@ -1,4 +1,4 @@
-//! What the engine says when it fails, as the store tells it.
+//! Translates errors of the engine to those of the store.
 
 use std::{ffi::CStr, os::raw::c_int, time::Duration};
 
@@ -6,9 +6,9 @@ use signet_mdbx_sys as ffi;
 
 use crate::error::StoreError;
 
-/// What the engine says of a file that this process has open already.
+/// The engine's code for a file that this process already has open.
 pub(crate) const BUSY: i32 = ffi::MDBX_BUSY;
-/// What it says of a file that must be opened for writing first: its last commits did not outlive a power cut.
+/// The engine's code for a file that must be opened for writing first, because a power cut took its last commits.
 pub(crate) const UNRECOVERED: i32 = ffi::MDBX_WANNA_RECOVERY;
 
 pub(super) fn check(what: &'static str, code: c_int) -> Result<(), StoreError> {
@@ -50,7 +50,7 @@ pub(super) fn failure(what: &'static str, code: c_int) -> StoreError {
 
 fn words(code: c_int) -> String {
     let mut text = [0; 256];
-    // SAFETY: the place is as large as said; the answer ends with NUL and lies there or in constant memory.
+    // SAFETY: the buffer has the given size; the result ends with NUL and is in the buffer or in constant memory.
     let words = unsafe { CStr::from_ptr(ffi::mdbx_strerror_r(code, text.as_mut_ptr(), text.len())) };
     words.to_string_lossy().into_owned()
 }

@@ -1,5 +1,5 @@
-//! What brings the tree to the disk, and what remembers that this has failed, or that the log could not be brought there. From then on
-//! no flush can be trusted: the system does not write again what it could not write once, and says that all is well.
+//! Flushes to the disk, and remembers a failed one, of the tree or of the log. From then on no flush can be trusted:
+//! the operating system does not retry what it failed to write once, and reports success.
 
 use std::os::fd::BorrowedFd;
 
@@ -13,16 +13,16 @@ use super::{
 use crate::error::StoreError;
 
 impl Environment {
-    /// Does what makes commits durable, unless that has failed before.
+    /// Runs a flush unless an earlier one has failed, and remembers a failure.
     pub(crate) fn flushing<T>(&self, flush: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
         self.check_flushes()?;
         flush().inspect_err(|error| {
-            // Who came first has said it already.
+            // The first failure is the one that counts.
             let _ = self.flush_failed.set(error.to_string());
         })
     }
 
-    /// Whether flushes can still be trusted.
+    /// Fails if an earlier flush has failed.
     pub(crate) fn check_flushes(&self) -> Result<(), StoreError> {
         match self.flush_failed.get() {
             None => Ok(()),
@@ -32,31 +32,31 @@ impl Environment {
         }
     }
 
-    /// What the first flush that failed has said.
+    /// Error of the first failed flush.
     pub(crate) fn flush_failure(&self) -> Option<&str> {
         self.flush_failed.get().map(String::as_str)
     }
 
-    /// Writes the pages to the disk that no flush has written yet, while others go on writing.
+    /// Writes pages to the disk that no flush has written yet, while others keep writing.
     pub(crate) fn write_pages(&self) -> Result<(), StoreError> {
         let mut file = 0;
-        // SAFETY: the environment is open, and so is the place for the answer.
+        // SAFETY: the environment is open; the output pointer is valid.
         self.check("tell its file", unsafe {
             ffi::mdbx_env_get_fd(self.raw, &raw mut file)
         })?;
-        // SAFETY: the engine keeps the file open for as long as the environment is.
+        // SAFETY: the engine keeps the file open for as long as the environment exists.
         let file = unsafe { BorrowedFd::borrow_raw(file) };
         rustix::fs::fdatasync(file).map_err(|error| failure("flush", error.raw_os_error()))
     }
 }
 
 impl Transaction {
-    /// Makes every commit before this write transaction durable. Nobody commits meanwhile.
+    /// Makes every commit before this write transaction durable. No commit can happen meanwhile.
     pub(crate) fn flush_before(&self) -> Result<(), StoreError> {
         assert!(self.writes, "a snapshot keeps nobody from committing");
-        // SAFETY: the environment is open, and its write transaction is this thread's.
+        // SAFETY: the environment is open, and its write transaction belongs to this thread.
         match unsafe { ffi::mdbx_env_sync_ex(self.environment.raw, true, false) } {
-            // "Nothing to do" is told as RESULT_TRUE.
+            // RESULT_TRUE means that there was nothing to do.
             ffi::MDBX_RESULT_TRUE => Ok(()),
             code => check("flush", code),
         }

@@ -1,14 +1,14 @@
-//! One at a time within this process, in the order of asking.
+//! Admits the writers of this process one at a time, in the order of arrival.
 //!
-//! The engine has a lock of its own for all processes, which is given to whoever happens to come first. Among the threads of one
-//! process this gate sees to it that who commits again and again does not keep who makes a checkpoint from ever getting it, and that a
-//! thread does not wait for itself. To flush the log takes no turn.
+//! The engine's own lock covers all processes, but is unfair. Among the threads of one process this gate ensures that a
+//! thread committing in a loop does not starve the one that makes checkpoints, and that a thread does not deadlock with
+//! itself. Flushing the log does not need the gate.
 
 use std::thread::{self, ThreadId};
 
 use parking_lot::{Condvar, Mutex};
 
-/// The gate. Whoever is inside has a number; numbers are given out and served in order.
+/// A ticket lock: numbers are handed out and served in order.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     state: Mutex<State>,
@@ -17,15 +17,15 @@ pub(super) struct Gate {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Given to the next who asks.
+    /// Number for the next thread that enters.
     next: u64,
-    /// Who is inside, or may go in.
+    /// Number of the thread that is inside, or may enter.
     serving: u64,
     inside: Option<ThreadId>,
 }
 
 impl Gate {
-    /// Waits for its turn. `None` when this thread is inside already and would wait for itself.
+    /// Waits for its turn. `None` if this thread is already inside and would wait for itself.
     pub(super) fn enter(&self) -> Option<Inside<'_>> {
         let me = thread::current().id();
         let mut state = self.state.lock();
@@ -41,7 +41,7 @@ impl Gate {
         Some(Inside(self))
     }
 
-    /// Lets the next one in.
+    /// Admits the next thread.
     pub(super) fn leave(&self) {
         let mut state = self.state.lock();
         assert!(state.inside.take().is_some(), "only who is inside can leave");
@@ -52,7 +52,7 @@ impl Gate {
     }
 }
 
-/// The right to write, given back when it is dropped.
+/// The right to write; leaves the gate when dropped.
 #[derive(Debug)]
 pub(super) struct Inside<'e>(&'e Gate);
 

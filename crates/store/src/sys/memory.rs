@@ -1,4 +1,4 @@
-//! Bytes as the engine takes and lends them.
+//! Conversions between slices and the engine's memory.
 
 use std::ptr;
 
@@ -20,11 +20,11 @@ pub(super) fn lent(bytes: &[u8]) -> ffi::MDBX_val {
 
 /// # Safety
 ///
-/// The value must have come from the engine, and its transaction must neither end nor write for as long as the bytes live.
+/// The value must come from the engine, and its transaction must neither end nor write while the bytes are in use.
 pub(super) unsafe fn bytes<'a>(value: &ffi::MDBX_val) -> &'a [u8] {
     if value.iov_len == 0 {
         return &[];
     }
-    // SAFETY: the engine describes memory that it has mapped; the caller keeps the transaction.
+    // SAFETY: the engine describes memory that it has mapped; the caller keeps the transaction open.
     unsafe { std::slice::from_raw_parts(value.iov_base.cast::<u8>(), value.iov_len) }
 }

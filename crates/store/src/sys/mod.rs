@@ -1,16 +1,16 @@
-//! libmdbx behind a safe face: tables, snapshots, write transactions, cursors.
+//! A safe interface to libmdbx: tables, snapshots, write transactions, cursors.
 //!
-//! What the engine leaves to its caller is settled here:
+//! It takes care of what the engine leaves to its caller:
 //!
-//! - Lengths are checked before it sees them: its release builds end the process otherwise.
-//! - Memory that it lends is tied to the transaction that lends it, and handles are closed in the right order.
-//! - It makes no checkpoint of its own for a threshold, to make a file smaller or when it closes one: that would bring the tree to the disk
-//!   before the log of changes. Where a file has come to its greatest size it still does; [`crate::durability`] is ready for that.
-//! - Once a flush has failed none is tried again, and nobody begins to write.
-//! - Threads of one process begin to write in the order of asking, and none waits for itself.
-//! - A snapshot cannot be read from for longer than who opened the file allows.
+//! - Lengths are checked first, because the engine's release builds abort the process on invalid ones.
+//! - Borrowed memory is tied to the transaction that lends it, and handles are closed in the right order.
+//! - The engine makes no checkpoints of its own, neither for a threshold, nor to shrink a file, nor on closing one: they would bring the tree to
+//!   the disk before the change log. When a file reaches its maximum size the engine still does; [`crate::durability`] is ready for that.
+//! - After a failed flush no other is tried, and no write transaction begins.
+//! - Threads of one process write in the order of arrival, and a thread never waits for itself.
+//! - A snapshot cannot be read from for longer than the options allow.
 //!
-//! Fields are seen in this folder alone; unsafe code in any of its files relies on them.
+//! Fields are visible in this folder only; unsafe code in any of its files relies on them.
 
 mod cursor;
 mod environment;

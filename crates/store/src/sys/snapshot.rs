@@ -1,4 +1,4 @@
-//! How long a snapshot can be read from, and how one that is not in use begins again: that costs less than a new one.
+//! Snapshots: their maximum age, and their reuse, which is cheaper than beginning a new one.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use super::{environment::Environment, failure::check, transaction::Transaction};
 use crate::error::StoreError;
 
 impl Environment {
-    /// When a snapshot that begins now is too old to be read.
+    /// When a snapshot that begins now becomes too old to be read.
     pub(super) fn snapshot_end(&self) -> Duration {
         coarse_now().saturating_add(self.reader_age_max)
     }
 }
 
 impl Transaction {
-    /// Whoever reads from one state for too long is stopped: no page of it can be used again until then.
+    /// Stops readers of one state after the maximum age, because no page of it can be reused until they end.
     pub(super) fn check_age(&self) -> Result<(), StoreError> {
         if !self.writes && coarse_now() > self.until {
             return Err(StoreError::SnapshotTooOld {
@@ -25,7 +25,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Ends a snapshot but keeps what it takes to begin the next.
+    /// Ends a snapshot but keeps its resources for the next one.
     pub(crate) fn park(self) -> Result<Parked, StoreError> {
         assert!(!self.writes, "only snapshots are parked");
         // SAFETY: the handle is a valid snapshot.
@@ -33,7 +33,7 @@ impl Transaction {
         Ok(Parked(self))
     }
 
-    /// Lets others reuse the space that this snapshot holds, should they need it, until [`Transaction::wake`].
+    /// Lets others reuse the space that this snapshot pins, if they need it, until [`Transaction::wake`].
     pub(crate) fn rest(&self) -> Result<(), StoreError> {
         // SAFETY: the handle is a valid snapshot; nothing borrowed from it outlives the caller's use of it.
         check("let a snapshot rest", unsafe {
@@ -41,9 +41,9 @@ impl Transaction {
         })
     }
 
-    /// Makes a snapshot that rests one of the latest state. That costs little while nobody has written.
+    /// Refreshes a resting snapshot to the latest state. This is cheap if nothing has been written since.
     pub(crate) fn wake(&mut self) -> Result<(), StoreError> {
-        // SAFETY: the handle is a valid snapshot that rests.
+        // SAFETY: the handle is a valid, resting snapshot.
         match unsafe { ffi::mdbx_txn_unpark(self.raw, false) } {
             ffi::MDBX_SUCCESS => {
                 if self.info()?.txn_reader_lag == 0 {
@@ -64,7 +64,7 @@ impl Transaction {
         // SAFETY: the handle was reset and not used since.
         check("begin a snapshot", unsafe { ffi::mdbx_txn_renew(self.raw) })?;
         for (table, cursor) in self.idle.get_mut() {
-            // SAFETY: the cursor belongs to this transaction's earlier life, and nobody uses it.
+            // SAFETY: the cursor belongs to this transaction's previous use, and nothing else uses it.
             check("move a cursor", unsafe {
                 ffi::mdbx_cursor_bind(self.raw, *cursor, *table)
             })?;
@@ -73,7 +73,7 @@ impl Transaction {
     }
 }
 
-/// A snapshot that has ended and can begin again.
+/// A snapshot that has ended and can be renewed.
 #[derive(Debug)]
 pub(crate) struct Parked(Transaction);
 
@@ -85,7 +85,7 @@ impl Parked {
     }
 }
 
-/// A clock that costs next to nothing and moves in steps of a few milliseconds.
+/// A very cheap clock with a resolution of a few milliseconds.
 fn coarse_now() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
     Duration::new(

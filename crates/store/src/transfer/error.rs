@@ -1,45 +1,45 @@
-//! Why a transfer ends early.
+//! Errors of exports and imports.
 
 use std::io;
 
 use crate::{error::StoreError, json::JsonError, key::KeyError};
 
-/// Why an export or import did not get to its end.
+/// Why an export or import failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// The store cannot be read, or not be written.
+    /// The store cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The export's lines are not taken.
+    /// The export's output failed.
     #[error("cannot write the export")]
     Write(#[source] io::Error),
-    /// The import's lines cannot be read.
+    /// The import's input failed.
     #[error("cannot read line {line}; the lines up to {committed} are in the store")]
     Read {
-        /// The line, counted from 1.
+        /// Line number, from 1.
         line: u64,
-        /// The last line that is in the store.
+        /// Last line whose effect is in the store.
         committed: u64,
-        /// What the system said.
+        /// Error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// A line that says nothing that can be stored.
+    /// A malformed line.
     #[error("line {line}: {reason}; the lines up to {committed} are in the store")]
     Line {
-        /// The line, counted from 1.
+        /// Line number, from 1.
         line: u64,
-        /// The last line that is in the store.
+        /// Last line whose effect is in the store.
         committed: u64,
-        /// What is wrong with it.
+        /// Why the line is rejected.
         reason: LineError,
     },
-    /// A global that M has no name for.
+    /// A global whose name is not valid in M.
     #[error(
         "global `{name}` cannot be written as ZWR: M names are `%` or a letter, then letters and digits, at most 31"
     )]
     NotAnMName {
-        /// Its name.
+        /// Name of the global.
         name: String,
     },
 }
@@ -50,55 +50,55 @@ impl From<KeyError> for TransferError {
     }
 }
 
-/// What is wrong with a line of an import.
+/// Why a line of an import is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
-    /// It is not what lines of this format look like.
+    /// The line does not have the syntax of this format.
     #[error("{reason} at byte {offset}")]
     Form {
-        /// Where in the line, counted from 0.
+        /// Byte offset in the line, from 0.
         offset: usize,
-        /// What is wrong there.
+        /// Description of the error.
         reason: &'static str,
     },
-    /// It is longer than any line can be that says something.
+    /// It is longer than any valid line can be.
     #[error("it has more than {max} bytes")]
     TooLong {
-        /// The limit.
+        /// Longest line, in bytes.
         max: usize,
     },
-    /// A member that lines do not have.
+    /// A member that lines of this format do not have.
     #[error(
         "`{name}` is no member of such a line: `path` with `value`, `document`, `array` or `expires`; or `index`"
     )]
     Member {
-        /// Its name.
+        /// Name of the member.
         name: String,
     },
-    /// Bytes that are not text.
+    /// Bytes that are not UTF-8.
     #[error("it has bytes that are not UTF-8, which no string of JSON can hold")]
     NotText,
-    /// Not a file of this format at all.
+    /// The input is in neither format.
     #[error(
         "this is neither NDJSON (a line begins with `{{`) nor ZWR (two lines of heading, the second with `ZWR` at its end)"
     )]
     UnknownFormat,
-    /// A time for nothing.
+    /// An expiry time for a node that does not exist.
     #[error("there is no such node to end at a time")]
     NoNode,
-    /// More globals than are remembered.
+    /// More globals than one import can replace.
     #[error("more than {max} globals are to be replaced")]
     TooManyGlobals {
-        /// The limit.
+        /// Most globals that one import can replace.
         max: usize,
     },
-    /// A subscript that cannot be.
+    /// An invalid subscript.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// A value that cannot be.
+    /// An invalid value.
     #[error(transparent)]
     Json(#[from] JsonError),
-    /// What the store says to it.
+    /// The store rejected the line.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,4 +1,4 @@
-//! Lines into a store.
+//! Imports lines into a store.
 
 use std::{
     collections::HashSet,
@@ -14,23 +14,24 @@ use crate::{
 
 use super::{Format, LineError, Progress, TransferError, item::Content, ndjson, zwr};
 
-/// Most globals that one import replaces.
+/// Most globals that one import can replace.
 const REPLACED_MAX: usize = 100_000;
-/// A line may be longer than the longest value: it has a path, and ZWR writes a control character as four to six.
+/// Longest line as a multiple of the longest value: a line also has a path, and ZWR writes a control character as four
+/// to six.
 const LINE_PER_VALUE: usize = 6;
 
-/// How an import goes on.
+/// Options of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImportOptions {
-    /// What lines look like; told by the first line when not said.
+    /// Format of the lines; `None` detects it from the first line.
     pub format: Option<Format>,
-    /// Empty each global that the lines name, before the first line of it. Without, lines are laid over what is there.
+    /// Empty each global before its first line. Otherwise lines are merged into existing data.
     pub replace: bool,
-    /// The first line whose effect is wanted, from 1: where an import goes on that had ended early.
+    /// First line to apply, from 1: to resume an import that failed.
     pub from_line: u64,
-    /// Most lines of a transaction.
+    /// Most lines in one transaction.
     pub transaction_lines_max: usize,
-    /// Bytes of lines after which a transaction takes no more.
+    /// Bytes of lines after which a transaction is committed.
     pub transaction_bytes_max: usize,
 }
 
@@ -46,10 +47,10 @@ impl Default for ImportOptions {
     }
 }
 
-/// Writes lines into a store, in transactions of bounded size. `progress` hears of each of them. What is told as committed is on the
-/// disk when this returns, and also when it fails.
+/// Writes lines into a store, in transactions of bounded size. `progress` is called after each of them. Lines reported
+/// as committed are on the disk when this returns, also when it fails.
 ///
-/// Lines can be imported twice: the second time changes nothing.
+/// Importing the same lines twice has no further effect.
 pub fn import(
     store: &Store,
     input: &mut dyn BufRead,
@@ -82,14 +83,14 @@ pub fn import(
     Ok(import.so_far)
 }
 
-/// What lines look like.
+/// Expected form of the next line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Unknown,
     Ndjson,
-    /// The first line of the heading comes next.
+    /// The first line of the heading.
     ZwrHead,
-    /// The second line does.
+    /// The second line of the heading.
     ZwrFormat {
         utf8: bool,
     },
@@ -103,9 +104,9 @@ struct Import<'a> {
     options: &'a ImportOptions,
     so_far: Progress,
     form: Form,
-    /// Values of arrays without elements yet. Given now, they would make objects of them.
+    /// Own values of arrays that have no elements yet. Written now, they would turn the arrays into objects.
     waiting: Vec<Waiting>,
-    /// Globals of which a line was there.
+    /// Globals that have had a line.
     begun: HashSet<String>,
 }
 
@@ -119,12 +120,12 @@ struct Parsed {
     line: u64,
     key: Key,
     content: Content<'static>,
-    /// The first line of a global that is to be emptied.
+    /// Whether this is the first line of a global to be emptied.
     empties: bool,
 }
 
 impl Import<'_> {
-    /// Reads what one transaction takes, then writes it; `false` when there was nothing more.
+    /// Reads lines for one transaction, then writes them; `false` at the end of the input.
     fn round(&mut self, input: &mut dyn BufRead) -> Result<bool, TransferError> {
         let mut parsed = Vec::new();
         let (mut line, mut bytes) = (Vec::new(), 0);
@@ -182,7 +183,7 @@ impl Import<'_> {
         Ok(count > 0)
     }
 
-    /// What a line says; `None` when nothing.
+    /// Parses a line; `None` if it has no content.
     fn parse(&mut self, line: &[u8]) -> Result<Option<Parsed>, LineError> {
         let text = line.trim_ascii_end();
         if self.form == Form::Unknown {
@@ -218,7 +219,7 @@ impl Import<'_> {
             Form::Zwr { utf8 } => zwr::read(text, utf8),
             _ => ndjson::read(text),
         };
-        // A line that is left out may be the one that could not be read.
+        // A skipped line may be the one that could not be parsed.
         let (key, content) = match read {
             Err(_) if !wanted => return Ok(None),
             read => read?,
@@ -233,7 +234,7 @@ impl Import<'_> {
         }))
     }
 
-    /// Remembers a line's global; says whether this was its first line.
+    /// Remembers the line's global; true for its first line.
     fn begin(&mut self, key: &Key) -> Result<bool, LineError> {
         if self.begun.contains(key.global_name()) {
             return Ok(false);
@@ -304,7 +305,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Gives values to those arrays that have waited, except to those whose first element is just to be written.
+    /// Writes the values of waiting arrays, except of those whose first element comes next.
     fn settle(&mut self, transaction: &mut Transaction, next: Option<&Key>) -> Result<(), LineError> {
         while let Some(waiting) = self.waiting.last() {
             let holds = |next: &Key| crate::key::within(next.as_bytes(), waiting.key.as_bytes());

@@ -1,4 +1,4 @@
-//! What a subtree consists of, in an order in which it can be written again.
+//! Splits a subtree into items, in an order in which they can be written back.
 
 use std::borrow::Cow;
 
@@ -13,26 +13,26 @@ use crate::{
 
 use super::TransferError;
 
-/// What is said about a node.
+/// Content of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content<'a> {
-    /// It has this value: a scalar, `{}` or `[]`.
+    /// The node's own value: a scalar, `{}` or `[]`.
     Value(Cow<'a, [u8]>),
-    /// Its whole subtree is this.
+    /// The whole subtree.
     Document(Cow<'a, [u8]>),
-    /// Its children, which follow, are the elements of an array. It may have a scalar value of its own besides.
+    /// The children, which follow, are the elements of an array. The node may also have a scalar value of its own.
     Array(Option<Cow<'a, [u8]>>),
-    /// It ends at a time, in milliseconds since 1970 UTC.
+    /// The node's expiry time, in milliseconds since 1970 UTC.
     Expires(u64),
-    /// Its children are the records of an index.
+    /// The node's children are the records of an index.
     Index(Box<Definition>),
 }
 
-/// Takes what [`walk`] finds.
+/// Callback that receives the items of [`walk`].
 pub(super) type Emit<'e> = dyn FnMut(&Key, Content<'_>) -> Result<(), TransferError> + 'e;
 
-/// Says what a subtree consists of, depth first. A subtree whose document is not longer than `document_bytes_max` is said as a whole,
-/// unless a node in it has a value besides children: documents leave such values out.
+/// Emits a subtree depth first. A subtree whose document is at most `document_bytes_max` long is emitted as a whole,
+/// unless a node in it has a value besides children, which documents leave out.
 pub(super) fn walk(
     reader: Reader<'_>,
     root: &Key,
@@ -42,13 +42,13 @@ pub(super) fn walk(
     let cursor = reader.transaction.cursor(reader.tables.nodes)?;
     let mut found = cursor.seek(Seek::AtLeast, root.as_bytes())?;
     if !found.is_some_and(|(key, _)| within(key, root.as_bytes())) {
-        // Nothing is stored there, but it may lie within a pack.
+        // Nothing is stored at this node, but it may lie within a pack.
         return match reader.document_text(root)? {
             Some(text) => expand(root, &text, document_bytes_max, emit),
             None => Ok(()),
         };
     }
-    // Lengths of the paths of those subtrees that are being said piece by piece, and the path they are lengths of.
+    // Path lengths of the subtrees that are being emitted piece by piece, and the path they are prefixes of.
     let mut open: Vec<usize> = Vec::new();
     let mut path: Vec<u8> = Vec::new();
     'records: while let Some((key, stored)) = found.filter(|(key, _)| within(key, root.as_bytes())) {
@@ -91,7 +91,7 @@ pub(super) fn walk(
     Ok(())
 }
 
-/// Says which nodes of a subtree end at a time.
+/// Emits the expiry times of a subtree.
 pub(super) fn times(reader: Reader<'_>, root: &Key, emit: &mut Emit<'_>) -> Result<(), TransferError> {
     let cursor = reader.transaction.cursor(reader.tables.expiry)?;
     let mut found = cursor.seek(Seek::AtLeast, root.as_bytes())?;
@@ -104,7 +104,7 @@ pub(super) fn times(reader: Reader<'_>, root: &Key, emit: &mut Emit<'_>) -> Resu
     Ok(())
 }
 
-/// The document of a stored subtree, if it is short and says all.
+/// The document of a stored subtree, if it is short enough and complete.
 fn gather(reader: Reader<'_>, root: &[u8], bytes_max: usize) -> Result<Option<Vec<u8>>, StoreError> {
     if bytes_max == 0 {
         return Ok(None);
@@ -113,7 +113,7 @@ fn gather(reader: Reader<'_>, root: &[u8], bytes_max: usize) -> Result<Option<Ve
     let mut found = cursor.seek(Seek::AtLeast, root)?;
     let mut bytes = 0;
     while let Some((key, stored)) = found.filter(|(key, _)| within(key, root)) {
-        // Every record makes the document longer by its text at least, and by a byte if that is empty.
+        // Every record adds at least its text to the document, or one byte if that is empty.
         let text = Record::read(key, stored)?.text().unwrap_or_default();
         bytes += text.len().max(1);
         if bytes > bytes_max {
@@ -129,7 +129,7 @@ fn gather(reader: Reader<'_>, root: &[u8], bytes_max: usize) -> Result<Option<Ve
     Ok((document.len() <= bytes_max).then_some(document))
 }
 
-/// Says what a text consists of.
+/// Emits the content of a text.
 fn expand(
     key: &Key,
     text: &[u8],

@@ -1,10 +1,10 @@
 //! Subtrees as lines of text: NDJSON, and the ZWR extract of `YottaDB` and GT.M.
 //!
 //! Both directions stream. [`export`] reads one snapshot and keeps no more than a document of
-//! [`ExportOptions::document_bytes_max`] in memory; [`import`] reads as many lines as one transaction takes, and then writes them, so
-//! that nobody waits for a transaction that waits for its input.
+//! [`ExportOptions::document_bytes_max`] in memory; [`import`] reads as many lines as one transaction takes, and then
+//! writes them, so that no transaction is open while the import waits for input.
 //!
-//! What an export says never depends on how the store is laid out: two stores with the same answers give the same bytes.
+//! An export does not depend on the physical layout of the store: two stores with equal content export equal bytes.
 
 mod error;
 mod import;
@@ -22,26 +22,29 @@ use crate::{key::Key, transaction::Read};
 
 use item::Content;
 
-/// How lines are written.
+/// Format of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// A JSON object a line: `{"path":["Person","data",1],"document":{"firstName":"Rob"}}`. Exact, with times and indexes.
+    /// One JSON object per line: `{"path":["Person","data",1],"document":{"firstName":"Rob"}}`. Exact, including expiry
+    /// times and indexes.
     #[default]
     Ndjson,
-    /// `^Person("data",1,"firstName")="Rob"`, as `MUPIP EXTRACT -FORMAT=ZWR` writes and `MUPIP LOAD` reads. Has no times and no indexes.
+    /// `^Person("data",1,"firstName")="Rob"`, as `MUPIP EXTRACT -FORMAT=ZWR` writes and `MUPIP LOAD` reads. Without
+    /// expiry times and indexes.
     Zwr,
 }
 
-/// What an export looks like.
+/// Options of an export.
 #[derive(Clone, Debug)]
 pub struct ExportOptions {
-    /// How lines are written.
+    /// Format of the lines.
     pub format: Format,
-    /// NDJSON: a subtree whose document is not longer than this is one line, 0 for a line for each node with a value.
+    /// NDJSON: a subtree whose document is at most this long is one line; 0 writes one line per node with a value.
     pub document_bytes_max: usize,
-    /// ZWR: write what an M program expects where M has no such value, instead of marking it so that an import gives it back.
+    /// ZWR: write values that M lacks as an M program expects them, instead of marking them so that an import can
+    /// restore them.
     pub lossy: bool,
-    /// ZWR: when it was made, for the second line. `22-NOV-2026  01:57:07` is how GT.M writes that.
+    /// ZWR: date for the second line. GT.M writes it as `22-NOV-2026  01:57:07`.
     pub date: String,
 }
 
@@ -56,7 +59,7 @@ impl Default for ExportOptions {
     }
 }
 
-/// How far a transfer is.
+/// Progress of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Lines written or read.
@@ -67,7 +70,8 @@ pub struct Progress {
     pub committed_lines: u64,
 }
 
-/// Writes subtrees as lines; when none are named, all globals, and behind them the indexes. `progress` hears of every line.
+/// Writes subtrees as lines; without `roots`, all globals followed by the indexes. `progress` is called after every
+/// line.
 pub fn export(
     read: &impl Read,
     roots: &[Key],
@@ -107,7 +111,7 @@ pub fn export(
             put(&mut line)
         };
         item::walk(read.reader(), root, document_bytes_max, &mut emit)?;
-        // Behind what they are the times of: to write a node takes its time back.
+        // After the nodes themselves, because writing a node clears its expiry time.
         item::times(read.reader(), root, &mut emit)
     };
     roots.iter().try_for_each(&mut subtree)?;

@@ -1,16 +1,16 @@
-//! A JSON object a line.
+//! NDJSON: one JSON object per line.
 //!
 //! ```text
 //! {"path":["Person","data",1,"firstName"],"value":"Rob"}     a node's own value: a scalar, {} or []
 //! {"path":["Person","data",1],"document":{"firstName":"Rob"}} a whole subtree
 //! {"path":["Person","tags"],"array":true}                     the children that follow are elements
 //! {"path":["Person","tags"],"array":true,"value":"x"}         the same, and the node has a value besides
-//! {"path":["Session","a1"],"expires":1795312627000}           the node ends then, in milliseconds since 1970 UTC
+//! {"path":["Session","a1"],"expires":1795312627000}           expiry time, in milliseconds since 1970 UTC
 //! {"index":{"fields":[["name"]],"name":"by_name","records":["Person","data"],"unique":false}}
 //! ```
 //!
-//! A path is the global's name and the subscripts. A subscript that sorts as a number is written as a number where JSON has it, and as a
-//! string where not: `.5`. Both are read, so `1` and `"1"` are the same.
+//! A path is the global's name and the subscripts. A numeric subscript is written as a number if JSON has that
+//! notation, otherwise as a string: `.5`. Both are accepted, so `1` and `"1"` are the same.
 
 use std::borrow::Cow;
 
@@ -60,13 +60,13 @@ pub(super) fn write(key: &Key, content: &Content<'_>, line: &mut Vec<u8>) {
     line.extend_from_slice(b"}\n");
 }
 
-/// Whether a canonical number is one in JSON too: M writes no 0 before the point.
+/// Whether a canonical number is also a JSON number: M writes no 0 before the decimal point.
 fn is_json_number(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     digits.starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// Reads a line. Values are canonical then.
+/// Parses a line. The values returned are canonical.
 pub(super) fn read(line: &[u8]) -> Result<(Key, Content<'static>), LineError> {
     let (mut path, mut value, mut document, mut array) = (None, None, None, false);
     let (mut expires, mut index) = (None, None);
@@ -153,7 +153,7 @@ pub(super) fn read(line: &[u8]) -> Result<(Key, Content<'static>), LineError> {
 
 fn key(text: &[u8]) -> Result<Key, LineError> {
     let wrong = |reason| LineError::Form { offset: 0, reason };
-    // Checks it too, so that what walks over it finds all.
+    // Also validates the text, which the walk below relies on.
     let text = json::canonical(text)?;
     if json::container(&text) != Some(true) {
         return Err(wrong("`path` is an array"));
@@ -182,7 +182,7 @@ fn key(text: &[u8]) -> Result<Key, LineError> {
     Ok(key)
 }
 
-/// A number of JSON as M writes it: without a 0 before the point.
+/// A JSON number as M writes it: without a 0 before the decimal point.
 pub(super) fn canonical_number(text: &str) -> Cow<'_, str> {
     match text.strip_prefix("-0.") {
         Some(fraction) => format!("-.{fraction}").into(),
@@ -193,7 +193,7 @@ pub(super) fn canonical_number(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Finds where members of a line begin and end; whether they are JSON is not asked here.
+/// Finds the members of a line without validating their JSON.
 struct Scan<'a> {
     line: &'a [u8],
     at: usize,
@@ -222,7 +222,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// The text of a value, from here to its end.
+    /// Text of the value that begins here.
     fn value(&mut self) -> Result<&'a [u8], LineError> {
         let Some(end) = json::skip(self.line, self.at) else {
             return Err(self.wrong(match self.line.get(self.at) {

@@ -1,9 +1,9 @@
 //! The ZWR extract of `YottaDB` and GT.M: `^Person("data",1,"firstName")="Rob"`.
 //!
-//! M knows strings only, of which some are canonical numbers. So a JSON string that is not a canonical number is that string in M, and a
-//! JSON number is the canonical number, without the 0 before the point. Everything else has no place of its own in M: `true`, `null`,
-//! `{}`, the string `"5"`, the number `1.0`, that children are elements of an array. An exact export writes it as a string that begins
-//! with `$C(0)`:
+//! M has only strings, some of which are canonical numbers. A JSON string that is not a canonical number is written as
+//! that string, and a JSON number as the canonical number, without the 0 before the decimal point. Everything else has
+//! no equivalent in M: `true`, `null`, `{}`, the string `"5"`, the number `1.0`, the fact that children are elements of
+//! an array. An exact export writes these as strings that begin with `$C(0)`:
 //!
 //! ```text
 //! $C(0)_"true"        the JSON value that follows: a scalar, {} or []
@@ -11,10 +11,10 @@
 //! $C(0)_"[""x"""      the same, and the node has that scalar as a value of its own
 //! ```
 //!
-//! A string that begins with `$C(0)` and goes on in no such way is a string.
+//! A string that begins with `$C(0)` but does not continue like this is an ordinary string.
 //!
-//! Characters that M calls graphic stand between quotes, a quote doubled; others are numbered by `$C`. A file whose first line does not end
-//! with `UTF-8` counts bytes there, any other characters.
+//! Graphic characters, as M calls them, are written between quotes, with quotes doubled; all others by number with
+//! `$C`. The numbers are those of characters if the file's first line ends with `UTF-8`, otherwise those of bytes.
 
 use crate::{
     decimal, json,
@@ -23,17 +23,17 @@ use crate::{
 
 use super::{LineError, TransferError, item::Content, ndjson::canonical_number};
 
-/// Longest name of a global in M.
+/// Longest name of a global in M, in bytes.
 const NAME_BYTES_MAX: usize = 31;
-/// What strings begin with that are not what they seem.
+/// First character of strings that encode something else.
 const MARK: char = '\0';
 
-/// The two lines that such a file begins with.
+/// The two heading lines of a ZWR file.
 pub(super) fn head(date: &str) -> [String; 2] {
     ["Forebay store export UTF-8\n".into(), format!("{date} ZWR\n")]
 }
 
-/// Writes a line, or none where a lossy export has nothing to say.
+/// Writes a line, or nothing if a lossy export leaves it out.
 pub(super) fn write(
     key: &Key,
     content: &Content<'_>,
@@ -46,7 +46,7 @@ pub(super) fn write(
             Some(text) => plain(text),
             None => return Ok(()),
         },
-        // M has neither.
+        // M has neither expiry times nor indexes.
         Content::Expires(_) | Content::Index(_) => return Ok(()),
         Content::Value(text) | Content::Document(text) => exact(text),
         Content::Array(own) => {
@@ -88,7 +88,7 @@ fn is_m_name(name: &str) -> bool {
         && characters.all(|character| character.is_ascii_alphanumeric())
 }
 
-/// The string that a value is in M, so that [`content`] gives the value back.
+/// The M string for a value, from which [`content`] restores it.
 fn exact(json: &[u8]) -> String {
     let json = String::from_utf8_lossy(json);
     let candidate = match json.as_bytes().first() {
@@ -101,7 +101,7 @@ fn exact(json: &[u8]) -> String {
         .map_or_else(|| format!("{MARK}{json}"), Into::into)
 }
 
-/// What an M program expects in place of a value.
+/// The value as an M program expects it.
 fn plain(json: &[u8]) -> String {
     let json = String::from_utf8_lossy(json);
     match json.as_bytes().first() {
@@ -113,7 +113,7 @@ fn plain(json: &[u8]) -> String {
     }
 }
 
-/// A JSON number in M's canonical form, where it has one.
+/// A JSON number in M's canonical form, if it has one.
 fn shortest(json: &str) -> String {
     let plain = decimal::add(json, "0").map(|plain| canonical_number(&plain).into_owned());
     plain
@@ -121,7 +121,7 @@ fn shortest(json: &str) -> String {
         .unwrap_or_else(|| json.into())
 }
 
-/// What a string of M says.
+/// Decodes an M string.
 fn content(text: &str) -> Content<'static> {
     if let Some(marked) = text.strip_prefix(MARK).and_then(marked) {
         return marked;
@@ -138,7 +138,7 @@ fn content(text: &str) -> Content<'static> {
     Content::Value(json.into())
 }
 
-/// What follows a mark, if it is something that is marked.
+/// Decodes what follows a mark; `None` if it is not an encoded value.
 fn marked(text: &str) -> Option<Content<'static>> {
     let is_leaf = |text: &str| {
         let canonical = json::canonical(text.as_bytes()).ok()?;
@@ -155,7 +155,7 @@ fn marked(text: &str) -> Option<Content<'static>> {
     }
 }
 
-/// Writes a string as an expression of M.
+/// Writes a string as an M expression.
 fn put_string(text: &str, out: &mut String) {
     let (mut quoted, mut numbered) = (false, false);
     for character in text.chars() {
@@ -185,13 +185,13 @@ fn put_string(text: &str, out: &mut String) {
     }
 }
 
-/// Whether a character can stand between quotes. What is invisible is numbered, as M does.
+/// Whether a character can be written between quotes. Invisible ones are written by number, as M does.
 fn is_graphic(character: char) -> bool {
     !character.is_control()
         && !matches!(character, '\u{AD}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}')
 }
 
-/// Reads a line. `utf8` says whether `$C` numbers characters or bytes.
+/// Parses a line. `utf8` tells whether `$C` numbers characters or bytes.
 pub(super) fn read(line: &[u8], utf8: bool) -> Result<(Key, Content<'static>), LineError> {
     let mut scan = Scan { line, at: 0, utf8 };
     let key = scan.reference()?;
@@ -203,7 +203,7 @@ pub(super) fn read(line: &[u8], utf8: bool) -> Result<(Key, Content<'static>), L
     Ok((key, content(&value)))
 }
 
-/// Reads a node's name as M writes it: `^Person("data",1)`.
+/// Parses a node's name as M writes it: `^Person("data",1)`.
 pub fn reference(text: &str) -> Result<Key, LineError> {
     let mut scan = Scan {
         line: text.as_bytes(),
@@ -279,7 +279,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Strings and `$C` with `_` between them, or a number.
+    /// Parses strings and `$C` joined by `_`, or a number.
     fn expression(&mut self) -> Result<String, LineError> {
         let mut bytes = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! Documents: text as it is stored, or put together of the nodes that are stored, part by part.
+//! Documents: stored as one text, or assembled step by step from stored nodes.
 
 use std::borrow::Cow;
 
@@ -15,28 +15,28 @@ use super::{
     read::{Place, Reader, above, inside, place},
 };
 
-/// How a node's document is found.
+/// A node's document, in the form in which it is available.
 #[derive(Debug)]
 pub enum Document<'t> {
-    /// As one text; borrowed where all of it is stored so.
+    /// As one text; borrowed if all of it is stored as one.
     Text(Cow<'t, [u8]>),
-    /// As nodes, which have to be put together.
+    /// As nodes that have to be assembled.
     Nodes(DocumentWalk),
 }
 
-/// How far a document is put together. It goes on with any reader of the same state.
+/// State of a document being assembled. It can continue with any reader of the same state.
 #[derive(Debug)]
 pub struct DocumentWalk {
     root: Key,
     depth: usize,
     bytes_max: usize,
-    /// Containers that are not ended yet, the outermost first: the length of each one's key, and whether it is an array.
+    /// Open containers, outermost first: the length of each one's key, and whether it is an array.
     open: Vec<(usize, bool)>,
-    /// The key that was written last.
+    /// Key written last.
     path: Vec<u8>,
-    /// The key that comes next; none: the document is complete.
+    /// Key that comes next; `None` if the document is complete.
     next: Option<Vec<u8>>,
-    /// Whether nothing was written yet of the innermost container.
+    /// Whether nothing of the innermost container has been written yet.
     first: bool,
     written: usize,
 }
@@ -82,7 +82,7 @@ impl<'t> Reader<'t> {
         }))
     }
 
-    /// Writes the subtree as canonical JSON; `false` when there is none. A value beside children is left out.
+    /// Appends the subtree as canonical JSON; `false` if there is none. Values next to children are left out.
     pub(crate) fn document(&self, key: &Key, out: &mut Vec<u8>) -> Result<bool, StoreError> {
         match self.document_walk(key, usize::MAX, usize::MAX)? {
             None => return Ok(false),
@@ -92,12 +92,12 @@ impl<'t> Reader<'t> {
         Ok(true)
     }
 
-    /// The subtree as canonical JSON; borrowed where it is stored as one text.
+    /// The subtree as canonical JSON; borrowed if it is stored as one text.
     pub(crate) fn document_text(&self, key: &Key) -> Result<Option<Cow<'t, [u8]>>, StoreError> {
         self.document_within(key, usize::MAX)
     }
 
-    /// The same. What is stored in parts is put together, names and all, up to about `bytes_max`, and refused when it is longer.
+    /// As `document_text`, but an assembled document longer than about `bytes_max`, names included, is an error.
     pub(crate) fn document_within(
         &self,
         key: &Key,
@@ -129,8 +129,8 @@ impl DocumentWalk {
         }
     }
 
-    /// Writes what up to `nodes` further nodes add to the document; false: it is complete. Only what is written tells how long names
-    /// become, so it ends with [`StoreError::ValueTooLong`] once it is longer than it may be.
+    /// Appends up to `nodes` further nodes to the document; `false` once it is complete. The length of names is known
+    /// only as they are written, so this fails with [`StoreError::ValueTooLong`] as soon as the limit is exceeded.
     pub fn step(&mut self, read: &impl Read, nodes: usize, out: &mut Vec<u8>) -> Result<bool, StoreError> {
         let Some(next) = self.next.take() else {
             return Ok(false);
@@ -150,7 +150,7 @@ impl DocumentWalk {
             let record = Record::read(key, stored)?;
             let mut following = cursor.next()?;
             let has_children = following.is_some_and(|(next, _)| within(next, key));
-            // Close what this record is not in.
+            // Close the containers that do not contain this record.
             while let Some((length, array)) = self.open.last() {
                 if within(key, &self.path[..*length]) && key.len() > *length {
                     break;
@@ -163,7 +163,7 @@ impl DocumentWalk {
                 None => root.len(),
                 Some(&(length, _)) => length + self.put_name(&key[length..], out),
             };
-            // The node, and before it the containers around it that have no record, which are objects.
+            // Write the node, preceded by the containers around it that have no record and are therefore objects.
             loop {
                 let is_node = at == key.len();
                 if is_node && !has_children {
@@ -202,7 +202,8 @@ impl DocumentWalk {
         Ok(false)
     }
 
-    /// Begins a member or an element of the innermost container; gives the length of its subscript, which comes first in `rest`.
+    /// Begins a member or element of the innermost container; returns the length of its subscript, which is first in
+    /// `rest`.
     fn put_name(&self, rest: &[u8], out: &mut Vec<u8>) -> usize {
         let length = subscript_length(rest);
         if !self.first {

@@ -1,4 +1,4 @@
-//! Questions to the tree, in one state of it.
+//! Reads of the tree, in one state of it.
 
 use std::ops::Bound;
 
@@ -11,32 +11,32 @@ use crate::{
 
 use super::{Defined, Record, Tables};
 
-/// A state of the tree: a snapshot's, or what a write transaction has made so far.
+/// A state of the tree: that of a snapshot, or of a write transaction including its own changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'t> {
     pub(crate) transaction: &'t Transaction,
     pub(crate) tables: Tables,
 }
 
-/// What is at a path, as the table tells it.
+/// How a node is stored.
 #[derive(Debug)]
 pub(super) enum Place<'t> {
-    /// A record of its own.
+    /// In a record of its own.
     Stored(Record<'t>),
-    /// It lies in the pack of the node whose key has that many bytes.
+    /// Inside the pack of the node whose key is the first `at` bytes.
     Inside { pack: &'t [u8], at: usize },
-    /// Nothing by itself; it may have stored children. The greatest key before it.
+    /// Not at all; it may have stored children. Holds the greatest key before it.
     Bare(Option<&'t [u8]>),
 }
 
-/// Which children, in which order.
+/// A range of children, and its direction.
 #[derive(Clone, Debug)]
 pub struct Range {
-    /// Where to begin in collation order.
+    /// Lower bound in collation order.
     pub from: Bound<Subscript>,
-    /// Where to end in collation order.
+    /// Upper bound in collation order.
     pub to: Bound<Subscript>,
-    /// From the end to the beginning.
+    /// Descending order.
     pub reverse: bool,
 }
 
@@ -81,7 +81,7 @@ impl<'t> Reader<'t> {
         self.cursor().and_then(|cursor| place(&cursor, key))
     }
 
-    /// The text of a packed node, or of one that lies in a pack.
+    /// Text of a node that is packed, or is inside a pack.
     pub(crate) fn packed(&self, key: &Key) -> Result<Option<&'t [u8]>, StoreError> {
         Ok(match self.place(key)? {
             Place::Stored(record) => record.pack(),
@@ -100,7 +100,7 @@ impl<'t> Reader<'t> {
         Ok(text.filter(|text| is_value(text)))
     }
 
-    /// The text of a node that documents show as a scalar: it has no children.
+    /// Text of a node that documents show as a scalar, because it has no children.
     pub(crate) fn scalar(&self, key: &Key) -> Result<Option<&'t [u8]>, StoreError> {
         let cursor = self.cursor()?;
         let text = match place(&cursor, key)? {
@@ -142,7 +142,7 @@ impl<'t> Reader<'t> {
         }))
     }
 
-    /// Whether the children are the elements of an array; also so for `[]`.
+    /// Whether the children are array elements; also true for `[]`.
     pub(crate) fn is_array(&self, key: &Key) -> Result<bool, StoreError> {
         Ok(match self.place(key)? {
             Place::Stored(record) => {
@@ -153,12 +153,12 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// The nearest sibling after `after`, or the first child.
+    /// The next sibling after `after`, or the first child.
     pub(crate) fn next(&self, key: &Key, after: Option<&Subscript>) -> Result<Option<Subscript>, StoreError> {
         self.neighbour(key, after, false)
     }
 
-    /// The nearest sibling before `before`, or the last child.
+    /// The last sibling before `before`, or the last child.
     pub(crate) fn previous(
         &self,
         key: &Key,
@@ -184,7 +184,7 @@ impl<'t> Reader<'t> {
             .transpose()
     }
 
-    /// Walks over the children's subscripts.
+    /// Iterates over the subscripts of the children.
     pub(crate) fn children(&self, key: &Key, range: Range) -> Result<ChildWalk<'t>, StoreError> {
         let source = match self.packed(key)? {
             Some(text) => {
@@ -210,7 +210,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Walks over every node of the subtree that has a value, depth first in collation order.
+    /// Iterates over all nodes with a value in the subtree, depth first in collation order.
     pub(crate) fn values(&self, key: &Key) -> Result<ValueWalk<'t>, StoreError> {
         let cursor = self.cursor()?;
         let mut pending = Vec::new();
@@ -232,7 +232,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// The names of all globals, from one on.
+    /// Names of all globals, starting with `from`.
     pub(crate) fn globals(&self, from: &str) -> Result<GlobalWalk<'t>, StoreError> {
         Ok(GlobalWalk {
             cursor: self.cursor()?,
@@ -241,12 +241,12 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Whether a text is a value by itself: anything but a container with children.
+/// Whether a text is a value of its own: anything but a container with children.
 pub(super) fn is_value(text: &[u8]) -> bool {
     json::container(text).is_none() || text.len() == 2
 }
 
-/// The text of a node that lies in a pack, whose own key has `at` bytes.
+/// Text of a node inside a pack whose key is `at` bytes long.
 pub(super) fn inside<'t>(pack: &'t [u8], key: &Key, at: usize) -> Option<&'t [u8]> {
     let rest = Subscripts {
         rest: &key.as_bytes()[at..],
@@ -258,7 +258,7 @@ pub(super) fn inside<'t>(pack: &'t [u8], key: &Key, at: usize) -> Option<&'t [u8
     Some(text)
 }
 
-/// What is at a path; leaves the cursor at the greatest key at or before it.
+/// Finds out how a node is stored; leaves the cursor at the greatest key at or before it.
 pub(super) fn place<'t>(cursor: &Cursor<'t>, key: &Key) -> Result<Place<'t>, StoreError> {
     let wanted = key.as_bytes();
     let Some((found, stored)) = cursor.seek(Seek::AtMost, wanted)? else {
@@ -283,7 +283,7 @@ fn has_children(cursor: &Cursor<'_>, key: &Key) -> Result<bool, StoreError> {
     Ok(found.is_some_and(|(found, _)| within(found, key.as_bytes())))
 }
 
-/// The least bytes that a key below this one can have.
+/// Lower bound of the keys below this one.
 pub(super) fn below(key: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(key.len() + 1);
     bytes.extend_from_slice(key);
@@ -291,7 +291,7 @@ pub(super) fn below(key: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The least bytes that no key below this one reaches.
+/// Upper bound, exclusive, of the keys below this one.
 pub(super) fn above(key: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(key.len() + 1);
     bytes.extend_from_slice(key);
@@ -299,7 +299,7 @@ pub(super) fn above(key: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Walks over the subscripts of a node's children.
+/// Iterates over the subscripts of a node's children.
 #[derive(Debug)]
 pub struct ChildWalk<'t> {
     parent: Key,
@@ -339,7 +339,7 @@ impl Iterator for ChildWalk<'_> {
     }
 }
 
-/// The next stored child in the direction of the range, after `last`.
+/// The next stored child after `last`, in the direction of the range.
 fn stored_child(
     cursor: &Cursor<'_>,
     parent: &Key,
@@ -349,7 +349,7 @@ fn stored_child(
     let root = parent.as_bytes();
     let of = |subscript: &Subscript| [root, subscript.as_bytes()].concat();
     let found = match (range.reverse, last) {
-        // The record after the last child's own is mostly the next child's.
+        // The record after the last child's own is usually the next child's.
         (false, Some(last)) => match cursor.next()? {
             Some((key, _)) if within(key, &of(last)) => cursor.seek(Seek::AtLeast, &above(&of(last)))?,
             other => other,
@@ -374,12 +374,12 @@ fn stored_child(
     Ok(range.admits(&subscript).then_some(subscript))
 }
 
-/// Walks over the nodes with values of a subtree.
+/// Iterates over the nodes with values in a subtree.
 #[derive(Debug)]
 pub struct ValueWalk<'t> {
     root: Key,
     cursor: Cursor<'t>,
-    /// Nodes of a pack that are still to be taken apart, the next one last.
+    /// Nodes of a pack that are still to be visited, the next one last.
     pending: Vec<(Key, &'t [u8])>,
     begin: bool,
     over: bool,
@@ -435,7 +435,7 @@ impl<'t> Iterator for ValueWalk<'t> {
     }
 }
 
-/// Walks over the names of globals.
+/// Iterates over the names of globals.
 #[derive(Debug)]
 pub struct GlobalWalk<'t> {
     cursor: Cursor<'t>,
@@ -448,7 +448,7 @@ impl Iterator for GlobalWalk<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         match self.cursor.seek(Seek::AtLeast, &self.from) {
             Ok(Some((key, _))) => {
-                // Whatever the name looks like, the next one comes after all that begins with these bytes.
+                // Whatever follows the name, the next global sorts after all keys with this prefix.
                 self.from = key[..global_length(key) - 1].to_vec();
                 self.from.push(1);
                 Some(Ok(Key::from_encoded(key).global_name().to_owned()))

@@ -1,4 +1,4 @@
-//! What stands behind one stored key: flags, a checksum, a text.
+//! Stored form of a node: flags, a checksum and a text.
 //!
 //! ```text
 //! flags 1 | CRC-32C of key, flags and text 4, little-endian | text
@@ -8,12 +8,12 @@ use crate::{error::StoreError, json, key::Key, sys::Transaction};
 
 use super::Tables;
 
-/// The node has a value; without it the record only says what the node is.
+/// The node has a value; without this flag the record only marks an array.
 const VALUE: u8 = 1;
 /// The node's children are the elements of an array.
 const ARRAY: u8 = 2;
 
-/// A record in memory that the engine lends.
+/// A decoded record in memory borrowed from the engine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'t> {
     flags: u8,
@@ -21,7 +21,7 @@ pub(crate) struct Record<'t> {
 }
 
 impl<'t> Record<'t> {
-    /// Takes a stored value apart, if it is what was once written under this key.
+    /// Decodes a stored value and verifies that it was written under this key.
     pub(crate) fn read(key: &[u8], stored: &'t [u8]) -> Result<Self, StoreError> {
         let whole = (|| {
             let (flags, rest) = stored.split_first()?;
@@ -38,18 +38,18 @@ impl<'t> Record<'t> {
         (self.flags & VALUE != 0).then_some(self.text)
     }
 
-    /// The text of the subtree, where one is kept in this record. No descendants are stored then.
+    /// Text of the packed subtree, if this record holds one. No descendants are stored then.
     pub(crate) fn pack(&self) -> Option<&'t [u8]> {
         self.text().filter(|text| json::container(text).is_some())
     }
 
-    /// Whether the stored children are the elements of an array.
+    /// Whether the stored children are array elements.
     pub(crate) fn is_array(&self) -> bool {
         self.flags & ARRAY != 0
     }
 }
 
-/// Stores what a node is by itself; a node that is nothing by itself has no record.
+/// Stores a node's own record, or removes it if the node has neither a value nor is an array.
 pub(super) fn write(
     transaction: &mut Transaction,
     tables: Tables,

@@ -1,4 +1,4 @@
-//! Changes to the tree, within one transaction.
+//! Changes to the tree within one transaction.
 
 use std::borrow::Cow;
 
@@ -16,31 +16,31 @@ use super::{
     record,
 };
 
-/// A write transaction's view of the tree.
+/// The tree as a write transaction changes it.
 #[derive(Debug)]
 pub(crate) struct Writer<'t> {
     pub(crate) transaction: &'t mut Transaction,
     pub(crate) tables: Tables,
 }
 
-/// What becomes of children that a node has.
+/// Whether an assignment keeps the node's children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Children {
     Stay,
     Go,
 }
 
-/// A write that a packed text cannot hold: it would give a node both a value and children.
+/// A write that a packed text cannot represent, because a node would have both a value and children.
 struct NeedsSplit;
 
-/// A record of a subtree that is copied: what its key has beyond the subtree's root, and what it holds.
+/// A record of a subtree being copied: the part of its key below the subtree's root, and its content.
 struct Copied {
     suffix: Vec<u8>,
     text: Option<Vec<u8>>,
     array: bool,
 }
 
-/// How much of a subtree is in memory while it is copied, in bytes; a record that is longer, alone.
+/// Memory for a subtree being copied, in bytes; a single longer record is copied alone.
 const COPIED_BYTES_MAX: usize = 1 << 20;
 
 impl Writer<'_> {
@@ -51,7 +51,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Gives a node a value. A scalar leaves its children as they are; an object or array replaces the subtree.
+    /// Sets a node's value. A scalar leaves the children as they are; an object or array replaces the subtree.
     pub(crate) fn set(&mut self, key: &Key, value: &[u8]) -> Result<(), StoreError> {
         let value = self.read(value)?;
         let children = if matches!(value, Json::Scalar(_)) {
@@ -136,7 +136,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Stores a subtree where none is.
+    /// Stores a subtree at a node where nothing is stored.
     fn write(&mut self, key: &Key, value: &Json<'_>) -> Result<(), StoreError> {
         if let Json::Scalar(text) = value {
             return record::write(self.transaction, self.tables, key, Some(text.as_bytes()), false);
@@ -148,7 +148,7 @@ impl Writer<'_> {
         self.spread(key, None, value)
     }
 
-    /// Stores a container as its children, with a value of its own if need be.
+    /// Stores a container as separate children, with an optional value of its own.
     fn spread(&mut self, key: &Key, own: Option<&[u8]>, value: &Json<'_>) -> Result<(), StoreError> {
         let array = matches!(value, Json::Array(_));
         record::write(self.transaction, self.tables, key, own, array)?;
@@ -168,7 +168,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Removes all that is stored of a subtree; says whether there was anything.
+    /// Removes everything stored of a subtree; `false` if there was nothing.
     fn clear(&mut self, key: &Key) -> Result<bool, StoreError> {
         let deleted =
             self.transaction
@@ -176,7 +176,7 @@ impl Writer<'_> {
         Ok(deleted > 0)
     }
 
-    /// A node begins to exist that an array above it cannot have as an element.
+    /// Turns the array above a new node into an object if the node is not its next element.
     fn begins(&mut self, key: &Key, gap: &Gap) -> Result<(), StoreError> {
         let Some(length) = gap.breaks else { return Ok(()) };
         let mut holder = key.clone();
@@ -192,7 +192,7 @@ impl Writer<'_> {
         record::write(self.transaction, self.tables, &holder, own.as_deref(), false)
     }
 
-    /// Removes a subtree; says whether there was one.
+    /// Removes a subtree; `false` if there was none.
     pub(crate) fn kill(&mut self, key: &Key) -> Result<bool, StoreError> {
         let found = self.reader().place(key)?;
         let Place::Inside { pack, at } = found else {
@@ -220,7 +220,8 @@ impl Writer<'_> {
         Ok(true)
     }
 
-    /// A node has ceased to exist: so do those above it that were there only for it.
+    /// Removes what a vanished node leaves above it: nodes that existed only because of it, and array marks that no
+    /// longer hold.
     fn ended(&mut self, mut key: Key) -> Result<(), StoreError> {
         while let Some(parent) = key.parent() {
             let cursor = self.reader().cursor()?;
@@ -250,7 +251,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Adds to a number, which is 0 where there is none; says the sum.
+    /// Adds to a number, 0 if there is none; returns the sum.
     pub(crate) fn increment(&mut self, key: &Key, by: &str) -> Result<String, StoreError> {
         let found = self.reader().get(key)?.unwrap_or(b"0");
         let found = String::from_utf8_lossy(found).into_owned();
@@ -271,7 +272,7 @@ impl Writer<'_> {
         Ok(sum)
     }
 
-    /// Lays a document over a subtree: its values replace those at the same place, all others stay.
+    /// Merges a document into a subtree: its values replace those at the same path, all others stay.
     pub(crate) fn lay_over(&mut self, key: &Key, document: &[u8]) -> Result<(), StoreError> {
         let document = self.read(document)?;
         check_paths(key, &document)?;
@@ -299,8 +300,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Copies a subtree over another: its values replace those at the same place, all others stay. Refused when that would be more
-    /// than `bytes_max` of paths and values; says how much it was.
+    /// Copies one subtree into another: its values replace those at the same path, all others stay. Fails if that takes
+    /// more than `bytes_max` of paths and values; returns how much it was.
     pub(crate) fn merge(&mut self, to: &Key, from: &Key, bytes_max: usize) -> Result<usize, StoreError> {
         if within(to.as_bytes(), from.as_bytes()) || within(from.as_bytes(), to.as_bytes()) {
             return Err(StoreError::Overlap {
@@ -320,10 +321,10 @@ impl Writer<'_> {
         }
         let bytes = self.check_copy(to, from, bytes_max)?;
         let mut last = None;
-        // The subtree that is being copied as it is, since nothing was there before.
+        // Root of the subtree that is copied record by record, because nothing existed at its target.
         let mut fresh: Option<Vec<u8>> = None;
         loop {
-            // What is written does not change what is read: neither subtree holds the other, nor does a pack hold any of this one.
+            // Writing does not affect what is read: neither subtree contains the other, and no pack contains this one.
             let records = self.copied(from, last.as_deref())?;
             let Some(end) = records.last() else {
                 return Ok(bytes);
@@ -347,7 +348,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Refuses a copy with paths that could not be, or of too much; says how many bytes of paths and values it has.
+    /// Rejects a copy that would make invalid paths or is too large; returns its bytes of paths and values.
     fn check_copy(&self, to: &Key, from: &Key, bytes_max: usize) -> Result<usize, StoreError> {
         let root = from.as_bytes();
         let cursor = self.reader().cursor()?;
@@ -371,7 +372,7 @@ impl Writer<'_> {
         Ok(bytes)
     }
 
-    /// The next records of a subtree after one of them.
+    /// The next batch of records of a subtree, after the given one.
     fn copied(&self, from: &Key, after: Option<&[u8]>) -> Result<Vec<Copied>, StoreError> {
         let root = from.as_bytes();
         let cursor = self.reader().cursor()?;
@@ -396,7 +397,8 @@ impl Writer<'_> {
         Ok(records)
     }
 
-    /// Has nodes above one that does not exist be as if it did; its records can be written then.
+    /// Prepares the nodes above a new one, so that its records can be written: unpacks them, and turns an array into an
+    /// object if necessary.
     fn make_room(&mut self, key: &Key) -> Result<(), StoreError> {
         while let Place::Inside { pack, at } = self.reader().place(key)? {
             let root = Json::read(pack)?.into_owned();
@@ -415,15 +417,14 @@ impl Writer<'_> {
     }
 }
 
-/// Where a new node comes in between those that are stored.
+/// The gap between stored nodes where a new node goes.
 struct Gap {
-    /// How many bytes the deepest path has that both exists and holds the new node, where this may be an array that is none with
-    /// the new node.
+    /// Key length in bytes of the deepest existing ancestor of the new node, if that can no longer be an array with it.
     breaks: Option<usize>,
 }
 
 impl Gap {
-    /// From a cursor that stands at the greatest key before this one; `None` when the node has stored children.
+    /// Expects the cursor at the greatest key before this one; `None` if the node has stored children.
     fn find(cursor: &Cursor<'_>, before: Option<&[u8]>, key: &Key) -> Result<Option<Self>, StoreError> {
         let wanted = key.as_bytes();
         let after = if before.is_some() {
@@ -444,9 +445,9 @@ impl Gap {
         let among = |other: &&[u8]| other.len() > length && within(other, holder);
         let elder = before.filter(among);
         let goes_on = match (child(rest), elder) {
-            // An array has no gaps: with an element behind this one, this one would be there.
+            // An array has no gaps: since a later element exists, so does this one.
             (Some(_), _) if after.is_some_and(|after| among(&after)) => true,
-            // The next element, or the first of what has just been `[]`.
+            // The next element, or the first one of what was `[]`.
             (Some(index), Some(elder)) => child(&elder[length..]).is_some_and(|elder| elder + 1 == index),
             (index, None) => index == Some(0),
             (None, _) => false,
@@ -457,8 +458,8 @@ impl Gap {
     }
 }
 
-/// Refuses a subtree with paths that could not be stored one by one, however it will be stored, and with containers that could have no
-/// children: they would make documents deeper than one can be.
+/// Rejects a subtree with paths that could not be stored one by one, whichever way it will be stored, and containers so
+/// deep that they could have no children: documents would exceed the depth limit.
 pub(crate) fn check_paths(key: &Key, value: &Json<'_>) -> Result<(), StoreError> {
     if let Json::Scalar(_) = value {
         return Ok(());
@@ -482,7 +483,7 @@ pub(crate) fn check_paths(key: &Key, value: &Json<'_>) -> Result<(), StoreError>
     }
 }
 
-/// How many bytes the deepest node has that is on both paths.
+/// Key length in bytes of the deepest node that is on both paths.
 fn shared_path(left: &[u8], right: &[u8]) -> Option<usize> {
     let alike = left
         .iter()
@@ -505,7 +506,7 @@ fn shared_path(left: &[u8], right: &[u8]) -> Option<usize> {
     Some(length)
 }
 
-/// Puts a value into a tree that is packed.
+/// Puts a value into a packed tree.
 fn insert(
     node: &mut Json<'static>,
     mut path: Subscripts<'_>,
@@ -546,7 +547,7 @@ fn insert(
     Ok(())
 }
 
-/// Takes a node out of a tree that is packed; says whether nothing is left of the tree.
+/// Removes a node from a packed tree; true if nothing is left of the tree.
 fn remove(node: &mut Json<'static>, mut path: Subscripts<'_>) -> bool {
     let Some(subscript) = path.next() else { return true };
     let name = decode(subscript);

@@ -1,4 +1,4 @@
-//! The log of changes: complete, in order, and enough to make the same store again.
+//! The change log: complete, in order, and sufficient to rebuild the store.
 
 use std::{fs, path::Path};
 
@@ -91,7 +91,7 @@ fn a_backup_and_the_log_make_the_store_of_any_point_in_time() {
         write(&store, &["list"], &format!("[{value},[]]"));
         after.push(document(&store));
     }
-    // Only the log is left of the store.
+    // Leaves only the log of the store.
     drop(store);
     fs::remove_file(folder.path().join("store.mdbx")).unwrap();
 
@@ -113,13 +113,13 @@ fn a_backup_and_the_log_make_the_store_of_any_point_in_time() {
     assert_eq!(restored.replay(folder.path(), |_| true).unwrap(), 6);
     assert_eq!(document(&restored), after[3]);
     assert_eq!(restored.replay(folder.path(), |_| true).unwrap(), 0);
-    // What was done again is in the log of its own, and goes on from there.
+    // Replayed changes are in the restored store's own log, which continues after them.
     assert_eq!(changes(&restored, 1).len(), 8);
     write(&restored, &["a"], "0");
     assert_eq!(changes(&restored, 9).len(), 1);
 }
 
-/// Where the last record ends; zeros follow.
+/// Offset of the end of the last record; zeros follow.
 fn records_end(segment: &Path) -> usize {
     let bytes = fs::read(segment).unwrap();
     bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1
@@ -179,7 +179,7 @@ fn segments_of_a_history_that_never_was_are_neither_read_nor_in_the_way() {
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     write(&store, &["a"], "1");
     let log = folder.path().join("changes");
-    // As after a power cut that took the commits of a new segment, and not its name.
+    // As after a power cut that lost the commits of a new segment, but not its file name.
     for later in [2, 3, 9] {
         fs::write(log.join(format!("{later:020}.log")), b"FBCHG001 and more").unwrap();
     }
@@ -267,7 +267,7 @@ fn a_change_that_is_too_long_is_told_by_its_globals() {
             Step::Change(whole[2].clone()),
         ]
     );
-    // One that is damaged is nothing, as one that is read whole.
+    // A damaged record yields nothing, just as when it is read in full.
     let log = fs::read_dir(folder.path().join("changes"))
         .unwrap()
         .next()
@@ -285,7 +285,7 @@ fn a_change_that_is_too_long_is_told_by_its_globals() {
     assert!(walk.next_within(1000, |_| true).is_none());
 }
 
-/// Reads a log of one segment: whatever stands there, it comes to an end, and each change follows the one before.
+/// Reads a log of one segment. Whatever its content, the walk ends, and each change follows the one before.
 fn read_log(segment: &[u8]) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("changes")).unwrap();
@@ -315,7 +315,7 @@ proptest::proptest! {
         bodies in proptest::collection::vec(proptest::collection::vec(proptest::prelude::any::<u8>(), 0..60), 0..4),
     ) {
         read_log(&raw);
-        // Records that are whole, of operations that nobody has written.
+        // Records that are complete, but whose operations are arbitrary bytes.
         let mut log = b"FBCHG001".to_vec();
         for (before, operations) in bodies.iter().enumerate() {
             let mut body = (before as u64 + 1).to_le_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! Compaction: smaller, otherwise as before, whatever happened before it and wherever it is cut short.
+//! Compaction: the store is smaller and otherwise unchanged, whatever happened before and wherever it is interrupted.
 
 use std::{
     env, fs,
@@ -26,7 +26,7 @@ fn key(path: &[&str]) -> Key {
     key
 }
 
-/// Flushes and makes checkpoints only when it is told to.
+/// Opens a store that flushes and makes checkpoints only on request.
 fn open(folder: &Path) -> Store {
     let options = Options {
         flush_interval: Duration::from_hours(1),
@@ -41,7 +41,7 @@ fn write(store: &Store, path: &[&str], value: &str, durability: Durability) {
     transaction.commit(durability).unwrap();
 }
 
-/// Half of the file is of use.
+/// Fills the file, half of it with data that is removed again.
 fn fill(store: &Store, megabytes: usize) {
     let long = format!("\"{}\"", "x".repeat(1 << 20));
     for at in 0..2 * megabytes {
@@ -73,7 +73,8 @@ fn now(folder: &Path) -> Result<Compacted, StoreError> {
     compact(folder, &mut |_| ())
 }
 
-/// Everything is as it was, the log of changes goes on where it ended, and so the store can be compacted.
+/// Checks that the content is unchanged, that the change log continues where it ended, and that the store can be
+/// compacted.
 fn check_whole(folder: &Path, expected: &[u8], sequence: u64, what: &str) {
     let store = open(folder);
     assert!(document(&store) == expected, "{what}");
@@ -172,7 +173,7 @@ fn what_only_the_log_has_after_a_power_cut_is_in_the_compacted_store() {
     }
 }
 
-/// Compacts one store when this program is started for it.
+/// Subprocess: compacts one store, when this program is started for it.
 #[test]
 fn a_compaction() {
     if let Some(folder) = env::var_os(FOLDER) {
@@ -180,10 +181,10 @@ fn a_compaction() {
     }
 }
 
-/// A state of the files that a compaction goes through.
+/// A state of the files during a compaction.
 type Point = (&'static str, fn(&Path, u64) -> bool);
 
-/// In the order in which they come. The number is the inode of the file as it was.
+/// In the order in which they occur. The number is the inode of the original file.
 const POINTS: [Point; 8] = [
     ("at once", |_, _| true),
     ("with a workshop", |folder, _| at(folder, "").exists()),
@@ -247,6 +248,6 @@ fn a_compaction_that_is_killed_leaves_the_old_store_or_the_new_one() {
         killed += u32::from(status.signal() == Some(9));
         check_whole(folder.path(), &expected, sequence, what);
     }
-    // Some points pass by unseen; those with a copy under way do not all.
+    // Some points pass too quickly to be seen; those with a copy in progress do not all.
     assert!(killed >= rounds, "{killed} were killed");
 }

@@ -1,4 +1,5 @@
-//! Processes that write and are killed at any point: what they said was durable is there, nothing is there by half, and others go on.
+//! Writers killed at any point: every write reported as durable is there, no transaction is partly there, and other
+//! processes continue.
 
 use std::{
     env,
@@ -31,8 +32,8 @@ fn options() -> Options {
     }
 }
 
-/// What a writer does for ever when this program is started for it: a record, a second copy of it in another global, and a count,
-/// all in one transaction. It prints a number once that is durable.
+/// Subprocess: writes forever, in each transaction a record, a second copy of it in another global, and a count. Prints
+/// a number once it is durable.
 #[test]
 fn a_writer() {
     let (Some(folder), Ok(writer)) = (env::var_os(FOLDER), env::var(WRITER)) else {
@@ -80,7 +81,7 @@ fn start(folder: &Path, writer: &str) -> (Child, impl Iterator<Item = u64> + use
     (child, told)
 }
 
-/// Nothing by half; how many records of a writer there are.
+/// Checks that no transaction is partly there; returns how many records the writer has.
 fn whole(store: &Store, writer: &str) -> u64 {
     let snapshot = store.snapshot().unwrap();
     let (first, second) = (key("A", &[writer]), key("B", &[writer]));
@@ -129,18 +130,18 @@ fn killed_writers_leave_whole_transactions_and_all_that_they_said_was_durable() 
     for round in 0..rounds {
         let (mut killed, mut told) = start(folder.path(), "one");
         let (mut survivor, mut others) = start(folder.path(), "other");
-        // Where in a transaction this falls is up to the machine.
+        // At which point of a transaction this happens depends on the machine.
         let enough = 1 + round * 7 % 40;
         let mut last = 0;
         while last < enough {
             last = told.next().unwrap();
         }
         killed.kill().unwrap();
-        // What it had said before it died counts as well.
+        // Output it had written before it died counts as well.
         last = told.last().unwrap_or(last);
         killed.wait().unwrap();
         assert!(whole(&store, "one") >= last, "round {round}");
-        // The other is not kept waiting, by no lock and no transaction.
+        // The other process is not blocked, by any lock or transaction.
         let mut go_on = others.by_ref().skip(3);
         let alive = go_on.next().unwrap();
         survivor.kill().unwrap();
@@ -154,7 +155,7 @@ fn killed_writers_leave_whole_transactions_and_all_that_they_said_was_durable() 
                 .lock(&key("L", &[]), Some(std::time::Duration::ZERO))
                 .unwrap()
         );
-        // Every commit is in the log once.
+        // Every commit is in the log exactly once.
         for change in store.changes(since).unwrap() {
             assert_eq!(change.unwrap().sequence, since + 1, "round {round}");
             since += 1;
@@ -173,8 +174,8 @@ fn killed_writers_leave_whole_transactions_and_all_that_they_said_was_durable() 
     }
 }
 
-/// What a writer does for ever when this program is started for it: says how many writes there are, then adds one after the other, and
-/// says of each when it is durable.
+/// Subprocess: prints the number of existing writes, then makes one after another forever and prints each once it is
+/// durable.
 #[test]
 fn a_counter() {
     let Some(folder) = env::var_os(FOLDER) else {
@@ -199,16 +200,16 @@ fn a_counter() {
     }
 }
 
-/// What a process finds where the system's boot id should be.
+/// Boot id that a subprocess sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BootId {
     /// The system's own.
     Own,
-    /// Another one in each round, as after a restart of the system.
+    /// A different one in each round, as after a restart of the system.
     Changed,
-    /// A file with the same text in each round, as a container manager may mount it.
+    /// A file with the same content in each round, as a container manager may mount it.
     Mounted,
-    /// None at all.
+    /// No such file.
     Missing,
 }
 
@@ -269,7 +270,7 @@ fn a_killed_process_has_lost_nothing_whatever_the_boot_id_is() {
             );
             let last = told.by_ref().nth(writes - 1).unwrap();
             killed.kill().unwrap();
-            // What it had said before it died counts as well.
+            // Output it had written before it died counts as well.
             acknowledged = told.last().unwrap_or(last);
             killed.wait().unwrap();
         }
@@ -277,7 +278,7 @@ fn a_killed_process_has_lost_nothing_whatever_the_boot_id_is() {
     }
 }
 
-/// Ends the power of the file system at a folder, as ext4 sees it: what it has not written to its disk by now, it never will.
+/// Cuts the power of the ext4 file system that holds a folder: whatever it has not written to its disk yet is lost.
 const POWER_CUT: &str = "import fcntl, os, struct, sys
 EXT4_IOC_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
 fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), EXT4_IOC_SHUTDOWN, struct.pack('I', NO_LOG_FLUSH))";
@@ -290,7 +291,7 @@ fn run(command: &mut Command) {
     );
 }
 
-/// A file system of its own, unmounted when dropped.
+/// A separate file system, unmounted when dropped.
 struct Disk<'a>(&'a Path);
 
 impl Drop for Disk<'_> {
@@ -299,7 +300,7 @@ impl Drop for Disk<'_> {
     }
 }
 
-/// With `FOREBAY_SOAK=1`, as root: it mounts an image. What is tested at any time stands in `power.rs`.
+/// Requires `FOREBAY_SOAK=1` and root, because it mounts an image. The tests that run everywhere are in `power.rs`.
 #[test]
 fn a_disk_that_lost_its_power_has_every_acknowledged_write_whatever_the_boot_id_is() {
     if env::var_os("FOREBAY_SOAK").is_none() {
@@ -326,7 +327,7 @@ fn a_disk_that_lost_its_power_has_every_acknowledged_write_whatever_the_boot_id_
             );
             let last = told.by_ref().nth(writes - 1).unwrap();
             run(Command::new("python3").args(["-c", POWER_CUT]).arg(&mounted));
-            // It ends with the first commit that fails; what it said of those before counts as well.
+            // The writer ends with the first commit that fails; writes reported before that count as well.
             acknowledged = told.last().unwrap_or(last);
             killed.kill().unwrap();
             killed.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Nodes that end by themselves.
+//! Expiry of nodes.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn key(path: &[&str]) -> Key {
     key
 }
 
-/// A store that removes nothing by itself.
+/// A store that removes no expired nodes on its own.
 fn store(folder: &tempfile::TempDir) -> Store {
     drop(Store::open(folder.path(), &Options::default()).unwrap());
     let options = Options {
@@ -157,7 +157,7 @@ fn one_node_that_cannot_go_keeps_no_other() {
         .transact(|transaction| {
             transaction.define_index(&definition)?;
             transaction.set(&key(&["1", "a"]), b"7")?;
-            // Without its child, this would have the same value.
+            // Without its child, this node would have the same value.
             transaction.set(&key(&["2", "a", "child"]), b"1")?;
             transaction.set(&key(&["2", "a"]), b"7")?;
             transaction.set(&key(&["earlier"]), b"1")?;

@@ -1,4 +1,4 @@
-//! The store as programs in other languages use it: bytes in, bytes out.
+//! The store's API for other languages: bytes in, bytes out.
 
 use std::{cell::Cell, path::Path};
 
@@ -33,7 +33,7 @@ fn path(parts: &[Vec<u8>]) -> Vec<u8> {
     parts.concat()
 }
 
-/// One text as pages have it.
+/// A text as an item of a page.
 fn item(text: &str) -> Vec<u8> {
     let length = u32::try_from(text.len()).unwrap();
     [&length.to_le_bytes(), text.as_bytes()].concat()
@@ -246,7 +246,7 @@ fn a_walk_goes_on_only_where_it_was() {
     assert_eq!(session.values(&node, &after, 3).unwrap(), expected);
 }
 
-/// Parts of paths as a program writes them.
+/// Parts of paths as a program encodes them.
 fn part() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         3 => (-2..4).prop_map(integer),
@@ -256,7 +256,7 @@ fn part() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// What a program hands over, here and there with a byte that is another, missing or too many.
+/// Encoded paths, some of them with a byte changed, missing or added.
 fn bytes(parts: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u8>> {
     let global = prop_oneof![9 => Just(text("A")), 1 => Just(text("B"))];
     let path = (global, proptest::collection::vec(part(), parts))
@@ -338,7 +338,7 @@ fn call(session: &mut Session, (operation, path, other, value): &Arguments) -> R
     }
 }
 
-/// Whatever bytes a caller hands over, they do what they say or are an error, and the session goes on.
+/// Arbitrary bytes from a caller either work as specified or are an error, and the session continues.
 #[test]
 fn no_bytes_do_harm() {
     let mut runner = TestRunner::new(ProptestConfig {
@@ -360,6 +360,6 @@ fn no_bytes_do_harm() {
         Ok(())
     });
     outcome.unwrap_or_else(|failed| panic!("{failed}"));
-    // Much of what is handed over can be done, so that it meets something.
+    // Many of the generated calls must succeed, so that later ones find data.
     assert!(done.get() * 4 >= all.get(), "{} of {}", done.get(), all.get());
 }

@@ -1,4 +1,4 @@
-//! No room: writes are refused by name, reads go on, and writes go on when there is room again.
+//! A full disk: writes fail with the right error, reads continue, and writes continue once there is room again.
 
 use std::{
     path::{Path, PathBuf},
@@ -25,7 +25,7 @@ fn write(store: &Store, number: usize) -> Result<(), StoreError> {
     transaction.commit(store.options().durability).map(|_| ())
 }
 
-/// Writes until there is no room; says how many records are there.
+/// Writes until there is no room; returns the number of records.
 fn fill(store: &Store, from: usize) -> usize {
     for number in from.. {
         match write(store, number) {
@@ -51,7 +51,7 @@ fn a_store_that_has_reached_its_size_refuses_writes_until_something_is_removed()
     let folder = tempfile::tempdir().unwrap();
     let options = Options {
         map_max: 16 << 20,
-        // No thread of the store's own holds anything back for a while.
+        // Keeps the store's own threads from flushing for a while.
         durability: Durability::Relaxed,
         flush_interval: Duration::from_hours(1),
         ..Options::default()
@@ -71,7 +71,7 @@ fn a_store_that_has_reached_its_size_refuses_writes_until_something_is_removed()
     assert_eq!(count(&store), written - 1);
 }
 
-/// Another process that writes records, when it is told to.
+/// Subprocess that writes records on request.
 #[test]
 fn a_writer() {
     let Some(folder) = store_to_use() else { return };
@@ -89,7 +89,7 @@ fn who_found_no_room_goes_on_in_the_log_that_others_have_begun_since() {
     let mut other = disk.start("full::a_writer");
     let log = disk.store().join("changes");
     let segments = || std::fs::read_dir(&log).unwrap().count();
-    // Until the next record is the first of its segment.
+    // Write until the next record is the first of its segment.
     let mut number = 0;
     while number == 0
         || std::fs::metadata(log.join("00000000000000000001.log"))
@@ -123,7 +123,7 @@ fn who_found_no_room_goes_on_in_the_log_that_others_have_begun_since() {
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Fails where this system does not let the test mount anything.
+    /// Fails where this system does not permit the test to mount anything.
     fn mount(at: &Path) -> Result<Self, String> {
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=24m", "none"])
@@ -137,10 +137,10 @@ impl SmallDisk {
     }
 }
 
-/// With this variable in the environment, tests fail where nothing can be mounted.
+/// With this environment variable, tests fail where nothing can be mounted.
 const MOUNT_REQUIRED: &str = "FOREBAY_MOUNT_REQUIRED";
 
-/// What to say where a disk was not granted to a test: it proves nothing then.
+/// Note for a test that could not get a disk, and therefore proves nothing.
 fn unproven(why: &str, required: bool) -> String {
     assert!(
         !required,
@@ -165,7 +165,7 @@ impl Drop for SmallDisk {
 
 #[test]
 fn a_full_disk_refuses_writes_until_there_is_room_again() {
-    // With room in the log of changes it is the tree that finds none.
+    // If the change log has room, it is the tree that runs out of space.
     for log_has_room in [false, true] {
         full_disk(log_has_room);
     }
@@ -177,7 +177,7 @@ fn full_disk(log_has_room: bool) {
         Ok(disk) => disk,
         Err(why) => {
             let note = unproven(&why, std::env::var_os(MOUNT_REQUIRED).is_some());
-            // Past what the test program captures.
+            // Bypasses the output capture of the test harness.
             let _ = std::io::Write::write_all(&mut std::io::stderr(), note.as_bytes());
             return;
         }

@@ -1,4 +1,4 @@
-//! Indexes agree with the records after any change, and answer as a search through all records would.
+//! Indexes agree with the records after any change, and return the same as a scan of all records.
 
 use std::ops::Bound;
 
@@ -61,7 +61,7 @@ fn people(store: &Store) {
                 &records().child("10")?,
                 br#"{"first":"Cid","last":"K","tags":[],"age":100.5}"#,
             )?;
-            // These come late: what there is already is entered.
+            // Defined late, so that existing records have to be added.
             transaction.define_index(&definition("tag", &[&["tags", "*"]], false))?;
             transaction.define_index(&definition("age", &[&["age"]], true))
         })
@@ -83,7 +83,7 @@ fn a_walk_goes_on_behind_any_place() {
             let mut place = Place::default();
             let mut names = Vec::new();
             loop {
-                // With nothing but the entry, as a client gives it back.
+                // Continues from the serialised position alone, as a client sends it back.
                 let mut walk = snapshot.query_behind(index, &query, place).unwrap();
                 match walk.step().unwrap() {
                     Step::Record(record) => names.push(record.text()),
@@ -152,7 +152,7 @@ fn a_value_that_may_come_once_comes_once() {
         transaction.commit(Durability::Relaxed),
         Err(StoreError::Broken)
     ));
-    // The same value again in the same record is no second one.
+    // Writing the same value to the same record again is no duplicate.
     store
         .transact(|transaction| {
             transaction.put(&records().child("1")?, br#"{"age":36}"#)?;
@@ -201,11 +201,11 @@ fn records_can_change_values_among_each_other() {
     assert_eq!(store.snapshot().unwrap().verify_indexes().unwrap(), 3);
 }
 
-/// A damaged record stands for one that is not looked at: whoever looks is told.
+/// A damaged record reveals whether it is read: reading it is an error.
 #[test]
 fn a_change_looks_at_no_record_and_no_field_that_it_does_not_concern() {
     let folder = tempfile::tempdir().unwrap();
-    // Every value lies by itself.
+    // Every value is stored on its own.
     let options = Options {
         pack_bytes_max: 0,
         ..Options::default()
@@ -318,7 +318,7 @@ enum Operation {
     LayOver(Vec<String>, Value),
     Kill(Vec<String>),
     Merge(Vec<String>, Vec<String>),
-    /// A merge of what a document has into the records or what is above them.
+    /// Merges a document into the records or a node above them.
     MergeAbove(Vec<String>, Value),
 }
 
@@ -348,7 +348,7 @@ fn value() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// The records or a node above them, with a document for it that names some records or none.
+/// The records or a node above them, with a document that names some records or none.
 fn above() -> impl Strategy<Value = (Vec<String>, Value)> {
     prop_oneof![
         value().prop_map(|value| (vec!["data".to_owned()], value)),
@@ -389,7 +389,7 @@ impl Operation {
     }
 }
 
-/// Records that have the scalar at a field, by looking at every record.
+/// Records with the scalar at a field, found by a scan of all records.
 fn searched(store: &impl Read, field: &str, each: bool, wanted: &Value) -> Vec<String> {
     let all = store
         .children(&records(), forebay_store::Range::default())

@@ -1,4 +1,4 @@
-//! Locks on names, between owners that could as well be processes: each has the file open by itself.
+//! Locks on names, between owners that could as well be processes, because each opens the file separately.
 
 use std::{thread, time::Duration};
 
@@ -44,7 +44,7 @@ fn locks_are_counted() {
     let node = key(&["a"]);
     assert!(!one.unlock(&node).unwrap());
     assert!(one.lock(&node, AT_ONCE).unwrap() && one.lock(&node, AT_ONCE).unwrap());
-    // The node below needs the locked one as well, and gives only that back.
+    // The node below also needs the locked one, and releases only its own share of it.
     assert!(one.lock(&key(&["a", "b"]), AT_ONCE).unwrap() && one.unlock(&key(&["a", "b"])).unwrap());
     assert!(one.unlock(&node).unwrap());
     assert!(!other.lock(&node, AT_ONCE).unwrap());

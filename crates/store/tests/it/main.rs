@@ -1,4 +1,4 @@
-//! The store through its public face.
+//! The store through its public API.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -9,6 +9,7 @@ mod disk;
 mod expiry;
 mod facade;
 mod full;
+mod group_commit;
 mod indexes;
 mod locks;
 mod merge;
@@ -18,6 +19,5 @@ mod power;
 mod processes;
 mod recovery;
 mod restart;
-mod together;
 mod transfer;
 mod verify;

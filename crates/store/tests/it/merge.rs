@@ -15,7 +15,7 @@ fn a_subtree_of_many_megabytes_is_laid_over_another() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     let (from, to, expected) = (key("From", &[]), key("To", &["here"]), key("Expected", &[]));
-    // Several times what is in memory at once, of records short and long, arrays, packs and values besides children.
+    // Several times the copy buffer: short and long records, arrays, packs, and values next to children.
     let text = "x".repeat(100_000);
     let member = |number| {
         let numbers = (0..2000).map(|element: u32| element.to_string());
@@ -65,7 +65,7 @@ fn what_is_copied_counts_for_what_one_transaction_can_write() {
         }
         copied += 1;
         assert!(copied < 100, "nothing counts the copies");
-        // So that one copy is all that is ever there.
+        // So that at most one copy exists at a time.
         transaction.kill(&to).unwrap();
     };
     assert!(matches!(refused, StoreError::Full { .. }), "{refused}");

@@ -1,4 +1,4 @@
-//! Random operations against a plain tree in memory, in every physical layout.
+//! Random operations compared with a plain tree in memory, in every physical layout.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use forebay_store::{
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// What the documentation says a tree is, with nothing clever.
+/// Straightforward implementation of the documented behaviour.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Node {
     /// A scalar, `{}` or `[]`, as JSON.
@@ -61,7 +61,7 @@ impl Node {
         (0..self.children.len()).all(|index| self.children.contains_key(&Subscript::new(&index.to_string())))
     }
 
-    /// Changes the node at a path; containers above appear and vanish as needed.
+    /// Changes the node at a path; creates and removes containers above it as needed.
     fn change(&mut self, path: &[String], change: &mut dyn FnMut(&mut Node)) {
         let Some((first, rest)) = path.split_first() else {
             return change(self);
@@ -71,7 +71,7 @@ impl Node {
         child.change(rest, change);
         if child.exists() {
             if self.children.is_empty() {
-                // What was `{}` or `[]` is a container with children now.
+                // `{}` or `[]` becomes a container with children.
                 self.array |= self.value.as_deref() == Some("[]");
                 if matches!(self.value.as_deref(), Some("{}" | "[]")) {
                     self.value = None;
@@ -86,7 +86,7 @@ impl Node {
         self.document_to(usize::MAX)
     }
 
-    /// Containers deeper than that are empty.
+    /// Containers nested deeper than `depth` are empty.
     fn document_to(&self, depth: usize) -> String {
         if self.children.is_empty() {
             return self.value.clone().unwrap();
@@ -160,7 +160,7 @@ fn name() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Mostly short, so that operations meet each other.
+/// Mostly short paths, so that operations affect each other.
 fn path() -> impl Strategy<Value = Vec<String>> {
     let of = |length: std::ops::Range<usize>| proptest::collection::vec(name(), length);
     prop_oneof![1 => of(0..1), 8 => of(1..3), 2 => of(3..5)]
@@ -251,7 +251,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A document put together one node at a time, the text of each apart from the others.
+/// A document assembled one node per step, each step with its own buffer.
 fn node_by_node(store: &impl Read, key: &Key, depth: usize) -> Option<String> {
     Some(match store.document_walk(key, depth, usize::MAX).unwrap()? {
         Document::Text(whole) => text(&whole),
@@ -268,7 +268,7 @@ fn node_by_node(store: &impl Read, key: &Key, depth: usize) -> Option<String> {
     })
 }
 
-/// Every question about every node of the model, and about some that do not exist.
+/// Compares every read of every node of the model, and of some nodes that do not exist.
 fn compare(store: &impl Read, model: &Node, path: &mut Vec<String>) {
     let key = key(path);
     let children: Vec<Subscript> = model.children.keys().cloned().collect();

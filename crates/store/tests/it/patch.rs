@@ -1,4 +1,4 @@
-//! Merge patches as RFC 7396 has them, and documents with a bound.
+//! Merge patches according to RFC 7396, and documents with a size limit.
 
 use forebay_store::{Document, Durability, Key, Options, Read, Store, StoreError};
 
@@ -31,7 +31,7 @@ fn a_patch_does_what_the_examples_of_rfc_7396_say() {
         (r#"{"e":null}"#, r#"{"a":1}"#, r#"{"a":1,"e":null}"#),
         ("[1,2]", r#"{"a":"b","c":null}"#, r#"{"a":"b"}"#),
         ("{}", r#"{"a":{"bb":{"ccc":null}}}"#, r#"{"a":{"bb":{}}}"#),
-        // Members that go while others come, the last of an object, and objects within objects.
+        // Members removed while others are added, the last member of an object, and nested objects.
         (r#"{"a":1}"#, r#"{"a":null,"b":2}"#, r#"{"b":2}"#),
         (
             r#"{"a":{"b":1},"c":2}"#,
@@ -42,7 +42,7 @@ fn a_patch_does_what_the_examples_of_rfc_7396_say() {
         (r#""scalar""#, r#"{"a":null}"#, "{}"),
     ];
     for (at, (before, patch, after)) in examples.into_iter().enumerate() {
-        // Alone in its global, and as an element of an array, which must stay one.
+        // Alone in its global, and as an element of an array, which must remain an array.
         for path in [vec![], vec!["0"]] {
             let root = Key::global(&format!("G{at}")).unwrap();
             let mut key = root.clone();
@@ -188,7 +188,7 @@ fn names_count_for_the_bound_of_a_document() {
     let (_folder, store) = store();
     let key = Key::global("G").unwrap();
     let mut transaction = store.begin().unwrap();
-    // Names with much in common, and characters that take six bytes each in JSON.
+    // Names with long common prefixes, and characters that take six bytes each in JSON.
     for index in 0..100 {
         let name = format!("{}{index:03}", "\u{1}".repeat(900));
         transaction.put(&key.child(&name).unwrap(), b"1").unwrap();

@@ -1,4 +1,4 @@
-//! Power cuts: of what was written since the last flush, any pages may be on the disk and any may not, and so may the names of files.
+//! Power cuts: any subset of the pages and file names written since the last flush may be on the disk.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -17,7 +17,7 @@ pub(super) fn key(path: &[&str]) -> Key {
     key
 }
 
-/// Flushes only when it is told to.
+/// Flushes only on request.
 pub(super) fn options() -> Options {
     Options {
         flush_interval: Duration::from_hours(1),
@@ -42,7 +42,7 @@ pub(super) fn round(store: &Store, number: usize, durability: Durability) {
     transaction.commit(durability).unwrap();
 }
 
-/// Everything readable and in agreement; says how many rounds are there.
+/// Checks that everything is readable and consistent; returns the number of rounds.
 pub(super) fn check(store: &Store) -> usize {
     let snapshot = store.snapshot().unwrap();
     for value in snapshot.values(&key(&[])).unwrap() {
@@ -59,7 +59,7 @@ pub(super) fn check(store: &Store) -> usize {
     String::from_utf8_lossy(rounds).parse().unwrap()
 }
 
-/// Writes a value of so many bytes, which nobody flushes.
+/// Writes a value of that many bytes without flushing it.
 fn write_long(store: &Store, name: &str, bytes: usize) -> Result<(), StoreError> {
     let mut transaction = store.begin()?;
     let long = format!("\"{}\"", "z".repeat(bytes));
@@ -79,7 +79,7 @@ fn define(store: &Store) {
     transaction.commit(Durability::Relaxed).unwrap();
 }
 
-/// The program that is cut off: does what it is told to, and nothing in between, for nobody asks the store's own threads for anything.
+/// Subprocess whose power is cut: does exactly what it is told, because nothing triggers the store's own threads.
 fn write_as_told(options: Options) {
     let Some(folder) = store_to_use() else { return };
     let store = Store::open(&folder, &options).unwrap();
@@ -105,7 +105,7 @@ fn write_as_told(options: Options) {
             ("sync" | "relaxed", _) => {
                 rounds += 1;
                 if rounds % 3 == 0 {
-                    // Segments of the log are to be full soon.
+                    // Fills the segments of the log quickly.
                     write_long(&store, "long", 3 << 20).unwrap();
                 }
                 let durability = if order == "sync" {
@@ -124,7 +124,7 @@ fn write_as_told(options: Options) {
 #[test]
 fn a_writer_that_drops_segments() {
     write_as_told(Options {
-        // They go when nobody needs them.
+        // Segments are dropped as soon as they are not needed.
         changes_bytes_max: 0,
         ..options()
     });
@@ -180,7 +180,7 @@ fn a_power_cut_loses_only_what_was_not_flushed_and_tears_nothing() {
         }
         let percent = [0, 20, 50, 80, 100][image % 5];
         if percent == 100 {
-            // Without a restart nothing is lost: what the system has not written yet it still knows.
+            // Without a restart nothing is lost: the system still has what it has not written yet.
             let copy = disk.as_it_is();
             assert_eq!(check(&Store::open(copy.path(), &options()).unwrap()), written);
             trusted += 1;
@@ -196,7 +196,7 @@ fn a_power_cut_loses_only_what_was_not_flushed_and_tears_nothing() {
         );
         lost += written - found;
         let sequence = after.snapshot().unwrap().sequence().unwrap();
-        // Older changes may be gone; of later ones none is missing.
+        // Older changes may be gone; none of the later ones is missing.
         for change in after.changes(checkpoint).unwrap() {
             change.unwrap_or_else(|error| panic!("image {image}, log up to {sequence}: {error}"));
         }
@@ -226,7 +226,7 @@ fn a_store_that_was_made_is_there_after_a_power_cut() {
     assert_eq!(after.snapshot().unwrap().sequence().unwrap(), 0);
 }
 
-/// When the power is cut now, the log has all that the tree has.
+/// Checks that after a power cut now, the log has everything that the tree has.
 fn assert_log_is_ahead(disk: &Disk, when: &str) {
     let left = disk.after_power_cut(0, &mut Chance(1));
     assert_log_is_whole(left.path(), when);
@@ -257,7 +257,7 @@ fn the_tree_never_comes_to_the_disk_before_the_log_however_much_nobody_flushes()
             }
         }
         assert!(most > 60 << 20, "{program}: {most}");
-        // A new opener finds much that is not on the disk.
+        // A new opener finds many bytes that are not on the disk.
         for number in 0..8 {
             writer.ask(&format!("long {number}"));
         }
@@ -275,7 +275,7 @@ fn the_tree_never_comes_to_the_disk_before_the_log_when_a_commit_changes_nothing
     for order in ["define", "sync", "checkpoint", "nothing data"] {
         writer.ask(order);
     }
-    // Some have the page that says so, and not the log's.
+    // Some images have the tree's page with the new end, but not the log's record.
     for chance in 1..10 {
         let left = disk.after_power_cut(50, &mut Chance(chance << 40));
         assert_log_is_whole(left.path(), &format!("chance {chance}"));
@@ -298,7 +298,7 @@ fn the_tree_never_comes_to_the_disk_before_the_log_when_there_is_no_room() {
     assert!((4..10).contains(&written), "{written}");
 }
 
-/// What is left of the store has so many changes, whatever has come to the disk since the last flush.
+/// Checks the number of changes in the store, whatever part of the writes since the last flush has reached the disk.
 fn assert_changes(disk: &Disk, sequence: u64, when: &str) {
     for percent in [0, 50, 100] {
         let left = disk.after_power_cut(percent, &mut Chance(0x1234_5678_9ABC));
@@ -308,7 +308,7 @@ fn assert_changes(disk: &Disk, sequence: u64, when: &str) {
     }
 }
 
-/// Has the next record be the first of a segment, if it is to be full.
+/// Makes the next record the first of a segment, if `is_full`.
 fn write_segment(writer: &mut Program, is_full: bool) {
     writer.ask("sync");
     for number in 0..if is_full { 4 } else { 1 } {
@@ -328,7 +328,7 @@ fn what_a_killed_process_has_not_committed_never_comes_to_be_behind_the_back_of_
         disk.kill_at_tree();
         assert_eq!(killed.try_to_ask("relaxed"), None);
         disk.refuse_no_more();
-        // Whoever leads clears it, and whoever opens the store applies it: both for good.
+        // A leading process clears it, and an opening process applies it: both for good.
         leader.ask("checkpoint");
         assert_changes(&disk, sequence, "after a checkpoint");
         drop(leader);

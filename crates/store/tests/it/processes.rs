@@ -1,4 +1,4 @@
-//! What holds between commits, snapshots and openings.
+//! Guarantees across commits, snapshots and openings.
 
 use forebay_store::{Durability, Key, Options, Read, Store, StoreError};
 
@@ -145,7 +145,7 @@ fn who_asks_is_called_when_a_commit_is_flushed() {
     let commit = transaction.commit(Durability::Relaxed).unwrap();
     assert!(store.stats().unwrap().flushed_commit < commit);
     let (sender, receiver) = std::sync::mpsc::channel();
-    // What is asked for beyond the last commit is answered with that.
+    // A commit number beyond the last one stands for the last one.
     for asked in [commit, commit + 1000, 1] {
         let sender = sender.clone();
         store.when_flushed(asked, move |outcome| sender.send(outcome.is_ok()).unwrap());
@@ -219,7 +219,7 @@ fn a_snapshot_that_is_too_old_is_read_no_more_and_the_next_one_is() {
         store.snapshot().unwrap().get(&key(&["a"])).unwrap(),
         Some(&b"1"[..])
     );
-    // A transaction has no such limit: whoever holds it up is stopped by other means.
+    // Transactions have no such limit: one that takes too long is stopped by other means.
     let transaction = store.begin().unwrap();
     assert_eq!(transaction.get(&key(&["a"])).unwrap(), Some(&b"1"[..]));
 }
@@ -247,7 +247,7 @@ fn what_could_be_written_can_be_changed_however_deep_it_lies() {
         *snapshot.document(&key(&[])).unwrap().unwrap(),
         b"{\"7\":{\"a\":3}}"[..]
     );
-    // Longer than any name can be, and still a question with an answer.
+    // Longer than any name can be, yet still a valid lookup.
     let long = forebay_store::Subscript::new(&"8".repeat(5000));
     assert_eq!(snapshot.next(&key(&[]), Some(&long)).unwrap(), None);
     assert_eq!(

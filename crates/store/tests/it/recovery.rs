@@ -1,4 +1,4 @@
-//! The first opening after a power cut: what only the log has is done again.
+//! The first opening after a power cut: changes that only the log has are replayed.
 
 use std::{fs, path::Path};
 
@@ -11,15 +11,15 @@ use super::{
     restart::restart,
 };
 
-/// Files of a store, as they are before somebody opens it.
+/// Files of a store before it is opened.
 struct Files {
     tree: Vec<u8>,
-    /// The log's segments, by their names.
+    /// Segments of the log, by name.
     log: Vec<(String, Vec<u8>)>,
 }
 
 impl Files {
-    /// The tree as it is now and the log that goes on for as long as `later` writes.
+    /// The current tree, with a log that also has the writes of `later`.
     fn behind_the_log(store: &Store, later: impl FnOnce()) -> Self {
         store.checkpoint().unwrap();
         let tree = fs::read(store.path().join("store.mdbx")).unwrap();
@@ -47,7 +47,7 @@ impl Files {
         log
     }
 
-    /// Has the system be another one than the one that wrote them.
+    /// Makes the files look as if written before a restart of the system.
     fn after_restart(mut self) -> Self {
         restart(&mut self.tree);
         self
@@ -83,7 +83,7 @@ fn read_only() -> Options {
     }
 }
 
-/// Limits of who opens a store, narrower than those of who wrote it.
+/// Options narrower than those with which the store was written.
 fn narrow() -> Options {
     Options {
         value_bytes_max: 100,
@@ -92,7 +92,7 @@ fn narrow() -> Options {
     }
 }
 
-/// A log that goes on for so many commits of every kind, and the document that they come to.
+/// Files whose log has that many further commits of every kind, and the resulting document.
 fn commits_of_every_kind(commits: usize) -> (Files, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), &options()).unwrap();
@@ -140,10 +140,10 @@ fn what_only_the_log_has_after_a_power_cut_is_done_again() {
     assert_eq!(snapshot.expires(&key(&["copy"])).unwrap(), Some(u64::MAX / 2));
     let sequence = snapshot.sequence().unwrap();
     assert_eq!(store.changes(0).unwrap().count() as u64, sequence);
-    // What follows the last whole record in the log is gone.
+    // Everything after the last complete record of the log is gone.
     let (kept, before) = (&Files::of(disk.path()).log[0].1, &files.log[0].1);
     assert!(kept.len() < before.len() && before.starts_with(kept));
-    // The log was not written anew, and goes on.
+    // The log was not rewritten, and continues.
     round(&store, 1, Durability::Sync);
     assert_eq!(store.changes(sequence).unwrap().count(), 1);
     drop((snapshot, store));
@@ -164,7 +164,7 @@ fn what_only_the_log_has_is_applied_whatever_the_boot_id_says() {
     assert_eq!(store.changes(0).unwrap().count(), 6);
 }
 
-/// The log of a store with three changes, beside a tree of so many bytes, or none.
+/// The log of a store with three changes, next to a tree of that many bytes, or none.
 fn without_tree(bytes: Option<usize>) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), &options()).unwrap();
@@ -264,7 +264,7 @@ fn what_was_within_the_limits_of_who_wrote_it_is_done_again_by_whoever_opens() {
     let recovered = Store::open(disk.path(), &narrow()).unwrap();
     assert_eq!(length(&recovered, "long"), Some(1000));
     assert_eq!(recovered.snapshot().unwrap().verify_indexes().unwrap(), 1);
-    // Its own writes have its own limits.
+    // Its own writes are subject to its own limits.
     let long = format!("\"{}\"", "x".repeat(1000));
     let refused = recovered.begin().unwrap().set(&key(&["own"]), long.as_bytes());
     assert!(
@@ -290,7 +290,7 @@ fn what_is_done_again_takes_as_many_transactions_as_its_size_asks_for() {
         for number in 0..20 {
             put(&store, &number.to_string(), 1 << 20);
         }
-        // Copies are long, too, and say so nowhere.
+        // Copies are long as well, without their length being in the log.
         for number in 20..40 {
             store
                 .transact(|transaction| transaction.merge(&key(&[&number.to_string()]), &key(&["first"])))
@@ -302,7 +302,7 @@ fn what_is_done_again_takes_as_many_transactions_as_its_size_asks_for() {
     for number in 0..40 {
         assert_eq!(length(&recovered, &number.to_string()), Some(1 << 20), "{number}");
     }
-    // 40 MiB in transactions of at most 9, one that finds the end, and what the engine counts for opening it.
+    // 40 MiB in transactions of at most 9, one that finds the end, and those that the engine counts for opening.
     let commits = recovered.stats().unwrap().last_commit - before;
     assert!((6..10).contains(&commits), "{commits}");
 }
@@ -316,7 +316,7 @@ fn a_whole_record_that_is_not_understood_ends_no_log_but_is_refused() {
         put(&store, "b", 20);
         put(&store, "c", 30);
     });
-    // The record of the second: a head of 8 bytes, then its number, its time and the kind of its operation.
+    // The record of the second change: a head of 8 bytes, then its number, its time and the kind of its operation.
     let log = &mut files.log[0].1;
     let first = 8 + 8 + u32::from_le_bytes(log[8..12].try_into().unwrap()) as usize;
     let end = first + 8 + u32::from_le_bytes(log[first..first + 4].try_into().unwrap()) as usize;
@@ -333,7 +333,7 @@ fn a_whole_record_that_is_not_understood_ends_no_log_but_is_refused() {
         assert!(what.contains(&files.log[0].0), "{what}");
         assert!(what.contains("no change that this program knows"), "{what}");
     }
-    // And nothing was touched.
+    // And nothing was changed.
     assert_eq!(Files::of(disk.path()).log, files.log);
 }
 
@@ -351,7 +351,7 @@ fn damage_before_the_end_of_the_tree_hides_nothing_that_comes_after_it() {
         let recovered = Store::open(disk.path(), &options).unwrap();
         assert_eq!(length(&recovered, "a"), Some(100));
         assert_eq!(length(&recovered, "b"), Some(20));
-        // The log has lost what it cannot tell, says so, and goes on.
+        // The log has lost its damaged part, reports that, and continues.
         let gone = recovered.changes(0).unwrap().next();
         assert!(
             matches!(gone, Some(Err(StoreError::ChangesGone { since: 0, .. }))),
@@ -366,7 +366,7 @@ fn damage_before_the_end_of_the_tree_hides_nothing_that_comes_after_it() {
     }
 }
 
-/// The program that is cut off: opens a store and closes it.
+/// Subprocess whose power is cut: opens a store and closes it.
 #[test]
 fn an_opener() {
     if let Some(folder) = store_to_use() {
@@ -383,7 +383,7 @@ fn a_recovery_that_is_cut_off_by_the_next_power_cut_loses_nothing() {
         put(&store, "b", 5000);
         put(&store, "c", 5000);
     });
-    // The log is cut where it is damaged, before what is done again.
+    // The log is cut where it is damaged, before the replay.
     files.log[0].1[100] ^= 1;
     let files = files.after_restart().lay_down();
     let mut chance = Chance(0x2545_F491_4F6C_DD1D);

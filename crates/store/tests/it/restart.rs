@@ -1,16 +1,16 @@
-//! A tree's file as a system finds it that was started anew: unflushed pages are trusted only until then, which the engine and the store
-//! know by the system's boot id.
+//! Makes a tree's file look as if the system had been restarted: unflushed pages are trusted only until then, which the
+//! engine and the store detect by the boot id.
 
 use std::{fs, ops::Range};
 
 use memchr::memmem;
 
 const PAGE: usize = 4096;
-/// Where a header page of the engine holds the boot id: after 20 bytes for any page and 192 of the header.
+/// Offset of the boot id in a header page of the engine: after 20 bytes of any page and 192 of the header.
 const BOOT_ID: Range<usize> = 212..228;
 const HEADERS: usize = 3;
 
-/// Has a tree's file, or what a power cut has left of it, belong to another run of the system.
+/// Makes a tree's file, or what a power cut has left of it, belong to another boot.
 pub(crate) fn restart(tree: &mut [u8]) {
     for page in tree.chunks_mut(PAGE).take(HEADERS) {
         if let Some(id) = page.get_mut(BOOT_ID) {

@@ -1,4 +1,4 @@
-//! What is exported and imported again is what it was.
+//! Importing an export restores the same store.
 
 use forebay_store::{
     Durability, Key, KeyError, Options, Read, Snapshot, Store, StoreError, Subscript,
@@ -9,7 +9,7 @@ use forebay_store::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Writes to a global's nodes.
+/// A write to nodes of a global.
 #[derive(Clone, Debug)]
 enum Write {
     Set(Vec<String>, Value),
@@ -153,7 +153,7 @@ fn import(store: &Store, text: &str, options: &ImportOptions) -> Result<Progress
     transfer::import(store, &mut text.as_bytes(), options, &mut |_| ())
 }
 
-/// All that can be asked about two subtrees.
+/// Compares all reads of two subtrees.
 fn compare(left: &Snapshot, right: &Snapshot, key: &Key) {
     assert_eq!(left.get(key).unwrap(), right.get(key).unwrap(), "value of {key}");
     assert_eq!(
@@ -205,7 +205,7 @@ proptest! {
             prop_assert_eq!(told.lines, export.lines().count() as u64);
             prop_assert_eq!(told.committed_lines, told.lines);
             compare(&before, &target.store.snapshot().unwrap(), &key(&[]));
-            // Lines can be imported twice.
+            // Importing the same lines twice has no further effect.
             import(&target.store, &export, &bounded).unwrap();
             compare(&before, &target.store.snapshot().unwrap(), &key(&[]));
         }

@@ -1,4 +1,4 @@
-//! Damage is found and told, wherever it is.
+//! Damage is found and reported, wherever it is.
 
 use std::{fs, path::Path};
 
@@ -45,7 +45,7 @@ pub(crate) fn flip(folder: &Path, at: usize, bit: u8) {
     fs::write(&file, bytes).unwrap();
 }
 
-/// Where bytes stand in the file that stand there once.
+/// Offsets of some bytes in the file.
 pub(crate) fn find(folder: &Path, wanted: &[u8]) -> Vec<usize> {
     let bytes = fs::read(folder.join(FILE)).unwrap();
     memchr_all(&bytes, wanted)
@@ -72,7 +72,7 @@ fn a_sound_store_has_no_problems() {
 #[test]
 fn damage_to_indexes_and_times_is_found() {
     for (wanted, complaint) in [
-        // The value of an entry, and the time of a node, as they lie in their tables.
+        // The value of an entry, and the time of a node, as encoded in their tables.
         (
             &b"\xE0Robin 7\0"[..],
             "index `by_name` has no entry for ^Person(\"data\",7)",
@@ -101,7 +101,7 @@ fn damage_to_indexes_and_times_is_found() {
         drop(store);
         let sound = verified(folder.path()).unwrap();
         assert_eq!(sound.problems, Vec::<String>::new());
-        // A time stands there twice; with both changed it would be another time.
+        // The time is stored twice; changing both would just be another time.
         let at = find(folder.path(), wanted)[0];
         flip(folder.path(), at + wanted.len() - 2, 1);
         let report = verified(folder.path()).unwrap();
@@ -135,7 +135,7 @@ fn a_flipped_bit_in_a_value_is_found_and_the_node_is_named() {
 #[test]
 fn a_flipped_bit_in_a_key_is_found_and_told() {
     let mut key = b"Person\0\xE0data\0".to_vec();
-    // 1234 in two pairs of digits.
+    // 1234 as two pairs of digits.
     let number = Key::global("Person")
         .unwrap()
         .child("data")

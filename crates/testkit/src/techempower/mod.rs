@@ -1,8 +1,6 @@
 //! The acceptance test of the TechEmpower benchmarks: what its own verifier looks at (`toolset/test_types` of its repository), each answer held
 //! against what a run of the benchmarks takes for granted. What that one only warns of is a problem here, and so is what the rules ask for and it
 //! cannot see from outside as far as this one can: spelling of keys, status of every answer, values that are those of the database.
-//!
-//! `forebay load --preset tfb` has rules of its own (`techempower` of `crates/load`), and that is on purpose: a black box shares no code with what it tests.
 
 mod answers;
 mod counts;

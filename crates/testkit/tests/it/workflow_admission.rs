@@ -230,7 +230,7 @@ fn what_rules_log_is_in_a_file_of_their_workflow_and_can_be_followed() {
     let waits = asked(&["logs", "--workflow", "wait", "--level", "error"]);
     assert!(
         waits.lines().map(line).eq([(
-            ["ERROR", "wait", "the run was not over in its time (timeout)"].map(str::to_owned),
+            ["ERROR", "wait", "the run timed out (timeout)"].map(str::to_owned),
             Value::Null,
             None
         )]),

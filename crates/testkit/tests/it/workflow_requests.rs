@@ -63,13 +63,16 @@ fn a_list_of_arguments_has_a_list_of_results_in_its_order() {
     for (body, detail) in [
         (
             "[{}, 5]".to_owned(),
-            "the body is no JSON object of arguments: entry 1 of the list is another value",
+            "the body is not a JSON object of arguments: entry 1 of the list is another value",
         ),
         (
             format!("[{}{{}}]", "{},".repeat(1000)),
-            "the body is no JSON object of arguments: it is a list of 1001 objects, at most 1000",
+            "the body is not a JSON object of arguments: it is a list of 1001 objects, at most 1000",
         ),
-        ("[{}".to_owned(), "the body is no JSON object of arguments: EOF"),
+        (
+            "[{}".to_owned(),
+            "the body is not a JSON object of arguments: EOF",
+        ),
     ] {
         let response = server.post("/workflow/double", body.as_bytes());
         assert_eq!(response.status, 400);
@@ -202,7 +205,7 @@ fn custom_requests_that_lack_something_are_told_what() {
             format!("{JSON}&{CHAT}&{CLIENT}"),
             "[]",
             400,
-            "the body is no JSON object: ",
+            "the body is not a JSON object: ",
         ),
         (
             format!("{XML}&{CHAT}&{CLIENT}"),
@@ -256,14 +259,14 @@ fn arguments_and_results_are_held_against_their_schemas() {
         (
             json!({"n": -1}),
             422,
-            "the arguments are not as their schema says: at /n: -1 is less than the minimum of 0",
+            "the arguments do not match their schema: at /n: -1 is less than the minimum of 0",
         ),
         (json!({}), 422, "at /: \"n\" is a required property"),
         (json!({"n": 1, "to": "y"}), 422, "at /to: "),
         (
             json!({"n": 11}),
             500,
-            "the result is not as its schema says: at /n: 11 is greater than the maximum of 10",
+            "the result does not match its schema: at /n: 11 is greater than the maximum of 10",
         ),
     ] {
         let response = post(&args);

@@ -144,7 +144,7 @@ fn a_key_is_one_run_however_often_it_is_asked_for() {
     let other = keyed("a", &json!({"n": 2}));
     assert_eq!(other.status, 422, "{}", other.text());
     assert!(
-        other.text().contains("`a` is the key of another run"),
+        other.text().contains("key `a` was already used with another"),
         "{}",
         other.text()
     );

@@ -108,13 +108,13 @@ fn requests_that_cannot_be_run_are_told_why() {
             "/workflow/good",
             "1",
             400,
-            "the body is no JSON object of arguments: it is another value",
+            "the body is not a JSON object of arguments: it is another value",
         ),
         (
             "/workflow/good",
             "{\"a\":",
             400,
-            "the body is no JSON object of arguments: EOF",
+            "the body is not a JSON object of arguments: EOF",
         ),
         (
             "/workflow/good?trace=maybe",

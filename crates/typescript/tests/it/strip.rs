@@ -1,4 +1,4 @@
-//! What is erased, what is refused, and where.
+//! Constructs that are erased or refused, and the positions of errors.
 
 use forebay_typescript::strip;
 

@@ -1,4 +1,4 @@
-//! Whatever arrives, decoding answers with a value or an error, and what was written is read back.
+//! Decoding arbitrary bytes returns a value or an error, never panics, and encoded frames round-trip.
 
 use forebay_wire::{
     CallView, ContentKind, FrameType, Header, Pairs, RequestParts, RequestView, ResponseHead, ResponseView,

@@ -1,4 +1,4 @@
-//! The golden frames of `protocol/vectors`, read and written byte for byte.
+//! The golden frames of `protocol/vectors`, decoded and encoded byte for byte.
 
 use std::{fs, path::Path};
 
@@ -49,7 +49,7 @@ fn read_block(block: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
         .collect()
 }
 
-/// Checks one payload in both directions and returns what our encoder makes of the description.
+/// Checks one payload in both directions and returns our encoding of its description.
 fn payload_of(kind: FrameType, payload: &[u8], say: &Value) -> Vec<u8> {
     match kind {
         FrameType::Request => {
@@ -124,7 +124,7 @@ fn every_golden_vector_is_read_and_written_byte_for_byte() {
     let mut frames = 0;
     for entry in fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
-        // Messages have a folder of their own.
+        // Vectors of messages are in a subfolder.
         if path.is_dir() {
             continue;
         }

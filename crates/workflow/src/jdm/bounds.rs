@@ -1,8 +1,9 @@
-//! Bounds that compiled expressions have to keep: how many numbers a range may become when something goes over it, how many items loops within one another may go over, how long a text or a list may be that an
-//! expression gives a name to, to use it again and again, how much text is compared for its likeness, and until when loops may turn.
+//! Adds run-time limits to compiled expressions: the size of an expanded range, the total number of items in nested loops, the length of a
+//! text or list that gets a name (and can then be used repeatedly), the amount of text in fuzzy comparisons, and a deadline for loops.
 //!
-//! The code of an expression is a list of operations, whose jumps say how far they go. An operation that could make too much is replaced by a jump behind the end of the code, where its operands are looked at first;
-//! from there a jump leads back. So all other jumps stay right.
+//! An expression is compiled to a list of operations with relative jumps. An operation that could exceed a limit is replaced by a jump
+//! behind the end of the code, where its operands are checked first; another jump leads back. The code keeps its length, so all other jumps
+//! stay valid.
 
 use std::sync::Arc;
 
@@ -18,27 +19,27 @@ use super::{
     value::ITEMS_MAX,
 };
 
-/// Longest text, and longest list, that an expression gives a name to.
+/// Maximum length of a text or list that an expression gives a name to.
 pub(super) const TEXT_MAX: usize = 1 << 16;
-/// Loops within one another.
+/// Maximum nesting of loops.
 const LOOPS_MAX: usize = 3;
-/// Most items of a loop, as often as the loop around it turns.
+/// Maximum product of the lengths of two nested loops.
 pub(super) const LOOPED_MAX: usize = 1_000_000;
-/// Most bytes of text that `fuzzyMatch` compares, those of one side multiplied by those of the other: its time goes by that.
+/// Maximum product of the lengths of the texts that `fuzzyMatch` compares, in bytes. Its running time is proportional to this product.
 pub(super) const LIKENED_MAX: usize = 4_000_000;
 
-/// Operations that fail with these numbers in their message are those that a bound has put there.
+/// Invalid operations that make the machine fail with these numbers in its message. The number identifies the limit.
 const RANGE_MARK: u32 = 4_000_000_001;
 const TEXT_MARK: u32 = 4_000_000_002;
 const LOOPS_MARK: u32 = 4_000_000_003;
 const LIKENED_MARK: u32 = 4_000_000_004;
 const LATE_MARK: u32 = 4_000_000_005;
 
-/// The same code, within its bounds.
+/// Returns the same code with limit checks.
 pub(super) fn guarded(code: &[Opcode]) -> Result<Arc<[Opcode]>, String> {
     let mut kept = code.to_vec();
     let mut behind = Vec::new();
-    // The first operation behind the code leads over all that follow it.
+    // The first operation behind the original code skips everything after it.
     let start = code.len() + 1;
     let mut loops = 0_usize;
     for (at, operation) in code.iter().enumerate() {
@@ -49,7 +50,7 @@ pub(super) fn guarded(code: &[Opcode]) -> Result<Arc<[Opcode]>, String> {
                 kind: FunctionKind::Internal(InternalFunction::FuzzyMatch),
                 arg_count: 2,
             } => (likened_guard(), Vec::new()),
-            // Each loop ends its turns with this.
+            // Every iteration of a loop ends with this operation.
             Opcode::IncrementIt => (Vec::new(), late_guard()),
             Opcode::Begin => {
                 loops += 1;
@@ -80,7 +81,7 @@ pub(super) fn guarded(code: &[Opcode]) -> Result<Arc<[Opcode]>, String> {
     Ok(kept.into())
 }
 
-/// Why an expression failed, by what the machine says.
+/// Maps an error message of the machine to a fault.
 pub(super) fn fault_of(text: &str) -> Fault {
     if text.contains(&RANGE_MARK.to_string()) {
         Fault::Range
@@ -97,7 +98,7 @@ pub(super) fn fault_of(text: &str) -> Fault {
     }
 }
 
-/// Whether a range is only asked whether something is in it, or has few numbers.
+/// Whether a range has few numbers, or is only used in a membership test.
 fn is_small(code: &[Opcode], at: usize) -> bool {
     if matches!(code.get(at + 1), Some(Opcode::In)) {
         return true;
@@ -114,7 +115,8 @@ fn number(number: usize) -> Opcode {
     Opcode::PushNumber(Decimal::from(number))
 }
 
-/// The machine cannot look at the same operand twice. So two of them become the one item of a list that is gone over: in each turn it can be had as often as it is asked for.
+/// The machine cannot read the same operand twice. Two operands are therefore wrapped as the only item of a list and a loop is opened over
+/// it: inside the loop, the item can be read any number of times.
 fn hold() -> [Opcode; 5] {
     [number(2), Opcode::Array, number(1), Opcode::Array, Opcode::Begin]
 }
@@ -123,7 +125,7 @@ fn operand(which: usize) -> [Opcode; 3] {
     [Opcode::Pointer(0), number(which), Opcode::Fetch]
 }
 
-/// Puts the operands back.
+/// Pushes the operands back and closes the loop.
 fn release() -> impl Iterator<Item = Opcode> {
     operand(0).into_iter().chain(operand(1)).chain([Opcode::End])
 }
@@ -135,7 +137,7 @@ fn call(function: InternalFunction) -> Opcode {
     }
 }
 
-/// Whether an operand is of a type.
+/// Tests the type of an operand.
 fn is_of(which: usize, name: &str) -> impl Iterator<Item = Opcode> {
     operand(which).into_iter().chain([
         call(InternalFunction::Type),
@@ -144,7 +146,7 @@ fn is_of(which: usize, name: &str) -> impl Iterator<Item = Opcode> {
     ])
 }
 
-/// Ranges of dates are never gone over.
+/// Only ranges of numbers are checked: ranges of dates are never expanded.
 fn range_guard() -> Vec<Opcode> {
     let mut guard = Vec::from(hold());
     guard.extend(is_of(0, "number"));
@@ -156,7 +158,7 @@ fn range_guard() -> Vec<Opcode> {
         number(ITEMS_MAX),
         Opcode::Compare(Compare::Less),
     ]);
-    // One operation further than this is where the first jump leads too.
+    // The first jump leads to the last of these operations too.
     guard.extend([
         Opcode::Jump(Jump::IfTrue, 1),
         Opcode::Pointer(RANGE_MARK),
@@ -166,7 +168,8 @@ fn range_guard() -> Vec<Opcode> {
     guard
 }
 
-/// Before a loop in another begins, the length of the one around it is put under its list; when it has begun, both lengths are known.
+/// Before a nested loop begins, the length of the outer loop is pushed below the inner list. Once the loop has begun, both lengths are
+/// known.
 fn loop_guard() -> (Vec<Opcode>, Vec<Opcode>) {
     let mut before = vec![Opcode::GetLen];
     before.extend(hold());
@@ -185,7 +188,7 @@ fn loop_guard() -> (Vec<Opcode>, Vec<Opcode>) {
     (before, after)
 }
 
-/// The first operand is a text, or a list of texts.
+/// The first operand is a text or a list of texts.
 fn likened_guard() -> Vec<Opcode> {
     let mut guard = Vec::from(hold());
     guard.extend(is_of(1, "string"));
@@ -234,7 +237,7 @@ fn named_guard() -> Vec<Opcode> {
     guard.extend([Opcode::Jump(Jump::IfTrue, 8), Opcode::Pop]);
     guard.extend(is_of(1, "array"));
     guard.push(Opcode::Jump(Jump::IfFalse, 9));
-    // Here with true on the stack.
+    // Reached with true on the stack.
     guard.push(Opcode::Pop);
     guard.extend(operand(1));
     guard.extend([

@@ -11,35 +11,35 @@ use super::{
     program::{Compiler, Program},
     reader::shortened,
     switch::Switch,
-    table::{Flaw, Table},
+    table::{CellError, Table},
     value::Path,
 };
 use crate::Schema;
 
-/// A document that was checked and compiled. Threads may share it.
+/// A checked and compiled document. Can be shared between threads.
 #[derive(Clone, Debug)]
 pub struct Decision {
     pub(super) nodes: Box<[Checked]>,
     pub(super) edges: Box<[Way]>,
-    /// Where a run begins.
+    /// Index of the input node.
     pub(super) input: usize,
-    /// Whether anything may look at `$nodes`.
+    /// Whether any expression or function may read `$nodes`.
     pub(super) sees_nodes: bool,
 }
 
-/// A node of a document that was checked.
+/// A node of a checked document.
 #[derive(Clone, Debug)]
 pub(super) struct Checked {
     pub(super) id: Box<str>,
     pub(super) name: Box<str>,
     pub(super) work: Task,
-    /// The edges that lead here, the last of the document first.
+    /// Incoming edges, in reverse order of the document.
     pub(super) before: Box<[usize]>,
-    /// The edges that lead on, the last of the document first.
+    /// Outgoing edges, in reverse order of the document.
     pub(super) after: Box<[usize]>,
 }
 
-/// What a node does.
+/// The compiled work of a node.
 #[derive(Clone, Debug)]
 pub(super) enum Task {
     Input(Option<Schema>),
@@ -52,7 +52,7 @@ pub(super) enum Task {
     Custom { kind: Box<str>, config: Value },
 }
 
-/// What a node takes and where it lays down what it has come to, compiled.
+/// The compiled form of [`Transform`].
 #[derive(Clone, Debug)]
 pub(super) struct Turn {
     pub(super) input: Option<Program>,
@@ -61,16 +61,16 @@ pub(super) struct Turn {
     pub(super) passes_through: bool,
 }
 
-/// An edge, by the places of its ends among the nodes.
+/// An edge; its ends are indexes of nodes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// Behind a switch, the place of the statement that has to be true.
+    /// For an edge from a switch: index of the statement that must be true.
     pub(super) statement: usize,
 }
 
-/// Checks a document; `knows` tells whether there is a decision of a key. All that is wrong is named, or else nothing is.
+/// Checks and compiles a document, or returns every problem found. `knows` says whether a decision with a key exists.
 pub fn check(document: &Document, knows: impl Fn(&str) -> bool) -> Result<Decision, Vec<Problem>> {
     let mut checker = Checker {
         document,
@@ -138,7 +138,7 @@ impl Checker<'_> {
         Some(input)
     }
 
-    /// The edges, as far as they lead somewhere.
+    /// Resolves the edges whose ends exist.
     fn edges(&mut self) -> Vec<Way> {
         let document = self.document;
         let mut places = HashMap::with_capacity(document.nodes.len());
@@ -186,7 +186,7 @@ impl Checker<'_> {
         edges
     }
 
-    /// Takes away what nothing comes before, again and again: what stays is in a ring, or behind one.
+    /// Removes nodes without predecessors repeatedly. The nodes that remain are in a cycle or behind one.
     fn check_cycles(&mut self, edges: &[Way]) {
         let count = self.document.nodes.len();
         let mut waits_for = vec![0_usize; count];
@@ -209,7 +209,7 @@ impl Checker<'_> {
             if waits_for[node] == 0 || is_told[node] {
                 continue;
             }
-            // Each that stays has one before it that stays. Going back from one to the next ends where it was before.
+            // Each remaining node has a remaining predecessor, so walking backwards must arrive at a node seen before.
             let mut seen = vec![node];
             let ring = loop {
                 let last = seen[seen.len() - 1];
@@ -245,7 +245,7 @@ impl Checker<'_> {
         self.sees_nodes |= programs.any(|program| program.sees_nodes);
     }
 
-    fn tell(&mut self, node: usize, flaws: Vec<Flaw>) {
+    fn tell(&mut self, node: usize, flaws: Vec<CellError>) {
         let node = self.id(node);
         let problems = flaws.into_iter().map(|flaw| Problem::Expression {
             node: node.clone(),
@@ -256,7 +256,7 @@ impl Checker<'_> {
         self.problems.extend(problems);
     }
 
-    /// What a node does, or nothing where that is wrong.
+    /// Compiles the work of a node. `None` if that fails.
     fn task(&mut self, node: usize, knows: &impl Fn(&str) -> bool) -> Option<Task> {
         let document = self.document;
         Some(match &document.nodes[node].kind {
@@ -318,7 +318,7 @@ impl Checker<'_> {
 
     fn turn(&mut self, node: usize, transform: &Transform) -> Option<Turn> {
         let flaw = |place: &str, text: &str, reason| {
-            vec![Flaw {
+            vec![CellError {
                 place: place.to_owned(),
                 text: shortened(text),
                 reason,

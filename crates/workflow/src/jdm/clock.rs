@@ -1,13 +1,14 @@
-//! The time by which a run has to be over, as the loops of expressions see it: a value whose type is asked for at the end of each turn.
+//! The deadline of a run, in a form that expressions can test: a value whose type changes when the time is up. Loops check it after every
+//! iteration.
 
 use std::{any::Any, fmt, rc::Rc, time::Instant};
 
 use serde_json::Value;
 use zen_expression::{Variable, variable::DynamicVariable};
 
-/// What loops know it by. No expression can write this name.
+/// The variable that holds the clock. No expression can spell this name.
 pub(super) const CLOCK: &str = "\u{1}clock";
-/// Its type when the time is over.
+/// The type name of the clock after the deadline.
 pub(super) const LATE: &str = "late";
 
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +16,7 @@ struct Clock {
     deadline: Option<Instant>,
 }
 
-/// Without a deadline it is never late.
+/// A clock for a deadline; `None` never expires.
 pub(super) fn clock(deadline: Option<Instant>) -> Variable {
     Variable::Dynamic(Rc::new(Clock { deadline }))
 }

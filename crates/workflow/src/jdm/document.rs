@@ -1,4 +1,4 @@
-//! Documents as they are written: the JSON Decision Model, which editors and engines of GoRules share.
+//! Decision documents in the JSON Decision Model (JDM), the format that the editors and engines of GoRules share.
 //!
 //! ```json
 //! {"nodes": [{"id": "1", "name": "request", "type": "inputNode"}, {"id": "2", "name": "fee", "type": "expressionNode", "content": {"expressions": [{"id": "3", "key": "fee", "value": "amount * 0.01"}]}}],
@@ -13,136 +13,136 @@ use super::{
 };
 use crate::DefinitionError;
 
-/// Most nodes of a document. A run comes to each once at most.
+/// Maximum number of nodes in a document. A run evaluates each at most once.
 const NODES_MAX: usize = 1_000;
-/// Most edges of a document.
+/// Maximum number of edges in a document.
 const EDGES_MAX: usize = 10_000;
-/// Most expressions of a node.
+/// Maximum number of expressions in a node.
 const EXPRESSIONS_MAX: usize = 1_000;
-/// Most statements of a switch.
+/// Maximum number of statements in a switch.
 const STATEMENTS_MAX: usize = 1_000;
 
-/// A document as it is written.
+/// A document as it is written, before it is checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// Its nodes, in the order of the text.
+    /// All nodes, in the order of the text.
     pub nodes: Vec<Node>,
-    /// What leads from where to where.
+    /// The edges between nodes, in the order of the text.
     pub edges: Vec<Edge>,
 }
 
-/// A node.
+/// A node of a document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Its own.
+    /// Identifies the node within its document.
     pub id: String,
-    /// For people, and for expressions that look it up in `$nodes`.
+    /// Display name, by which expressions find the node in `$nodes`.
     pub name: String,
-    /// What it does.
+    /// The kind of the node, with its content.
     pub kind: Kind,
 }
 
-/// What a node does.
+/// The kind of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// Begins with what a run is given.
+    /// Passes on the input of the run.
     Input {
-        /// JSON Schema that this has to satisfy.
+        /// JSON Schema that the input must match.
         schema: Option<Value>,
     },
-    /// Ends the run with what it has come to.
+    /// Ends the run; its input becomes the result.
     Output {
-        /// JSON Schema that this has to satisfy.
+        /// JSON Schema that the result must match.
         schema: Option<Value>,
     },
-    /// Decides by a table of rules.
+    /// Evaluates a decision table.
     Table(Rows, Transform),
-    /// Evaluates expressions, one after another.
+    /// Evaluates expressions in order.
     Expressions(Vec<Expression>, Transform),
-    /// Goes on where conditions say.
+    /// Chooses between outgoing edges by conditions.
     Switch {
-        /// Whether all that are true count, not only the first.
+        /// Whether every true condition counts, instead of only the first.
         collects: bool,
-        /// The conditions.
+        /// One statement for each way out of the switch.
         statements: Vec<Statement>,
     },
-    /// Calls JavaScript.
+    /// Calls a JavaScript function.
     Function {
-        /// Its text.
+        /// The source text of the module.
         source: String,
-        /// 1 where it has a function `main`, 2 where it exports `handler`.
+        /// 1 if it has a function `main`, 2 if it exports `handler`.
         version: u8,
     },
     /// Evaluates another decision.
     Decision {
-        /// Its key.
+        /// The key of that decision.
         key: String,
-        /// What it is given, and what becomes of its result.
+        /// How its input and its result are transformed.
         transform: Transform,
     },
-    /// Does what the host knows how to do.
+    /// A node that the host implements.
     Custom {
-        /// Which of its kinds.
+        /// The host's name for this kind of node.
         kind: String,
-        /// What the kind has to know.
+        /// Settings for the host.
         config: Value,
     },
 }
 
-/// An expression, and what its value is called.
+/// An expression and the member that receives its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expression {
-    /// Where its value is laid down: members, with dots between them.
+    /// Path for the value: member names separated by dots.
     pub key: String,
-    /// Its text.
+    /// The expression itself.
     pub text: String,
 }
 
-/// A way that a switch may go.
+/// A condition of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// Its own; edges name it.
+    /// Identifies the statement; edges refer to it.
     pub id: String,
-    /// When it is gone. Always, where this is empty.
+    /// Edges of this statement are taken if this expression is true. Empty: always.
     pub condition: String,
 }
 
-/// What a node takes of what it is given, and where it lays down what it has come to.
+/// How a node's input and result are transformed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transform {
-    /// An expression for what it takes; all, where there is none.
+    /// Expression that computes the node's input. Without one, the input is passed unchanged.
     pub input: Option<String>,
-    /// Where its result is laid down: members, with dots between them.
+    /// Path for the result: member names separated by dots.
     pub output: Option<String>,
-    /// Whether it works on what it takes, or on each item of that.
+    /// Whether the node is evaluated once, or for each item of a list.
     pub mode: Mode,
-    /// Whether what it is given stays in what it gives.
+    /// Whether the result is merged into the input.
     pub passes_through: bool,
 }
 
-/// How often a node works.
+/// How often a node is evaluated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Once.
+    /// Once, for the whole input.
     #[default]
     Single,
-    /// Once for each item of a list.
+    /// Once for each item of the input, which must be a list.
     Loop,
 }
 
-/// A way from one node to another.
+/// A directed edge between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
-    /// The id of the node that comes first.
+    /// The id of the source node.
     pub from: String,
-    /// The id of the node that comes after it.
+    /// The id of the target node.
     pub to: String,
-    /// Behind a switch, the statement that has to be true.
+    /// For an edge from a switch: the id of the statement that must be true.
     pub statement: Option<String>,
 }
 
 impl Document {
-    /// Reads a document. Members that are not known here are left to editors.
+    /// Parses a document. Unknown members are ignored: editors keep theirs in it.
     pub fn parse(text: &[u8]) -> Result<Self, DefinitionError> {
         let value = serde_json::from_slice(text).map_err(|error| DefinitionError::Json {
             line: error.line(),
@@ -152,7 +152,7 @@ impl Document {
         Self::of(&value)
     }
 
-    /// The same of JSON that is read already.
+    /// Like [`parse`](Self::parse), for JSON that is already parsed.
     pub fn of(value: &Value) -> Result<Self, DefinitionError> {
         let document = Object::new("the text", DOCUMENT.to_owned(), value)?;
         if document.get("blocks").is_some() {
@@ -276,7 +276,7 @@ impl Transform {
     }
 }
 
-/// Whether the hit policy is to collect.
+/// Whether the hit policy is to collect all hits.
 pub(super) fn collects(content: &Object<'_>) -> Result<bool, DefinitionError> {
     match content.text("hitPolicy")? {
         "" | "first" => Ok(false),
@@ -285,7 +285,7 @@ pub(super) fn collects(content: &Object<'_>) -> Result<bool, DefinitionError> {
     }
 }
 
-/// A schema is written as text with JSON in it; as an object it is taken too.
+/// Reads a schema: normally text that contains JSON, but an object is accepted too.
 fn schema_of(node: &Object<'_>) -> Result<Option<Value>, DefinitionError> {
     if node.get("content").is_none() {
         return Ok(None);
@@ -304,7 +304,7 @@ fn schema_of(node: &Object<'_>) -> Result<Option<Value>, DefinitionError> {
     }
 }
 
-/// What a parser says, without the place, which is told apart.
+/// The parser's message without its position, which the error has in fields of its own.
 fn reason_of(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rfind(" at line ") {

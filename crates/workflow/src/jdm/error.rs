@@ -1,4 +1,4 @@
-//! What can be wrong with a document, and why a run may fail.
+//! Errors in a document, and causes of failed runs.
 
 use std::fmt;
 
@@ -10,148 +10,148 @@ use super::{
     value::{Excess, ITEMS_MAX},
 };
 
-/// What is wrong with a document that could be read. A document may have many.
+/// A problem in a document that could be read. A document may have several.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Problem {
-    /// Nothing to begin with.
+    /// The document has no input node.
     #[error("the document has no inputNode, with which a run begins")]
     NoInput,
-    /// Two beginnings.
+    /// There is more than one input node.
     #[error("node `{node}` is a second inputNode: a document has one")]
     SecondInput {
-        /// The second one.
+        /// The id of the second one.
         node: String,
     },
-    /// Two nodes of one id.
+    /// Two nodes have the same id.
     #[error("node `{node}` is there twice")]
     Twice {
-        /// Their id.
+        /// The id they share.
         node: String,
     },
-    /// An edge that leads nowhere.
+    /// An edge refers to a node that does not exist.
     #[error("the edge from `{from}` to `{to}`: there is no node `{missing}`")]
     NoSuchNode {
-        /// Where it begins.
+        /// The source of the edge.
         from: String,
-        /// Where it ends.
+        /// The target of the edge.
         to: String,
-        /// Which of the two is not there.
+        /// Which of the two does not exist.
         missing: String,
     },
-    /// A node behind itself.
+    /// A node can be reached from itself.
     #[error("node `{node}` comes after itself: {way}")]
     Cycle {
-        /// It.
+        /// One of the nodes in the cycle.
         node: String,
-        /// The way there and back, such as `a -> b -> a`.
+        /// The path around the cycle, such as `a -> b -> a`.
         way: String,
     },
-    /// An edge that leaves a switch by a way that the switch does not have.
+    /// An edge names a statement that its switch does not have.
     #[error("the edge from `{from}` to `{to}`: the switch has no statement `{statement}`")]
     NoSuchStatement {
-        /// The switch.
+        /// The id of the switch.
         from: String,
-        /// Where the edge ends.
+        /// The target of the edge.
         to: String,
-        /// What it names (`sourceHandle`).
+        /// The missing statement (`sourceHandle`).
         statement: String,
     },
-    /// An edge that leaves a switch by no way.
+    /// An edge from a switch names no statement.
     #[error("the edge from `{from}` to `{to}`: it names no statement of the switch (sourceHandle)")]
     NoStatement {
-        /// The switch.
+        /// The id of the switch.
         from: String,
-        /// Where the edge ends.
+        /// The target of the edge.
         to: String,
     },
-    /// Two ways of one id.
+    /// Two statements of a switch have the same id.
     #[error("node `{node}`: statement `{statement}` is there twice")]
     SameStatement {
-        /// The switch.
+        /// The id of the switch.
         node: String,
-        /// Their id.
+        /// The id they share.
         statement: String,
     },
-    /// An expression that cannot be compiled.
+    /// An expression does not compile.
     #[error("node `{node}`, {place}: `{text}`: {reason}")]
     Expression {
-        /// The node.
+        /// The id of the node.
         node: String,
-        /// Where in it, such as "row 3, column `country`".
+        /// The location in the node, such as "row 3, column `country`".
         place: String,
         /// The expression, shortened.
         text: String,
-        /// What the compiler says.
+        /// The compiler's message.
         reason: String,
     },
-    /// A decision that is not there.
+    /// A node names a decision that does not exist.
     #[error("node `{node}`: there is no decision `{key}`")]
     NoSuchDecision {
-        /// The node.
+        /// The id of the node.
         node: String,
-        /// What it names.
+        /// The key of the missing decision.
         key: String,
     },
-    /// A JSON Schema that is none.
+    /// A node has an invalid JSON Schema.
     #[error("node `{node}`: its schema: {reason}")]
     Schema {
-        /// The node.
+        /// The id of the node.
         node: String,
-        /// What is wrong with it.
+        /// The validator's message.
         reason: String,
     },
 }
 
-/// A run has failed.
+/// A run that failed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("node `{node}` failed: {cause}")]
 pub struct RunError<F: fmt::Display> {
-    /// Where: the id of the node, behind those whose decisions it is in, as in `7/2`.
+    /// The id of the failed node, prefixed with the nodes whose decisions contain it, as in `7/2`.
     pub node: String,
-    /// Why.
+    /// The cause of the failure.
     pub cause: Cause<F>,
 }
 
-/// Why a node has failed.
+/// The cause of a node's failure.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Cause<F: fmt::Display> {
-    /// Its function has, or what the host does for it.
+    /// Its function failed, or the host's work for it.
     #[error("{0}")]
     Function(F),
-    /// One of its expressions has.
+    /// One of its expressions failed.
     #[error("`{text}`: {fault}")]
     Expression {
         /// The expression, shortened.
         text: String,
-        /// Why.
+        /// The cause of the failure.
         fault: Fault,
     },
-    /// It is to work on each item of something that has none.
+    /// A node that loops over a list got a value of this other type.
     #[error("it goes over each item of a list, but was given {0}")]
     NoList(&'static str),
-    /// A list is too long.
+    /// The list has this many items, which is too many.
     #[error("its list has {0} items, at most {ITEMS_MAX}")]
     TooManyItems(usize),
-    /// There is no decision of this key.
+    /// No decision has this key.
     #[error("there is no decision `{0}`")]
     NoSuchDecision(String),
-    /// Too many decisions are evaluated within one another.
+    /// Decisions are nested too deeply.
     #[error("decision `{0}` would be evaluated within {DEPTH_MAX} others")]
     TooDeep(String),
-    /// A run goes on and on.
+    /// The run has evaluated too many nodes.
     #[error(
         "the run has come to {RUNS_MAX} nodes, with those of decisions and loops, and may come to no more"
     )]
     TooManyRuns,
-    /// A value is more than one may be.
+    /// A value exceeds a size limit.
     #[error("{0}")]
     TooMuch(Excess),
-    /// A value does not satisfy the schema.
+    /// A value does not match the schema.
     #[error("{path}: {reason}")]
     Invalid {
-        /// Where in the value, such as `/customer/age`; `/` for all of it.
+        /// JSON Pointer to the wrong part, such as `/customer/age`; `/` for the whole value.
         path: String,
-        /// What the schema says.
+        /// The validator's message.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Nodes of expressions, which are evaluated one after another: each sees as `$` what those before it have come to.
+//! Expression nodes. Expressions are evaluated in order; each sees the results of the earlier ones as `$`.
 
 use std::rc::Rc;
 
@@ -12,15 +12,15 @@ use super::{
     document::Expression,
     program::{Compiler, DOLLAR, Fault, Machine, Program},
     reader::shortened,
-    table::Flaw,
+    table::CellError,
     value::{Path, copied, to_json},
 };
 
-/// Expressions that were compiled.
+/// The compiled expressions of a node.
 #[derive(Clone, Debug)]
 pub(super) struct Expressions {
     list: Box<[Keyed]>,
-    /// Whether one of them looks at those before it.
+    /// Whether any of them reads `$`.
     sees_dollar: bool,
 }
 
@@ -32,15 +32,15 @@ struct Keyed {
 }
 
 impl Expressions {
-    /// Those that have no key or no text are left out.
-    pub(super) fn compile(written: &[Expression], compiler: &mut Compiler) -> Result<Self, Vec<Flaw>> {
+    /// Compiles expressions; those without a key or a text are skipped.
+    pub(super) fn compile(written: &[Expression], compiler: &mut Compiler) -> Result<Self, Vec<CellError>> {
         let mut list = Vec::with_capacity(written.len());
         let mut flaws = Vec::new();
         let written = written.iter().enumerate();
         for (number, expression) in
             written.filter(|(_, written)| !written.key.is_empty() && !written.text.is_empty())
         {
-            let flaw = |text: &str, reason| Flaw {
+            let flaw = |text: &str, reason| CellError {
                 place: format!("expression {} (`{}`)", number + 1, shortened(&expression.key)),
                 text: shortened(text),
                 reason,
@@ -65,7 +65,8 @@ impl Expressions {
         })
     }
 
-    /// An object of all values, and what is shown of each; or the expression that has none.
+    /// Evaluates all expressions and returns an object of their values. `trace` receives each value by its key. Fails with the text of the
+    /// first expression that has no value.
     pub(super) fn evaluate(
         &self,
         scope: &mut Scope,
@@ -73,7 +74,8 @@ impl Expressions {
         mut trace: Option<&mut Map<String, Value>>,
     ) -> Result<Variable, (String, Fault)> {
         let mut values: RcCell<VariableMap> = RcCell::default();
-        // What an expression has made of `$` must not change with it, nor become a part of itself: from then on another object is filled.
+        // A value that an expression has derived from `$` must neither change with it nor become a part of itself. Once `$` is shared,
+        // continue with a copy.
         let holders = if self.sees_dollar { 2 } else { 1 };
         for (number, keyed) in self.list.iter().enumerate() {
             let value = machine.value(&keyed.program, scope);

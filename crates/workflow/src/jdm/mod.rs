@@ -1,15 +1,16 @@
-//! Decision graphs of GoRules: a [`Document`] in the JSON Decision Model is read, checked into a [`Decision`], and evaluated as often as it is asked for.
+//! Decision graphs of GoRules: a [`Document`] in the JSON Decision Model is read, checked into a [`Decision`], and evaluated any number of
+//! times.
 //!
-//! The nodes pass a JSON value on: tables of rules, lists of expressions, switches, functions, other decisions. Expressions are compiled when a document is checked, never in a run. What functions do is for others
-//! ([`Functions`]); everything else happens here, on one thread, and waits for nothing.
+//! Nodes pass on a JSON value: decision tables, lists of expressions, switches, functions, other decisions. Expressions are compiled when a
+//! document is checked, never during a run. Functions are left to the host ([`Functions`]); everything else happens here, on one thread,
+//! without waiting.
 //!
-//! A document means what it means to ZEN, GoRules' own engine, with these differences: what cannot work is refused when the document is checked, not in the run that comes to it; expressions never change what other
-//! nodes have come to; all is bounded.
+//! A document means what it means to ZEN, GoRules' own engine, with these differences: what cannot work is rejected when the document is
+//! checked, not when a run gets there; expressions never change the results of other nodes; everything has a limit.
 
 mod bounds;
 mod check;
 mod clock;
-mod course;
 mod document;
 mod error;
 mod expression;
@@ -19,6 +20,7 @@ mod run;
 mod switch;
 mod table;
 mod test;
+mod traversal;
 mod value;
 
 pub use check::{Decision, check};
@@ -26,6 +28,6 @@ pub use document::{Document, Edge, Expression, Kind, Mode, Node, Statement, Tran
 pub use error::{Cause, Problem, RunError};
 pub use program::Fault;
 pub use run::{Answer, DEPTH_MAX, Evaluation, FunctionCall, Functions, RUNS_MAX, Step, Work};
-pub use table::{Decided, Flaw, Hits, Input, Output, Row, Rows, Table};
+pub use table::{CellError, Decided, Hits, Input, Output, Row, Rows, Table};
 pub use value::{Excess, ITEMS_MAX, from_json, to_json};
 pub use zen_expression::Variable;

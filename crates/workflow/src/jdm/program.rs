@@ -1,4 +1,4 @@
-//! Expressions that were compiled, and what runs them.
+//! Compiled expressions and the machine that evaluates them.
 
 use std::{
     collections::HashMap,
@@ -21,53 +21,53 @@ use super::{
     value::{Excess, NODES, measure},
 };
 
-/// Longest expression.
+/// Maximum length of an expression.
 const TEXT_MAX_BYTES: usize = 16 << 10;
-/// Brackets within one another in an expression.
+/// Maximum nesting of brackets in an expression.
 const NESTED_MAX: usize = 64;
 
-/// An expression longer than this is compiled on a stack of its own: the compiler goes down a chain of operators as deep as it is long.
+/// Expressions longer than this are compiled on a separate stack: the compiler recurses once for each operator in a chain.
 const SHALLOW_MAX_BYTES: usize = 256;
-/// How much of that there is for each byte of the text; little of it is ever touched.
+/// Size of that stack for each byte of the expression. Most of it is never touched.
 const STACK_BYTES: usize = 4 << 10;
 
-/// What the value before it, or the one that is asked about, is known by.
+/// The variable for the previous value, or for the value that a unary test is about.
 pub(super) const DOLLAR: &str = "$";
 
-/// An expression, compiled.
+/// A compiled expression.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     pub(super) text: Arc<str>,
     pub(super) code: Arc<[Opcode]>,
-    /// Whether it may look at `$`.
+    /// Whether it may read `$`.
     pub(super) sees_dollar: bool,
-    /// Whether it may look at `$nodes`.
+    /// Whether it may read `$nodes`.
     pub(super) sees_nodes: bool,
     loops: Loops,
 }
 
-/// Whether something in an expression goes over a list.
+/// Whether an expression contains a loop.
 #[derive(Clone, Copy, Debug)]
 enum Loops {
     None,
-    /// It looks at `$root` too, which is all that it sees as one value.
+    /// It also reads `$root`, the whole scope as one value.
     BesideRoot,
     Some,
 }
 
-/// Why an expression has no value.
+/// The reason why an expression has no value.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Fault {
-    /// It cannot be evaluated with what it was given.
+    /// It cannot be evaluated with this input; the machine's message.
     #[error("{0}")]
     Failed(String),
-    /// It makes a list of too many numbers.
+    /// It expands a range of too many numbers.
     #[error("it goes over a range of more than {} numbers", super::ITEMS_MAX)]
     Range,
-    /// Its loops go over too much.
+    /// Its nested loops have too many iterations.
     #[error("loops within one another go over more than {} items", bounds::LOOPED_MAX)]
     Loops,
-    /// It gives a name to too long a text, or too long a list.
+    /// It names a text or a list that is too long.
     #[error(
         "it names a text or a list of more than {} characters or items",
         bounds::TEXT_MAX
@@ -79,18 +79,18 @@ pub enum Fault {
         bounds::LIKENED_MAX
     )]
     Likened,
-    /// It still went over a list when the time of the run was over.
+    /// A loop was still running at the deadline.
     #[error("it was not done when the time of the run was over")]
     Late,
-    /// Its value is more than one may be.
+    /// Its value exceeds a size limit.
     #[error("{0}")]
     TooMuch(Excess),
-    /// What evaluates it was not prepared for this.
+    /// The machine panicked.
     #[error("it asks for something that cannot be evaluated")]
     Panicked,
 }
 
-/// Compiles expressions, each text once.
+/// Compiles expressions and caches them by text.
 pub(super) struct Compiler {
     isolate: Isolate,
     standard: HashMap<Arc<str>, Program>,
@@ -106,7 +106,7 @@ impl Compiler {
         }
     }
 
-    /// An expression that has a value.
+    /// Compiles an expression that computes a value.
     pub(super) fn standard(&mut self, text: &str) -> Result<Program, String> {
         if let Some(program) = self.standard.get(text) {
             return Ok(program.clone());
@@ -120,7 +120,7 @@ impl Compiler {
         Ok(program)
     }
 
-    /// What is said of `$`: true or false.
+    /// Compiles a unary test: a condition on `$`.
     pub(super) fn unary(&mut self, text: &str) -> Result<Program, String> {
         if let Some(program) = self.unary.get(text) {
             return Ok(program.clone());
@@ -203,7 +203,7 @@ fn names(code: &Opcode, name: &str) -> bool {
     }
 }
 
-/// How many brackets are within one another, at least: those in texts count too.
+/// An upper bound for the nesting of brackets: it counts brackets in texts too.
 fn nesting(text: &str) -> usize {
     let (mut open, mut most) = (0_usize, 0);
     for byte in text.bytes() {
@@ -217,16 +217,16 @@ fn nesting(text: &str) -> usize {
     most
 }
 
-/// Runs programs, one after another.
+/// Evaluates programs, one after another.
 #[derive(Debug)]
 pub(super) struct Machine {
     vm: VM,
-    /// What loops look at.
+    /// The deadline, which loops check.
     clock: Variable,
 }
 
 impl Machine {
-    /// Loops that turn at the deadline fail.
+    /// A machine whose loops fail at the deadline.
     pub(super) fn new(deadline: Option<Instant>) -> Self {
         Self {
             vm: VM::new(),
@@ -234,14 +234,14 @@ impl Machine {
         }
     }
 
-    /// The value of an expression.
+    /// Evaluates an expression.
     pub(super) fn value(&mut self, program: &Program, scope: &Scope) -> Result<Variable, Fault> {
         let value = self.run(program, scope)?;
         measure(&value).map_err(Fault::TooMuch)?;
         Ok(value)
     }
 
-    /// Whether it is so: not, where the expression has no value or another than true.
+    /// Evaluates a condition. False if the expression fails or its value is not true.
     pub(super) fn is_so(&mut self, program: &Program, scope: &Scope) -> bool {
         matches!(self.run(program, scope), Ok(Variable::Bool(true)))
     }
@@ -249,7 +249,7 @@ impl Machine {
     fn run(&mut self, program: &Program, scope: &Scope) -> Result<Variable, Fault> {
         let has_clock = match program.loops {
             Loops::None => false,
-            // `$root` would be made anew each time it is looked at, with the clock in it.
+            // Reading `$root` would rebuild it every time, with the clock in it.
             Loops::BesideRoot => !matches!(scope.base(), Variable::Object(_)),
             Loops::Some => true,
         };
@@ -262,7 +262,7 @@ impl Machine {
     }
 
     fn run_in(&mut self, program: &Program, scope: &Scope) -> Result<Variable, Fault> {
-        // What a panic leaves behind is the machine's stack, which is given up with it, and values, none of which is borrowed any longer.
+        // A panic leaves behind the machine's stack, which is discarded with the machine, and values that are no longer borrowed.
         match catch_unwind(AssertUnwindSafe(|| self.vm.run(&program.code, scope))) {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(bounds::fault_of(&error.to_string())),

@@ -1,13 +1,13 @@
-//! Members of JSON objects, each with the place where it stands.
+//! Typed access to members of JSON objects, with the location of each for error messages.
 
 use serde_json::{Map, Value};
 
 use crate::DefinitionError;
 
-/// Most of what is shown of a value that is wrong, in characters.
+/// Maximum length of a wrong value in an error message, in characters.
 const SHOWN_MAX: usize = 60;
 
-/// An object, and where it is.
+/// A JSON object and its location.
 #[derive(Clone, Debug)]
 pub(super) struct Object<'v> {
     pub(super) at: String,
@@ -15,7 +15,7 @@ pub(super) struct Object<'v> {
 }
 
 impl<'v> Object<'v> {
-    /// `within` is what it is a part of, `at` its own place.
+    /// `within` names the enclosing object, `at` is the object's own location.
     pub(super) fn new(within: &str, at: String, value: &'v Value) -> Result<Self, DefinitionError> {
         match value {
             Value::Object(members) => Ok(Self { at, members }),
@@ -49,7 +49,7 @@ impl<'v> Object<'v> {
         DefinitionError::Missing { at, member }
     }
 
-    /// Text, empty where there is none.
+    /// A text; empty if the member is missing.
     pub(super) fn text(&self, member: &str) -> Result<&'v str, DefinitionError> {
         match self.get(member) {
             None => Ok(""),
@@ -58,7 +58,7 @@ impl<'v> Object<'v> {
         }
     }
 
-    /// Text that says something, or nothing.
+    /// A text, or `None` if it is missing or blank.
     pub(super) fn said(&self, member: &'static str) -> Result<Option<&'v str>, DefinitionError> {
         Ok(Some(self.text(member)?).filter(|text| !text.trim().is_empty()))
     }
@@ -122,10 +122,10 @@ impl<'v> Object<'v> {
     }
 }
 
-/// Where what is in no other object is.
+/// The location of objects that no other object contains.
 pub(super) const DOCUMENT: &str = "the document";
 
-/// Text, of which only the beginning is shown when it is long.
+/// A text for an error message, shortened.
 pub(super) fn shortened(text: &str) -> String {
     crate::shortened(text, SHOWN_MAX)
 }

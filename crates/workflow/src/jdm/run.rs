@@ -1,4 +1,4 @@
-//! A run: the input goes from node to node, in an order in which each comes after those that lead to it, until an output is reached.
+//! Evaluates a decision: passes the input from node to node in topological order, until it reaches an output node.
 
 use std::{
     fmt,
@@ -15,108 +15,109 @@ use zen_expression::{
 
 use super::{
     check::{Checked, Decision, Task, Turn},
-    course::Course,
     document::Mode,
     error::{Cause, RunError},
     program::{Machine, Program},
     reader::shortened,
+    traversal::Traversal,
     value::{ITEMS_MAX, NODES, from_json, measure, merged, to_json},
 };
 use crate::{Mismatch, Schema};
 
-/// Decisions that may be evaluated within one another.
+/// Maximum nesting of decisions.
 pub const DEPTH_MAX: usize = 10;
-/// Nodes that a run may come to, with those of all decisions in it and as often as loops come to them.
+/// Maximum number of node evaluations in a run, including nested decisions and every iteration of a loop.
 pub const RUNS_MAX: usize = 1_000_000;
 
-/// Does for decisions what they cannot do themselves.
+/// The host: the parts of a decision that cannot be evaluated here.
 pub trait Functions {
-    /// Why a function has failed.
+    /// The error of a function that failed.
     type Failure: fmt::Display;
 
-    /// Calls a function. One that is dropped is not wanted any more.
+    /// Calls a function. Dropping the future cancels it.
     fn run(&self, call: FunctionCall<'_>) -> impl Future<Output = Result<Answer, Self::Failure>>;
 
-    /// Another decision, by its key.
+    /// Looks up a decision by its key.
     fn decision(&self, key: &str) -> Option<Arc<Decision>>;
 
-    /// When an expression may go over lists no longer; `None`: it always may.
+    /// When loops in expressions must stop; `None` for no limit.
     fn deadline(&self) -> Option<Instant>;
 }
 
-/// A function that is to be called.
+/// A request to call a function.
 #[derive(Clone, Debug)]
 pub struct FunctionCall<'c> {
-    /// The id of its node, behind those whose decisions it is in: `7/2`.
+    /// The id of the node, prefixed with the nodes whose decisions contain it: `7/2`.
     pub node: &'c str,
-    /// The name of its node.
+    /// The display name of the node.
     pub name: &'c str,
-    /// What is to be done.
+    /// The function to call.
     pub work: Work<'c>,
-    /// With what. As `$nodes` it has what all nodes before have come to, if the function may ask for that.
+    /// Its input. If the function may read `$nodes`, the input has a member `$nodes` with the results of all earlier nodes.
     pub input: Value,
-    /// Whether the answer's trace is wanted.
+    /// Whether the result should include a trace.
     pub wants_trace: bool,
 }
 
-/// What a function does.
+/// The implementation of a function node.
 #[derive(Clone, Copy, Debug)]
 pub enum Work<'c> {
-    /// JavaScript.
+    /// A JavaScript function.
     Source {
-        /// Its text.
+        /// The source text of the module.
         source: &'c str,
-        /// 1 where it has a function `main`, 2 where it exports `handler`.
+        /// 1 if it has a function `main`, 2 if it exports `handler`.
         version: u8,
     },
-    /// What the host knows how to do.
+    /// A node that the host implements.
     Custom {
-        /// Which of its kinds.
+        /// The host's name for this kind of node.
         kind: &'c str,
-        /// What the kind has to know.
+        /// Settings for the host.
         config: &'c Value,
     },
 }
 
-/// What a function has come to.
+/// The result of a function.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
-    /// It.
+    /// The returned value.
     pub value: Value,
-    /// What is to be shown of how it came about, such as what was logged.
+    /// Details to show in the trace, such as log output.
     pub trace: Value,
 }
 
-/// What a run has come to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Evaluation<F: fmt::Display> {
-    /// How long it took.
+    /// Duration of the run.
     pub took: Duration,
-    /// In the end.
+    /// The final value, or the failure.
     pub result: Result<Value, RunError<F>>,
-    /// At each node, in their order, if that was asked for.
+    /// The steps of the run in order of evaluation, if requested.
     pub trace: Option<Vec<Step>>,
 }
 
-/// What a node has come to.
+/// One node's part in a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Its id.
+    /// The id of the node.
     pub id: String,
-    /// Its name.
+    /// The display name of the node.
     pub name: String,
-    /// What it was given; null for the node that begins.
+    /// The node's input; null for the input node.
     pub input: Value,
-    /// What it has come to; null for the node that ends, and for one that failed.
+    /// The node's result; null for the output node and for a node that failed.
     pub output: Value,
-    /// How long it took.
+    /// Duration of the node's evaluation.
     pub took: Duration,
-    /// How it came to that: the rows of a table that matched, the statements of a switch, the steps of a decision.
+    /// Details of the evaluation: the matching rows of a table, the taken statements of a switch, the steps of a decision.
     pub trace: Value,
 }
 
 impl<F: fmt::Display> Evaluation<F> {
-    /// As GoRules' engine and agent answer: `performance`, `result` and, if there is one, `trace` by the nodes' ids. Of a run that failed: `type`, `source`, `nodeId` and the trace.
+    /// The response in the format of GoRules' engine and agent: `performance`, `result` and, if there is one, `trace` by node id. For a
+    /// failed run: `type`, `source`, `nodeId` and the trace.
     pub fn reply(&self) -> Value {
         let mut reply = match &self.result {
             Ok(result) => json!({"performance": performance(self.took), "result": result}),
@@ -152,7 +153,8 @@ fn trace_of(steps: &[Step]) -> Value {
 }
 
 impl Decision {
-    /// Evaluates the decision. Whoever drops this ends the run at the function that is running; `wants_trace` has it remember what each node has come to.
+    /// Evaluates the decision. Dropping the future cancels the function in progress. With `wants_trace`, the run records a [`Step`] for
+    /// each node.
     pub async fn evaluate<R: Functions>(
         &self,
         input: Value,
@@ -182,13 +184,13 @@ impl Decision {
     }
 }
 
-/// Where a decision is evaluated.
+/// The context of a nested decision.
 #[derive(Default)]
 struct Place {
-    /// The nodes whose decisions it is in, each with a slash behind it.
+    /// The nodes whose decisions contain this one, each followed by a slash.
     within: String,
     depth: usize,
-    /// What the nodes around it have come to.
+    /// Results of the nodes in the enclosing decision.
     nodes: Option<Variable>,
 }
 
@@ -199,13 +201,13 @@ struct Walk<'w, R: Functions> {
     wants_trace: bool,
 }
 
-/// What a node has come to, and how.
+/// The result of a node, and the details for its trace.
 type Worked<F> = Result<(Variable, Value), Broken<F>>;
 
-/// Why a node has come to nothing.
+/// A failed node.
 enum Broken<F: fmt::Display> {
     Here(Cause<F>),
-    /// A node of its decision has failed; what the decision has come to until then.
+    /// A node of the nested decision failed; the value is the trace of that decision so far.
     Within(RunError<F>, Value),
 }
 
@@ -216,7 +218,7 @@ impl<F: fmt::Display> From<Cause<F>> for Broken<F> {
 }
 
 impl<R: Functions> Walk<'_, R> {
-    /// What a decision comes to.
+    /// Evaluates a decision, which may be nested.
     async fn walk(
         &mut self,
         decision: &Decision,
@@ -224,7 +226,7 @@ impl<R: Functions> Walk<'_, R> {
         place: &Place,
         trace: &mut Option<Vec<Step>>,
     ) -> Result<Variable, RunError<R::Failure>> {
-        let mut course = Course::new(decision);
+        let mut course = Traversal::new(decision);
         while let Some(next) = course.next() {
             let node = &decision.nodes[next];
             let begun = self.wants_trace.then(Instant::now);
@@ -357,7 +359,7 @@ impl<R: Functions> Walk<'_, R> {
         let Variable::Array(items) = taken else {
             return Err(Cause::NoList(taken.type_name()).into());
         };
-        // Nothing may hold on to the list while something else is evaluated.
+        // Copy the list: it must not stay borrowed while something else is evaluated.
         let items = items.borrow().clone();
         if items.len() > ITEMS_MAX {
             return Err(Cause::TooManyItems(items.len()).into());
@@ -407,7 +409,7 @@ impl<R: Functions> Walk<'_, R> {
         }
     }
 
-    /// What another decision comes to. If it fails, that is a failure of the node in it.
+    /// Evaluates another decision. A failure in it is reported for its own node.
     async fn evaluate_within(
         &mut self,
         node: &Checked,
@@ -482,7 +484,7 @@ fn step(node: &Checked, input: Value, took: Duration) -> Step {
     }
 }
 
-/// What expressions of a node see.
+/// The variables that expressions of a node see.
 fn scope_of(given: &Variable, nodes: Option<&Variable>) -> Scope {
     let mut scope = Scope::new(given.clone());
     if let Some(nodes) = nodes {

@@ -1,4 +1,4 @@
-//! Switches: of the ways on, those whose conditions are true are gone.
+//! Switches: the outgoing edges whose conditions are true are taken.
 
 use zen_expression::Scope;
 
@@ -6,10 +6,10 @@ use super::{
     document::Statement,
     program::{Compiler, Machine, Program},
     reader::shortened,
-    table::Flaw,
+    table::CellError,
 };
 
-/// A switch that was compiled.
+/// A compiled switch.
 #[derive(Clone, Debug)]
 pub(super) struct Switch {
     collects: bool,
@@ -19,7 +19,7 @@ pub(super) struct Switch {
 #[derive(Clone, Debug)]
 struct Way {
     id: Box<str>,
-    /// Without one it is always gone.
+    /// Without a condition, the edge is always taken.
     condition: Option<Program>,
 }
 
@@ -28,13 +28,13 @@ impl Switch {
         collects: bool,
         statements: &[Statement],
         compiler: &mut Compiler,
-    ) -> Result<Self, Vec<Flaw>> {
+    ) -> Result<Self, Vec<CellError>> {
         let mut flaws = Vec::new();
         let mut ways = Vec::with_capacity(statements.len());
         for (number, statement) in statements.iter().enumerate() {
             let text = Some(&*statement.condition).filter(|text| !text.is_empty());
             let condition = text.map(|text| {
-                compiler.standard(text).map_err(|reason| Flaw {
+                compiler.standard(text).map_err(|reason| CellError {
                     place: format!("statement {}", number + 1),
                     text: shortened(text),
                     reason,
@@ -57,7 +57,7 @@ impl Switch {
         })
     }
 
-    /// Whether each statement's way is gone.
+    /// Returns for each statement whether its edges are taken.
     pub(super) fn decide(&self, scope: &Scope, machine: &mut Machine) -> Vec<bool> {
         let mut is_decided = false;
         let gone = self.statements.iter().map(|way| {

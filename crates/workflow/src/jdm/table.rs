@@ -1,7 +1,8 @@
-//! Decision tables: rows of conditions and of what follows from them.
+//! Decision tables: rows of conditions and conclusions.
 //!
-//! A row matches where all its cells are true of the columns' values; an empty cell is true of anything. Cells that name texts, numbers or truth values are looked up and not evaluated, so that a table of thousands of
-//! rows costs what the few rows cost that may match.
+//! A row matches if each of its cells is true of its column's value; an empty cell is always true. Cells that compare with a text, a number
+//! or a boolean are found through an index instead of being evaluated, so that even a table of thousands of rows costs no more than the few
+//! rows that can match.
 
 mod asking;
 mod index;
@@ -19,33 +20,33 @@ use super::{
     value::Path,
 };
 
-/// A cell or a column that cannot be compiled.
+/// A cell or column that does not compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flaw {
-    /// Where, such as "row 3, column `country`"; rows count from 1.
+pub struct CellError {
+    /// The location, such as "row 3, column `country`"; rows count from 1.
     pub place: String,
-    /// What is there, shortened.
+    /// The text of the cell, shortened.
     pub text: String,
-    /// What the compiler says.
+    /// The compiler's message.
     pub reason: String,
 }
 
-/// What a table has come to.
+/// The result of evaluating a table.
 #[derive(Clone, Debug)]
 pub struct Decided {
-    /// With [`Hits::First`] an object, or null where no row matches; with [`Hits::Collect`] a list.
+    /// With [`Hits::First`] an object, or null if no row matches; with [`Hits::Collect`] a list.
     pub value: Variable,
-    /// Which rows matched, from 0, and what they said, as GoRules' editor shows it. Only where it was asked for.
+    /// The matching rows, counted from 0, with their cells, in the format of GoRules' editor. `None` unless requested.
     pub trace: Option<Value>,
 }
 
-/// A table that was compiled.
+/// A compiled table.
 #[derive(Clone, Debug)]
 pub struct Table {
     hits: Hits,
     inputs: Box<[InputColumn]>,
     outputs: Box<[OutputColumn]>,
-    /// Whether a column makes a list of the values of all rows that match.
+    /// Whether an output column collects the values of all matching rows in a list.
     has_lists: bool,
     rows: Box<[CompiledRow]>,
     index: Index,
@@ -78,12 +79,12 @@ struct Cell {
 }
 
 impl Table {
-    /// Compiles a table, or says what of it cannot be.
-    pub fn compile(written: &Rows) -> Result<Self, Vec<Flaw>> {
+    /// Compiles a table, or returns everything that does not compile.
+    pub fn compile(written: &Rows) -> Result<Self, Vec<CellError>> {
         Self::compile_with(written, &mut Compiler::new())
     }
 
-    pub(super) fn compile_with(written: &Rows, compiler: &mut Compiler) -> Result<Self, Vec<Flaw>> {
+    pub(super) fn compile_with(written: &Rows, compiler: &mut Compiler) -> Result<Self, Vec<CellError>> {
         let mut flaws = Vec::new();
         let mut compiled = |place: &dyn Fn() -> String, text: &str, is_unary: bool| {
             let program = match (text.is_empty(), is_unary) {
@@ -93,7 +94,7 @@ impl Table {
             };
             program
                 .map_err(|reason| {
-                    flaws.push(Flaw {
+                    flaws.push(CellError {
                         place: place(),
                         text: shortened(text),
                         reason,
@@ -133,7 +134,7 @@ impl Table {
                     .iter()
                     .zip(&rule.conclusions)
                     .map(|(output, text)| {
-                        // What has no place is not evaluated.
+                        // An output without a path is not evaluated.
                         let text = if output.field.is_empty() { "" } else { text };
                         compiled(&|| place(&output.name, &output.id), text, false)
                     });
@@ -153,7 +154,7 @@ impl Table {
             };
             match Path::of(path) {
                 Ok(path) => outputs.push(OutputColumn { path, is_list }),
-                Err(reason) => flaws.push(Flaw {
+                Err(reason) => flaws.push(CellError {
                     place: format!("column `{}`", named(&output.name, &output.id)),
                     text: shortened(path),
                     reason,
@@ -173,7 +174,7 @@ impl Table {
         })
     }
 
-    /// What the table says of a value, which is an object as a rule. A row whose conclusions cannot be evaluated does not match.
+    /// Evaluates the table for an input, normally an object. A row whose conclusions fail to evaluate does not match.
     pub fn decide(&self, input: &Variable, wants_trace: bool) -> Decided {
         let mut scope = Scope::new(input.clone());
         self.decide_with(&mut scope, &mut Machine::new(None), wants_trace)
@@ -188,7 +189,7 @@ impl Table {
         }
     }
 
-    /// All that it may evaluate.
+    /// All programs of the table.
     pub(super) fn programs(&self) -> impl Iterator<Item = &Program> {
         let fields = self.inputs.iter().filter_map(|input| input.field.as_ref());
         let cells = self.rows.iter().flat_map(|row| {

@@ -1,4 +1,4 @@
-//! What cells of a table say of a value, as far as it can be told without running an expression.
+//! Tests of table cells that can be decided without running an expression.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use zen_expression::{
 
 use super::program::DOLLAR;
 
-/// Most tests of a cell that are joined.
+/// Maximum number of joined tests in a cell.
 const JOINED_MAX: usize = 64;
 
-/// A value that is written down.
+/// A literal in a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Literal {
     Text(Arc<str>),
@@ -22,12 +22,12 @@ pub(super) enum Literal {
     Bool(bool),
 }
 
-/// Something that is true or false of a value.
+/// A condition on a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Test {
     Is(Literal),
     Compares(Compare, Decimal),
-    /// It is between two numbers, either of which may count itself.
+    /// The value is between two numbers. Each bound may be inclusive or exclusive.
     Between {
         left: Decimal,
         is_left_in: bool,
@@ -39,7 +39,7 @@ pub(super) enum Test {
 }
 
 impl Test {
-    /// What code that asks about `$` says, if that is simple enough.
+    /// Extracts the test from the code of a unary expression, if it is simple enough.
     pub(super) fn of(code: &[Opcode]) -> Option<Self> {
         let (first, length) = Self::simple(code)?;
         let mut rest = &code[length..];
@@ -48,7 +48,7 @@ impl Test {
             Some(Opcode::Jump(joint @ (Jump::IfTrue | Jump::IfFalse), _)) => *joint,
             Some(_) => return None,
         };
-        // One test and another, joined by the same word everywhere: whatever a jump goes over cannot change what the others have decided.
+        // Tests joined by the same operator throughout. A jump then only skips tests that can no longer change the result.
         let mut tests = vec![first];
         while let Some((jump, after)) = rest.split_first() {
             let Opcode::Jump(found, _) = jump else { return None };
@@ -118,7 +118,7 @@ impl Test {
         }
     }
 
-    /// The values of which it is true, where it is true of nothing else.
+    /// The literals that satisfy the test, if nothing else does.
     pub(super) fn literals(&self) -> Option<Vec<&Literal>> {
         match self {
             Self::Is(literal) => Some(vec![literal]),
@@ -133,7 +133,7 @@ impl Test {
         }
     }
 
-    /// Whether it is true of a value. Nothing is said of values of which the expression itself has to decide, such as dates.
+    /// Decides the test. `None` if the expression itself has to decide, as for dates.
     pub(super) fn decide(&self, value: &Variable) -> Option<bool> {
         match (self, value) {
             (_, Variable::Dynamic(_)) => None,

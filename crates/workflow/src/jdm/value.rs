@@ -1,6 +1,6 @@
-//! Values of expressions: from JSON and back, laid down at paths, merged, and how much one may be.
+//! Values of expressions: conversion from and to JSON, assignment at paths, merging, and size limits.
 //!
-//! Their parts are shared between nodes. Whatever changes one here changes it only where nobody else holds it, and a copy otherwise.
+//! Nodes share parts of values. Functions here modify a value in place only if they hold the sole reference, and copy it otherwise.
 
 use std::rc::Rc;
 
@@ -15,38 +15,38 @@ use zen_expression::{
     variable::{RcCell, Symbol, VariableMap},
 };
 
-/// Most items of a list that a node goes over, and of a range of numbers that an expression makes a list of.
+/// Maximum number of items in a list that a node loops over, and of numbers in a range that an expression expands.
 pub const ITEMS_MAX: usize = 10_000;
-/// Values within one another.
+/// Maximum nesting of values.
 const DEPTH_MAX: usize = 128;
-/// Values within a value, shared ones counted as often as they are there.
+/// Maximum number of values within a value. Shared values count once for each occurrence.
 const PARTS_MAX: usize = 1_000_000;
-/// Bytes of all texts within a value.
+/// Maximum total size of the texts within a value.
 const TEXT_MAX_BYTES: usize = 64 << 20;
-/// Members of a path.
+/// Maximum number of members in a path.
 const PATH_MAX: usize = 32;
 
-/// What nodes know of the others by. It is never a part of a result.
+/// The variable through which nodes read the results of others. Never a part of a result.
 pub(super) const NODES: &str = "$nodes";
 
-/// How a value is more than one may be.
+/// The size limit that a value exceeds.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Excess {
-    /// Values within values.
+    /// It is nested too deeply.
     #[error("a value has more than {DEPTH_MAX} others within one another")]
     Depth,
-    /// Too many of them.
+    /// It contains too many values.
     #[error("a value has more than {PARTS_MAX} others in it")]
     Parts,
-    /// Too much text.
+    /// It contains too much text.
     #[error("a value has more than {TEXT_MAX_BYTES} bytes of text in it")]
     Text,
-    /// A number that no decimal of 96 bits is near.
+    /// A number is outside the range of a 96-bit decimal.
     #[error("a number is beyond ±7.9e28")]
     Number,
 }
 
-/// A value of JSON as expressions have it. Numbers become decimals of 28 places.
+/// Converts JSON to a value of expressions. Numbers become decimals of up to 28 places.
 pub fn from_json(value: Value) -> Result<Variable, Excess> {
     read(value, DEPTH_MAX)
 }
@@ -84,7 +84,7 @@ fn decimal(number: &Number) -> Option<Decimal> {
     }
 }
 
-/// A value of expressions as JSON, without what it says of other nodes (`$nodes`). Dates and ranges become text.
+/// Converts a value of expressions to JSON, without `$nodes`. Dates and ranges become text.
 pub fn to_json(value: &Variable) -> Value {
     match value {
         Variable::Null => Value::Null,
@@ -111,11 +111,11 @@ fn number_of(number: &Decimal) -> Value {
             return number.into();
         }
     }
-    // Each decimal is near some number of 64 bits.
+    // Every decimal can be approximated by a 64-bit float.
     number.to_string().parse::<f64>().unwrap_or_default().into()
 }
 
-/// Whether a value is no more than one may be.
+/// Checks a value against the size limits.
 pub(super) fn measure(value: &Variable) -> Result<(), Excess> {
     let mut left = Left {
         parts: PARTS_MAX,
@@ -124,7 +124,7 @@ pub(super) fn measure(value: &Variable) -> Result<(), Excess> {
     left.take(value, DEPTH_MAX)
 }
 
-/// What may still come.
+/// The remaining allowance.
 struct Left {
     parts: usize,
     text: usize,
@@ -156,12 +156,12 @@ impl Left {
     }
 }
 
-/// Where a value is laid down: members within one another.
+/// A path of nested members.
 #[derive(Clone, Debug)]
 pub(super) struct Path(Box<[Box<str>]>);
 
 impl Path {
-    /// A path with dots between its members, unless it has too many.
+    /// Parses a path with dots between its members; fails if it has too many.
     pub(super) fn of(text: &str) -> Result<Self, String> {
         let path: Box<[Box<str>]> = text.split('.').map(Box::from).collect();
         if path.len() > PATH_MAX {
@@ -170,7 +170,7 @@ impl Path {
         Ok(Self(path))
     }
 
-    /// Lays a value down. Where something that has no members is in its way, nothing happens.
+    /// Assigns a value. Does nothing if a value without members is in the way.
     pub(super) fn lay(&self, object: &RcCell<VariableMap>, value: Variable) {
         lay(object, &self.0, value);
     }
@@ -187,7 +187,7 @@ fn lay(object: &RcCell<VariableMap>, path: &[Box<str>], value: Variable) {
     let there = object.borrow().get_str(name).cloned();
     let inner = match there {
         None => RcCell::default(),
-        // It is held by the object and by this.
+        // The only references are the object's and `there`, so it can be modified in place.
         Some(Variable::Object(inner)) if Rc::strong_count(&inner) == 2 => return lay(&inner, rest, value),
         Some(Variable::Object(inner)) => copied(&inner),
         Some(_) => return,
@@ -197,13 +197,14 @@ fn lay(object: &RcCell<VariableMap>, path: &[Box<str>], value: Variable) {
     object.borrow_mut().insert(Symbol::from(&**name), inner);
 }
 
-/// An object of its own with the same members.
+/// A new object with the same members.
 pub(super) fn copied(object: &RcCell<VariableMap>) -> RcCell<VariableMap> {
     let members = object.borrow().clone();
     RcCell::new(members.into())
 }
 
-/// What one value becomes with another on top: members of objects go together, null takes a member away, a list takes the place of all, and anything else is nothing.
+/// Merges `over` into `under`: members of objects are merged recursively, a null member is removed, a list or an object replaces anything
+/// else, and any other value is ignored.
 pub(super) fn merged(under: Variable, over: &Variable) -> Variable {
     match (under, over) {
         (Variable::Object(under), Variable::Object(over)) => Variable::Object(merged_members(under, over)),

@@ -1,4 +1,4 @@
-//! Whatever a graph says, it is refused, or its runs come to an end.
+//! Property test: any graph text is either rejected, or its run terminates.
 
 use std::fmt::Write as _;
 
@@ -46,7 +46,7 @@ proptest! {
                 Ok(graph) => {
                     let (rules, run) = run_with(&graph, &[]);
                     prop_assert!(run.outcome.is_ok());
-                    // Each node runs once at most, in each turn of the loops around it.
+                    // Each node runs at most once per iteration of the loops around it.
                     let turns = 2_usize.pow(text.matches("LOOP").count() as u32);
                     prop_assert!(rules.ran.take().len() <= graph.len() * turns && run.steps.len() <= graph.len() * turns);
                 }

@@ -1,4 +1,4 @@
-//! What is wrong with graphs, and is told before any of them runs.
+//! Problems that the check finds in graphs before they run.
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
-//! How graphs are written.
+//! Parsing of graph definitions.
 
-use forebay_workflow::{Definition, Errand, Given, Kind, Logical, Operation};
+use forebay_workflow::{BuiltinTask, Definition, Kind, Logical, Operand, Operation};
 use serde_json::json;
 
 #[test]
@@ -102,17 +102,17 @@ fn nodes_that_need_no_rule_say_what_they_ask_for() {
     let kind = node(
         r#"{"@type": "STORE", "id": 1, "operation": "set", "global": "Users", "subscripts": ["args.user.id", {"value": "name"}], "value": "item", "attributes": {"top": 1}, "timeoutMs": 5, "fallback": {"state": false}}"#,
     );
-    let Ok(Kind::Errand { errand, .. }) = &kind else {
+    let Ok(Kind::BuiltinTask { errand, .. }) = &kind else {
         panic!("{kind:?}");
     };
-    let right = Errand::Store {
+    let right = BuiltinTask::Store {
         operation: Operation::Set,
         global: "Users".to_owned(),
         subscripts: vec![
-            Given::Place("args.user.id".to_owned()),
-            Given::Constant(json!("name")),
+            Operand::Place("args.user.id".to_owned()),
+            Operand::Constant(json!("name")),
         ],
-        value: Some(Given::Place("item".to_owned())),
+        value: Some(Operand::Place("item".to_owned())),
     };
     assert_eq!(errand, &right);
 

@@ -1,4 +1,4 @@
-//! Graphs that are read, checked and run.
+//! Tests of the public API: reading, checking and running graphs.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

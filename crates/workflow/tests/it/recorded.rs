@@ -1,4 +1,4 @@
-//! Rules whose outcomes are given, and which remember what was asked of them.
+//! Fake rules with given outcomes that record their calls.
 
 use std::{
     cell::{Cell, RefCell},
@@ -13,26 +13,26 @@ use forebay_workflow::{
 };
 use serde_json::{Map, Value};
 
-/// What a rule does when it is run.
+/// The behaviour of a fake rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Does {
     True,
     False,
     Fails,
-    /// Fails so often, and is true then.
+    /// Fails this many times, then is true.
     FailsAtFirst(u32),
-    /// Takes so many milliseconds, and is true then.
+    /// Takes this many milliseconds, then is true.
     Takes(u64),
 }
 
-/// True unless something else is said of them; the value of a rule is its name, with the item of a loop behind it.
+/// Fake rules. A rule is true unless `does` says otherwise. Its value is its name, followed by the item of the loop around it.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) does: HashMap<&'static str, Does>,
     pub(crate) graphs: HashMap<&'static str, Arc<Graph>>,
-    /// The rules that ran, each with the values of what it saw as the last result.
+    /// The rules that ran, each with the last result that it saw.
     pub(crate) ran: RefCell<Vec<(String, Option<String>)>>,
-    /// The nodes that ran them.
+    /// The nodes that ran these rules.
     pub(crate) nodes: RefCell<Vec<String>>,
     pub(crate) failed: Cell<u32>,
 }
@@ -72,12 +72,12 @@ impl Rules for Recorded {
         tokio::time::sleep(time).await;
     }
 
-    /// A rule that ends in `=x` names the case `x`.
+    /// A rule whose name ends in `=x` selects the case `x`.
     fn case(&self, values: &String) -> Option<String> {
         values.split_once('=').map(|(_, case)| case.to_owned())
     }
 
-    /// The list is written in the node, with commas.
+    /// The definition contains the list itself, separated by commas.
     fn items(&self, over: &str, _: Before<'_, String, String>) -> Result<Vec<String>, String> {
         match over {
             "nothing" => Err("no list".to_owned()),
@@ -98,7 +98,7 @@ impl Rules for Recorded {
         Value::from(written.clone()).to_string()
     }
 
-    /// Names that begin with `decision` are decisions, which are made as rules are run.
+    /// Names that begin with `decision` are decisions; these are evaluated like rules.
     fn subflow(&self, workflow: &str) -> Option<Subflow> {
         if workflow.starts_with("decision") {
             return Some(Subflow::Decision);
@@ -111,7 +111,8 @@ impl Rules for Recorded {
     }
 }
 
-/// A graph of lines such as `1 PROCESS r1`, `2 LOGICAL AND @1` (a priority), `1 -> 2`, `3 -> 4 gold` (a case), `5 PARALLEL join="ANY"`.
+/// Parses a graph from lines such as `1 PROCESS r1`, `2 LOGICAL AND @1` (a priority), `1 -> 2`, `3 -> 4 gold` (a case), `5 PARALLEL
+/// join="ANY"`.
 pub(crate) fn definition(text: &str) -> Definition {
     let (mut nodes, mut edges) = (Vec::new(), Vec::new());
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -148,12 +149,12 @@ pub(crate) fn graph(text: &str, compat: Compat) -> Graph {
     check(&definition(text), compat, |_| true).unwrap()
 }
 
-/// What is wrong with it.
+/// All problems that the check finds in a graph.
 pub(crate) fn problems(text: &str, compat: Compat) -> Vec<Problem> {
     check(&definition(text), compat, |rule| rule != "unknown").unwrap_err()
 }
 
-/// Runs a graph, in a time that passes as soon as everybody waits.
+/// Runs a graph on a paused clock, which advances when everything waits.
 pub(crate) fn run_in(graph: &Graph, rules: &Recorded) -> Run<String, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -163,7 +164,7 @@ pub(crate) fn run_in(graph: &Graph, rules: &Recorded) -> Run<String, String> {
     runtime.block_on(run(graph, rules, true))
 }
 
-/// Runs a graph with rules of which some do not give true.
+/// Runs a graph; `does` lists the rules that do more than be true.
 pub(crate) fn run_with(graph: &Graph, does: &[(&'static str, Does)]) -> (Recorded, Run<String, String>) {
     let rules = Recorded {
         does: does.iter().copied().collect(),
@@ -173,7 +174,7 @@ pub(crate) fn run_with(graph: &Graph, does: &[(&'static str, Does)]) -> (Recorde
     (rules, run)
 }
 
-/// What a run has come to: its values, after `!` where it is false, and the text of a failure after `?`.
+/// The outcome of a run as text: the values, prefixed with `!` if false; or `?` and the error message.
 pub(crate) fn told(run: &Run<String, String>) -> String {
     match &run.outcome {
         Ok(Outcome {
@@ -185,7 +186,7 @@ pub(crate) fn told(run: &Run<String, String>) -> String {
     }
 }
 
-/// The names of the rules that ran, and what that has come to.
+/// Runs a graph; returns the names of the rules that ran, and the outcome as text.
 pub(crate) fn course(graph: &Graph, does: &[(&'static str, Does)]) -> (String, String) {
     let (rules, run) = run_with(graph, does);
     let ran: Vec<_> = rules.ran.take().into_iter().map(|(rule, _)| rule).collect();

@@ -1,10 +1,10 @@
-//! What runs in which order, and what it comes to.
+//! Order and outcome of the rules in a run.
 
 use forebay_workflow::Compat;
 
 use crate::recorded::{Does, Recorded, course, graph, run_in, run_with, told};
 
-/// The promotion of an online shop that Rengine's authors have announced as their second benchmark.
+/// The promotion of an online shop that Rengine's authors announced as their second benchmark.
 const PROMOTION: &str = "
     0 BOOT
     11 PROCESS 11
@@ -41,10 +41,10 @@ fn eight_rules_of_the_promotion_run_in_their_order() {
         assert_eq!(graph.len(), 13);
         let all = "11 21 51 61 71 53 54 63".to_owned();
         assert_eq!(course(&graph, &[]), (all, "63".into()));
-        // The gift is not in stock: no balance, but points.
+        // The gift is out of stock: points instead of the balance.
         let (ran, outcome) = course(&graph, &[("61", Does::False)]);
         assert_eq!((&*ran, &*outcome), ("11 21 51 61 53 54 63", "!63"));
-        // To grant the balance fails: another way is there.
+        // Granting the balance fails: the other branch is used.
         let (ran, outcome) = course(&graph, &[("71", Does::Fails)]);
         assert_eq!((&*ran, &*outcome), ("11 21 51 61 71 62 53 54 63", "63"));
     }
@@ -126,7 +126,7 @@ fn a_rule_sees_what_the_one_before_it_has_come_to() {
         seen.collect::<Vec<_>>().join(" ")
     };
     assert_eq!(seen(Compat::None), "a: b:a c:b d:c");
-    // There the result of a branch is known when all of it is over.
+    // In Rengine, the result of a branch is known only when the whole branch is done.
     assert_eq!(seen(Compat::Rengine), "a: b: c: d:c");
 }
 
@@ -200,7 +200,7 @@ fn children_run_at_the_same_time_and_are_joined_in_their_order() {
     ];
     let (ran, outcome) = course(&graph, &slow);
     assert_eq!((&*ran, &*outcome), ("z a b c", "[3:c 4:b]"));
-    // Each branch goes on from what was before all of them.
+    // Every branch starts from the result before the parallel node.
     let (rules, _) = run_with(&graph, &slow);
     let seen: Vec<_> = rules
         .ran
@@ -211,7 +211,7 @@ fn children_run_at_the_same_time_and_are_joined_in_their_order() {
     assert_eq!(seen, ["", "z", "z", "a"]);
     let (_, outcome) = course(&graph, &[("b", Does::False)]);
     assert_eq!(outcome, "![3:c 4:b]");
-    // The first that fails ends the others.
+    // The first failure cancels the other children.
     let (ran, outcome) = course(&graph, &[("a", Does::Takes(1000)), ("b", Does::Fails)]);
     assert_eq!((&*ran, &*outcome), ("z a b", "?node `4` failed: b throws"));
 }
@@ -255,7 +255,7 @@ fn a_loop_goes_on_for_each_item_until_one_is_false() {
             "?node `1` failed: its list has 10001 items, at most 10000".into()
         )
     );
-    // What stands in for all of it has no item.
+    // The replacement for a whole loop sees no item.
     let caught = "0 BOOT\n1 FAILBACK f\n2 LOOP over:\"x,y\"\n3 RUN a\n0 -> 1\n1 -> 2\n2 -> 3";
     let caught = course(&graph(caught, Compat::None), &[("a", Does::Fails)]);
     assert_eq!(caught, ("a f".into(), "f".into()));
@@ -321,7 +321,7 @@ fn what_is_tried_again_begins_where_it_began() {
         (&*ran, &*outcome),
         ("z a b a b a b", "?node `4` failed: b throws")
     );
-    // False is an answer.
+    // A false outcome is a result, not a failure.
     let (ran, outcome) = course(&graph, &[("b", Does::False)]);
     assert_eq!((&*ran, &*outcome), ("z a b", "!b"));
 }
@@ -351,7 +351,7 @@ fn a_rule_that_takes_too_long_is_given_up_and_something_may_stand_in_for_it() {
     );
 }
 
-/// Threads of executors have a stack of two megabytes, of which scripts may have one half.
+/// Executor threads have a stack of 2 MB, of which scripts may use half.
 #[test]
 fn a_way_through_many_graphs_ends_before_the_stack_does() {
     let ended = std::thread::Builder::new().stack_size(1 << 20).spawn(|| {

@@ -1,4 +1,4 @@
-//! Opens stores for JavaScript. What their operations are is `forebay_store::facade::operations`.
+//! Opens stores for JavaScript. Their operations are defined in `forebay_store::facade::operations`.
 
 use std::{
     cell::RefCell,
@@ -25,20 +25,20 @@ use crate::{
     page,
 };
 
-/// Longest time that a store is opened with: a day.
+/// Longest interval or age accepted when a store is opened: a day.
 const MILLIS_MAX: f64 = 86_400_000.0;
 
-/// What one thread of the runtime has of the addon.
+/// The addon's state in one thread of the runtime.
 #[derive(Debug, Default)]
 pub(crate) struct Thread {
-    /// The class of errors, from the first opening on.
+    /// The class of errors, set when the first store is opened.
     errors: Option<Class>,
-    /// Those that may be open; the functions of each keep it.
+    /// Sessions that may be open; each is owned by the functions made for it.
     sessions: Vec<Weak<RefCell<Session>>>,
 }
 
 impl Thread {
-    /// A thread that ends in the middle of a transaction must not keep all others from writing.
+    /// Ends open transactions: a thread that ends in the middle of one must not block all other writers.
     pub(crate) fn end(&mut self) {
         for session in self.sessions.drain(..).filter_map(|session| session.upgrade()) {
             session.borrow_mut().abandon();
@@ -52,9 +52,9 @@ impl Thread {
 }
 
 /// `openStore(StoreError, path, create, readOnly, lead, mapMax, readersMax, valueBytesMax, durability, flushInterval, readerAgeMax)`:
-/// flags are 0 or 1, times are in milliseconds; 0 stands for what was left out where it makes no sense itself: that is as it is where the
-/// process has the store open, and the default elsewhere. Where `lead` is 0 the store is the server's, which waits for the disk in place of
-/// a worker that has a page to tell it of commits.
+/// flags are 0 or 1, times are in milliseconds. 0 also stands for an omitted number where it makes no sense itself: then the value of
+/// the store that the process has open applies, or else the default. With `lead` 0 the store is the server's, and the server waits for
+/// the disk in place of a worker that has a page in which to report commits.
 pub(crate) fn open<'c>(call: &'c Call<'c>, thread: &mut Thread) -> Outcome<'c> {
     let errors = match thread.errors {
         Some(errors) => errors,
@@ -107,14 +107,14 @@ pub(crate) fn open<'c>(call: &'c Call<'c>, thread: &mut Thread) -> Outcome<'c> {
     Ok(Some(object))
 }
 
-/// Records as the server's configuration settles them, for a process that it has started.
+/// The record settings of the server's configuration, for a process that it has started.
 fn records() -> Result<Records, Failure> {
     let settings = std::env::var("FOREBAY_RECORDS").ok();
     Records::new(settings.as_deref())
         .ok_or_else(|| Failure::plain("FOREBAY_RECORDS is not what this version of forebay writes there"))
 }
 
-/// An operation of records as a function of JavaScript.
+/// An operation on records as a JavaScript function.
 fn record_function(
     operation: RecordOperation,
     records: Rc<Records>,
@@ -130,12 +130,12 @@ fn record_function(
     )
 }
 
-/// Has the compiler see that a closure is for calls of any lifetime.
+/// Makes the compiler infer that a closure accepts calls of any lifetime.
 fn any<F: for<'c> Fn(&'c Call<'c>, &mut Session) -> Outcome<'c>>(function: F) -> F {
     function
 }
 
-/// An operation as a function of JavaScript: its name, how many arguments it takes, and what it does.
+/// An operation as a JavaScript function: its name, its number of arguments, and its body.
 fn function(
     operation: &Operation,
 ) -> (

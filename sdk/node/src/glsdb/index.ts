@@ -1,5 +1,5 @@
 /**
- * The interface of glsdb over the store: programs that were written for it change what they import.
+ * The interface of glsdb on top of the store: existing programs only change their import.
  *
  * ```js
  * import { glsDB } from 'forebay/glsdb';
@@ -11,7 +11,7 @@
  * person.$(1).$('tags')._(0).value;                // 'x'
  * ```
  *
- * Values keep the type they were given: `'007'` is a text, `[]` and `{}` are what they are, an array has any length.
+ * Values keep their type: `'007'` stays a string, `[]` and `{}` stay an array and an object, and arrays may have any length.
  *
  * @module
  */
@@ -26,34 +26,34 @@ import { GlsNode, type NodeKey } from './node.js';
 
 export { GlsNode, type EachOptions, type LeafOptions, type NodeKey } from './node.js';
 
-/** How glsdb is made. */
+/** Options of a {@link glsDB}. */
 export interface GlsOptions {
-  /** Digits in the keys of array elements; 6 when left out. Arrays may be longer. */
+  /** Number of digits in keys of array elements; 6 by default. Arrays may be longer. */
   maxArrayDigits?: number | undefined;
-  /** What fills these up; `0` when left out. */
+  /** The character that pads these keys; `0` by default. */
   arrayPadChar?: string | undefined;
-  /** A connection that is open already. */
+  /** An open connection to use. */
   db?: server | undefined;
   type?: string | undefined;
   use?: unknown;
 }
 
-/** Called with what an operation was about. */
+/** Receives the details of an operation. */
 export type Listener = (data: any) => void;
 
-/** The one that exists: a second is refused, as in glsdb, until the first is closed. */
+/** The only instance: as in glsdb, a second one is refused until the first is closed. */
 let instance: glsDB | undefined;
 
 export class glsDB {
   readonly #db: server;
   readonly #listeners = new Map<string, Listener>();
-  /** How keys of array elements are written. @internal */
+  /** The format of keys of array elements. @internal */
   readonly style: KeyStyle;
   /** The class of nodes: `new glsdb.node('Person.1')`. */
   readonly node: new (path: NodeKey) => GlsNode;
-  /** The interface below this one. */
+  /** The underlying mg-dbx interface. */
   readonly dbx: { db: server; mglobal: typeof mglobal; mcursor: typeof mcursor; mclass: typeof mclass };
-  /** Transactions that begin and end by calls; others wait to write until they end. */
+  /** Transactions that begin and end with separate calls. Other writers wait until they end. */
   readonly transaction: { start(): string; level(): string; commit(): string; rollback(): string };
 
   constructor(options: GlsOptions | string = {}) {
@@ -82,7 +82,7 @@ export class glsDB {
     return this.#db.store;
   }
 
-  /** Opens the database: see `server.open` of forebay/mg-dbx. */
+  /** Opens the database; see `server.open` of forebay/mg-dbx. */
   open(options: ServerOptions = {}): void {
     if (this.#db.open(options) === '') throw new StoreError('no_store', this.#db.geterrormessage());
   }
@@ -101,7 +101,7 @@ export class glsDB {
     return [...this.store.globals()];
   }
 
-  /** Calls with the name of each global until it returns `false`. */
+  /** Calls a function with the name of each global until it returns `false`. */
   forEachGlobal(options: { from?: string } | ((name: string) => unknown), callback?: (name: string) => unknown): void {
     const [from, call] = typeof options === 'function' ? ['', options] : [options.from ?? '', callback];
     for (const name of this.store.globals(from)) if (call?.(name) === false) return;
@@ -112,17 +112,17 @@ export class glsDB {
     return ((node as GlsNode & { _node?: GlsNode })._node ?? node).document;
   }
 
-  /** A function of M, of which this store has none. */
+  /** Functions of M are not supported by this store: each call is an error. */
   function(name: string): (...args: unknown[]) => string | null {
     return (...args) => this.#db.function(name, ...args);
   }
 
-  /** A global of the interface below. */
+  /** A global through the mg-dbx interface. */
   use(global: string, ...keys: Key[]): mglobal {
     return new mglobal(this.#db, global, ...keys);
   }
 
-  /** Has a function called at each operation of a type: `get`, `set`, `delete`, `defined`, `next`, ... One for each type. */
+  /** Registers the listener for a type of operation: `get`, `set`, `delete`, `defined`, `next`, ... Each type has one listener at most. */
   on(type: string, listener: Listener): void {
     if (!this.#listeners.has(type)) this.#listeners.set(type, listener);
   }
@@ -135,7 +135,7 @@ export class glsDB {
     this.#listeners.get(type)?.call(this, data);
   }
 
-  /** Whether anybody wants to know of operations. @internal */
+  /** Whether any listener is registered. @internal */
   get listens(): boolean {
     return this.#listeners.size > 0;
   }

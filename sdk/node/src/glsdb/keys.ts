@@ -1,11 +1,11 @@
 /**
- * Keys as glsdb writes them. Elements of arrays have keys such as `[000002]` there; in the store they are the elements of a real
- * array, so that an array may have any length and a member may be called `[0]`.
+ * Keys in glsdb's format. There, elements of arrays have keys such as `[000002]`; in the store they are the elements of a real
+ * array, so an array may have any length and a member may be named `[0]`.
  */
 import type { StoreNode } from '../store/node.js';
 import { subscriptText } from '../store/path.js';
 
-/** How keys of array elements are written. */
+/** The format of keys of array elements. */
 export interface KeyStyle {
   digits: number;
   pad: string;
@@ -13,22 +13,22 @@ export interface KeyStyle {
 
 const ELEMENT = /^\[(\d*)\]$/;
 
-/** The index that a key says, `undefined` when it is not that of an element. */
+/** The index in the key of an array element; `undefined` for any other key. */
 export function indexOf(key: string): number | undefined {
   const found = ELEMENT.exec(key);
   return found === null || found[1] === '' ? undefined : Number(found[1]);
 }
 
-/** The key of an array's element. */
+/** The key of an array element. */
 export function elementKey(index: number | string, { digits, pad }: KeyStyle): string {
   return `[${String(index).padStart(digits, pad)}]`;
 }
 
-/** Paths that were taken apart: programs have few that they use again and again. */
+/** Cache of parsed paths: programs use the same few again and again. */
 const split = new Map<string, readonly string[]>();
 const SPLIT_MAX = 256;
 
-/** Takes a path such as `Person.1.tags[0]` apart; `#056` stands for a dot. */
+/** Splits a path such as `Person.1.tags[0]`; `#056` stands for a dot. */
 export function splitPath(path: string): readonly string[] {
   let keys = split.get(path);
   if (keys === undefined) {
@@ -39,7 +39,7 @@ export function splitPath(path: string): readonly string[] {
   return keys;
 }
 
-/** Puts one together. */
+/** The inverse of {@link splitPath}. */
 export function joinPath(keys: readonly string[]): string {
   return keys.reduce((path, key) => {
     const index = indexOf(key);
@@ -48,7 +48,7 @@ export function joinPath(keys: readonly string[]): string {
   }, '');
 }
 
-/** A key as text; as in glsdb, one that is written as JavaScript writes numbers between -1 and 1 is such a number. */
+/** A key as text. As in glsdb, text in JavaScript's notation for a number between -1 and 1 counts as that number. */
 export function keyText(key: unknown): string {
   if (typeof key === 'number') return subscriptText(key);
   const text = String(key);
@@ -56,7 +56,7 @@ export function keyText(key: unknown): string {
   return text.replace('0.', '.');
 }
 
-/** The steps in the store of a key below a node: an element of an array, or a member, which may look like one. */
+/** The store's subscript for a key below `parent`: the index of an array element, or a member name, which may look like one. */
 export function stepOf(parent: StoreNode, key: string): string | number {
   const index = indexOf(key);
   if (index === undefined) return key;

@@ -4,32 +4,32 @@ import type { glsDB } from './index.js';
 import { elementKey, indexOf, joinPath, keyText, splitPath, stepOf } from './keys.js';
 import { proxyOf } from './proxy.js';
 
-/** Which children are visited, and how. */
+/** Which children to visit, and in which order. */
 export interface EachOptions {
-  /** `reverse` or `backwards` goes from the last to the first. */
+  /** `reverse` or `backwards` visits the last child first. */
   direction?: string | undefined;
-  /** The first key, itself included. */
+  /** The first key, inclusive. */
   from?: string | number | undefined;
-  /** The last key, itself included. */
+  /** The last key, inclusive. */
   to?: string | number | undefined;
-  /** Only keys that are texts and begin so. */
+  /** Only text keys with this prefix. */
   startsWith?: string | undefined;
 }
 
-/** How leaves are visited. */
+/** How to visit leaf nodes. */
 export interface LeafOptions {
   direction?: string | undefined;
-  /** Call with keys and value instead of a node. */
+  /** Pass keys and value to the callback instead of a node. */
   getdata?: boolean | undefined;
 }
 
-/** A key, or several of them. */
+/** One key, or several. */
 export type NodeKey = string | number | readonly (string | number)[];
 
-/** A node of glsdb: a place in the store that need not exist. */
+/** A node of glsdb: a location in the store, whether or not data exists there. */
 export class GlsNode {
   readonly #db: glsDB;
-  /** The keys as they were given: a member of an object may be called `[0]`. */
+  /** The keys as passed by the caller; a member of an object may be named `[0]`. */
   readonly #given: readonly string[];
   #keys: string[] | undefined;
 
@@ -38,7 +38,7 @@ export class GlsNode {
     this.#given = Array.isArray(path) ? path.map(keyText) : splitPath(String(path));
   }
 
-  /** The name of the global and all keys, elements of arrays as `[000000]`. */
+  /** The name of the global and all keys; keys of array elements have the form `[000000]`. */
   get keys(): string[] {
     return (this.#keys ??= this.#given.map((key, index) => {
       const element = index === 0 ? undefined : indexOf(key);
@@ -46,7 +46,7 @@ export class GlsNode {
     }));
   }
 
-  /** Where this is in the store. */
+  /** The corresponding node of the store. */
   get stored(): StoreNode {
     const { store } = this.#db;
     const given = this.#given;
@@ -73,7 +73,7 @@ export class GlsNode {
     return this.keys.length > 1 ? this.keys.at(-1)! : '';
   }
 
-  /** `'0'` nothing, `'1'` a value, `'10'` children, `'11'` both. */
+  /** `'0'`: no data, `'1'`: a value, `'10'`: children, `'11'`: both. */
   get defined(): string {
     this.#emit('defined', { method: 'defined' });
     return String(this.stored.defined());
@@ -95,7 +95,7 @@ export class GlsNode {
     return this.stored.defined() === 1;
   }
 
-  /** The same as `isLeafNode`. */
+  /** Same as `isLeafNode`. */
   get hasValue(): boolean {
     this.#emit('defined', { method: 'hasValue' });
     return this.stored.defined() === 1;
@@ -143,7 +143,7 @@ export class GlsNode {
     return this.childNodes;
   }
 
-  /** The keys of the children; of an array, its content. */
+  /** The keys of the children; for an array, its elements. */
   get properties(): any[] {
     return this.isArray ? (this.document as unknown[]) : this.childNodes.map(({ key }) => key);
   }
@@ -160,7 +160,7 @@ export class GlsNode {
     return length;
   }
 
-  /** The value with the type it was given; of a node with children, the document; `''` where there is nothing. */
+  /** The value with its type; for a node with children, the document; `''` if there is no data. */
   get value(): any {
     this.#emit('get');
     return this.#document();
@@ -178,20 +178,20 @@ export class GlsNode {
     return value === undefined ? '' : value;
   }
 
-  /** The subtree as an object or array; the value of a node without children; `''` where there is nothing. */
+  /** The subtree as an object or array; for a node without children, its value; `''` if there is no data. */
   get document(): any {
     this.#emit('get');
     return this.#document();
   }
 
-  /** The same. */
+  /** Same as `document`. */
   get document_q(): any {
     return this.document;
   }
 
   /**
-   * Lays the document over what is there: members that it does not have stay. An array takes the place of what was there, since a
-   * longer one would show through behind it. All of it is there or nothing.
+   * Merges a document into the subtree, in one transaction: members that it does not have stay. An array replaces what was there;
+   * otherwise elements of a longer old array would remain.
    */
   set document(document: unknown) {
     if (typeof document !== 'object' || document === null) {
@@ -202,13 +202,13 @@ export class GlsNode {
     this.#db.store.transaction(() => this.#write((node) => layOver(node, plain)));
   }
 
-  /** Gives the node a value, and leaves its children as they are. */
+  /** Sets the node's value and leaves its children unchanged. */
   rawSet(value: unknown): void {
     this.#write((node) => node.set(value === undefined ? '' : value));
     this.#emit('set', { value });
   }
 
-  /** A node below, by a key or several. */
+  /** The descendant at one key or several. */
   $(key: NodeKey): GlsNode {
     return this.getChild(key);
   }
@@ -218,7 +218,7 @@ export class GlsNode {
     return new GlsNode(this.#db, [...this.#given, ...key.map(keyText)]);
   }
 
-  /** An element of the array that this is. */
+  /** The element at an index, if this node is an array. */
   _(index: number | string): GlsNode {
     return new GlsNode(this.#db, [...this.#given, `[${index}]`]);
   }
@@ -228,20 +228,20 @@ export class GlsNode {
     this.#emit('delete');
   }
 
-  /** Adds, as one step, and gives the sum as text. */
+  /** Adds to the value atomically and returns the sum as text. */
   increment(amount?: number): string {
     const by = amount || 1;
     this.#emit('increment', { by });
     return incremented(this.stored, by);
   }
 
-  /** Copies another node's subtree over this one's. */
+  /** Copies the subtree of another node into this one. */
   import(node: GlsNode): string {
     this.stored.merge(node.stored);
     return '0';
   }
 
-  /** Waits for at most so many seconds, for ever without; says whether the lock was got. */
+  /** Locks the node; waits at most `timeout` seconds, without limit if omitted. Returns whether it got the lock. */
   lock(timeout?: number): boolean {
     this.#emit('lock');
     return this.stored.lock(timeout && timeout > 0 ? timeout * 1000 : Infinity);
@@ -252,7 +252,7 @@ export class GlsNode {
     return this.stored.unlock();
   }
 
-  /** Calls with each child until it returns `false`. */
+  /** Calls a function with each child until it returns `false`. */
   forEachChildNode(callback: (node: GlsNode) => unknown): void;
   forEachChildNode(options: EachOptions, callback?: (node: GlsNode) => unknown): void;
   forEachChildNode(options: EachOptions | ((node: GlsNode) => unknown), callback?: (node: GlsNode) => unknown): void {
@@ -269,7 +269,7 @@ export class GlsNode {
     }
   }
 
-  /** Calls with each node with a value below this one, depth first, until it returns `false`. */
+  /** Calls a function with each descendant that has a value, depth first, until it returns `false`. */
   forEachLeafNode(callback: (node: any, value?: any) => unknown): void;
   forEachLeafNode(options: LeafOptions, callback?: (node: any, value?: any) => unknown): void;
   forEachLeafNode(
@@ -285,7 +285,7 @@ export class GlsNode {
     }
   }
 
-  /** The nearest child at or after a key; after it when it is there. `false` when there is none. */
+  /** The first child after a key, or at it if the key does not exist. `false` if there is none. */
   getChildAfter(seed: string | number): GlsNode | false {
     return this.#sibling('next', keyText(seed)) ?? false;
   }
@@ -302,12 +302,12 @@ export class GlsNode {
     return this.getChildBefore(seed);
   }
 
-  /** An object whose properties are the nodes below. */
+  /** An object whose properties are the child nodes. */
   get proxy(): any {
     return proxyOf(this);
   }
 
-  // What arrays can do. On what is not an array, each does nothing.
+  // Array methods. They do nothing on a node that is not an array.
 
   at(index: number): any {
     if (!this.isArray) return undefined;
@@ -354,7 +354,7 @@ export class GlsNode {
     return this.#changed((list) => list.unshift(...values)) as number | undefined;
   }
 
-  /** Reads an array, changes it and writes it back, as one step; what is not an array is left alone. @internal */
+  /** Reads an array, changes it and writes it back in one transaction; does nothing if the node is not an array. @internal */
   changeArray<T>(change: (list: unknown[]) => T): T | undefined {
     return this.#changed(change);
   }
@@ -370,7 +370,7 @@ export class GlsNode {
     });
   }
 
-  /** Writes; an element is written into an array, which is made when there is none. */
+  /** Writes the node. If it is an array element, creates the array first if needed. */
   #write(write: (node: StoreNode) => void): void {
     if (!hasElements(this.#given)) {
       write(this.stored);
@@ -429,7 +429,7 @@ export class GlsNode {
   }
 }
 
-/** Whether a key below the global may be that of an element. */
+/** Whether any key below the global may be that of an array element. */
 function hasElements(keys: readonly string[]): boolean {
   for (let index = 1; index < keys.length; index++) if (keys[index]!.startsWith('[')) return true;
   return false;
@@ -451,7 +451,7 @@ function layOver(node: StoreNode, value: unknown): void {
   for (const [key, member] of Object.entries(value)) layOver(node.at(key), member);
 }
 
-/** Makes a node an array that has or can have an element of that index. */
+/** Makes `node` an array that has an element at `index`, or can be extended by one. */
 function makeRoom(node: StoreNode, index: number): void {
   if (!node.exists) node.set([]);
   if (!node.isArray) return;

@@ -1,12 +1,12 @@
-/** Nodes that look like objects: `person[1].firstName`, `delete person[1].tags`, `person.counter++`. */
+/** Proxies that make nodes look like objects: `person[1].firstName`, `delete person[1].tags`, `person.counter++`. */
 import type { GlsNode } from './node.js';
 
-/** Members of nodes that are not reached by `_name`. */
+/** Members of nodes that `_name` does not reach. */
 const HIDDEN = new Set(['constructor', 'proxy']);
-/** The methods of arrays that change them: only these are writes to the store. */
+/** Array methods that change the array, and so write to the store. */
 const CHANGING = new Set(['copyWithin', 'fill', 'pop', 'push', 'reverse', 'shift', 'sort', 'splice', 'unshift']);
 
-/** The node as an object. */
+/** A proxy for a node. */
 export function proxyOf(node: GlsNode): unknown {
   const isArray = node.isArray;
   return new Proxy(isArray ? [] : {}, {
@@ -41,7 +41,7 @@ export function proxyOf(node: GlsNode): unknown {
 
     getOwnPropertyDescriptor(_, property) {
       if (typeof property === 'symbol') return undefined;
-      // The array behind the proxy has this property, which must be told as it is.
+      // The array behind the proxy has this property, and a proxy must report it as it is.
       if (isArray && property === 'length') return { value: node.length, writable: true, enumerable: false, configurable: false };
       const found = child(node, property, isArray);
       return found.exists ? { value: found.value as unknown, writable: true, enumerable: true, configurable: true } : undefined;
@@ -67,7 +67,7 @@ function ofSymbol(node: GlsNode, symbol: symbol): unknown {
   return undefined;
 }
 
-/** `valueOf`, and what begins with `_` and names a member of nodes. */
+/** `valueOf`, and members of the node with a `_` in front of their name. */
 function ownMember(node: GlsNode, property: string): { value: unknown } | undefined {
   if (property === '_node') return { value: node };
   if (property === '_get') return { value: node.value };
@@ -79,7 +79,7 @@ function ownMember(node: GlsNode, property: string): { value: unknown } | undefi
   return { value: (...args: unknown[]): unknown => member.apply(node, args) };
 }
 
-/** What an array's proxy has: its length, the methods of arrays, its elements. */
+/** A property of an array's proxy: its length, an array method, or an element. */
 function ofArray(node: GlsNode, property: string): unknown {
   if (property === 'length') return node.length;
   if (property === 'constructor') return undefined;

@@ -1,9 +1,9 @@
 /**
- * Lets handler files import `forebay` and its parts without installing anything, and load `.ts` and `.mts`. The
- * modules they get are the very ones this worker runs, so that `instanceof HttpError` holds.
+ * Lets handler files import `forebay` and its parts without installing them, and load `.ts` and `.mts` files. Handlers get the
+ * same module instances that the worker uses, so that `instanceof HttpError` works.
  */
 
-/** What handlers may import, relative to this folder. */
+/** The modules that handlers may import, with their files relative to this folder. */
 const PROVIDED: Readonly<Record<string, string>> = {
   forebay: '../index.js',
   'forebay/testing': '../testing.js',
@@ -22,7 +22,7 @@ const PROVIDED: Readonly<Record<string, string>> = {
   'forebay/mg-dbx': '../mgdbx/index.js',
 };
 
-/** The part of Bun's plugin interface used here. */
+/** The part of Bun's plugin API that is used here. */
 declare const Bun: {
   plugin(plugin: {
     name: string;
@@ -33,13 +33,13 @@ declare const Bun: {
   }): void;
 };
 
-/** Where `specifier` is, or undefined when it is not ours. */
+/** The URL of one of our modules; undefined for any other specifier. */
 export function providedUrl(specifier: string): string | undefined {
   const file = Object.hasOwn(PROVIDED, specifier) ? PROVIDED[specifier] : undefined;
   return file === undefined ? undefined : new URL(file, import.meta.url).href;
 }
 
-/** Installs the resolver in the way this runtime can. Handlers may be imported once it has returned. */
+/** Installs the resolver in the way this runtime supports. Handlers may be imported once it has resolved. */
 export async function installResolver(): Promise<void> {
   if (process.versions['bun'] === undefined) await installNode();
   else await installBun();
@@ -59,7 +59,7 @@ async function installBun(): Promise<void> {
     name: 'forebay',
     setup(build) {
       for (const [specifier, file] of Object.entries(PROVIDED)) {
-        // A plugin's module must be there at once; in Bun, `require` takes any module, and gives the one that `import` gives.
+        // A plugin must provide the module synchronously. In Bun, `require` loads any module and returns the same instance as `import`.
         build.module(specifier, () => ({ exports: require(file) as object, loader: 'object' }));
       }
       build.onLoad({ filter: /^(?!.*\/node_modules\/).*\.m?ts$/ }, ({ path }) => ({

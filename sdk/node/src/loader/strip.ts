@@ -1,21 +1,21 @@
 /**
- * TypeScript without a compiler at run time: the server's binary removes the types (`forebay strip FILE` prints the result)
- * and the result is kept by the source's SHA-256, so each version of a file is stripped once on a machine.
+ * TypeScript without a compiler at run time: the server's binary removes the types (`forebay strip FILE` prints the result),
+ * and the result is cached under the source's SHA-256, so each version of a file is stripped once per machine.
  */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Longest stripped source taken from the binary. */
+/** Maximum size of stripped source read from the binary. */
 const SOURCE_BYTES_MAX = 64 * 1024 * 1024;
 
-/** Whether a module at this path is TypeScript of the application; packages ship JavaScript. */
+/** Whether a path is a TypeScript module of the application; packages ship JavaScript. */
 export function isTypeScript(path: string): boolean {
   return /\.m?ts$/.test(path) && !path.includes('/node_modules/');
 }
 
-/** The file's JavaScript. Throws with the stripper's message (file, line, what is not accepted) when it refuses. */
+/** The file's JavaScript. @throws with the stripper's message (file, line, what is not supported) if it fails. */
 export function strip(path: string): string {
-  // Loaded here because most workers strip nothing, and each takes milliseconds of their start.
+  // Imported lazily: most workers strip nothing, and this takes milliseconds of their startup.
   const { createHash } = process.getBuiltinModule('node:crypto');
   const source = readFileSync(path);
   const cache = process.env['FOREBAY_CACHE_DIR'];

@@ -1,5 +1,5 @@
 /**
- * The interface of mg-dbx-napi over the store: programs that were written for it change what they import.
+ * The interface of mg-dbx-napi on top of the store: existing programs only change their import.
  *
  * ```js
  * import { server, mglobal } from 'forebay/mg-dbx';
@@ -11,7 +11,7 @@
  * person.get(1, 'firstName');                    // 'Ada'
  * ```
  *
- * All that is read is text. Numbers and booleans that are written keep their type for those who read them otherwise.
+ * Everything is read as text. Numbers and booleans that are written keep their type for readers through other interfaces.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 import type { server } from './server.js';
 
-/** Classes of InterSystems, which this store does not have: each operation gives `''`, and `geterrormessage` says why. */
+/** Classes of InterSystems, which this store does not support: each operation returns `''`, and `geterrormessage` says why. */
 export class mclass {
   readonly #db: server;
 

@@ -2,34 +2,34 @@ import { StoreError } from '../store/error.js';
 import type { StoreNode } from '../store/node.js';
 import { globalName, keyText, textOf, type Key, type server } from './server.js';
 
-/** What a cursor goes over. */
+/** The start of a cursor. */
 export interface CursorQuery {
-  /** The global; in a directory of globals the name to begin after. */
+  /** The global; in a list of globals, the name to start after. */
   global?: string | undefined;
-  /** Keys of the node to begin after; the last one may be `''`. */
+  /** Keys of the node to start after; the last one may be `''`. */
   key?: Key[] | undefined;
   [name: string]: unknown;
 }
 
-/** How a cursor goes, and what it gives. */
+/** Order and output of a cursor. */
 export interface CursorOptions {
-  /** Over all nodes with data, not only over the children of one. */
+  /** Visit all nodes with data, not only the children of one node. */
   multilevel?: boolean | undefined;
-  /** With the data. */
+  /** Return the data as well. */
   getdata?: boolean | undefined;
-  /** `url` gives `key1=..&key2=..&data=..`. */
+  /** `url` returns `key1=..&key2=..&data=..`. */
   format?: string | undefined;
-  /** Over the names of globals. */
+  /** List the names of globals. */
   globaldirectory?: boolean | undefined;
 }
 
-/** One step of a cursor, before it is brought into form. */
+/** One result of a cursor, before it is formatted. */
 interface Found {
   keys: string[];
   data: string | undefined;
 }
 
-/** Goes over children, over all nodes with data, or over globals; `null` is the end. */
+/** Iterates over children, over all nodes with data, or over globals; `null` marks the end. */
 export class mcursor {
   readonly #db: server;
   #global = '';
@@ -41,7 +41,7 @@ export class mcursor {
     this.reset(query, options);
   }
 
-  /** Begins anew, with another question. */
+  /** Restarts the cursor with a new query. */
   reset(query: CursorQuery, options: CursorOptions = this.#options): void {
     if (query['sql'] !== undefined) throw new StoreError('unsupported', 'this store knows no SQL');
     this.#options = options;
@@ -117,7 +117,7 @@ export class mcursor {
     return { keys: [...keys, key], data: this.#options.getdata === true ? textOf(node.at(key)) : undefined };
   }
 
-  /** The node with data that follows in the tree: M's `$QUERY`. */
+  /** The next node with data in tree order: M's `$QUERY`. */
   #nextNode(reverse: boolean): Found | null {
     const keys = this.#keys.at(-1) === '' ? this.#keys.slice(0, -1) : this.#keys;
     const beginning = keys.length < this.#keys.length || (reverse && keys.length === 0);
@@ -128,7 +128,7 @@ export class mcursor {
     return { keys: found, data: textOf(this.#node(found)) };
   }
 
-  /** The first node with data after a node: below it, then below its younger siblings, then its parent's. */
+  /** The first node with data after a node: below it, then among its later siblings, then among those of its ancestors. */
   #after(keys: string[]): string[] | null {
     const below = this.#first(keys);
     if (below !== null) return below;
@@ -142,7 +142,7 @@ export class mcursor {
     return null;
   }
 
-  /** The last node with data before a node: below its elder sibling, the sibling itself, or the parent. */
+  /** The last node with data before a node: below its previous sibling, that sibling itself, or the parent. */
   #before(keys: string[]): string[] | null {
     for (let depth = keys.length; depth > 0; depth--) {
       const parent = keys.slice(0, depth - 1);

@@ -1,27 +1,27 @@
 import { StoreError } from '../store/error.js';
 import { Operations, globalName, keyText, textOf, type Callback, type Key, type server } from './server.js';
 
-/** How child nodes are written and read. */
+/** How child nodes are read or written. */
 export interface ChildNodesOptions {
-  /** Hold a lock on the node meanwhile. */
+  /** Lock the node during the operation. */
   lock?: boolean | undefined;
-  /** Seconds to wait for it; for ever when left out. */
+  /** Seconds to wait for the lock; without limit if omitted. */
   locktimeout?: number | undefined;
-  /** The children are the elements of an array: keys are their indexes. */
+  /** The children are array elements with their indexes as keys. */
   numerickeys?: boolean | undefined;
-  /** With the data. */
+  /** Return the data as well. */
   getdata?: boolean | undefined;
-  /** At most so many; 100 when left out. */
+  /** Maximum number of children; 100 by default. */
   max?: number | undefined;
-  /** From this key on. */
+  /** The first key. */
   start?: Key | undefined;
-  /** Up to this key. */
+  /** The last key. */
   end?: Key | undefined;
 }
 
 const CHILDREN_MAX = 100;
 
-/** A global, or a node of one: `new mglobal(db, 'Person', 'data')`. */
+/** A global, or a node in one: `new mglobal(db, 'Person', 'data')`. */
 export class mglobal {
   readonly #db: server;
   #node: Operations;
@@ -67,7 +67,7 @@ export class mglobal {
     return this.#node.unlock(...args);
   }
 
-  /** `one.merge([keys,] other [, keys])` copies the other's subtree over this one's. */
+  /** `one.merge([keys,] other [, keys])` copies the subtree of the other node into this one. */
   merge(...args: any[]): string | null {
     const callback = typeof args.at(-1) === 'function' ? (args.pop() as Callback) : undefined;
     return this.#db.attempt(callback, () => {
@@ -79,7 +79,7 @@ export class mglobal {
     });
   }
 
-  /** `setchildnodes([keys,] nodes, options)`; nodes are `{ key, data }` with a key or an array of keys, or the data alone. */
+  /** `setchildnodes([keys,] nodes, options)`; a node is `{ key, data }`, where `key` may be an array of keys, or just the data. */
   setchildnodes(...args: any[]): string | null {
     const { keys, options, callback } = this.#childArguments(args);
     const nodes = keys.pop() as unknown;
@@ -100,7 +100,7 @@ export class mglobal {
     });
   }
 
-  /** `getchildnodes([keys,] options)`: keys, or `{ key, data }`, or with `numerickeys` the data by its index. */
+  /** `getchildnodes([keys,] options)` returns keys, or `{ key, data }`, or with `numerickeys` the data by index. */
   getchildnodes(...args: any[]): any {
     const { keys, options, callback } = this.#childArguments(args);
     return this.#db.attempt<unknown>(callback, () =>
@@ -127,12 +127,12 @@ export class mglobal {
     );
   }
 
-  /** Makes this another global. */
+  /** Changes the global and keys that this object refers to. */
   reset(global: string, ...keys: Key[]): void {
     this.#node = new Operations(this.#db, [globalName(global), ...keys.map(keyText)]);
   }
 
-  /** Sets a node; fails as a whole when that does. */
+  /** Sets a node; throws if that fails, so that the whole transaction does. */
   #written(...args: unknown[]): void {
     if (this.#node.set(...args) === '') throw new StoreError('key', this.#db.geterrormessage());
   }

@@ -7,30 +7,30 @@ import { type StoreNode } from '../store/node.js';
 import { putPath, putSubscript, type Subscript } from '../store/path.js';
 import { VERSION } from '../version.js';
 
-/** How a database is opened. What names another database (`path`, `host`, `env_vars`, ...) is accepted and means nothing. */
+/** Options of `open`. Options for other databases (`host`, `env_vars`, ...) are accepted and ignored. */
 export interface ServerOptions {
-  /** `Forebay` opens the store in the folder `path`; any other type is the store of the server that runs this worker. */
+  /** `Forebay` opens the store in the folder `path`; any other type means the store of the server that runs this worker. */
   type?: string | undefined;
   path?: string | undefined;
-  /** A store that is open already. */
+  /** An open store to use. */
   store?: Store | undefined;
-  /** Seconds; kept, and of no use to a database in this process. */
+  /** Seconds; stored, but without effect for a database in this process. */
   timeout?: number | undefined;
   [name: string]: unknown;
 }
 
-/** Called with whether there was an error, and with the result. */
+/** Called with whether an error occurred, and with the result. */
 export type Callback = (error: boolean, data: any) => void;
 
-/** What a key of a node may be. All keys are texts: `1` and `'1'` are the same. */
+/** A key of a node. All keys are text: `1` and `'1'` are the same key. */
 export type Key = string | number | bigint;
 
-/** Most characters of a text that M takes for a number when it counts with it. */
+/** The longest prefix of a text that M uses as its numeric value. */
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?/;
 
 /**
- * A connection of mg-dbx to the store. Nothing throws: what fails gives `''`, and {@link server.geterrormessage} says why. A
- * function as last argument makes an operation call it with the result, once the running code has ended.
+ * An mg-dbx connection to the store. Methods do not throw: on failure they return `''`, and {@link server.geterrormessage} says why.
+ * If the last argument is a function, the operation calls it with the result once the current code has finished.
  */
 export class server {
   #store: Store | undefined;
@@ -65,7 +65,7 @@ export class server {
       const folder = String(options.type).toLowerCase() === 'forebay' ? options.path : undefined;
       this.#own = options.store === undefined && folder !== undefined;
       this.#store = options.store ?? (folder === undefined ? provided : openStore(folder));
-      // Whether there is a store is told here, not at the first operation.
+      // Touch the store now, so that a missing one is reported here and not at the first operation.
       this.#namespace = this.#store.path;
       return '1';
     }, () => (this.#store = undefined));
@@ -79,7 +79,7 @@ export class server {
     });
   }
 
-  /** The store's folder; there is no other to change to. */
+  /** The store's folder. It cannot be changed. */
   namespace(_name?: string): string {
     return this.#namespace;
   }
@@ -139,14 +139,14 @@ export class server {
   }
 
   /**
-   * Begins a transaction, in which all operations are until it ends. Give back control only after that: others wait to write. One that
-   * is open when a request has been handled is rolled back, and the request answered with 500.
+   * Begins a transaction for all operations until it ends. Do not return to the event loop before that: other writers wait. A transaction
+   * that is still open after its request was handled is rolled back, and the request is answered with 500.
    */
   tstart(): string {
     return this.#bracket((native) => native.begin(0));
   }
 
-  /** How many transactions within each other are open. */
+  /** The nesting depth of open transactions. */
   tlevel(): string {
     return this.attempt(undefined, () => String(this.store.native.level())) as string;
   }
@@ -157,13 +157,13 @@ export class server {
 
   trollback(): string {
     return this.#bracket((native) => {
-      // As in M, a rollback undoes all transactions that are open.
+      // As in M, a rollback undoes all open transactions.
       do native.rollBack();
       while (native.level() > 0);
     });
   }
 
-  /** Begins or ends a transaction. */
+  /** Runs a step that begins or ends a transaction. */
   #bracket(step: (native: NativeStore) => void): string {
     return this.attempt(undefined, () => {
       const { native } = this.store;
@@ -176,7 +176,7 @@ export class server {
     }) as string;
   }
 
-  /** There are no routines of M here. */
+  /** M routines are not supported. */
   function(..._args: unknown[]): string | null {
     return this.unsupported('functions of M');
   }
@@ -189,7 +189,7 @@ export class server {
     throw new StoreError('unsupported', 'this store knows no SQL');
   }
 
-  /** Blocks this thread. */
+  /** Sleeps; blocks the thread. */
   sleep(milliseconds: number): number {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Math.max(0, Number(milliseconds)));
     return 0;
@@ -204,7 +204,7 @@ export class server {
     return '';
   }
 
-  /** Gives back what it is given: the cost of a call. */
+  /** Returns its argument; measures the cost of a call. */
   benchmark(text = ''): string {
     return String(text);
   }
@@ -213,19 +213,19 @@ export class server {
     return String(text);
   }
 
-  /** What is not here: an empty result, and a message that says so. @internal */
+  /** Sets the error message for a feature that is not supported; returns `''`. @internal */
   unsupported(what: string): string | null {
     return this.attempt(undefined, () => {
       throw new StoreError('unsupported', `this store knows no ${what}`);
     });
   }
 
-  /** The operations on a global, which may be named with a `^`. @internal */
+  /** Operations on a global; the name may start with `^`. @internal */
   node(global: string): Operations {
     return new Operations(this, [withoutCaret(global)]);
   }
 
-  /** Runs an operation, or has it run later when there is a callback. @internal */
+  /** Runs an operation at once, or later if there is a callback. @internal */
   attempt<T>(callback: Callback | undefined, work: () => T, undo?: () => void): T | null {
     if (callback !== undefined) {
       queueMicrotask(() => {
@@ -244,7 +244,7 @@ export class server {
     }
   }
 
-  /** The text at a node below a path: what {@link attempt} is for all else, with nothing made on the way. @internal */
+  /** The text of a node below a path. Like {@link attempt}, but allocates nothing on the way. @internal */
   read(path: readonly Subscript[], keys: readonly unknown[]): string {
     this.#error = '';
     try {
@@ -264,7 +264,7 @@ export class server {
   }
 }
 
-/** What can be done with a node and those below it, each with the keys that lead there from it. @internal */
+/** Operations on a node and its descendants, which are addressed by their keys relative to it. @internal */
 export class Operations {
   readonly #db: server;
   readonly path: readonly Subscript[];
@@ -274,7 +274,7 @@ export class Operations {
     this.path = path;
   }
 
-  /** The store's node below this one by these keys. */
+  /** The store's node at these keys below this one. */
   at(keys: readonly unknown[]): StoreNode {
     return nodeAt(this.#db.store, this.path, keys);
   }
@@ -338,7 +338,7 @@ export class Operations {
     return this.#db.attempt(callback, () => work(keys));
   }
 
-  /** Numbers and booleans keep their type in the store, and are read as texts here. */
+  /** Numbers and booleans keep their type in the store; this interface reads them as text. */
   #input(data: unknown): unknown {
     if (data instanceof Uint8Array) return Buffer.from(data).toString(this.#db.charset().startsWith('utf') ? 'utf8' : 'latin1');
     if (typeof data === 'number') return Number.isFinite(data) ? data : String(data);
@@ -347,7 +347,7 @@ export class Operations {
   }
 }
 
-/** A node's own value as a text, `''` when it has none. */
+/** A node's own value as text; `''` if it has none. */
 export function textOf(node: StoreNode): string {
   return valueText(node.ownValue, () => node);
 }
@@ -356,7 +356,7 @@ function valueText(value: unknown, find: () => StoreNode): string {
   if (typeof value === 'string') return value;
   if (value === undefined || (typeof value === 'object' && value !== null)) return '';
   if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)) {
-    // It may have more digits than JavaScript holds, but only a node without children has them in a text of its own.
+    // The number may have more digits than JavaScript can represent; only a node without children has it as text of its own.
     const node = find();
     if (node.defined() === 1) return node.json ?? '';
   }
@@ -368,7 +368,7 @@ function nodeAt(store: Store, path: readonly Subscript[], keys: readonly unknown
   return store.node(global as string, ...rest, ...keys.map(keyText));
 }
 
-/** Writes the path of a node for the addon, as that of {@link nodeAt}; gives its end. */
+/** Writes the path of a node, as {@link nodeAt} finds it, to the addon's memory; returns its end. */
 function putKeys(path: readonly Subscript[], keys: readonly unknown[]): number {
   checkGlobal(path[0]);
   let end = putPath(path);
@@ -376,7 +376,7 @@ function putKeys(path: readonly Subscript[], keys: readonly unknown[]): number {
   return end;
 }
 
-/** Adds as M does: texts count as the number they begin with, and what begins with none as 0. */
+/** Adds as M does: text counts as the number at its start, or as 0 if it has none. */
 export function incremented(node: StoreNode, by: number | bigint): string {
   return node.store.transaction(() => {
     const value = node.ownValue as unknown;
@@ -389,17 +389,17 @@ function mNumber(text: string): number {
   return Number(NUMBER.exec(text)?.[0] ?? 0);
 }
 
-/** The name without the `^` that M writes before it. Throws when it is none. */
+/** The name without M's leading `^`. @throws if it is not a valid name. */
 export function globalName(name: unknown): string {
   return withoutCaret(checkGlobal(name));
 }
 
-/** What is no name stays as it is, for the operation to refuse. */
+/** An invalid name is returned unchanged; the operation will reject it. */
 function withoutCaret(name: string): string {
   return typeof name === 'string' && name.startsWith('^') ? name.slice(1) : name;
 }
 
-/** A key as text, as all keys travel. */
+/** A key as text. */
 export function keyText(key: unknown): string {
   if (typeof key === 'string') return key;
   if (typeof key === 'number' || typeof key === 'bigint' || typeof key === 'boolean') return String(key);

@@ -1,5 +1,5 @@
 /**
- * Handler modules of mg_web: a `Router` whose handlers are given a plain request and a context that lasts as long as the worker, and
+ * Handler modules of mg_web: a `Router` whose handlers get a plain request object and a context that lives as long as the worker, and
  * return `{ payload, status, headers }`.
  *
  * ```js
@@ -27,82 +27,82 @@ import { HttpError, errorReply, failedReply, json, reply, type Answer } from '..
 import type { HttpRequest, WireRequest } from '../request.js';
 import { router as plainRouter } from '../router.js';
 
-/** What a handler is given. */
+/** The request as a handler sees it. */
 export interface MgRequest {
   method: string;
   /** The path, without the query. */
   url: string;
   /** The pattern that matched. */
   routerPath: string;
-  /** The values of `:name` and `*` in the pattern. */
+  /** Values of `:name` and `*` in the pattern. */
   params: Record<string, string>;
-  /** The query; the last of a repeated name. */
+  /** Parameters of the query; the last value of a repeated name counts. */
   query: Record<string, string>;
-  /** The body: parsed where the content type is JSON and it parses, else text. */
+  /** The body: parsed if the content type is JSON and the text is valid, otherwise text. */
   body: any;
-  /** All headers, with names such as `Content-Type`. */
+  /** All headers; names are written as `Content-Type`. */
   headers: Record<string, string>;
   ip: string;
   hostname: string;
   protocol: string;
 }
 
-/** What a handler returns. */
+/** The response of a handler. */
 export interface MgResponse {
-  /** Sent as JSON, or as it is when `headers` name another content type. */
+  /** Sent as JSON, or unchanged if `headers` name another content type. */
   payload?: unknown;
-  /** 200 when left out. */
+  /** 200 by default. */
   status?: number | undefined;
   headers?: Record<string, string> | undefined;
 }
 
-/** What all handlers of a worker share. */
+/** The context shared by all handlers of a worker. */
 export interface MgContext {
-  /** There after `register('mgw-router/glsdb')`. */
+  /** Present after `register('mgw-router/glsdb')`. */
   glsdb: glsDB;
-  /** There after `register('mgw-router/mgdbx')`. */
+  /** Present after `register('mgw-router/mgdbx')`. */
   mgdbx: MgDbx;
   [name: string]: any;
 }
 
-/** The interface of mg-dbx, with a connection that is open. */
+/** The mg-dbx interface with an open connection. */
 export interface MgDbx {
   type: string;
   db: server;
   mglobal: typeof mglobal;
   mcursor: typeof mcursor;
   mclass: typeof mclass;
-  /** A global or a node of one: the same object for the same arguments, as long as few others are used. */
+  /** A global or a node in one; repeated calls with the same arguments usually return the same object. */
   use(global: string, ...keys: Key[]): mglobal;
 }
 
 /** Answers a request. */
 export type MgHandler = (this: Router, Request: MgRequest, ctx: MgContext) => MgResponse | Promise<MgResponse>;
 
-/** What `register` takes: a name, or a function that adds to the router. */
+/** The argument of `register`: the name of a plugin, or a function that extends the router. */
 export type Plugin = 'mgw-router/glsdb' | 'mgw-router/mgdbx' | ((this: Router, options?: any) => void);
 
-/** How a router is made. */
+/** Options of a {@link Router}. */
 export interface RouterOptions {
-  /** Say in the server's log what a handler that failed was asked: the route, its parameters and the query. What it threw is always there. */
+  /** Log the request of a failed handler: route, parameters and query. Its error is always logged. */
   logging?: boolean | undefined;
 }
 
 const METHODS = ['get', 'post', 'put', 'delete', 'head', 'options', 'patch'] as const;
 
-/** Globals and nodes that `use` remembers. Those of programs are few; keys from requests are without end. */
+/** Maximum number of globals and nodes cached by `use`. Programs use few of them, but keys from requests are unlimited. */
 const USED_MAX = 256;
 
-/** Names of headers as mg_web writes them where they are not made by capitals alone. */
+/** Header names whose spelling in mg_web is not just capitalized words. */
 const NAMES: Readonly<Record<string, string>> = { etag: 'ETag', te: 'TE', dnt: 'DNT', 'www-authenticate': 'WWW-Authenticate' };
 
-/** A router with the contract of mg_web_router. What no route matches gets 400 and `{"error":"Invalid Request"}`. */
+/** A router with the interface of mg_web_router. A request without a matching route gets 400 and `{"error":"Invalid Request"}`. */
 export class Router {
   readonly logging: boolean;
-  /** What handlers are given as `ctx`. */
+  /** The `ctx` argument of handlers. */
   readonly context: MgContext = {} as MgContext;
   /**
-   * What a handler file exports: `export const handler = router.handler()`, or `router.handler` as it stands.
+   * The export of a handler file: `export const handler = router.handler()`, or `router.handler` itself.
    */
   readonly handler: Handler & { (): Handler; onStop(): void };
   readonly #routes = plainRouter();
@@ -115,7 +115,7 @@ export class Router {
       try {
         return find(request, ctx);
       } catch (error) {
-        // Only the search for a route throws: handlers' errors have been answered.
+        // Only the search for a route can throw here: errors of handlers have been answered already.
         return reply({ error: error instanceof HttpError && error.status === 400 ? error.message : 'Invalid Request' }, { status: 400 });
       }
     };
@@ -125,7 +125,7 @@ export class Router {
     this.handler = Object.assign(handler, { onStop });
   }
 
-  /** Adds `ctx.glsdb` or `ctx.mgdbx`, or whatever a function of yours adds. Options are those of `server.open`. */
+  /** Adds `ctx.glsdb` or `ctx.mgdbx`, or runs your own function. For the first two, `options` are those of `server.open`. */
   register(plugin: Plugin, options?: ServerOptions): void {
     if (plugin === 'mgw-router/glsdb') glsdb.call(this, options);
     else if (plugin === 'mgw-router/mgdbx') mgdbx.call(this, options);
@@ -133,7 +133,7 @@ export class Router {
     else throw new TypeError(`register takes 'mgw-router/glsdb', 'mgw-router/mgdbx' or a function, not ${JSON.stringify(plugin)}`);
   }
 
-  /** Answers a method and a pattern: `:name` takes one segment, a final `*` the rest. */
+  /** Adds a route: in the pattern, `:name` matches one segment and a final `*` the rest. */
   route(method: string, url: string, handler: MgHandler): void {
     const name = method.toLowerCase() as (typeof METHODS)[number];
     if (!METHODS.includes(name)) throw new TypeError(`cannot route the method ${method}`);
@@ -169,7 +169,7 @@ export class Router {
     this.route('PATCH', url, handler);
   }
 
-  /** A route whose handler returns an async iterable of events' texts as payload. */
+  /** Adds a route whose handler returns an async iterable of event texts as payload. */
   sse(url: string, handler: MgHandler): void {
     this.route('GET', url, async function (Request, ctx) {
       const { payload, status, headers } = await handler.call(this, Request, ctx);
@@ -177,7 +177,7 @@ export class Router {
     });
   }
 
-  /** `error` when a handler fails, `stop` when the worker ends. One listener for each. */
+  /** Listens to `error` (a handler failed) or `stop` (the worker ends). Each has one listener at most. */
   on(type: string, listener: (this: Router, data?: any) => void): void {
     if (!this.#listeners.has(type)) this.#listeners.set(type, listener);
   }
@@ -193,7 +193,7 @@ export class Router {
   #answer(request: HttpRequest, ctx: Context, url: string, handler: MgHandler): Answer {
     const wire = request as WireRequest;
     try {
-      // What has come with the request needs no promise.
+      // A body that arrived with the request needs no promise.
       const here = wire.hasBody ? wire.textNow() : '';
       if (here !== undefined) return this.#run(plainRequest(request, url, here), request, ctx, handler);
     } catch (error) {
@@ -223,14 +223,14 @@ export class Router {
   }
 }
 
-/** Adds `ctx.glsdb`: for `router.register(glsdb, options)`. */
+/** Adds `ctx.glsdb`, as `router.register(glsdb, options)`. */
 export function glsdb(this: Router, options?: ServerOptions): void {
   const database = new glsDB();
   database.open(options);
   this.context.glsdb = database;
 }
 
-/** Adds `ctx.mgdbx`: for `router.register(mgdbx, options)`. */
+/** Adds `ctx.mgdbx`, as `router.register(mgdbx, options)`. */
 export function mgdbx(this: Router, options?: ServerOptions): void {
   const db = new server();
   if (db.open(options) === '') throw new Error(db.geterrormessage());
@@ -260,13 +260,13 @@ function plainRequest(request: HttpRequest, routerPath: string, text: string): M
     try {
       plain.body = JSON.parse(text);
     } catch {
-      // As in mg_web, what does not parse stays text.
+      // As in mg_web, an invalid body stays text.
     }
   }
   return plain;
 }
 
-/** Decodes headers and query when a handler asks for them. */
+/** Decodes headers and query on first access. */
 class PlainRequest implements MgRequest {
   readonly #request: HttpRequest;
   readonly routerPath: string;
@@ -327,7 +327,7 @@ function toAnswer(response: MgResponse | undefined): Answer {
   const named = Object.keys(headers).find((name) => name.toLowerCase() === 'content-type');
   const type = named === undefined ? 'application/json' : headers[named]!;
   const body = payload === null || payload === '' ? null : /^application\/json\s*$/i.test(type) ? JSON.stringify(payload) : payload;
-  // The server sees to connections itself.
+  // The server manages connections itself.
   const kept = Object.entries(headers).filter(([name]) => name !== named && name.toLowerCase() !== 'connection');
   return reply(body, { status, headers: { ...Object.fromEntries(kept), 'content-type': type } });
 }

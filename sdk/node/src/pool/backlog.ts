@@ -1,25 +1,25 @@
-/** What waits, wherever it lies: how much that is, and that it does not become more than it may. */
+/** The backlog: counts waiting messages, whichever list they are in, and enforces the bounds of the queue. */
 import { QueueFullError } from './errors.js';
 import type { Settings, Size } from './options.js';
 import type { Task } from './task.js';
 import { Waits } from './waits.js';
 
-/** It is called crowded from this part of its bounds on, and roomy again below a quarter of them. */
+/** The backlog is crowded above this share of either bound, and roomy again below a quarter of both. */
 const CROWDED = 0.5;
 const ROOMY = 0.25;
 
-/** What it tells. */
+/** Events that the backlog reports. */
 export interface BacklogEvents {
   crowded(): void;
   roomy(): void;
 }
 
 export class Backlog {
-  /** Messages that wait, and what they take. */
+  /** Waiting messages, and the size of their bodies. */
   count = 0;
   bytes = 0;
   isCrowded = false;
-  /** Until when they may. */
+  /** When waiting messages expire. */
   readonly waits = new Waits();
   readonly #settings: Settings;
   readonly #events: BacklogEvents;
@@ -31,12 +31,12 @@ export class Backlog {
     this.#max = queueMaxOf(settings, size);
   }
 
-  /** The pool has another size now. */
+  /** Adapts the bound to a new size of the pool, which matters for `queueMax: 'auto'`. */
   resize(size: Size): void {
     this.#max = queueMaxOf(this.#settings, size);
   }
 
-  /** Why a message may not wait, beside so many that are as good as taken by workers that are being started; `null` when it may. */
+  /** Why a message cannot be queued; `null` if it can. `taken` is how many messages the workers now being started will take at once. */
   refusal(task: Task, taken: number): QueueFullError | null {
     const { name, queueBytesMax } = this.#settings;
     if (this.count >= this.#max + taken) {
@@ -49,7 +49,7 @@ export class Backlog {
     return null;
   }
 
-  /** A message waits from now on. */
+  /** Counts a message that starts to wait. */
   enter(task: Task): void {
     this.count++;
     this.bytes += task.body.length;
@@ -59,7 +59,7 @@ export class Backlog {
     this.#events.crowded();
   }
 
-  /** A message waits no more. */
+  /** Counts a message that no longer waits. */
   leave(task: Task): void {
     this.count--;
     this.bytes -= task.body.length;

@@ -1,24 +1,24 @@
-/** The bell that a worker rings when it has put something into its outbox: one end of a socket is the pool's. */
+/** The bell: a socket pair over which a worker signals that its outbox has new frames. */
 import { closeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { pageAddon } from '../page-addon.js';
 
-/** What a worker's process is started with for its bell. */
+/** The bell of one worker process. */
 export interface Bell {
-  /** What `spawn` takes for the worker's descriptor. */
+  /** The `stdio` entry for `spawn`, which becomes the worker's end. */
   readonly stdio: number | 'pipe';
-  /** The worker has its end: `own` is what `spawn` has made for the pool, `null` where the pool has one already. */
+  /** Call after `spawn`. `own` is the stream that `spawn` made for the pool's end, or `null` if the pool has its own socket. */
   open(own: Socket | null, rung: () => void): Socket;
-  /** The worker never came to be. */
+  /** Call instead of `open` if the worker could not be started. */
   close(): void;
 }
 
-/** What is read says nothing. */
+/** Size of the read buffer. The bytes carry no information. */
 const READ_BYTES = 64;
 
 /**
- * A bell. In Node it is a socket of our own, into whose one small buffer everything is read: streams that `spawn` makes take new memory for each ring, which costs an eighth of what a message costs that waits for no
- * other.
+ * Makes a bell. In Node it is a socket of our own with a single small read buffer: streams made by `spawn` allocate memory for each ring,
+ * which costs an eighth of the time of a message that is sent on its own.
  */
 export function newBell(): Bell {
   if (process.versions['bun'] !== undefined) return PIPE;
@@ -27,7 +27,7 @@ export function newBell(): Bell {
   try {
     [ours, theirs] = pageAddon().socketPair();
   } catch {
-    // There is no descriptor left: `spawn` says so in its own way.
+    // Out of descriptors; `spawn` will report it in its own way.
     return PIPE;
   }
   return {
@@ -53,7 +53,7 @@ export function newBell(): Bell {
   };
 }
 
-/** As `spawn` makes it. */
+/** A bell made by `spawn`. */
 const PIPE: Bell = {
   stdio: 'pipe',
   open(own, rung) {
@@ -61,6 +61,6 @@ const PIPE: Bell = {
     own!.on('error', () => {});
     return own!;
   },
-  // What `spawn` has made is closed with its other streams.
+  // `spawn` closes this stream together with the others.
   close() {},
 };

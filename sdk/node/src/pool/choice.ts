@@ -1,14 +1,17 @@
 /**
- * Which worker gets the next message, by how busy each is, and which keys belong to one.
+ * Chooses the worker for the next message by how busy each one is, and remembers which worker each affinity key is bound to.
  */
 import { availableParallelism } from 'node:os';
 import { READY_PHASE, type Member } from './member.js';
 
-/** A worker with less work than this, in milliseconds, gets more of it before another is woken; what takes less keeps no more workers busy than there are cores. */
+/**
+ * Messages expected to take less than this, in milliseconds, are quick. A worker with less work than this gets more before another is
+ * woken.
+ */
 const PACK_MS = 0.1;
-/** With messages that take less, in milliseconds, this thread has as much to do as a worker: one core is its own. */
+/** For messages that take less than this, in milliseconds, the pool's own thread is as busy as a worker, so one core is reserved for it. */
 const SHARE_MS = 0.01;
-/** Keys of affinity that are remembered. */
+/** Maximum number of affinity keys that are remembered. */
 const AFFINITIES_MAX = 10_000;
 
 export class Choice {
@@ -16,7 +19,7 @@ export class Choice {
   readonly #hasCredit: boolean;
   readonly #cores = availableParallelism();
   readonly #affinities = new Map<string, Member>();
-  /** The one that got the last message. */
+  /** The worker that got the last message. */
   #current: Member | null = null;
 
   constructor(members: readonly Member[], hasCredit: boolean) {
@@ -25,8 +28,9 @@ export class Choice {
   }
 
   /**
-   * The worker that gets the next message. Idle ones first, the one that was used last of them, so that the others may retire; but once as many are busy as there are cores,
-   * a quick one with credit left takes it into its inbox: to wake one more would only make batches smaller.
+   * Returns the worker for the next message, or `null` if it should wait. Prefers idle workers, and among them the one used last, so that
+   * the others may retire. Once as many workers are busy as there are cores, a quick message goes into the inbox of a busy one: waking
+   * another would only make batches smaller.
    */
   pick(expectedMs: number): Member | null {
     const current = this.#current;
@@ -47,7 +51,7 @@ export class Choice {
     return (this.#current = busy ?? (this.isQuick(expectedMs) ? null : idle));
   }
 
-  /** Whether other workers get through quick messages at least as well without this one. */
+  /** Whether quick messages are handled just as fast if this worker stays idle. */
   isSurplus(member: Member, expectedMs: number): boolean {
     if (!this.isQuick(expectedMs) || member.inFlight > 0) return false;
     let busy = 0;
@@ -55,7 +59,7 @@ export class Choice {
     return busy >= this.#coresFor(expectedMs);
   }
 
-  /** Whether so many of these fit into an inbox that they keep a worker busy; without credit none do. */
+  /** Whether messages are so short that many of them fit into an inbox. Without credit, none are. */
   isQuick(expectedMs: number): boolean {
     return expectedMs > 0 && expectedMs < PACK_MS && this.#hasCredit;
   }
@@ -64,12 +68,12 @@ export class Choice {
     return expectedMs > 0 && expectedMs < SHARE_MS ? Math.max(1, this.#cores - 1) : this.#cores;
   }
 
-  /** The worker that messages with this key go to. */
+  /** The worker bound to this key, if any. */
   boundTo(affinity: string): Member | undefined {
     return this.#affinities.get(affinity);
   }
 
-  /** Messages with this key go to this worker from now on. */
+  /** Binds a key to a worker. */
   bind(affinity: string, member: Member): void {
     this.#affinities.delete(affinity);
     this.#affinities.set(affinity, member);
@@ -78,14 +82,14 @@ export class Choice {
     this.#affinities.delete(oldest!);
   }
 
-  /** A worker gets no more. */
+  /** Removes a worker that takes no more messages. */
   forget(member: Member): void {
     if (this.#current === member) this.#current = null;
     for (const [key, bound] of this.#affinities) if (bound === member) this.#affinities.delete(key);
   }
 }
 
-/** Of two idle workers: one that stays rather than one that goes, then the one that was used last. */
+/** Of two idle workers, prefers one that is not being replaced, then the one used last. */
 function isBetter(member: Member, other: Member): boolean {
   if (member.isOutgoing !== other.isOutgoing) return other.isOutgoing;
   return member.lastAnswer > other.lastAnswer;

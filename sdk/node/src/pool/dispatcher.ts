@@ -1,7 +1,8 @@
 /**
- * Which worker runs which message: the bounded queue, credit, deadlines, what becomes of messages whose worker ends, and how many workers there are.
+ * Assigns messages to workers: the bounded queue, credit, deadlines, retries after a worker has ended, and when to start more workers.
  *
- * Invariants: every accepted message is settled once, or given up by its caller; while a worker has room, nothing that it may run waits; the queue's bounds hold.
+ * Invariants: every accepted message is settled exactly once or aborted by its caller; a message never waits while a worker that may run
+ * it has room; the queue stays within its bounds.
  */
 import {
   AbortedError,
@@ -26,43 +27,43 @@ import type { MessageType } from './types.js';
 import { Signals } from './signals.js';
 import { passed } from './waits.js';
 
-/** How often limits are looked at while there is anything under way, in milliseconds. */
+/** How often deadlines are checked while messages are open, in milliseconds. */
 const TICK_MS = 16;
-/** What runs for so long, in milliseconds, has nothing wait behind it. */
+/** A handler that runs for this many milliseconds stalls its worker: nothing is left waiting behind it. */
 const STALLED_MS = 10;
-/** A worker without work takes some from one that has more than this, in milliseconds. */
+/** An idle worker steals from a worker that has more than this much work, in milliseconds. */
 const SPARE_MS = 0.5;
-/** Longest wait before a message is run again, in milliseconds. */
+/** Longest delay before a retry, in milliseconds. */
 const BACKOFF_MAX_MS = 60_000;
 
-/** How messages ended, since the pool was made. */
+/** Counts of messages by how they ended, since the pool was created. */
 export interface Counts {
   accepted: number;
   answered: number;
-  /** Handlers that threw. */
+  /** The handler threw. */
   failed: number;
   crashed: number;
   overdue: number;
   aborted: number;
-  /** Given up because the pool was closed, or could not start. */
+  /** Rejected because the pool was closed or could not start. */
   dropped: number;
-  /** Not accepted. */
+  /** Not accepted in the first place. */
   refused: number;
-  /** Runs beyond the first of a message. */
+  /** Retries: runs of a message beyond its first. */
   retried: number;
 }
 
-/** What the dispatcher tells its pool. */
+/** Events that the dispatcher reports to its pool. */
 export interface DispatcherEvents extends BacklogEvents, Omit<FleetEvents, 'ready' | 'used' | 'leaving' | 'gone'> {
-  /** Nothing is under way any more. */
+  /** No message is open any more. */
   idle(): void;
-  /** A message has been run as often as it may, in vain. */
+  /** A message failed its last attempt. */
   dead(task: Task, error: PoolError): void;
 }
 
 export class Dispatcher implements MemberEvents {
   readonly fleet: Fleet;
-  /** Messages that are with no worker. */
+  /** Messages that no worker has. */
   readonly backlog: Backlog;
   readonly counts: Counts = { accepted: 0, answered: 0, failed: 0, crashed: 0, overdue: 0, aborted: 0, dropped: 0, refused: 0, retried: 0 };
   readonly wait = new Histogram();
@@ -70,22 +71,22 @@ export class Dispatcher implements MemberEvents {
   /** Messages that are accepted and not settled. */
   open = 0;
   isClosed = false;
-  /** Whether a message that fails may be run again. */
+  /** Whether failed messages may be retried. */
   mayRetry = true;
   readonly #settings: Settings;
   readonly #events: DispatcherEvents;
   readonly #queue = new Queue();
   readonly #signals = new Signals((task, reason) => this.abort(task, reason));
   readonly types = new Map<string, MessageType>();
-  /** Those that wait to be run again. */
+  /** Messages waiting for the delay before their retry. */
   readonly #backing = new Set<Task>();
   readonly #choice: Choice;
   #dirty: Member[] = [];
   #isFlushDue = false;
-  /** Keeps the program alive while something is under way; it stops itself when nothing is. */
+  /** Checks deadlines and keeps the program alive while messages are open; stops itself when none are. */
   #tick: NodeJS.Timeout | null = null;
   readonly #flush = (): void => this.#flushAll();
-  /** Whether what runs now goes on after a reply. */
+  /** Set until the end of the microtasks that follow a batch of replies. */
   #isAnswering = false;
   readonly #hasAnswered = (): void => {
     this.#isAnswering = false;
@@ -113,15 +114,15 @@ export class Dispatcher implements MemberEvents {
     this.#choice = new Choice(this.fleet.members, settings.credit > 0);
   }
 
-  /** @throws RangeError for a size that cannot be. */
+  /** @throws RangeError for an invalid size. */
   resize(size: Partial<Size>): void {
     this.fleet.resize({ ...this.fleet.size, ...size }, performance.now());
     this.backlog.resize(this.fleet.size);
   }
 
-  // Messages in.
+  // Accepting messages.
 
-  /** Accepts a message, or says why not. */
+  /** Accepts a message, or returns the reason for refusing it. */
   submit(task: Task): PoolError | null {
     const { type, submitted: now } = task;
     if (this.isClosed) return this.#refuse(new ClosedError());
@@ -150,7 +151,7 @@ export class Dispatcher implements MemberEvents {
     return null;
   }
 
-  /** Accepts a message that this worker alone can answer, before what waits for any. */
+  /** Accepts a message for this worker only; it goes ahead of messages for any worker. */
   submitTo(member: Member, task: Task): void {
     this.counts.accepted++;
     if (this.open++ === 0) this.#keepAlive();
@@ -159,7 +160,7 @@ export class Dispatcher implements MemberEvents {
     this.#fill(member, task.submitted);
   }
 
-  /** Has a message wait for a worker that has no room for it. */
+  /** Queues a message for one worker that has no room yet. */
   #setAside(task: Task, member: Member): void {
     task.state = HELD;
     this.backlog.enter(task);
@@ -181,7 +182,7 @@ export class Dispatcher implements MemberEvents {
     this.#queue.push(task);
   }
 
-  /** Has a message wait again, before those that came later. */
+  /** Queues a message again, ahead of those that came later. */
   #putBack(task: Task): void {
     if (task.only !== null) {
       this.#setAside(task, task.only);
@@ -192,7 +193,7 @@ export class Dispatcher implements MemberEvents {
     this.#queue.putBack(task);
   }
 
-  // Who gets it.
+  // Assigning messages to workers.
 
   #send(member: Member, task: Task, now: number): void {
     task.type.running++;
@@ -202,7 +203,7 @@ export class Dispatcher implements MemberEvents {
     onSent?.(task);
   }
 
-  /** Gives a worker what waits, as far as it has room. */
+  /** Gives a worker messages until it has no room. */
   #fill(member: Member, now: number): void {
     for (let task; (task = member.mine.peek()) !== undefined && member.hasRoom(expectedOf(task)); ) {
       member.mine.shift();
@@ -221,7 +222,7 @@ export class Dispatcher implements MemberEvents {
     if (member.inFlight === 0 && this.#queue.length === 0 && member.phase === READY_PHASE) this.#steal(member, now);
   }
 
-  /** Gives a message that was next to the worker, unless it has to wait for something else. */
+  /** Gives the next message to the worker, unless the message has to wait for its type's limit or for the worker bound to its key. */
   #next(member: Member, task: Task, now: number): void {
     const { type, wishes: { affinity } } = task;
     if (type.running >= type.limit) {
@@ -251,7 +252,7 @@ export class Dispatcher implements MemberEvents {
     return next === undefined ? 0 : expectedOf(next);
   }
 
-  /** Has every worker with room take what waits. */
+  /** Gives queued messages to all workers with room. */
   #place(now: number): void {
     for (let member; this.#queue.length > 0 && (member = this.#choice.pick(this.#expectedNext())) !== null; ) {
       const before = this.#queue.length;
@@ -260,7 +261,7 @@ export class Dispatcher implements MemberEvents {
     }
   }
 
-  /** A worker without work takes over what lies in the inbox of another. */
+  /** Moves messages from the inbox of a busy worker to an idle one. */
   #steal(idle: Member, now: number): void {
     for (const member of this.fleet.members) {
       if (member === idle || member.inFlight <= this.#settings.concurrency) continue;
@@ -282,7 +283,7 @@ export class Dispatcher implements MemberEvents {
     }
   }
 
-  // Answers.
+  // Outcomes of messages.
 
   answered(member: Member, task: Task, outcome: Outcome, micros: number): void {
     const { type } = task;
@@ -309,13 +310,13 @@ export class Dispatcher implements MemberEvents {
     task.resolve(outcome.value);
   }
 
-  /** A message of the type runs no more. */
+  /** Counts a message of the type that no longer runs. */
   #over(type: MessageType): void {
     type.running--;
     this.#unhold(type);
   }
 
-  /** One of the type less is run, or about to be: another that its limit has held back takes the place. */
+  /** Requeues a message that was held back by the concurrency limit of its type. */
   #unhold(type: MessageType): void {
     const held = type.held.shift();
     if (held === undefined) return;
@@ -327,7 +328,7 @@ export class Dispatcher implements MemberEvents {
     const now = performance.now();
     member.isStalled = false;
     this.#fill(member, now);
-    // Others may have been left without work while there were only quick messages.
+    // Other workers may have stayed idle while only quick messages were queued.
     const first = this.#queue.length === 0 ? undefined : this.#queue.peek();
     if (first !== undefined && !this.#choice.isQuick(first.type.expectedMs)) this.#place(now);
     this.fleet.afterAnswers(member, now);
@@ -349,7 +350,7 @@ export class Dispatcher implements MemberEvents {
     if (--this.open === 0) this.#rest();
   }
 
-  /** Whether a message is run again: then it is no more settled than before. */
+  /** Retries a message if its limits allow; returns whether it will run again. */
   #again(task: Task, cause: RetryCause): boolean {
     const { retry } = this.#settings;
     if (task.handed?.isSpent === true || task.attempt >= task.wishes.attempts || !retry.after.includes(cause) || !this.mayRetry) return false;
@@ -378,20 +379,20 @@ export class Dispatcher implements MemberEvents {
     return true;
   }
 
-  // What goes wrong.
+  // Failures and aborts.
 
-  /** Gives up a message that nobody waits for any more; nothing happens to one that is settled. */
+  /** Aborts a message at its caller's request; does nothing if it is settled. */
   abort(task: Task, reason: unknown): void {
     if (task.state === SETTLED) return;
     this.#giveUp(task, GONE);
     this.#fail(task, 'aborted', new AbortedError(reason));
   }
 
-  /** Takes a message from wherever it is. */
+  /** Removes a message from wherever it is. */
   #giveUp(task: Task, reason: number): void {
     if (task.state === SENT) {
       const member = task.member!;
-      // One that has not begun leaves no trace.
+      // If the worker has not begun it, there is nothing to stop.
       if (member.host.page?.revoke(task.slot, task.number) === true) member.release(task);
       else member.abandon(task, reason, performance.now());
       this.#over(task.type);
@@ -405,20 +406,20 @@ export class Dispatcher implements MemberEvents {
     }
   }
 
-  /** A limit has passed. */
+  /** Handles a message whose deadline has passed. */
   #overdue(task: Task, phase: DeadlinePhase): void {
     this.#giveUp(task, OVERDUE);
     if (phase === 'run' && this.#again(task, 'deadline')) return;
     this.#fail(task, 'overdue', new DeadlineError(phase, task.wishes.deadlines[phase]));
   }
 
-  /** A worker is to end: what it has begun it finishes, everything else goes to others. */
+  /** A worker is about to end: it finishes what it has begun, and other workers get the rest. */
   #leaving(member: Member): void {
     this.#takeBack(member);
     this.#unbind(member);
   }
 
-  /** Nothing waits for this worker alone any more. */
+  /** Requeues the messages that were waiting for this worker alone. */
   #unbind(member: Member): void {
     for (const task of member.mine.takeAll().reverse()) {
       if (task.only === null) {
@@ -436,7 +437,7 @@ export class Dispatcher implements MemberEvents {
     this.#flushAll();
   }
 
-  /** A worker has ended: what it had begun is lost or run again, everything else goes to others. */
+  /** A worker has ended: messages that it had begun are retried or fail, the rest go to other workers. */
   #gone(member: Member, wasBegun: (task: Task) => boolean): void {
     const end = member.end;
     const lost: Task[] = [];
@@ -456,7 +457,7 @@ export class Dispatcher implements MemberEvents {
     this.#unbind(member);
   }
 
-  /** No worker can be had: nobody waits for one. */
+  /** Rejects all waiting messages, because no worker can be started. */
   dropQueued(error: PoolError): void {
     for (const task of this.#waitingTasks()) {
       this.#giveUp(task, GONE);
@@ -464,7 +465,7 @@ export class Dispatcher implements MemberEvents {
     }
   }
 
-  /** Gives up everything, also what runs. */
+  /** Rejects all messages, including running ones. */
   dropAll(error: PoolError): void {
     this.dropQueued(error);
     for (const member of this.fleet.members) {
@@ -483,7 +484,7 @@ export class Dispatcher implements MemberEvents {
     for (const task of aside) if (task.state === HELD) yield task;
   }
 
-  // Members' other news.
+  // Other events of workers.
 
   ready(member: Member): void {
     this.fleet.becomesReady(member);
@@ -502,7 +503,7 @@ export class Dispatcher implements MemberEvents {
     this.#events.line(member, text);
   }
 
-  // Time.
+  // Timers and deadlines.
 
   #keepAlive(): void {
     if (this.#tick === null) this.#tick = setInterval(() => this.#look(performance.now()), TICK_MS);
@@ -514,7 +515,7 @@ export class Dispatcher implements MemberEvents {
     this.#events.idle();
   }
 
-  /** Looks at everything that time changes. */
+  /** Checks everything that depends on time. */
   #look(now: number): void {
     if (this.open === 0) {
       clearInterval(this.#tick!);
@@ -552,11 +553,12 @@ export class Dispatcher implements MemberEvents {
     }
   }
 
-  // Writes.
+  // Writing to workers.
 
   dirty(member: Member): void {
     this.#dirty.push(member);
-    // Whoever sends one message after the other waits for this one. Others come with more: what they bring in this turn of the loop goes out in the same write.
+    // A caller that sends one message at a time waits for this one, so flush soon. Otherwise batch all messages of this turn of the event
+    // loop into one write.
     if (this.#isAnswering && member.inFlight === 1) {
       queueMicrotask(this.#flush);
       return;
@@ -575,7 +577,7 @@ export class Dispatcher implements MemberEvents {
   }
 }
 
-/** Lays a message aside whose type runs as often as it may; one that had its turn before keeps its place. */
+/** Holds a message back because its type runs at its limit; a message that was held before keeps its place in line. */
 function hold(task: Task): void {
   const { held } = task.type;
   const first = held.peek();

@@ -1,9 +1,10 @@
 /**
- * Messages that outlive the program: kept in a store until they are answered, and run by a pool at least once.
+ * A durable queue: messages are kept in a store until they are answered, and a pool runs them at least once.
  *
- * Below the queue's node are `open` (messages by number, in the order in which they came), `dead` (those that failed), `keys` (numbers by
- * idempotency key) and `last`, the last number that was given. **Invariants:** a message is acknowledged when the transaction that keeps it is
- * committed, and leaves `open` in the one that keeps its dead letter or forgets it; a program that ends at any time leaves it in `open`.
+ * Below the queue's node are `open` (messages by number, in order of arrival), `dead` (failed messages), `keys` (numbers by
+ * idempotency key) and `last`, the last number assigned. **Invariants:** a message is acknowledged once the transaction that stores it is
+ * committed, and leaves `open` in the transaction that writes its dead letter or removes it; if the program ends at any time, it stays in
+ * `open`.
  *
  * @module
  */
@@ -15,43 +16,48 @@ import { ClosedError, NotSendableError, PoolError, QueueFullError } from './erro
 import { DURATION_MAX, duration, type Deadlines } from './options.js';
 import type { Messages, Pool, RunOptions } from './pool.js';
 
-/** Where messages are kept, and how many. */
+/** Options of a {@link DurableQueue}. */
 export interface DurableOptions {
-  /** An opened store, or the folder of one. */
+  /** An open store, or the path of its folder. */
   store: Store | string;
-  /** The queue's name in the store, `queue` unless you say otherwise: one program has it at a time. */
+  /** The queue's name in the store; `queue` by default. Only one program at a time can have the queue open. */
   name?: string;
-  /** The global that queues are in; `ForebayQueue` unless you say otherwise. */
+  /** The global that holds the queues; `ForebayQueue` by default. */
   global?: string;
-  /** Messages that are kept, at most; 1,000,000 unless you say otherwise. */
+  /** Maximum number of messages kept; 1,000,000 by default. */
   max?: number;
-  /** Messages that are given to the pool at a time; 1,000 unless you say otherwise. */
+  /** Maximum number of messages given to the pool at a time; 1,000 by default. */
   inFlight?: number;
-  /** How many programs may end with a message open before it is a dead letter, as it may be what ends them; 10 unless you say otherwise. */
+  /**
+   * How many programs may end while they have a message, before it becomes a dead letter (it may be the cause of their end); 10 by default.
+   */
   lives?: number;
-  /** Milliseconds for which the key of a message is known after that has been answered; a day unless you say otherwise. */
+  /** Milliseconds for which an idempotency key is remembered after its message was answered; a day by default. */
   keyMax?: number;
 }
 
-/** What a message is kept with. */
+/** Options for one message. */
 export interface EnqueueOptions<T extends string = string> {
   type?: T;
   priority?: number;
   affinity?: string;
   attempts?: number;
   deadline?: number | Deadlines;
-  /** Idempotency key: the same one again is the same message, which is neither kept nor run once more. */
+  /** Idempotency key: a second message with the same key is not stored or run again; it stands for the first one. */
   key?: string;
 }
 
-/** A message that is kept. */
+/** A message that has been stored. */
 export interface Enqueued<Reply = unknown> {
   readonly id: number;
-  /** The reply, or why there is none; `null` for a key whose message this program does not know any more. Nobody need wait for it. */
+  /**
+   * The reply; rejects if there is none. `null` if the key belongs to a message whose reply this program does not have. May be left
+   * unawaited.
+   */
   readonly reply: Promise<Reply> | null;
 }
 
-/** A message that failed, and is kept until it is retried or dropped. */
+/** A message that failed; kept until it is retried or dropped. */
 export interface DeadMessage {
   readonly id: number;
   readonly type: string | undefined;
@@ -62,22 +68,22 @@ export interface DeadMessage {
 }
 
 export interface DurableEvents {
-  /** A message was answered, by this program or after one that ended before. */
+  /** A message was answered; it may have been enqueued by an earlier program. */
   answered: [id: number, reply: unknown];
-  /** A message failed as often as it may. */
+  /** A message failed its last attempt. */
   deadLetter: [id: number, error: PoolError | Error];
-  /** The store refused what was to be written: it is tried again with the next write. */
+  /** The store refused a write; it is retried with the next one. */
   error: [error: Error];
 }
 
 interface Kept {
-  /** The options of its `run()`, as text. */
+  /** The options for the pool's `run()`, as JSON. */
   readonly wishes: string;
   readonly text?: string;
-  /** A structured clone, in base64. */
+  /** A structured clone, as base64. */
   readonly clone?: string;
   readonly key?: string;
-  /** Programs that have had it. */
+  /** How many programs have had the message. */
   lives: number;
 }
 
@@ -87,7 +93,7 @@ interface Incoming {
   readonly reject: (error: unknown) => void;
 }
 
-/** What became of a message, until it is written. */
+/** A finished message whose end is not written yet. */
 interface Over {
   readonly id: number;
   readonly kept: Kept;
@@ -102,13 +108,13 @@ interface Reply {
 
 const BODY_BYTES_MAX = 33_554_432;
 const KEY_LENGTH_MAX = 256;
-/** Messages are read from the store in pages of so many. */
+/** How many messages are read from the store at a time. */
 const PAGE = 100;
-/** What could not be given to the pool is tried again after so many milliseconds. */
+/** Delay before messages that the pool did not accept are offered again, in milliseconds. */
 const AGAIN_MS = 100;
 
 /**
- * A queue in a store, whose messages a pool runs.
+ * A queue of messages in a store, run by a pool.
  *
  * ```ts
  * const queue = new DurableQueue(pool, { store: './data' });
@@ -120,15 +126,15 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
   readonly #store: Store;
   readonly #node: StoreNode;
   readonly #options: Required<Omit<DurableOptions, 'store'>>;
-  /** Messages that are kept and not answered. */
+  /** Messages that are stored and not answered. */
   #size = 0;
-  /** The last one that was given to the pool, or is about to be. */
+  /** The number of the last message read from the store. */
   #cursor = 0;
-  /** The last one of earlier programs. */
+  /** The last number assigned by earlier programs. */
   readonly #inherited: number;
   readonly #replies = new Map<number, Reply>();
   readonly #running = new Set<number>();
-  /** Read, and not given to the pool yet. */
+  /** Messages that were read but not given to the pool yet. */
   #next: [id: number, kept: Kept][] = [];
   #incoming: Incoming[] = [];
   #over: Over[] = [];
@@ -138,7 +144,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
   #isClosed = false;
   #whenRested: (() => void)[] = [];
 
-  /** @throws Error where another program has the queue, and StoreError where the store cannot be opened. */
+  /** @throws Error if another program has the queue open, and StoreError if the store cannot be opened. */
   constructor(pool: Pool<M>, { store, name = 'queue', global = 'ForebayQueue', max = 1_000_000, inFlight = 1_000, lives = 10, keyMax = 86_400_000 }: DurableOptions) {
     super();
     for (const [option, value] of Object.entries({ max, inFlight, lives })) {
@@ -154,14 +160,14 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     this.#pumpSoon();
   }
 
-  /** Messages that are kept and not answered. */
+  /** Messages that are stored and not answered. */
   get size(): number {
     return this.#size;
   }
 
   /**
-   * Keeps a message: resolves when the store has it, as durably as the store's commits are. From then on it is run at least once, by this program or the next.
-   * Messages of one turn of the event loop share a commit.
+   * Stores a message. Resolves once it is committed, with the durability of the store. From then on it is run at least once, by this
+   * program or the next one. Messages enqueued in the same turn of the event loop share a commit.
    */
   enqueue<T extends keyof M & string>(message: Parameters<M[T]>[0], { key, ...wishes }: EnqueueOptions<T> = {}): Promise<Enqueued<Awaited<ReturnType<M[T]>>>> {
     return new Promise((resolve, reject) => {
@@ -177,14 +183,14 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     });
   }
 
-  /** Messages that failed, the oldest first. */
+  /** Failed messages, oldest first. */
   *deadLetters(): Generator<DeadMessage, void, void> {
     for (const [id, { kept, error, at }] of this.#node.at('dead').entries<{ kept: Kept; error: DeadMessage['error']; at: number }>()) {
       yield { id: Number(id), type: wishesOf(kept).type, message: messageOf(kept), error, at: new Date(at) };
     }
   }
 
-  /** Has a dead letter run again, as a message that comes now. @throws RangeError where there is none of this number. */
+  /** Runs a dead letter again, as a new message. @throws RangeError if there is no dead letter with this number. */
   async retryDeadLetter(id: number): Promise<Enqueued> {
     if (this.#isClosed) throw new ClosedError('the queue is closed');
     const dead = this.#node.get<{ kept: Kept }>('dead', id);
@@ -199,12 +205,15 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     return { id: newId, reply: this.#expect(newId) };
   }
 
-  /** Forgets a dead letter; says whether there was one. */
+  /** Removes a dead letter; returns whether it existed. */
   dropDeadLetter(id: number): boolean {
     return this.#node.at('dead', id).kill();
   }
 
-  /** Gives the pool no more messages, waits for those that it has, and leaves the rest to the next program. Comes before the pool's `close()`. */
+  /**
+   * Stops giving messages to the pool, waits for those that it has, and leaves the rest to the next program. Call it before the pool's
+   * `close()`.
+   */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -218,7 +227,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     this.#node.unlock();
   }
 
-  // Into the store.
+  // Writing to the store.
 
   #writeSoon(): void {
     if (this.#isWriteDue) return;
@@ -229,7 +238,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     });
   }
 
-  /** Writes what has come and what is over, all or nothing. */
+  /** Writes new and finished messages in one transaction. */
   #write(): void {
     const incoming = this.#incoming;
     const over = this.#over;
@@ -277,13 +286,13 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     let resolve!: Reply['resolve'];
     let reject!: Reply['reject'];
     const promise = new Promise<any>((...both) => ([resolve, reject] = both));
-    // Whoever does not ask for it is told by events.
+    // A caller may ignore the promise; failures are also reported as events.
     promise.catch(() => {});
     this.#replies.set(id, { promise, resolve, reject });
     return promise;
   }
 
-  // Out of it.
+  // Reading from the store.
 
   #pumpSoon(): void {
     if (this.#isPumpDue || this.#isClosed) return;
@@ -294,7 +303,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     });
   }
 
-  /** Gives the pool messages, the oldest first, as many as it may have. */
+  /** Gives the pool messages, oldest first, up to `inFlight`. */
   #pump(): void {
     while (!this.#isClosed && this.#running.size < this.#options.inFlight && !this.#pool.needsDrain) {
       if (this.#next.length === 0) this.#read();
@@ -302,7 +311,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
       if (first === undefined) return;
       this.#run(...first);
     }
-    // Others than this queue may fill the pool's.
+    // The pool's queue may be full of messages that are not ours; then none of our own will wake us.
     if (!this.#isClosed && this.#running.size === 0) this.#pumpLater();
   }
 
@@ -319,7 +328,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     if (found.length === 0) return;
     this.#cursor = found.at(-1)![0];
     const inherited = found.filter(([id]) => id <= this.#inherited);
-    // Before they are run: they may be what ended the programs that had them.
+    // Counted before they run, because they may be what ended the earlier programs.
     if (inherited.length > 0) {
       this.#store.transaction(() => {
         for (const [id, kept] of inherited) this.#node.set('open', id, 'lives', ++kept.lives);

@@ -1,4 +1,4 @@
-/** What promises of a pool are rejected with. Each has a `code`, and says which limit it was. */
+/** Errors that promises of a pool reject with. Each has a `code`, and its message names the limit. */
 import type { ThrownError } from '../failure.js';
 
 export type PoolErrorCode =
@@ -13,12 +13,12 @@ export type PoolErrorCode =
   | 'start_failed'
   | 'closed';
 
-/** All errors of a pool. */
+/** Base class of all errors of a pool. */
 export abstract class PoolError extends Error {
   abstract readonly code: PoolErrorCode;
 }
 
-/** The queue has no room: nothing was accepted. */
+/** The queue is full; the message was not accepted. */
 export class QueueFullError extends PoolError {
   override readonly name = 'QueueFullError';
   readonly code: 'queue_full' | 'queue_bytes_full';
@@ -30,10 +30,10 @@ export class QueueFullError extends PoolError {
   }
 }
 
-/** Which of the limits it was. */
+/** The limit that was exceeded. */
 export type DeadlinePhase = 'queue' | 'run' | 'total';
 
-/** The message has waited, or its handler has run, for longer than it may. */
+/** The message waited, or its handler ran, longer than its deadline allows. */
 export class DeadlineError extends PoolError {
   override readonly name = 'DeadlineError';
   readonly code = 'deadline';
@@ -51,14 +51,13 @@ export class DeadlineError extends PoolError {
 
 /** How a worker ended. */
 export interface WorkerEnd {
-  /** The worker's number. */
   readonly worker: number;
-  /** The process's; `null` for a thread, and where it never came to be. */
+  /** The process id; `null` for a thread, and for a process that could not be started. */
   readonly pid: number | null;
-  /** What it exited with; `null` when a signal ended it. */
+  /** The exit code; `null` if a signal ended the worker. */
   readonly exitCode: number | null;
   readonly signal: string | null;
-  /** The last lines that it wrote to standard error. */
+  /** The last lines of its standard error. */
   readonly stderr: readonly string[];
 }
 
@@ -79,7 +78,7 @@ export class CrashedError extends PoolError {
   }
 }
 
-/** No worker can start; what a worker last said about it is in the message. */
+/** No worker can be started; the message contains the last reported reason. */
 export class StartFailedError extends PoolError {
   override readonly name = 'StartFailedError';
   readonly code = 'start_failed';
@@ -94,7 +93,7 @@ export class StartFailedError extends PoolError {
   }
 }
 
-/** Its `signal` was aborted; the reason is its `cause`. */
+/** The message's `signal` was aborted; `cause` is the signal's reason. */
 export class AbortedError extends PoolError {
   override readonly name = 'AbortError';
   readonly code = 'aborted';
@@ -105,13 +104,16 @@ export class AbortedError extends PoolError {
   }
 }
 
-/** The handler threw, or answered with an error. Message, stack and cause are those of what it threw; its name and its own members (`code` and others) are in `thrown`. */
+/**
+ * The handler threw, or its response was an error. Message, stack and cause are those of the thrown error; `thrown` has its name and its
+ * own members, such as `code`.
+ */
 export class HandlerError extends PoolError {
   override readonly name = 'HandlerError';
   readonly code = 'handler_error';
-  /** What was thrown, as plain members. */
+  /** The thrown value as plain data. */
   readonly thrown: ThrownError;
-  /** Of an answer to a request; 500 where the handler threw. */
+  /** The status of the response; 500 if the handler threw. */
   readonly status: number;
 
   /** @internal */
@@ -123,7 +125,7 @@ export class HandlerError extends PoolError {
   }
 }
 
-/** The message cannot be sent, as a function in it cannot; nothing was accepted. */
+/** The message cannot be serialized, for example because it contains a function. It was not accepted. */
 export class NotSendableError extends PoolError {
   override readonly name = 'NotSendableError';
   readonly code = 'not_sendable';
@@ -134,7 +136,7 @@ export class NotSendableError extends PoolError {
   }
 }
 
-/** The pool has no handler for messages of this type; nothing was accepted. */
+/** The pool has no handler for messages of this type. The message was not accepted. */
 export class UnknownTypeError extends PoolError {
   override readonly name = 'UnknownTypeError';
   readonly code = 'unknown_type';
@@ -158,7 +160,7 @@ export class ClosedError extends PoolError {
   }
 }
 
-/** In words, with the last line of standard error. */
+/** How a worker ended, as text, with the last line of its standard error. */
 export function howItEnded({ exitCode, signal, stderr }: WorkerEnd): string {
   const how = signal === null ? `exit code ${exitCode ?? 'unknown'}` : `signal ${signal}`;
   const said = stderr.at(-1);

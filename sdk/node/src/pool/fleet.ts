@@ -1,46 +1,47 @@
 /**
- * The workers of a pool: how many there are, when one is started, replaced and ended.
+ * The workers of a pool: how many there are, and when each is started, replaced and ended.
  *
- * A worker that ends after it was ready is replaced at once; starts that fail back off, and meanwhile nothing is accepted that only a worker could run.
+ * A worker that ends after it was ready is replaced at once. Failed starts back off; meanwhile, messages that would need a new worker are
+ * refused.
  */
 import { DRAINING, ENDED, ENDING, Member, READY_PHASE, STARTING, type MemberEvents } from './member.js';
 import { ClosedError, StartFailedError, howItEnded } from './errors.js';
 import { settleSize, type Settings, type Size } from './options.js';
 import type { Task } from './task.js';
 
-/** Wait after the first start that fails; it doubles with each further one, up to the longest. */
+/** Delay after the first failed start; doubled for each further one, up to BACKOFF_MAX_MS. */
 const BACKOFF_MS = 100;
 const BACKOFF_MAX_MS = 10_000;
-/** A worker that ends sooner after its start, without an answer, counts as one that could not start. */
+/** A worker that ends within this time of becoming ready, without having answered, counts as a failed start. */
 const SETTLED_MS = 1_000;
-/** A worker that drains has so long for its stop hooks; what it runs has deadlines of its own. */
+/** Longest time for stop hooks once a draining worker runs no more messages, which have deadlines of their own. */
 const DRAIN_MAX_MS = 30_000;
-/** A worker that was killed and does not end, as a thread in native code, is waited for no longer than this. */
+/** How long to wait for the end of a killed worker, such as a thread stuck in native code. */
 const UNKILLABLE_MS = 2_000;
-/** How often workers are looked at that nobody waits for. */
+/** How often idle workers are checked. */
 const ROUND_MS = 500;
-/** The part of `recycle.age` by which workers grow older than it, each by another one. */
+/** Spread of `recycle.age`: each worker lives up to this share longer, so that they are not all replaced at once. */
 const AGE_SPREAD = 0.1;
 
-/** Why a worker has ended. */
+/** Why a worker ended. */
 export type EndCause = 'crashed' | 'overran' | 'start_failed' | 'idle' | 'recycled' | 'reloaded' | 'resized' | 'closed';
 
-/** What the fleet tells. */
+/** Events that the fleet reports. */
 export interface FleetEvents {
   started(member: Member): void;
   readied(member: Member): void;
   stopped(member: Member, cause: EndCause): void;
   log(member: Member, line: unknown): void;
   line(member: Member, text: string): void;
-  /** No worker can be had, and none is on its way. */
+  /** No worker is running or starting, and starts fail. */
   failed(error: StartFailedError): void;
-  /** Types of messages whose handlers have answered: a new edition has them, too. */
+  /** Message types whose handlers have answered; workers of a reload load them before they are ready. */
   used(): string[];
-  /** A worker takes messages from now on. */
+  /** A worker is ready for messages. */
   ready(member: Member): void;
-  /** A worker takes no more messages; what it has not begun is for others. */
+  /** A worker takes no more messages; those that it has not begun go to others. */
   leaving(member: Member): void;
-  /** A worker has ended, with what it had. */
+  /** A worker has ended, with the messages that it had. */
   gone(member: Member, wasBegun: (task: Task) => boolean): void;
 }
 
@@ -53,20 +54,20 @@ export class Fleet {
   #ids = 0;
   #generation = 0;
   #edition = 1;
-  /** Why each worker ends that is told to. */
+  /** Why each worker that was told to end was told so. */
   readonly #causes = new WeakMap<Member, EndCause>();
-  /** Starts that failed since one last succeeded. */
+  /** Consecutive failed starts. */
   #failures = 0;
   #failure: StartFailedError | null = null;
   #retryAt = 0;
   #isClosed = false;
   #round: NodeJS.Timeout | null = null;
   #lastRound = 0;
-  /** What waits for the last worker to end. */
+  /** Called when the last worker has ended. */
   #whenEmpty: (() => void)[] = [];
-  /** The last reload, however it ends. */
+  /** Settles when the last reload has finished, successfully or not. */
   #reloaded: Promise<unknown> = Promise.resolve();
-  /** What waits for the number of workers of the current edition that are ready. */
+  /** Callers waiting until enough workers of an edition are ready. */
   #waiters: { readonly edition: number; readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
 
   constructor(settings: Settings, size: Size, memberEvents: MemberEvents, events: FleetEvents) {
@@ -76,16 +77,16 @@ export class Fleet {
     this.#events = events;
   }
 
-  // How many there are.
+  // Number of workers.
 
-  /** Workers that are ready or will be, and stay. */
+  /** Workers that are starting or ready and are not being replaced. */
   get lasting(): number {
     let count = 0;
     for (const member of this.members) if (member.phase <= READY_PHASE && !member.isOutgoing) count++;
     return count;
   }
 
-  /** Workers that are being started, or may be. */
+  /** Workers that are being started or still may be, up to the maximum. */
   get coming(): number {
     let ready = 0;
     for (const member of this.members) if (member.phase === READY_PHASE && !member.isOutgoing) ready++;
@@ -104,13 +105,13 @@ export class Fleet {
     return count;
   }
 
-  /** Why no worker can be had; `null` while one can. */
+  /** Why no worker can be started; `null` if one is there or may be started. */
   failure(now: number): StartFailedError | null {
     if (this.#failure === null || now >= this.#retryAt || this.ready > 0 || this.#starting > 0) return null;
     return this.#failure;
   }
 
-  /** Starts workers until there are as many as there are to be at least. */
+  /** Starts workers up to the minimum size. */
   fillUp(now: number): void {
     if (this.#isClosed) return;
     this.#watch();
@@ -118,26 +119,26 @@ export class Fleet {
     while (this.lasting < this.size.min) this.#start(now);
   }
 
-  /** So many messages wait: starts workers for them where that helps. */
+  /** Starts workers for `waiting` messages, if more workers would help. */
   grow(waiting: number, now: number, isSlow = false): void {
     if (this.#isClosed || now < this.#retryAt) return;
-    // As long as those that are ready get through it quickly, more would only share it.
+    // As long as the workers that are ready keep up, more would only share the same work.
     if (this.ready > 0 && !isSlow) return;
     const wanted = Math.min(this.size.max, this.ready + Math.ceil(waiting / this.#settings.concurrency));
     while (this.lasting < wanted) this.#start(now);
   }
 
-  /** @throws RangeError for a size that cannot be. */
+  /** @throws RangeError for an invalid size. */
   resize(size: { min?: number; max?: number }, now: number): void {
     this.size = settleSize(size);
     const surplus = this.lasting - this.size.max;
-    // The idle ones first, then the youngest.
+    // Idle workers first, then the youngest.
     const order = this.members.filter(({ phase, isOutgoing }) => phase <= READY_PHASE && !isOutgoing).sort((a, b) => a.inFlight - b.inFlight || b.id - a.id);
     for (const member of order.slice(0, Math.max(0, surplus))) this.#retire(member, 'resized', now);
     this.fillUp(now);
   }
 
-  /** Starts a worker that is not ready before it has loaded the handlers of these types. */
+  /** Starts a worker that loads the handlers of these types before it is ready. */
   #start(now: number, load: readonly string[] = []): void {
     this.#generation = (this.#generation % 0xffff) + 1;
     const member = new Member(++this.#ids, this.#generation, this.#edition, this.#settings, this.#memberEvents, now, load);
@@ -146,7 +147,7 @@ export class Fleet {
     this.#events.started(member);
   }
 
-  // Their news.
+  // Events of workers.
 
   becomesReady(member: Member): void {
     const now = performance.now();
@@ -168,7 +169,7 @@ export class Fleet {
     const cause = this.#causes.get(member) ?? (wasReady ? 'crashed' : 'start_failed');
     member.move(ENDED, now);
     this.members.splice(this.members.indexOf(member), 1);
-    // Before anybody looks for another worker: one that cannot start is not started again at once.
+    // Before the `gone` event, whose handler may start workers: a failed start must back off first.
     if (phase <= READY_PHASE && !hasSettled && !this.#causes.has(member)) this.#failedStart(member, now);
     this.#events.gone(member, (task) => wasReady && member.hasBegun(task));
     this.#events.stopped(member, cause);
@@ -195,15 +196,15 @@ export class Fleet {
     if (this.ready === 0 && this.#starting === 0) this.#events.failed(error);
   }
 
-  // When they end.
+  // Ending and replacing workers.
 
-  /** Has another worker take the place of one, which gets no more from now on. */
+  /** Replaces a worker, which gets no more messages from now on. */
   replace(member: Member, now: number): void {
     this.#retire(member, 'recycled', now);
     this.fillUp(now);
   }
 
-  /** Has a worker finish what it runs and end, whatever it does; what it has not begun goes to others. */
+  /** Lets a worker finish what it runs and then ends it; messages that it has not begun go to others. */
   #retire(member: Member, cause: EndCause, now: number): void {
     if (member.phase >= DRAINING) return;
     if (!this.#causes.has(member)) this.#causes.set(member, cause);
@@ -215,7 +216,7 @@ export class Fleet {
     this.#events.leaving(member);
   }
 
-  /** Ends a worker that cannot be waited for. */
+  /** Ends a worker without letting it finish. */
   #stop(member: Member, cause: EndCause, now: number): void {
     if (!this.#causes.has(member)) this.#causes.set(member, cause);
     member.terminate(now);
@@ -228,7 +229,7 @@ export class Fleet {
     if (member.messages >= recycle.messages || member.errors >= recycle.errors) this.#recycle(member, now);
   }
 
-  /** A worker is to go once another is ready in its place. */
+  /** Marks a worker for replacement; it is ended once another one is ready. */
   #recycle(member: Member, now: number): void {
     member.isOutgoing = true;
     this.#causes.set(member, 'recycled');
@@ -236,7 +237,10 @@ export class Fleet {
     else this.#retire(member, 'recycled', now);
   }
 
-  /** One more is ready: those that were to be replaced go, the oldest first. Those of the last edition go when the whole new one is ready. */
+  /**
+   * A worker became ready: ends those it replaces, oldest first. Workers of the previous edition are ended only when the whole new one is
+   * ready.
+   */
   #replace(now: number): void {
     const outgoing = this.members.filter((member) => member.isOutgoing && member.phase === READY_PHASE && this.#causes.has(member));
     for (const member of outgoing) {
@@ -245,7 +249,10 @@ export class Fleet {
     }
   }
 
-  /** Starts workers with handlers as they are now; each takes the place of another once it is ready. Rejects when one does not start: those there are stay then. */
+  /**
+   * Starts workers with the current handler files, each replacing an old one once it is ready. Rejects if one does not start; the old ones
+   * stay then.
+   */
   reload(): Promise<void> {
     const reloaded = this.#reloaded.then(() => this.#reload());
     this.#reloaded = reloaded.catch(() => {});
@@ -273,7 +280,7 @@ export class Fleet {
     }
   }
 
-  /** Resolves when as many workers are ready as there are to be at least; rejects when one cannot start. */
+  /** Resolves when the minimum number of workers is ready; rejects if one cannot be started. */
   isReady(): Promise<void> {
     if (this.ready >= Math.max(1, this.size.min)) return Promise.resolve();
     const now = performance.now();
@@ -292,9 +299,9 @@ export class Fleet {
     });
   }
 
-  // Time.
+  // Timers and limits.
 
-  /** Ends what has to end by now: called often while anything is under way, and every half second at least. */
+  /** Ends workers whose time is up. Called often while messages are open, and at least every half second. */
   enforce(now: number): void {
     const { killGrace, startMax, concurrency } = this.#settings;
     for (const member of [...this.members]) {
@@ -309,11 +316,14 @@ export class Fleet {
     if (now - this.#lastRound >= ROUND_MS) this.#goRound(now);
   }
 
-  /** A worker still runs what was given up: with nothing else in it, it is ended; with other messages, it gets no more and those are finished first. */
+  /**
+   * Handles a worker that still runs an abandoned message: ends it if it has no other messages; otherwise it gets no more and finishes
+   * those first.
+   */
   #endUnresponsive(member: Member, now: number, killGrace: number, concurrency: number): void {
     const isOverdue = () => [...member.abandoned.values()].some(({ since }) => now - since >= killGrace);
     if (member.abandoned.size === 0 || !isOverdue()) return;
-    // Its answer may have come by now.
+    // Its answer may have arrived meanwhile.
     member.rung();
     if (!isOverdue()) return;
     if (concurrency === 1 || member.inFlight === member.abandoned.size) {
@@ -341,7 +351,7 @@ export class Fleet {
     }
   }
 
-  /** Looks at workers now and then, as long as there are any. */
+  /** Checks workers regularly while there are any. */
   #watch(): void {
     this.#round ??= setInterval(() => {
       this.enforce(performance.now());
@@ -351,15 +361,15 @@ export class Fleet {
     }, Math.min(ROUND_MS, Math.max(10, this.#settings.killGrace / 2))).unref();
   }
 
-  // The end.
+  // Closing the fleet.
 
-  /** No worker is started any more. */
+  /** Stops starting workers. */
   close(): void {
     this.#isClosed = true;
     for (const { reject } of this.#waiters.splice(0)) reject(new ClosedError('the pool was closed'));
   }
 
-  /** Has all workers end, by force after so many milliseconds; resolves when they have, or cannot be made to. */
+  /** Ends all workers, forcibly after `deadline` milliseconds; resolves when they have ended or cannot be killed. */
   async end(deadline: number): Promise<void> {
     const now = performance.now();
     for (const member of [...this.members]) this.#retire(member, 'closed', now);
@@ -385,7 +395,7 @@ export class Fleet {
   }
 }
 
-/** A number from 0 to 1 that differs from worker to worker, so that they do not grow old together. */
+/** A number from 0 to 1 that differs from worker to worker. */
 function spread(id: number): number {
   return (id * 0.618_034) % 1;
 }

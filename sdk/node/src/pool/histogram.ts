@@ -1,13 +1,13 @@
-/** Durations by their size, to within a thirty-second part of each. */
+/** A histogram of durations with a relative error of at most 1/32. */
 
-/** Sub-buckets of every power of two. */
+/** Each power of two is divided into 2^SUB_BITS buckets. */
 const SUB_BITS = 5;
 const SUB = 1 << SUB_BITS;
-/** Longest duration that is told apart, in microseconds: 71 minutes. */
+/** Longest duration recorded exactly, in microseconds: 71 minutes. Longer ones count as this. */
 const MICROS_MAX = 0xffff_ffff;
 const BUCKETS = (33 - SUB_BITS) * SUB;
 
-/** What a {@link Histogram} says, in milliseconds. */
+/** Summary of a {@link Histogram}, in milliseconds. */
 export interface HistogramSummary {
   readonly count: number;
   readonly mean: number;
@@ -39,7 +39,7 @@ export class Histogram {
     if (value > this.#max) this.#max = value;
   }
 
-  /** The duration, in microseconds, that this part of all (0 to 1) do not exceed; 0 when there are none. */
+  /** The quantile `part` (0 to 1) in microseconds; 0 if the histogram is empty. */
   quantile(part: number): number {
     if (this.#count === 0) return 0;
     const rank = Math.max(1, Math.ceil(part * this.#count));
@@ -77,7 +77,7 @@ export class Histogram {
   }
 }
 
-/** Values below 2 x SUB have a bucket each; above, every power of two has SUB of them. */
+/** Values below 2 * SUB have a bucket each; above that, every power of two has SUB buckets. */
 function bucketOf(micros: number): number {
   const value = micros >>> 0;
   const shift = Math.max(0, 31 - Math.clz32(value | 1) - SUB_BITS);

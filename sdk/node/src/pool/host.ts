@@ -1,39 +1,39 @@
-/** What a worker runs in, a process or a thread, as its member of the pool sees it. */
+/** The host of a worker, a process or a thread, as its pool member sees it. */
 import type { Handed } from '../handed.js';
 import type { Bytes } from '../wire.js';
 import type { SharedPage } from './page.js';
 
-/** What a host tells of its worker. */
+/** Events that a host reports about its worker. */
 export interface HostEvents {
-  /** Bytes of the link, cut anywhere, which are not written to later. */
+  /** Bytes from the link, cut anywhere; the buffer is not reused. */
   received(bytes: Bytes): void;
-  /** There is something in the outbox. */
+  /** The outbox has new frames. */
   rung(): void;
   /** A line of standard error. */
   line(text: string): void;
-  /** It is over: everything that it wrote was told before. */
+  /** The worker has ended, and all of its output has been reported. */
   ended(exitCode: number | null, signal: string | null): void;
 }
 
-/** Keeps nothing alive by itself: a program ends while workers are idle. */
+/** A host does not keep the program alive: a program may end while its workers are idle. */
 export interface Host {
   readonly pid: number | null;
   readonly threadId: number | null;
-  /** `null` where worker and pool share no memory. */
+  /** `null` if worker and pool share no memory. */
   readonly page: SharedPage | null;
-  /** Sends bytes, whose memory the host keeps until they have left. */
+  /** Sends bytes; the host owns the buffer until they are sent. */
   write(bytes: Uint8Array): void;
-  /** Sends a frame with the value that it has with it; only threads can be given one. */
+  /** Sends a frame together with a value. Threads only. */
   hand?(bytes: Uint8Array<ArrayBuffer>, handed: Handed): void;
-  /** Has the worker finish what it has and end, if it can still hear. */
+  /** Asks the worker to finish what it runs and end. */
   terminate(): void;
-  /** Ends it now. */
+  /** Ends the worker at once. */
   kill(): void;
-  /** Resident memory in bytes; `null` where it is not known. */
+  /** Resident memory in bytes; `null` if unknown. */
   rss(): number | null;
 }
 
-/** Cuts a stream into lines, of which none is longer than a bound. */
+/** Splits a stream into lines of bounded length. */
 export class Lines {
   #rest = '';
   readonly #line: (text: string) => void;

@@ -1,13 +1,13 @@
-/** An answer that comes in pieces: one that is long, or one whose parts are given as they come. */
+/** Assembles a response that arrives in pieces, because it is long or because it is delivered in parts. */
 import { decode } from '../message.js';
 import { isParts, PartReader, FAILURE, PART, REPLY } from '../parts.js';
 import { readPairs, type Bytes } from '../wire.js';
 import type { ThrownError } from '../failure.js';
 
-/** Longest reply that is put together, in bytes. */
+/** Longest reply that is assembled, in bytes. */
 const REPLY_BYTES_MAX = 1_073_741_824;
 
-/** What an answer turned out to be. */
+/** How a response ended: with a value, with a thrown error, or incomplete. */
 export type Outcome = { readonly value: unknown } | { readonly thrown: ThrownError; readonly status: number } | { readonly broken: string };
 
 export class Incoming {
@@ -28,7 +28,7 @@ export class Incoming {
     this.#reader = isParts(headers) ? new PartReader() : null;
   }
 
-  /** Takes a piece, which is not written to later. */
+  /** Adds a piece; the buffer must not be reused. */
   push(piece: Bytes): void {
     if (piece.length === 0 || this.#outcome !== null) return;
     try {
@@ -51,7 +51,7 @@ export class Incoming {
     else if (kind === FAILURE) this.#outcome = { thrown: value as ThrownError, status: 500 };
   }
 
-  /** The answer is complete. */
+  /** Returns the outcome once the response is complete. */
   end(): Outcome {
     if (this.#outcome !== null) return this.#outcome;
     if (this.#reader !== null) return { broken: 'the answer ended before its reply' };
@@ -60,7 +60,7 @@ export class Incoming {
   }
 }
 
-/** The headers of an answer, flat. */
+/** Decodes the headers of a response into `[name, value, ...]`. */
 export function headersOf(bytes: Bytes, at: number, end: number): readonly string[] {
   return readPairs(bytes, at, end, 'latin1');
 }
@@ -70,7 +70,7 @@ const TEXT_KIND = 2;
 const HTML_KIND = 4;
 const FAILED_FROM = 400;
 
-/** What a whole answer says; its bytes are nobody else's. */
+/** The outcome of a complete response. The result may refer to `bytes`, which must not be reused. */
 export function outcomeOf(status: number, kind: number, headers: readonly string[], bytes: Bytes, at: number, end: number): Outcome {
   let value: unknown;
   try {
@@ -93,7 +93,7 @@ function valueOf(kind: number, headers: readonly string[], bytes: Bytes, at: num
   return new Uint8Array(bytes.subarray(at, end));
 }
 
-/** What a handler of messages threw; or a problem that a handler of requests was answered for with (RFC 9457). */
+/** The error of a failed message handler, or of a request handler that was answered with a problem document (RFC 9457). */
 function thrownOf(status: number, value: unknown): ThrownError {
   const given = (typeof value === 'object' && value !== null ? value : {}) as Record<string, unknown>;
   if ('stack' in given && 'members' in given && typeof given['message'] === 'string') return given as unknown as ThrownError;

@@ -1,5 +1,6 @@
 /**
- * One worker of a pool: its jobs by slot, what is written to it, what it answers. What follows from that for others is the dispatcher's affair.
+ * One worker of a pool: its jobs by slot, the frames written to it and received from it. Decisions that involve other workers are the
+ * dispatcher's.
  */
 import {
   ABORT,
@@ -36,39 +37,42 @@ import { Ring } from './ring.js';
 import { HELD, SENT, type Task } from './task.js';
 import { startThread } from './thread.js';
 
-/** A worker's life has one direction. */
+/** Phases of a worker, passed in this order only. */
 export const STARTING = 0;
 export const READY_PHASE = 1;
 /** Finishes what it runs, then ends. */
 export const DRAINING = 2;
-/** Was told to end, or killed. */
+/** Has been told to end, or was killed. */
 export const ENDING = 3;
 export const ENDED = 4;
 export type Phase = typeof STARTING | typeof READY_PHASE | typeof DRAINING | typeof ENDING | typeof ENDED;
 
-/** Work that may lie in a worker's inbox, in milliseconds. */
+/** Maximum work queued in a worker's inbox, in milliseconds. */
 const CREDIT_WORK_MS = 1;
-/** What is written is gathered in memory of this size. */
+/** Size of the buffer in which frames are collected before they are written. */
 const SLAB_BYTES = 131_072;
-/** So many messages are written without waiting for those that this turn of the loop may bring yet: the worker runs them while others are submitted. */
+/**
+ * After this many messages, frames are written without waiting for the end of the event loop's turn: the worker starts while others are
+ * still being submitted.
+ */
 const GATHERED_MAX = 16;
-/** Longer bodies are written by themselves. */
+/** Longer bodies are written separately. */
 const GATHERED_BODY_MAX = 16_384;
-/** Longer bodies are sent as the worker asks for them. */
+/** Longer bodies are sent in frames as the worker asks for them. */
 const INLINE_BODY_MAX = 524_288;
 const BODY_FRAME_MAX = 262_144;
 const WINDOW_BYTES = 1_048_576;
 const STDERR_LINES_MAX = 20;
-/** Why a job is aborted. */
+/** Reasons of ABORT frames. */
 export const GONE = 1;
 export const OVERDUE = 2;
 
-/** What a member tells the dispatcher. */
+/** Events that a member reports to the dispatcher. */
 export interface MemberEvents {
   ready(member: Member): void;
-  /** A job is over. It was this one's last word; `faulted` says that its handler threw. */
+  /** A job was answered, and the worker is done with it. */
   answered(member: Member, task: Task, outcome: Outcome, micros: number): void;
-  /** Everything that had come was told. */
+  /** All frames received so far have been reported. */
   drained(member: Member): void;
   dirty(member: Member): void;
   log(member: Member, line: unknown): void;
@@ -76,7 +80,7 @@ export interface MemberEvents {
   ended(member: Member): void;
 }
 
-/** A job whose caller was answered already. */
+/** A job that has been settled for its caller while the worker may still run it. */
 interface Abandoned {
   readonly number: number;
   readonly since: number;
@@ -85,32 +89,32 @@ interface Abandoned {
 export class Member implements HostEvents {
   readonly id: number;
   readonly generation: number;
-  /** Which set of handlers it has: `reload` counts them. */
+  /** The set of handlers the worker has loaded; each `reload` starts a new edition. */
   readonly edition: number;
   readonly host: Host;
   readonly started: number;
   phase: Phase = STARTING;
   readyAt = 0;
-  /** When its phase changed. */
+  /** When the current phase began. */
   since: number;
-  /** When it last answered, or became ready. */
+  /** When the worker last answered, or became ready. */
   lastAnswer = 0;
   inFlight = 0;
-  /** What it has is expected to take so long, in milliseconds. */
+  /** Expected duration of all jobs that the worker has, in milliseconds. */
   loadMs = 0;
-  /** Whether what it runs takes long: it gets nothing to wait behind that. */
+  /** Whether a handler has been running for long; then nothing is queued behind it. */
   isStalled = false;
-  /** Whether another is to take its place. */
+  /** Whether the worker is to be replaced. */
   isOutgoing = false;
-  /** Messages that wait for no other worker, oldest first. */
+  /** Messages that wait for this worker only, oldest first. */
   readonly mine = new Ring(HELD);
   messages = 0;
   errors = 0;
   busyMs = 0;
-  /** Answers for jobs that were over already, and frames that were no answers. */
+  /** Answers to jobs that were already settled, and invalid frames. */
   late = 0;
   readonly stderr: string[] = [];
-  /** What it has said about its start. */
+  /** The error reported by the worker if it failed to start. */
   startFailure: { readonly message: string; readonly stack?: string } | null = null;
   exitCode: number | null = null;
   signal: string | null = null;
@@ -124,7 +128,7 @@ export class Member implements HostEvents {
   #slab: Bytes = Buffer.allocUnsafeSlow(SLAB_BYTES) as Bytes;
   #from = 0;
   #to = 0;
-  /** Messages between the two. */
+  /** Number of messages between `#from` and `#to`. */
   #gathered = 0;
   #isDirty = false;
   #partial: Bytes | null = null;
@@ -140,9 +144,9 @@ export class Member implements HostEvents {
     this.host = settings.kind === 'thread' ? startThread(settings, generation, this) : startProcess(settings, generation, this);
   }
 
-  /** Whether it may be given a job that takes about `expectedMs` (0: nobody knows). */
+  /** Whether the worker can take a job expected to last `expectedMs` (0: unknown). */
   hasRoom(expectedMs: number): boolean {
-    // One that still runs what was given up, and is to go, has no more to wait for than that.
+    // A worker that is to be replaced and still runs an abandoned job may be ended at any time, so it gets nothing new.
     if (this.phase !== READY_PHASE || (this.isOutgoing && this.abandoned.size > 0)) return false;
     const { concurrency, credit } = this.#settings;
     if (this.inFlight < concurrency) return true;
@@ -156,9 +160,9 @@ export class Member implements HostEvents {
     this.since = now;
   }
 
-  // Jobs out.
+  // Sending jobs.
 
-  /** Gives it a job; `left` is the time until its deadline in milliseconds, 0 without one. */
+  /** Sends a job; `left` is the time until its deadline in milliseconds, 0 without one. */
   send(task: Task, now: number, left: number): void {
     const slot = this.#free.pop() ?? this.#tasks.length;
     const number = (this.#number = (this.#number % 0xffff_fffe) + 1);
@@ -183,7 +187,7 @@ export class Member implements HostEvents {
       this.#hand(task, handed, left);
       return;
     }
-    // UTF-8 takes at most three bytes for each UTF-16 unit.
+    // A UTF-16 code unit takes at most three bytes in UTF-8.
     const most = typeof body === 'string' ? body.length * 3 : body.length;
     if (most > GATHERED_BODY_MAX) {
       this.#long(task, left);
@@ -228,7 +232,7 @@ export class Member implements HostEvents {
     if (isInline) this.host.write(body);
   }
 
-  /** The worker takes so many more bytes of a long body. */
+  /** Sends the next `granted` bytes of a long body. */
   #grant(task: Task, granted: number): void {
     const body = (task.bytes ??= bytesOf(task.body));
     const until = Math.min(body.length, task.bodySent + granted);
@@ -241,7 +245,7 @@ export class Member implements HostEvents {
     }
   }
 
-  /** Takes back the jobs that it has not begun, oldest first. Without shared memory all count as begun. */
+  /** Revokes the jobs that the worker has not begun, oldest first. Without shared memory, all count as begun. */
   takeBack(): Task[] {
     const { page } = this.host;
     if (page === null) return [];
@@ -252,18 +256,18 @@ export class Member implements HostEvents {
     return found;
   }
 
-  /** The jobs that it has, in no order. */
+  /** The worker's jobs, in no particular order. */
   *tasks(): Generator<Task> {
     for (const task of this.#tasks) if (task !== undefined) yield task;
   }
 
-  /** Whether it has begun a job, as far as can be told. */
+  /** Whether the worker has begun a job. Without shared memory this is unknown, and the answer is yes. */
   hasBegun(task: Task): boolean {
     const { page } = this.host;
     return page === null || page.isClaimed(task.slot, task.number);
   }
 
-  /** A job is not here any more. */
+  /** Removes a job and frees its slot. */
   release(task: Task): void {
     this.#tasks[task.slot] = undefined;
     this.#free.push(task.slot);
@@ -272,7 +276,7 @@ export class Member implements HostEvents {
     this.#less(task);
   }
 
-  /** A job's caller is answered, but the worker may still run it: its place stays taken until it has answered. */
+  /** Removes a job that was settled for its caller while the worker may still run it: its slot stays taken until the worker answers. */
   abandon(task: Task, reason: number, now: number): void {
     this.#tasks[task.slot] = undefined;
     this.abandoned.set(task.slot, { number: task.number, since: now });
@@ -287,9 +291,9 @@ export class Member implements HostEvents {
     this.loadMs = this.inFlight === 0 ? 0 : this.loadMs - task.expectedMs;
   }
 
-  // Its life.
+  // Life cycle of the worker.
 
-  /** Has it finish what it runs and end. */
+  /** Tells the worker to finish what it runs and end. */
   drain(now: number): void {
     if (this.phase >= DRAINING) return;
     this.move(DRAINING, now);
@@ -326,7 +330,7 @@ export class Member implements HostEvents {
     this.#control(frame(INIT, 0, this.generation, 0, 0, JSON.stringify(init)));
   }
 
-  // Bytes out.
+  // Writing frames.
 
   #reserve(bytes: number): void {
     if (this.#slab.length - this.#to >= bytes) return;
@@ -346,7 +350,7 @@ export class Member implements HostEvents {
     this.host.write(bytes);
   }
 
-  /** Writes what was gathered. */
+  /** Writes the collected frames. */
   flush(): void {
     this.#isDirty = false;
     this.#gathered = 0;
@@ -355,7 +359,7 @@ export class Member implements HostEvents {
     this.#from = this.#to;
   }
 
-  // Frames in.
+  // Reading frames.
 
   rung(): void {
     this.lastAnswer = performance.now();
@@ -363,14 +367,14 @@ export class Member implements HostEvents {
     this.#events.drained(this);
   }
 
-  /** Takes what is in the outbox. */
+  /** Takes all frames from the outbox. */
   takeOutbox(): void {
     if (this.host.page?.drain(this.#take) === false) this.#broken('its outbox holds what is no frame');
   }
 
   received(bytes: Bytes): void {
     this.lastAnswer = performance.now();
-    // What was answered in the outbox was answered before.
+    // Frames in the outbox were written before those on the link.
     this.takeOutbox();
     let all = bytes;
     if (this.#partial !== null) all = Buffer.concat([this.#partial, bytes]) as Bytes;
@@ -420,7 +424,7 @@ export class Member implements HostEvents {
     else this.late++;
   };
 
-  /** The answer to a job that is over: an abandoned one's place is free then. */
+  /** Handles a frame of a job that was settled already: the last frame of an abandoned job frees its slot. */
   #stray(type: number, flags: number, number: number, slot: number): void {
     this.late++;
     const isLast = type === RESET || ((type === RESPONSE || type === BODY) && (flags & END) !== 0);
@@ -463,7 +467,7 @@ export class Member implements HostEvents {
     const headers = headersEnd === at + RESPONSE_TABLE_BYTES ? NO_HEADERS : headersOf(bytes, at + RESPONSE_TABLE_BYTES, headersEnd);
     if ((flags & END) !== 0 && !isParts(headers)) {
       const isText = bytes[headersEnd] !== 0xff && kind !== 3;
-      // What is kept must not lie in memory that is written again.
+      // The value may refer to these bytes, and the memory of the outbox is reused.
       const body = isText ? bytes : (Buffer.from(bytes.subarray(headersEnd, end)) as Bytes);
       const outcome = isText ? outcomeOf(status, kind, headers, bytes, headersEnd, end) : outcomeOf(status, kind, headers, body, 0, body.length);
       if ((flags & FAULT) !== 0) this.errors++;
@@ -474,7 +478,7 @@ export class Member implements HostEvents {
     const incoming = new Incoming(status, kind, headers, (part) => task.wishes.onPart?.(part, task));
     task.incoming = incoming;
     incoming.push(Buffer.from(bytes.subarray(headersEnd, end)) as Bytes);
-    // Whoever is given a part may give up the message.
+    // A callback for a part may have aborted the message.
     if (task.incoming !== incoming) this.#stray(RESPONSE, flags, number, slot);
     else if ((flags & END) !== 0) this.#answered(task, incoming.end(), micros);
   }
@@ -500,7 +504,7 @@ export class Member implements HostEvents {
     else void goesOn.then(() => this.#allow(task, end - at));
   }
 
-  /** Lets the worker send so many more bytes of an answer. */
+  /** Allows the worker to send `bytes` more of a response. */
   #allow(task: Task, bytes: number): void {
     if (this.#tasks[task.slot] !== task) return;
     const payload = Buffer.allocUnsafe(4);

@@ -1,4 +1,4 @@
-/** What a pool may be told, and what holds where it is not. */
+/** Options of a pool, and their defaults. */
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -6,110 +6,120 @@ import type { ResourceLimits } from 'node:worker_threads';
 import { encode } from '../message.js';
 import type { HandlerSource } from '../worker/messages.js';
 
-/** Milliseconds that something may take; `Infinity` for as long as it wants. */
+/** Time limits in milliseconds; `Infinity` for none. */
 export interface Deadlines {
-  /** Waiting for a worker. `Infinity` unless you say otherwise. */
+  /** For waiting until a worker is free. `Infinity` by default. */
   queue?: number;
-  /** Being run. 60,000 unless you say otherwise: whatever runs longer is stopped, with its worker. */
+  /** For running the handler; 60,000 by default. A handler that exceeds it is stopped together with its worker. */
   run?: number;
-  /** Both together. `Infinity` unless you say otherwise. */
+  /** For both together. `Infinity` by default. */
   total?: number;
 }
 
-/** Where the handler of a type of messages is. */
+/** The handler of a message type. */
 export type HandlerOption =
   | string
   | URL
   | {
       file: string | URL;
-      /** The export that is the handler: `default`, else `handler`, unless you say otherwise. */
+      /** The export that is the handler; by default `default`, or else `handler`. */
       export?: string;
-      /** How many messages of the type are run at a time, in all workers; any number unless you say otherwise. */
+      /** Maximum number of messages of the type that run at the same time, over all workers; unlimited by default. */
       concurrency?: number;
     }
   | {
-      /** The body of a function of `message` and `ctx`. */
+      /** The body of a function with the parameters `message` and `ctx`. */
       source: string;
       concurrency?: number;
     };
 
-/** When messages are run again. */
+/** When failed messages are run again. */
 export interface RetryOptions {
-  /** How often a message is run at most. 1: never again. */
+  /** Maximum number of runs of a message; 1 means no retries. */
   attempts: number;
-  /** After what: its worker ended while it ran (`crash`), it ran for too long (`deadline`), its handler threw (`error`). `['crash']` unless you say otherwise. */
+  /**
+   * Failures that are retried: the worker ended while it ran the message (`crash`), the run exceeded its deadline (`deadline`), the handler
+   * threw (`error`). `['crash']` by default.
+   */
   after?: readonly RetryCause[];
-  /** Milliseconds before the second run, doubled before each further one up to a minute, half of it by chance. 0 unless you say otherwise. */
+  /** Milliseconds before the first retry, doubled for each further one up to a minute; half of the delay is random. 0 by default. */
   backoff?: number;
 }
 
 export type RetryCause = 'crash' | 'deadline' | 'error';
 
-/** When a worker is replaced; another is ready before it goes. */
+/** When workers are replaced. A replacement is ready before the old worker ends. */
 export interface RecycleOptions {
-  /** After so many messages. */
+  /** After this many messages. */
   messages?: number;
-  /** When it is so old, in milliseconds, or up to a tenth older. */
+  /** At this age in milliseconds, plus up to a tenth. */
   age?: number;
-  /** When it takes so many bytes of memory. Processes only. */
+  /** When it uses this many bytes of memory. Processes only. */
   rss?: number;
-  /** After so many handlers that threw. */
+  /** After this many handler errors. */
   errors?: number;
 }
 
 export interface PoolOptions {
-  /** The pool's name in errors and in `ctx.worker.pool`; `pool` unless you say otherwise. */
+  /** The pool's name in errors and in `ctx.worker.pool`; `pool` by default. */
   name?: string;
   /**
-   * A module as pools of the server have it. One of `messages()` answers messages by their type. One that answers requests (a router, a function `(request, ctx)`, an object with `fetch`) gets a
-   * message of type `resize` as `POST /resize`, with the message as its JSON body.
+   * A handler module as for pools of the server. One made by `messages()` dispatches on the message type. A request handler (a router, a
+   * function `(request, ctx)`, an object with `fetch`) gets a message of type `resize` as `POST /resize`, with the message as its JSON
+   * body.
    */
   handler?: string | URL;
-  /** Functions `(message, ctx)` by type of message, each loaded in a worker when the first message of its type comes. */
+  /** Functions `(message, ctx)` by message type. A worker loads each one when it gets the first message of that type. */
   handlers?: Readonly<Record<string, HandlerOption>>;
-  /** The folder of relative files; the current one unless you say otherwise. */
+  /** The folder for relative paths; the current directory by default. */
   root?: string;
-  /** Whether workers are processes or threads of this one; processes unless you say otherwise. */
+  /** Whether workers are processes or threads of this one; processes by default. */
   kind?: 'process' | 'thread';
-  /** Workers there are at least (1) and at most (as many as cores). With `min: 0` none is started before the first message. */
+  /** Minimum (1) and maximum (the number of cores) number of workers. With `min: 0`, none is started before the first message. */
   size?: { min?: number; max?: number };
-  /** Messages that a worker runs at a time; 1 unless you say otherwise, so that handlers may block. */
+  /** How many messages a worker runs at the same time; 1 by default, so that handlers may block. */
   concurrency?: number;
-  /** Messages that wait in a worker's inbox beyond those that it runs, at most, as far as they take a millisecond in all; 255 unless you say otherwise, 0 for none. */
+  /**
+   * Maximum number of messages in a worker's inbox beyond those that it runs, as long as they take at most a millisecond in total; 255 by
+   * default, 0 for none.
+   */
   credit?: number;
-  /** Messages that wait, at most; 10,000 unless you say otherwise. `auto`: the square of the most workers. With 0 a message is accepted only if a worker can run it. */
+  /**
+   * Maximum number of waiting messages; 10,000 by default. `auto` is the square of the maximum number of workers. With 0, a message is
+   * accepted only if a worker can run it at once.
+   */
   queueMax?: number | 'auto';
-  /** What waits takes at most so many bytes; 64 MiB unless you say otherwise. */
+  /** Maximum total size of waiting messages in bytes; 64 MiB by default. */
   queueBytesMax?: number;
   deadlines?: Deadlines;
   retry?: RetryOptions;
   recycle?: RecycleOptions;
-  /** Milliseconds after which a worker beyond `size.min` without work ends; 60,000 unless you say otherwise. */
+  /** Milliseconds after which an idle worker beyond `size.min` ends; 60,000 by default. */
   idleMax?: number;
-  /** Milliseconds that a worker has to become ready; 30,000 unless you say otherwise. */
+  /** Milliseconds within which a worker must become ready; 30,000 by default. */
   startMax?: number;
-  /** Milliseconds that a handler has to heed its signal, and then that a worker has to heed SIGTERM; 300 unless you say otherwise. */
+  /** Milliseconds that a handler has to react to its aborted signal, and then a worker to SIGTERM, before it is killed; 300 by default. */
   killGrace?: number;
-  /** What `ctx.worker.data` is in each worker. */
+  /** Passed to each worker as `ctx.worker.data`. */
   data?: unknown;
   /** A module whose `onStart(ctx)` runs in each worker before its first message, and `onStop(ctx)` after its last. */
   start?: string | URL;
-  /** The workers' environment; that of this process unless you say otherwise. */
+  /** The workers' environment variables; those of this process by default. */
   env?: Readonly<Record<string, string | undefined>>;
-  /** The workers' current folder. Processes only. */
+  /** The workers' current directory. Processes only. */
   cwd?: string;
-  /** Arguments of the workers' program, and of its runtime. */
+  /** Command-line arguments of the worker program, and of its runtime. */
   argv?: readonly string[];
   execArgv?: readonly string[];
-  /** The runtime's program; the one that runs this process unless you say otherwise. Processes only. */
+  /** The runtime's executable; the one that runs this process by default. Processes only. */
   runtime?: string;
-  /** A program that speaks the worker protocol, with its arguments, in the place of the SDK's. */
+  /** A command that speaks the worker protocol, run instead of the SDK's worker. */
   command?: readonly string[];
-  /** Limits of memory, as of `node:worker_threads`. */
+  /** Memory limits as in `node:worker_threads`. */
   resourceLimits?: ResourceLimits;
 }
 
-/** Options with everything filled in. Durations in milliseconds. */
+/** Validated options with defaults filled in. Durations in milliseconds. */
 export interface Settings {
   readonly name: string;
   readonly handler: string | null;
@@ -127,7 +137,7 @@ export interface Settings {
   readonly idleMax: number;
   readonly startMax: number;
   readonly killGrace: number;
-  /** In base64; `null` where there is none. */
+  /** Encoded as base64; `null` if there is none. */
   data: string | null;
   readonly start: string | null;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -139,13 +149,13 @@ export interface Settings {
   readonly resourceLimits: ResourceLimits | null;
 }
 
-/** How many workers there may be. */
+/** The minimum and maximum number of workers. */
 export interface Size {
   readonly min: number;
   readonly max: number;
 }
 
-/** Most workers of a pool. */
+/** Upper limit for the size of a pool. */
 const WORKERS_MAX = 1_024;
 const CONCURRENCY_MAX = 2_048;
 const CREDIT_MAX = 255;
@@ -154,7 +164,7 @@ const KEYS = new Set<keyof PoolOptions>([
   'name', 'handler', 'handlers', 'root', 'kind', 'size', 'concurrency', 'credit', 'queueMax', 'queueBytesMax', 'deadlines', 'retry', 'recycle', 'idleMax', 'startMax', 'killGrace',
   'data', 'start', 'env', 'cwd', 'argv', 'execArgv', 'runtime', 'command', 'resourceLimits',
 ]);
-/** The members of options that are objects. */
+/** Keys of the options that are objects. */
 const PARTS = {
   deadlines: ['queue', 'run', 'total'],
   retry: ['attempts', 'after', 'backoff'],
@@ -162,7 +172,7 @@ const PARTS = {
   resourceLimits: ['maxOldGenerationSizeMb', 'maxYoungGenerationSizeMb', 'codeRangeSizeMb', 'stackSizeMb'],
 } as const;
 
-/** Checks options and fills in what they leave out; throws a TypeError or RangeError that names the option and what is accepted. */
+/** Validates options and fills in defaults. @throws TypeError or RangeError that names the option and what is accepted. */
 export function settle(options: PoolOptions): { settings: Settings; size: Size } {
   if (typeof options !== 'object' || options === null) throw new TypeError('a pool takes an object of options');
   for (const key of Object.keys(options)) {
@@ -225,12 +235,12 @@ export function settle(options: PoolOptions): { settings: Settings; size: Size }
   return { settings, size };
 }
 
-/** What `data` is sent as. */
+/** Encodes the `data` option. */
 export function encodeData(data: unknown): string | null {
   return data === undefined ? null : Buffer.from(encode(data)).toString('base64');
 }
 
-/** The sizes that a pool may have. */
+/** Validates the size of a pool and fills in defaults. */
 export function settleSize(size: { min?: number; max?: number }): Size {
   known('size', size, ['min', 'max']);
   const { min = 1, max = Math.max(min, availableParallelism()) } = size;
@@ -266,7 +276,7 @@ function settleRetry(retry: RetryOptions | undefined): Required<RetryOptions> {
   return { attempts: whole('retry.attempts', retry?.attempts ?? 1, 1, 1_000), after, backoff: duration('retry.backoff', retry?.backoff ?? 0) };
 }
 
-/** Checks an option that is an object, if it is given: members that are misspelt would go unheeded. */
+/** Validates the keys of an option that is an object, if given: a misspelt key would otherwise be ignored. */
 function known(name: string, value: unknown, keys: readonly string[]): void {
   if (value === undefined) return;
   if (typeof value !== 'object' || value === null) throw new TypeError(`${name} is an object of ${keys.join(', ')}, not ${JSON.stringify(value)}`);
@@ -279,7 +289,7 @@ function isFile(file: unknown): boolean {
   return typeof file === 'string' || file instanceof URL;
 }
 
-/** The file of a handler, as a path. */
+/** The path of a handler file. */
 export function fileOf(file: string | URL, root: string): string {
   if (file instanceof URL || file.startsWith('file:')) return fileURLToPath(file);
   return resolve(root, file);
@@ -300,10 +310,10 @@ function whole(name: string, value: number, least: number, most: number): number
   throw new RangeError(`${name} is a whole number ${bounds}, not ${typeof value === 'number' ? value : JSON.stringify(value)}`);
 }
 
-/** Longest duration: what timers of the runtime take. */
+/** Longest duration supported by timers of the runtime. */
 export const DURATION_MAX = 2_147_483_647;
 
-/** Checks a number of milliseconds. */
+/** Validates a number of milliseconds. */
 export function duration(name: string, value: number): number {
   if (typeof value === 'number' && ((value >= 0 && value <= DURATION_MAX) || value === Infinity)) return value;
   throw new RangeError(`${name} is milliseconds from 0 to ${DURATION_MAX}, or Infinity, not ${typeof value === 'number' ? value : JSON.stringify(value)}`);

@@ -1,4 +1,4 @@
-/** The page that a worker shares with its pool, from the pool's side (protocol/PROTOCOL.md, section 6). */
+/** The pool's side of the page that it shares with a worker (protocol/PROTOCOL.md, section 6). */
 import {
   BELL_WORD,
   CLAIMED,
@@ -16,13 +16,13 @@ import {
 import { pageAddon } from '../page-addon.js';
 import { HEADER_BYTES, PAD, type Bytes } from '../wire.js';
 
-/** Takes a frame of the outbox: header fields, and where its payload lies until it returns. */
+/** Receives a frame from the outbox: header fields, and its payload, which is valid until the callback returns. */
 export type TakeFrame = (type: number, flags: number, generation: number, number: number, slot: number, bytes: Bytes, at: number, end: number) => void;
 
 export class SharedPage {
   readonly #words: Int32Array;
   readonly #bytes: Bytes;
-  /** Bytes of the outbox that were taken. */
+  /** Total bytes taken from the outbox. */
   #head = 0;
 
   constructor(memory: ArrayBuffer | SharedArrayBuffer) {
@@ -33,12 +33,12 @@ export class SharedPage {
     this.#words[BELL_WORD] = 1;
   }
 
-  /** Puts a job up for the worker to claim; before its REQUEST is sent. */
+  /** Offers a job for the worker to claim. Call it before sending the REQUEST frame. */
   offer(slot: number, number: number): void {
     Atomics.store(this.#words, CLAIM_WORDS + slot, (number << 2) | OFFERED);
   }
 
-  /** Takes a job back; `false` when the worker has it. */
+  /** Revokes a job; `false` if the worker has claimed it. */
   revoke(slot: number, number: number): boolean {
     const offered = (number << 2) | OFFERED;
     return Atomics.compareExchange(this.#words, CLAIM_WORDS + slot, offered, (number << 2) | REVOKED) === offered;
@@ -48,11 +48,13 @@ export class SharedPage {
     return Atomics.load(this.#words, CLAIM_WORDS + slot) === ((number << 2) | CLAIMED);
   }
 
-  /** Gives every frame that is there, and asks for the bell. A worker's bytes are not trusted: what cannot be frames ends it, with `false`. */
+  /**
+   * Takes all frames from the outbox, then arms the bell. The worker's bytes are not trusted: returns `false` if they are not valid frames.
+   */
   drain(take: TakeFrame): boolean {
     if (!this.#takeAll(take)) return false;
     Atomics.store(this.#words, BELL_WORD, 1);
-    // Frames that were put before the worker saw that.
+    // Again, for frames written before the worker saw that the bell is armed.
     return this.#takeAll(take);
   }
 
@@ -78,16 +80,16 @@ export class SharedPage {
   }
 }
 
-/** A page in a file of memory, for a worker that is a process. */
+/** A page in a memory file, for a worker process. */
 export interface PageFile {
   readonly fd: number;
   readonly memory: ArrayBuffer;
 }
 
-/** Files of workers that have ended: mapped memory is never given back. */
+/** Pages of workers that have ended, for reuse: mapped memory is never unmapped. */
 const free: PageFile[] = [];
 
-/** A page for a process; `null` where there is no addon for this system. */
+/** A page for a worker process; `null` if there is no addon for this system. */
 export function takePageFile(): PageFile | null {
   const known = free.pop();
   if (known !== undefined) return known;
@@ -100,12 +102,12 @@ export function takePageFile(): PageFile | null {
   }
 }
 
-/** Once its process has ended. */
+/** Returns a page for reuse once its process has ended. */
 export function givePageFile(file: PageFile): void {
   free.push(file);
 }
 
-/** Memory for a worker that is a thread. */
+/** A page for a worker thread. */
 export function pageMemory(): SharedArrayBuffer {
   return new SharedArrayBuffer(PAGE_BYTES);
 }

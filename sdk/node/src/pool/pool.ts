@@ -1,4 +1,4 @@
-/** The pool as programs use it. */
+/** The public API of pools. */
 import { EventEmitter } from 'node:events';
 import { pathToFileURL } from 'node:url';
 import type { TransferListItem } from 'node:worker_threads';
@@ -15,39 +15,40 @@ import { PartStream, listen } from './stream.js';
 import { Task, type Wishes } from './task.js';
 import { MessageType } from './types.js';
 
-/** Functions by type of message, so that `run` knows messages and replies: `new Pool<typeof handlers>`. */
+/** Handler functions by message type, from which `run` infers the types of messages and replies: `new Pool<typeof handlers>`. */
 export type Messages = Record<string, (message: any, ...rest: any[]) => unknown>;
 
-/** What `run` and `stream` take beside the message. */
+/** Options of `run` and `stream` for one message. */
 export interface RunOptions<T extends string = string> {
-  /** The message's type: one of `handlers`, or a part of the path for a `handler` of requests. May be left out where there is one type only. */
+  /** The message type: one of `handlers`, or a path for a `handler` of requests. May be left out if there is only one type. */
   type?: T;
-  /** A function in another file for this message: the file, and its export (`default`, else `handler`). */
+  /** A file with the handler for this message, and its export (by default `default`, or else `handler`). */
   file?: string | URL;
   export?: string;
-  /** Aborted, it takes the message back, or stops it. */
+  /** Aborting it removes the message from the queue, or stops its handler. */
   signal?: AbortSignal;
-  /** Milliseconds that all of it may take, or limits one by one; those of the pool where this says nothing. */
+  /** A total limit in milliseconds, or individual limits; the pool's limits apply to those left out. */
   deadline?: number | Deadlines;
-  /** Higher ones go first; 0 unless you say otherwise. */
+  /** Messages with a higher priority run first; 0 by default. */
   priority?: number;
-  /** Messages with the same one go to the same worker, as long as that lives. */
+  /** Messages with the same affinity key go to the same worker as long as it lives. */
   affinity?: string;
-  /** How often it may be run; `retry.attempts` of the pool unless you say otherwise. */
+  /** Maximum number of runs; by default `retry.attempts` of the pool. */
   attempts?: number;
   /**
-   * Buffers that are this program's no more once the message is accepted. A thread is given the message as it is then, also when the list is empty: buffers and ports without a copy, shared memory
-   * as such. Such a message is never run again where something was transferred.
+   * Buffers and ports to transfer; once the message is accepted, this program can no longer use them. If the list is given, even an empty
+   * one, a thread gets the message by structured clone: transferred objects without a copy, shared memory as shared memory. A message with
+   * transferred objects is never retried.
    */
   transfer?: readonly TransferListItem[];
   /**
-   * Called with what the handler sends ahead of its reply. Where it gives promises, the reply is held back until all are settled, and the handler may have to wait. When it throws
-   * or rejects, the message is aborted, with the error as the cause.
+   * Called with each part that the handler sends ahead of its reply. If it returns promises, the reply is held back until all have
+   * settled, and the handler may be paused. If it throws or rejects, the message is aborted with that error as the cause.
    */
   onPart?: (part: unknown) => unknown;
 }
 
-/** A message that was run as often as it may, in vain. */
+/** A message that failed its last attempt. */
 export interface DeadLetter {
   readonly type: string;
   readonly message: unknown;
@@ -55,23 +56,23 @@ export interface DeadLetter {
   readonly error: PoolError;
 }
 
-/** What a pool emits. */
+/** Events of a pool. */
 export interface PoolEvents {
   workerStart: [worker: { worker: number; pid: number | null; threadId: number | null }];
   workerReady: [worker: { worker: number; pid: number | null; threadId: number | null }];
   workerStop: [end: WorkerEnd & { cause: EndCause }];
   /** The queue is more than half full. */
   needsDrain: [];
-  /** The queue was more than half full, and is less than a quarter full. */
+  /** The queue was more than half full and has fallen below a quarter. */
   drain: [];
-  /** Nothing is under way any more. */
+  /** All accepted messages are settled. */
   idle: [];
   /** No worker can be started. */
   startFailed: [error: PoolError];
   deadLetter: [letter: DeadLetter];
-  /** A line of a worker's standard error; written to this program's when nobody listens. */
+  /** A line of a worker's standard error. Without a listener it is written to the program's standard error. */
   stderr: [worker: number, line: string];
-  /** What a handler logs with `ctx.log`; written to standard error when nobody listens. */
+  /** A log entry that a handler wrote with `ctx.log`. Without a listener it is written to standard error. */
   log: [worker: number, entry: LogEntry];
 }
 
@@ -81,7 +82,7 @@ export interface LogEntry {
   readonly fields?: Readonly<Record<string, unknown>>;
 }
 
-/** One worker, as of now. */
+/** The current state of one worker. */
 export interface WorkerStats {
   readonly worker: number;
   readonly pid: number | null;
@@ -89,10 +90,10 @@ export interface WorkerStats {
   readonly phase: 'starting' | 'ready' | 'draining' | 'ending' | 'ended';
   readonly messages: number;
   readonly errors: number;
-  /** Messages that it has. */
+  /** Messages that the worker has. */
   readonly inFlight: number;
   readonly uptimeMs: number;
-  /** The part of its life since it was ready in which it ran handlers. */
+  /** The share of the time since it became ready that it spent in handlers. */
   readonly utilization: number;
   readonly rss: number | null;
 }
@@ -107,13 +108,13 @@ export interface TypeStats {
 
 export interface PoolStats {
   readonly workers: readonly WorkerStats[];
-  /** Messages that wait, and their bytes (of text: its characters). */
+  /** Waiting messages, and their size in bytes (for text: in characters). */
   readonly queue: number;
   readonly queueBytes: number;
   /** Messages that are accepted and not settled. */
   readonly open: number;
   readonly counts: Readonly<Counts>;
-  /** From acceptance to the beginning of the handler, and handlers themselves; in milliseconds. */
+  /** Time from acceptance until the handler starts, and the handlers' run time, in milliseconds. */
   readonly wait: HistogramSummary;
   readonly run: HistogramSummary;
   readonly types: Readonly<Record<string, TypeStats>>;
@@ -121,7 +122,7 @@ export interface PoolStats {
 }
 
 const PHASES = ['starting', 'ready', 'draining', 'ending', 'ended'] as const;
-/** Types of messages that a pool tells apart; where requests are answered, callers make them up. */
+/** Maximum number of message types tracked separately; callers of request handlers choose types freely. */
 const TYPES_MAX = 10_000;
 const CLOSE_MAX_MS = 30_000;
 
@@ -145,7 +146,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
   #closing: Promise<void> | null = null;
   #whenIdle: (() => void)[] = [];
 
-  /** @throws TypeError and RangeError for options that cannot be, before any worker is started. */
+  /** @throws TypeError or RangeError for invalid options, before any worker is started. */
   constructor(options: PoolOptions) {
     super();
     const { settings, size } = settle(options);
@@ -176,10 +177,10 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     this.#dispatcher.fleet.fillUp(performance.now());
   }
 
-  // Messages.
+  // Running messages.
 
   /**
-   * Has a worker answer a message. Rejects with a {@link PoolError}; nothing of the kind happens later to a message that was not accepted.
+   * Runs a message in a worker and resolves to the reply. Rejects with a {@link PoolError}; a message that was not accepted never runs.
    */
   run<T extends keyof M & string>(message: Parameters<M[T]>[0], options?: RunOptions<T>): Promise<Awaited<ReturnType<M[T]>>> {
     const onPart = options?.onPart;
@@ -218,7 +219,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
   }
 
   /**
-   * Has a worker answer a message in parts. The parts are what is iterated over, `result` is the reply.
+   * Runs a message whose handler answers in parts: iterate over the result for the parts; its `result` is the reply.
    *
    * ```ts
    * const stream = pool.stream({ table: 'users' }, { type: 'export' });
@@ -235,47 +236,47 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     return stream;
   }
 
-  // For interfaces over this one.
+  // For interfaces built on top of this one.
 
-  /** Accepts a message that was made into a task, which needs no promise, or says why not. @internal */
+  /** Accepts a prepared task, or returns the reason for refusing it. Makes no promise. @internal */
   submit(task: Task): PoolError | null {
     return this.#dispatcher.submit(task);
   }
 
-  /** Gives up a message that was submitted; nothing happens to one that is settled. @internal */
+  /** Aborts a submitted task; does nothing if it is settled. @internal */
   abort(task: Task, reason: unknown): void {
     this.#dispatcher.abort(task, reason);
   }
 
-  /** Has every worker that is ready answer a message of its own, ahead of those that wait. @internal */
+  /** Makes each ready worker run a task of its own, ahead of waiting messages. @internal */
   submitToEach(task: () => Task): void {
     for (const member of [...this.#dispatcher.fleet.members]) if (member.phase === READY_PHASE) this.#dispatcher.submitTo(member, task());
   }
 
-  /** @throws what `run()` rejects with for such options. @internal */
+  /** @throws what `run()` would reject with for these options. @internal */
   check(options: RunOptions): void {
     this.#typeOf(options);
     this.#wishes(options);
   }
 
-  /** What is known of a type of messages. @internal */
+  /** The statistics and settings of a message type. @internal */
   typeNamed(name: string): MessageType {
     return this.#known(name);
   }
 
-  /** Gives a worker no more messages, and has it end when it has answered those that it has begun. @internal */
+  /** Replaces a worker: it gets no more messages and ends when it has answered those that it has begun. @internal */
   replace(worker: number): void {
     const { fleet } = this.#dispatcher;
     const member = fleet.members.find(({ id }) => id === worker);
     if (member !== undefined) fleet.replace(member, performance.now());
   }
 
-  /** What `data` is in workers that are started from now on. @internal */
+  /** Sets `data` for workers that are started from now on. @internal */
   set data(data: unknown) {
     this.#settings.data = encodeData(data);
   }
 
-  /** What is handed to a thread; `null` for processes, to which everything is copied. */
+  /** The value to hand to a thread; `null` for processes, to which everything is copied. */
   #handed(message: unknown, transfer: readonly TransferListItem[]): Handed | null {
     if (!Array.isArray(transfer)) throw new TypeError('transfer is a list of what is transferred');
     if (this.#settings.kind === 'thread') return new Handed(message, transfer);
@@ -329,24 +330,24 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     };
   }
 
-  // What there is.
+  // State and statistics.
 
   /** Messages that wait for a worker. */
   get queueSize(): number {
     return this.#dispatcher.backlog.count;
   }
 
-  /** Whether the queue is more than half full: whoever sends should wait for `drain`. */
+  /** Whether the queue is more than half full; if so, wait for `drain` before you send more. */
   get needsDrain(): boolean {
     return this.#dispatcher.backlog.isCrowded;
   }
 
-  /** Resolves when as many workers are ready as there are to be at least, or rejects with why none is. */
+  /** Resolves when the minimum number of workers is ready; rejects if none can be started. */
   get ready(): Promise<void> {
     return this.#hold(this.#dispatcher.fleet.isReady());
   }
 
-  /** Counts and durations. Those of `wait`, `run` and of types are since the start or the last {@link resetStats}. */
+  /** Counts and durations. `wait`, `run` and the figures by type cover the time since the start or the last {@link resetStats}. */
   stats(): PoolStats {
     const now = performance.now();
     const { fleet, backlog, counts, open, wait, run, types } = this.#dispatcher;
@@ -363,36 +364,39 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     };
   }
 
-  /** Begins another window of durations. */
+  /** Restarts the measurement of durations. */
   resetStats(): void {
     const { wait, run, types } = this.#dispatcher;
     for (const histogram of [wait, run, ...[...types.values()].flatMap((type) => [type.wait, type.run])]) histogram.reset();
   }
 
-  // Workers.
+  // Managing workers.
 
-  /** Has another number of workers: those that are too many finish what they run. */
+  /** Changes the number of workers; surplus workers first finish what they run. */
   resize(size: { min?: number; max?: number }): void {
     if (this.#dispatcher.isClosed) throw new ClosedError();
     this.#dispatcher.resize(size);
   }
 
-  /** Starts workers with the handlers' files as they are now, and ends the old ones once these are ready: no message is lost. Rejects when they do not start; the old ones stay then. */
+  /**
+   * Replaces all workers by ones with the current handler files, without losing a message. Rejects if these cannot start; the old workers
+   * stay then.
+   */
   async reload(): Promise<void> {
     if (this.#dispatcher.isClosed) throw new ClosedError();
     await this.#hold(this.#dispatcher.fleet.reload());
   }
 
   /**
-   * Takes no more messages, and ends the workers when what was accepted is settled. Without `drain` what waits is rejected at once; after `deadline` milliseconds (30,000), what
-   * still runs is, too.
+   * Stops accepting messages, and ends the workers when all accepted messages are settled. With `drain: false`, waiting messages are
+   * rejected at once; after `deadline` milliseconds (30,000 by default), running ones are rejected too.
    */
   close({ drain = true, deadline = CLOSE_MAX_MS }: { drain?: boolean; deadline?: number } = {}): Promise<void> {
     duration('deadline', deadline);
     return (this.#closing ??= this.#hold(this.#close(drain, deadline)));
   }
 
-  /** Rejects everything and ends the workers now. */
+  /** Rejects all messages and ends the workers at once. */
   async destroy(): Promise<void> {
     this.#dispatcher.isClosed = true;
     this.#dispatcher.mayRetry = false;
@@ -429,7 +433,10 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     this.#tell('idle');
   }
 
-  /** Emits an event; what a listener throws is an uncaught exception, but not in the middle of what the pool does. Gives whether anybody listens. */
+  /**
+   * Emits an event; returns whether it has listeners. An error of a listener becomes an uncaught exception, but outside of the pool's own
+   * code.
+   */
   #tell<E extends keyof PoolEvents>(event: E, ...args: PoolEvents[E]): boolean {
     try {
       return (this.emit as (event: string, ...args: unknown[]) => boolean).call(this, event, ...args);
@@ -441,7 +448,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     }
   }
 
-  /** Keeps the program alive until a promise of the pool is settled. */
+  /** Keeps the program alive until the promise is settled. */
   async #hold<V>(promise: Promise<V>): Promise<V> {
     const timer = setInterval(() => {}, 1_000_000);
     try {
@@ -479,7 +486,7 @@ function messageOf(body: Encoded): unknown {
   return decode(bytes, 0, bytes.length);
 }
 
-/** Buffers leave this program only once the message is accepted; that they can is found out before. */
+/** Checks that buffers can be transferred, since the actual transfer happens only after the message is accepted. */
 function checkTransfer(buffers: readonly unknown[]): void {
   for (const buffer of buffers) {
     if (!(buffer instanceof ArrayBuffer)) throw new TypeError('transfer has what is no ArrayBuffer');

@@ -1,4 +1,4 @@
-/** A worker that is a process: frames on a socket, the page in a file of memory, its bell on another socket. */
+/** A worker process: frames on a socket, the shared page in a memory file, the bell on another socket. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
@@ -12,24 +12,24 @@ import { SharedPage, givePageFile, takePageFile, type PageFile } from './page.js
 import type { Settings } from './options.js';
 
 const WORKER = fileURLToPath(new URL('../worker.js', import.meta.url));
-/** Bytes of a page in `/proc/PID/statm`. */
+/** Unit of `/proc/PID/statm`, in bytes. */
 const SYSTEM_PAGE_BYTES = 4_096;
 
-/** What a worker has written is read for so long after its end, if nothing else ends it; and so long it may live without its link. */
+/** How long to read a worker's output after its end at most, and how long a worker without a link may live. */
 const LAST_WORDS_MS = 200;
 
-/** Descriptors in the worker. */
+/** Descriptor numbers in the worker. */
 const LINK_FD = 3;
 const BELL_FD = 4;
 const PAGE_FD = 5;
 
-/** Starts a worker. */
+/** Starts a worker process. */
 export function startProcess(settings: Settings, generation: number, events: HostEvents): Host {
   const file = settings.command === null ? takePageFile() : null;
   const page = file === null ? null : new SharedPage(file.memory);
   const env: Record<string, string | undefined> = {
     ...settings.env,
-    // This program may be a worker itself.
+    // This program may itself be a worker and have these set.
     FOREBAY_PAGE_FD: undefined,
     FOREBAY_BELL_FD: undefined,
     FOREBAY_PROTOCOL: String(PROTOCOL),
@@ -43,7 +43,7 @@ export function startProcess(settings: Settings, generation: number, events: Hos
   const child = spawn(command!, args, {
     cwd: settings.cwd,
     env,
-    // A group of its own: it is ended with all that it has started, and a terminal's Ctrl-C is the pool's affair.
+    // In a process group of its own: it is killed with all its children, and a terminal's Ctrl-C does not reach it.
     detached: true,
     stdio: ['ignore', 'inherit', 'pipe', 'pipe', ...(file === null ? [] : [bells!.stdio, file.fd])],
   });
@@ -54,7 +54,7 @@ export function startProcess(settings: Settings, generation: number, events: Hos
   }
   const link = child.stdio[LINK_FD] as Duplex as Socket;
   const bell = bells?.open(child.stdio[BELL_FD] as Duplex as Socket | null, () => events.rung());
-  /** The exit and the end of both streams, in whatever order they come. */
+  /** Counts down the exit and the ends of both streams, in any order. */
   let open = 3;
   let exit: [exitCode: number | null, signal: string | null] = [null, null];
   let isOver = false;
@@ -72,11 +72,11 @@ export function startProcess(settings: Settings, generation: number, events: Hos
 
   link.on('data', (bytes: Bytes) => events.received(bytes));
   link.on('close', () => {
-    // Without its link it is of no use to anybody; most often it has ended, and that is told next.
+    // A worker without a link is useless. Usually it has ended, and its exit is reported next.
     if (timer === undefined) timer = setTimeout(() => signalGroup('SIGKILL'), LAST_WORDS_MS).unref();
     over();
   });
-  // What breaks it ends the worker as well.
+  // An error on the link also ends the worker.
   link.on('error', () => {});
   child.stderr!.setEncoding('utf8');
   child.stderr!.on('data', (text: string) => lines.push(text));
@@ -84,7 +84,7 @@ export function startProcess(settings: Settings, generation: number, events: Hos
   child.once('exit', (exitCode, signal) => {
     exit = [exitCode, signal];
     signalGroup('SIGKILL');
-    // What it has started may have its descriptors still, in another group: the streams need not end.
+    // Children of the worker in other process groups may have inherited its descriptors, so the streams need not end.
     clearTimeout(timer);
     timer = setTimeout(() => {
       link.destroy();
@@ -92,7 +92,7 @@ export function startProcess(settings: Settings, generation: number, events: Hos
     }, LAST_WORDS_MS).unref();
     over();
   });
-  // A signal that could not be sent, as to one that has ended.
+  // Emitted for a signal that could not be sent, for example because the process has ended.
   child.on('error', () => {});
   child.unref();
   for (const stream of [link, bell, child.stderr as unknown as Socket]) stream?.unref();
@@ -101,7 +101,7 @@ export function startProcess(settings: Settings, generation: number, events: Hos
     try {
       process.kill(-child.pid!, signal);
     } catch {
-      // The group has ended.
+      // The group has already ended.
     }
   }
 
@@ -124,10 +124,10 @@ export function startProcess(settings: Settings, generation: number, events: Hos
   };
 }
 
-/** There is no such program, or the system has no room for one more: what is told later is all that there is of it. */
+/** The program does not exist, or the system cannot start another process: the error is reported as the worker's end. */
 function neverStarted(child: ChildProcess, file: PageFile | null, lines: Lines, events: HostEvents): Host {
   let isOver = false;
-  // Node has made the streams of some that never started, and Bun none.
+  // Node creates streams even for some processes that never started; Bun does not.
   for (const stream of child.stdio ?? []) stream?.destroy();
   child.on('error', (error) => {
     if (isOver) return;

@@ -1,12 +1,12 @@
-/** Messages that wait: the highest priority first, the oldest first within one. */
+/** Waiting messages, ordered by priority and then by age. */
 import { Ring } from './ring.js';
 import { QUEUED, type Task } from './task.js';
 
-/** Every so many messages the oldest of all is taken, whatever its priority: so none waits for ever. */
+/** Every AGEING messages, the oldest of all is taken whatever its priority, so that none starves. */
 const AGEING = 8;
 
 export class Queue {
-  /** A ring for each priority that was asked for, the highest first. */
+  /** One ring for each priority in use, highest first. */
   readonly #levels: { readonly priority: number; readonly ring: Ring }[] = [];
   #usual: Ring | null = null;
   #count = 0;
@@ -22,7 +22,7 @@ export class Queue {
     this.#ring(task.wishes.priority).push(task);
   }
 
-  /** Puts a task before those of its priority: it has waited before. */
+  /** Puts a task at the front of its priority, because it has waited before. */
   putBack(task: Task): void {
     this.#count++;
     this.#ring(task.wishes.priority).unshift(task);
@@ -35,7 +35,7 @@ export class Queue {
     return task;
   }
 
-  /** The oldest of the next priority, which stays. */
+  /** The next task, which stays in the queue. */
   peek(): Task | undefined {
     for (const { ring } of this.#levels) {
       const task = ring.peek();
@@ -44,14 +44,14 @@ export class Queue {
     return undefined;
   }
 
-  /** A task that waited here does so no more: its state says so already. */
+  /** Counts a task that left the queue by a change of its state. */
   forget(task: Task): void {
     this.#count--;
     const ring = this.#ring(task.wishes.priority);
     if (ring.length > 1_024 && ring.length > this.#count * 2) ring.compact();
   }
 
-  /** The one that has waited longest, whatever its priority. */
+  /** The task that has waited longest, whatever its priority. */
   oldest(): Task | undefined {
     let oldest: Task | undefined;
     for (const { ring } of this.#levels) {

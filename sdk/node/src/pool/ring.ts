@@ -1,12 +1,12 @@
-/** Tasks in a row; those that were given up in the middle stay until they are reached, or until room is short. */
+/** A ring buffer of tasks. A task that is given up stays in it until it is reached or room is needed. */
 import type { Task, TaskState } from './task.js';
 
 const ROOM_LEAST = 64;
-/** More room than this is given back as soon as it is empty. */
+/** A larger buffer is released as soon as it is empty. */
 const ROOM_KEPT = 65_536;
 
 export class Ring {
-  /** What a task's state is as long as it waits here. */
+  /** The state of tasks that wait in this ring; any other state means that the task is to be skipped. */
   readonly #state: TaskState;
   #tasks: (Task | undefined)[] = new Array<Task | undefined>(ROOM_LEAST);
   #head = 0;
@@ -16,7 +16,7 @@ export class Ring {
     this.#state = state;
   }
 
-  /** With those that were given up and are still here. */
+  /** Includes tasks that were given up but are still in the buffer. */
   get length(): number {
     return this.#length;
   }
@@ -33,7 +33,7 @@ export class Ring {
     this.#tasks[this.#head] = task;
   }
 
-  /** The first that waits still. */
+  /** The first task that still waits. */
   peek(): Task | undefined {
     for (;;) {
       const task = this.#tasks[this.#head];
@@ -48,7 +48,7 @@ export class Ring {
     return task;
   }
 
-  /** Takes all that wait out, the first first. */
+  /** Removes and returns all waiting tasks in order. */
   takeAll(): Task[] {
     const waiting = this.#waiting();
     this.#tasks = new Array<Task | undefined>(ROOM_LEAST);
@@ -56,7 +56,7 @@ export class Ring {
     return waiting;
   }
 
-  /** Lets go of what was given up, wherever it is. */
+  /** Removes all tasks that were given up. */
   compact(): void {
     const waiting = this.#waiting();
     let room = ROOM_LEAST;

@@ -1,4 +1,4 @@
-/** Signals that messages heed. However many heed one signal, it has one listener. */
+/** Abort signals of messages. One listener per signal serves all messages that use it. */
 import type { Task } from './task.js';
 
 interface Heeded {
@@ -7,7 +7,7 @@ interface Heeded {
 }
 
 export class Signals {
-  // In a Map, what was taken out is still held by its older tables: each message with a signal of its own would outlive a collection of young objects.
+  // A Map keeps removed entries in its old tables: a message with its own signal would survive a minor collection.
   readonly #heeded = new WeakMap<AbortSignal, Heeded>();
   readonly #abort: (task: Task, reason: unknown) => void;
 

@@ -1,12 +1,12 @@
-/** The parts of an answer, as they come. */
+/** Streams of the parts of a reply. */
 import { AbortedError } from './errors.js';
 
-/** Parts that may wait before the worker is asked to pause. */
+/** Maximum number of unread parts before the worker is asked to pause. */
 const WAITING_MAX = 64;
 
-/** Iterate over it for the parts; `result` is the reply. Leaving the loop aborts the message. */
+/** Iterates over the parts; `result` is the reply. Leaving the loop aborts the message. */
 export class PartStream<Reply = unknown> implements AsyncIterableIterator<unknown> {
-  /** The reply, or what the message was rejected with. */
+  /** The reply; rejects as `run()` does. */
   result!: Promise<Reply>;
   #parts: unknown[] = [];
   #isOver = false;
@@ -92,16 +92,16 @@ export class PartStream<Reply = unknown> implements AsyncIterableIterator<unknow
   }
 }
 
-/** What a message is sent with so that `onPart` is called with its parts. */
+/** The options that connect a message to an `onPart` callback. */
 interface Listener {
   readonly onPart: (part: unknown) => void;
   readonly mayGoOn: () => Promise<void> | null;
   readonly signal: AbortSignal;
-  /** The reply, once all parts are taken; or why they were not. */
+  /** Resolves to the reply once `onPart` has processed all parts; rejects if it failed. */
   readonly whenTaken: <Reply>(result: Promise<Reply>) => Promise<Reply>;
 }
 
-/** Has parts wait for the promises that `onPart` gives. When it fails, the message is aborted. */
+/** Applies back-pressure through the promises that `onPart` returns. If it fails, the message is aborted. */
 export function listen(onPart: (part: unknown) => unknown, outer: AbortSignal | undefined): Listener {
   const controller = new AbortController();
   let taken: Promise<void> | null = null;

@@ -1,4 +1,4 @@
-/** One message of a pool, from its acceptance until its promise is settled. */
+/** One message of a pool, from acceptance until its promise is settled. */
 import type { Handed } from '../handed.js';
 import type { Encoded } from '../message.js';
 import type { Bytes } from '../wire.js';
@@ -7,27 +7,27 @@ import type { Incoming } from './incoming.js';
 import type { MessageType } from './types.js';
 
 export const QUEUED = 0;
-/** Laid aside: its type runs as often as it may, its worker is busy, or it waits to be run again. */
+/** Held back: its type runs at its limit, its worker is busy, or it waits for a retry. */
 export const HELD = 1;
 export const SENT = 2;
 export const SETTLED = 3;
 export type TaskState = typeof QUEUED | typeof HELD | typeof SENT | typeof SETTLED;
 
-/** What the caller asks of one message beyond its type. */
+/** Options of one message apart from its type. */
 export interface Wishes {
   readonly priority: number;
   readonly affinity: string | undefined;
   readonly deadlines: { readonly queue: number; readonly run: number; readonly total: number };
   readonly attempts: number;
   readonly onPart: ((part: unknown, task: Task) => unknown) | undefined;
-  /** Told whenever the message is given to a worker, which may be taken back before it begins. */
+  /** Called whenever the message is sent to a worker, from which it may be taken back until its handler begins. */
   readonly onSent?: ((task: Task) => void) | undefined;
-  /** What has to be waited for before more parts may come; `null` for nothing. */
+  /** Returns the promise to await before more parts are read; `null` if none. */
   readonly mayGoOn: (() => Promise<void> | null) | undefined;
   readonly signal: AbortSignal | undefined;
 }
 
-/** What a message is expected to take, in milliseconds; what is handed over lies in no inbox, as it cannot be taken back. */
+/** Expected duration in milliseconds. 0 for handed-over values, which cannot be taken back and so must not wait in an inbox. */
 export function expectedOf({ handed, type }: Task): number {
   return handed === null ? type.expectedMs : 0;
 }
@@ -38,33 +38,33 @@ export class Task {
   readonly wishes: Wishes;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
-  /** On the clock of `performance.now()`. */
+  /** Timestamp of `performance.now()`. */
   readonly submitted: number;
   state: TaskState = QUEUED;
-  /** How often it was sent to a worker that began it. */
+  /** The number of the current run, from 1. */
   attempt = 1;
-  /** Since when it waits: its submission, or its last failure. */
+  /** Start of the current wait: the submission, or the last failure. */
   waitsSince: number;
   member: Member | null = null;
-  /** The number of the worker that had it last; 0 before any had. */
+  /** The number of the last worker that had it; 0 if none had. */
   worker = 0;
-  /** The worker that alone can answer it. */
+  /** The only worker that may run it; `null` for any. */
   only: Member | null = null;
   slot = 0;
   number = 0;
   sent = 0;
-  /** When it was first seen to run. */
+  /** When it was first seen running. */
   began = 0;
-  /** What it is expected to take, as counted in its member's load. */
+  /** The expected duration, as added to its worker's load. */
   expectedMs = 0;
-  /** An answer that has not come whole. */
+  /** A response of which more pieces are expected. */
   incoming: Incoming | null = null;
-  /** What is given to a thread in the place of the body. */
+  /** The value that a thread gets instead of the body. */
   handed: Handed | null = null;
-  /** The body of a long message, as bytes; and how many of them were sent. */
+  /** The body of a long message as bytes, and how many of them have been sent. */
   bytes: Bytes | null = null;
   bodySent = 0;
-  /** Neighbours in the list of those that wait as long as it may. */
+  /** Links of the list of tasks with the same time limit. */
   before: Task | null = null;
   after: Task | null = null;
 

@@ -1,4 +1,4 @@
-/** A worker that is a thread: frames and its bell on a message port, the page in shared memory. */
+/** A worker thread: frames and the bell on a message port, the page in shared memory. */
 import { MessageChannel, Worker, receiveMessageOnPort } from 'node:worker_threads';
 import { unpack, type HandedFrame } from '../handed.js';
 import type { Bytes } from '../wire.js';
@@ -6,7 +6,7 @@ import { Lines, type Host, type HostEvents } from './host.js';
 import type { Settings } from './options.js';
 import { SharedPage, pageMemory } from './page.js';
 
-/** What a thread is started with. */
+/** The `workerData` of a worker thread. */
 export interface ThreadData {
   readonly generation: number;
   readonly page: SharedArrayBuffer;
@@ -15,7 +15,7 @@ export interface ThreadData {
 
 type MessagePort = InstanceType<typeof MessageChannel>['port1'];
 
-/** Starts a worker. */
+/** Starts a worker thread. */
 export function startThread(settings: Settings, generation: number, events: HostEvents): Host {
   const memory = pageMemory();
   const page = new SharedPage(memory);
@@ -30,7 +30,9 @@ export function startThread(settings: Settings, generation: number, events: Host
     ...(settings.resourceLimits === null ? {} : { resourceLimits: settings.resourceLimits }),
   });
   const lines = new Lines((text) => events.line(text));
-  /** Bytes of frames, with a value or without, the bell, or text for standard error, whose own stream would keep the program alive. */
+  /**
+   * Receives frames, with or without a value, the bell (null), or text for standard error, whose own stream would keep the program alive.
+   */
   function received(message: Uint8Array | HandedFrame | string | null): void {
     if (message === null) {
       events.rung();
@@ -53,7 +55,7 @@ export function startThread(settings: Settings, generation: number, events: Host
     events.ended(exitCode, null);
   }
   worker.once('error', (error: Error) => lines.push(`${error.stack ?? String(error)}\n`));
-  // The last of what it wrote to standard error may come after its end.
+  // The last output to standard error may arrive after `exit`.
   worker.once('exit', (exitCode) => void setImmediate(over, exitCode));
   worker.unref();
   link.unref();
@@ -74,7 +76,7 @@ export function startThread(settings: Settings, generation: number, events: Host
   };
 }
 
-/** A copy that can be given away: posted as it is, a view would take all of its memory along. */
+/** A copy that can be transferred; posting a view would clone its whole buffer. */
 export function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return Uint8Array.prototype.slice.call(bytes) as Uint8Array<ArrayBuffer>;
 }

@@ -1,27 +1,27 @@
-/** What a pool knows of a type of messages: its requests' beginning, how long it takes, how often it runs. */
+/** A message type: the prepared start of its requests, its expected duration, and its concurrency limit. */
 import { END, REQUEST, HEADER_BYTES, requestPayload, type Bytes } from '../wire.js';
 import { Histogram } from './histogram.js';
 import { Ring } from './ring.js';
 import { HELD } from './task.js';
 
-/** The weight of one message in the moving average is 1 over this. */
+/** One message has the weight 1/AVERAGE_OVER in the moving average. */
 const AVERAGE_OVER = 16;
-/** What a message costs its worker beside its handler, in milliseconds. */
+/** Cost of a message for its worker apart from the handler, in milliseconds. */
 const OVERHEAD_MS = 0.003;
 
 const NO_BYTES = new Uint8Array(0);
 
 export class MessageType {
   readonly name: string;
-  /** Header and payload of a REQUEST of this type up to its body; length, job, slot and time left are still to be written. */
+  /** Header and payload of a REQUEST frame of this type up to its body; length, job number, slot and deadline are filled in per message. */
   readonly prefix: Bytes;
-  /** Most that run at a time. */
+  /** Maximum number of running messages. */
   readonly limit: number;
-  /** Those that are sent. */
+  /** Messages that are with workers. */
   running = 0;
-  /** Those that wait for the limit, oldest first. */
+  /** Messages that wait because of the limit, oldest first. */
   readonly held = new Ring(HELD);
-  /** What one takes a worker, in milliseconds; 0 before the first answer. */
+  /** Moving average of a message's duration in milliseconds; 0 before the first answer. */
   expectedMs = 0;
   answered = 0;
   failed = 0;
@@ -49,7 +49,7 @@ export class MessageType {
     this.prefix = prefix;
   }
 
-  /** A handler has run for so long. */
+  /** Adds the run time of a handler to the average. */
   learn(ms: number): void {
     const took = ms + OVERHEAD_MS;
     this.expectedMs = this.expectedMs === 0 ? took : this.expectedMs + (took - this.expectedMs) / AVERAGE_OVER;

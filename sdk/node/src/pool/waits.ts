@@ -1,4 +1,4 @@
-/** Until when messages may wait: lists by how long that is, in each of which the first is over first. */
+/** Expiry of waiting messages: one list for each time limit, sorted by when the messages expire. */
 import type { Task } from './task.js';
 
 interface List {
@@ -9,13 +9,13 @@ interface List {
 export class Waits {
   readonly #lists = new Map<number, List>();
 
-  /** A task waits from now on; it may for the shorter of its two limits. */
+  /** Adds a task that starts to wait; the shorter of its two limits counts. */
   add(task: Task): void {
     const limit = limitOf(task);
     if (limit === Infinity) return;
     let list = this.#lists.get(limit);
     if (list === undefined) this.#lists.set(limit, (list = { first: null, last: null }));
-    // One that waits again may be older than others, and is most often older than all.
+    // A retried task may be older than others, and usually is older than all of them.
     let before = list.first !== null && endOf(task) < endOf(list.first) ? null : list.last;
     while (before !== null && endOf(before) > endOf(task)) before = before.before;
     task.before = before;
@@ -39,7 +39,7 @@ export class Waits {
     if (list.first === null) this.#lists.delete(limit);
   }
 
-  /** Takes out every task that has waited for too long. */
+  /** Removes and returns all tasks that have waited too long. */
   expired(now: number): Task[] {
     const found: Task[] = [];
     for (const list of [...this.#lists.values()]) {
@@ -52,7 +52,7 @@ export class Waits {
   }
 }
 
-/** The list that a task is in, by milliseconds. */
+/** The shorter time limit of a task, in milliseconds; the key of its list. */
 function limitOf({ wishes: { deadlines } }: Task): number {
   return Math.min(deadlines.queue, deadlines.total);
 }
@@ -62,7 +62,7 @@ function endOf(task: Task): number {
   return Math.min(task.waitsSince + queue, task.submitted + total);
 }
 
-/** Which of its limits a task that waits has come to first. */
+/** The limit that a waiting task reached first. */
 export function passed({ submitted, waitsSince, wishes: { deadlines: { queue, total } } }: Task): 'queue' | 'total' {
   return submitted + total <= waitsSince + queue ? 'total' : 'queue';
 }

@@ -1,4 +1,4 @@
-/** The handler of the benchmark: it does next to nothing, and says which worker it is in. */
+/** The benchmark's handler: does almost nothing, and reports the worker's id. */
 import type { Finished, HandlerThis } from './self.js';
 
 export function handler(this: HandlerThis, message: { readonly messageNo?: number }, finished: Finished): void {

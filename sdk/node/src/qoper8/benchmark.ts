@@ -1,5 +1,5 @@
 /**
- * The benchmark of QOper8, with its options and its lines: blocks of messages, with a delay between them that follows the queue.
+ * QOper8's benchmark, with its options and output: blocks of messages, with a delay between them that adapts to the queue.
  *
  * ```js
  * import { benchmark } from 'forebay/qoper8/benchmark';
@@ -20,35 +20,35 @@ import { QOper8 } from './qoper8.js';
 import type { HandlerEntry } from './setup.js';
 
 export interface BenchmarkOptions extends Pick<QOper8Options, 'kind' | 'maxQLength' | 'maxQueueLength' | 'logging' | 'mgdbx' | 'onStartup' | 'handlerTimeout' | 'QBackup' | 'pool'> {
-  /** Workers at most; 1 unless you say otherwise. */
+  /** Maximum number of workers; 1 by default. */
   poolSize?: number;
-  /** Messages in all; 5,000 unless you say otherwise. */
+  /** Total number of messages; 5,000 by default. */
   maxMessages?: number;
-  /** Messages that are sent together; 100 unless you say otherwise. */
+  /** Messages per block; 100 by default. */
   blockLength?: number;
-  /** Milliseconds between two blocks, at first; 200 unless you say otherwise. */
+  /** Initial delay between two blocks in milliseconds; 200 by default. */
   delay?: number;
-  /** What is sent, in the place of a message of type `benchmark`; each is a copy of it. */
+  /** The message to send copies of, instead of one of type `benchmark`. */
   message?: QOper8Message;
-  /** Where handlers are, by type of message, beside that of `benchmark`. */
+  /** Additional handlers by message type. */
   handlers?: Readonly<Record<string, HandlerEntry>>;
-  /** Where lines go; `console.log` unless you say otherwise. Not in QOper8. */
+  /** Receives the output lines; `console.log` by default. Not in QOper8. */
   print?: (line: string) => void;
 }
 
 export interface BenchmarkResult {
   readonly messages: number;
   readonly seconds: number;
-  /** Messages a second. */
+  /** Messages per second. */
   readonly rate: number;
-  /** Messages by the id of their worker. */
+  /** Number of messages by worker id. */
   readonly workers: readonly number[];
-  /** Messages whose reply had a member `error`, which count as messages; and what the first of them said. */
+  /** Number of replies with a member `error`, which also count as messages; and the text of the first. */
   readonly errors: number;
   readonly firstError: string | null;
 }
 
-/** Runs the benchmark and stops its pool; resolves when every message was answered. */
+/** Runs the benchmark and stops its pool; resolves when every message has been answered. */
 export async function benchmark(options: BenchmarkOptions = {}): Promise<BenchmarkResult> {
   const { poolSize = 1, maxMessages = 5_000, blockLength = 100, delay = 200, message, handlers = {}, print = console.log, ...others } = options;
   for (const [name, value] of Object.entries({ maxMessages, blockLength })) {

@@ -1,10 +1,10 @@
-/** The store for handlers that were written for mg-dbx-napi and glsdb: `this.mgdbx`, `this.use` and `this.glsdb`. */
+/** The store for handlers written for mg-dbx-napi and glsdb: `this.mgdbx`, `this.use` and `this.glsdb`. */
 import { glsDB } from '../glsdb/index.js';
 import { mclass, mcursor, mglobal, server, type Key } from '../mgdbx/index.js';
 import type { HandlerThis } from './self.js';
 import type { DatabaseOption } from './setup.js';
 
-/** Opens it, and gives what closes it. @throws when there is none to open. */
+/** Opens the database; returns the function that closes it. @throws if there is none to open. */
 export function openDatabase(self: HandlerThis, { type, open }: DatabaseOption): () => void {
   const db = new server();
   if (db.open(open) !== '1') throw new Error(`mgdbx: the database cannot be opened: ${db.geterrormessage()}`);

@@ -1,20 +1,20 @@
-/** One message of QOper8, from the queue to whoever has sent it. */
+/** One QOper8 message, from the queue until its sender has the reply. */
 import type { Encoded } from '../message.js';
 import type { PoolError } from '../pool/errors.js';
 import { Task, type Wishes } from '../pool/task.js';
 import type { MessageType } from '../pool/types.js';
 import { throwLater } from './listeners.js';
 
-/** A message: `type` says which handler it is for. */
+/** A message; `type` selects the handler. */
 export interface QOper8Message {
   readonly type: string;
   [name: string]: any;
 }
 
-/** Called with the reply, or an object with `error`, and the id of the worker that has answered. */
+/** Receives the reply, or an object with `error`, and the id of the worker that answered. */
 export type Callback = (reply: any, workerId: number | undefined) => unknown;
 
-/** What becomes of messages. */
+/** Receives the outcomes of deliveries. */
 export interface DeliveryOwner {
   replied(delivery: Delivery, reply: unknown): void;
   failed(delivery: Delivery, error: PoolError): void;
@@ -23,13 +23,13 @@ export interface DeliveryOwner {
 export class Delivery extends Task {
   readonly owner: DeliveryOwner;
   readonly message: QOper8Message;
-  /** `null` for a message that nobody waits for. */
+  /** `null` if the sender does not want the reply. */
   readonly callback: Callback | null;
-  /** Whether the callback is called with parts, too. */
+  /** Whether parts are passed to the callback as well. */
   readonly takesParts: boolean;
-  /** The id that QBackup knows it by. */
+  /** The message's id in the queue backup. */
   id = 0;
-  /** Whether replies that are objects get the member `qoper8`, as in QOper8. */
+  /** Whether a member `qoper8` is added to replies that are objects, as in QOper8. */
   isMarked = true;
 
   constructor(
@@ -50,7 +50,7 @@ export class Delivery extends Task {
   }
 }
 
-// Both are called on their task, so that no function need be made for each message.
+// Methods that are called on their task, so that no closure is allocated per message.
 
 function replied(this: Delivery, reply: unknown): void {
   this.owner.replied(this, reply);
@@ -60,9 +60,12 @@ function failed(this: Delivery, error: unknown): void {
   this.owner.failed(this, error as PoolError);
 }
 
-/** Calls callbacks in the order of their replies, once whoever has brought these is done: a callback may do anything. */
+/**
+ * Calls callbacks in the order of their replies, in a microtask: a callback may do anything, so it must not run inside of the pool's own
+ * code.
+ */
 export class Outbox {
-  /** Each callback, its reply and the id of the worker, in turns. */
+  /** Triples of callback, reply and worker id. */
   #callbacks: unknown[] = [];
   readonly #flush = (): void => this.#callAll();
 

@@ -1,19 +1,22 @@
-/** Errors as QOper8 gives them: replies with a member `error`. */
+/** Errors in QOper8's form: replies with a member `error`. */
 import type { CrashedError, HandlerError, PoolError } from '../pool/errors.js';
 import { errorText } from './setup.js';
 import type { QOper8Message } from './delivery.js';
 
-/** Why a reply is an error, for those who are not content with a text; of replies that handlers gave themselves there is nothing. */
+/** The errors behind error replies, for callers that need more than the text. Replies made by handlers are not in here. */
 const causes = new WeakMap<object, PoolError>();
 
 export function causeOf(reply: unknown): PoolError | undefined {
   return typeof reply === 'object' && reply !== null ? causes.get(reply) : undefined;
 }
 
-/** What a worker is called in texts. */
+/** The kind of worker, as named in error texts. */
 export type WorkerName = 'Child Process' | 'Worker Thread';
 
-/** Whether the worker could not load the handler; then it stays. Only it knows `control`, so that no handler can say this. */
+/**
+ * Whether the worker could not load the handler, after which it need not be replaced. Only the pool knows `control`, so no handler can fake
+ * this.
+ */
 export function isNotLoaded(error: PoolError, control: string): boolean {
   return error.code === 'handler_error' && (error as HandlerError).thrown.members['notLoaded'] === control;
 }
@@ -23,7 +26,7 @@ interface QueueLimits {
   readonly maxQueueBytes: number;
 }
 
-/** The reply for a message that has none. */
+/** The error reply to a message that got no reply. */
 export function failureOf(error: PoolError, message: QOper8Message, workerId: number | undefined, name: WorkerName, limits: QueueLimits, control: string): object {
   const reply = Object.assign(membersOf(error, message, workerId, name, limits, control), { code: error.code });
   causes.set(reply, error);
@@ -69,7 +72,7 @@ function membersOf(error: PoolError, message: QOper8Message, workerId: number | 
   }
 }
 
-/** Members that JSON has no form for are written as texts. */
+/** Converts members that JSON cannot represent to text. */
 function plain(_name: string, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value;
 }

@@ -1,5 +1,5 @@
 /**
- * A plugin for Fastify that has requests answered by workers, with the interface of qoper8-fastify.
+ * A Fastify plugin that lets workers answer requests, with the interface of qoper8-fastify.
  *
  * ```js
  * import Fastify from 'fastify';
@@ -18,29 +18,29 @@ import { QOper8 } from './qoper8.js';
 import type { QOper8Options } from './options.js';
 import { Answer, answerOf } from './statuses.js';
 
-/** A route whose requests workers answer. */
+/** A route that is answered by workers. */
 export interface WorkerRoute {
-  /** `get`, `POST`, or several of them. */
+  /** `get`, `POST`, or an array of methods. */
   method: string | readonly string[];
-  /** A pattern of Fastify: `/users/:id`, `/files/*`. */
+  /** A Fastify pattern: `/users/:id`, `/files/*`. */
   url: string;
-  /** The file of the handler, from the current folder on. */
+  /** The handler's file, relative to the current directory. */
   handlerPath: string;
-  /** Milliseconds that the handler may run, in the place of `handlerTimeout`. Not in qoper8-fastify. */
+  /** Milliseconds that the handler may run; overrides `handlerTimeout`. Not in qoper8-fastify. */
   timeout?: number;
-  /** Other options of the route in Fastify: `schema`, `preHandler`, `bodyLimit` and so on. Not in qoper8-fastify. */
+  /** Other Fastify options of the route: `schema`, `preHandler`, `bodyLimit` and so on. Not in qoper8-fastify. */
   options?: Readonly<Record<string, unknown>>;
 }
 
 export interface QOper8FastifyOptions extends QOper8Options {
-  /** What workers are: `worker_thread` (this is it unless you say otherwise) or `child_process`. */
+  /** The kind of worker: `worker_thread` (the default) or `child_process`. */
   mode?: 'worker_thread' | 'child_process';
   workerHandlersByRoute?: readonly WorkerRoute[];
 }
 
 const GONE = new Error('the client has gone');
 
-/** Registers the routes, and decorates Fastify with `qoper8`, which is stopped when Fastify is closed. */
+/** Registers the routes and decorates Fastify with `qoper8`, which is stopped when Fastify is closed. */
 async function plugin(fastify: FastifyLike, options: QOper8FastifyOptions): Promise<void> {
   const { mode = 'worker_thread', workerHandlersByRoute = [], kind, ...rest } = options;
   if (mode !== 'worker_thread' && mode !== 'child_process') throw new TypeError(`mode is 'worker_thread' or 'child_process', not ${JSON.stringify(mode)}`);
@@ -55,7 +55,7 @@ function addRoute(fastify: FastifyLike, qoper8: QOper8, { method, url, handlerPa
   if (typeof url !== 'string' || typeof handlerPath !== 'string') {
     throw new TypeError('workerHandlersByRoute has objects with method, url and handlerPath');
   }
-  // Both name the route: another method of the same path is another one.
+  // Method and path together: the same path may have other methods with other handlers.
   const type = `${methods.join(',')} ${url}`;
   qoper8.handlersByMessageType.set(type, { module: handlerPath });
   fastify.route({
@@ -66,7 +66,7 @@ function addRoute(fastify: FastifyLike, qoper8: QOper8, { method, url, handlerPa
       const message = { type, data: requestOf(request, url) };
       const delivery = qoper8.deliver(message, (response: unknown) => answer(request, reply, response), timeout);
       if (delivery === null) return;
-      // What closes after its answer has nothing to abort any more.
+      // A connection that closes after the response must not abort anything.
       if (reply.raw.destroyed) qoper8.abort(delivery, GONE);
       else reply.raw.on('close', () => qoper8.abort(delivery, GONE));
     },
@@ -74,7 +74,7 @@ function addRoute(fastify: FastifyLike, qoper8: QOper8, { method, url, handlerPa
 }
 
 function answer(request: FastifyRequestLike, reply: FastifyReplyLike, response: unknown): void {
-  // Nobody would read it.
+  // The client is gone; there is no one to answer.
   if (reply.raw.destroyed) return;
   const cause = causeOf(response);
   let found: Answer;
@@ -87,7 +87,7 @@ function answer(request: FastifyRequestLike, reply: FastifyReplyLike, response: 
   try {
     if (found.status !== 200) reply.code(found.status);
     if (found.headers !== null) reply.headers(found.headers);
-    // A text is sent as text; what is an object as JSON.
+    // Text is sent as text, objects as JSON.
     reply.send(found.body);
   } catch (error) {
     request.log.error({ err: error }, 'the reply of a worker cannot be sent');
@@ -95,7 +95,7 @@ function answer(request: FastifyRequestLike, reply: FastifyReplyLike, response: 
   }
 }
 
-// As fastify-plugin does: what the plugin adds is for the whole server.
+// Like fastify-plugin: makes the decorator visible to the whole server.
 export default Object.assign(plugin, {
   [Symbol.for('skip-override')]: true,
   [Symbol.for('fastify.display-name')]: 'qoper8',

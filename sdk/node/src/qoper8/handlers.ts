@@ -1,5 +1,5 @@
 /**
- * Handlers that were written for QOper8 as handlers of messages: for a `Pool`, and for pools of the server.
+ * Adapts handlers written for QOper8 to message handlers, for a `Pool` or for pools of the server.
  *
  * ```js
  * import { qoper8Handlers } from 'forebay/qoper8/handlers';
@@ -16,18 +16,18 @@ import { Self, type HandlerThis, type QOper8Handler } from './self.js';
 export type { Finished, HandlerThis, QOper8Handler } from './self.js';
 
 export interface StartupOptions {
-  /** Runs before the first message, with `this` as handlers have it. */
+  /** Runs before the first message, with the same `this` as handlers. */
   onStartupModule?: (this: HandlerThis, args: any) => unknown;
-  /** What it is called with. */
+  /** The argument of `onStartupModule`. */
   arguments?: unknown;
 }
 
 const USUAL = { control: '', logging: false, cacheExpiryTime: 600_000, checkInterval: 60_000 };
 
-/** Makes a module of handlers by the types of their messages. */
+/** Makes a module of message handlers from QOper8 handlers by message type. */
 export function qoper8Handlers(handlers: Readonly<Record<string, QOper8Handler>>, startup: StartupOptions = {}): MessagesHandler<MessageTable> {
   let self: Self | null = null;
-  /** What the first message of each worker waits for. */
+  /** Settles when the startup module has finished; the first messages of the worker await it. */
   let starting: Promise<void> | null = null;
   let isStarted = startup.onStartupModule === undefined;
   const table: Record<string, MessageHandler> = {};
@@ -42,6 +42,6 @@ export function qoper8Handlers(handlers: Readonly<Record<string, QOper8Handler>>
     };
   }
   const made = messages(table);
-  // Ends what a start-up module has begun.
+  // Lets the startup module clean up.
   return Object.assign(made, { onStop: () => self?.stop() });
 }

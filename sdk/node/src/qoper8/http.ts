@@ -1,6 +1,6 @@
-/** A request of Fastify as a message. */
+/** Converts a Fastify request to a message. */
 
-// As much of Fastify's types as is used here, so that it need not be installed.
+// The parts of Fastify's types that are used here, so that Fastify need not be installed.
 
 export interface FastifyLike {
   route(options: any): unknown;
@@ -34,7 +34,7 @@ interface Closable {
   on(event: 'close', listener: () => void): unknown;
 }
 
-/** `message.data` of a handler. Members that a request has not got are left out. */
+/** `message.data` of a handler. Members that the request lacks are left out. */
 export interface RequestData {
   method: string;
   query: unknown;
@@ -46,13 +46,13 @@ export interface RequestData {
   hostname: string;
   protocol: string;
   url: string;
-  /** The pattern of the route. */
+  /** The pattern of the matched route. */
   routerPath: string;
 }
 
 export function requestOf(request: FastifyRequestLike, routerPath: string): RequestData {
   const { method, query, body, params, headers, ip, ips, hostname, protocol, url } = request;
-  // Copies are plain objects, which those of Fastify are not: only such are sent as JSON.
+  // Copies are plain objects, unlike Fastify's own; only plain objects can be sent as JSON.
   const data: RequestData = { method, query: { ...(query as object) }, params: { ...(params as object) }, headers, ip, hostname, protocol, url, routerPath };
   if (body !== undefined) data.body = body;
   if (ips !== undefined) data.ips = ips;

@@ -1,5 +1,6 @@
 /**
- * QOper8's interface over `forebay/pool`: a program that was written for qoper8-cp changes only what it imports; one for qoper8-wt adds the option `kind: 'thread'`.
+ * QOper8's interface on top of `forebay/pool`: a program written for qoper8-cp only changes its import; one written for qoper8-wt also adds
+ * the option `kind: 'thread'`.
  *
  * @module
  */

@@ -1,11 +1,11 @@
-/** Events by name, as QOper8 has them, with any number of listeners. */
+/** Event listeners as in QOper8, any number of them per event. */
 
-/** Called with what an event is about. */
+/** Receives the data of an event. */
 export type Listener = (data: any) => unknown;
 
 export class Listeners {
   readonly #byEvent = new Map<string, Listener[]>();
-  /** What listeners are called on. */
+  /** The `this` of listeners. */
   readonly #self: object;
 
   constructor(self: object) {
@@ -16,7 +16,7 @@ export class Listeners {
     return this.#byEvent.has(event);
   }
 
-  /** Adds a listener; one that is there already is not called twice. */
+  /** Adds a listener; adding it twice has no effect. */
   on(event: string, listener: Listener): void {
     if (typeof listener !== 'function') throw new TypeError(`the listener of ${JSON.stringify(event)} is a function, not ${typeof listener}`);
     const listeners = this.#byEvent.get(event);
@@ -24,14 +24,14 @@ export class Listeners {
     else if (!listeners.includes(listener)) this.#byEvent.set(event, [...listeners, listener]);
   }
 
-  /** Removes a listener, or all of an event. */
+  /** Removes a listener, or all listeners of an event. */
   off(event: string, listener?: Listener): void {
     const rest = listener === undefined ? [] : (this.#byEvent.get(event) ?? []).filter((each) => each !== listener);
     if (rest.length > 0) this.#byEvent.set(event, rest);
     else this.#byEvent.delete(event);
   }
 
-  /** Calls all listeners; gives what they return. One that throws keeps no other from being called: its error is nobody's, as an uncaught one. */
+  /** Calls all listeners; returns their results. An error of a listener becomes an uncaught exception and does not stop the others. */
   emit(event: string, data?: unknown): unknown[] {
     const listeners = this.#byEvent.get(event);
     if (listeners === undefined) return [];
@@ -46,7 +46,7 @@ export class Listeners {
   }
 }
 
-/** Has an error of a callback appear where nothing is in the middle of something. */
+/** Throws an error of a callback as an uncaught exception, outside of the current call. */
 export function throwLater(error: unknown): void {
   queueMicrotask(() => {
     throw error;

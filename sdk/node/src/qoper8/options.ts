@@ -1,57 +1,57 @@
-/** What QOper8 may be told, and what holds where it is not. */
+/** Options of QOper8, and their defaults. */
 import { resolve } from 'node:path';
 import { duration, type PoolOptions } from '../pool/options.js';
 import type { DatabaseOption, HandlerEntry, StartupModule } from './setup.js';
 
-/** Hooks that keep a copy of the queue elsewhere. What they throw, or reject with, is told by the event `QBackupError`. */
+/** Hooks that maintain a copy of the queue elsewhere. Errors they throw or reject with are emitted as `QBackupError`. */
 export interface QueueBackup {
-  /** A message is in the queue. Its id is a number that grows, also from one run of the program to the next. */
+  /** A message was queued. Its id is a number that keeps increasing, also across restarts of the program. */
   add?(id: number, message: any): unknown;
-  /** Its handler has answered. A message whose worker ended, or that was given up, stays in the copy. */
+  /** A handler has answered the message. A message whose worker ended, or that was aborted, stays in the copy. */
   delete?(id: number): unknown;
 }
 
 export interface QOper8Options {
-  /** Workers there are at most; 1 unless you say otherwise. */
+  /** Maximum number of workers; 1 by default. */
   poolSize?: number | string;
-  /** Highest `poolSize`, here and for `setPoolSize()`; 32 unless you say otherwise. */
+  /** Upper limit for `poolSize`, also for `setPoolSize()`; 32 by default. */
   maxPoolSize?: number;
-  /** Where handlers are, by type of message. */
+  /** Where to find the handlers, by message type. */
   handlersByMessageType?: Map<string, HandlerEntry> | Readonly<Record<string, HandlerEntry>>;
-  /** Messages that wait, at most; 1,000,000 unless you say otherwise. */
+  /** Maximum number of waiting messages; 1,000,000 by default. */
   maxQueueLength?: number;
-  /** The same, by the name that the code of QOper8 has for it. */
+  /** Same as `maxQueueLength`; the name used in QOper8's code. */
   maxQLength?: number;
-  /** What waits takes at most so many bytes; 256 MiB unless you say otherwise. Not in QOper8. */
+  /** Maximum total size of waiting messages in bytes; 256 MiB by default. Not in QOper8. */
   maxQueueBytes?: number;
-  /** Milliseconds that a handler may run; then its worker is replaced. `false`, as long as it wants, unless you say otherwise. */
+  /** Milliseconds that a handler may run before its worker is replaced; `false`, the default, for no limit. */
   handlerTimeout?: number | false;
-  /** Seconds between two looks for what has expired in `this.cache`; 60 unless you say otherwise. */
+  /** Seconds between two checks for expired entries of `this.cache`; 60 by default. */
   workerInactivityCheckInterval?: number;
-  /** Minutes after which a worker without work ends; 20 unless you say otherwise. */
+  /** Minutes after which an idle worker ends; 20 by default. */
   workerInactivityLimit?: number;
-  /** Runs in each worker before its first message. */
+  /** A module that runs in each worker before its first message. */
   onStartup?: StartupModule | false;
-  /** Has handlers use a store as `this.mgdbx`, `this.use` and `this.glsdb`. */
+  /** Opens a store for handlers, as `this.mgdbx`, `this.use` and `this.glsdb`. */
   mgdbx?: DatabaseOption;
-  /** Milliseconds that an entry of `this.cache` with a time `at` is kept; 600,000 unless you say otherwise. */
+  /** Milliseconds for which an entry of `this.cache` with a time `at` is kept; 600,000 by default. */
   cacheExpiryTime?: number;
   QBackup?: QueueBackup | false;
   /** Whether `stop()` ends the program. */
   exitOnStop?: boolean;
-  /** Whether what happens is written to the console; `logging` of the object switches it later. */
+  /** Whether to log events to the console; the `logging` property changes it later. */
   logging?: boolean;
-  /** Whether it can never be switched on. */
+  /** Whether logging can never be switched on. */
   disableLogging?: boolean;
-  /** Whether workers are processes, as in qoper8-cp, or threads, as in qoper8-wt; processes unless you say otherwise. Not in QOper8. */
+  /** Whether workers are processes, as in qoper8-cp, or threads, as in qoper8-wt; processes by default. Not in QOper8. */
   kind?: 'process' | 'thread';
-  /** Options of `Pool` that QOper8 has no name for. Not in QOper8. */
+  /** Options of `Pool` that have no equivalent in QOper8. Not in QOper8. */
   pool?: Pick<PoolOptions, 'concurrency' | 'credit' | 'env' | 'execArgv' | 'resourceLimits' | 'recycle' | 'startMax' | 'killGrace' | 'runtime'> & { size?: { min?: number } };
-  /** Others of QOper8 that have no effect, as `workerModulePath`. */
+  /** Other options of QOper8, such as `workerModulePath`, have no effect. */
   [name: string]: unknown;
 }
 
-/** Options with everything filled in; durations in milliseconds. */
+/** Validated options with defaults filled in; durations in milliseconds. */
 export interface QOper8Settings {
   readonly poolSize: number;
   readonly maxPoolSize: number;
@@ -95,7 +95,7 @@ export function settle(options: QOper8Options): QOper8Settings {
   };
 }
 
-/** The handlers of a map, with their folders as paths that hold in any worker. */
+/** The handlers of a map, with absolute folders that are valid in any worker. */
 export function handlersOf(map: Map<string, HandlerEntry>): [type: string, entry: HandlerEntry][] {
   return [...(map as Map<string, unknown>)].map(([type, entry]) => {
     if (typeof entry === 'string') return [type, { module: resolve(entry) }];

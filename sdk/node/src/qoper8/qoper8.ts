@@ -1,4 +1,4 @@
-/** The class that programs written for QOper8 use, over a pool. */
+/** The class used by programs that were written for QOper8, on top of a pool. */
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { encode, type Encoded } from '../message.js';
@@ -16,12 +16,12 @@ import { memoryOf, pack, upTime, type Control, type HandlerEntry, type Setup, ty
 import { forget, heed } from './signals.js';
 
 const WORKER_FILE = fileURLToPath(new URL('./worker.js', import.meta.url));
-/** A worker that has not said how it is within this time is described by what is known of it here. */
+/** A worker that does not report its state within this time is described from outside. */
 const REPORT_MAX_MS = 5_000;
-/** `stop()` waits so long for what runs, unless it is told otherwise. */
+/** Default time that `stop()` waits for running messages. */
 const STOP_MAX_MS = 30_000;
 
-/** What `getStats()` says. Workers are by their ids; in `worker_threads` where they are threads. */
+/** The result of `getStats()`. Workers are listed by id; under `worker_threads` if they are threads. */
 export interface QOper8Stats {
   readonly main_process: {
     readonly pid: number;
@@ -34,16 +34,16 @@ export interface QOper8Stats {
   readonly worker_threads?: Readonly<Record<string, WorkerReport>>;
 }
 
-/** What `send()` takes beside the message; nothing of it is in QOper8. */
+/** Options of `send()`. Not in QOper8. */
 export interface SendOptions {
-  /** Aborted, it takes the message back, or has its handler's worker replaced. */
+  /** Aborting it removes the message from the queue, or replaces the worker that runs it. */
   readonly signal?: AbortSignal | undefined;
-  /** Milliseconds that the handler may run, in the place of `handlerTimeout`. */
+  /** Milliseconds that the handler may run; overrides `handlerTimeout`. */
   readonly timeout?: number | undefined;
 }
 
 /**
- * A queue and a pool of workers, with the interface of QOper8.
+ * A queue and a pool of workers with the interface of QOper8.
  *
  * ```js
  * import { QOper8 } from 'forebay/qoper8';
@@ -56,9 +56,9 @@ export class QOper8 {
   readonly name: string;
   /** The version of Forebay. */
   readonly build = VERSION;
-  /** There is no date: `build` says what it is. */
+  /** Always empty: builds have no date. `build` has the version. */
   readonly buildDate = '';
-  /** Where handlers are; what is added later holds for all workers. */
+  /** Handlers by message type; entries added later apply to all workers. */
   readonly handlersByMessageType: Map<string, HandlerEntry>;
   readonly #settings: QOper8Settings;
   readonly #listeners = new Listeners(this);
@@ -69,28 +69,28 @@ export class QOper8 {
   #onStartup: StartupModule | null;
   #logging: boolean;
   #poolSize: number;
-  /** There is one once there was a message. */
+  /** Created with the first message. */
   #pool: Pool | null = null;
-  /** Types that workers know, in the pool that there is. */
+  /** Message types used so far in the current pool. */
   readonly #types = new Map<string, MessageType>();
-  /** Types whose handlers workers have been told, and whether there was more to tell since the pool was made. */
+  /** Types whose handlers the workers know, and whether these have changed since the pool was created. */
   #toldTypes = new Set<string>();
   #hasChanged = false;
-  /** The id of the first worker of that pool, and the next one after all that there were. */
+  /** The id of the first worker of the current pool, and the next unused id. */
   #firstId = 0;
   #nextId = 0;
   #isStopped = false;
   #stopping: Promise<void> | null = null;
   #messages = 0;
-  /** The message that is given to the pool right now. */
+  /** The message that is being submitted to the pool at the moment. */
   #submitting: Delivery | null = null;
-  /** Ids for QBackup go on where those of an earlier run of the program have ended. */
+  /** Ids for QBackup continue above those of earlier runs of the program. */
   #lastBackupId = Date.now() * 1_000;
   readonly #quiet: Wishes;
-  /** For messages of which somebody wants to know when they are sent. */
+  /** Options for messages when `sentToWorker` events or log lines are wanted. */
   readonly #told: Wishes;
 
-  /** @throws TypeError and RangeError for options that cannot be. */
+  /** @throws TypeError or RangeError for invalid options. */
   constructor(options: QOper8Options = {}) {
     const settings = (this.#settings = settle(options));
     this.#poolSize = settings.poolSize;
@@ -115,24 +115,27 @@ export class QOper8 {
     this.log(`Forebay ${VERSION} as ${this.name} in process ${process.pid}, at most ${this.#poolSize} workers`);
   }
 
-  // Messages.
+  // Sending messages.
 
-  /** Puts a message into the queue. The callback is called with what its handler sends ahead of its reply, too, and never where nobody waits for it. */
+  /** Queues a message. The callback is called with the reply, and before it with each part that the handler sends. */
   message(message: QOper8Message, callback?: Callback | null): void {
     this.#accept(message, callback ?? null, true, null);
   }
 
-  /** Puts a message into the queue. The promise is resolved with its handler's reply, or with an object that has a member `error`: it is never rejected. */
+  /** Queues a message. Resolves to the handler's reply, or to an object with a member `error`; never rejects. */
   send(message: QOper8Message, options?: SendOptions): Promise<any> {
     return new Promise((resolve) => this.#accept(message, resolve, false, options ?? null));
   }
 
-  /** The same for those who look at the cause of an error, see `causeOf`: the reply is as the handler gave it. Gives `null` for a message that is not accepted. @internal */
+  /**
+   * Like `send`, for callers that look at the cause of an error (see `causeOf`): the reply is passed on unmarked. Returns `null` if the
+   * message is not accepted. @internal
+   */
   deliver(message: QOper8Message, callback: Callback, timeout: number | undefined): Delivery | null {
     return this.#accept(message, callback, false, timeout === undefined ? null : { timeout }, false);
   }
 
-  /** Takes a message back, or has its handler's worker replaced; nothing happens to one that is settled. @internal */
+  /** Aborts a message: removes it from the queue, or replaces the worker that runs it; does nothing if it is settled. @internal */
   abort(delivery: Delivery, reason: unknown): void {
     this.#pool?.abort(delivery, reason);
   }
@@ -178,7 +181,7 @@ export class QOper8 {
     return delivery;
   }
 
-  /** What is known of a type that was not sent before; `null` where it has no handler. */
+  /** The pool's record of a message type that was not used before; `null` if it has no handler. */
   #typeOf(message: QOper8Message): MessageType | null {
     if (typeof message !== 'object' || message === null) throw new TypeError(`a message is an object with a type, not ${message === null ? 'null' : typeof message}`);
     const { type } = message;
@@ -191,7 +194,7 @@ export class QOper8 {
     return found;
   }
 
-  /** The message has come in parts so far. */
+  /** A part of the reply has arrived. */
   #part(delivery: Delivery, part: unknown): void {
     const id = this.#idOf(delivery);
     if (this.#listeners.has('replyReceived')) this.#listeners.emit('replyReceived', { reply: part, workerId: id });
@@ -200,7 +203,7 @@ export class QOper8 {
 
   #sent(delivery: Delivery): void {
     if (delivery === this.#submitting) {
-      // It got to a worker at once: that is told after its acceptance.
+      // Sent to a worker at once; the event follows after that of its acceptance.
       this.#submitting = null;
       return;
     }
@@ -226,7 +229,8 @@ export class QOper8 {
     const id = worker === 0 ? undefined : this.#idOf(delivery);
     const failure = failureOf(error, message, id, this.#workerName, this.#settings, this.#control);
     if (error.code === 'handler_error') {
-      // What a handler has begun and not awaited may still run there: nothing else shall. One that could not be loaded has begun nothing.
+      // The failed handler may have started work that still runs, so no other message may run there. A handler that could not be loaded has
+      // started nothing.
       if (!isNotLoaded(error, this.#control)) this.#pool?.replace(worker);
       this.#listeners.emit('replyReceived', { reply: copyOf(failure), workerId: id });
       if (delivery.id !== 0) this.#release(delivery.id);
@@ -241,7 +245,7 @@ export class QOper8 {
     return this.#firstId + worker - 1;
   }
 
-  // The copy of the queue.
+  // The backup of the queue.
 
   #keep(delivery: Delivery): void {
     const id = (delivery.id = ++this.#lastBackupId);
@@ -271,7 +275,7 @@ export class QOper8 {
     else process.stderr.write(`forebay: QBackup failed: ${error instanceof Error ? error.stack : String(error)}\n`);
   }
 
-  // Workers.
+  // Managing workers.
 
   #open(): Pool {
     if (this.#pool !== null) return this.#pool;
@@ -297,7 +301,7 @@ export class QOper8 {
       this.log(`worker ${firstId + worker - 1} is started`);
       this.#listeners.emit('workerStarted', firstId + worker - 1);
     });
-    // One that was being started may not have been told.
+    // A worker that was starting when handlers changed may not know of it.
     pool.on('workerReady', () => this.#hasChanged && this.#tell());
     pool.on('workerStop', ({ worker, cause }) => {
       this.log(`worker ${firstId + worker - 1} has ended (${cause})`);
@@ -329,7 +333,7 @@ export class QOper8 {
     };
   }
 
-  /** Tells all workers, those to come as well, what has changed. */
+  /** Sends changed settings to all workers, including future ones. */
   #configure(): void {
     const pool = this.#pool;
     if (pool === null) return;
@@ -342,7 +346,7 @@ export class QOper8 {
     void this.#ask({ ask: 'configure', logging: this.#logging, handlers: handlersOf(this.handlersByMessageType) }, () => {});
   }
 
-  /** Has each worker that is ready answer a question; resolves when all have, or can no more. */
+  /** Sends a question to each ready worker; resolves when all have answered or ended. */
   #ask(control: Control, answered: (answer: any) => void): Promise<void> {
     const pool = this.#pool;
     if (pool === null) return Promise.resolve();
@@ -366,7 +370,7 @@ export class QOper8 {
     return Promise.all(all).then(() => {});
   }
 
-  /** Has another number of workers, from 1 to `maxPoolSize`; others are ignored. Those that are too many finish what they run. */
+  /** Changes the number of workers; values outside of 1 to `maxPoolSize` are ignored. Surplus workers finish what they run. */
   setPoolSize(size: number | string): void {
     const wanted = Number(size);
     if (!Number.isInteger(wanted) || wanted < 1 || wanted > this.#settings.maxPoolSize) return;
@@ -374,20 +378,23 @@ export class QOper8 {
     this.#pool?.resize({ min: Math.min(this.#settings.pool.size?.min ?? 0, wanted), max: wanted });
   }
 
-  /** Has each worker begin with a module. Can be done once, and not where the option `onStartup` was given; workers that are there are replaced. */
+  /**
+   * Sets a module that each worker runs first, and replaces existing workers. Has no effect if one was set already, here or by the option
+   * `onStartup`.
+   */
   setOnStartupModule(module: StartupModule): void {
     if (this.#onStartup !== null) return;
     this.#onStartup = startup(module);
     const pool = this.#pool;
     if (pool === null) return;
     pool.data = this.#setup();
-    // What does not start is told to those who send messages.
+    // If workers do not start, the senders of messages get the error.
     void pool.reload().catch(() => {});
   }
 
   /**
-   * Takes no more messages, ends the workers when they have answered what they run, and then the program if `exitOnStop` says so. What waits is answered with an error. What
-   * still runs after `deadline` milliseconds is, too.
+   * Stops accepting messages, ends the workers once they have answered what they run, and then the program if `exitOnStop` is set. Waiting
+   * messages are answered with an error, and after `deadline` milliseconds running ones too.
    */
   stop({ deadline = STOP_MAX_MS }: { deadline?: number } = {}): Promise<void> {
     this.#isStopped = true;
@@ -407,7 +414,7 @@ export class QOper8 {
     if (this.#settings.exitOnStop) process.exit();
   }
 
-  /** Takes messages again. */
+  /** Accepts messages again after `stop()`. */
   start(): void {
     if (this.#stopping === null) {
       this.#isStopped = false;
@@ -417,24 +424,24 @@ export class QOper8 {
     }
   }
 
-  // What there is.
+  // State and statistics.
 
   /** Messages that wait for a worker. */
   getQueueLength(): number {
     return this.#pool?.queueSize ?? 0;
   }
 
-  /** Messages that were accepted. */
+  /** Messages accepted so far. */
   getMessageCount(): number {
     return this.#messages;
   }
 
-  /** `0 days 0:00:07` */
+  /** Time since creation, such as `0 days 0:00:07`. */
   upTime(): string {
     return upTime(this.#made);
   }
 
-  /** Asks all workers how they are; one that runs a handler says it afterwards, and is described from outside after five seconds. */
+  /** Asks all workers for their state. A worker that is busy reports after its handler; after five seconds it is described from outside. */
   async getStats(): Promise<QOper8Stats> {
     const workers: Record<string, WorkerReport> = {};
     const firstId = this.#firstId;
@@ -456,14 +463,14 @@ export class QOper8 {
     };
   }
 
-  // Events and the log.
+  // Events and logging.
 
-  /** Adds a listener: see the guide for the events there are; programs may have their own. */
+  /** Adds a listener. The guide lists the events; programs may emit their own. */
   on(event: string, listener: Listener): void {
     this.#listeners.on(event, listener);
   }
 
-  /** Removes a listener, or all of an event. */
+  /** Removes a listener, or all listeners of an event. */
   off(event: string, listener?: Listener): void {
     this.#listeners.off(event, listener);
   }
@@ -472,7 +479,7 @@ export class QOper8 {
     this.#listeners.emit(event, data);
   }
 
-  /** Whether what happens is written to the console, here and by workers. */
+  /** Whether to log events to the console, here and in workers. */
   get logging(): boolean {
     return this.#logging;
   }
@@ -484,7 +491,7 @@ export class QOper8 {
     this.#configure();
   }
 
-  /** Writes a line with the time to the console, if logging is on. */
+  /** Writes a line with a timestamp to the console, if logging is on. */
   log(message: unknown): void {
     if (this.#logging) console.log(`${Date.now()}: ${String(message)}`);
   }
@@ -502,7 +509,7 @@ function markFinished(reply: { qoper8?: unknown }): void {
   else reply.qoper8 = { finished: true };
 }
 
-/** A reply without what is added for whoever has sent the message. */
+/** A copy of a reply without the member `qoper8`. */
 function copyOf(reply: unknown): unknown {
   if (typeof reply !== 'object' || reply === null || Array.isArray(reply)) return reply;
   const { qoper8, ...rest } = reply as { qoper8?: unknown };

@@ -1,4 +1,4 @@
-/** What `this` is in handlers and start-up modules, and how a handler's reply is found: `finished()`, or what its promise is resolved with. */
+/** The `this` of handlers and startup modules, and how a handler replies: by `finished()`, or by what its promise resolves to. */
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { isPromise } from '../outcome.js';
@@ -6,40 +6,43 @@ import type { MessageContext, MessageHandler } from '../messages.js';
 import { Listeners, type Listener } from './listeners.js';
 import { errorText, memoryOf, unpack, upTime, type HandlerEntry, type Setup, type WorkerReport } from './setup.js';
 
-/** Gives the reply; called again it does nothing. */
+/** Sends the reply; further calls have no effect. */
 export type Finished = (reply?: unknown) => void;
 
-/** A handler as it is written for QOper8. */
+/** A handler in QOper8's form. */
 export type QOper8Handler = (this: HandlerThis, message: any, finished: Finished) => unknown;
 
-/** What start-up modules may add to. Handlers get a copy of it for each message, so that what they add ends with that. */
+/**
+ * The `this` of startup modules, which may add members. Handlers get a copy for each message; members that they add last only as long as
+ * the message.
+ */
 export interface HandlerThis {
-  /** The worker's, from 0. */
+  /** The worker's id, from 0. */
   id: number;
-  /** Sends something ahead of the reply; in a start-up module there is nobody to send it to. */
+  /** Sends a part ahead of the reply; has no effect in a startup module. */
   send(part: unknown): void;
   postMessage(part: unknown): void;
   on(event: string, listener: Listener): void;
   off(event: string, listener?: Listener): void;
   emit(event: string, data?: unknown): void;
-  /** Writes a line with the time, if logging is on. */
+  /** Writes a line with a timestamp, if logging is on. */
   log(message: unknown): void;
   upTime(): string;
   getMessageCount(): number;
   cwd: string;
-  /** Kept as long as the worker lives. An entry with `at`, a time in milliseconds, is removed `cacheExpiryTime` after that. */
+  /** Lives as long as the worker. An entry with `at`, a time in milliseconds, is removed `cacheExpiryTime` after it. */
   cache: Map<unknown, any>;
-  /** Has the handler of a message's type, in this worker, answer it. */
+  /** Runs the handler for a message in this worker. */
   onMessage(message: { type: string }): Promise<unknown>;
   [name: string]: any;
 }
 
-/** These concern the worker, not a message: a handler that listens to them does so for good. */
+/** Events of the worker, not of a message: listeners that a handler adds to them stay. */
 const LASTING = new Set(['stop', 'shutdown_signal_sent']);
-/** Listeners to these that handlers may add. */
+/** Maximum number of listeners that handlers may add to these events. */
 const LASTING_MAX = 100;
 
-/** A message that its handler has. */
+/** A message while its handler runs. */
 class Exchange {
   readonly context: MessageContext;
   isOver = false;
@@ -90,7 +93,7 @@ export class Self {
     this.#timer = setInterval(() => this.#expire(cacheExpiryTime), checkInterval).unref();
   }
 
-  /** Opens the database and runs the start-up module. */
+  /** Opens the database and runs the startup module. */
   async start({ onStartup, mgdbx }: Setup): Promise<void> {
     if (mgdbx !== null) {
       const { openDatabase } = await import('./database.js');
@@ -139,9 +142,9 @@ export class Self {
     };
   }
 
-  // Handlers.
+  // Running handlers.
 
-  /** Answers messages of a type by a handler, or by the one that is loaded when the first of them comes. */
+  /** The handler for a message type; a module is loaded with the first message of that type. */
   handlerOf(type: string, entry: HandlerEntry | QOper8Handler): MessageHandler {
     let handler: QOper8Handler | null = typeof entry === 'function' ? entry : null;
     const answer: MessageHandler = (message, context) => {
@@ -163,7 +166,7 @@ export class Self {
     return answer;
   }
 
-  /** A file that cannot be loaded now may be later: the worker stays. */
+  /** A file that cannot be loaded now may be loadable later, so the worker is kept. */
   #notLoaded(entry: HandlerEntry, cause: unknown): never {
     const module = 'module' in entry ? entry.module : '';
     const error = `Unable to load Handler module ${module}`;
@@ -198,7 +201,7 @@ export class Self {
       exchange.settle = settle;
       promise.then(
         (value) => {
-          // Without a value, whatever the function has begun may call `finished` yet.
+          // If the function returned nothing, something that it started may still call `finished`.
           if (value !== undefined && !exchange.isOver) finished(value);
         },
         (error: unknown) => {
@@ -238,7 +241,7 @@ export class Self {
     return error;
   }
 
-  /** An error that came after the reply, which stands. */
+  /** Logs an error thrown after the reply; the reply stands. */
   #late(exchange: Exchange, type: string, error: unknown): unknown {
     process.stderr.write(`forebay: the handler of ${type} failed after it had answered: ${error instanceof Error ? error.stack : String(error)}\n`);
     this.#tell(type, error);
@@ -289,7 +292,7 @@ async function handlerFrom(entry: HandlerEntry): Promise<QOper8Handler> {
   return (await load(entry.module, entry.path ?? null, 'handler')) as QOper8Handler;
 }
 
-/** A function that a module exports by name, or as its default. */
+/** A function exported by a module, by name or as default. */
 async function load(file: string, folder: string | null, name: string): Promise<unknown> {
   const url = file.startsWith('file:') ? file : pathToFileURL(resolve(folder ?? '.', file)).href;
   const module = (await import(url)) as Record<string, unknown>;

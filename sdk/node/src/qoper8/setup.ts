@@ -1,33 +1,33 @@
-/** What a pool of QOper8 tells each of its workers, and how arguments with functions in them get there. */
+/** The settings that a QOper8 pool sends to its workers, including arguments that contain functions. */
 
-/** Where the handler of a type of messages is, as it is written in `handlersByMessageType`. */
+/** The location of a handler, as in `handlersByMessageType`. */
 export type HandlerEntry =
   | { readonly module: string; readonly path?: string }
-  /** The body of a function of `message` and `finished`. */
+  /** The body of a function with the parameters `message` and `finished`. */
   | { readonly text: string };
 
-/** The module that each worker begins with. */
+/** A module that each worker runs first. */
 export interface StartupModule {
   readonly module: string;
-  /** The folder that `module` is in; the current one unless you say otherwise. */
+  /** The folder of `module`; the current directory by default. */
   readonly path?: string;
-  /** What its function is called with. Functions in it are sent as their text: they know nothing of what is around them. */
+  /** The argument of its function. Functions in it are sent as source text, so they cannot refer to variables around them. */
   readonly arguments?: unknown;
 }
 
-/** A database for `this.mgdbx`, `this.use` and `this.glsdb` of handlers. */
+/** Options of the database behind `this.mgdbx`, `this.use` and `this.glsdb` of handlers. */
 export interface DatabaseOption {
-  /** The type that glsdb is made with. */
+  /** The `type` option of glsdb. */
   readonly type?: string;
-  /** What `open` of the connection is called with. */
+  /** The argument of the connection's `open`. */
   readonly open: Readonly<Record<string, unknown>>;
 }
 
-/** `ctx.worker.data` of a worker. */
+/** The `ctx.worker.data` of a worker. */
 export interface Setup {
   /** The id of worker 1. */
   readonly firstId: number;
-  /** The type of messages that no program can send. */
+  /** A random message type for internal requests, which no program can send. */
   readonly control: string;
   readonly handlers: readonly (readonly [type: string, entry: HandlerEntry])[];
   readonly onStartup: { readonly module: string; readonly path: string | null; readonly packed: Packed } | null;
@@ -37,29 +37,29 @@ export interface Setup {
   readonly checkInterval: number;
 }
 
-/** What is asked of a worker besides messages. */
+/** Internal requests to a worker. */
 export type Control =
   | { readonly ask: 'stats' }
   | { readonly ask: 'configure'; readonly logging: boolean; readonly handlers: Setup['handlers'] };
 
-/** What one worker says of itself. */
+/** A worker's report about itself. */
 export interface WorkerReport {
   readonly pid: number;
   readonly uptime: string;
   readonly noOfMessages: number;
-  /** MB, as texts with two digits. */
+  /** In MB, as text with two decimals. */
   readonly memory: { readonly rss: string; readonly heapTotal: string; readonly heapUsed: string };
-  /** Replies and parts that came after their message had been answered. */
+  /** Replies and parts sent after the message had been answered. */
   readonly ignoredReplies: number;
 }
 
-/** A value, and the texts of the functions in it with the way to each. */
+/** A value without its functions, and their source texts with the path to each. */
 export interface Packed {
   readonly value: unknown;
   readonly functions: readonly { readonly way: readonly string[]; readonly text: string }[];
 }
 
-/** Deeper members are sent as they are. */
+/** Members nested more deeply are sent as they are. */
 const DEPTH_MAX = 32;
 
 export function pack(value: unknown): Packed {
@@ -91,7 +91,7 @@ export function unpack({ value, functions }: Packed): unknown {
   return root;
 }
 
-/** The function of a text: `function () {}`, `() => {}`, `class {}`, or a method as it stands in an object. */
+/** Evaluates source text: `function () {}`, `() => {}`, `class {}`, or a method as written in an object. */
 function functionOf(text: string): unknown {
   try {
     return new Function(`return (${text}\n)`)() as unknown;
@@ -101,20 +101,20 @@ function functionOf(text: string): unknown {
   }
 }
 
-/** For how long something has been there: `0 days 0:00:07`. */
+/** The time since `sinceMs`, such as `0 days 0:00:07`. */
 export function upTime(sinceMs: number): string {
   const seconds = Math.floor((Date.now() - sinceMs) / 1000);
   const two = (value: number): string => String(value).padStart(2, '0');
   return `${Math.floor(seconds / 86_400)} days ${Math.floor(seconds / 3_600) % 24}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
 }
 
-/** Bytes as MB with two digits. */
+/** Memory sizes as MB with two decimals. */
 export function memoryOf({ rss, heapTotal, heapUsed }: { rss: number; heapTotal: number; heapUsed: number }): WorkerReport['memory'] {
   const mb = (bytes: number): string => (bytes / 1_048_576).toFixed(2);
   return { rss: mb(rss), heapTotal: mb(heapTotal), heapUsed: mb(heapUsed) };
 }
 
-/** An error as QOper8 gives it: JSON of its stack, its message and its own members. */
+/** An error in QOper8's form: JSON of its stack, its message and its own members. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return JSON.stringify({ message: String(error) });
   const { stack, message } = error;

@@ -1,4 +1,4 @@
-/** SIGINT and SIGTERM stop what is there to be stopped, and then do what they would have done. */
+/** On SIGINT and SIGTERM, stops all registered objects and then lets the signal have its usual effect. */
 
 interface Stoppable {
   stop(): Promise<void>;
@@ -19,7 +19,7 @@ export function forget(one: Stoppable): void {
 
 function onSignal(signal: NodeJS.Signals): void {
   const all = [...stoppable];
-  // A second signal finds nobody who waits: it ends the program at once.
+  // Unregister first, so that a second signal ends the program at once.
   for (const one of all) forget(one);
   const isAlone = process.listenerCount(signal) === 0;
   void Promise.allSettled(all.map((one) => one.stop())).then(() => {

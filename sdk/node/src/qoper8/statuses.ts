@@ -1,7 +1,7 @@
-/** What clients of a web server are answered: what the handler says, or a status that tells the truth about why there is no reply. */
+/** HTTP responses for replies: what the handler specifies, or a status that matches the reason why there is no reply. */
 import type { PoolError } from '../pool/errors.js';
 
-/** Seconds after which a client may try again. */
+/** Seconds until a client should retry. */
 const RETRY_AFTER = '1';
 
 export class Answer {
@@ -15,7 +15,7 @@ export class Answer {
     this.body = body;
   }
 
-  /** Says nothing of what happened inside: no stack, no message of an exception, nothing of the request. */
+  /** Reveals nothing internal: no stack, no exception message, nothing from the request. */
   static failed({ code }: PoolError): Answer {
     switch (code) {
       case 'handler_error':
@@ -40,7 +40,10 @@ export class Answer {
   }
 }
 
-/** The answer of a handler: `{ error, errorCode }` is a status of its own, 400 unless it says otherwise; `http_response` has status and headers of any other. */
+/**
+ * The response for a handler's reply. `{ error, errorCode }` sets the status, 400 by default; `http_response` sets status and headers of
+ * any other reply.
+ */
 export function answerOf(response: unknown): Answer {
   if (typeof response !== 'object' || response === null || Array.isArray(response)) return new Answer(200, null, response);
   const reply = response as { error?: unknown; errorCode?: unknown; http_response?: unknown; qoper8?: unknown };

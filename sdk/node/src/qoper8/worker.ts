@@ -1,10 +1,10 @@
-/** The module that workers of a QOper8 pool run: handlers as they are written for QOper8, by type of message. */
+/** The module run by workers of a QOper8 pool: dispatches messages to QOper8 handlers by type. */
 import type { WorkerContext } from '../context.js';
 import { messages, type MessageHandler } from '../messages.js';
 import { Self } from './self.js';
 import type { Control, HandlerEntry, Setup } from './setup.js';
 
-/** Filled at the start: handlers are looked up when the first message of their type comes. */
+/** Filled at startup; handlers are loaded with the first message of their type. */
 const table: Record<string, MessageHandler> = Object.create(null) as Record<string, MessageHandler>;
 let self: Self;
 

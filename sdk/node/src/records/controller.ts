@@ -1,4 +1,4 @@
-/** What is done with records by kind where nobody has a way of their own, and how that is answered. */
+/** The default implementation of operations on records by kind, and their responses. */
 import { HttpError, Reply, failedReply } from '../reply.js';
 import type { WireRequest } from '../request.js';
 import { StoreError, type StoreErrorCode } from '../store/error.js';
@@ -8,7 +8,7 @@ import { TAG_LENGTH, allows, type Change, type Conditions, type Model } from './
 import type { Records } from './index.js';
 import type { Call } from './rest.js';
 
-/** Of what the request is not to blame for; the log tells it. */
+/** The status of errors that are not the request's fault; they are logged. */
 const FAULT = 500;
 const STATUSES: Readonly<Record<StoreErrorCode, number>> = {
   key: 400,
@@ -78,16 +78,16 @@ const NO_HEADERS: readonly string[] = [];
 const NOTHING = '{"code":0,"results":[]}';
 const FREE: Conditions = { match: null, noneMatch: null };
 
-/** How a controller and its clients call the same thing. */
+/** The settings of a {@link Controller}. */
 export interface Settings {
   readonly prefix: string;
   readonly typeKey: string;
-  /** Answers as WABuR's runner does: 200 or 500. */
+  /** Whether to respond as WABuR's runner does, with 200 or 500 only. */
   readonly isWabur: boolean;
   readonly records: Records;
 }
 
-/** An error as WABuR tells it: the class that it has there, and what it says. */
+/** An error in WABuR's form; `of` is its class there. */
 export class WaburError extends Error {
   readonly of: string;
 
@@ -129,7 +129,7 @@ export class Controller {
     return answer(this.#asked(`{"where":${this.#where(kind, query)},"select":{"id":"$ref","data":"$"}}`, kind, 'read'));
   }
 
-  /** Answers one record, in its stored bytes. */
+  /** Responds with one record in its stored form. */
   readOne(request: Call['request'], kind: string, reference: string): Reply {
     const found = this.#model.read(reference, kind);
     if (found === undefined) {
@@ -178,7 +178,7 @@ export class Controller {
     return answer(`{"code":0,"${change === 'delete' ? 'deleted' : 'updated'}":[${changed === 'done' ? refText : ''}]}`);
   }
 
-  /** Executes a statement; gives the answer's text. */
+  /** Executes a statement; returns the JSON text of the answer. */
   #asked(statement: string, kind: string, operation: string): string {
     try {
       return this.#model.tql(statement);
@@ -190,8 +190,8 @@ export class Controller {
   }
 
   /**
-   * The JSON of what is to be written, which is of the kind in the path, whether it says so or not. Where its text is known, that stays:
-   * JavaScript's numbers cannot say everything that JSON's can.
+   * The JSON of a record to be written, with the kind of the path added if it has none. The original text is kept if it is known, because
+   * JavaScript's numbers cannot represent all of JSON's.
    */
   #ofKind(kind: string, data: unknown, text: string | undefined): string {
     if (typeof data !== 'object' || data === null || Array.isArray(data)) throw new HttpError(422, 'a record is a JSON object');
@@ -216,7 +216,7 @@ export class Controller {
     return new HttpError(422, `${this.settings.typeKey} of the record is not \`${kind}\``);
   }
 
-  /** The expression for a kind and values at paths. */
+  /** The TQL expression for a kind and values at paths. */
   #where(kind: string, query: Call['query']): string {
     const ofKind = `["EQ",${JSON.stringify(this.settings.typeKey)},${JSON.stringify(`'${kind}`)}]`;
     if (query.length === 0) return ofKind;
@@ -224,7 +224,7 @@ export class Controller {
     return `["AND",${ofKind}${conditions.join('')}]`;
   }
 
-  /** The answer to a call that was refused or has failed: thrown again with the status that says the same, or as WABuR tells it. */
+  /** The response to an operation that failed: rethrown with the equivalent HTTP status, or in WABuR's form. */
   refused(error: unknown): Reply {
     if (this.settings.isWabur) {
       const isOurs = error instanceof WaburError || error instanceof HttpError || error instanceof StoreError;
@@ -232,7 +232,7 @@ export class Controller {
       const of = error instanceof WaburError ? error.of : 'WAB::Error';
       return new Reply(500, KIND_JSON, NO_HEADERS, jsonText({ code: -1, error: `${of}: ${error.message}` }));
     }
-    // A server of another version may have codes that are not known here.
+    // A server of another version may use codes that are unknown here.
     const status = (error instanceof StoreError ? STATUSES[error.code] : FAULT) ?? FAULT;
     throw status === FAULT ? error : new HttpError(status, (error as Error).message, { cause: error });
   }
@@ -254,7 +254,7 @@ function missing(kind: string, reference: string): HttpError {
 }
 
 function unwanted(): HttpError {
-  return new HttpError(412, 'the record is not as If-Match or If-None-Match demands');
+  return new HttpError(412, 'precondition failed: If-Match or If-None-Match does not hold');
 }
 
 function memberOf(place: unknown, name: string): unknown {
@@ -265,7 +265,10 @@ function memberOf(place: unknown, name: string): unknown {
 const NUMBER = /^-?\d*\.?\d+(?:[eE][-+]?\d+)?$/;
 const DETECTED = /^([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d))$/;
 
-/** A value of a query as TQL has it: a number when it looks like one, as WABuR reads it (`007` and `.5` are), else text that may say what it is. */
+/**
+ * A query value as a TQL operand: a number if it looks like one by WABuR's rules (`007` and `.5` do), otherwise text, which may state its
+ * own type.
+ */
 function operand(value: string): string {
   if (NUMBER.test(value)) return value.replace(/^(-?)0+(?=\d)/, '$1').replace(/^(-?)\./, '$10.');
   return JSON.stringify(value.startsWith("'") || DETECTED.test(value) ? value : `'${value}`);

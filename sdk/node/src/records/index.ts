@@ -1,5 +1,5 @@
 /**
- * Records: JSON objects of kinds with references that they keep for life, and TQL to ask for them, in this process.
+ * Records, JSON objects with a kind and a permanent reference, and TQL to query them, in this process.
  *
  * ```js
  * import { records, tql } from 'forebay/records';
@@ -15,43 +15,43 @@ import { StoreError, store as serverStore, type JsonValue, type Store } from '..
 import { jsonText } from '../store/json.js';
 import { OwnModel, TAG_LENGTH, type Model } from './model.js';
 
-/** What a record is known by: a number, and a bigint where a number would not be exact. */
+/** A record's reference: a number, or a bigint if a number would be inexact. */
 export type Reference = number | bigint;
 
-/** A record: an object that JSON can say. */
+/** A record: a JSON object. */
 export type RecordData = { [name: string]: JsonValue };
 
-/** A row of a list with records. */
+/** A row of a list that includes the records. */
 export interface ListedRecord<T = RecordData> {
   id: Reference;
   data: T;
 }
 
-/** Which records of a kind a list has. */
+/** Selects the records of a list. */
 export interface ListOptions {
-  /** Only those behind this one. */
+  /** Start after this reference. */
   after?: Reference | undefined;
-  /** How many pages to pass over; 0 when left out. `after` is quicker. */
+  /** Number of pages to skip; 0 by default. `after` is faster. */
   page?: number | undefined;
-  /** Records of a page; 100 when left out. A page ends early when it has a mebibyte. */
+  /** Records per page; 100 by default. A page ends early once it reaches a mebibyte. */
   size?: number | undefined;
 }
 
-/** What a statement is answered; which members there are depends on its verb. */
+/** The answer to a statement; its members depend on the verb. */
 export interface TqlAnswer {
   code: 0;
-  /** Of SELECT: the rows. */
+  /** SELECT: the rows. */
   results?: any[];
-  /** Of INSERT: the reference of the new record. */
+  /** INSERT: the reference of the new record. */
   ref?: number;
-  /** Of UPDATE and DELETE: the references of the records. */
+  /** UPDATE and DELETE: the references of the affected records. */
   updated?: number[];
   deleted?: number[];
-  /** With CURSOR: what the next statement goes on with; not there at the end. */
+  /** With CURSOR: pass it to the next statement to continue; absent at the end. */
   cursor?: string;
-  /** The answer ends at one of the limits of `[records]`. */
+  /** Present if the answer was cut at one of the limits of `[records]`. */
   truncated?: { by: string; limit?: number };
-  /** Of EXPLAIN. */
+  /** EXPLAIN: the query plan. */
   plan?: any;
   rid?: string;
 }
@@ -62,8 +62,8 @@ const DELETE = 2;
 const SIZE = 100;
 
 /**
- * The records of a store. Everything is synchronous, and part of the transaction or snapshot that is open. A method that takes a kind
- * finds only records of that kind: one look-up, where a reference alone takes two.
+ * The records of a store. All methods are synchronous and take part in the open transaction or snapshot. A method with a `kind`
+ * finds only records of that kind, with one lookup; a reference alone takes two.
  */
 export class Records {
   readonly #store: Store;
@@ -72,13 +72,13 @@ export class Records {
     this.#store = store;
   }
 
-  /** Where {@link rest} has them from. @internal */
+  /** The model used by {@link rest}. @internal */
   get model(): Model {
     return new OwnModel(this.#store);
   }
 
   /**
-   * Executes a statement: an object as JSON has it, or friendly text. See docs/reference/tql.md.
+   * Executes a statement: an object in TQL's JSON form, or friendly text. See docs/reference/tql.md.
    *
    * @throws StoreError `tql_syntax`, `tql_meaning`, `already_exists`, `no_record`, `limit`, ...
    */
@@ -86,63 +86,63 @@ export class Records {
     return JSON.parse(this.tqlText(statement)) as TqlAnswer;
   }
 
-  /** The same, with the answer's JSON text, to be passed on as it is. */
+  /** Like `tql`, but returns JSON text, to be passed on unparsed. */
   tqlText(statement: object | string): string {
     const text = typeof statement === 'string' ? statement : jsonText(statement);
     return this.#store.native.tql(text);
   }
 
-  /** Runs a function as one transaction: see {@link Store.transaction}. */
+  /** Runs a function as one transaction; see {@link Store.transaction}. */
   transaction<T>(work: () => T): T {
     return this.#store.transaction(work);
   }
 
-  /** Makes a record, which is an object; gives its reference. */
+  /** Creates a record; returns its reference. */
   create(data: object): Reference {
     const { native } = this.#store;
     return toReference(native.recordCreate(jsonText(data)));
   }
 
-  /** A record, or undefined when there is none. */
+  /** A record, or undefined if there is none. */
   read<T = any>(reference: Reference, kind?: string): T | undefined {
     const text = this.readText(reference, kind);
     return text === undefined ? undefined : (JSON.parse(text) as T);
   }
 
-  /** The record's JSON text as it is stored, to be passed on as it is. */
+  /** The record's JSON text as stored, to be passed on unparsed. */
   readText(reference: Reference, kind?: string): string | undefined {
     return this.#store.native.recordRead(digits(reference), kind);
   }
 
-  /** The record's JSON text with its entity tag: what the server itself answers with the record. */
+  /** The record's JSON text with its entity tag, as in the server's own responses. */
   readTagged(reference: Reference, kind?: string): { text: string; tag: string } | undefined {
     const found = this.#store.native.recordTagged(digits(reference), kind);
     return found === undefined ? undefined : { tag: found.slice(0, TAG_LENGTH), text: found.slice(TAG_LENGTH) };
   }
 
-  /** Replaces a record, which may change its kind; false when there is none. */
+  /** Replaces a record, which may change its kind; false if there is none. */
   update(reference: Reference, data: object, kind?: string): boolean {
     const { native } = this.#store;
     return native.recordWrite(REPLACE, digits(reference), kind, jsonText(data));
   }
 
-  /** Applies a merge patch (RFC 7396) to a record: `null` removes a member. False when there is none. */
+  /** Applies a merge patch (RFC 7396) to a record: `null` removes a member. False if there is none. */
   patch(reference: Reference, change: object, kind?: string): boolean {
     const { native } = this.#store;
     return native.recordWrite(PATCH, digits(reference), kind, jsonText(change));
   }
 
-  /** Removes a record; false when there is none. Its reference is never given again. */
+  /** Deletes a record; false if there is none. Its reference is never reused. */
   delete(reference: Reference, kind?: string): boolean {
     return this.#store.native.recordWrite(DELETE, digits(reference), kind);
   }
 
-  /** The kind of a record, or undefined when there is none. */
+  /** The kind of a record, or undefined if there is none. */
   kindOf(reference: Reference): string | undefined {
     return this.#store.native.recordKind(digits(reference));
   }
 
-  /** References of the records of a kind, a page of them in their order; with `full` the records as well. */
+  /** A page of references of a kind's records, in order; with `full`, the records too. */
   list(kind: string, options?: ListOptions & { full?: false | undefined }): Reference[];
   list<T = RecordData>(kind: string, options: ListOptions & { full: true }): ListedRecord<T>[];
   list(kind: string, options: ListOptions & { full?: boolean | undefined } = {}): Reference[] | ListedRecord[] {
@@ -157,7 +157,7 @@ export { rest, type RestCall, type RestKind, type RestMethod, type RestOptions }
 /** The records of the server's store. */
 export const records: Records = new Records();
 
-/** Executes a statement about the records of the server's store: see {@link Records.tql}. */
+/** Executes a statement on the records of the server's store; see {@link Records.tql}. */
 export function tql(statement: object | string): TqlAnswer {
   return records.tql(statement);
 }

@@ -1,36 +1,36 @@
-/** Where the controllers of {@link rest} have their records from. */
+/** The source of records for the controllers of {@link rest}. */
 import type { Store } from '../store/store.js';
 
-/** Characters of an entity tag, with its quotes. */
+/** Length of an entity tag, including its quotes. */
 export const TAG_LENGTH = 34;
 
-/** What is done to a record by its reference. */
+/** The operations on an existing record. */
 export type Change = 'update' | 'patch' | 'delete';
 
-/** What became of that: it is done; there is no such record; its tag is not as the conditions demand; it would be of another kind. */
+/** The outcome: done; no such record; the conditions on the entity tag do not hold; the record would change its kind. */
 export type Changed = 'done' | 'missing' | 'unwanted' | 'moves';
 
-/** Entity tags that a request names, of which a record has to have one, or none. */
+/** The entity tag conditions of a request. */
 export interface Conditions {
-  /** The value of `If-Match`; null when there is none. */
+  /** The value of `If-Match`; null if absent. */
   readonly match: string | null;
-  /** The value of `If-None-Match`. */
+  /** The value of `If-None-Match`; null if absent. */
   readonly noneMatch: string | null;
 }
 
-/** References are decimal digits, documents JSON texts. */
+/** Access to records. References are decimal digits, documents JSON texts. */
 export interface Model {
-  /** Executes a statement of TQL; gives the JSON text of the answer. */
+  /** Executes a TQL statement; returns the JSON text of the answer. */
   tql(statement: string): string;
-  /** The entity tag of a record of a kind, and right behind it the record; undefined when there is none. */
+  /** The entity tag of a record of the kind, directly followed by the record; undefined if there is none. */
   read(reference: string, kind: string): string | undefined;
-  /** Changes a record of a kind, unless the conditions forbid it. What has been changed is of that kind. */
+  /** Changes a record of the kind if the conditions hold. The changed record must stay of that kind. */
   change(change: Change, reference: string, kind: string, document: string | undefined, conditions: Conditions): Changed;
 }
 
 const CHANGES = { update: 0, patch: 1, delete: 2 } as const;
 
-/** The records of a store that is open in this process. */
+/** The records of a store opened in this process. */
 export class OwnModel implements Model {
   readonly #store: Store;
 
@@ -60,7 +60,7 @@ export class OwnModel implements Model {
           if (!allows(conditions, found.slice(0, TAG_LENGTH))) return 'unwanted';
         }
         const outcome = work();
-        // Another kind may not be open.
+        // Methods of the other kind may not be open, so a patch must not move the record there.
         if (change === 'patch' && outcome === 'done' && native.recordKind(reference) !== kind) throw new Moves();
         return outcome;
       });
@@ -74,13 +74,16 @@ export class OwnModel implements Model {
 /** Rolls back a patch that would change the kind. */
 class Moves extends Error {}
 
-/** Whether what has this tag is to be read or changed. */
+/** Whether the conditions allow reading or changing a record with this tag. */
 export function allows({ match, noneMatch }: Conditions, tag: string): boolean {
   if (match !== null && !names(match, tag, false)) return false;
   return noneMatch === null || !names(noneMatch, tag, true);
 }
 
-/** Whether a list of entity tags has this one, which is strong; with `weakly`, a weak one of the same text counts too (RFC 9110, section 8.8.3.2). */
+/**
+ * Whether a list of entity tags contains this strong tag; with `weakly`, the weak form of the same tag matches too (RFC 9110, section
+ * 8.8.3.2).
+ */
 export function names(list: string, tag: string, weakly: boolean): boolean {
   for (const item of list.split(',')) {
     const named = item.trim();

@@ -1,4 +1,4 @@
-/** Records by kind as WABuR has them: `/v1/{Kind}[/{ref} | /list][?path=value]`. */
+/** HTTP access to records by kind, with WABuR's paths: `/v1/{Kind}[/{ref} | /list][?path=value]`. */
 import type { Context } from '../context.js';
 import { READS } from '../declared.js';
 import type { Handler } from '../handler.js';
@@ -11,36 +11,36 @@ import { records as serverRecords, type Records, type Reference } from './index.
 import type { Model } from './model.js';
 import { ServedModel } from './served.js';
 
-/** What is done with a request, for a kind that does it in its own way; what that returns is the answer. */
+/** A request, as passed to the methods of a {@link RestKind}; the method's return value is the response. */
 export interface RestCall<Data = any> {
   readonly request: HttpRequest;
   readonly ctx: Context;
   readonly records: Records;
   readonly kind: string;
-  /** The reference in the path; undefined when there is none. */
+  /** The reference in the path; undefined if there is none. */
   readonly ref: Reference | undefined;
-  /** Whether the path ends with `/list`: the query says which columns are wanted. */
+  /** Whether the path ends with `/list`; then the query names the columns. */
   readonly isList: boolean;
-  /** What the path has behind the kind, decoded: `['11']`, `['list']`, `[]`. */
+  /** The decoded segments after the kind: `['11']`, `['list']`, `[]`. */
   readonly path: readonly string[];
-  /** Path and value of every condition, or of `list` alias and path. */
+  /** Path and value of each condition; for `list`, alias and path of each column. */
   readonly query: readonly (readonly [name: string, value: string])[];
-  /** Of PUT, POST and PATCH: the body, which is JSON. */
+  /** The JSON body of PUT, POST and PATCH. */
   readonly data: Data;
   /**
-   * Does what is done without a way of one's own, and gives the answer to it: {@link rest} tells what that is. Of PUT, POST and PATCH it writes
-   * `data`, or what it is given in its place.
+   * Performs the default action and returns its response; see {@link rest}. For PUT, POST and PATCH it writes `data`, or the object passed
+   * instead.
    *
-   * @throws HttpError, StoreError what a client is to be told
+   * @throws HttpError or StoreError for errors that the client is told about
    */
   usual(data?: object): Reply;
 }
 
-/** A way of one's own to answer a call; may be asynchronous. */
+/** A custom implementation of a method; may be asynchronous. */
 export type RestMethod = (call: RestCall) => Answer;
 
 /**
- * The methods of a kind that are open: `true` for what {@link rest} does, a function for another way, which may still do the usual:
+ * The allowed methods of a kind: `true` for the default of {@link rest}, or a function, which may call the default:
  *
  * ```js
  * const Article = {
@@ -54,32 +54,33 @@ export type RestMethod = (call: RestCall) => Answer;
  */
 export interface RestKind {
   create?: boolean | RestMethod | undefined;
-  /** GET and HEAD, lists included. */
+  /** GET and HEAD, including lists. */
   read?: boolean | RestMethod | undefined;
-  /** POST, and outside of `compat` PATCH: `call.request.method` says which. */
+  /** POST, and PATCH unless `compat` is set; see `call.request.method`. */
   update?: boolean | RestMethod | undefined;
   delete?: boolean | RestMethod | undefined;
-  /** Everything else: methods that are not open, other methods, and longer paths such as `/v1/Article/11/comments`. */
+  /** All other requests: methods that are not allowed, and longer paths such as `/v1/Article/11/comments`. */
   handle?: RestMethod | undefined;
 }
 
-/** What {@link rest} answers. */
+/** Options of {@link rest}. */
 export interface RestOptions {
-  /** Kinds by name; `true` opens all methods of a kind. */
+  /** Kinds by name; `true` allows all methods. */
   kinds?: Readonly<Record<string, true | RestKind>> | undefined;
-  /** Kinds that `kinds` does not name; without it they are answered 404. */
+  /** For kinds not listed in `kinds`; if omitted, they get 404. */
   others?: true | RestKind | undefined;
-  /** What stands before the kind in the path; `/v1` when left out. */
+  /** The path in front of the kind; `/v1` by default. */
   prefix?: string | undefined;
-  /** The member that says a record's kind, as `records.type_key` does; `kind` when left out. */
+  /** The member that holds a record's kind, as set by `records.type_key`; `kind` by default. */
   typeKey?: string | undefined;
-  /** `wabur`: 200 or 500, and the bodies of its runner; otherwise statuses say what has happened. */
+  /** `wabur`: status 200 or 500 and the bodies of WABuR's runner. Otherwise the status tells what happened. */
   compat?: 'none' | 'wabur' | undefined;
-  /** Of another store than the server's. */
+  /** The records of another store than the server's. */
   records?: Records | undefined;
   /**
-   * Where the records are asked for: `server` is over the pipe, where the process is a controller on standard input and output that speaks messages (`jsonl`,
-   * `wabur`), and the store in the process elsewhere. When left out, the store in the process is used wherever it has one.
+   * Where to access the records. `server` sends requests over the pipe if the process is a controller that speaks messages on standard
+   * input and output (`jsonl`, `wabur`), and otherwise uses the store in the process. By default, the store in the process is used if it
+   * has one.
    */
   model?: 'own' | 'server' | undefined;
 }
@@ -88,14 +89,14 @@ type Method = 'create' | 'read' | 'update' | 'delete';
 
 const METHODS: Readonly<Record<string, Method>> = { PUT: 'create', GET: 'read', HEAD: 'read', POST: 'update', PATCH: 'update', DELETE: 'delete' };
 const REFERENCE = /^(0|[1-9]\d{0,19})$/;
-/** No record has it, and WABuR takes for it what is no number. */
+/** A reference that no record has; stands for one that is not a number, which WABuR accepts. */
 const NOBODY = '0';
-/** Digits of a reference that is surely below 2^64, and needs no closer look. */
+/** Up to this many digits, a reference is certainly below 2^64. */
 const DIGITS_MAX = 19;
 const EVERYTHING: RestKind = { create: true, read: true, update: true, delete: true };
 
 /**
- * A handler that answers records by kind:
+ * Makes a handler that serves records by kind:
  *
  * ```js
  * import { rest } from 'forebay/records';
@@ -103,7 +104,7 @@ const EVERYTHING: RestKind = { create: true, read: true, update: true, delete: t
  * export default rest({ kinds: { Article: true, Entry: { read: true } } });
  * ```
  *
- * | request | body of the answer |
+ * | request | response body |
  * |---|---|
  * | `PUT /v1/Article`, with `?title=X` only if none has that | `{"code":0,"ref":11}`, 201 with `Location` |
  * | `GET /v1/Article/11`, `GET /v1/Article?num=3`, `GET /v1/Article` | `{"code":0,"results":[{"id":11,"data":{...}}]}` |
@@ -112,13 +113,13 @@ const EVERYTHING: RestKind = { create: true, read: true, update: true, delete: t
  * | `PATCH /v1/Article/11` | the same; a merge patch |
  * | `DELETE /v1/Article/11`, `DELETE /v1/Article?num=3`, `DELETE /v1/Article` | `{"code":0,"deleted":[11]}` |
  *
- * A value of the query is a number, a time or a UUID when it looks like one, and a text otherwise, or behind a `'`.
+ * A query value counts as a number, a time or a UUID if it looks like one, and otherwise, or after a `'`, as text.
  */
 export function rest(options: RestOptions): Handler {
   const { kinds = {}, others, prefix = '/v1', typeKey = 'kind', compat = 'none', records = serverRecords, model } = options;
   const isWabur = compat === 'wabur';
   const settings = { prefix, typeKey, isWabur, records };
-  // Where records are is known once the process serves.
+  // Created with the first request, because only then is it known where the records are.
   let made: Controller | undefined;
   const rules = new Map(Object.entries(kinds).map(([kind, rule]) => [kind, rule === true ? EVERYTHING : rule]));
   const fallback = others === true ? EVERYTHING : others;
@@ -131,7 +132,7 @@ export function rest(options: RestOptions): Handler {
         const slash = head.indexOf('/', readByReference.length);
         const kind = head.slice(readByReference.length, slash);
         const read = rules.get(kind)?.read;
-        // Nothing but the kind, which stands as it is, and a reference: what is asked for most often.
+        // Fast path for the most common request: an unencoded kind and a reference.
         if (read !== undefined && read !== false && isReference(head, slash + 1)) {
           const reference = head.slice(slash + 1);
           if (read === true) return controller.readOne(request, kind, reference);
@@ -152,24 +153,24 @@ export function rest(options: RestOptions): Handler {
   return Object.assign(handler, { [READS]: { prefix, kinds: readAsUsual, isWabur } });
 }
 
-// Members of symbols, made by assignment, because a script's engine takes much longer to make private ones.
+// Symbol members, set by assignment, because the script engine takes much longer to create private ones.
 const CONTROLLER = Symbol('controller');
 const METHOD = Symbol('method');
 const QUERY = Symbol('query');
 const BELOW = Symbol('below');
 
-/** A call to a kind, on its way through its rule. */
+/** A request for a kind. */
 export class Call implements RestCall {
   declare readonly request: HttpRequest;
   declare readonly ctx: Context;
   declare readonly kind: string;
-  /** The reference as it stands in the path; empty when there is none. */
+  /** The reference as written in the path; empty if there is none. */
   declare readonly refText: string;
   declare data: any;
   declare readonly [CONTROLLER]: Controller;
-  /** What is usual; undefined when that is to refuse. */
+  /** The default action; undefined if the request is to be refused. */
   declare readonly [METHOD]: Method | undefined;
-  /** What the path has behind the kind, where that is not the reference alone. */
+  /** The segments after the kind, unless they are just the reference. */
   declare readonly [BELOW]: readonly string[] | undefined;
   declare [QUERY]: [string, string][] | undefined;
 
@@ -183,7 +184,7 @@ export class Call implements RestCall {
     if (below !== undefined) this[BELOW] = below;
   }
 
-  /** A call whose path has this behind the kind. */
+  /** Makes a call for a path with these segments after the kind. */
   static at(request: HttpRequest, ctx: Context, controller: Controller, kind: string, below: readonly string[]): Call {
     const { method } = request;
     const { isWabur } = controller.settings;
@@ -236,7 +237,7 @@ export class Call implements RestCall {
     return this.#usual(data, undefined);
   }
 
-  /** `text`: that of the data, where nobody can have changed it. */
+  /** `text` is the original JSON of `data`, if no code can have changed it. */
   #usual(data: unknown, text: string | undefined): Reply {
     switch (this[METHOD]) {
       case 'create':
@@ -272,24 +273,24 @@ function modelFor(records: Records, wanted: 'own' | 'server' | undefined): Model
   return isOwn ? records.model : new ServedModel();
 }
 
-/** An answer, or that to what it failed with. */
+/** Handles errors of an asynchronous answer. */
 function settled(answer: Answer, controller: Controller): Answer {
   return answer instanceof Promise ? answer.catch((error: unknown) => controller.refused(error)) : answer;
 }
 
-/** Whether what begins there is a reference that needs no closer look. */
+/** Whether the text from `at` on is a reference in the simplest form, which needs no further checks. */
 function isReference(head: string, at: number): boolean {
   const digits = head.length - at;
   if (at === 0 || digits === 0 || digits > DIGITS_MAX) return false;
   for (let index = at; index < head.length; index++) {
     const code = head.charCodeAt(index);
-    // The first of several is none of those that are 0.
+    // No leading zeros.
     if (code < 48 || code > 57 || (code === 48 && index === at && digits > 1)) return false;
   }
   return true;
 }
 
-/** The segments of a path below a prefix, decoded; undefined when it is none below. */
+/** The decoded segments of a path below a prefix; undefined if the path is not below it. */
 function pathBelow(request: HttpRequest, prefix: string): string[] | undefined {
   if (!request.path.startsWith(`${prefix}/`)) return undefined;
   return request.path.slice(prefix.length + 1).split('/').map(decode);

@@ -1,14 +1,14 @@
-/** Records of a process that has no store of its own: it asks the server, over the pipe that brings its requests. */
+/** Records for a process without its own store: it asks the server, over the pipe on which requests arrive. */
 import { askServer } from '../stdio/call.js';
 import { HttpError } from '../reply.js';
 import { StoreError, type StoreErrorCode } from '../store/error.js';
 import type { Change, Changed, Conditions, Model } from './model.js';
 
-/** What an answer with a record begins with, up to its tag and behind that. */
+/** The text around the tag at the start of an answer with a record. */
 const TAGGED = '{"code":0,"tag":"';
 const RECORD = '","results":[';
 const TAG_DIGITS = 32;
-/** A tag that no record has. */
+/** A tag that no record can have. */
 const NO_TAG = '""';
 
 interface Refused {
@@ -47,24 +47,24 @@ export class ServedModel implements Model {
   }
 }
 
-/** Whether a record can have the reference: it has 64 bits. */
+/** Whether the reference fits into 64 bits. */
 function isPossible(reference: string): boolean {
   return reference.length < 20 || BigInt(reference) <= 0xffff_ffff_ffff_ffffn;
 }
 
-/** The tags of a list that can be a record's: what else is in it, well-formed or not, names none. */
+/** The tags of a list that a record could have; anything else in it cannot match. */
 function tagsOf(list: string, weakly: boolean): string {
   const tags = list.split(',').map((item) => (weakly ? item.trim().replace(/^W\//, '') : item.trim()));
   if (tags.includes('*')) return '*';
   return tags.filter((tag) => /^"[0-9a-f]{32}"$/.test(tag)).join(', ') || NO_TAG;
 }
 
-/** An answer of the server; thrown as what it is when it says that something was not done. */
+/** Returns an answer of the server, or throws the error that it reports. */
 function checked(answer: string): string {
   if (answer.startsWith('{"code":0')) return answer;
   const { code, error = 'the server has not said why', reason } = JSON.parse(answer) as Refused;
   if (code === 0) return answer;
   if (reason === undefined) throw new HttpError(503, error);
-  // The server names errors as the store in a process does.
+  // The server uses the same error codes as a store in the process.
   throw new StoreError(reason as StoreErrorCode, error);
 }

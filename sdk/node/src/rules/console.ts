@@ -1,15 +1,15 @@
-/** The `console` of rules: lines go to the log of their workflow. It remembers nothing, for rules of other runs come after. */
+/** The `console` of rules: lines go to the log of their workflow. Keeps no state, because rules of other runs follow in the same engine. */
 import { host } from '../script/host.js';
 import { step } from '../script/waits.js';
 import { format } from '../script/web/console.js';
 
-/** A longer line is cut, in characters. */
+/** Longer lines are cut, in characters. */
 const LINE_MAX = 65_536;
 
 const write =
   (level: number) =>
   (...values: readonly unknown[]): void => {
-    // Most lines are one text.
+    // Most lines are a single string.
     const [first] = values;
     const text = values.length === 1 && typeof first === 'string' ? first : format(values);
     host.ruleLog(step.call, level, text.length > LINE_MAX ? `${text.slice(0, LINE_MAX)}... (cut: it had ${text.length} characters)` : text);

@@ -1,7 +1,7 @@
-/** What rules are given and give: the names are those of Rengine's scripts. */
+/** The arguments and results of rules, with the names of Rengine's scripts. */
 import { DataService, ScriptExecutor } from './data/index.js';
 
-/** A run, as the server describes it. */
+/** A run, as described by the server. */
 export interface RunInput {
   readonly requestTime: number;
   readonly clientId: string | null;
@@ -14,7 +14,7 @@ export interface RunInput {
 
 type Values = Record<string, unknown>;
 
-/** What a rule has come to. */
+/** The result of a rule. */
 export class ScriptResult {
   readonly #state: boolean;
   readonly #values: Values;
@@ -38,14 +38,14 @@ export class ScriptResult {
     return this;
   }
 
-  /** Takes a value away, and gives it. */
+  /** Removes a value and returns it. */
   removeValue(key: string): unknown {
     const value = this.#values[key];
     delete this.#values[key];
     return value;
   }
 
-  /** Takes all values away. */
+  /** Removes all values. */
   reset(): this {
     for (const key of Object.keys(this.#values)) delete this.#values[key];
     return this;
@@ -64,7 +64,7 @@ export class ScriptResult {
   }
 }
 
-/** What a run was asked for with. */
+/** The parameters of the request that started the run. */
 export class ScriptParameter {
   readonly #input: RunInput;
 
@@ -101,7 +101,7 @@ export class ScriptParameter {
   }
 }
 
-/** What `process` is given. */
+/** The argument of `process`. */
 export class ScriptContext {
   readonly #node: string;
   readonly #kind: string;
@@ -117,12 +117,12 @@ export class ScriptContext {
     this.#item = item;
   }
 
-  /** The id of the node that runs the rule. */
+  /** The id of the node whose rule is running. */
   getId(): string {
     return this.#node;
   }
 
-  /** The kind of that node: `PROCESS`, `RELATION` and so on. */
+  /** The kind of the node: `PROCESS`, `RELATION` and so on. */
   getType(): string {
     return this.#kind;
   }
@@ -135,27 +135,27 @@ export class ScriptContext {
     return this.#input.args;
   }
 
-  /** Those of the graph. */
+  /** The attributes of the graph. */
   getAttributes(): Values {
     return this.#input.attributes;
   }
 
-  /** What the rule before it has come to; null before the first. */
+  /** The result of the previous rule; null for the first one. */
   getLastResult(): ScriptResult | null {
     return this.#last;
   }
 
-  /** What the innermost LOOP around it runs it for. */
+  /** The current item of the innermost LOOP around the node. */
   getItem(): unknown {
     return this.#item;
   }
 
-  /** Databases, HTTP and other systems, as far as the configuration allows them. */
+  /** Access to databases, HTTP and other systems, within the limits of the configuration. */
   getDataService(): DataService {
     return new DataService();
   }
 
-  /** Runs functions beside the rule. */
+  /** Runs functions concurrently with the rule. */
   getExecutor(): ScriptExecutor {
     return new ScriptExecutor();
   }

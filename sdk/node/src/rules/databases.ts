@@ -1,4 +1,7 @@
-/** `store` and `sql` of rules, as far as they may be reached. Nothing of them is one run's, so that all of it can be closed with the globals. */
+/**
+ * The globals `store` and `sql` of rules, within the limits of `allow`. They hold no state of a run, so they can be frozen with the other
+ * globals.
+ */
 import { area, openStore } from '../script/addon.js';
 import { host } from '../script/host.js';
 import * as copies from '../sql/copy.js';
@@ -11,26 +14,28 @@ import { takePlace, uses } from '../store/path.js';
 import * as queries from '../store/query.js';
 import { Store } from '../store/store.js';
 
-/** How often the memory of the store had been used when it was last wiped. */
+/** The value of `uses` when the store's memory was last wiped. */
 let usesWiped = uses;
 
-/** The engine's own, for all its runs: the server refuses to close it. */
+/** Shared by all runs of the engine; the server does not allow it to be closed. */
 export const store = new Store(() => ({ native: openStore(StoreError), store, count: 1, closed() {} }));
 
 const known: Record<string, Database> = Object.create(null) as Record<string, Database>;
 for (const name of host.databases()) known[name] = databaseOf(name);
 
-/** A database by the NAME of its `[sql.NAME]`. One that may not be reached is there, too: to ask it says why not. */
+/**
+ * The database of `[sql.NAME]`. Any name yields a database; statements on one that may not be accessed fail with an error that says why.
+ */
 export const sql: Readonly<Record<string, Database>> = new Proxy(known, {
   get: (_, name) => (typeof name === 'string' ? (known[name] ?? databaseOf(name)) : undefined),
 });
 
-/** What runs meet of it without a global that leads there. */
+/** Objects that no global refers to but that runs can obtain. */
 export const besides: unknown[] = [SqlError, StoreError, StoreNode, ...Object.values(cursors), ...Object.values(copies), ...Object.values(queries)];
-// It is shared by all runs, too.
+// Shared by all runs as well.
 if (host.hasStore()) besides.push(store.native);
 
-/** Wipes what the run has written into the memory of the store. */
+/** Wipes data of the run from the store's memory. */
 export function clean(): void {
   if (uses === usesWiped) return;
   takePlace();

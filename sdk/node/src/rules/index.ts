@@ -1,5 +1,5 @@
 /**
- * What rules of workflows find as globals.
+ * The tools that workflow rules find as globals.
  *
  * @module
  */

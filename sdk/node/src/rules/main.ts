@@ -1,4 +1,4 @@
-/** The part of rules that the server calls: runs those that the course of a call says, one call at a time. */
+/** The entry points of rules for the server: runs the rules that the driver of a run orders, one run at a time. */
 import { isPromise } from '../outcome.js';
 import { host, type RuleOrder, type RunOrder } from '../script/host.js';
 import { cancelWait, forgetWaits, step, waitFor, wake } from '../script/waits.js';
@@ -23,7 +23,7 @@ const besides = [
 const { store, sql } = databases;
 realm.close({ ScriptContext, ScriptResult, ...tools, console, store, sql, pools, require: modules.require }, besides);
 
-/** Those of `databases.ts`, which is loaded only where there is anything to reach. */
+/** Loads `databases.ts` only if there is anything to access. */
 function loadDatabases(): Pick<typeof import('./databases.js'), 'store' | 'sql' | 'besides' | 'clean'> {
   if (host.hasStore() || host.databases().length > 0) return host.module('dist/rules/databases.js') as typeof import('./databases.js');
   const missing = (name: string, what: string) =>
@@ -35,15 +35,15 @@ function loadDatabases(): Pick<typeof import('./databases.js'), 'store' | 'sql' 
   return { store: missing('store', 'global'), sql: missing('sql', 'database'), besides: [], clean() {} };
 }
 
-/** The kind of a node whose rule is a function of its input. */
+/** The kind of nodes whose rule is a function of its input. */
 const FUNCTION = 'functionNode';
 
-/** Of the call that runs; read when a rule runs first. */
+/** The input of the current run; parsed when its first rule runs. */
 let input: RunInput | null = null;
-/** What passes until rules go on, or begin in a step of their own, by ticket: the number of the wait. */
+/** Numbers of the waits until rules continue, or start in a step of their own, by ticket. */
 const times = new Map<number, number>();
 
-/** Begins a call. */
+/** Starts a call. */
 export function run(call: number): void {
   step.call = call;
   input = null;
@@ -51,7 +51,7 @@ export function run(call: number): void {
   follow(call, host.begin(call));
 }
 
-/** Goes on with a call that has waited for something: with an error of this name, or with what has come. */
+/** Resumes a call whose wait has ended: with the named error, or with a value. */
 export function resume(call: number, wait: number, error: string | null, value: unknown): void {
   step.call = call;
   wake(wait, error === null ? null : madeError(error, value as string), value);
@@ -61,7 +61,7 @@ function madeError(name: string, message: string): Error {
   return name === 'TypeError' ? new TypeError(message) : new DOMException(message, name);
 }
 
-/** Nobody waits for the call's answer any more: its rules do not go on. */
+/** The client no longer waits for the call: its rules do not continue. */
 export function abort(call: number): void {
   step.call = call;
   forgetWaits(call);
@@ -80,7 +80,7 @@ export function clean(): void {
   realm.clean();
 }
 
-/** Does what the server orders. What it takes back behind an order that was not yet followed is not done. */
+/** Executes the server's orders. An order that is cancelled by a later one before its turn is skipped. */
 function follow(call: number, orders: RuleOrder[]): void {
   const forgotten = new Set<number>();
   const waiting: Exclude<RuleOrder, { length: 1 }>[] = [];
@@ -108,7 +108,7 @@ function pass(call: number, ticket: number, ms: number): void {
   );
 }
 
-/** Runs a rule with a time of its own in a step of its own, so that nothing else is stopped with it. */
+/** Runs a rule that has its own time limit in its own step, so that the limit interrupts nothing else. */
 function runInTurn(call: number, order: [...RunOrder, isTimed: true]): void {
   const ticket = order[0];
   wait(
@@ -121,7 +121,7 @@ function runInTurn(call: number, order: [...RunOrder, isTimed: true]): void {
   );
 }
 
-/** Waits for what `begin` asks for; a ticket that is forgotten waits no more. */
+/** Waits for the operation that `begin` starts; forgetting the ticket cancels the wait. */
 function wait(ticket: number, come: () => void, begin: (call: number, wait: number) => boolean): void {
   const number = waitFor(
     () => {
@@ -134,7 +134,7 @@ function wait(ticket: number, come: () => void, begin: (call: number, wait: numb
   times.set(ticket, number);
 }
 
-/** A time is not waited for any more; false: there is none of this ticket. */
+/** Cancels the wait of a ticket; false if there is none. */
 function forget(ticket: number): boolean {
   const number = times.get(ticket);
   if (number === undefined) return false;
@@ -143,7 +143,7 @@ function forget(ticket: number): boolean {
   return true;
 }
 
-/** Runs a rule; gives what is to be done after it, or null where it is not over. */
+/** Runs a rule; returns the next orders, or null if the rule has not finished. */
 function runRule(call: number, order: RunOrder | [...RunOrder, isTimed: true]): RuleOrder[] | null {
   const [ticket, load, node, kind, lastState, lastValues, item] = order;
   try {
@@ -161,7 +161,7 @@ function runRule(call: number, order: RunOrder | [...RunOrder, isTimed: true]): 
 
 type Take = (call: number, ticket: number, result: unknown) => RuleOrder[];
 
-/** Has `take` tell the server what a rule gives, now or when it is there. */
+/** Passes the result of a rule to `take`, now or when its promise settles. */
 function settled(call: number, ticket: number, result: unknown, take: Take): RuleOrder[] | null {
   if (!isPromise(result)) return take(call, ticket, result);
   result.then(
@@ -179,7 +179,7 @@ function settled(call: number, ticket: number, result: unknown, take: Take): Rul
   return null;
 }
 
-/** Calls a function of a decision with its input, which is JSON. */
+/** Calls the function of a decision with its JSON input. */
 function callFunction(call: number, ticket: number, handler: unknown, input: string): RuleOrder[] | null {
   if (typeof handler !== 'function') throw new TypeError('it exports no function `handler`');
   return settled(call, ticket, (handler as (input: unknown) => unknown)(JSON.parse(input)), given);
@@ -200,7 +200,7 @@ function failed(call: number, ticket: number, error: unknown): RuleOrder[] {
   return host.ruleFailed(call, ticket, describe(error));
 }
 
-/** What an error says, which is somebody else's object. */
+/** The text of an error; the object may be any value, with getters that throw. */
 function describe(error: unknown): string {
   try {
     if (error instanceof Error) return `${error.name}: ${error.message}\n${error.stack ?? ''}`;

@@ -1,11 +1,11 @@
-/** `require` of rules. What a module gives is of one run: the next has it anew. */
+/** `require` for rules. Modules are instantiated anew for each run. */
 import { host } from '../script/host.js';
 import { step } from '../script/waits.js';
 
-/** By their paths. */
+/** Loaded modules by path. */
 const loaded = new Map<string, { exports: unknown }>();
 
-/** Gives what a module of the folder `modules` exports, which runs when a rule of the run requires it first. */
+/** Returns the exports of a module in the folder `modules`. The module runs when the run first requires it. */
 export function require(name: unknown): unknown {
   return requireFrom('', name);
 }
@@ -16,7 +16,7 @@ function requireFrom(from: string, name: unknown): unknown {
   const known = loaded.get(path);
   if (known !== undefined) return known.exports;
   const module = { exports: {} as unknown };
-  // One that requires itself through another sees what it has exported so far.
+  // In a circular `require`, a module sees the exports made so far.
   loaded.set(path, module);
   try {
     load(module.exports, (name) => requireFrom(path, name), module);
@@ -27,7 +27,7 @@ function requireFrom(from: string, name: unknown): unknown {
   return module.exports;
 }
 
-/** The run is over. */
+/** Forgets all modules at the end of a run. */
 export function clean(): void {
   loaded.clear();
 }

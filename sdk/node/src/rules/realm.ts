@@ -1,11 +1,11 @@
 /**
- * The globals of rules, which one run after another meets as if it were the first: all that is there cannot be changed, and what a run adds is taken away.
+ * The globals of rules. Each run finds them as if it were the first: existing objects are frozen, and globals that a run adds are removed.
  *
- * In a frozen world an assignment to a member that a prototype has would fail (`error.name = ...`), though nothing but the object would change. The members for which programs do that are accessors here that
- * define an own member, as in SES of Agoric.
+ * On frozen prototypes, assigning to an inherited member would fail (`error.name = ...`), though it would only change the object itself.
+ * Members to which programs do this are therefore replaced by accessors that define an own property, as in Agoric's SES.
  */
 
-/** Members of prototypes to which programs assign on objects of theirs; all of a prototype where no names are given. */
+/** Prototype members that programs assign to on their own objects; null means all members of the prototype. */
 const ASSIGNABLE: readonly (readonly [object, readonly string[] | null])[] = [
   [Object.prototype, null],
   [Array.prototype, ['constructor', 'toString', 'length', 'push', 'concat']],
@@ -18,10 +18,10 @@ const ASSIGNABLE: readonly (readonly [object, readonly string[] | null])[] = [
   ...[Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError, AggregateError].map((type) => [type.prototype, null] as const),
 ];
 
-/** Through these a run could be told what another does, or hold up its thread. */
+/** Removed, because with these a run could observe another one or block its thread. */
 const ABSENT = ['Atomics', 'FinalizationRegistry', 'SharedArrayBuffer', 'WeakRef'];
 
-/** Of iterators: what their `map` and `Iterator.from` give. */
+/** Objects returned by an iterator's `map` and by `Iterator.from`. */
 function iteratorHelpers(): unknown[] {
   const { Iterator } = globalThis as unknown as { Iterator?: { from(iterator: object): object } };
   if (Iterator === undefined) return [];
@@ -29,7 +29,7 @@ function iteratorHelpers(): unknown[] {
   return [helped.map(() => {}), Iterator.from({ next: () => ({ done: true }) })];
 }
 
-/** What no global leads to, and syntax alone. */
+/** Objects that only syntax leads to, and no global. */
 const HIDDEN: readonly unknown[] = [
   Object.getPrototypeOf(function* () {}),
   Object.getPrototypeOf(async function () {}),
@@ -66,14 +66,14 @@ function makeAssignable(prototype: object, name: string): void {
   defineProperty(prototype, name, { ...accessors, enumerable, configurable: false });
 }
 
-/** Freezes all that these values lead to. */
+/** Freezes everything reachable from these values. */
 function freezeAll(values: readonly unknown[]): void {
   const seen = new Set<unknown>([globalThis]);
   const waiting: unknown[] = [...values];
   for (let value = waiting.pop(); value !== undefined || waiting.length > 0; value = waiting.pop()) {
     if ((typeof value !== 'object' && typeof value !== 'function') || value === null || seen.has(value)) continue;
     seen.add(value);
-    // Their elements cannot be frozen, and nobody is given any.
+    // Elements of typed arrays cannot be frozen; rules are given none.
     if (!ArrayBuffer.isView(value)) freeze(value);
     waiting.push(getPrototypeOf(value));
     for (const key of ownKeys(value)) {
@@ -85,10 +85,13 @@ function freezeAll(values: readonly unknown[]): void {
 
 let known: ReadonlySet<PropertyKey>;
 
-/** Closes the globals, with these beside those of the engine, and what rules meet besides. From here on nothing but new globals can be left behind. */
+/**
+ * Freezes the globals: the engine's, the given ones, and other objects that runs can obtain. After this, a run can leave only new globals
+ * behind.
+ */
 export function close(globals: Readonly<Record<string, unknown>>, besides: readonly unknown[]): void {
   for (const name of ABSENT) Reflect.deleteProperty(globalThis, name);
-  // The engine keeps what they are set to beside the object, and calls the first for every error.
+  // The engine stores their values outside of the object, and calls `prepareStackTrace` for every error.
   for (const name of ['prepareStackTrace', 'stackTraceLimit']) Reflect.deleteProperty(Error, name);
   for (const [name, value] of Object.entries(globals)) {
     defineProperty(globalThis, name, { value, writable: true, enumerable: false, configurable: true });
@@ -108,7 +111,7 @@ export function close(globals: Readonly<Record<string, unknown>>, besides: reado
   known = new Set(ownKeys(globalThis));
 }
 
-/** Takes away the globals that a run has left; throws where one cannot be taken away. */
+/** Removes the globals that a run has added. @throws if one cannot be removed. */
 export function clean(): void {
   if (getPrototypeOf(globalThis) !== root || !isExtensible(globalThis)) throw new Error('the global object itself was changed');
   const keys = ownKeys(globalThis);

@@ -1,4 +1,4 @@
-/** In the place of `node:buffer` in scripts: as much of a `Buffer` as the SDK uses. */
+/** Replaces `node:buffer` in scripts: the parts of `Buffer` that the SDK uses. */
 import { host } from './host.js';
 
 export class Buffer extends Uint8Array<ArrayBuffer> {

@@ -3,7 +3,7 @@ import { host } from './host.js';
 
 const LEVELS = { debug: 0, info: 1, warn: 2, error: 3 } as const;
 
-/** A log whose lines name a call; 0 is none. */
+/** A logger whose lines carry the number of a call; 0 for none. */
 export function logOf(call: number): Log {
   const write = (level: number) => (message: string, fields?: Readonly<Record<string, unknown>>) =>
     host.log(call, level, String(message), fields === undefined ? '' : fieldsText(fields));
@@ -20,12 +20,12 @@ function fieldsText(fields: Readonly<Record<string, unknown>>): string {
 
 let owner: WorkerContext;
 
-/** Names what all contexts share. */
+/** Sets the worker context that all contexts share. */
 export function setOwner(shared: WorkerContext): void {
   owner = shared;
 }
 
-/** Those of the calls that have asked for a signal. */
+/** Abort controllers of the calls that have read `signal`. */
 const controllers = new Map<number, AbortController>();
 
 function controllerOf(call: number): AbortController {
@@ -37,19 +37,19 @@ function controllerOf(call: number): AbortController {
   return controller;
 }
 
-/** Nobody waits for the call's answer any more. */
+/** The call was aborted: the client no longer waits, or the deadline has passed. */
 export function abortSignal(call: number, reason: unknown): void {
   controllers.get(call)?.abort(reason);
 }
 
-/** The call has ended. */
+/** Releases the controller when the call has ended. */
 export function forgetSignal(call: number): void {
   if (controllers.size > 0) controllers.delete(call);
 }
 
 const CALL = Symbol('call');
 
-/** What a handler is given beside the request. It holds nothing but the call: most handlers do not look at it. */
+/** The context of a handler. It holds only the number of the call, because most handlers do not use it. */
 class ScriptContext implements Context {
   declare readonly [CALL]: number;
 
@@ -82,7 +82,7 @@ class ScriptContext implements Context {
 
 const MEMBERS = ScriptContext.prototype;
 
-/** The context of a call. A literal is made in a third of the time that a constructor takes in the engine. */
+/** Makes the context of a call. The engine makes an object literal in a third of the time of a constructor. */
 export function contextOf(call: number): Context {
   return { __proto__: MEMBERS, [CALL]: call } as unknown as Context;
 }

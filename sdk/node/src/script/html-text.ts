@@ -1,4 +1,4 @@
-/** In the place of `html-text.ts` in scripts. */
+/** Replaces `html-text.ts` in scripts. */
 import type { Html } from '../html.js';
 import { host } from './host.js';
 

@@ -1,4 +1,4 @@
-/** The part of a script that the server calls: loads the handler, and has it answer. */
+/** The entry points of a script for the server: loads the handler and passes requests to it. */
 import type { WorkerContext } from '../context.js';
 import { goneError } from '../gone.js';
 import { loadHandler, type Hook, type RoutedHandler } from '../handler.js';
@@ -20,7 +20,7 @@ keepPromisesApart();
 
 const PLAIN = Object.prototype;
 const HTML = Html.prototype;
-/** What `host.plain` says. */
+/** Return values of `host.plain`. */
 const NOT_ANSWERED = 0;
 const STILL_WAITS = 2;
 
@@ -33,7 +33,7 @@ export async function load(module: object, file: string, name: string): Promise<
   const loaded = await loadHandler(module, file);
   owner = { state: Object.create(null), worker: { id: 0, pool: name, pid: 0 }, log: logOf(0) };
   setOwner(owner);
-  // A function of somebody else sees two arguments, whatever it declares.
+  // Handlers other than our router get two arguments only, whatever they declare.
   handle = loaded.isRouter ? loaded.handle : (request, ctx) => loaded.handle(request, ctx);
   stopHooks = loaded.stop;
   for (const { head, kind, isWabur } of loaded.reads) host.declareRead(head.slice('GET'.length), kind, isWabur);
@@ -45,7 +45,7 @@ export async function stop(): Promise<void> {
   for (const hook of stopHooks) await hook(owner);
 }
 
-/** Has a request answered, whose method and path are given in one piece. */
+/** Handles a request, given its concatenated method and path. */
 export function run(call: number, methodAndPath: string): void {
   step.call = call;
   const request = requestOf(call as unknown as Source, methodAndPath);
@@ -67,7 +67,7 @@ export function run(call: number, methodAndPath: string): void {
   }
 }
 
-/** Goes on with a call that has waited for something: with an error of this name, or with what has come. */
+/** Resumes a call whose wait has ended: with the named error, or with a value. */
 export function resume(call: number, wait: number, error: string | null, value: unknown): void {
   step.call = call;
   wake(wait, error === null ? null : madeError(error, value as string), value);
@@ -77,7 +77,7 @@ function madeError(name: string, message: string): Error {
   return name === 'TypeError' ? new TypeError(message) : new DOMException(message, name);
 }
 
-/** Nobody waits for the call's answer any more. */
+/** Aborts a call whose client no longer waits for the response. */
 export function abort(call: number, reason: number): void {
   step.call = call;
   const error = goneError(reason);
@@ -87,13 +87,13 @@ export function abort(call: number, reason: number): void {
   forgetSignal(call);
 }
 
-/** The call is answered: what it still does is over. To look for that takes time in proportion to the calls that are open. */
+/** Ends the waits of a call that was answered. With `stillWaits`, this takes time proportional to the number of open calls. */
 function ended(call: number, stillWaits = true): void {
   if (stillWaits) forgetWaits(call);
   forgetSignal(call);
 }
 
-/** Answers with text, JSON or HTML, which is what most handlers return; false for anything else. */
+/** Answers with text, JSON or HTML, which most handlers return; false for any other value. */
 function answeredPlain(call: number, value: unknown): boolean {
   const answered = host.plain(call, value, PLAIN, HTML);
   if (answered === NOT_ANSWERED) return false;
@@ -119,16 +119,16 @@ function returned(call: number, request: WireRequest, value: unknown): void {
   send(call, request, reply);
 }
 
-/** Answers a call whose handler threw, or returned what cannot be sent. */
+/** Answers a call whose handler threw, or returned a value that cannot be sent. */
 function fail(call: number, request: WireRequest, error: unknown): void {
   if (isBegun()) leftOpen(request);
-  // Nobody waits for it, which is why it fails.
+  // The client has gone, and that is why the handler failed.
   if (!host.isOpen(call)) return;
   let reply: Reply;
   try {
     reply = errorReply(error, request.id);
   } catch (second) {
-    // What an HttpError was given to send cannot be written as JSON.
+    // The members of an HttpError could not be written as JSON.
     reply = errorReply(second, request.id);
   }
   send(call, request, reply);

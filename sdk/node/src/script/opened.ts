@@ -1,4 +1,4 @@
-/** In the place of `store/opened.ts` in scripts, which have the server's store and no other. */
+/** Replaces `store/opened.ts` in scripts, which have only the server's store. */
 import { StoreError } from '../store/error.js';
 import type { OpenOptions } from '../store/opened.js';
 import { Store } from '../store/store.js';

@@ -1,30 +1,33 @@
 /**
- * Keeps what follows a promise with the call that waits for it, where several calls are open in one engine. The server notes of each promise
- * which call made it; whoever waits for a pending promise of another call is not woken in that call's step, but in one of its own.
+ * Keeps each promise reaction in the steps of the call that waits for it, if an engine has several open calls. The server marks each
+ * promise with the call that made it; a call that awaits a pending promise of another call is resumed in a step of its own, not in a step
+ * of that call.
  */
 import { host } from './host.js';
 import { step, waitFor } from './waits.js';
 
-/** A promise by the number of whose mark its owner is found. */
+/** A promise with the number of its call under the mark. */
 type Marked = Record<number, number | undefined>;
 type Settle = (value: unknown) => void;
 type Executor = (resolve: Settle, reject: Settle) => void;
 type Then = (this: Promise<unknown>, fulfilled?: unknown, rejected?: unknown) => Promise<unknown>;
 
-/** Has a call go on in a step of its own. What a call that has ended still waits for does not come any more. */
+/** Settles a promise in a step of the given call. If that call has ended, nothing happens. */
 function inStepOf(call: number, settle: Settle, value: unknown): void {
   if (call === step.call) settle(value);
   else waitFor(() => settle(value), (_, number) => host.turn(call, number), false, undefined, call);
 }
 
-/** Replaces what makes promises and waits for them, where an engine has several calls at a time: not where each ends in one step. */
+/**
+ * Replaces the promise constructor and `then` if an engine may have several calls at a time; not needed where each call ends in one step.
+ */
 export function keepPromisesApart(): void {
   const mark = host.markPromises();
   if (mark < 0) return;
   const Native = Promise;
   const then = Native.prototype.then as Then;
 
-  /** Of a promise whose owner is not the call of this step. */
+  /** Whether a promise belongs to another call and is pending. */
   const isForeign = (promise: object, owner: number | undefined): boolean => owner !== undefined && step.call !== 0 && host.isPending(promise);
 
   function thenApart(this: Promise<unknown> & Marked, fulfilled?: unknown, rejected?: unknown): Promise<unknown> {
@@ -41,7 +44,7 @@ export function keepPromisesApart(): void {
     return then.call(own, fulfilled, rejected);
   }
 
-  // A promise is settled in a step of the call that made it: those who wait for it there need not look.
+  // Settles the promise in a step of the call that made it, so that reactions of that call need no check.
   const Apart = function Promise(executor: Executor): unknown {
     if (new.target === undefined) throw new TypeError('Promise is a constructor: call it with `new`');
     if (typeof executor !== 'function') throw new TypeError('a promise is made with a function');
@@ -55,7 +58,7 @@ export function keepPromisesApart(): void {
     return Reflect.construct(Native, [settledApart], target === Apart ? Native : (target as typeof Native));
   };
 
-  /** Others may wait for the promise of a call that has ended, too. */
+  /** Settles at once if the call has ended, because other calls may wait for its promise too. */
   const settleOf = (call: number, settle: Settle, value: unknown): void =>
     call !== step.call && host.isOpen(call) ? inStepOf(call, settle, value) : settle(value);
 
@@ -77,7 +80,7 @@ export function keepPromisesApart(): void {
     return made;
   });
   define(Native.prototype, 'then', thenApart);
-  // What is asked for it before a promise is waited for: another constructor than the engine's has `then` called.
+  // The engine reads `constructor` before it awaits a promise; if it is not the engine's own, it calls `then`.
   Object.defineProperty(Native.prototype, 'constructor', {
     configurable: true,
     get(this: Marked) {

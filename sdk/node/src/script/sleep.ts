@@ -1,4 +1,4 @@
-/** In the place of `sleep.ts` in scripts: whoever sleeps when nobody waits for the call any more is woken with an error. */
+/** Replaces `sleep.ts` in scripts. If the call is aborted, the sleep rejects with the reason. */
 import { toDelay } from '../delay.js';
 import type { SleepOptions } from '../sleep.js';
 import { cancelWait, waitFor, type Wake } from './waits.js';

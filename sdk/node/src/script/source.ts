@@ -1,4 +1,4 @@
-/** In the place of `source.ts` in scripts: a request is the number of its call, and its parts lie with the server. */
+/** Replaces `source.ts` in scripts: a request is the number of its call, and the server holds its parts. */
 import type { BodySource } from '../request.js';
 import { host } from './host.js';
 
@@ -17,7 +17,7 @@ export const field = host.field;
 export const bodyText = host.bodyText;
 export const hasBody = host.hasBody;
 
-/** Never called: a script is told of method and path with its call. */
+/** Never called: a script gets method and path together with the call. */
 export function methodAndPath(call: number): string {
   return host.part(call, 0) + host.part(call, PATH);
 }
@@ -30,7 +30,7 @@ export function bodyBytes(call: number): Uint8Array {
   return new Uint8Array(host.bodyBytes(call));
 }
 
-/** A script is called when all of the body has come. */
+/** Always null: a script is called once the whole body has arrived. */
 export function more(): BodySource | null {
   return null;
 }

@@ -1,13 +1,13 @@
-/** In the place of `sql/desk.ts` in scripts. */
+/** Replaces `sql/desk.ts` in scripts. */
 import type { Operation } from '../sql/operation.js';
 import { host } from './host.js';
 import { promiseOf, step } from './waits.js';
 
-/** What ends something that a call has open. */
+/** Operations that close something the call has open. */
 const ENDINGS: readonly Operation['op'][] = ['rollback', 'rollback_to', 'close'];
 
 export function call(operation: Operation): Promise<unknown> {
-  // All that a call has open ends with it. Whoever waits for that here goes on, so that what stands around it in a handler (`catch`, `finally`) is run.
+  // Everything open ends with the call. Resolving lets a handler that waits here continue, so that its `catch` and `finally` blocks run.
   if (ENDINGS.includes(operation.op) && !host.isOpen(step.call)) return Promise.resolve({});
   return promiseOf(
     (outcome) => outcome,

@@ -1,4 +1,4 @@
-/** In the place of `sql/statements.ts` in scripts: statements go over as they are, and results come as what they are. */
+/** Replaces `sql/statements.ts` in scripts: statements and results are passed as values, not as JSON. */
 import { errorOf, type Failed, type Rows } from '../sql/outcome.js';
 import type { Statement } from '../sql/queries.js';
 import { textOf } from '../sql/values.js';

@@ -1,20 +1,20 @@
-/** Sends a reply whose body comes in pieces, at the pace of the client. */
+/** Sends a reply with a streamed body, at the pace of the client. */
 import { closeQuietly, pieceBytes } from '../pieces.js';
 import type { Reply } from '../reply.js';
 import { host } from './host.js';
 import { waitFor } from './waits.js';
 
-/** Longer pieces are cut: what waits for a client is bounded by their number. */
+/** Longer pieces are split: the data that waits for a client is bounded by the number of pieces. */
 const PIECE_BYTES_MAX = 65_536;
 const GONE = 0;
 const FULL = 2;
 const utf8 = (text: string): Uint8Array => new Uint8Array(host.utf8(text));
 
-/** Streams that have not ended, by their calls. */
+/** Open streams by call. */
 const open = new Map<number, AsyncIterator<unknown>>();
 
 /**
- * Streams the reply's pieces and ends the call. Rejects when they fail before any was sent: the caller can still answer with an error.
+ * Streams a reply and ends the call. Rejects if the stream fails before anything was sent: the caller can then still answer with an error.
  */
 export async function streamReply(
   call: number,
@@ -52,13 +52,13 @@ export async function streamReply(
   }
 }
 
-/** Nobody takes what is left of a call's answer. */
+/** Closes the source of a streamed response that is no longer read. */
 export function closeStream(call: number): void {
   const pieces = open.get(call);
   if (pieces !== undefined) closeQuietly(pieces);
 }
 
-/** Whether the next piece may come. */
+/** Sends a piece; returns false if the client is gone. */
 async function send(call: number, bytes: Uint8Array): Promise<boolean> {
   for (let at = 0; at < bytes.length; at += PIECE_BYTES_MAX) {
     const piece = bytes.subarray(at, at + PIECE_BYTES_MAX);

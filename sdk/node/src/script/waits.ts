@@ -1,29 +1,29 @@
-/** What calls wait for. The server runs a script step by step; whatever a step begins belongs to the call of that step. */
+/** Pending waits of calls. The server runs a script step by step; operations started in a step belong to that step's call. */
 import { host } from './host.js';
 
-/** Called when what was waited for has come, or with the error that it has come to. */
+/** Called with the result of a wait, or with its error. */
 export type Wake = (error: Error | null, value: unknown) => void;
 
 interface Wait {
   readonly call: number;
   readonly wake: Wake;
-  /** Whether it is told when nobody waits for the call any more. */
+  /** Whether `wake` is called with an error if the call is aborted. */
   readonly minds: boolean;
 }
 
-/** By their numbers. */
+/** Pending waits by number. */
 const waits = new Map<number, Wait>();
 const NUMBER_MAX = 0x3fff_ffff;
 let last = 0;
 
 export const step = {
-  /** Whose step runs; 0 while the script is loaded. */
+  /** The call whose step is running; 0 while the script is being loaded. */
   call: 0,
 };
 
 /**
- * Waits for what `begin` asks the server for; gives the wait's number. Where the call has ended, nothing ever comes. With `minds`, `wake` is also
- * told when the call ends before. It is the call of this step that waits, unless another is named.
+ * Waits for the operation that `begin` starts; returns the number of the wait. If the call has ended, `wake` is never called. With `minds`,
+ * it is also called when the call is aborted. The wait belongs to `call`, by default that of the current step.
  */
 export function waitFor(
   wake: Wake,
@@ -38,10 +38,10 @@ export function waitFor(
   return number;
 }
 
-/** The engine's own, from before calls are kept apart: what is waited for comes in a step of the call that waits. */
+/** The engine's own constructor, saved before `keepPromisesApart`: waits are resumed in a step of the call that waits. */
 const OwnPromise = Promise;
 
-/** The same as a promise, of what `take` makes of what has come. */
+/** Like `waitFor`, but returns a promise of `take`'s result. */
 export function promiseOf<T>(take: (value: unknown) => T, begin: (call: number, number: number) => boolean): Promise<T> {
   return new OwnPromise((resolve, reject) => {
     waitFor((error, value) => {
@@ -61,7 +61,7 @@ function nextNumber(): number {
   return last;
 }
 
-/** Waits no more. */
+/** Cancels a wait. */
 export function cancelWait(number: number): void {
   const wait = waits.get(number);
   if (wait === undefined) return;
@@ -69,7 +69,7 @@ export function cancelWait(number: number): void {
   host.cancel(wait.call, number);
 }
 
-/** What was waited for has come. */
+/** Ends a wait with its result or error. */
 export function wake(number: number, error: Error | null, value: unknown): void {
   const wait = waits.get(number);
   if (wait === undefined) return;
@@ -77,7 +77,7 @@ export function wake(number: number, error: Error | null, value: unknown): void 
   wait.wake(error, value);
 }
 
-/** The call has ended: what it waits for does not come any more. */
+/** Drops all waits of a call that has ended; with `error`, those that mind are called with it. */
 export function forgetWaits(call: number, error: Error | null = null): void {
   if (waits.size === 0) return;
   for (const [number, wait] of waits) {

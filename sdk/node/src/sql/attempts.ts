@@ -1,24 +1,24 @@
-/** How often a transaction is tried, and how it is begun. */
+/** How a transaction begins, and when it is retried. */
 import { SqlError } from './error.js';
 import type { TransactionOptions } from './transaction.js';
 
 const ISOLATIONS = ['read committed', 'repeatable read', 'serializable'];
 const RETRIES = 5;
 const RETRIES_MAX = 100;
-/** Failures that are the fault of nobody: another attempt may succeed. */
+/** Conflicts between transactions (serialization failure, deadlock): a retry may succeed. */
 const CONFLICTS = ['40001', '40P01'];
-/** Pauses between attempts double from the first to the last, and are chosen at random below that. */
+/** The delay before a retry is random; its upper limit doubles from PAUSE_MS to PAUSE_MAX_MS. */
 const PAUSE_MS = 10;
 const PAUSE_MAX_MS = 500;
 
-/** Options that were checked. */
+/** Validated options. */
 export interface Attempts {
-  /** What the beginning says. */
+  /** Parameters of the `begin` operation. */
   readonly how: { readonly isolation?: string; readonly read_only: boolean };
   readonly retries: number;
 }
 
-/** Checks what a transaction is given. */
+/** Validates the function and the options of a transaction. */
 export function attemptsOf(work: unknown, { isolation, readOnly = false, retries = RETRIES }: TransactionOptions = {}): Attempts {
   checkWork(work);
   if (isolation !== undefined && !ISOLATIONS.includes(isolation)) {
@@ -38,7 +38,7 @@ export function isConflict(code: string): boolean {
   return CONFLICTS.includes(code);
 }
 
-/** How long to wait before another attempt, in milliseconds; throws the error that the last one has come to where there is none. */
+/** The delay before the next attempt, in milliseconds. @throws `error` itself if there is to be no further attempt. */
 export function pauseAfter(error: unknown, attempt: number, { retries }: Attempts): number {
   if (attempt >= retries || !(error instanceof SqlError) || !isConflict(error.code)) throw error;
   return 1 + Math.random() * Math.min(PAUSE_MS * 2 ** attempt, PAUSE_MAX_MS);

@@ -1,17 +1,17 @@
-/** Rows as bytes, in and out. */
+/** Bulk copy of rows in and out (`copy ... from stdin`, `copy ... to stdout`). */
 import { free, type Hold, type Place } from './cursor.js';
 import { ask } from './outcome.js';
 import { bytesOf, hexOf } from './values.js';
 
-/** What is copied in: text or bytes, which may end anywhere. */
+/** The data to copy in: text or bytes, split at any position. */
 export type Pieces = string | Uint8Array | Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>;
 
-/** Text is gathered up to this length before it is sent. */
+/** Text is collected up to this length before it is sent. */
 const GATHER = 32_768;
-/** Bytes are sent in parts of this size. */
+/** Bytes are sent in chunks of this size. */
 const PART_BYTES = 65_536;
 
-/** Copies rows in; gives their number. */
+/** Copies rows in; returns their number. */
 export async function copyIn(place: Place, text: string, pieces: Pieces, hold: Hold = free): Promise<number> {
   const { source } = place;
   const all = typeof pieces === 'string' || pieces instanceof Uint8Array ? [pieces] : pieces;
@@ -47,7 +47,7 @@ export async function copyIn(place: Place, text: string, pieces: Pieces, hold: H
   return count;
 }
 
-/** Copies rows out, as they are asked for. */
+/** Copies rows out, as the consumer asks for them. */
 export async function* copyOut(place: Place, text: string, hold: Hold = free): AsyncGenerator<string | Uint8Array, void, undefined> {
   const { source } = place;
   const { copy } = await hold(() => ask<{ copy: number }>({ op: 'copy_out', ...place, text: String(text) }));

@@ -1,32 +1,32 @@
-/** Results that are taken part by part. */
+/** Results that are fetched in batches. */
 import { ask, readBytes, type Given, type Row } from './outcome.js';
 import { written } from './statement.js';
 
 /** Options of a cursor. */
 export interface CursorOptions {
-  /** Rows that are fetched at a time, 1 to 10000; 256 when left out. Fewer come where they are large. */
+  /** Rows fetched at a time, 1 to 10000; 256 by default. A batch of large rows may have fewer. */
   readonly batch?: number | undefined;
 }
 
-/** Rows, and the cursor of more. */
+/** A batch of rows, and the cursor to continue with. */
 interface Part extends Given {
   readonly cursor: number | null;
 }
 
 const BATCH = 256;
 
-/** Where something is asked for: a database, or a transaction of it. */
+/** The target of an operation: a database, or a transaction in it. */
 export interface Place {
   readonly source: string;
   readonly transaction?: number;
 }
 
-/** Has something done, if that can be asked for now. */
+/** Runs an operation if its transaction allows one now. */
 export type Hold = <R>(operation: () => Promise<R>) => Promise<R>;
 
 export const free: Hold = (operation) => operation();
 
-/** The rows of a statement, fetched as they are asked for. Whoever leaves the loop early ends the statement on the server. */
+/** The rows of a statement, fetched as the consumer asks for them. Leaving the loop early ends the statement on the server. */
 export async function* cursorOf(
   place: Place,
   text: string,

@@ -1,4 +1,4 @@
-/** A database as handlers have it. */
+/** The interface of a database for handlers. */
 import { copyIn, copyOut, type Pieces } from './copy.js';
 import { cursorOf, type CursorOptions } from './cursor.js';
 import { listenTo, type Listening } from './listen.js';
@@ -9,8 +9,8 @@ import { transact, type Transaction, type TransactionOptions } from './transacti
 
 export interface Database extends Queries {
   /**
-   * Runs a function in a transaction and gives what it returns, once that is committed. When it throws, all is undone. After a serialization failure or a deadlock it is run again, after a pause, so it should change nothing but the
-   * database.
+   * Runs a function in a transaction; resolves to its result after the commit. If the function throws, the transaction is rolled back.
+   * After a serialization failure or a deadlock it is retried after a delay, so the function should change nothing but the database.
    *
    * ```js
    * await main.tx(async (t) => {
@@ -21,7 +21,8 @@ export interface Database extends Queries {
    */
   tx<R>(work: (t: Transaction) => R | PromiseLike<R>, options?: TransactionOptions): Promise<R>;
   /**
-   * The rows of a statement, fetched as they are asked for, however many they are. It has a connection to itself until its end, or until the loop is left.
+   * The rows of a statement, fetched as you ask for them, however many there are. The statement occupies a connection until it ends or the
+   * loop is left.
    *
    * ```js
    * for await (const { name } of main.cursor('select name from users')) …
@@ -29,7 +30,8 @@ export interface Database extends Queries {
    */
   cursor(text: string, parameters?: readonly unknown[], options?: CursorOptions): AsyncGenerator<Row, void, undefined>;
   /**
-   * Copies rows in with a statement `copy … from stdin`, at the pace of the database; gives their number. When the pieces throw, nothing is copied.
+   * Copies rows in with a statement `copy … from stdin`, at the pace of the database; resolves to their number. If reading the pieces
+   * fails, nothing is copied.
    *
    * ```js
    * await main.copyIn('copy users (id, name) from stdin (format csv)', await request.text());
@@ -37,7 +39,7 @@ export interface Database extends Queries {
    */
   copyIn(text: string, pieces: Pieces): Promise<number>;
   /**
-   * Copies rows out with a statement `copy … to stdout`, as they are asked for: strings, or bytes where the statement says `format binary`.
+   * Copies rows out with a statement `copy … to stdout`, as you ask for them: strings, or bytes if the statement says `format binary`.
    *
    * ```js
    * return reply(main.copyOut('copy users to stdout (format csv, header)'), { headers: { 'content-type': 'text/csv' } });
@@ -45,7 +47,7 @@ export interface Database extends Queries {
    */
   copyOut(text: string): AsyncGenerator<string | Uint8Array, void, undefined>;
   /**
-   * Listens to what others tell a channel with `notify`; all who do share one connection.
+   * Listens to notifications (`notify`) on a channel. All listeners share one connection.
    *
    * ```js
    * for await (const { payload, lost } of main.listen('orders')) …

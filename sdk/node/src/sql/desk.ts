@@ -1,23 +1,24 @@
-/** How operations reach databases in pools: scripts have another module in the place of this one. */
+/** Sends operations to databases, for handlers in pools. Scripts replace this module with their own. */
 import { calls, type Calls } from '../worker/calls.js';
 import { SqlError } from './error.js';
 import type { Operation } from './operation.js';
 
 /**
- * Has an operation done on a database, on behalf of the call of a handler that is under way, and gives its outcome as it came: JSON that is parsed, which `outcome.ts` describes. What goes wrong with the database is an
- * outcome with `error`; this rejects only where nothing can be asked of any database, or where nobody waits for the call any more. Operations are sent in the order of the calls of this function, and may be under way at the
- * same time. What a call of a handler has opened and not closed (transactions, cursors) is undone and closed when the call has ended.
+ * Performs an operation on a database on behalf of the current call of a handler, and resolves to the outcome as it arrived: parsed JSON,
+ * described in `outcome.ts`. Errors of the database are outcomes with `error`; this rejects only if databases are not available at all, or
+ * if the call has ended. Operations are sent in the order in which this function is called, and may overlap. Whatever the call has opened
+ * and not closed (transactions, cursors) is rolled back and closed when it ends.
  */
 export async function call(operation: Operation): Promise<unknown> {
   return allowed(operation).call(operation);
 }
 
-/** The same, standing still until the outcome is there. Only in pools. */
+/** Like `call`, but blocks the thread until the outcome arrives. Pools only. */
 export function callSync(operation: Operation): unknown {
   return allowed(operation).callSync(operation);
 }
 
-/** Where a handler connects to a database itself; `undefined`: the server does that for it. */
+/** The URL for a handler's own connection to a database; `undefined` unless the configuration allows one. */
 export function urlOf(source: string): string | undefined {
   return (JSON.parse(process.env['FOREBAY_SQL_DIRECT'] ?? '{}') as Record<string, string>)[source];
 }

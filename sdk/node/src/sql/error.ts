@@ -1,15 +1,21 @@
-/** What the database said of a statement, or why it said nothing. When a handler lets it through, its client is told what a route of that statement would tell. */
+/**
+ * An error of a statement, reported by the database or by the connection to it. If a handler does not catch it, the client gets the same
+ * response as from a route with that statement.
+ */
 export class SqlError extends Error {
   override readonly name = 'SqlError';
-  /** SQLSTATE, five characters; where the server said nothing `full`, `timeout`, `unreachable`, `broken`, `cancelled`, `rolled_back`, `too_large`, `session` or `not_sendable`; in pools also `over`, `unavailable`, `not_allowed` or `direct`. */
+  /**
+   * The SQLSTATE, five characters. Without an answer of the server: `full`, `timeout`, `unreachable`, `broken`, `cancelled`, `rolled_back`,
+   * `too_large`, `session` or `not_sendable`; in pools also `over`, `unavailable`, `not_allowed` or `direct`.
+   */
   readonly code: string;
   readonly detail: string | undefined;
   readonly hint: string | undefined;
-  /** The constraint that was violated. */
+  /** The violated constraint. */
   readonly constraint: string | undefined;
-  /** Where in the statement, in characters from 1. */
+  /** The position of the error in the statement, in characters from 1. */
   readonly position: number | undefined;
-  /** The database, by its name in the configuration; left out where the statement has not come as far as that. */
+  /** The name of the database in the configuration; undefined if the statement did not get that far. */
   readonly database: string | undefined;
 
   constructor(message: string, { code, detail, hint, constraint, position, database }: SqlErrorMembers) {

@@ -1,5 +1,5 @@
 /**
- * Databases of PostgreSQL, by their names in the configuration.
+ * PostgreSQL databases, by their names in the configuration.
  *
  * ```js
  * import { sql } from 'forebay/sql';
@@ -7,7 +7,8 @@
  * const user = await sql.main.row('select id, name from users where id = $1', [id]);
  * ```
  *
- * Numbers of the type `numeric`, and integers beyond 2^53 - 1, are strings, so that they lose no digits; times are strings by ISO 8601, `bytea` is a `Uint8Array`.
+ * Values of type `numeric`, and integers beyond 2^53 - 1, are strings, so that no digits are lost. Times are strings in ISO 8601, `bytea`
+ * is a `Uint8Array`.
  *
  * @module
  */
@@ -25,15 +26,15 @@ export type { Queries, Statement } from './queries.js';
 export type { Transaction, TransactionOptions } from './transaction.js';
 export type { WaitingDatabase, WaitingQueries, WaitingTransaction } from './waiting.js';
 
-/** A database as handlers see it, in scripts without what stands still. */
+/** A database for handlers. In scripts, the blocking methods throw. */
 export interface HandlerDatabase extends Database, WaitingDatabase {
-  /** Where to connect with a client of one's own: in pools, of databases with `direct = true`. */
+  /** The URL for your own client, in pools and for databases with `direct = true`. */
   readonly url: string | undefined;
 }
 
 const databases = new Map<string, HandlerDatabase>();
 
-/** A database by the NAME of its `[sql.NAME]`. */
+/** The databases, by the NAME of `[sql.NAME]`. */
 export const sql: Readonly<Record<string, HandlerDatabase>> = new Proxy(Object.create(null) as Record<string, HandlerDatabase>, {
   get(_, name) {
     if (typeof name !== 'string') return undefined;

@@ -1,43 +1,47 @@
-/** What others tell a channel of a database. */
+/** Notifications on a channel of a database. */
 import { reply, type Reply } from '../reply.js';
 import { ask } from './outcome.js';
 
-/** What was heard. */
+/** A notification, or the report of a gap. */
 export interface Notification {
-  /** What somebody has told the channel; `null` where `lost` says all. */
+  /** The payload of the notification; `null` if `lost` is set. */
   readonly payload: string | null;
-  /** That something may have been missed before this, as the connection broke or nobody took what was heard: what is known from before has to be read again. */
+  /**
+   * Whether notifications may have been lost before this point, because the connection broke or they were read too slowly: read again any
+   * data you cached.
+   */
   readonly lost: boolean;
 }
 
-/** How {@link Listening.events} writes what it hears. */
+/** Options of {@link Listening.events}. */
 export interface EventsOptions {
-  /** The name of the events; without one they are `message`. */
+  /** The event name; `message` by default. */
   readonly event?: string | undefined;
 }
 
-/** Somebody who listens, from when it was made on. What was heard is iterated once. */
+/** A listener, active from its creation. It can be iterated once. */
 export interface Listening extends AsyncIterable<Notification> {
-  /** Resolves when nothing is missed any more. Rejects with a `SqlError`. */
+  /** Resolves when the listener is active, so that later notifications reach it. Rejects with a `SqlError`. */
   ready(): Promise<void>;
   /**
-   * Server-sent events, for a handler to return: each payload is one, and `lost` is the name of those that say that something may have been missed. They last until the client goes.
+   * Server-sent events, to be returned by a handler: one for each payload, and one named `lost` if notifications may have been lost. The
+   * stream lasts until the client disconnects.
    *
    * ```js
    * app.get('/orders/events', () => sql.main.listen('orders').events());
    * ```
    */
   events(options?: EventsOptions): Promise<Reply>;
-  /** Listens no more. */
+  /** Stops listening. */
   close(): Promise<void>;
 }
 
-/** How long one operation waits, and after how long a silent stream says that it is there. */
+/** Longest wait of one operation, and the interval of keep-alive comments on a silent stream. */
 const WAIT_MS = 15_000;
 
 export function listenTo(source: string, channel: string): Listening {
   const begun = ask<{ listen: number }>({ op: 'listen', source, channel: String(channel) });
-  // Whoever iterates or asks learns of it.
+  // The error is reported by iterating and by `ready()`.
   begun.catch(() => {});
   let isClosed = false;
 
@@ -64,12 +68,12 @@ export function listenTo(source: string, channel: string): Listening {
   async function* texts(name: string): AsyncGenerator<string, void, undefined> {
     let spoken = Date.now();
     try {
-      // So that the answer begins at once.
+      // Makes the response begin at once.
       yield ':\n\n';
       for (;;) {
         let text = '';
         for (const payload of await hear()) text += payload === null ? 'event: lost\ndata:\n\n' : `${name}data: ${payload.replace(/\r\n|\r|\n/g, '\ndata: ')}\n\n`;
-        // A proxy may take a connection that is silent for one that is dead.
+        // A proxy might close a connection that stays silent.
         if (text === '' && Date.now() - spoken >= WAIT_MS) text = ':\n\n';
         if (text === '') continue;
         spoken = Date.now();

@@ -1,10 +1,10 @@
-/** What is asked of databases, as `crates/pg/src/desk/operation.rs` reads it. */
+/** Operations on databases, as parsed by `crates/pg/src/desk/operation.rs`. */
 import type { Text } from './values.js';
 
 /** A statement with its parameters. */
 export type WireStatement = readonly [text: string, parameters: readonly Text[]];
 
-/** Statements, sent without waiting for each other. The outcome is an `Outcome` for each. */
+/** Statements, sent without waiting for each other. The result is an `Outcome` for each. */
 export interface Run {
   readonly op: 'statements';
   readonly source: string;
@@ -12,7 +12,7 @@ export interface Run {
   readonly statements: readonly WireStatement[];
 }
 
-/** The outcome is `{ transaction }`. */
+/** The result is `{ transaction }`. */
 export interface Begin {
   readonly op: 'begin';
   readonly source: string;
@@ -20,14 +20,14 @@ export interface Begin {
   readonly read_only?: boolean;
 }
 
-/** The outcome of `savepoint` is `{ savepoint }`, else `{}`. */
+/** The result of `savepoint` is `{ savepoint }`, otherwise `{}`. */
 export interface InTransaction {
   readonly op: 'savepoint' | 'commit' | 'rollback';
   readonly source: string;
   readonly transaction: number;
 }
 
-/** The outcome is `{}`, and the savepoint is gone. */
+/** The result is `{}`; the savepoint no longer exists. */
 export interface ToSavepoint {
   readonly op: 'release' | 'rollback_to';
   readonly source: string;
@@ -35,7 +35,7 @@ export interface ToSavepoint {
   readonly savepoint: number;
 }
 
-/** The outcome is a `Part`. */
+/** The result is a `Part`. */
 export interface OpenCursor {
   readonly op: 'cursor';
   readonly source: string;
@@ -44,14 +44,14 @@ export interface OpenCursor {
   readonly batch: number;
 }
 
-/** The outcome is a `Part`. */
+/** The result is a `Part`. */
 export interface Fetch {
   readonly op: 'fetch';
   readonly source: string;
   readonly cursor: number;
 }
 
-/** The outcome of `copy_in` is `{ copy }`, of `copy_out` `{ copy, binary }`. */
+/** The result of `copy_in` is `{ copy }`, of `copy_out` `{ copy, binary }`. */
 export interface Copy {
   readonly op: 'copy_in' | 'copy_out';
   readonly source: string;
@@ -59,7 +59,7 @@ export interface Copy {
   readonly text: string;
 }
 
-/** Text, or bytes as `hexOf` writes them. The outcome is `{}`, when there is room for more. */
+/** Text, or bytes encoded by `hexOf`. The result is `{}`, once there is room for more. */
 export interface CopyPiece {
   readonly op: 'copy_send';
   readonly source: string;
@@ -68,21 +68,21 @@ export interface CopyPiece {
   readonly bytes?: string;
 }
 
-/** The outcome of `copy_done` is `{ count }`, of `copy_read` `{ text }` or `{ bytes }`, and `{}` after the last. */
+/** The result of `copy_done` is `{ count }`, of `copy_read` `{ text }` or `{ bytes }`, and `{}` after the last. */
 export interface OfCopy {
   readonly op: 'copy_done' | 'copy_read';
   readonly source: string;
   readonly copy: number;
 }
 
-/** The outcome is `{ listen }`, once nothing is missed any more. */
+/** The result is `{ listen }`, once the listener is active. */
 export interface Listen {
   readonly op: 'listen';
   readonly source: string;
   readonly channel: string;
 }
 
-/** The outcome is `{ heard }`: payloads, and null where something may have been missed; none when nothing was heard in time. */
+/** The result is `{ heard }`: payloads, and null where notifications may have been lost; empty if none arrived in time. */
 export interface Hear {
   readonly op: 'hear';
   readonly source: string;
@@ -90,7 +90,7 @@ export interface Hear {
   readonly wait_ms: number;
 }
 
-/** The end of something that is open; the outcome is `{}`. */
+/** Closes something that is open; the result is `{}`. */
 export interface Close {
   readonly op: 'close';
   readonly source: string;

@@ -1,20 +1,26 @@
-/** What clients are told when a handler lets a `SqlError` through. */
+/** The response to a `SqlError` that a handler did not catch. */
 import type { SqlError } from './error.js';
 
-/** A problem, and whether it is the handler that has failed. */
+/** The response, and whether it counts as a failure of the handler. */
 export interface SqlProblem {
   readonly status: number;
   readonly message: string;
   readonly headers: readonly string[];
   readonly extra: Readonly<Record<string, unknown>>;
-  /** The log is told of it, and the request counts as one whose handler has failed. What clients, or a database that is away, have caused is told and counted elsewhere. */
+  /**
+   * Whether the error is logged and the request counts as a failed handler. Errors caused by clients or by an unreachable database are
+   * counted elsewhere.
+   */
   readonly isFailure: boolean;
 }
 
 const RETRY_AFTER = ['retry-after', '1'];
 const STATE = /^[0-9A-Z]{5}$/;
 
-/** The same as a route that is this statement would answer (`crates/server/src/failure/sql.rs`): `protocol/vectors/sql/problems.json` holds both to it. */
+/**
+ * The response that a route with the same statement would give (`crates/server/src/failure/sql.rs`); `protocol/vectors/sql/problems.json`
+ * tests both.
+ */
 export function sqlProblem(error: SqlError): SqlProblem {
   const { code, constraint } = error;
   const [status, message] = statusOf(error);

@@ -1,29 +1,30 @@
-/** What a database and a transaction have in common. */
+/** The common interface of databases and transactions. */
 import type { Row, Rows } from './outcome.js';
 
 /** A statement with its parameters. */
 export type Statement = string | readonly [text: string, parameters?: readonly unknown[] | undefined];
 
 export interface Queries {
-  /** A statement whose values are parameters: `` sql.main`select * from users where id = ${id}` ``. */
+  /** Runs a statement whose values become parameters: `` sql.main`select * from users where id = ${id}` ``. */
   (texts: TemplateStringsArray, ...values: readonly unknown[]): Promise<Rows>;
-  /** Runs a statement; parameters are `$1`, `$2` and so on. Rejects with a `SqlError`. */
+  /** Runs a statement with parameters `$1`, `$2` and so on. Rejects with a `SqlError`. */
   query(text: string, parameters?: readonly unknown[]): Promise<Rows>;
-  /** The first row, or `undefined`. */
+  /** The first row, or `undefined` if there is none. */
   row<R = Row>(text: string, parameters?: readonly unknown[]): Promise<R | undefined>;
-  /** The first value of the first row, or `undefined`. */
+  /** The first value of the first row, or `undefined` if there is none. */
   value<V = any>(text: string, parameters?: readonly unknown[]): Promise<V | undefined>;
   /**
-   * Runs statements that are sent together, without waiting for each other; gives their results in order. Outside of a transaction each is one of its own: an error of one, with which this rejects when all have ended, undoes none of
-   * the others.
+   * Runs statements that are sent together, without waiting for each other; resolves to their results in order. Outside of a transaction,
+   * each statement is a transaction of its own: if one fails, the others still take effect, and the promise rejects with that error once
+   * all have ended.
    */
   pipeline(statements: readonly Statement[]): Promise<Rows[]>;
 }
 
-/** Runs statements and gives what `take` makes of their results, in order; rejects with the first error, when all have ended. */
+/** Runs statements; resolves to what `take` makes of their results in order. Rejects with the first error once all have ended. */
 export type Run = <R>(statements: readonly Statement[], take: (results: Rows[]) => R) => Promise<R>;
 
-/** What statements are run for. */
+/** Functions that pick the wanted value from the results. */
 export const allResults = (results: Rows[]): Rows[] => results;
 export const onlyResult = ([result]: Rows[]): Rows => result!;
 export const firstRow = (results: Rows[]): Row | undefined => results[0]![0];
@@ -33,7 +34,7 @@ export const firstValue = (results: Rows[]): unknown => {
   return undefined;
 };
 
-/** Those of whoever runs statements. */
+/** Builds the query methods on top of a function that runs statements. */
 export function queriesOf(run: Run): Queries {
   const query = (text: string, parameters?: readonly unknown[]): Promise<Rows> => run([[text, parameters]], onlyResult);
   const template = (texts: TemplateStringsArray, ...values: readonly unknown[]): Promise<Rows> => {

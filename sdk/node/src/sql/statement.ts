@@ -1,9 +1,8 @@
-/** One statement as operations have it. */
+/** Statements in the form of operations. */
 import type { WireStatement } from './operation.js';
 import type { Statement } from './queries.js';
 import { textOf } from './values.js';
 
-/** A statement as it is sent. */
 export function writtenOf(statement: Statement): WireStatement {
   return typeof statement === 'string' ? written(statement) : written(statement[0], statement[1]);
 }

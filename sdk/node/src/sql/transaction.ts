@@ -1,4 +1,4 @@
-/** Transactions. */
+/** Transactions of handlers, with retries and savepoints. */
 import { sleep } from '../sleep.js';
 import { attemptsOf, checkWork, isConflict, pauseAfter, type Attempts } from './attempts.js';
 import { copyIn, copyOut, type Pieces } from './copy.js';
@@ -8,31 +8,34 @@ import { ask, rowsOf, type Outcome, type Row } from './outcome.js';
 import { queriesOf, type Queries, type Run } from './queries.js';
 import { writtenOf } from './statement.js';
 
-/** How a transaction is run. */
+/** Options of a transaction. */
 export interface TransactionOptions {
-  /** What it sees of others; as the database has it when left out, which is `read committed` unless somebody has changed that. */
+  /** The isolation level; by default that of the database, normally `read committed`. */
   readonly isolation?: 'read committed' | 'repeatable read' | 'serializable' | undefined;
-  /** Whether it may change nothing. */
+  /** Whether the transaction is read-only. */
   readonly readOnly?: boolean | undefined;
-  /** How often it is begun anew after a serialization failure (40001) or a deadlock (40P01), 0 to 100; 5 when left out. */
+  /** Maximum number of retries after serialization failures (40001) and deadlocks (40P01), 0 to 100; 5 by default. */
   readonly retries?: number | undefined;
 }
 
-/** A transaction that is open, with what a database has. What it is asked for waits for its turn; nothing can be asked for once its function has ended. */
+/** An open transaction. Its statements run one after the other; it cannot be used after its function has ended. */
 export interface Transaction extends Queries {
-  /** Runs a function in a savepoint: when that throws, what it did is undone, and the transaction can go on. Until it has ended only its own argument can be used. */
+  /**
+   * Runs a function in a savepoint: if it throws, its changes are rolled back, and the transaction can continue. Until it ends, only its
+   * own argument may be used.
+   */
   tx<R>(work: (t: Transaction) => R | PromiseLike<R>): Promise<R>;
-  /** The rows of a statement, fetched as they are asked for; other statements may be run in between. */
+  /** The rows of a statement, fetched as you ask for them; other statements may run in between. */
   cursor(text: string, parameters?: readonly unknown[], options?: CursorOptions): AsyncGenerator<Row, void, undefined>;
-  /** Copies rows in as bytes; gives their number. Nothing else can be asked for meanwhile. */
+  /** Copies rows in; resolves to their number. No other statement may run meanwhile. */
   copyIn(text: string, pieces: Pieces): Promise<number>;
-  /** Copies rows out as bytes, which are strings unless the statement says `format binary`. Nothing else can be asked for until their end. */
+  /** Copies rows out as strings, or as bytes if the statement says `format binary`. No other statement may run until the end. */
   copyOut(text: string): AsyncGenerator<string | Uint8Array, void, undefined>;
 }
 
 type Work<R> = (t: Transaction) => R | PromiseLike<R>;
 
-/** Runs a function in a transaction: again, when others were in the way. */
+/** Runs a function in a transaction, with retries after conflicts. */
 export async function transact<R>(source: string, work: Work<R>, options: TransactionOptions = {}): Promise<R> {
   const attempts = attemptsOf(work, options);
   for (let attempt = 0; ; attempt++) {
@@ -56,7 +59,7 @@ async function attemptOf<R>(source: string, work: Work<R>, how: Attempts['how'])
     await scope.end();
   } catch (error) {
     await scope.end();
-    // What stands in the way of that ends the transaction all the same.
+    // If the rollback fails, the transaction has ended anyway.
     await ask({ op: 'rollback', ...place }).catch(() => {});
     throw error;
   }
@@ -73,20 +76,20 @@ interface Place {
   readonly transaction: number;
 }
 
-/** What may be asked of a transaction or a savepoint, and when. */
+/** A transaction or savepoint; ensures that it is used only while it is open and has no open savepoint. */
 class Scope {
   readonly #place: Place;
   readonly #begun = new Set<Promise<unknown>>();
   #nested = false;
   #ended = false;
-  /** A failure that another attempt may be spared. */
+  /** The last conflict with another transaction; reported instead of `rolled_back`, so that the transaction is retried. */
   conflict: SqlError | undefined;
 
   constructor(place: Place) {
     this.#place = place;
   }
 
-  /** Does something in it. */
+  /** Runs an operation in this scope. */
   readonly hold: Hold = <R>(operation: () => Promise<R>): Promise<R> => {
     this.#check();
     return this.#keep(operation());
@@ -102,7 +105,7 @@ class Scope {
     });
   };
 
-  /** Runs a function in a savepoint of it. */
+  /** Runs a function in a savepoint. */
   readonly nest = <R>(work: Work<R>): Promise<R> => {
     checkWork(work);
     this.#check();
@@ -132,7 +135,7 @@ class Scope {
     return result;
   }
 
-  /** Waits for what was begun and not waited for; nothing else is begun. */
+  /** Waits for operations that were not awaited, then closes the scope. */
   async end(): Promise<void> {
     while (this.#begun.size > 0) await Promise.allSettled(this.#begun);
     this.#ended = true;

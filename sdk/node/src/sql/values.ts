@@ -1,9 +1,9 @@
-/** Parameters as the database reads them. */
+/** Parameters in PostgreSQL's text format. */
 
-/** A parameter's text; `null` is null. */
+/** The text of a parameter; `null` stands for SQL null. */
 export type Text = string | null;
 
-/** The text of a value: an array is one of the database's, any other object is JSON. */
+/** The text of a value: arrays become PostgreSQL arrays, any other object JSON. */
 export function textOf(value: unknown): Text {
   switch (typeof value) {
     case 'string':
@@ -25,7 +25,7 @@ export function textOf(value: unknown): Text {
   }
 }
 
-/** `{1,NULL,"a \\"b\\"",{...}}` (manual, 8.15.6). */
+/** For example `{1,NULL,"a \\"b\\"",{...}}` (PostgreSQL manual, 8.15.6). */
 function arrayOf(values: readonly unknown[]): string {
   return `{${values.map((value) => (Array.isArray(value) ? arrayOf(value) : elementOf(textOf(value)))).join(',')}}`;
 }
@@ -36,14 +36,14 @@ function elementOf(text: Text): string {
 
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
 
-/** `\\x00ff` (manual, 8.4.1). */
+/** For example `\\x00ff` (PostgreSQL manual, 8.4.1). */
 export function hexOf(bytes: Uint8Array): string {
   let text = '\\x';
   for (const byte of bytes) text += HEX[byte];
   return text;
 }
 
-/** The bytes of such a text. */
+/** Decodes the format of `hexOf`. */
 export function bytesOf(hex: string): Uint8Array {
   const bytes = new Uint8Array(hex.length / 2 - 1);
   for (let index = 0; index < bytes.length; index++) {
@@ -52,7 +52,7 @@ export function bytesOf(hex: string): Uint8Array {
   return bytes;
 }
 
-/** `0` to `9` are 0x30 to 0x39, `a` to `f` 0x61 to 0x66. */
+/** The value of a hexadecimal digit; `0` to `9` are 0x30 to 0x39, `a` to `f` 0x61 to 0x66. */
 function digitOf(code: number): number {
   return code < 0x40 ? code - 0x30 : code - 0x57;
 }

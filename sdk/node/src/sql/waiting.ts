@@ -1,4 +1,4 @@
-/** A database for handlers that block: the same queries, which stand still until the result is there. In pools only. */
+/** Blocking queries: the same methods, which block the thread until the result arrives. Pools only. */
 import { isPromise } from '../outcome.js';
 import { attemptsOf, checkWork, pauseAfter } from './attempts.js';
 import { callSync } from './desk.js';
@@ -9,24 +9,27 @@ import { writtenOf } from './statement.js';
 import type { TransactionOptions } from './transaction.js';
 
 export interface WaitingQueries {
-  /** As `query`, standing still until the rows are there: for handlers in pools whose worker does one request at a time. Throws a `SqlError`. */
+  /** Like `query`, but blocks until the rows arrive; for handlers in pools whose workers process one request at a time. @throws SqlError */
   querySync(text: string, parameters?: readonly unknown[]): Rows;
-  /** The first row, or `undefined`. */
+  /** The first row, or `undefined` if there is none. */
   rowSync<R = Row>(text: string, parameters?: readonly unknown[]): R | undefined;
-  /** The first value of the first row, or `undefined`. */
+  /** The first value of the first row, or `undefined` if there is none. */
   valueSync<V = any>(text: string, parameters?: readonly unknown[]): V | undefined;
-  /** As `pipeline`: statements that are sent together, without waiting for each other. */
+  /** Like `pipeline`: statements are sent together, without waiting for each other. */
   pipelineSync(statements: readonly Statement[]): Rows[];
 }
 
-/** A transaction that is open. */
+/** An open transaction with blocking methods. */
 export interface WaitingTransaction extends WaitingQueries {
-  /** Runs a function in a savepoint: when that throws, what it did is undone, and the transaction can go on. */
+  /** Runs a function in a savepoint: if it throws, its changes are rolled back, and the transaction can continue. */
   txSync<R>(work: (t: WaitingTransaction) => R): R;
 }
 
 export interface WaitingDatabase extends WaitingQueries {
-  /** As `tx`, with a function that does not await: runs it in a transaction and gives what it returns, once that is committed; when it throws, all is undone. After a serialization failure or a deadlock it is run again. */
+  /**
+   * Like `tx`, with a synchronous function: runs it in a transaction and returns its result after the commit; if it throws, the transaction
+   * is rolled back. Retried after a serialization failure or a deadlock.
+   */
   txSync<R>(work: (t: WaitingTransaction) => R, options?: TransactionOptions): R;
 }
 
@@ -74,7 +77,7 @@ function within<R>(work: (t: WaitingTransaction) => R, place: Required<Place>, k
     try {
       undo();
     } catch {
-      // What stands in the way of that ends the transaction all the same.
+      // If the rollback fails, the transaction has ended anyway.
     }
     throw error;
   }

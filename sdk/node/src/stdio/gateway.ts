@@ -1,6 +1,6 @@
 /**
- * Between a dialect of messages and the worker's loop, which knows frames: what the loop writes becomes answers. A message has no pieces, so
- * pieces of an answer are gathered.
+ * Adapts a message dialect to the worker's loop, which works with frames: turns the frames that the loop writes into messages. A message
+ * cannot be streamed, so the pieces of a response are collected.
  */
 import {
   ABORT,
@@ -21,21 +21,21 @@ import {
 import type { Engine } from '../worker/engine.js';
 import type { Link } from '../worker/link.js';
 
-/** What an answer may send before it is gathered: without limit, as it is gathered at once. */
+/** The window of a response: practically unlimited, because pieces are collected as they are sent. */
 export const WINDOW_BYTES = 0x7fff_ffff;
 const SERVER_ENDS = 3;
 
-/** An answer as a dialect writes it. */
+/** A response, to be formatted by a dialect. */
 export interface Outcome {
   readonly status: number;
-  /** The number of the content type in the protocol; 0 when the headers name it. */
+  /** The protocol's number of the content type; 0 if the headers name it. */
   readonly kind: number;
-  /** `[name, value, ...]`, values of Latin-1 characters. */
+  /** `[name, value, ...]`; values of Latin-1 characters. */
   readonly headers: readonly string[];
   readonly body: Bytes | string;
 }
 
-/** A line for the log. */
+/** A log entry. */
 export interface LogLine {
   readonly level: string;
   readonly message: string;
@@ -43,10 +43,10 @@ export interface LogLine {
   readonly request?: string;
 }
 
-/** Where answers go. */
+/** Receives the responses. */
 export interface Outward {
   answer(number: number, outcome: Outcome): void;
-  /** There is no whole answer: it broke off, or is too long. */
+  /** There is no complete response: it broke off, or is too long. */
   failed(number: number, why: string): void;
   log(line: LogLine): void;
 }
@@ -57,7 +57,7 @@ export class Gateway implements Link {
   readonly #generation: number;
   readonly #outward: Outward;
   readonly #bytesMax: number;
-  /** Answers whose end has not been written. */
+  /** Responses that have not ended. */
   readonly #open = new Map<number, { outcome: Outcome; pieces: Uint8Array[]; size: number }>();
 
   constructor(engine: Engine, generation: number, bytesMax: number, outward: Outward) {

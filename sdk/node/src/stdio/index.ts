@@ -1,5 +1,5 @@
 /**
- * Runs a handler on standard input and output, as a program that a pool starts with `command`:
+ * Runs a handler on standard input and output, in a program that a pool starts with `command`:
  *
  * ```js
  * import { serve } from 'forebay/stdio';
@@ -8,8 +8,8 @@
  * serve(api);
  * ```
  *
- * The pool's `protocol` says what is spoken: `"jsonl"`, `"wabur"`, or `"framed"` with `link = "stdio"`. The handler is the same as in any pool, and so are its
- * answers. Standard output belongs to the server from then on: what handlers print goes to standard error.
+ * The pool's `protocol` selects the format: `"jsonl"`, `"wabur"`, or `"framed"` with `link = "stdio"`. Handler and responses are the same
+ * as in any other pool. From then on, standard output belongs to the server: whatever handlers print goes to standard error.
  *
  * @module
  */
@@ -19,7 +19,7 @@ import { run } from './run.js';
 
 export { callTql, type TqlResult } from './call.js';
 
-/** Serves a handler: a handler module (`import * as module`), a router, a function, or an object with fetch. Once in a process. */
+/** Serves a handler: a handler module (`import * as module`), a router, a function, or an object with fetch. Call it once per process. */
 export function serve(handler: object | Handler | Router | FetchHandler): void {
   const bare = handler instanceof Router || typeof handler === 'function' || 'fetch' in handler;
   const module = bare ? { default: handler } : handler;

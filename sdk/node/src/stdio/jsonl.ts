@@ -1,4 +1,4 @@
-/** One JSON object a line: protocol/PROTOCOL.md, section 7. */
+/** The jsonl dialect, one JSON object per line (protocol/PROTOCOL.md, section 7). */
 import type { Message } from '../source.js';
 import { CONTENT_TYPES, KIND_BYTES, KIND_JSON, KIND_NONE, KIND_TEXT } from '../wire.js';
 import { between, jsonOf, oneLine, textOf, type Dialect, type Incoming } from './dialect.js';
@@ -27,7 +27,7 @@ export const jsonl: Dialect = {
   log: (line) => `{"log":${JSON.stringify(line)}}\n`,
 };
 
-/** The members for headers and body. */
+/** The members for headers and body of a response. */
 function content(kind: number, headers: readonly string[], body: Outcome['body']): string {
   if (kind === KIND_JSON && body.length > 0) {
     const json = jsonOf(body);
@@ -46,7 +46,7 @@ function content(kind: number, headers: readonly string[], body: Outcome['body']
   return headersMember(typed) + member;
 }
 
-/** The member for `[name, value, ...]`. */
+/** The `headers` member for `[name, value, ...]`. */
 function headersMember(headers: readonly string[]): string {
   if (headers.length === 0) return '';
   let pairs = '';

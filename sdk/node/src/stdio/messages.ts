@@ -1,4 +1,4 @@
-/** A worker that speaks a dialect of messages: reads them, has the worker's loop answer them, asks the server in between. */
+/** A worker that speaks a message dialect: reads messages, passes requests to the worker's loop, and makes calls to the server. */
 import type { WorkerContext } from '../context.js';
 import type { LoadedHandler } from '../handler.js';
 import type { Bytes } from '../wire.js';
@@ -12,23 +12,23 @@ import { openPipes, type Pipes } from './pipes.js';
 
 const LINE_END = 10;
 
-/** What is left of a request: how the server names it. */
+/** The server's id of a request; everything else about it has been passed on. */
 type Id = string | number;
 
 export class Messages {
   readonly #dialect: Dialect;
   readonly #pipes: Pipes;
   readonly #engine: Engine;
-  /** Requests under way, by our number. */
+  /** The server's ids of open requests, by our own number. */
   readonly #ids = new Map<number, Id>();
   #numbers = 0;
-  /** The beginning of a message whose end has not come. */
+  /** The start of an incomplete message. */
   #partial: Bytes[] = [];
-  /** Messages that wait: for the handler to be loaded, or for one that asks the server. */
+  /** Messages waiting for the handler to be loaded, or for a blocking call to return. */
   #inbox: string[] = [];
   #isReady = false;
   #isBusy = false;
-  /** Text to be written when this turn ends. */
+  /** Text to be written at the end of this turn of the event loop. */
   #outgoing = '';
   #calls = 0;
   #hasEnded = false;
@@ -91,13 +91,13 @@ export class Messages {
     process.exit(status);
   }
 
-  // In.
+  // Receiving messages.
 
-  /** Puts the messages that are whole into the inbox. */
+  /** Adds complete messages to the inbox. */
   #receive(bytes: Bytes): void {
     const end = bytes.lastIndexOf(LINE_END);
     if (end >= 0) {
-      // Decoded all at once: a line end is no part of another character.
+      // Decoding everything up to a line end is safe: in UTF-8, its byte is never part of another character.
       const last = bytes.subarray(0, end) as Bytes;
       const whole = this.#partial.length === 0 ? last : (Buffer.concat([...this.#partial, last]) as Bytes);
       this.#partial = [];
@@ -106,7 +106,7 @@ export class Messages {
     if (end + 1 < bytes.length) this.#partial.push(bytes.subarray(end + 1) as Bytes);
   }
 
-  /** Takes what is in the inbox, unless a handler that asks the server is in the middle of that. */
+  /** Processes the inbox, unless a handler is in the middle of a blocking call. */
   #work(): void {
     if (!this.#isReady || this.#isBusy) return;
     this.#isBusy = true;
@@ -138,14 +138,14 @@ export class Messages {
         if (message.now) process.exit(0);
         this.#ended();
         break;
-      // A result comes too late, or nobody has asked for it.
+      // A late result, or one that belongs to no call.
       case 'result':
       case 'nothing':
         break;
     }
   }
 
-  // Out.
+  // Sending messages.
 
   #say(number: number, text: (id: Id) => string): void {
     const id = this.#ids.get(number);
@@ -154,7 +154,7 @@ export class Messages {
     this.#write(text(id));
   }
 
-  /** Writes at the end of this turn, together with what else is written in it. */
+  /** Queues text, to be written at the end of this turn of the event loop. */
   #write(text: string): void {
     if (this.#outgoing === '' && !this.#isBusy) process.nextTick(() => this.#flush());
     this.#outgoing += text;
@@ -167,9 +167,9 @@ export class Messages {
     this.#pipes.write(Buffer.from(text));
   }
 
-  // Calls.
+  // Blocking calls.
 
-  /** Asks the server and waits for the result. Other messages that come meanwhile are taken afterwards. */
+  /** Makes a call and blocks until its result arrives. Other messages that arrive meanwhile are processed afterwards. */
   #call(text: string, timeoutMs: number): string {
     const id = String(++this.#calls);
     const until = performance.now() + timeoutMs;

@@ -1,6 +1,6 @@
 /**
- * Standard input and output as a link to the server. Whatever else prints to standard output, handlers and their libraries, gets standard
- * error in its place, which the server logs.
+ * Standard input and output as a link to the server. Anything else that prints to standard output (handlers, libraries) is redirected to
+ * standard error, which the server logs.
  */
 import { constants, openSync, readSync, writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -9,34 +9,37 @@ import type { Link, LinkEvents } from '../worker/link.js';
 
 const STDIN = 0;
 const STDOUT = 1;
-/** Bytes that a read asks for while the event loop stands still. */
+/** Size of a blocking read. */
 const READ_BYTES = 65_536;
-/** How long a write or a read that finds the pipe full or empty waits before it looks again, where nothing can wait for it. */
+/** Delay between attempts to read from an empty or write to a full pipe, if the addon for waiting is not available. */
 const PAUSE_MS = 0.5;
 
 interface Addon {
   waitReadable(fd: number, ms: number): boolean;
 }
 
-/** The server's end of both pipes. */
+/** Synchronous access to both pipes. */
 export interface Pipes {
-  /** Writes now, all of it: the server reads always. */
+  /** Writes all bytes, blocking if the pipe is full; the server always reads. */
   write(bytes: Uint8Array): void;
-  /** What comes next, while the event loop stands still; `null` when nothing has come by `until`, a time of `performance.now()`. Empty at the end. */
+  /**
+   * Reads the next bytes while blocking the event loop; `null` if none arrive before `until`, a time of `performance.now()`. Empty at the
+   * end of input.
+   */
   readNow(until: number): Uint8Array | null;
 }
 
-/** What comes in while the event loop runs. */
+/** Events of the input while the event loop runs. */
 export interface PipeEvents {
-  /** Bytes that are nobody else's from now on. */
+  /** Bytes were received; the buffer is not reused. */
   bytes(bytes: Bytes): void;
-  /** Nothing more will come. */
+  /** The input has ended. */
   ended(): void;
 }
 
-/** Takes standard input and output. Once in a process. */
+/** Takes over standard input and output. Call it once per process. */
 export function openPipes(events: PipeEvents): Pipes {
-  // Opened anew, so that nobody else decides whether writing and reading wait.
+  // Opened again, because the blocking mode of the inherited descriptor is shared with other processes.
   const output = own(STDOUT, constants.O_WRONLY | constants.O_APPEND);
   let input: number | null = null;
   divertOutput();
@@ -50,7 +53,7 @@ export function openPipes(events: PipeEvents): Pipes {
     Atomics.wait(pause, 0, 0, ms);
   }
 
-  /** Waits until there may be something to read; `false` when nothing has come by `until`. */
+  /** Waits until there may be something to read; `false` if `until` has passed. */
   function isReadable(fd: number, until: number): boolean {
     const left = until - performance.now();
     if (left <= 0) return false;
@@ -75,7 +78,7 @@ export function openPipes(events: PipeEvents): Pipes {
     },
     readNow(until) {
       input ??= own(STDIN, constants.O_RDONLY | constants.O_NONBLOCK);
-      // First waited for: a descriptor that could not be opened anew may be one that blocks.
+      // Wait before reading: if the descriptor could not be opened again, it may be in blocking mode.
       do {
         if (!isReadable(input, until)) continue;
         try {
@@ -90,7 +93,7 @@ export function openPipes(events: PipeEvents): Pipes {
   };
 }
 
-/** A link of frames over the pipes. What is written in one turn of the event loop leaves in one write. */
+/** A link for frames over the pipes. All writes of one turn of the event loop are combined into one. */
 export function openPipeLink(events: LinkEvents): Link {
   let partial: Bytes | null = null;
   let waiting: Uint8Array[] = [];
@@ -111,7 +114,7 @@ export function openPipeLink(events: LinkEvents): Link {
     pipes.write(all);
   }
 
-  // Whatever waits when the process ends leaves then.
+  // Sends whatever is still queued when the process exits.
   process.on('exit', flush);
   return {
     backlog: 0,
@@ -121,7 +124,7 @@ export function openPipeLink(events: LinkEvents): Link {
   };
 }
 
-/** A descriptor of our own for what a standard one leads to. */
+/** Opens the file behind a standard descriptor again; returns the descriptor itself if that fails. */
 function own(fd: number, flags: number): number {
   try {
     return openSync(`/proc/self/fd/${fd}`, flags);
@@ -144,10 +147,10 @@ function loadAddon(): Addon | null {
   }
 }
 
-/** Has `process.stdout` and the console write to standard error. */
+/** Redirects `process.stdout` and the console to standard error. */
 function divertOutput(): void {
   Object.defineProperty(process, 'stdout', { configurable: true, enumerable: true, get: () => process.stderr });
-  // Bun's console writes to the descriptor itself.
+  // Bun's console writes directly to the descriptor.
   if (process.versions['bun'] === undefined) return;
   const { error } = console;
   for (const name of ['log', 'info', 'debug', 'table', 'dir'] as const) console[name] = error.bind(console);

@@ -1,4 +1,4 @@
-/** Serves in the protocol that the server has named. */
+/** Serves in the protocol selected by the server. */
 import type { LoadedHandler } from '../handler.js';
 import { unsupported } from '../supported.js';
 import { PROTOCOL } from '../wire.js';
@@ -10,7 +10,7 @@ import { Messages } from './messages.js';
 import { openPipeLink } from './pipes.js';
 import { wabur } from './wabur.js';
 
-/** Serves what `load` loads once imports are `prepared`. */
+/** Serves the handler that `load` loads; waits for `prepared` before importing it. */
 export function run(prepared: Promise<void>, load: (init: Init | null) => Promise<LoadedHandler>): void {
   const complaint = unsupported(process.versions);
   if (complaint !== undefined) giveUp(complaint);

@@ -1,10 +1,10 @@
-/** The messages of WABuR: protocol/PROTOCOL.md, section 8. */
+/** The dialect of WABuR (protocol/PROTOCOL.md, section 8). */
 import type { Message } from '../source.js';
 import { CONTENT_TYPES, KIND_JSON } from '../wire.js';
 import { between, headerPairs, jsonOf, oneLine, textOf, type Dialect, type Incoming } from './dialect.js';
 
 const METHODS: Readonly<Record<string, string>> = { NEW: 'PUT', GET: 'GET', MOD: 'POST', DEL: 'DELETE' };
-/** The method of a message that asks for no operation: it goes to a controller's fallback. */
+/** The method for messages without a known operation, which go to the controller's fallback. */
 const FALLBACK = 'HANDLE';
 const JSON_TYPE: [string, string] = ['content-type', 'application/json'];
 const NO_BODY = 'No body in request.';
@@ -70,7 +70,7 @@ function request(id: string, body: Record<string, unknown>, message: Record<stri
   );
 }
 
-/** The content as it was written, which keeps numbers exact; where it cannot be cut out of the message, as it was read. */
+/** The original text of the content, which keeps numbers exact, or the re-encoded value if it cannot be cut out of the message. */
 function contentText(body: Record<string, unknown>, message: Record<string, unknown>, text: string): string {
   const name = ',"content":';
   const isLast = Object.keys(message).at(-1) === 'body' && Object.keys(body).at(-1) === 'content' && text.endsWith('}}');

@@ -1,6 +1,6 @@
 /**
- * The addon, and the memory through which operations are given paths and values. The engine inside the server brings a module in the
- * place of this one.
+ * The native addon, and the memory through which paths and values are passed to its operations. Scripts replace this module with
+ * their own.
  */
 import { Buffer } from 'node:buffer';
 import { createRequire } from 'node:module';
@@ -25,12 +25,12 @@ interface Addon {
   ): NativeStore;
 }
 
-/** The memory that is shared with the addon; empty until a store is opened. */
+/** Memory shared with the addon; empty until a store is opened. */
 export let area = Buffer.alloc(0) as Bytes;
 
 let addon: Addon | undefined;
 
-/** Loads the addon with the first store: handlers without one do not pay for it. */
+/** Loads the addon when the first store is opened, so that handlers without a store do not pay for it. */
 export function native(): Addon {
   if (addon === undefined) {
     const loaded = createRequire(import.meta.url)('../forebay.node') as Addon;

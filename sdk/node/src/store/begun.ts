@@ -1,18 +1,18 @@
 /**
- * Transactions that begin and end by calls of their own, as those of mg-dbx do. Whoever forgets the end keeps all others from
- * writing, so a worker looks here when it has answered a request.
+ * Open transactions that begin and end with separate calls, as in mg-dbx. If the end is forgotten, no other process can write, so
+ * a worker checks this after each request.
  */
 import type { NativeStore } from './native.js';
 
 const begun = new Set<NativeStore>();
 
-/** Notes whether a store has a transaction open, after a call that begins or ends one. */
+/** Records whether a store has an open transaction, after a call that begins or ends one. */
 export function noteLevel(native: NativeStore): void {
   if (native.level() > 0) begun.add(native);
   else begun.delete(native);
 }
 
-/** Whether any transaction is open. One around those noted here may have ended them by a call that notes nothing. */
+/** Whether any transaction is open. Asks the stores, because an enclosing transaction may have ended them without a note. */
 export function isBegun(): boolean {
   if (begun.size === 0) return false;
   for (const native of begun) {
@@ -22,7 +22,7 @@ export function isBegun(): boolean {
   return false;
 }
 
-/** Rolls back all that are open. */
+/** Rolls back all open transactions. */
 export function rollBackBegun(): void {
   for (const native of begun) while (native.level() > 0) native.rollBack();
   begun.clear();

@@ -1,15 +1,15 @@
-/** A part of what has an order: children of a node by their subscripts, records of an index by their values. */
+/** A range in an order: children of a node by subscript, records of an index by value. */
 export interface Bounds<T> {
-  /** The first: this one, or the nearest after it. */
+  /** Lower bound, inclusive. */
   from?: T | undefined;
-  /** Only those after this one. */
+  /** Lower bound, exclusive. */
   after?: T | undefined;
-  /** The last: this one, or the nearest before it. */
+  /** Upper bound, inclusive. */
   to?: T | undefined;
-  /** Only those before this one. */
+  /** Upper bound, exclusive. */
   before?: T | undefined;
-  /** From the last to the first. */
+  /** Descending order. */
   reverse?: boolean | undefined;
-  /** At most so many. */
+  /** Maximum number of results. */
   limit?: number | undefined;
 }

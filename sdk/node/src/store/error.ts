@@ -1,133 +1,133 @@
-/** What {@link StoreError.code} may be. */
+/** The codes of {@link StoreError}. */
 export type StoreErrorCode =
-  /** A global's name or a subscript that cannot be, or a path that is too long. */
+  /** An invalid global name or subscript, or a path that is too long. */
   | 'key'
-  /** A value that JSON has no form for: `undefined`, a function, `NaN`, a `Map`, more than 200 levels, ... */
+  /** A value that JSON cannot represent: `undefined`, a function, `NaN`, a `Map`, more than 200 levels, ... */
   | 'not_json'
-  /** Text that is not JSON. */
+  /** Text that is not valid JSON. */
   | 'json'
-  /** A string with half a surrogate pair, which UTF-8 has no form for. */
+  /** A string with an unpaired surrogate, which UTF-8 cannot represent. */
   | 'not_text'
-  /** A value longer than the store takes. */
+  /** A value that exceeds the store's limit. */
   | 'value_too_long'
-  /** An increment of what is no number. */
+  /** An increment of a value that is not a number. */
   | 'not_a_number'
-  /** A sum of more digits than are kept exactly. */
+  /** A sum with more digits than can be stored exactly. */
   | 'number_too_long'
-  /** A merge of a subtree with a part of itself. */
+  /** A merge of a subtree with one that contains it or is part of it. */
   | 'overlap'
   /** A write to a store opened for reading. */
   | 'read_only'
   /** A write inside a snapshot. */
   | 'in_snapshot'
-  /** A transaction whose function returned a promise; it was rolled back. */
+  /** The function of a transaction returned a promise; the transaction was rolled back. */
   | 'async_transaction'
-  /** A transaction that cannot be committed, because one nested in it has failed. */
+  /** A transaction that cannot be committed, because a transaction nested in it failed. */
   | 'aborted'
-  /** A transaction in which an operation failed half way; it was rolled back. */
+  /** An operation of the transaction failed midway; the transaction was rolled back. */
   | 'broken'
   /**
-   * Not begun, because what earlier requests of the same turn had left to be committed with their answers (`commit: 'answer'`) could not
-   * be. It is lost, and they are answered with an error; of this, nothing has been done, and it may be done again in a later turn.
+   * Not started, because the writes of earlier requests of the same turn (`commit: 'answer'`) could not be committed. Those writes are
+   * lost, and their requests are answered with an error. Of this operation nothing was done; it may be retried in a later turn.
    */
   | 'not_settled'
   /** A commit or a rollback without a transaction. */
   | 'no_transaction'
-  /** The end of a snapshot that did not begin. */
+  /** The end of a snapshot that was not begun. */
   | 'no_snapshot'
-  /** Closing inside a transaction or a snapshot; children of mg-dbx whose lock another process holds. */
+  /** Closing inside a transaction or snapshot; with mg-dbx, child nodes locked by another process. */
   | 'busy'
   /** The store has been closed. */
   | 'closed'
-  /** This process was given no store; glsdb could not open one. */
+  /** This process has no store; with glsdb, no store could be opened. */
   | 'no_store'
-  /** What a script may not reach: its `allow` does not name it. */
+  /** Not accessible to this script, because its `allow` does not name it. */
   | 'not_allowed'
   /** There is no store in the folder. */
   | 'absent'
   /** This process has the store open with other options. */
   | 'open_already'
-  /** Others have the store open, where it must be had alone. */
+  /** Others have the store open, but exclusive access is needed. */
   | 'in_use'
-  /** The system was started anew since the store was written: it must be opened for writing once, before it can be read. */
+  /** The system was restarted since the store was last written: open it for writing once before reading. */
   | 'unrecovered'
   | 'log_without_tree'
   | 'foreign_log'
-  /** The store is of another version of this program. */
+  /** The store was written by a version with another format. */
   | 'format'
-  /** No space is left: on the disk, or up to the store's limit. */
+  /** No space left: on the disk, or within the store's limit. */
   | 'full'
-  /** Too many snapshots over all processes. */
+  /** Too many snapshots, counted over all processes. */
   | 'too_many_readers'
-  /** A snapshot that lasted longer than the store allows. */
+  /** A snapshot that was open for longer than the store allows. */
   | 'snapshot_too_old'
-  /** An index that cannot be, is not there, or is there already; a question it cannot answer. */
+  /** An index that is invalid, missing, or already there; or a query that it cannot answer. */
   | 'index'
-  /** A record with the same values as another one, in an index that wants them unique. */
+  /** A record with the same values as another one in a unique index. */
   | 'not_unique'
-  /** A transaction that this thread has begun already in another way. */
+  /** A transaction that this thread has already begun in another way. */
   | 'writes_already'
   /** More locks than one thread may hold. */
   | 'too_many_locks'
-  /** The call's time was over before others were done with the store, so that nothing was written or locked; only in scripts. */
+  /** The call's deadline passed while it waited for other users of the store; nothing was written or locked. Scripts only. */
   | 'given_up'
-  /** A log of changes that cannot be done again in this store. */
+  /** A change log that cannot be replayed in this store. */
   | 'replay'
-  /** The log of changes does not go back so far. */
+  /** The change log does not reach back that far. */
   | 'changes_gone'
-  /** Committed, but nobody knows whether it is on the disk. */
+  /** Committed, but possibly not on the disk. */
   | 'not_flushed'
-  /** Nothing can be written any more, since a flush has failed: the store must be opened anew. */
+  /** No more writes are possible because a flush failed: close the store and open it again. */
   | 'flushes_fail'
-  /** Bytes of the store are not what was written. */
+  /** The store's data is corrupted. */
   | 'damaged'
-  /** A file that cannot be read or written. */
+  /** A file could not be read or written. */
   | 'file'
-  /** What has been asked for is not part of this store. */
+  /** A feature that this store does not support. */
   | 'unsupported'
-  /** A statement that is no TQL; the message says where, and what is accepted there. */
+  /** Not a valid TQL statement; the message says where, and what is accepted there. */
   | 'tql_syntax'
-  /** A statement that asks for what cannot be; the message says where. */
+  /** A TQL statement that makes no sense; the message says where. */
   | 'tql_meaning'
-  /** A record that is no object. */
+  /** A record that is not an object. */
   | 'not_an_object'
-  /** A kind that is no text, or that cannot be the name of a global. */
+  /** A kind that is not a string, or not a valid name of a global. */
   | 'kind'
-  /** An UPDATE by a reference that no record has. */
+  /** UPDATE with a reference that no record has. */
   | 'no_record'
-  /** An INSERT whose WHERE finds something. */
+  /** INSERT whose WHERE matches a record. */
   | 'already_exists'
-  /** An UPDATE that finds more than its LIMIT. */
+  /** UPDATE that matches more records than its LIMIT. */
   | 'limit'
-  /** A kind that this program may not reach. */
+  /** A kind that this program may not access. */
   | 'denied'
-  /** A statement that would look at more records than `records.examined_max` before it has an answer. */
+  /** A statement that would examine more than `records.examined_max` records. */
   | 'examined_max'
-  /** A statement that would change more records than `records.rows_max`. */
+  /** A statement that would change more than `records.rows_max` records. */
   | 'rows_max'
-  /** A record too long for all that a statement looks at in it. */
+  /** A record too large for everything that a statement examines in it. */
   | 'work_max'
-  /** A page of a list that lies too far behind its beginning. */
+  /** A page of a list too far from its start. */
   | 'page_max'
-  /** Rows to be sorted that take more than `records.answer_bytes_max`. */
+  /** Rows to be sorted that exceed `records.answer_bytes_max`. */
   | 'answer_bytes_max'
-  /** A statement that takes longer than `records.change_time_max` to change what it concerns. */
+  /** A statement that takes longer than `records.change_time_max` to change its records. */
   | 'change_time_max'
-  /** A statement that was not done by its deadline. */
+  /** A statement that did not finish before its deadline. */
   | 'deadline'
-  /** A cursor that belongs to another statement. */
+  /** A cursor of another statement. */
   | 'cursor'
-  /** A record that would lie where something lies that was not made as a record. */
+  /** The record's place is taken by something that was not created as a record. */
   | 'reference_taken'
-  /** No reference is left to be given. */
+  /** No references are left. */
   | 'no_reference_left'
-  /** Anything else that the engine says. */
+  /** Any other error of the storage engine. */
   | 'engine'
-  /** Bytes that no part of this package hands over. */
+  /** Malformed arguments, which this package never passes. */
   | 'malformed';
 
 /**
- * What operations of a store throw. Its `code` stays the same when texts change:
+ * An error of a store. Its `code` is stable, while message texts may change:
  *
  * ```js
  * try {

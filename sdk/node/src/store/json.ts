@@ -1,6 +1,6 @@
 /**
- * Writes values as JSON into the memory that is shared with the addon: like `JSON.stringify`, but what that would drop or
- * change without a word is refused.
+ * Writes values as JSON into the memory shared with the addon: like `JSON.stringify`, but rejects values that it would silently
+ * drop or change.
  */
 import { Buffer } from 'node:buffer';
 import type { Bytes } from '../wire.js';
@@ -8,28 +8,28 @@ import { StoreError } from './error.js';
 import { area } from './addon.js';
 import { checkText, takePlace, uses } from './path.js';
 
-/** Longest string that is written character by character. */
+/** Longest string written character by character; the runtime's function is faster for longer ones. */
 const SHORT = 64;
-/** Most containers within each other: what the store takes. It ends cycles too. */
+/** Maximum nesting accepted by the store; also stops at cycles. */
 const DEPTH_MAX = 200;
 
-/** Where the text goes: the area, or something larger once that is full. */
+/** The target buffer: the shared area, or a larger buffer once that is full. */
 let bytes: Bytes = area;
-/** Keys and indexes that lead to where the writer is. */
+/** Keys and indexes of the value being written, for error messages. */
 const trail: (string | number)[] = [];
 
-/** The value's text is taken by {@link takeLong}, and the path has to be written again. */
+/** Returned if the text must be fetched with {@link takeLong} and the path written again. */
 export const CLOBBERED = -1;
 const ISOLATED_BYTES = 4096;
 
 /**
- * Writes a value behind the path in the area; gives its end. It is 0 when the text did not fit, and {@link CLOBBERED} when code of the
- * value (a `toJSON`, a getter, a proxy) has itself used a store and so the area: {@link takeLong} has the text then.
+ * Writes a value after the path in the area; returns its end. Returns 0 if the text did not fit, and {@link CLOBBERED} if code in the value
+ * (a `toJSON`, a getter, a proxy) has used a store itself and so overwritten the area; then {@link takeLong} has the text.
  *
- * @throws StoreError `not_json` with the place in the value.
+ * @throws StoreError `not_json` with the position in the value.
  */
 export function putJson(at: number, value: unknown): number {
-  // This call may itself come from code of a value that is being written.
+  // May be called recursively, from code in a value that is being written.
   const outer = bytes;
   const before = uses;
   bytes = area;
@@ -49,7 +49,7 @@ export function putJson(at: number, value: unknown): number {
   }
 }
 
-/** A value as JSON text, refused where {@link putJson} refuses it. */
+/** A value as JSON text; rejects the same values as {@link putJson}. */
 export function jsonText(value: unknown): string {
   const start = takePlace();
   const end = putJson(start, value);
@@ -58,7 +58,7 @@ export function jsonText(value: unknown): string {
 
 let long = '';
 
-/** The text that did not fit. */
+/** Returns the text that did not fit. */
 export function takeLong(): string {
   const text = long;
   long = '';
@@ -125,7 +125,7 @@ function writeArray(at: number, value: readonly unknown[], depth: number): numbe
 function writeString(at: number, text: string): number {
   const length = text.length;
   if (length > SHORT) return writeLongString(at, text);
-  // Two quotes, and one character for the colon that may follow.
+  // Two quotes, and a colon that may follow.
   let to = room(at, length + 3);
   const target = bytes;
   target[to++] = 0x22;
@@ -147,7 +147,7 @@ function writeLongString(at: number, text: string): number {
 
 function writeNumber(at: number, value: number, depth: number): number {
   if (!Number.isFinite(value)) refuse(String(value), depth);
-  // As JSON.stringify does, -0 is written as 0.
+  // -0 becomes 0, as with JSON.stringify.
   return writeAscii(at, String(value));
 }
 
@@ -158,7 +158,7 @@ function writeAscii(at: number, text: string): number {
   return to;
 }
 
-/** Makes sure that so many bytes can be written at a place; gives the place. */
+/** Ensures that `need` bytes can be written at a position; returns the position. */
 function room(at: number, need: number): number {
   if (at + need + 8 > bytes.length) {
     const larger = Buffer.allocUnsafeSlow(Math.max(bytes.length * 2, at + need + 8)) as Bytes;
@@ -168,7 +168,7 @@ function room(at: number, need: number): number {
   return at;
 }
 
-/** Objects whose content JSON.stringify would lose. */
+/** Whether JSON.stringify would lose the object's content. */
 function isOpaque(value: object): boolean {
   return (
     value instanceof Map ||

@@ -1,22 +1,22 @@
-/** The operations of an open store, as the addon has them. */
+/** The operations of an open store in the addon. */
 import { area } from './addon.js';
 
 /**
- * One open store. Each operation is one call: `path` is where the path ends that begins at {@link START}; further numbers
- * say where further arguments end, each of which begins where the one before it ends.
+ * One open store. Each operation is one call. Arguments are passed in the area: `path` is the end of the path that starts at {@link START};
+ * each further number is the end of an argument that starts where the previous one ends.
  */
 export interface NativeStore {
   readonly path: string;
-  /** A string is JSON text when `area[0]` says so: see {@link answer}. */
+  /** A string is JSON text if `area[0]` says so: see {@link answer}. */
   get(path: number): unknown;
-  /** The node's own value, in the same way. */
+  /** The node's own value, in the form of `get`. */
   value(path: number): unknown;
   document(path: number): string | undefined;
   defined(path: number): 0 | 1 | 10 | 11;
   isArray(path: number): boolean;
   next(path: number, seed: number): string | undefined;
   previous(path: number, seed: number): string | undefined;
-  /** Keys, or keys and values by turns; an object or array as value is its text in an array of one. */
+  /** Keys, or alternating keys and values; an object or array as value is JSON text in an array of one. */
   children(
     path: number,
     from: number,
@@ -27,12 +27,15 @@ export interface NativeStore {
     flags: number,
     limit: number,
   ): unknown[];
-  /** Subscripts below the path and values by turns. */
+  /** Alternating subscripts below the path and values. */
   values(path: number, after: number, limit: number): unknown[];
-  /** Right after `children`, `values` or `query`: whether what they gave had become long, so that there may be more though it is less than `limit`. */
+  /**
+   * Call directly after `children`, `values` or `query`: whether the page was cut because of its size, so that there may be more although
+   * it has fewer than `limit` entries.
+   */
   more(): boolean;
   globals(from: number, after: 0 | 1, limit: number): string[];
-  /** The JSON text ends at `end`; when that is 0, it is `text`. */
+  /** The JSON text ends at `end`; if that is 0, it is `text`. */
   set(path: number, end: number, text?: string): void;
   put(path: number, end: number, text?: string): void;
   layOver(path: number, end: number, text?: string): void;
@@ -40,7 +43,7 @@ export interface NativeStore {
   kill(path: number): boolean;
   increment(path: number, by: number): string;
   merge(to: number, from: number): void;
-  /** 1 to have it committed by `settle`, together with others. */
+  /** 1 defers the commit to `settle`, which commits several together. */
   begin(together: 0 | 1): number;
   settle(): void;
   commit(durability: number): void;
@@ -49,13 +52,16 @@ export interface NativeStore {
   beginSnapshot(): void;
   endSnapshot(): void;
   flush(): void;
-  /** Milliseconds since 1970; less than 0 is never. */
+  /** Milliseconds since 1970; negative means never. */
   expire(path: number, at: number): boolean;
   expires(path: number): number | undefined;
   defineIndex(definition: string): void;
   dropIndex(name: number): boolean;
   indexes(): string[];
-  /** The path of the records' parent, the place that has been reached, and the records' subscripts; `place` ends that of the page before. */
+  /**
+   * Returns the path of the records' parent, the position reached, and the records' subscripts. `place` is the end of the previous page's
+   * position.
+   */
   query(
     name: number,
     equal: number,
@@ -65,31 +71,31 @@ export interface NativeStore {
     flags: number,
     limit: number,
   ): [records: [string, ...string[]], reached: string, found: string[]];
-  /** Milliseconds; less than 0 waits for ever. */
+  /** Milliseconds to wait; negative waits without limit. */
   lock(path: number, patience: number): boolean;
   unlock(path: number): boolean;
   unlockAll(): void;
   stats(): number[];
   close(): void;
-  /** The JSON text of the answer to a statement. */
+  /** The JSON text of the answer to a TQL statement. */
   tql(statement: string): string;
   /** References are decimal digits, documents JSON texts. */
   recordCreate(document: string): string;
   recordRead(reference: string, kind?: string): string | undefined;
-  /** 0 replaces, 1 patches, 2 removes; false: there is no such record. */
+  /** 0 replaces, 1 patches, 2 deletes; false if there is no such record. */
   recordWrite(change: 0 | 1 | 2, reference: string, kind?: string, document?: string): boolean;
   recordKind(reference: string): string | undefined;
-  /** The 34 characters of the record's entity tag, and then its JSON text. */
+  /** The 34 characters of the record's entity tag, followed by its JSON text. */
   recordTagged(reference: string, kind?: string): string | undefined;
   recordList(kind: string, after: string | undefined, page: number, size: number, full: 0 | 1): string;
 }
 
-/** Where arguments begin in the area. */
+/** Where arguments start in the area. */
 export const START = 8;
-/** What `area[0]` is after an answer that is the text of an object or array. */
+/** Value of `area[0]` after a result that is the JSON text of an object or array. */
 const JSON_TEXT = 1;
 
-/** What an answer of `get` or `value` means. */
+/** Interprets a result of `get` or `value`. */
 export function answer(found: unknown): unknown {
   return typeof found === 'string' && area[0] === JSON_TEXT ? (JSON.parse(found) as unknown) : found;
 }

@@ -6,27 +6,28 @@ import { CLOBBERED, putJson, takeLong } from './json.js';
 import { appendPath, checkText, putPath, putSubscript, subscriptText, type Subscript } from './path.js';
 import type { Store } from './store.js';
 
-/** What comes back from a store: a value of JSON. */
+/** A value read from a store: any JSON value. */
 export type JsonValue = null | boolean | number | string | JsonValue[] | { [name: string]: JsonValue };
 
 /**
- * Which children, in which order. Bounds are subscripts that need not exist; numbers come before texts.
+ * Selects children and their order. Bounds are subscripts that need not exist; numbers sort before texts.
  */
 export interface Range extends Bounds<Subscript> {
-  /** Only texts that begin so. Subscripts that are numbers are no texts: `'2'` finds `'2024-01'`, not `20`. */
+  /** Only text subscripts with this prefix. Numbers do not count as text: `'2'` matches `'2024-01'`, but not `20`. */
   prefix?: string | undefined;
 }
 
-/** Children are asked for in pages, which grow from the first to the second size. */
+/** Children are read in pages, which grow from the first size to the second. */
 const PAGE_FIRST = 32;
 const PAGE_MAX = 1024;
 const REVERSE = 1;
 const WITH_VALUES = 2;
-/** Longest text that {@link StoreNode.json} writes through the shared memory. */
+/** Longest text that {@link StoreNode.json} passes through the shared memory. */
 const SHORT_JSON = 8192;
 
 /**
- * A place in the tree: a global's name and any number of subscripts. It need not exist, and costs nothing until it is asked.
+ * A location in the tree: the name of a global and any number of subscripts. It need not exist; creating the object does not access the
+ * store.
  *
  * ```js
  * const person = store.node('Person', 'data', 7);
@@ -36,13 +37,13 @@ const SHORT_JSON = 8192;
  * for (const member of person) console.log(member.key, member.value);
  * ```
  *
- * Reads are of the latest commit of any process, and inside a transaction of what it has made so far. Each write outside
- * a transaction is one of its own.
+ * Reads see the latest commit of any process, and inside a transaction its own writes. Each write outside of a
+ * transaction is a transaction of its own.
  */
 export class StoreNode {
-  /** The store in which this is. */
+  /** The store that contains the node. */
   readonly store: Store;
-  /** The global's name and the subscripts. */
+  /** The name of the global, then the subscripts. */
   readonly path: readonly Subscript[];
 
   /** @internal */
@@ -51,29 +52,28 @@ export class StoreNode {
     this.path = path;
   }
 
-  /** The name of the global. */
   get global(): string {
     return this.path[0] as string;
   }
 
-  /** The last subscript as text; the name at the root of a global. */
+  /** The last subscript as text; for the root of a global, its name. */
   get key(): string {
     return subscriptText(this.path[this.path.length - 1]!);
   }
 
-  /** The node above, `undefined` at the root of a global. */
+  /** The parent node; `undefined` for the root of a global. */
   get parent(): StoreNode | undefined {
     return this.path.length > 1 ? new StoreNode(this.store, this.path.slice(0, -1)) : undefined;
   }
 
-  /** The node below by these subscripts. */
+  /** The descendant at these subscripts. */
   at(...subscripts: Subscript[]): StoreNode {
     return new StoreNode(this.store, [...this.path, ...subscripts]);
   }
 
   /**
-   * What was set at the node, or below it by these subscripts: the node's own value where it has one, else the document of its
-   * children; `undefined` when it does not exist.
+   * The value of the node, or of a descendant at these subscripts: its own value if it has one, otherwise the document of its
+   * children; `undefined` if it does not exist.
    */
   get<T = any>(...subscripts: Subscript[]): T | undefined {
     const native = this.store.native;
@@ -83,11 +83,11 @@ export class StoreNode {
   }
 
   /**
-   * Gives the node a value, or the node below it by the subscripts before the value. A string, number, bigint, boolean or null
-   * leaves its children as they are; an object or array replaces all below.
+   * Sets the value of the node, or of a descendant at the subscripts in front of the value. A string, number, bigint, boolean or null
+   * leaves the children unchanged; an object or array replaces the whole subtree.
    *
-   * What JSON cannot say is refused (`not_json`), but for members that are `undefined`, which are left out, and objects with
-   * `toJSON`, such as dates. A bigint is written as a number with all its digits.
+   * Values that JSON cannot represent are rejected (`not_json`), except that members that are `undefined` are left out and objects with
+   * `toJSON`, such as dates, are converted. A bigint is written as a number with all its digits.
    */
   set(...subscriptsAndValue: [...subscripts: Subscript[], value: unknown]): void {
     const native = this.store.native;
@@ -103,7 +103,7 @@ export class StoreNode {
     native.set(path, 0, takeLong());
   }
 
-  /** The node's own value, `undefined` where it has only children. */
+  /** The node's own value, `undefined` if it has only children. */
   get ownValue(): any {
     const native = this.store.native;
     return answer(native.value(putPath(this.path)));
@@ -119,8 +119,8 @@ export class StoreNode {
   }
 
   /**
-   * The whole subtree as one value: objects and arrays as they were written, members in the order of subscripts; `undefined` when
-   * the node does not exist. The value of a node that has children as well is not part of it. Setting it replaces the subtree.
+   * The whole subtree as one value: objects and arrays as they were written, members in the order of subscripts; `undefined` if the
+   * node does not exist. If a node has both children and a value, the value is not included. Setting it replaces the subtree.
    */
   get document(): any {
     const native = this.store.native;
@@ -133,7 +133,7 @@ export class StoreNode {
   }
 
   /**
-   * The subtree as canonical JSON text, in which numbers have all the digits they were written with. Setting it replaces the
+   * The subtree as canonical JSON text, in which numbers keep all the digits they were written with. Setting it replaces the
    * subtree.
    */
   get json(): string | undefined {
@@ -149,19 +149,19 @@ export class StoreNode {
     else native.put(path, path + area.utf8Write(text, path, area.length - path));
   }
 
-  /** Lays a document over the subtree: its values replace those at the same place, all others stay. */
+  /** Merges a document into the subtree: its values replace those at the same subscripts, all others stay. */
   layOver(document: unknown): void {
     this.#write('layOver', document);
   }
 
-  /** Applies a JSON Merge Patch (RFC 7396): members that are `null` are removed, objects are gone into, all else replaces. */
+  /** Applies a JSON Merge Patch (RFC 7396): `null` removes a member, objects are merged recursively, anything else replaces. */
   patch(patch: unknown): void {
     this.#write('patch', patch);
   }
 
   /**
-   * Has the node end by itself at a time, with all below it; `undefined` takes that back, as writing the whole node does. It is gone
-   * within about a second of the time, while the server or a program without one has the store open.
+   * Sets the time at which the node and its subtree expire; `undefined` cancels that, as does overwriting the whole node. The node
+   * disappears within about a second of that time, while the server, or a program without one, has the store open.
    *
    * @returns whether the node exists.
    */
@@ -171,13 +171,13 @@ export class StoreNode {
     return this.store.native.expire(putPath(this.path), at === undefined ? -1 : Math.max(0, time));
   }
 
-  /** When the node ends by itself. */
+  /** When the node expires; `undefined` if never. */
   get expires(): Date | undefined {
     const at = this.store.native.expires(putPath(this.path));
     return at === undefined ? undefined : new Date(at);
   }
 
-  /** 0 when there is nothing, 1 for a value, 10 for children, 11 for both: M's `$DATA`. */
+  /** 0: no data, 1: a value, 10: children, 11: both. M's `$DATA`. */
   defined(): 0 | 1 | 10 | 11 {
     return this.store.native.defined(putPath(this.path));
   }
@@ -187,7 +187,7 @@ export class StoreNode {
     return this.defined() !== 0;
   }
 
-  /** Whether the node has a value of its own: anything but children. `{}` and `[]` are values. */
+  /** Whether the node has its own value, which may be `{}` or `[]`. */
   get hasValue(): boolean {
     return this.defined() % 10 === 1;
   }
@@ -197,19 +197,19 @@ export class StoreNode {
     return this.defined() >= 10;
   }
 
-  /** Whether the node is an array, also an empty one. */
+  /** Whether the node is an array, even an empty one. */
   get isArray(): boolean {
     return this.store.native.isArray(putPath(this.path));
   }
 
-  /** Removes the subtree; says whether there was one. Nodes above that were there only for it go with it. */
+  /** Removes the subtree; returns whether it existed. Parents that existed only because of it disappear too. */
   kill(): boolean {
     return this.store.native.kill(putPath(this.path));
   }
 
   /**
-   * Adds to the node's value, 0 where there is none, and gives the sum: one step that no other process comes between. Sums are
-   * decimal and exact (0.1 + 0.2 is 0.3); those of bigints come back as bigint.
+   * Adds to the node's value (0 if it has none) and returns the sum; atomic across processes. Sums are decimal and exact
+   * (0.1 + 0.2 is 0.3); a bigint argument yields a bigint.
    */
   increment(by?: number): number;
   increment(by: bigint): bigint;
@@ -223,7 +223,7 @@ export class StoreNode {
     return typeof by === 'bigint' && /^-?\d+$/.test(sum) ? BigInt(sum) : Number(sum);
   }
 
-  /** Copies another subtree over this one: its values replace those at the same place, all others stay. */
+  /** Merges another subtree into this one: its values replace those at the same subscripts, all others stay. */
   merge(from: StoreNode): void {
     if (from.store !== this.store) throw new StoreError('unsupported', 'cannot merge from another store');
     const native = this.store.native;
@@ -232,30 +232,30 @@ export class StoreNode {
   }
 
   /**
-   * Locks the node for this thread: others who lock it, or a node above or below, wait. A lock says nothing about the data, to
-   * which all have access as before. It may be taken several times over, and ends with the process, however that ends.
+   * Locks the node for this thread: others that lock it, or a node above or below it, wait. The lock is advisory: it does not affect reads
+   * and writes. It is reentrant, and ends with the process, however that ends.
    *
-   * @param patience Milliseconds to wait while others have it, blocking this thread; for ever when left out.
-   * @returns whether it was got.
+   * @param patience Milliseconds to wait for the lock, blocking this thread; without limit by default.
+   * @returns whether the lock was acquired.
    */
   lock(patience = Infinity): boolean {
     if (typeof patience !== 'number' || Number.isNaN(patience)) throw new StoreError('unsupported', `cannot wait for ${String(patience)}`);
     return this.store.native.lock(putPath(this.path), patience === Infinity ? -1 : Math.max(0, patience));
   }
 
-  /** Takes back one {@link lock}; says whether there was one. */
+  /** Releases one {@link lock}; returns whether there was one. */
   unlock(): boolean {
     return this.store.native.unlock(putPath(this.path));
   }
 
-  /** The subscript of the first child after this one, which need not exist; without it, of the first child. */
+  /** The subscript of the first child after the given one, which need not exist; without an argument, of the first child. */
   next(after?: Subscript): string | undefined {
     const native = this.store.native;
     const path = putPath(this.path);
     return native.next(path, after === undefined ? path : putSubscript(path, after));
   }
 
-  /** The subscript of the last child before this one, which need not exist; without it, of the last child. */
+  /** The subscript of the last child before the given one, which need not exist; without an argument, of the last child. */
   previous(before?: Subscript): string | undefined {
     const native = this.store.native;
     const path = putPath(this.path);
@@ -263,8 +263,8 @@ export class StoreNode {
   }
 
   /**
-   * The children, in the order of subscripts. They are read in pages: what others write meanwhile may or may not be seen, each
-   * child at most once. Inside `snapshot` or `transaction` all are of one state.
+   * The children, in the order of subscripts. They are read in pages: concurrent writes may or may not be visible, but each child
+   * appears at most once. Inside `snapshot` or `transaction`, all come from one state.
    */
   *children(range?: Range): Generator<StoreNode, void, void> {
     for (const key of this.keys(range)) yield this.at(key);
@@ -275,19 +275,19 @@ export class StoreNode {
     return this.children();
   }
 
-  /** The children's subscripts as texts, as `Object.keys` gives them. */
+  /** The children's subscripts as text, like `Object.keys`. */
   *keys(range: Range = {}): Generator<string, void, void> {
     for (const page of this.#pages(range, 0)) yield* page as string[];
   }
 
-  /** The children's subscripts, each with what {@link get} gives there. */
+  /** The children's subscripts and values, as from {@link get}. */
   *entries<T = any>(range: Range = {}): Generator<[key: string, value: T], void, void> {
     for (const page of this.#pages(range, WITH_VALUES)) {
       for (let index = 0; index < page.length; index += 2) yield [page[index] as string, parsed(page[index + 1]) as T];
     }
   }
 
-  /** What {@link get} gives at each of the children. */
+  /** The children's values, as from {@link get}. */
   *values<T = any>(range: Range = {}): Generator<T, void, void> {
     for (const page of this.#pages(range, WITH_VALUES)) {
       for (let index = 1; index < page.length; index += 2) yield parsed(page[index]) as T;
@@ -295,8 +295,8 @@ export class StoreNode {
   }
 
   /**
-   * Every node of the subtree that has a value, depth first: the subscripts that lead there from here, and the value. Objects and
-   * arrays are taken apart down to their last member; only `{}` and `[]` are values.
+   * All nodes of the subtree that have a value, depth first: the subscripts relative to this node, and the value. Objects and
+   * arrays are visited member by member; only `{}` and `[]` appear as values.
    */
   *leaves(): Generator<[subscripts: string[], value: JsonValue], void, void> {
     let after: string[] | undefined;
@@ -314,18 +314,18 @@ export class StoreNode {
     }
   }
 
-  /** As M writes it: `^Person("data",7)`. */
+  /** The node in M's notation: `^Person("data",7)`. */
   toString(): string {
     const steps = this.path.slice(1).map((step) => (typeof step === 'string' ? JSON.stringify(step) : subscriptText(step)));
     return `^${this.global}${steps.length > 0 ? `(${steps.join(',')})` : ''}`;
   }
 
-  /** What `console.log(node)` shows. */
+  /** The text that `console.log(node)` prints. */
   [Symbol.for('nodejs.util.inspect.custom')](): string {
     return `StoreNode ${this.toString()}`;
   }
 
-  /** Writes the path of this node and the first of further steps. */
+  /** Writes the path of this node, followed by the first `count` of the given subscripts. */
   #putBelow(steps: readonly unknown[], count: number): number {
     let path = putPath(this.path);
     for (let index = 0; index < count; index++) path = putSubscript(path, steps[index] as Subscript);
@@ -367,7 +367,7 @@ export class StoreNode {
   }
 }
 
-/** A value of a page. */
+/** Decodes a value of a page. */
 function parsed(value: unknown): unknown {
   return Array.isArray(value) ? JSON.parse(value[0] as string) : value;
 }

@@ -1,4 +1,4 @@
-/** Opens stores in this process, and has the one of the server at hand. The engine inside the server brings a module in the place of this one. */
+/** Opens stores in this process, and provides the store of the server. Scripts replace this module with their own. */
 import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { native } from './addon.js';
@@ -7,32 +7,32 @@ import type { NativeStore } from './native.js';
 import { Store, durabilityNumber, type Durability, type Opening } from './store.js';
 
 /**
- * How a store is opened. What is left out, and a number that is not above 0, is as it is where this process has the store open already, or
- * where the server has settled it; what is said otherwise is refused there (`open_already`).
+ * Options for opening a store. If this process already has the store open, or the server configures it, options that are left out (and
+ * numbers that are not above 0) keep the existing value, and different ones are rejected (`open_already`).
  */
 export interface OpenOptions {
-  /** Make a new store where there is none; true when left out, but for `readOnly`. */
+  /** Create the store if it does not exist; true by default, except with `readOnly`. */
   create?: boolean | undefined;
-  /** Refuse every write (`read_only`); false when left out. */
+  /** Reject all writes (`read_only`); false by default. */
   readOnly?: boolean | undefined;
-  /** What a commit waits for that does not say; `group` when left out. */
+  /** The default durability of commits; `group` if omitted. */
   durability?: Durability | undefined;
-  /** How far the file may grow, in bytes (`full`); 64 GiB when left out. */
+  /** Maximum size of the file in bytes (`full`); 64 GiB by default. */
   mapMax?: number | undefined;
-  /** Most snapshots at the same time, over all processes (`too_many_readers`); 1024 when left out. */
+  /** Maximum number of concurrent snapshots, over all processes (`too_many_readers`); 1024 by default. */
   readersMax?: number | undefined;
-  /** Longest value or document, in bytes of JSON (`value_too_long`); 64 MiB when left out, 1 GiB at most. */
+  /** Longest value or document, in bytes of JSON (`value_too_long`); 64 MiB by default, at most 1 GiB. */
   valueBytesMax?: number | undefined;
-  /** Longest time in milliseconds that a relaxed commit is not on the disk; 20 when left out, a day at most. */
+  /** Longest time in milliseconds until a relaxed commit is on the disk; 20 by default, at most a day. */
   flushInterval?: number | undefined;
-  /** Longest time in milliseconds that one snapshot may be read from (`snapshot_too_old`); 60,000 when left out, a day at most. */
+  /** Longest time in milliseconds that a snapshot may be used (`snapshot_too_old`); 60,000 by default, at most a day. */
   readerAgeMax?: number | undefined;
 }
 
-/** The stores that this thread has open, by folder: two of one folder would wait for each other's transactions forever. */
+/** Stores opened by this thread, by folder. Two for the same folder would deadlock on each other's transactions. */
 const opened = new Map<string, Opening>();
 
-/** One opening more of what `native` has open, or the first of a store. */
+/** Counts another opening of a store that is open already, or registers a new one. */
 function share(native: NativeStore, store: Store): Opening {
   const found = opened.get(native.path);
   if (found === undefined) {
@@ -54,10 +54,11 @@ function share(native: NativeStore, store: Store): Opening {
 }
 
 /**
- * Opens the store in a folder, which is made when there is none. The same folder again gives the same store, and is refused with
- * `open_already` where the options say otherwise.
+ * Opens the store in a folder, and creates it if necessary. Opening the same folder again returns the same store, and fails with
+ * `open_already` if the options differ.
  *
- * Handlers need not open anything: `import { store } from 'forebay'` is the store of the server, and what this gives them for its folder.
+ * Handlers need not open anything: `import { store } from 'forebay'` is the store of the server; this function returns the same for its
+ * folder.
  */
 export function open(path: string, options: OpenOptions = {}): Store {
   if (typeof path !== 'string' || path === '') throw new StoreError('file', 'the path of a store is a string that is not empty');
@@ -71,9 +72,9 @@ export function open(path: string, options: OpenOptions = {}): Store {
 }
 
 /**
- * The store that the server names, opened when it is first used; one that was closed is open again when `open` is called with its folder.
- * The server names it with `FOREBAY_STORE`, a folder, `FOREBAY_STORE_MODE`, which is `rw`, `ro` or `none`, and what its configuration
- * settles: `FOREBAY_STORE_DURABILITY`, `FOREBAY_STORE_VALUE_BYTES_MAX` and `FOREBAY_STORE_READER_AGE_MAX_MS`.
+ * The server's store, opened on first use; after it was closed, calling `open` with its folder opens it again. The server passes it in
+ * the environment: `FOREBAY_STORE` (a folder), `FOREBAY_STORE_MODE` (`rw`, `ro` or `none`), and from its configuration
+ * `FOREBAY_STORE_DURABILITY`, `FOREBAY_STORE_VALUE_BYTES_MAX` and `FOREBAY_STORE_READER_AGE_MAX_MS`.
  */
 export const store: Store = new Store(() => {
   const { env } = process;
@@ -92,7 +93,7 @@ export const store: Store = new Store(() => {
   return share(openNative(path, options, false), store);
 });
 
-/** Whether this process can open the server's store: it was given one, and the addon that opens stores is there. */
+/** Whether this process can open the server's store: the server provides one, and the addon can be loaded. */
 export function hasStore(): boolean {
   const { env } = process;
   if ((env['FOREBAY_STORE'] ?? '') === '' || env['FOREBAY_STORE_MODE'] === 'none') return false;
@@ -104,7 +105,7 @@ export function hasStore(): boolean {
   }
 }
 
-/** Has the server's store open as the server has settled it, so that whatever else is wanted is refused; makes it where it may. */
+/** Opens the server's store with the server's settings, so that different options are rejected; creates it if allowed. */
 function useServers(path: string, create: boolean): void {
   try {
     store.use();
@@ -115,7 +116,7 @@ function useServers(path: string, create: boolean): void {
   }
 }
 
-/** Whether a folder is that of the server's store, however either is written: only the server leads that. */
+/** Whether a path leads to the folder of the server's store, however it is spelled. The server alone maintains that store. */
 function isServersFolder(path: string): boolean {
   const servers = process.env['FOREBAY_STORE'];
   return servers !== undefined && servers !== '' && realPath(servers) === realPath(path);
@@ -125,7 +126,7 @@ function realPath(path: string): string {
   try {
     return realpathSync(path);
   } catch {
-    // It is yet to be made.
+    // The folder does not exist yet.
     return resolve(path);
   }
 }

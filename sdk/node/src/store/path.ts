@@ -1,19 +1,19 @@
-/** Writes paths and other arguments into the memory that is shared with the addon. */
+/** Writes paths and other arguments into the memory shared with the addon. */
 import { StoreError } from './error.js';
 import { area } from './addon.js';
 import { START } from './native.js';
 
 /**
- * One step of a path. `1`, `1n` and `'1'` are the same subscript; `'01'` is another. Numbers come first, by value; then all
- * other texts, by their UTF-8 bytes.
+ * One step of a path. `1`, `1n` and `'1'` are the same subscript; `'01'` is a different one. Numbers sort first, by value; then
+ * all other texts, by their UTF-8 bytes.
  */
 export type Subscript = string | number | bigint;
 
-/** Longest text that is written character by character: the runtime's own function is quicker for more. */
+/** Longest text written character by character; the runtime's function is faster for longer ones. */
 const SHORT = 64;
-/** Longest text of a subscript; the path as a whole is bounded by the store. */
+/** Maximum length of a subscript's text; the store limits the path as a whole. */
 const TEXT_MAX = 4096;
-/** Room that is left behind every path. */
+/** End of the room for paths; the rest of the area is for values. */
 const PATHS_END = 49_152;
 const INTEGER = 0xfffe;
 const DOUBLE = 0xffff;
@@ -21,19 +21,19 @@ const DOUBLE = 0xffff;
 const numbers = new DataView(new ArrayBuffer(8));
 const numberBytes = new Uint8Array(numbers.buffer);
 
-/** Whose path lies at the beginning of the area, and where it ends. */
+/** The path that is currently at the start of the area, and its end. */
 let owner: readonly Subscript[] | undefined;
 let ownerEnd = START;
 
-/** The steps that `putSteps` has left at the beginning of the area, and where each ends: those that come again need not be written. */
+/** The steps that `putSteps` left at the start of the area, and their ends: a common prefix need not be written again. */
 const steps: unknown[] = [];
 const ends: number[] = [];
 let stepsLeft = 0;
 
-/** How often paths have been written: who runs code of others meanwhile sees here whether that has used the area. */
+/** Counts writes to the area: compare it before and after running foreign code to see whether that used the area. */
 export let uses = 0;
 
-/** Writes a path, unless it is there from the call before; gives its end. */
+/** Writes a path, unless it is still there from the previous call; returns its end. */
 export function putPath(path: readonly Subscript[]): number {
   uses++;
   if (owner === path) return ownerEnd;
@@ -46,7 +46,7 @@ export function putPath(path: readonly Subscript[]): number {
   return at;
 }
 
-/** Says where paths begin, to something else that is written there. */
+/** Claims the start of the area for other content; returns its position. */
 export function takePlace(): number {
   uses++;
   owner = undefined;
@@ -54,17 +54,17 @@ export function takePlace(): number {
   return START;
 }
 
-/** Writes a single text where paths begin. */
+/** Writes a single text at the start of the area. */
 export function putAlone(text: string): number {
   return putSubscript(takePlace(), text);
 }
 
-/** Writes the path of a global and the first `count` of further steps; gives its end. */
+/** Writes the path of a global and the first `count` of further steps; returns its end. */
 export function putSteps(global: string, further: readonly unknown[], count: number): number {
   uses++;
   owner = undefined;
   const left = stepsLeft;
-  // Until all are written, for one may be refused.
+  // Reset until all steps are written, because one may be rejected.
   stepsLeft = 0;
   let at = START;
   let index = 0;
@@ -82,13 +82,13 @@ export function putSteps(global: string, further: readonly unknown[], count: num
   return at;
 }
 
-/** Writes a whole path behind what lies there. */
+/** Writes a whole path after existing content. */
 export function appendPath(at: number, path: readonly Subscript[]): number {
   for (let index = 0; index < path.length; index++) at = putSubscript(at, path[index]!);
   return at;
 }
 
-/** Writes one step of a path; gives its end. */
+/** Writes one step of a path; returns its end. */
 export function putSubscript(at: number, subscript: Subscript): number {
   if (at > PATHS_END) throw new StoreError('key', `the path has more than ${PATHS_END} bytes`);
   if (typeof subscript === 'string') return putText(at, subscript);
@@ -114,10 +114,12 @@ export function putSubscript(at: number, subscript: Subscript): number {
   throw new StoreError('key', `a subscript is a string, a number or a bigint, not ${found}`);
 }
 
-/** Parts of a number as JavaScript writes it: sign, digits before and behind the point, exponent. */
+/** The parts of a number in JavaScript's notation: sign, digits before and after the point, exponent. */
 const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/;
 
-/** A subscript as the store tells it: of numbers, M writes no exponent and no 0 before the point. What is no number stays as it is. */
+/**
+ * A subscript as the store returns it: M writes numbers without an exponent and without a 0 before the point. Other texts are unchanged.
+ */
 export function subscriptText(subscript: Subscript): string {
   const text = String(subscript);
   if (typeof subscript !== 'number' || (subscript | 0) === subscript) return text;
@@ -131,7 +133,7 @@ export function subscriptText(subscript: Subscript): string {
   return `${sign}${digits.slice(0, point)}.${digits.slice(point)}`;
 }
 
-/** Writes the place that a page of records has told, whose characters are bytes. */
+/** Writes the position that a page of records returned, whose characters are bytes. */
 export function putPlace(at: number, place: string): number {
   return at + area.latin1Write(place, at, area.length - at);
 }
@@ -160,7 +162,7 @@ function putLongText(at: number, text: string): number {
   return at + 2 + length;
 }
 
-/** Refuses text that UTF-8 has no form for. */
+/** Rejects text that UTF-8 cannot represent. */
 export function checkText(text: string): void {
   if (text.isWellFormed()) return;
   throw new StoreError('not_text', `the text ${JSON.stringify(text.slice(0, 40))} has half a surrogate pair`);

@@ -4,26 +4,26 @@ import { putAlone, putPlace, putSubscript, subscriptText, type Subscript } from 
 import type { StoreNode } from './node.js';
 import type { Store } from './store.js';
 
-/** A value that an index can have: no objects and arrays. */
+/** A value that can be indexed: anything but objects and arrays. */
 export type Scalar = null | boolean | number | bigint | string;
 
-/** What an index is to be. */
+/** The definition of an index. */
 export interface IndexDefinition {
-  /** Its name, unique in the store. */
+  /** The index's name, unique in the store. */
   name: string;
   /** The node whose children are the records. */
   records: StoreNode;
   /**
-   * Paths inside a record, up to eight: `'city'`, or `['address', 'city']`. One `*` in them stands for every element of an array.
-   * A record is in the index when it has a scalar in every field.
+   * Paths inside a record, up to eight: `'city'`, or `['address', 'city']`. One of their steps may be `*`, for every element of an array.
+   * A record is in the index if it has a scalar in every field.
    */
   fields: readonly (string | readonly string[])[];
-  /** Whether two records may not have the same values; they may when left out. */
+  /** Whether two records must not have the same values; false by default. */
   unique?: boolean | undefined;
 }
 
 /**
- * Which records of an index are wanted. Bounds are values of the first field that `equal` does not settle; values sort as null, false,
+ * Selects records of an index. Bounds are values of the first field that `equal` does not cover; values sort as null, false,
  * true, numbers by value, texts by their bytes.
  */
 export interface Query extends Bounds<Scalar> {
@@ -34,23 +34,23 @@ export interface Query extends Bounds<Scalar> {
 const REVERSE = 1;
 const WITHOUT_FROM = 2;
 const WITHOUT_TO = 4;
-/** Records are asked for in pages, which grow from the first to the second size. */
+/** Records are read in pages, which grow from the first size to the second. */
 const PAGE_FIRST = 64;
 const PAGE_MAX = 1024;
 
-/** The definition as the store reads it. */
+/** A definition as JSON for the store. */
 export function definitionText({ name, records, fields, unique = false }: IndexDefinition): string {
   const steps = fields.map((field) => (typeof field === 'string' ? [field] : field));
   return JSON.stringify({ name, records: records.path.map(definedText), fields: steps, unique });
 }
 
-/** A step of a path in a definition, which would take the name of what is no number for a text. */
+/** A step of a path in a definition. An invalid number is rejected; as text it would become a member name. */
 function definedText(step: Subscript): string {
   if (typeof step !== 'number' || Number.isFinite(step)) return subscriptText(step);
   throw new StoreError('key', `a subscript cannot be ${step}`);
 }
 
-/** A definition that the store wrote. */
+/** Parses a definition from the store. */
 export function readDefinition(store: Store, text: string): IndexDefinition {
   const { name, records, fields, unique } = JSON.parse(text) as {
     name: string;
@@ -61,7 +61,7 @@ export function readDefinition(store: Store, text: string): IndexDefinition {
   return { name, records: store.node(...records), fields, unique };
 }
 
-/** The records of an index that a question is about, in its order. */
+/** The records of an index that match a query, in order. */
 export function* queryRecords(store: Store, index: string, query: Query): Generator<StoreNode, void, void> {
   if (query.from !== undefined && query.after !== undefined) throw new StoreError('index', 'a query has `from` or `after`, not both');
   if (query.to !== undefined && query.before !== undefined) throw new StoreError('index', 'a query has `to` or `before`, not both');
@@ -91,7 +91,7 @@ export function* queryRecords(store: Store, index: string, query: Query): Genera
   }
 }
 
-/** Writes a value as JSON text; nothing for none. */
+/** Writes a value as JSON text; writes nothing for undefined. */
 function putScalar(at: number, value: Scalar | undefined): number {
   if (value === undefined) return at;
   if (typeof value === 'bigint') return putSubscript(at, value.toString());

@@ -7,54 +7,54 @@ import { definitionText, queryRecords, readDefinition, type IndexDefinition, typ
 import { putAlone, putSteps, type Subscript } from './path.js';
 
 /**
- * What a commit waits for: `sync` for a flush of its own, `group` for the next flush, which it shares with others, `relaxed` for
- * nothing. A crash of the process loses nothing in any mode; a power cut loses with `relaxed` at most the last flush interval.
+ * When a commit returns: `sync` after a flush of its own, `group` after the next flush, which it shares with other commits, `relaxed`
+ * at once. A crash of the process loses nothing in any mode; a power failure loses with `relaxed` at most the last flush interval.
  */
 export type Durability = 'sync' | 'group' | 'relaxed';
 
-/** How a transaction is committed. */
+/** Options of a transaction. */
 export interface TransactionOptions {
-  /** What the commit waits for; the store's own durability when left out. In a nested transaction the outermost one's counts. */
+  /** When the commit returns; by default the store's setting. For a nested transaction, the outermost one's option applies. */
   durability?: Durability | undefined;
   /**
-   * When it is committed: `now`, which is meant when nothing is said, before `transaction` returns; or `answer`, in a worker of the
-   * server, when the requests have been handled that have come at the same time, so that those whose handlers ask for this share one
-   * commit. It is still all or nothing by itself, and these handlers see it at once; all others see it, and can write, only then, right
-   * before it is answered. So nothing that follows in the handler should count on others seeing it, and nothing should take long: locks,
-   * `flush` and transactions that are committed now commit it first. When that commit fails, the requests that share it are answered with
-   * an error, and so are all others that this worker has not answered yet.
+   * When to commit: `now`, the default, before `transaction` returns; or `answer`, in a worker of the server, after all requests that
+   * arrived at the same time have been handled, so that those whose handlers choose this share one commit. Each transaction is still
+   * atomic by itself, and these handlers see its writes at once. Others see them, and can write, only after the commit, which happens right
+   * before the responses are sent. So the rest of the handler must not rely on others seeing the writes, and should be quick: locks,
+   * `flush` and transactions with `now` commit it first. If that commit fails, all requests that share it are answered with an error, and
+   * so are all others that this worker has not answered yet.
    *
-   * `sync` always commits now, and so does the test kit. Outside of requests (in a timer, or a hook) it is committed when the running code has
-   * ended. In a nested transaction the outermost one's counts.
+   * `sync` always commits now, and so does the test kit. Outside of requests (in a timer or a hook), the commit happens when the running
+   * code ends. For a nested transaction, the outermost one's option applies.
    */
   commit?: 'now' | 'answer' | undefined;
 }
 
-/** Figures about a store as a whole. */
+/** Statistics of a store. */
 export interface StoreStats {
   /** Size of the file, in bytes. */
   fileBytes: number;
-  /** How far it may grow. */
+  /** Maximum size of the file, in bytes. */
   mapMax: number;
   pageBytes: number;
   /** The number of the last commit of any process. */
   lastCommit: number;
-  /** Places for snapshots that are taken, over all processes. */
+  /** Reader slots in use, over all processes. */
   readers: number;
-  /** What the log alone has of the tree until the next checkpoint, in bytes of the tree's file. */
+  /** Data that is only in the log until the next checkpoint, in bytes of the tree's file. */
   notCheckpointedBytes: number;
-  /** The last commit that this process knows to be on the disk. */
+  /** The last commit that this process knows to be flushed to disk. */
   flushedCommit: number;
 }
 
 const DURABILITIES = { sync: 0, group: 1, relaxed: 2 } as const;
-/** The store's own. */
+/** Stands for the store's own durability. */
 const USUAL = -1;
 const GLOBALS_PAGE = 256;
 
 /**
- * A tree of JSON values in a folder, open in many processes at the same time. Everything is synchronous: a read takes well under a
- * microsecond, and no socket is between.
+ * A tree of JSON values in a folder, open in many processes at the same time. All methods are synchronous: a read is a function call that
+ * takes well under a microsecond, not a network request.
  *
  * ```js
  * import { open } from 'forebay/store';
@@ -84,7 +84,7 @@ export class Store {
     return this.#native ?? this.#used();
   }
 
-  /** Sees to it that it is open, also when it has been closed. @internal */
+  /** Opens the store if it is not open, even if it was closed before. @internal */
   use(): void {
     if (this.#opening === undefined || this.#opening.count === 0) this.#used();
   }
@@ -94,24 +94,24 @@ export class Store {
     return (this.#native = this.#opening.native);
   }
 
-  /** The folder. */
+  /** The path of the store's folder. */
   get path(): string {
     return this.native.path;
   }
 
-  /** A place in the tree; it need not exist. Names of globals are letters, digits and any of `%._-`. */
+  /** A node of the tree, which need not exist. Names of globals consist of letters, digits and any of `%._-`. */
   node(global: string, ...subscripts: Subscript[]): StoreNode {
     return new StoreNode(this, [checkGlobal(global), ...subscripts]);
   }
 
-  /** What was set at a node: see {@link StoreNode.get}. */
+  /** The value of a node; see {@link StoreNode.get}. */
   get<T = any>(global: string, ...subscripts: Subscript[]): T | undefined {
-    // The same as a node does, without making one.
+    // The same as StoreNode.get, without creating a node object.
     const native = this.native;
     return answer(native.get(putSteps(checkGlobal(global), subscripts, subscripts.length))) as T | undefined;
   }
 
-  /** Gives a node a value: see {@link StoreNode.set}. */
+  /** Sets the value of a node; see {@link StoreNode.set}. */
   set(global: string, ...subscriptsAndValue: [...subscripts: Subscript[], value: unknown]): void {
     const native = this.native;
     const last = subscriptsAndValue.length - 1;
@@ -126,30 +126,30 @@ export class Store {
     native.set(path, 0, takeLong());
   }
 
-  /** Removes a node and all below it; says whether there was one. */
+  /** Removes a node and its subtree; returns whether it existed. */
   kill(global: string, ...subscripts: Subscript[]): boolean {
     return this.node(global, ...subscripts).kill();
   }
 
   /**
-   * Runs a function as one transaction: other processes see all of its writes or none, and nobody else writes meanwhile. The function
-   * is synchronous; when it throws or returns a promise, everything is rolled back and that is thrown. Waits until nobody else
-   * writes. A transaction inside another one is a part of it: when it fails, the outer one cannot be committed any more.
+   * Runs a function as one transaction: other processes see all of its writes or none, and no one else writes meanwhile. Waits for other
+   * writers first. The function must be synchronous: if it throws or returns a promise, everything is rolled back and an error is thrown.
+   * A transaction inside another one is part of it: if it fails, the outer one cannot be committed any more.
    *
-   * @returns what the function returned.
+   * @returns the function's result.
    */
   transaction<T>(work: (store: this) => T, options: TransactionOptions = {}): T {
     const native = this.native;
     const durability = durabilityNumber(options.durability);
     const waits = waitsForAnswer(options.commit);
     const level = native.begin(waits ? 1 : 0);
-    // Before anything can go wrong: what its own function ends is held, too.
+    // Before running the function, because anything that it commits is deferred, too.
     if (waits) noteHeld(native);
     let outcome: T;
     try {
       outcome = work(this);
       if (isThenable(outcome)) {
-        // What becomes of it does not matter any more.
+        // The promise's own result is ignored.
         outcome.then(undefined, () => {});
         throw new StoreError('async_transaction', 'the function of a transaction returned a promise: it must be synchronous');
       }
@@ -164,7 +164,7 @@ export class Store {
     return outcome;
   }
 
-  /** Runs a function all of whose reads are of one state, whatever others write meanwhile. It is synchronous and cannot write. */
+  /** Runs a function whose reads all see the same state, whatever others write meanwhile. It must be synchronous and cannot write. */
   snapshot<T>(work: (store: this) => T): T {
     const native = this.native;
     native.beginSnapshot();
@@ -181,7 +181,7 @@ export class Store {
     return outcome;
   }
 
-  /** The names of the globals that hold something, in the order of their bytes, from one on. */
+  /** The names of non-empty globals in byte order, starting at `from`. */
   *globals(from = ''): Generator<string, void, void> {
     for (let after: 0 | 1 = 0; ; after = 1) {
       const names: string[] = this.native.globals(from === '' ? START : putAlone(from), after, GLOBALS_PAGE);
@@ -192,8 +192,8 @@ export class Store {
   }
 
   /**
-   * Makes an index over the records that there are and all that will come, kept in the transactions that change them. The same one again
-   * changes nothing.
+   * Defines an index over all present and future records, maintained in the transactions that change them. Defining the same index again
+   * has no effect.
    *
    * ```js
    * store.defineIndex({ name: 'by_city', records: store.node('Person'), fields: ['city', 'born'] });
@@ -204,36 +204,36 @@ export class Store {
     this.native.defineIndex(definitionText(definition));
   }
 
-  /** Drops an index; says whether there was one. */
+  /** Drops an index; returns whether it existed. */
   dropIndex(name: string): boolean {
     return this.native.dropIndex(putAlone(name));
   }
 
-  /** All indexes. */
+  /** The definitions of all indexes. */
   indexes(): IndexDefinition[] {
     return this.native.indexes().map((text) => readDefinition(this, text));
   }
 
   /**
-   * The records of an index that a question is about, in the order of the index. They are read in pages: each comes once, whatever happens
-   * to others meanwhile; one whose own values change meanwhile may come again further on, or not at all. Inside `snapshot` all are of one
+   * The records that match a query, in the order of the index. They are read in pages: each record appears once, whatever happens to others
+   * meanwhile; a record whose own values change meanwhile may appear again later on, or not at all. Inside `snapshot`, all come from one
    * state.
    */
   query(index: string, query: Query = {}): Generator<StoreNode, void, void> {
     return queryRecords(this, index, query);
   }
 
-  /** Takes back every lock of this thread. */
+  /** Releases all locks of this thread. */
   unlockAll(): void {
     this.native.unlockAll();
   }
 
-  /** Makes every commit durable that was made before the call, by any process. */
+  /** Makes all commits made before the call durable, those of other processes included. */
   flush(): void {
     this.native.flush();
   }
 
-  /** Figures about the store as a whole. */
+  /** Statistics of the store. */
   stats(): StoreStats {
     const [fileBytes, mapMax, pageBytes, lastCommit, readers, notCheckpointedBytes, flushedCommit] = this.native.stats() as [
       number, number, number, number, number, number, number,
@@ -241,7 +241,7 @@ export class Store {
     return { fileBytes, mapMax, pageBytes, lastCommit, readers, notCheckpointedBytes, flushedCommit };
   }
 
-  /** Closes the store, once for each time that it was opened. Refused inside a transaction. */
+  /** Closes the store; call it as often as the store was opened. Not allowed inside a transaction. */
   close(): void {
     const native = this.native;
     const opening = this.#opening!;
@@ -255,18 +255,18 @@ export class Store {
   }
 }
 
-/** A store that this thread has open. */
+/** A store opened by this thread. */
 export interface Opening {
   readonly native: NativeStore;
-  /** What `open` gives. */
+  /** The object that `open` returns for it. */
   readonly store: Store;
-  /** How often it was opened, to be used by itself included. It is closed with the last of these. */
+  /** How often it was opened, including implicitly on first use. The last `close` closes it. */
   count: number;
-  /** Called when it has been closed. */
+  /** Called after the store has been closed. */
   closed(): void;
 }
 
-/** The number of a durability in a call. @internal */
+/** The number of a durability mode in the addon's interface. @internal */
 export function durabilityNumber(durability: Durability | undefined): number {
   if (durability === undefined) return USUAL;
   const number: number | undefined = Object.hasOwn(DURABILITIES, durability) ? DURABILITIES[durability] : undefined;
@@ -282,7 +282,7 @@ function waitsForAnswer(commit: TransactionOptions['commit']): boolean {
   throw new StoreError('unsupported', `a transaction is committed now or with the answer, not ${JSON.stringify(commit)}`);
 }
 
-/** Throws when a global cannot have that name; what a text may be is for the store to say. */
+/** Throws if a value is no string; the store itself validates the name. */
 export function checkGlobal(name: unknown): string {
   if (typeof name === 'string') return name;
   throw new StoreError('key', `the name of a global is a string, not ${name === null ? 'null' : typeof name}`);

@@ -1,14 +1,14 @@
-/** The second socket between a worker and the server: a call is written, and this thread stands still until its answer has come. */
+/** The second socket between a worker and the server, for blocking calls: the thread waits for the answer in a synchronous read. */
 import { readSync, writeSync } from 'node:fs';
 import { CALL_NUMBER_BYTES, END, HEADER_BYTES, RETURN, readU32, type Bytes } from '../wire.js';
 
-/** Bytes asked for at a time. */
+/** Size of a read. */
 const READ_BYTES = 65_536;
 
 export class CallSocket {
   readonly #descriptor: number;
   readonly #generation: number;
-  /** What was read and not looked at yet, up to `#end`. */
+  /** Bytes read but not processed yet, up to `#end`. */
   #bytes = Buffer.allocUnsafeSlow(READ_BYTES) as Bytes;
   #end = 0;
 
@@ -17,13 +17,13 @@ export class CallSocket {
     this.#generation = generation;
   }
 
-  /** Writes the frames of a call; gives its answer. */
+  /** Sends the frames of a call and returns its answer. */
   exchange(frames: Uint8Array, number: number): string {
     for (let at = 0; at < frames.length; ) at += writeSync(this.#descriptor, frames, at);
     const parts: Bytes[] = [];
     for (;;) {
       const { flags, answers, body } = this.#next();
-      // One of another number is what a call left that was broken off.
+      // The answer to an earlier call that was interrupted.
       if (answers !== number) continue;
       parts.push(body);
       if ((flags & END) !== 0) return (parts.length === 1 ? body : Buffer.concat(parts)).toString();
@@ -47,7 +47,7 @@ export class CallSocket {
     }
   }
 
-  /** Reads more of a frame that is so long. */
+  /** Reads until at least `wanted` bytes are available. */
   #read(wanted: number): void {
     if (this.#bytes.length < wanted) {
       const longer = Buffer.allocUnsafeSlow(wanted) as Bytes;

@@ -1,10 +1,10 @@
-/** Calls of a worker into the server (protocol/PROTOCOL.md, section 9): what `forebay/sql` stands on in pools. */
+/** Calls from a worker to the server (protocol/PROTOCOL.md, section 9), on which `forebay/sql` is built in pools. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { CALL_NUMBER_BYTES, END, callFrames, readU32, type Bytes } from '../wire.js';
 import { CallSocket } from './call-socket.js';
 import type { Init } from './engine.js';
 
-/** The job that a call belongs to; both are 0 outside of jobs. */
+/** The job that makes a call; both are 0 outside of jobs. */
 interface Place {
   readonly number: number;
   readonly slot: number;
@@ -12,18 +12,18 @@ interface Place {
 
 const NO_JOB: Place = { number: 0, slot: 0 };
 
-/** A call whose answer has not come as a whole. */
+/** A call without a complete answer. */
 interface Open {
   readonly resolve: (outcome: unknown) => void;
-  /** What has come of it. */
+  /** The parts of the answer received so far. */
   parts: Bytes[] | null;
 }
 
-/** The calls of this worker, or why it makes none. */
+/** The call interface of this worker, or the reason why it has none. */
 let opened: Calls | string =
   'databases are reached by handlers that a Forebay server runs: in scripts (`[script.NAME]`) and in pools (`[pool.NAME]`). This is neither';
 
-/** Opens the way into the server where there is one. */
+/** Opens the call interface if the server supports it. */
 export function openCalls(init: Init, generation: number, write: (bytes: Uint8Array) => void): Calls | null {
   if (init.library === true) {
     opened = 'a pool of `forebay/pool` has no server, and so no databases: its workers use a client of their own';
@@ -40,13 +40,13 @@ export function openCalls(init: Init, generation: number, write: (bytes: Uint8Ar
   return opened;
 }
 
-/** The calls of this worker. */
+/** The call interface of this worker. @throws TypeError if it has none. */
 export function calls(): Calls {
   if (typeof opened === 'string') throw new TypeError(opened);
   return opened;
 }
 
-/** Whether this is how a call ends whose request is over: nobody can have waited for it. */
+/** Whether this is the error of a call whose request has ended. Its promise was not awaited, so that need not end the worker. */
 export function isOver(error: unknown): boolean {
   return error instanceof Error && (error as { code?: unknown }).code === 'over';
 }
@@ -59,7 +59,7 @@ export class Calls {
   readonly #socket: CallSocket | null;
   readonly #jobs = new AsyncLocalStorage<Place>();
   readonly #open = new Map<number, Open>();
-  /** Frames of this turn, which leave together. */
+  /** Frames written in this turn, sent together. */
   #unwritten: Uint8Array[] = [];
   #last = 0;
 
@@ -71,18 +71,18 @@ export class Calls {
     this.#socket = socket;
   }
 
-  /** Runs something whose calls, and those of all that it begins, belong to a job. */
+  /** Runs a function so that its calls, and those of everything it starts, belong to a job. */
   within<A extends unknown[], R>(job: Place, work: (...given: A) => R, ...given: A): R {
     return this.#jobs.run(job, work, ...given);
   }
 
-  /** Why the pool may not reach this database. */
+  /** Why the pool may not access this database; `null` if it may. */
   refusal(database: string): string | null {
     if (this.#databases.includes(database)) return null;
     return `pool \`${this.#pool}\` may not reach database \`${database}\`: its \`sql\` names ${this.#databases.join(', ')}`;
   }
 
-  /** Asks the server for something; gives the outcome as it comes. */
+  /** Makes a call; resolves to its outcome as received. */
   call(operation: unknown): Promise<unknown> {
     return new Promise((resolve) => {
       const number = this.#next();
@@ -92,16 +92,16 @@ export class Calls {
     });
   }
 
-  /** The same, standing still until the outcome is there. */
+  /** Like `call`, but blocks the thread until the outcome arrives. */
   callSync(operation: unknown): unknown {
     if (this.#socket === null) throw new TypeError('a worker whose link is standard input and output cannot wait for a database: use the calls that give promises');
-    // What was asked before need not wait until this thread goes on.
+    // Earlier calls should not wait until this thread continues.
     this.#flush();
     const number = this.#next();
     return JSON.parse(this.#socket.exchange(this.#frames(number, operation), number));
   }
 
-  /** Takes a RETURN frame, whose payload is `bytes` from `at` to `end`. */
+  /** Handles a RETURN frame, whose payload is `bytes` from `at` to `end`. */
   returned(flags: number, bytes: Bytes, at: number, end: number): void {
     const number = readU32(bytes, at);
     const call = this.#open.get(number);
@@ -116,7 +116,7 @@ export class Calls {
     call.resolve(JSON.parse(text));
   }
 
-  /** A number that no open call has. */
+  /** A number that no open call uses. */
   #next(): number {
     do this.#last = (this.#last + 1) >>> 0;
     while (this.#open.has(this.#last));

@@ -1,10 +1,10 @@
 /**
- * The worker's loop: frames in, handler calls, answers out.
+ * The worker's loop: receives frames, calls handlers, sends responses.
  *
- * Under load everything here happens within one read of the link: each REQUEST is claimed, its handler called, its answer
- * written to the outbox, before the next one is looked at; the doorbell comes last. Only answers that wait for a commit which their
- * handlers share come later, when all have run. What cannot run yet (a handler's promise
- * is open, an answer has not left) stays in `#inbox`, unclaimed, so that the server may give it to another worker.
+ * Under load, everything happens within one read of the link: each REQUEST is claimed, its handler called, and its response written to the
+ * outbox before the next frame is looked at; the doorbell rings last. Only responses that wait for a shared commit are sent later, when all
+ * handlers have run. Requests that cannot run yet (a handler's promise is pending, or a response is not sent yet) stay in `#inbox`,
+ * unclaimed, so that the server may give them to another worker.
  */
 import type { Log, WorkerContext } from '../context.js';
 import { handedWith } from '../handed.js';
@@ -48,17 +48,17 @@ import { report } from './report.js';
 import { LOST, SharedCommits, lost, type Whole } from './shared-commits.js';
 import { streamReply, type FrameSink } from './stream.js';
 
-/** Log lines are dropped, and counted, while so many bytes wait to leave. */
+/** Log lines are dropped, and counted, while this many bytes wait to be sent. */
 const LOG_BACKLOG_MAX = 1_048_576;
-/** A longer log line is cut. */
+/** Longer log lines are cut. */
 const LOG_LINE_MAX = 65_536;
 
-/** Longest answer, in characters, that a link without frames is given in one piece. */
+/** Longest response body, in characters, passed in one piece to a link without frames. */
 const ANSWER_LENGTH_MAX = 65_536;
 
 const NO_HEADERS: readonly string[] = [];
 
-/** The members of INIT that a worker uses. */
+/** Members of the INIT frame that workers use. */
 export interface Init {
   readonly pool: string;
   readonly worker: number;
@@ -66,20 +66,20 @@ export interface Init {
   readonly start: string | null;
   readonly concurrency: number;
   readonly window_bytes: number;
-  /** Whether the pool is one of the library, inside a program: then nothing is kept from whoever sends messages. */
+  /** Whether the pool runs inside a program; then errors are reported in full to the sender of a message. */
   readonly library?: boolean;
-  /** Where handlers of messages are: there is no handler of requests then. */
+  /** Message handlers by type; if set, there is no request handler. */
   readonly messages?: Readonly<Record<string, HandlerSource>>;
-  /** Types of messages whose handlers are loaded before the worker is ready. */
+  /** Message types whose handlers are loaded before the worker is ready. */
   readonly load?: readonly string[];
-  /** What the pool gives all workers, as text of {@link encode} in base64. */
+  /** The `data` option of the pool, as text of {@link encode} in base64. */
   readonly data?: string;
 }
 
-/** A REQUEST that waits, unclaimed. */
+/** A REQUEST that is not claimed yet. */
 interface Waiting {
   readonly source: Source;
-  /** Whether the body is complete in it. */
+  /** Whether it contains the whole body. */
   readonly whole: boolean;
   readonly number: number;
   readonly slot: number;
@@ -87,9 +87,9 @@ interface Waiting {
 }
 
 export class Engine implements LinkEvents, JobOwner, FrameSink {
-  /** Set once the link is open, before its first frame. */
+  /** Set once the link is open, before the first frame arrives. */
   link!: Link;
-  /** What handlers ask of the server; `null` where they may ask nothing. */
+  /** Calls of handlers to the server; `null` if they cannot make any. */
   calls: Calls | null = null;
   readonly #generation: number;
   readonly #page: Page | null;
@@ -100,16 +100,16 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   #stopHooks: readonly Hook[] = [];
   #concurrency = 1;
   #window = 0;
-  /** Jobs claimed and not answered yet. */
+  /** Number of jobs that are claimed and not answered. */
   #running = 0;
-  /** Those among them that outlast their frame, by slot. */
+  /** Claimed jobs that did not finish synchronously, by slot. */
   readonly #jobs = new Map<number, Job>();
-  /** The job whose handler has a transaction open over an `await`, as far as that is known. */
+  /** The job that is believed to have a transaction open across an `await`. */
   #writer: Job | null = null;
-  /** What handlers commit together, and the answers that wait for it. */
+  /** Shared commits of handlers, and the responses that wait for them. */
   readonly #commits: SharedCommits;
   #inbox: Waiting[] = [];
-  /** The clock as last read: before a batch, and whenever a handler has returned. */
+  /** The last reading of the clock: before a batch, and whenever a handler has returned. */
   #now = 0;
   #ringing = false;
   #draining = false;
@@ -130,9 +130,9 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     });
   }
 
-  // The worker's life.
+  // Start and end of the worker.
 
-  /** Everything is loaded: from here on requests are answered. */
+  /** Starts to process requests, once everything is loaded. */
   serve(init: Init, context: WorkerContext, handle: Handler, stopHooks: readonly Hook[]): void {
     this.#concurrency = init.concurrency;
     this.#window = init.window_bytes;
@@ -142,11 +142,11 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     this.#stopIfDone();
   }
 
-  /** Finishes what is claimed, runs the stop hooks and ends the process with status 0. */
+  /** Finishes claimed jobs, runs the stop hooks and exits with status 0. */
   drain(): void {
     if (this.#draining) return;
     this.#draining = true;
-    // Without a page the server counts every job it has sent as begun, and gives it to nobody else.
+    // Without a page, the server counts every job that it has sent as started and gives it to no other worker.
     if (this.#page !== null) this.#inbox = [];
     if (this.#handle !== null) this.#stopIfDone();
   }
@@ -171,7 +171,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     this.endWhenSent(status);
   }
 
-  /** Ends the process as soon as nothing waits to be sent. */
+  /** Exits as soon as everything has been sent. */
   endWhenSent(status: number): void {
     if (!this.#commits.settle()) status ||= 1;
     this.#page?.ring();
@@ -184,7 +184,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     this.#onEnd(status);
   }
 
-  // Frames in.
+  // Receiving frames.
 
   frames(bytes: Bytes, at: number, end: number): number {
     const received = (this.#now = performance.now());
@@ -212,7 +212,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     return at;
   }
 
-  /** Takes a request that came as a message; `number` is used for no other that is open. */
+  /** Handles a request that arrived as a message; `number` must be unique among open requests. */
   message(number: number, message: Message): void {
     const received = (this.#now = performance.now());
     this.#request(messageSource(message), true, number, number, received);
@@ -243,7 +243,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   }
 
   async #profile(ms: number): Promise<void> {
-    // Loaded for the few that are ever asked.
+    // Loaded on demand: few workers are ever profiled.
     const { endProfile, profile } = await import('./profile.js');
     if (ms === 0) return endProfile();
     this.link.write(frame(PROFILED, 0, this.#generation, 0, 0, await profile(ms)));
@@ -265,14 +265,14 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     this.#end(0);
   }
 
-  // Jobs.
+  // Running jobs.
 
-  /** Whether another job may be claimed: one place is free, and no finished answer waits in our own memory. */
+  /** Whether another job may be claimed: fewer than `concurrency` are running, and no response waits in our own memory. */
   get #free(): boolean {
     return this.#running < this.#concurrency && this.link.backlog === 0 && (!this.#draining || this.#page === null);
   }
 
-  /** Starts what waited, as far as there is room now. */
+  /** Starts waiting requests while there is room. */
   #pump(): void {
     while (this.#inbox.length > 0 && this.#free) {
       const { source, whole, number, slot, received } = this.#inbox.shift()!;
@@ -290,14 +290,14 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     const job = new Job(this, source, whole, number, slot, received, this.#now, this.#window);
     if (this.#commits.areHeld && !this.#commits.joins(job, this.#now)) this.#commits.settle();
     this.#running++;
-    // What is open already is another job's, which this one has nothing to do with unless it outlasts its frame.
+    // A transaction that is already open belongs to another job, and does not concern this one unless it runs asynchronously.
     const begun = isBegun();
     if (!begun) this.#writer = job;
     let value: unknown;
     let promise: Promise<unknown> | null = null;
     try {
       value = this.calls === null ? this.#handle!(job.request, job) : this.calls.within(job, this.#handle!, job.request, job);
-      // A `then` is the handler's, too: it may throw where it is read and where it is called.
+      // Reading or calling `then` runs code of the handler, which may throw.
       if (isPromise(value)) promise = Promise.resolve(value);
     } catch (error) {
       if (begun) this.#fail(job, error);
@@ -334,8 +334,8 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   }
 
   /**
-   * Rolls back the transaction that a handler has left open, as nobody could write any more; `false` when it is another job's. One
-   * that began after an `await` is taken for that of the job that ends next.
+   * Rolls back a transaction that a handler left open, because it would block all writers; `false` if it belongs to another job. A
+   * transaction that began after an `await` is attributed to the job that ends next.
    */
   #rollsBack(job: Job): boolean {
     if (this.#writer !== null && this.#writer !== job) return false;
@@ -363,14 +363,14 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     else this.#send(job, reply!);
   }
 
-  /** Answers a job whose handler threw, or returned what cannot be sent. */
+  /** Answers a job whose handler threw, or returned a value that cannot be sent. */
   #fail(job: Job, error: unknown): void {
     const { id } = job.request;
     let reply: Reply;
     try {
       reply = errorReply(error, id);
     } catch (second) {
-      // What an HttpError was given to send cannot be written as JSON.
+      // The members of an HttpError could not be written as JSON.
       reply = errorReply(second, id);
     }
     this.#send(job, reply);
@@ -400,12 +400,12 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     this.#jobs.set(job.slot, job);
     const label = `the response to ${job.request.path} (request ${job.request.id}) broke off`;
     const send = () => streamReply(job, reply, pieces, this, (error) => report(label, error));
-    // The pieces are the handler's as well.
+    // The iterator of the pieces is code of the handler too, so its calls belong to the job.
     const sent = this.calls === null ? send() : this.calls.within(job, send);
     sent.catch((error: unknown) => this.#fail(job, error));
   }
 
-  /** Sends a whole answer, after what is held has been committed, and ends the job. */
+  /** Sends a complete response, after any shared commit, and ends the job. */
   #respond(
     job: Job,
     status: number,
@@ -428,7 +428,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     this.#over(job);
   }
 
-  /** Writes a whole answer, into the outbox where it fits; `false` when it is longer than a frame. */
+  /** Writes a complete response, to the outbox if it fits; `false` if it is too long for a frame. */
   #put({ job, status, kind, headers, body, flags, micros }: Whole): boolean {
     const { number, slot } = job;
     const handed = typeof body === 'string' ? undefined : handedWith(body);
@@ -438,7 +438,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     }
     if (this.#page?.put(flags, number, slot, status, kind, micros, headers, body, this.#now) === true) return true;
     const { link } = this;
-    // Longer ones are counted on their way, piece by piece.
+    // Longer responses are streamed, so that their size is checked piece by piece.
     if (link.answer !== undefined && body.length <= ANSWER_LENGTH_MAX) {
       link.answer(number, status, kind, headers, body);
       return true;
@@ -449,26 +449,26 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     return true;
   }
 
-  /** The job's last frame has been written, or waits for the commit: its place is free. */
+  /** Ends a job whose last frame has been written, or waits for a commit. */
   #over(job: Job): void {
     this.#running--;
     job.end();
     this.#commits.learn(job);
     if (this.#writer === job && !isBegun()) this.#writer = null;
-    // A job that is not in the table was answered within its frame's turn, and the loop in `frames` goes on.
+    // A job outside of the table was answered synchronously, and the loop in `frames` continues by itself.
     if (this.#jobs.get(job.slot) !== job) {
       this.#stopIfDone();
       return;
     }
     this.#jobs.delete(job.slot);
-    // A stream may have begun one while it was sent.
+    // The streamed body may have left a transaction open.
     if (isBegun()) this.#rollsBack(job);
     if (this.#writer === job) this.#writer = null;
     this.#pump();
     this.#stopIfDone();
   }
 
-  /** Rings after the microtasks that are due: they may bring more answers. */
+  /** Rings after the pending microtasks, which may produce more responses. */
   #ringSoon(): void {
     if (this.#page === null || this.#ringing) return;
     this.#ringing = true;
@@ -478,7 +478,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     });
   }
 
-  // For jobs and streams.
+  // The interface for jobs and streams.
 
   get context(): WorkerContext {
     return this.#context!;

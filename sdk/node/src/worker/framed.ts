@@ -1,4 +1,4 @@
-/** A worker that speaks frames: shakes hands, loads the handler, serves. */
+/** A worker that speaks frames: shakes hands, loads the handler and serves requests. */
 import type { WorkerContext, WorkerInfo } from '../context.js';
 import type { LoadedHandler } from '../handler.js';
 import { decode } from '../message.js';
@@ -11,19 +11,19 @@ import type { Link, LinkEvents } from './link.js';
 import { Page } from './page.js';
 import { report } from './report.js';
 
-/** Where a worker is: which start of its pool's workers, and what it shares with whoever gives it jobs. */
+/** The worker's generation in its pool, and the page that it shares with its server or pool. */
 export interface Place {
   readonly generation: number;
   readonly page: Page | null;
 }
 
-/** The place that the environment names. */
+/** Reads generation and page from the environment. */
 export function placeOfProcess(): Place {
   const generation = Number(environment('FOREBAY_GENERATION'));
   return { generation, page: Page.open(process.env['FOREBAY_PAGE_FD'], process.env['FOREBAY_BELL_FD'], generation) };
 }
 
-/** Serves over the link that `open` opens, with the handler that `load` loads once INIT has come and all is `prepared` for imports. */
+/** Serves over the link made by `open`. After INIT has arrived and `prepared` has resolved, `load` loads the handler. */
 export async function serveFrames(
   { generation, page }: Place,
   open: (events: LinkEvents) => Link | Promise<Link>,

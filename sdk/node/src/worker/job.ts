@@ -1,18 +1,18 @@
-/** One claimed request on its way through the handler: the handler's context, and the two bodies' flow control. */
+/** One claimed request while its handler runs: the handler's context, and flow control for both bodies. */
 import type { Context, Log, WorkerContext, WorkerInfo, WorkerState } from '../context.js';
 import { goneError } from '../gone.js';
 import { WireRequest, type BodySource } from '../request.js';
 import { remainingMs, type Source } from '../source.js';
 
-/** Bytes of request body a reading handler grants ahead; half of it used up brings the next grant. */
+/** Size of the receive window for request bodies; it is replenished once half of it has been read. */
 const READ_WINDOW_BYTES = 262_144;
 
-/** What a job needs of the worker around it. */
+/** The interface of the worker for its jobs. */
 export interface JobOwner {
   readonly context: WorkerContext;
-  /** A log whose lines name the job. */
+  /** A logger that adds the job to its lines. */
   logOf(job: Job): Log;
-  /** Allows the server to send so many more bytes of the job's body. */
+  /** Allows the server to send `bytes` more of the job's body. */
   grant(job: Job, bytes: number): void;
 }
 
@@ -20,16 +20,16 @@ export class Job implements Context, BodySource {
   readonly number: number;
   readonly slot: number;
   readonly request: WireRequest;
-  /** When the handler was started, on the clock of `performance.now()`. */
+  /** When the handler was started, as of `performance.now()`. */
   readonly started: number;
   /** Bytes of BODY payload the worker may still send. */
   window: number;
-  /** Whether what it may have written could not be committed. */
+  /** Whether writes of the job may be lost because a commit failed. */
   isLost = false;
-  /** Called when the window grows or the job is aborted: whoever streams the response waits on it. */
+  /** Called when the window grows or the job is aborted; set while a streamed response waits. */
   wake: (() => void) | null = null;
   readonly #owner: JobOwner;
-  /** On the same clock; 0 without a deadline. */
+  /** As of `performance.now()`; 0 without a deadline. */
   readonly #deadline: number;
   #controller: AbortController | null = null;
   #gone = 0;
@@ -88,7 +88,7 @@ export class Job implements Context, BodySource {
     return this.#gone !== 0;
   }
 
-  /** The server wants no answer any more. */
+  /** The server no longer wants the response. */
   abort(reason: number): void {
     if (this.#gone !== 0) return;
     this.#gone = reason;
@@ -97,13 +97,13 @@ export class Job implements Context, BodySource {
     this.wake?.();
   }
 
-  /** The server takes so many more bytes of the response. */
+  /** The server accepts `bytes` more of the response. */
   grow(bytes: number): void {
     this.window += bytes;
     this.wake?.();
   }
 
-  /** A piece of the request's body has arrived. */
+  /** Adds a received piece of the request body. */
   receive(part: Uint8Array, last: boolean): void {
     const incoming = (this.#incoming ??= newIncoming());
     if (part.length > 0) incoming.parts.push(part);
@@ -111,14 +111,14 @@ export class Job implements Context, BodySource {
     incoming.wake?.();
   }
 
-  /** No more of the request's body will come. */
+  /** Ends the request body with an error. */
   failBody(error: Error): void {
     const incoming = (this.#incoming ??= newIncoming());
     incoming.failure ??= error;
     incoming.wake?.();
   }
 
-  /** The last frame of the answer was written, or waits for a commit: whoever still reads the request's body gets an error. */
+  /** Call when the last frame of the response is written or waits for a commit. Reading the request body fails from now on. */
   end(): void {
     this.#answered = true;
     this.#incoming?.wake?.();
@@ -148,17 +148,17 @@ export class Job implements Context, BodySource {
     }
   }
 
-  /** Grants no more: what is on its way is dropped when the job ends. */
+  /** Stops granting: data still in transit is dropped when the job ends. */
   cancel(): void {
     this.failBody(new Error('the body is no longer read'));
   }
 }
 
-/** The part of a request's body that did not come with the REQUEST frame. */
+/** The part of a request body that did not arrive with the REQUEST frame. */
 interface Incoming {
   readonly parts: Uint8Array[];
   granted: boolean;
-  /** Bytes taken by the handler since the last grant. */
+  /** Bytes read by the handler since the last grant. */
   used: number;
   ended: boolean;
   failure: Error | null;

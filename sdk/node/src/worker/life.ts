@@ -1,4 +1,4 @@
-/** What every worker process does around its loop, whatever it speaks: loads the handler, heeds signals, ends on errors nobody caught. */
+/** The life cycle of every worker process, whatever its protocol: loads the handler, handles signals, exits on uncaught errors. */
 import { pathToFileURL } from 'node:url';
 import type { WorkerContext } from '../context.js';
 import { loadHandler, type Handler, type Hook, type LoadedHandler } from '../handler.js';
@@ -11,11 +11,11 @@ import { report } from './report.js';
 /** A handler whose start hooks have run. */
 export interface Started {
   readonly handle: Handler;
-  /** In the order in which they are to run. */
+  /** Stop hooks in the order in which they run. */
   readonly stop: readonly Hook[];
 }
 
-/** Runs the start-up module, if there is one, then `load`, then the start hooks of what it has loaded. */
+/** Runs the startup module, if there is one, then `load`, then the start hooks. */
 export async function start(
   startUp: string | null,
   load: () => Promise<LoadedHandler>,
@@ -27,7 +27,7 @@ export async function start(
   return { handle: handler.handle, stop: [...handler.stop, ...(first?.stop ?? [])] };
 }
 
-/** Loads what INIT names: handlers of messages, or a module that answers requests or messages. */
+/** Loads the handlers named in INIT: message handlers, or a module that handles requests or messages. */
 export async function loadHandlers({ messages, handler, library, load }: Init): Promise<LoadedHandler> {
   if (library !== true) return loadFile(handler);
   const { answerMessages, loadMessages } = await import('./messages.js');
@@ -37,21 +37,21 @@ export async function loadHandlers({ messages, handler, library, load }: Init): 
   return table === undefined ? loaded : { ...answerMessages(table), start: loaded.start, stop: loaded.stop };
 }
 
-/** Imports a handler's module. */
+/** Imports a handler module. */
 export async function loadFile(file: string | null): Promise<LoadedHandler> {
   if (file === null) throw new TypeError('the pool names no handler file');
   try {
     return loadHandler(await import(pathToFileURL(file).href), file);
   } catch (error) {
-    // The stack of a syntax error names no file.
+    // The stack of a syntax error does not name the file.
     if (error instanceof SyntaxError && !error.message.includes(file)) error.message += ` (in ${file}, or in what it imports)`;
     throw error;
   }
 }
 
-/** Has signals drain the worker, and errors that nobody caught end it. */
+/** Makes SIGTERM drain the worker, and uncaught errors end it. */
 export function heed(drain: () => void): void {
-  // A terminal's Ctrl-C reaches the whole process group; the server drains its workers itself.
+  // A terminal's Ctrl-C reaches the whole process group, but the server drains its workers itself.
   process.on('SIGINT', () => {});
   process.on('SIGTERM', drain);
   for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
@@ -63,7 +63,9 @@ export function heed(drain: () => void): void {
   }
 }
 
-/** Has this process end with the one that has started it, even where its loop stands still. Where there is no addon, the end of the link tells. */
+/**
+ * Makes this process end with the one that started it, even if its event loop is blocked. Without the addon, the end of the link has to do.
+ */
 export function endWith(parent: number): void {
   try {
     pageAddon().dieWithParent();
@@ -73,7 +75,7 @@ export function endWith(parent: number): void {
   if (process.ppid !== parent) process.exit(0);
 }
 
-/** The value of a variable that the server sets. */
+/** The value of an environment variable that the server sets. */
 export function environment(name: string): string {
   const value = process.env[name];
   if (value !== undefined) return value;
@@ -85,7 +87,7 @@ export function giveUp(why: string): never {
   process.exit(1);
 }
 
-/** The hooks of a start-up module: `onStart` or its default function, and `onStop`. */
+/** The hooks of a startup module: `onStart` or its default function, and `onStop`. */
 function startHooks(module: Record<string, unknown>): { start: Hook[]; stop: Hook[] } {
   const start = module['onStart'] ?? module['default'];
   const stop = module['onStop'];

@@ -1,61 +1,61 @@
 /**
- * The stream between this worker and the server: whole frames come in, bytes go out. One interface over the two ways the
- * runtimes reach an inherited socket: `net.Socket` in Node, `Bun.connect` in Bun.
+ * The stream between this worker and the server: whole frames are received, bytes are sent. A common interface for the
+ * runtimes' ways to use an inherited socket: `net.Socket` in Node, `Bun.connect` in Bun.
  */
 import type { Handed } from '../handed.js';
 import type { Bytes } from '../wire.js';
 
-/** Bytes reserved at a time for what the server sends; received frames stay valid in there until nobody holds them. */
+/** Size of a receive buffer. Received frames stay in it, and it is garbage-collected with the last of them. */
 const SLAB_BYTES = 262_144;
-/** Least room offered to a read; less than half a slab, so that doubling what is kept always gives it. */
+/** Minimum room for a read; less than half a slab, so that doubling the kept bytes always leaves enough. */
 const READ_MIN_BYTES = 65_536;
 
-/** What the link tells its user. */
+/** Events of a link. */
 export interface LinkEvents {
   /**
-   * Bytes from `at` to `end` of `bytes` hold frames, the last of them perhaps cut off. Returns where the first one that
-   * is not whole begins. The bytes are never overwritten later.
+   * Frames were received in `bytes` from `at` to `end`; the last one may be incomplete. Returns the start of the first
+   * incomplete frame. The bytes are never overwritten later.
    */
   frames(bytes: Bytes, at: number, end: number): number;
-  /** All that was written has left this process; may also be called when nothing waited. */
+  /** All written bytes have been sent; may also be called if none were waiting. */
   drained(): void;
   /** The server has closed the link, or it broke. */
   closed(): void;
 }
 
 export interface Link {
-  /** Sends bytes, whose memory the link keeps until they have left. */
+  /** Sends bytes; the link owns the buffer until they are sent. */
   write(bytes: Uint8Array): void;
-  /** Bytes given to `write` that have not left this process. */
+  /** Written bytes that have not been sent yet. */
   readonly backlog: number;
-  /** Sends a frame with the value that it has with it. */
+  /** Sends a frame together with a value. */
   hand?(bytes: Uint8Array, handed: Handed): void;
-  /** Takes a whole answer as it is, where the link has no use for a RESPONSE frame of it. */
+  /** Sends a complete response directly, on links without RESPONSE frames. */
   answer?(number: number, status: number, kind: number, headers: readonly string[], body: string | Uint8Array): void;
 }
 
-/** Opens the inherited socket `fd` in the way this runtime can. */
+/** Opens the inherited socket `fd` in the way this runtime supports. */
 export async function openLink(fd: number, events: LinkEvents): Promise<Link> {
   return process.versions['bun'] === undefined ? openNode(fd, events) : openBun(fd, events);
 }
 
 /**
- * Receives into large slabs, each read behind the one before, so that a frame lies in one piece and is never copied
- * except when a slab ends within it.
+ * Receives into large buffers, each read directly after the previous one, so that a frame is contiguous and is copied
+ * only if a buffer ends within it.
  */
 class Slabs {
   readonly #events: LinkEvents;
   #slab = Buffer.allocUnsafeSlow(SLAB_BYTES) as Bytes;
-  /** The first byte that belongs to no frame handled yet. */
+  /** The first byte that has not been handled as part of a frame. */
   #start = 0;
-  /** The end of what was received. */
+  /** The end of the received bytes. */
   #end = 0;
 
   constructor(events: LinkEvents) {
     this.#events = events;
   }
 
-  /** Room for the next read, right behind the last one. */
+  /** Room for the next read, directly after the last one. */
   room(): Uint8Array {
     if (this.#slab.length - this.#end < READ_MIN_BYTES) {
       const partial = this.#end - this.#start;
@@ -68,7 +68,7 @@ class Slabs {
     return this.#slab.subarray(this.#end);
   }
 
-  /** `count` bytes were received into the room. */
+  /** Call after `count` bytes were received into the room. */
   filled(count: number): void {
     this.#end += count;
     this.#start = this.#events.frames(this.#slab, this.#start, this.#end);
@@ -107,9 +107,9 @@ async function openNode(fd: number, events: LinkEvents): Promise<Link> {
   };
 }
 
-/** The part of Bun's TCP interface used here. */
+/** The part of Bun's TCP interface that is used here. */
 interface BunSocket {
-  /** Returns how many of the bytes were taken; the rest is the caller's until `drain`. */
+  /** Returns how many bytes were taken; the caller keeps the rest until `drain`. */
   write(bytes: Uint8Array): number;
 }
 declare const Bun: {
@@ -126,10 +126,10 @@ declare const Bun: {
 };
 
 async function openBun(fd: number, events: LinkEvents): Promise<Link> {
-  /** What no write has taken yet, oldest first. */
+  /** Bytes not taken by a write yet, oldest first. */
   const waiting: Uint8Array[] = [];
   let backlog = 0;
-  /** The beginning of a frame whose end has not arrived; Bun's chunks are not overwritten either. */
+  /** The start of an incomplete frame; Bun does not reuse its chunks either. */
   let partial: Bytes | null = null;
 
   function received(chunk: Bytes): void {

@@ -1,5 +1,5 @@
 /**
- * Messages of a pool of the library: found by their type, which is the request's path, and answered in the pool's own form.
+ * Messages of a pool inside a program: dispatched by type, which is the path of the request, and answered in the pool's own format.
  */
 import { pathToFileURL } from 'node:url';
 import type { Context } from '../context.js';
@@ -13,14 +13,14 @@ import { Reply } from '../reply.js';
 import type { HttpRequest, WireRequest } from '../request.js';
 import { KIND_JSON, type Bytes } from '../wire.js';
 
-/** Where the handler of a type is: an export of a module, or the body of a function of `message` and `ctx`. */
+/** The location of a handler: an export of a module, or the body of a function of `message` and `ctx`. */
 export type HandlerSource =
   | { readonly file: string; readonly export: string | null }
   | { readonly source: string };
 
 const NO_HEADERS: readonly string[] = [];
 
-/** For the program around the pool, which may know everything. */
+/** The format for the program around the pool, which gets full errors. */
 const POOL_FORM: MessageForm = {
   reply: (value) => new Reply(200, KIND_JSON, NO_HEADERS, bodyOf(value)),
   failure: (error) => new Reply(500, KIND_JSON, NO_HEADERS, encodeThrown(error), { error, isTold: true }),
@@ -35,12 +35,15 @@ function bodyOf(value: unknown): Encoded {
   return moved === null ? encode(value) : (bodyOfMoved(moved) ?? encode(moved.value));
 }
 
-/** A handler of requests that has messages answered by the functions of these modules, each loaded when the first message of its type comes, or before the first message of all. */
+/**
+ * Makes a request handler that dispatches to the message handlers of these modules. Each is loaded with the first message of its type,
+ * those of the types in `first` before any message.
+ */
 export function loadMessages(sources: Readonly<Record<string, HandlerSource>>, first: readonly string[]): LoadedHandler {
   return answering((type) => loadSource(Object.hasOwn(sources, type) ? sources[type] : fileOf(type), type), first);
 }
 
-/** The same for functions that are loaded. */
+/** Like `loadMessages`, for functions that are already loaded. */
 export function answerMessages(table: MessageTable): LoadedHandler {
   return answering(async (type) => {
     if (Object.hasOwn(table, type)) return table[type]!;
@@ -49,7 +52,7 @@ export function answerMessages(table: MessageTable): LoadedHandler {
 }
 
 function answering(find: (type: string) => Promise<MessageHandler>, first: readonly string[] = []): LoadedHandler {
-  /** By method and path, in one piece. */
+  /** Loaded handlers by concatenated method and path. */
   const found = new Map<string, MessageHandler>();
   const loading = new Map<string, Promise<MessageHandler>>();
 
@@ -59,7 +62,7 @@ function answering(find: (type: string) => Promise<MessageHandler>, first: reado
     const handler = found.get(methodAndPath);
     if (handler !== undefined) return answer(handler, request as WireRequest, message);
     return load(methodAndPath).then(
-      // Whoever has sent it may be gone by now.
+      // The message may have been aborted while its handler was being loaded.
       (loaded) => (ctx.signal.aborted ? POOL_FORM.failure(ctx.signal.reason) : answer(loaded, request as WireRequest, message)),
       POOL_FORM.failure,
     );
@@ -70,7 +73,7 @@ function answering(find: (type: string) => Promise<MessageHandler>, first: reado
     if (promise === undefined) {
       promise = find(typeOf(head));
       loading.set(head, promise);
-      // One that does not load is tried again with the next message.
+      // If loading fails, the next message tries again.
       promise.then((handler) => found.set(head, handler)).catch(() => {}).finally(() => loading.delete(head));
     }
     return promise;
@@ -96,7 +99,7 @@ function answer(handler: MessageHandler, request: WireRequest, message: Message)
   return callHandler(handler, value, message);
 }
 
-/** A type that names a file itself, and its export or none: `file:///app/resize.mjs#crop`. */
+/** Parses a type that names a file and possibly an export: `file:///app/resize.mjs#crop`. */
 function fileOf(type: string): HandlerSource | undefined {
   if (!type.startsWith('file://')) return undefined;
   const hash = type.lastIndexOf('#');

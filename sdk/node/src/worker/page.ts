@@ -1,7 +1,7 @@
 /**
- * The memory page that server and worker share (protocol/PROTOCOL.md, section 6): claim words, outbox, doorbell.
+ * The worker's side of the page that it shares with the server (protocol/PROTOCOL.md, section 6): claim words, outbox, doorbell.
  *
- * A frame put into the outbox outlives this process; a tail is stored only after the whole frame is written.
+ * A frame in the outbox outlives this process; the tail is advanced only after the whole frame has been written.
  */
 import { pageAddon } from '../page-addon.js';
 import {
@@ -28,9 +28,9 @@ import {
   type Bytes,
 } from '../wire.js';
 
-/** Longest frame, header included, that goes through the outbox. */
+/** Longest frame for the outbox, header included. */
 const OUTBOX_FRAME_MAX = 32_768;
-/** A frame may wait so long, in milliseconds, before the doorbell must be rung ahead of another handler. */
+/** Longest time in milliseconds that a frame may wait before the doorbell is rung ahead of another handler. */
 const UNANNOUNCED_MAX_MS = 0.2;
 
 export class Page {
@@ -39,12 +39,12 @@ export class Page {
   readonly #generation: number;
   readonly #ringBell: () => void;
   #tail: number;
-  /** The server's head as last read: it may only have moved on since. */
+  /** The server's head as last read; since then it can only have advanced. */
   #head: number;
-  /** When the oldest frame was put that no doorbell has announced; 0 when there is none. */
+  /** When the oldest unannounced frame was written; 0 if there is none. */
   #unannounced = 0;
 
-  /** A page over memory that both sides have; `ringBell` wakes the other one. */
+  /** A page in memory that both sides share; `ringBell` wakes the other side. */
   constructor(memory: ArrayBuffer | SharedArrayBuffer, ringBell: () => void, generation: number) {
     this.#words = new Int32Array(memory);
     this.#bytes = Buffer.from(memory) as Bytes;
@@ -59,7 +59,7 @@ export class Page {
   }
 
   /**
-   * Maps the page, or returns null when the server gave none or the addon does not load here: the worker then answers
+   * Maps the page, or returns null if the server provides none or the addon cannot be loaded: then the worker answers
    * on the link, one job at a time.
    */
   static open(page: string | undefined, bell: string | undefined, generation: number): Page | null {
@@ -67,7 +67,7 @@ export class Page {
     try {
       const addon = pageAddon();
       const fd = Number(bell);
-      // Only the server keeps answers until the disk has what they tell: elsewhere a worker's commits are its own affair.
+      // Only the server holds responses back until commits are on disk; workers of other parents need not report their commits.
       const memory = process.env['FOREBAY_PARENT'] === undefined ? addon.mapPage(Number(page)) : addon.viewPage(Number(page));
       return new Page(memory, () => addon.ring(fd), generation);
     } catch (error) {
@@ -76,7 +76,7 @@ export class Page {
     }
   }
 
-  /** Takes the job for this worker; false when the server has taken it back. */
+  /** Claims a job; false if the server has revoked it. */
   claim(job: number, slot: number): boolean {
     if (slot >= SLOTS) return false;
     const word = job << 2;
@@ -85,8 +85,8 @@ export class Page {
   }
 
   /**
-   * Puts a RESPONSE with END into the outbox; `headers` is a flat list of Latin-1 names and values. False when the frame is
-   * too long or the ring is full; nothing is written then.
+   * Writes a RESPONSE frame with END to the outbox; `headers` is a flat list of Latin-1 names and values. Returns false and
+   * writes nothing if the frame is too long or the ring is full.
    */
   put(
     flags: number,
@@ -101,7 +101,7 @@ export class Page {
   ): boolean {
     const block = headers.length === 0 ? 0 : pairsBytes(headers);
     const before = HEADER_BYTES + RESPONSE_TABLE_BYTES + block;
-    // UTF-8 takes at most three bytes for each UTF-16 unit: the exact length is counted only when that might not fit.
+    // A UTF-16 code unit takes at most three bytes in UTF-8; the exact length is computed only if that might not fit.
     let room = typeof body === 'string' ? body.length * 3 : body.length;
     let at = this.#reserve(before + room);
     if (at < 0) {
@@ -130,19 +130,19 @@ export class Page {
     return true;
   }
 
-  /** Rings when frames have waited for long; called before a handler starts. */
+  /** Rings if frames have waited too long; call it before a handler starts. */
   ringIfLate(now: number): void {
     if (this.#unannounced !== 0 && now - this.#unannounced > UNANNOUNCED_MAX_MS) this.ring();
   }
 
-  /** Announces what was put since the last call; free when there is nothing, or when the server is awake. */
+  /** Rings if frames were written since the last ring; costs almost nothing if there are none or the server is awake. */
   ring(): void {
     if (this.#unannounced === 0) return;
     this.#unannounced = 0;
     if (Atomics.exchange(this.#words, BELL_WORD, 0) === 1) this.#ringBell();
   }
 
-  /** Where a frame of `size` bytes may be written, or -1. Writes the PAD that a wrap needs. */
+  /** Reserves `size` bytes in the outbox; returns their position, or -1. Writes the PAD frame needed to wrap around. */
   #reserve(size: number): number {
     if (size > OUTBOX_FRAME_MAX) return -1;
     const offset = this.#tail & (OUTBOX_BYTES - 1);

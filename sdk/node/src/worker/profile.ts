@@ -1,31 +1,31 @@
 /**
- * A profile of this process by V8's own profiler, for whoever has asked the server for one. It goes by the clock: a function in which the thread
- * stands still, for a file or a child process, has that time too. Only time in which the event loop waits is told apart.
+ * Profiles this process with V8's own profiler, at the request of the server. It measures wall-clock time: a function that blocks the
+ * thread, for a file or a child process, is charged for that too. Only time in which the event loop is idle is reported separately.
  */
 import { Session, type Profiler } from 'node:inspector';
 import { relative } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
-/** Between two looks, in microseconds. */
+/** Sampling interval, in microseconds. */
 const INTERVAL_US = 1000;
-/** Longest text that is sent, in characters of one byte: a frame holds no more. */
+/** Longest text that is sent, in Latin-1 characters: a frame cannot hold more. */
 const LENGTH_MAX = 1_000_000;
-/** The folder of this package's code: its files are named as a program imports them. */
+/** The folder of this package, whose files are named as programs import them. */
 const PACKAGE = fileURLToPath(new URL('../', import.meta.url));
-/** What V8 calls the time in which the event loop waited. */
+/** V8's name for idle time of the event loop. */
 const IDLE = '(idle)';
 const ROOT = '(root)';
 
-/** Aborted: the look that goes on ends. */
+/** Aborting it ends the current profile. */
 let over = new AbortController();
 
-/** Ends the look that goes on, if one does. */
+/** Ends the current profile, if any. */
 export function endProfile(): void {
   over.abort();
 }
 
-/** Looks for so many milliseconds; the payload of PROFILED. A process that is under another profiler says so. */
+/** Profiles for `ms` milliseconds; returns the payload of PROFILED. If another profiler is attached, the payload says so. */
 export async function profile(ms: number): Promise<string> {
   over = new AbortController();
   const { signal } = over;
@@ -35,7 +35,7 @@ export async function profile(ms: number): Promise<string> {
     await post(session, 'Profiler.enable');
     await post(session, 'Profiler.setSamplingInterval', { interval: INTERVAL_US });
     await post(session, 'Profiler.start');
-    // It only fails by being aborted.
+    // Rejects only if aborted.
     await setTimeout(ms, undefined, { signal }).catch(() => {});
     const { profile } = (await post(session, 'Profiler.stop')) as Profiler.StopReturnType;
     return told(profile);
@@ -52,7 +52,7 @@ function post(session: Session, method: string, parameters?: object): Promise<un
   });
 }
 
-/** Stacks from the outermost function to the one that ran, with the microseconds that it had by the clock, the longest first. */
+/** Stacks from the outermost to the running function, with their wall-clock time in microseconds, longest first. */
 function told({ nodes, samples = [], timeDeltas = [] }: Profiler.Profile): string {
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const parents = new Map<number, number>();
@@ -85,7 +85,7 @@ function told({ nodes, samples = [], timeDeltas = [] }: Profiler.Profile): strin
   }
 }
 
-/** A function with its file, below the working folder as seen from there, and its line. */
+/** A function with its file, relative to the working directory if it is below that, and its line. */
 function nameOf({ functionName, url, lineNumber }: Profiler.ProfileNode['callFrame']): string {
   const name = functionName === '' ? '(anonymous)' : functionName;
   if (url === '') return name;

@@ -1,8 +1,8 @@
 /**
- * What handlers of one turn commit to the store together, and the answers that wait for it.
+ * Commits to the store that the handlers of one turn share, and the responses that wait for them.
  *
- * While something is held nobody else can write, so it is settled when the turn ends, or before a handler begins that has nothing to
- * do with it.
+ * No other process can write until the shared commit, so it happens when the turn ends, or before a handler starts that is not part of
+ * it.
  */
 import { HttpError, errorReply } from '../reply.js';
 import { setHolder } from '../store/held.js';
@@ -11,16 +11,16 @@ import { FAULT } from '../wire.js';
 import type { Job } from './job.js';
 import { report } from './report.js';
 
-/** Nobody else can write while something is held: no further handler begins after so many milliseconds of that. */
+/** Milliseconds after which no further handler may join, because other writers are waiting. */
 const HELD_MAX_MS = 1;
-/** Shapes of requests that are remembered as sharing their commits. */
+/** Maximum number of request shapes remembered as sharing their commits. */
 const SHAPES_MAX = 256;
-/** Longest answer that waits in memory for what is held: its headers in bytes, its body in bytes or UTF-16 units of text. */
+/** Longest response that waits in memory for a commit: headers in bytes, body in bytes or UTF-16 units of text. */
 const UNSENT_MAX = 8_192;
 
 export const LOST = 'what the request has written could not be committed';
 
-/** A whole answer. */
+/** A complete response. */
 export interface Whole {
   readonly job: Job;
   readonly status: number;
@@ -28,27 +28,27 @@ export interface Whole {
   readonly headers: readonly string[];
   readonly body: string | Uint8Array;
   readonly flags: number;
-  /** How long the handler took. */
+  /** The handler's run time. */
   readonly micros: number;
 }
 
-/** What it needs of the worker around it. */
+/** The interface of the worker for shared commits. */
 export interface CommitsOwner {
-  /** Writes an answer whose commit is settled; it is short enough for one frame. */
+  /** Sends a response whose commit has finished; it fits into one frame. */
   send(answer: Whole): void;
-  /** All answers that have waited were sent. */
+  /** All waiting responses have been sent. */
   settled(): void;
-  /** Jobs that outlast their frame: what they have written is lost with the rest. */
+  /** Jobs that did not finish synchronously; if a commit fails, their writes are lost too. */
   openJobs(): Iterable<Job>;
 }
 
 export class SharedCommits {
   readonly #owner: CommitsOwner;
-  /** The store that holds what handlers have written, since when, and the answers that wait for its commit. */
+  /** The store with uncommitted writes of handlers, since when it has them, and the responses that wait for the commit. */
   #held: NativeStore | null = null;
   #heldSince = 0;
   #unsent: Whole[] = [];
-  /** Whether the job that is over next has had something held; and the shapes of requests that have. */
+  /** Whether the current job has deferred a commit; and the shapes of requests whose jobs have. */
   #asked = false;
   readonly #sharing = new Set<string>();
 
@@ -61,7 +61,7 @@ export class SharedCommits {
     return this.#held !== null;
   }
 
-  /** What a handler has written is committed when this turn ends: other handlers of the same turn join it. */
+  /** Defers the commit of a store to the end of this turn, so that other handlers of the turn can join. */
   #hold(native: NativeStore): void {
     this.#asked = true;
     if (this.#held === native) return;
@@ -71,24 +71,24 @@ export class SharedCommits {
     process.nextTick(() => this.settle());
   }
 
-  /** Whether a job may begin while something is held: requests like it have held something themselves, and it was not long ago. */
+  /** Whether a job may start before the commit: requests of the same shape shared commits before, and the wait is still short. */
   joins(job: Job, now: number): boolean {
     return now - this.#heldSince <= HELD_MAX_MS && this.#sharing.has(shape(job));
   }
 
-  /** Whether an answer of this length may wait, if anything is held. */
+  /** Whether a response of this length may wait for a commit, if there is one. */
   takes(length: number): boolean {
     return this.#held === null || length <= UNSENT_MAX;
   }
 
-  /** Keeps an answer until what is held is committed. */
+  /** Keeps a response until the commit. */
   keep(answer: Whole): void {
     this.#unsent.push(answer);
   }
 
   /**
-   * Commits what is held, and sends the answers that wait for that. `false` when it is lost: they and those of all open jobs are errors
-   * then.
+   * Commits the deferred writes and sends the responses that wait for that. If the commit fails, returns `false`, and these responses and
+   * those of all open jobs become errors.
    */
   settle(): boolean {
     const native = this.#held;
@@ -109,7 +109,7 @@ export class SharedCommits {
     return !isLost;
   }
 
-  /** A job is over: remembers whether requests like it share their commits. */
+  /** Call when a job ends: remembers the shape of its request if it deferred a commit. */
   learn(job: Job): void {
     if (!this.#asked) return;
     this.#asked = false;
@@ -118,12 +118,14 @@ export class SharedCommits {
   }
 }
 
-/** Method and path of a request, with what has digits left open: what requests have in common that one handler answers. */
+/**
+ * The shape of a request: method and path, with segments that contain digits replaced, so that requests to one handler have the same shape.
+ */
 function shape({ request }: Job): string {
   return request.methodAndPath.replace(/[^/]*\d[^/]*/g, '#');
 }
 
-/** The answer to a job whose writes are lost. */
+/** The response to a job whose writes are lost. */
 export function lost({ job, micros }: Whole): Whole {
   const { status, kind, headers, body } = errorReply(new HttpError(500, LOST), job.request.id);
   return { job, status, kind, headers, body: body as string, flags: FAULT, micros };

@@ -1,28 +1,28 @@
-/** Sends a reply whose body comes in pieces: as BODY frames, within the job's window and at the link's pace. */
+/** Sends a reply with a streamed body as BODY frames, within the job's window and at the pace of the link. */
 import { HEADER_BYTES, type Bytes } from '../wire.js';
 import { closeQuietly, pieceBytes } from '../pieces.js';
 import type { Reply } from '../reply.js';
 import type { Job } from './job.js';
 
-/** Longest payload of a BODY frame: small enough that one stream does not hold up the others. */
+/** Longest payload of a BODY frame: small enough that a stream does not delay others. */
 const BODY_FRAME_MAX = 65_536;
-/** Pieces that are there at once are gathered up to this size before the head is sent. */
+/** Pieces that are available at once are collected up to this size before the head is sent. */
 const GATHER_BYTES = 32_768;
 
-/** Where the frames go. */
+/** Receives the frames. */
 export interface FrameSink {
-  /** The RESPONSE frame. */
+  /** Sends the RESPONSE frame. */
   head(job: Job, reply: Reply, body: Uint8Array, end: boolean): void;
   body(job: Job, bytes: Uint8Array, end: boolean): void;
-  /** Gives up a response whose head was sent. */
+  /** Aborts a response whose head has been sent. */
   reset(job: Job): void;
-  /** Resolves when nothing waits in this process's memory. */
+  /** Resolves when no bytes wait in this process's memory. */
   idle(): Promise<void>;
 }
 
 /**
- * Streams the reply's pieces and ends the job. A body whose pieces are all there at once goes out in one frame. Rejects
- * when the first pieces fail and no head was sent: the caller can still answer with an error.
+ * Streams a reply and ends the job. A body whose pieces are all available at once is sent in one frame. Rejects
+ * if the first pieces fail before the head was sent: the caller can then still answer with an error.
  */
 export async function streamReply(
   job: Job,
@@ -52,7 +52,7 @@ export async function streamReply(
     size += bytes.length;
     next = pieces.next();
   }
-  // The loop below awaits it a little later; meanwhile a failure must not count as unhandled.
+  // Awaited later in the loop; until then, a rejection must not count as unhandled.
   next.catch(() => {});
   sink.head(job, reply, EMPTY, false);
   try {
@@ -77,7 +77,7 @@ export async function streamReply(
 const EMPTY = Buffer.alloc(0);
 const utf8 = (text: string): Bytes => Buffer.from(text) as Bytes;
 
-/** Cuts bytes into BODY frames, each as long as the window allows; returns early when the job is aborted. */
+/** Sends bytes as BODY frames, as long as the window allows; returns early if the job is aborted. */
 async function send(job: Job, bytes: Uint8Array, sink: FrameSink): Promise<void> {
   for (let at = 0; at < bytes.length && !job.aborted; ) {
     if (job.window === 0) {
@@ -93,7 +93,7 @@ async function send(job: Job, bytes: Uint8Array, sink: FrameSink): Promise<void>
   }
 }
 
-/** The step if it settles before the event loop turns, otherwise null. */
+/** The result of a step if it settles before the next turn of the event loop, otherwise null. */
 function atOnce(step: Promise<IteratorResult<unknown>>): Promise<IteratorResult<unknown> | null> {
   return new Promise((resolve, reject) => {
     step.then(resolve, reject);
@@ -101,7 +101,7 @@ function atOnce(step: Promise<IteratorResult<unknown>>): Promise<IteratorResult<
   });
 }
 
-/** The step, or null when the job is aborted first. */
+/** The result of a step, or null if the job is aborted first. */
 function unlessAborted(
   job: Job,
   step: Promise<IteratorResult<unknown>>,

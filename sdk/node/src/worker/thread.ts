@@ -1,4 +1,4 @@
-/** The program of a worker that is a thread of its pool's process. */
+/** The program of a worker thread. */
 import { workerData } from 'node:worker_threads';
 import { ownBytes, type ThreadData } from '../pool/thread.js';
 import { handReplies, unpack, type HandedFrame } from '../handed.js';
@@ -30,7 +30,7 @@ function openPort(events: LinkEvents): Link {
   });
   port.on('close', () => events.closed());
   return {
-    // A message is copied as it is posted.
+    // Always 0, because posting a message copies it.
     backlog: 0,
     write(bytes) {
       const copy = ownBytes(bytes);

@@ -1,10 +1,10 @@
-// A default controller of WABuR over the SDK: each operation is one call to the model. Run by stdio.test.mjs.
+// A default controller of WABuR on the SDK: each operation is one call to the model. Run by stdio.test.mjs.
 import { json } from '../../dist/index.js';
 import { callTql, serve } from '../../dist/stdio/index.js';
 
 const KIND = 'kind';
 
-/** A value of a query as TQL has it: a number, or text behind a quote. */
+/** A query value as a TQL operand: a number, or text after a quote. */
 const literal = (text) => (/^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text.startsWith("'") ? text : `'${text}`);
 const equals = (member, text) => ['EQ', member, literal(text)];
 
@@ -48,7 +48,7 @@ const operations = {
 
 async function controller(request) {
   const operation = operations[request.method];
-  // What asks for no operation is mirrored.
+  // A message without an operation is echoed.
   if (operation === undefined) return request.json();
   const [kind, reference] = request.path.split('/').slice(1);
   try {

@@ -31,7 +31,7 @@ app.get('/generator', async function* () {
   yield new TextEncoder().encode('two');
 });
 app.get('/async', async () => {
-  // By the clock: a timer counts from when its event loop last looked, and may end up to a millisecond early.
+  // Measured by the clock: a timer counts from the last iteration of the event loop, and may fire up to a millisecond early.
   const end = performance.now() + 2;
   while (performance.now() < end) await new Promise((resolve) => setTimeout(resolve, 1));
   return { async: true };

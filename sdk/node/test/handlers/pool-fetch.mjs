@@ -1,4 +1,4 @@
-// As pool-router.mjs, for the Fetch API.
+// The same as pool-router.mjs, for the Fetch API.
 export default {
   async fetch(request) {
     if (new URL(request.url).pathname !== '/double') return new Response('not found', { status: 404 });

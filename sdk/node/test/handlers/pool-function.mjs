@@ -1,4 +1,4 @@
-// As pool-router.mjs, as one function.
+// The same as pool-router.mjs, as one function.
 import { HttpError } from '../../dist/index.js';
 
 export default async function handle(request) {

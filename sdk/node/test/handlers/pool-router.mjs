@@ -1,4 +1,4 @@
-// A handler of requests that a server and a pool can have.
+// A request handler for both servers and pools.
 import { router } from '../../dist/index.js';
 
 const app = router();

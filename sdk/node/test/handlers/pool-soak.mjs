@@ -1,4 +1,4 @@
-// What pools are soaked with: does what the message says, and answers with its number.
+// The handler of the soak test: does what the message says, and replies with the message's number.
 export default async function soak({ number, what, ms = 0, bytes = 0 }, ctx) {
   if (what === 'now') return { number };
   if (what === 'bytes') return { number, bytes: new Uint8Array(bytes).fill(number) };
@@ -17,5 +17,5 @@ export default async function soak({ number, what, ms = 0, bytes = 0 }, ctx) {
   return { number };
 }
 
-/** The same at once, without a promise. */
+/** The same synchronously, without a promise. */
 export const direct = ({ number }) => ({ number });

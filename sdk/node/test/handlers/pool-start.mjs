@@ -1,4 +1,4 @@
-// Start and stop hooks of pools of the tests.
+// Start and stop hooks for the pool tests.
 import { appendFileSync } from 'node:fs';
 
 export async function onStart(ctx) {

@@ -1,10 +1,10 @@
-// What the pools of the tests run.
+// The handlers of the pool tests.
 import { execFileSync, spawn } from 'node:child_process';
 import { closeSync, writeFileSync } from 'node:fs';
 import { threadId } from 'node:worker_threads';
 import { move } from '../../dist/pool/index.js';
 
-/** Which worker it is, in a way that no other one is. */
+/** A unique name of the worker. */
 export const who = (_, ctx) => ctx.worker.id;
 export const echo = (message) => message;
 export const echoLater = async (message) => message;
@@ -50,7 +50,7 @@ export const rejectsLater = () => {
   return 'answered';
 };
 
-/** Leaves a file that says that the handler runs. */
+/** Writes a file to show that the handler is running. */
 const begins = ({ file }) => file !== undefined && writeFileSync(file, String(process.pid));
 export const never = (message) => {
   begins(message);

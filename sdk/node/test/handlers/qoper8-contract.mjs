@@ -1,4 +1,4 @@
-// What QOper8 promises a handler.
+// The guarantees that QOper8 makes to handlers.
 let handler = function (message, finished) {
   return steps[message.step].call(this, message, finished);
 };
@@ -15,7 +15,7 @@ const steps = {
       bar: this.bar?.('arg'),
     });
   },
-  // Changes of `this` end with the message; what is in the cache stays.
+  // Changes of `this` end with the message; the content of the cache stays.
   write(message, finished) {
     const found = { extra: this.extra ?? null, cached: this.cache.get('key')?.value ?? null };
     this.extra = message.value;
@@ -30,7 +30,7 @@ const steps = {
     await null;
     return { returned: message.value };
   },
-  // An asynchronous function whose end is not the end of what it has begun.
+  // An asynchronous function that returns before the work it started has ended.
   async later(message, finished) {
     setTimeout(() => finished({ later: message.value }), 5);
   },

@@ -1,4 +1,4 @@
-// A handler of requests as it is written for qoper8-fastify; what it does is in the query.
+// A request handler written for qoper8-fastify; the query says what to do.
 const handler = function ({ data }, finished) {
   switch (data.query.do) {
     case 'error':

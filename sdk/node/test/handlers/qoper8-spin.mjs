@@ -1,4 +1,4 @@
-/** Lets nothing else happen until it is true. */
+/** Blocks the thread until the condition is true. */
 export function spinUntil(condition) {
   while (!condition());
 }

@@ -1,4 +1,4 @@
-// A start-up module as it is written for QOper8.
+// A startup module written for QOper8.
 import { appendFileSync } from 'node:fs';
 
 let onStartupModule = async function (props) {

@@ -1,4 +1,4 @@
-// A handler as it is written for QOper8; what it does is in the message.
+// A handler written for QOper8; the message says what to do.
 import { spinUntil } from './qoper8-spin.mjs';
 
 let handler = function (obj, finished) {

@@ -1,4 +1,4 @@
-// Handlers whose end the test decides: each open request waits for its name to be opened by another one.
+// Handlers whose end the test controls: each open request waits until another request opens its name.
 import { router } from 'forebay';
 
 const app = router();
@@ -58,7 +58,7 @@ app.get('/endless', async function* (_request, ctx) {
 let count = 0;
 app.get('/count', () => ++count);
 app.get('/state', (_request, ctx) => ({ ...ctx.state }));
-// Tells on standard output how many pieces were asked for.
+// Prints how many pieces were requested.
 app.get('/counted', async function* () {
   let pieces = 0;
   const telling = setInterval(() => process.stdout.write(`${pieces}\n`), 2);
@@ -68,7 +68,7 @@ app.get('/counted', async function* () {
     clearInterval(telling);
   }
 });
-// Beats on standard output go on while the link is stuck.
+// Keeps printing beats to standard output while the link is blocked.
 app.get('/big', () => {
   setInterval(() => process.stdout.write('.'), 2).unref();
   return 'x'.repeat(1_000_000);

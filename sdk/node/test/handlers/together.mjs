@@ -1,4 +1,4 @@
-// Handlers whose transactions are committed with their answers.
+// Handlers whose transactions are committed with their responses.
 import { server } from 'forebay/mg-dbx';
 import { router, store } from 'forebay';
 import { open } from 'forebay/store';
@@ -69,7 +69,7 @@ app.get('/breaks', () => {
     try {
       store.set('Unique', 2, { n: 1 });
     } catch {
-      // It cannot go on, whoever catches that.
+      // The transaction cannot continue, even if the error is caught.
     }
   }, { commit: 'answer' });
 });

@@ -10,9 +10,9 @@ from typing import Any, Callable, Dict, Optional, Tuple
 from .._calls import JOB, calls, url_of
 from .error import SqlError
 
-#: An operation, or an outcome, as the JSON that it is.
+#: An operation or an outcome, as parsed JSON.
 Json = Dict[str, Any]
-#: The operation that ends what an outcome says is open; None where nothing is.
+#: Makes the operation that closes what an outcome has opened; returns None if nothing was opened.
 Ending = Callable[[Json], Optional[Json]]
 
 

@@ -13,16 +13,17 @@ class SqlError(Exception):
 
     def __init__(self, message: str, code: str, **more: Optional[str]) -> None:
         super().__init__(message)
-        #: SQLSTATE, five characters; where the server said nothing a word such as `full`, `timeout`, `unreachable`, `broken` or `over`.
+        #: The SQLSTATE, five characters; without an answer of the server, a word such as `full`, `timeout`, `unreachable`, `broken` or
+        #: `over`.
         self.code = code
         self.detail = more.get("detail")
         self.hint = more.get("hint")
-        #: The constraint that was violated.
+        #: The violated constraint.
         self.constraint = more.get("constraint")
         position = more.get("position")
-        #: Where in the statement, in characters from 1.
+        #: The position of the error in the statement, in characters from 1.
         self.position = None if position is None else int(position)
-        #: The database, by its name in the configuration; None where the statement has not come as far as that.
+        #: The name of the database in the configuration; None if the statement did not get that far.
         self.database = more.get("database")
 
     def _problem(self) -> Tuple[int, str]:

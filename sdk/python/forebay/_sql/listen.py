@@ -9,16 +9,17 @@ from typing import AsyncGenerator, List, NamedTuple, Optional
 from .._calls import JOB
 from .asking import Json, aask, aclose, aopen
 
-#: How long one operation waits, and after how long a silent stream says that it is there, in seconds.
+#: Longest wait of one operation, and the interval of keep-alive comments on a silent stream, in seconds.
 WAIT = 15
 
 
 class Notification(NamedTuple):
     """What was heard."""
 
-    #: What somebody has told the channel; None where `lost` says all.
+    #: The payload of the notification; None if `lost` is set.
     payload: Optional[str]
-    #: That something may have been missed before this, as the connection broke or nobody took what was heard: what is known from before has to be read again.
+    #: Whether notifications may have been lost before this point, because the connection broke or they were read too slowly: read again any
+    #: data you cached.
     lost: bool
 
 
@@ -78,13 +79,13 @@ class Listening:
         try:
             await self.ready()
             spoken = time.monotonic()
-            # So that the answer begins at once.
+            # Makes the response begin at once.
             yield ":\n\n"
             while not self._closed:
                 text = ""
                 for payload in await self._hear():
                     text += "event: lost\ndata:\n\n" if payload is None else name + _data(payload)
-                # A proxy may take a connection that is silent for one that is dead.
+                # A proxy might close a connection that stays silent.
                 if not text and time.monotonic() - spoken >= WAIT:
                     text = ":\n\n"
                 if text:

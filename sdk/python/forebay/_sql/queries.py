@@ -9,14 +9,14 @@ from .asking import Ending, Json, aclose, close
 from .scope import Scope
 from .values import Row, Rows, Statement, bytes_of, hex_of, rows_of, with_bytes, written
 
-#: Rows that a cursor fetches at a time.
+#: Default number of rows that a cursor fetches at a time.
 BATCH = 256
-#: Text that is copied in is gathered up to this length before it is sent.
+#: Text to be copied in is collected up to this length before it is sent.
 GATHER = 32_768
-#: Bytes are sent in parts of this size.
+#: Bytes are sent in chunks of this size.
 PART_BYTES = 65_536
 
-#: Text or bytes that are copied, which may end anywhere.
+#: Text or bytes to be copied, split at any position.
 Piece = Union[str, bytes]
 Bytes = (bytes, bytearray, memoryview)
 

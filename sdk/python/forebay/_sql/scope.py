@@ -8,7 +8,7 @@ from typing import Any, Awaitable, List, Optional, Set
 from .asking import Ending, Json, aask, aopen, ask, error_of
 from .error import SqlError
 
-#: Failures that are the fault of nobody: another attempt may succeed.
+#: Conflicts between transactions (serialization failure, deadlock): a retry may succeed.
 CONFLICTS = ("40001", "40P01")
 
 
@@ -45,9 +45,9 @@ class InTransaction(Scope):
         super().__init__(place)
         self._ended = False
         self._nested = False
-        #: What is under way.
+        #: Operations in progress.
         self._begun: "Set[asyncio.Future[None]]" = set()
-        #: A failure that another attempt may be spared.
+        #: The last conflict with another transaction; raised instead of `rolled_back`, so that the transaction can be retried.
         self.conflict: Optional[SqlError] = None
 
     @property

@@ -19,7 +19,7 @@ R = TypeVar("R")
 ISOLATIONS = ("read committed", "repeatable read", "serializable")
 RETRIES = 5
 RETRIES_MAX = 100
-#: Pauses between attempts double from the first to the last, and are chosen at random below that; in seconds.
+#: The delay before a retry is random; its upper limit doubles from PAUSE to PAUSE_MAX. In seconds.
 PAUSE = 0.010
 PAUSE_MAX = 0.500
 
@@ -123,7 +123,7 @@ async def ablock(begin: Json) -> AsyncIterator[Transaction]:
         yield Transaction(scope)
         await scope.settle()
     except BaseException:
-        # Who waits here may be cancelled once more.
+        # This wait may be cancelled once more.
         try:
             await scope.settle()
         finally:

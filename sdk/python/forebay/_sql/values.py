@@ -10,16 +10,16 @@ from uuid import UUID
 
 from .asking import Json, error_of
 
-#: A row by the names of its columns.
+#: A row, by column name.
 Row = Dict[str, Any]
-#: A statement, with its parameters or without.
+#: A statement, with or without parameters.
 Statement = Union[str, Tuple[str, Sequence[object]]]
 
 
 class Rows(List[Row]):
     """The rows of a result."""
 
-    #: How many rows the statement gave or changed.
+    #: The number of rows returned or changed.
     count: int  # type: ignore[assignment]  # as in JavaScript; whoever counts equal rows has `list.count(rows, row)`
 
     def __init__(self, rows: Iterable[Row], count: int) -> None:

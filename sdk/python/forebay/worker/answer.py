@@ -49,7 +49,7 @@ def stream(job: Exchange, reply: Reply) -> None:
             job.begin(reply.status, reply.kind, header_block(reply.headers))
             job.finish()
             return
-        # A generator runs up to its first piece, so that it can still fail with a status.
+        # Runs a generator up to its first piece, so that it can still fail with a status.
         first = next(pieces, _NOTHING)
         job.begin(reply.status, reply.kind, header_block(reply.headers))
         if first is not _NOTHING:
@@ -69,7 +69,7 @@ def fail(job: Exchange, error: Exception) -> None:
     if isinstance(error, Gone) and job.job.gone:
         return
     if state == NEW:
-        # What an `HttpError` says has been sent by then, or could not be.
+        # An `HttpError` has been sent already, or its response could not be encoded.
         told = error if isinstance(error, SqlError) else None
         if is_failure(told):
             report(f"{job.job.label} failed", error)

@@ -33,7 +33,7 @@ class Asgi:
         self._application = application
         self._encoded_slashes = encoded_slashes
         self._mount = mount
-        #: What the lifespan put there, for every request.
+        #: The lifespan state, for every request.
         self.state: Dict[str, Any] = {}
 
     async def __call__(self, job: LoopingJob) -> None:
@@ -102,7 +102,7 @@ class _Channel:
 
     def __init__(self, job: LoopingJob, bare: bool) -> None:
         self._job = job
-        #: Whether the answer has no body, whatever the application sends.
+        #: Whether the response has no body, whatever the application sends.
         self._bare = bare
         self._status = 0
         self._headers = b""
@@ -186,11 +186,11 @@ class Lifespan:
         self._orders: "asyncio.Queue[Message]" = asyncio.Queue()
         self._answers: "asyncio.Queue[Message]" = asyncio.Queue()
         self._task: Optional["asyncio.Task[None]"] = None
-        #: How far it is: it has asked what to do, it has begun, it has said that it failed.
+        #: Progress of the application: it has asked for an event, it has started, it has reported an outcome.
         self._has_asked = False
         self._has_begun = False
         self._has_said = False
-        #: It raised once it had begun.
+        #: It raised after it had started.
         self._broke = False
 
     async def start(self) -> None:
@@ -225,7 +225,7 @@ class Lifespan:
                 report("the lifespan of the ASGI application failed", error)
             elif self._has_asked:
                 report(f"the lifespan of the ASGI application raised {type(error).__name__}: {error}; it is served without one")
-            # To raise before it asks for anything is how an application says that it has no lifespan.
+            # An application that raises before it asks for an event does not support the lifespan protocol.
 
     async def _receive(self) -> Message:
         self._has_asked = True

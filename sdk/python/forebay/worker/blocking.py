@@ -21,7 +21,7 @@ from .claims import Page
 from .job import DONE, Exchange, Job, Owner, sized
 from .report import log_to, report
 
-#: Bytes asked of the link at a time.
+#: Size of a read from the link.
 READ_BYTES = 65_536
 
 
@@ -57,7 +57,7 @@ class BlockingJob(Job, Exchange):
 
     def send(self, piece: bytes) -> None:
         owner = self.owner
-        # Otherwise a stream whose pieces are small would not notice that its client has gone.
+        # Otherwise, a stream of small pieces would not notice that its client has disconnected.
         owner.look()
         at = self.cut(piece, 0)
         while at < len(piece):
@@ -102,17 +102,17 @@ class BlockingEngine(Owner):
         poll.register(link, select.POLLIN)
         self._poll = poll.poll
         self._page = page
-        #: Log lines may come from threads of the application's own.
+        #: Needed because threads of the application may log.
         self._lock = threading.Lock()
         self._thread = threading.get_ident()
         self._handle: Callable[[BlockingJob], None] = lambda job: None
         self._running: Optional[BlockingJob] = None
-        #: Requests that have arrived and were not looked at yet.
+        #: Requests that have arrived and are not claimed yet.
         self._inbox: Deque[Tuple[bytes, int, int, int, int, int]] = deque()
-        #: The beginning of a frame whose end has not arrived.
+        #: The start of an incomplete frame.
         self._partial = b""
         self._draining = False
-        #: What a signal interrupts: the wait for work, a handler, or nothing.
+        #: What a signal may interrupt: the wait for work, a handler, or nothing.
         self._waiting = False
         self._in_handler = False
         self._interrupt = False
@@ -126,7 +126,7 @@ class BlockingEngine(Owner):
             if inbox:
                 request = inbox.popleft()
                 if page is None:
-                    # Without a page the server counts every job it has sent as begun, and gives it to nobody else.
+                    # Without a page, the server counts every job that it has sent as started and gives it to no other worker.
                     self._run(*request)
                 elif not self._draining and page.claim(request[4], request[5]):
                     self._run(*request)
@@ -134,14 +134,14 @@ class BlockingEngine(Owner):
                 if self._await_work():
                     self._receive()
             elif self._poll(0):
-                # A signal says nothing of what the server has sent meanwhile.
+                # The server may have sent more before the signal arrived.
                 self._receive()
             else:
                 return
 
     def _await_work(self) -> bool:
         """Whether something has arrived; otherwise a signal has."""
-        # Its exception may only come where nothing has been taken from the link yet.
+        # The signal's exception is allowed only while nothing has been taken from the link.
         arrived = False
         try:
             self._waiting = True
@@ -171,7 +171,7 @@ class BlockingEngine(Owner):
             raise Interrupted
         self._in_handler = True
 
-    # Frames in.
+    # Receiving frames.
 
     def look(self) -> None:
         """Takes what has arrived, without waiting."""
@@ -194,7 +194,7 @@ class BlockingEngine(Owner):
 
     def _back(self, inside: bool) -> None:
         self._in_handler = inside
-        # What comes inside of something else leaves it to that.
+        # A nested wait leaves the interruption to the outer one.
         if inside and self._interrupt:
             self._interrupt = False
             self._interrupt_handler()
@@ -219,7 +219,7 @@ class BlockingEngine(Owner):
             if end > size:
                 if length > FRAME_PAYLOAD_MAX:
                     raise LinkClosed(f"the server sent a frame of {length} bytes (at most {FRAME_PAYLOAD_MAX})")
-                # A long frame comes in many reads: they are gathered once, not copied again with each.
+                # A long frame arrives in many reads, which are joined once instead of being copied again with each.
                 data = data[at:] + self._rest(end - size)
                 at, size, start = 0, len(data), HEADER_BYTES
                 end = size
@@ -259,7 +259,7 @@ class BlockingEngine(Owner):
         finally:
             self._back(inside)
 
-    # Jobs.
+    # Running jobs.
 
     def _run(self, data: bytes, at: int, end: int, flags: int, number: int, slot: int) -> None:
         job = BlockingJob(self, data, at, end, flags, number, slot)
@@ -279,7 +279,7 @@ class BlockingEngine(Owner):
         self._running = None
         JOB.set((0, 0))
 
-    # For jobs.
+    # The interface for jobs.
 
     def write(self, data: bytes) -> None:
         if threading.get_ident() != self._thread:

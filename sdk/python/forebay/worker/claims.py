@@ -14,7 +14,7 @@ from typing import Optional
 
 PAGE_BYTES = 282_624
 FORMAT = 0x46420001
-#: The first claim word, counted in words.
+#: The index of the first claim word.
 CLAIMS_AT = 4_096 // 4
 OFFERED, CLAIMED = 1, 2
 

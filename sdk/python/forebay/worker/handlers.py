@@ -48,7 +48,7 @@ class AsyncHandlers:
                 await self._blocking(job)
                 return
             value = target.call(request, Context(self._context, job))
-            # What an `async def` with `yield` gives is not awaited: it is the body.
+            # An asynchronous generator is not awaited: it is the body.
             await self._answer(job, value if hasattr(value, "__aiter__") else await value)
         except HttpError as error:
             if job.state != NEW:
@@ -62,7 +62,7 @@ class AsyncHandlers:
         elif hasattr(reply.body, "__aiter__"):
             await self._stream(job, reply)
         else:
-            # An iterator may block between its pieces.
+            # An iterator may block between pieces, so it runs in a thread.
             await self._blocking.run(job, lambda exchange: stream(exchange, reply))
 
     async def _send(self, job: LoopingJob, reply: Reply) -> None:
@@ -78,7 +78,7 @@ class AsyncHandlers:
                 return
             begun = False
             async for piece in pieces:
-                # A generator runs up to its first piece, so that it can still fail with a status.
+                # Runs a generator up to its first piece, so that it can still fail with a status.
                 if not begun:
                     job.begin(reply.status, reply.kind, header_block(reply.headers))
                     begun = True

@@ -24,12 +24,12 @@ from .._wire import (
     response,
 )
 
-#: Bytes of request body a reading handler grants ahead; half of it used up brings the next grant.
+#: Size of the receive window for request bodies; it is replenished once half of it has been read.
 READ_WINDOW_BYTES = 262_144
-#: Longest payload of a BODY frame: small enough that one stream does not hold up the others.
+#: Longest payload of a BODY frame: small enough that a stream does not delay others.
 BODY_FRAME_MAX = 65_520
 
-#: How far an answer is.
+#: States of a response.
 NEW, BEGUN, DONE = range(3)
 
 CLIENT_GONE = 1
@@ -68,7 +68,7 @@ class Incoming:
     def __init__(self) -> None:
         self.parts: Deque[bytes] = deque()
         self.granted = False
-        #: Bytes taken by the handler since the last grant.
+        #: Bytes read by the handler since the last grant.
         self.used = 0
         self.ended = False
         self.failure: Optional[str] = None
@@ -87,17 +87,17 @@ class Job(BodySource, Running):
         self.end = end
         self.number = number
         self.slot = slot
-        #: Whether the body is complete in the payload.
+        #: Whether the payload contains the whole body.
         self.whole = flags & END != 0
         self.started = time.monotonic()
         self.state = NEW
         #: Bytes of BODY payload the worker may still send.
         self.window = owner.window_bytes
-        #: Why nobody waits for the answer any more; 0 while somebody does.
+        #: The reason number if the job was aborted, otherwise 0.
         self.gone = 0
         self.incoming: Optional[Incoming] = None
 
-    # What the server says of it.
+    # Frames from the server.
 
     def take(self, kind: int, flags: int, data: bytes, at: int, end: int) -> None:
         """A frame for this job has arrived."""
@@ -147,7 +147,7 @@ class Job(BodySource, Running):
     def _grant(self, size: int) -> None:
         self.owner.write(frame(WINDOW, 0, self.owner.generation, self.number, self.slot, U32.pack(size)))
 
-    # For contexts.
+    # The interface for contexts.
 
     @property
     def reason(self) -> str:
@@ -182,14 +182,14 @@ class Job(BodySource, Running):
         """Whether only the head of the answer is wanted."""
         return head_of(self.data, self.at)[0] == "HEAD"
 
-    # The answer.
+    # Sending the response.
 
     def respond_whole(self, status: int, kind: int, headers: bytes, body: bytes, flags: int = 0) -> bool:
         """Sends a whole answer, whose headers are a pair block, and ends the job; False when it is longer than a frame."""
         if len(body) + len(headers) > FRAME_PAYLOAD_MAX - RESPONSE_TABLE.size:
             return False
         owner = self.owner
-        # An answer that cannot be written is none: another one may follow.
+        # If the response cannot be encoded, nothing was sent, and another one may follow.
         whole = response(flags | END, owner.generation, self.number, self.slot, status, kind, self._micros(), headers, body)
         self.state = DONE
         owner.write(whole)

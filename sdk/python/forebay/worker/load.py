@@ -12,9 +12,9 @@ from typing import Any, List, NamedTuple, Optional
 
 from .._app import App, is_coroutine_function
 
-#: What an application is called when the pool does not say.
+#: Names of applications that are tried if the pool does not name one.
 NAMES = ("app", "application", "handler")
-#: What functions that make one are called: only named in errors.
+#: Usual names of application factories; only mentioned in errors.
 FACTORIES = ("create_app", "make_app", "create_application")
 
 FOREBAY, WSGI, ASGI = "forebay", "wsgi", "asgi"
@@ -27,15 +27,15 @@ class LoadError(Exception):
 class Wanted(NamedTuple):
     """What the server says on the command line; the handler's file stands in INIT."""
 
-    #: The module, where the handler is no file.
+    #: The module name, if the handler is not a file.
     module: str
-    #: The object in it; None: one of `NAMES`.
+    #: The object in the module; None for one of `NAMES`.
     object: Optional[str]
-    #: auto, or one of those below.
+    #: auto, or one of the names above.
     interface: str
-    #: The path that the application is mounted at; empty: none.
+    #: The path at which the application is mounted; empty for none.
     mount: str
-    #: Whether a path may have an encoded slash, which the application would see as any other.
+    #: Whether a path may contain an encoded slash, which the application cannot tell from a plain one.
     encoded_slashes: bool
 
 
@@ -50,7 +50,7 @@ class Loaded(NamedTuple):
 
 def load(file: Optional[str], wanted: Wanted) -> Loaded:
     """Imports the module, a file or one by name, and finds the application in it."""
-    # An application may look at its own command line; this program's says nothing to it.
+    # The application may look at its command line, and the worker's own is of no use to it.
     sys.argv = [file or wanted.module]
     module = import_file(file) if file is not None else import_module(wanted.module)
     where = file or f"the module {wanted.module}"

@@ -18,7 +18,7 @@ from .claims import Page
 from .job import BEGUN, CLIENT_GONE, DONE, Exchange, Job, Owner, sized
 from .report import log_to, report
 
-#: Log lines are dropped, and counted, while so many bytes wait.
+#: Log lines are dropped, and counted, while this many bytes wait to be sent.
 LOG_BACKLOG_MAX = 1_048_576
 
 
@@ -36,7 +36,7 @@ class LoopingJob(Job):
     def take(self, kind: int, flags: int, data: bytes, at: int, end: int) -> None:
         super().take(kind, flags, data, at, end)
         self.wake()
-        # Who computes an answer may want to come to its end although its client has gone; who sends one that nobody takes does not.
+        # A handler that is still computing may finish after its client has disconnected; one whose response is being sent is cancelled.
         if self.gone and (self.gone != CLIENT_GONE or self.state == BEGUN) and self.task is not None:
             self.task.cancel()
 
@@ -140,19 +140,19 @@ class LoopingEngine(asyncio.Protocol, Owner):
         self._concurrency = concurrency
         self._page = page
         self._calls = calls
-        #: Requests that have arrived and were not claimed yet.
+        #: Requests that have arrived and are not claimed yet.
         self._inbox: Deque[LoopingJob] = deque()
         self._loop = asyncio.get_running_loop()
         self._transport: Optional[asyncio.Transport] = None
         self._handle: Optional[Callable[[LoopingJob], Awaitable[None]]] = None
         self._jobs: Dict[int, LoopingJob] = {}
-        #: What runs, after its answer too.
+        #: Running tasks, including those that continue after their response.
         self._tasks: Set["asyncio.Task[None]"] = set()
         self._partial = b""
         self._paused: Optional["asyncio.Future[None]"] = None
         self._dropped_logs = 0
         self._draining = False
-        #: Ends when the worker has nothing left to do; False: the server is gone.
+        #: Set when the worker has nothing left to do; False if the server is gone.
         self._over: "asyncio.Future[bool]" = self._loop.create_future()
 
     @property
@@ -178,7 +178,7 @@ class LoopingEngine(asyncio.Protocol, Owner):
         """Finishes what has been sent, with what goes on after its answer, and ends."""
         self._draining = True
         if self._page is not None:
-            # What is not claimed goes to another worker.
+            # The server gives unclaimed jobs to other workers.
             self._inbox.clear()
         self._pump()
         self._end_if_done()
@@ -193,11 +193,11 @@ class LoopingEngine(asyncio.Protocol, Owner):
         await self.room()
         self._transport.close()
 
-    # Frames in.
+    # Receiving frames.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport), "a socket's transport takes bytes"
-        # Writing pauses as soon as anything waits in this process: no further job is claimed then, and nothing is piled up.
+        # Writing pauses as soon as anything waits in this process: then no further job is claimed, and no data accumulates.
         transport.set_write_buffer_limits(high=0)
         self._transport = transport
 
@@ -253,7 +253,7 @@ class LoopingEngine(asyncio.Protocol, Owner):
         while self._paused is not None:
             await asyncio.shield(self._paused)
 
-    # Jobs.
+    # Running jobs.
 
     def _pump(self) -> None:
         """Starts what has arrived, as far as there is room now. What cannot start yet stays unclaimed, so that the server may give it to
@@ -277,7 +277,7 @@ class LoopingEngine(asyncio.Protocol, Owner):
 
     async def _lead(self, job: LoopingJob) -> None:
         assert self._handle is not None, "requests come when the worker is ready"
-        # The task has a context of its own, which those that it starts inherit.
+        # The task has its own context, which the tasks that it starts inherit.
         JOB.set((job.slot, job.number))
         try:
             await self._handle(job)
@@ -290,7 +290,7 @@ class LoopingEngine(asyncio.Protocol, Owner):
             if job.state != DONE:
                 job.reset()
 
-    # For jobs.
+    # The interface for jobs.
 
     def write(self, data: bytes) -> None:
         assert self._transport is not None, "it was opened"
@@ -308,7 +308,7 @@ class LoopingEngine(asyncio.Protocol, Owner):
         return log_to(self._log, self.generation, job)
 
     def _log(self, line: bytes) -> None:
-        # From whatever thread: transports are the loop's own.
+        # May be called from any thread, but transports belong to the loop.
         self._loop.call_soon_threadsafe(self._log_here, line)
 
     def _log_here(self, line: bytes) -> None:
@@ -355,7 +355,7 @@ class InThreads:
     async def run(self, job: LoopingJob, handle: Callable[[Exchange], None]) -> None:
         """Has a thread do something with a job."""
         loop = asyncio.get_running_loop()
-        # A thread cannot be cancelled: the job is over when it comes back.
+        # A thread cannot be cancelled: the job ends when the thread returns.
         work = loop.run_in_executor(self._threads, self._guarded, handle, Threaded(job, loop))
         while not work.done():
             try:

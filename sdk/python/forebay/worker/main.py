@@ -55,17 +55,17 @@ class Program(NamedTuple):
     loaded: Loaded
     start: List[Hook]
     stop: List[Hook]
-    #: Whether a hook of the start-up module is to be awaited.
+    #: Whether a hook of the startup module is asynchronous.
     awaits: bool
 
 
 def main(arguments: List[str]) -> int:
     """Runs a worker to its end; gives the exit status."""
-    # A terminal's Ctrl-C reaches the whole process group; the server drains its workers itself. Not SIG_IGN, which programs that a
-    # handler starts would inherit.
+    # A terminal's Ctrl-C reaches the whole process group, but the server drains its workers itself. Not SIG_IGN, which programs started
+    # by a handler would inherit.
     signal.signal(signal.SIGINT, lambda number, stack: None)
     for output in (sys.stdout, sys.stderr):
-        # The server logs line by line, when the line is there.
+        # The server logs line by line, as soon as a line is complete.
         output.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     generation = int(_environment("FOREBAY_GENERATION"))
     link = _open_link(int(_environment("FOREBAY_LINK_FD")))

@@ -11,9 +11,9 @@ from .._context import Log
 from .._wire import LOG, frame
 from .job import Job
 
-#: A longer message is cut.
+#: Longer messages are cut.
 LOG_MESSAGE_MAX = 65_536
-#: Longer fields are left out.
+#: Fields that are longer are left out.
 LOG_LINE_MAX = 131_072
 
 LOG_LEVELS = ("debug", "info", "warn", "error")
@@ -22,7 +22,7 @@ LOG_LEVELS = ("debug", "info", "warn", "error")
 def report(what: str, error: Optional[BaseException] = None) -> None:
     """Writes a failure to standard error, with its traceback."""
     detail = "" if error is None else ": " + "".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip()
-    # The end of a traceback says most.
+    # The end of a traceback is the most informative part.
     print(f"forebay: {what}{detail[-LOG_MESSAGE_MAX:]}", file=sys.stderr, flush=True)
 
 
@@ -49,6 +49,6 @@ def _encoded(content: Dict[str, Any], fields: Dict[str, Any]) -> bytes:
             return line.encode()
         why = f"they take {len(line)} characters, at most {LOG_LINE_MAX}"
     except Exception as error:
-        # Whatever a field's own text raises: a line must not fail the request that writes it.
+        # Converting a field may raise anything, but logging must not fail the request.
         why = str(error)
     return json.dumps({**content, "fields": {"fields_dropped": why}}).encode()

@@ -12,7 +12,7 @@ from .._wire import KIND_NONE, PAIR, REQUEST_TABLE
 from .answer import send_error
 from .job import Exchange, bounded
 
-#: Names and hosts that were seen are remembered up to so many; then all are forgotten.
+#: Maximum number of cached header names and hosts; beyond it, the caches are cleared.
 SEEN_MAX = 1_024
 
 StartResponse = Callable[..., Callable[[bytes], None]]
@@ -32,7 +32,7 @@ class Wsgi:
         self._application = application
         self._encoded_slashes = encoded_slashes
         self._mount = mount
-        #: The same as PEP 3333 has all texts: bytes, read as Latin-1.
+        #: The mount path in the text form of PEP 3333: bytes decoded as Latin-1.
         self._prefix = mount.encode().decode("latin-1")
         self._base: Dict[str, Any] = {
             "SCRIPT_NAME": self._prefix,
@@ -43,12 +43,12 @@ class Wsgi:
             "wsgi.multithread": threads,
             "wsgi.multiprocess": True,
             "wsgi.run_once": False,
-            # The input ends where the body does, whether it came with a length or not.
+            # The input ends where the body does, whether it has a length or not.
             "wsgi.input_terminated": True,
         }
-        #: The environ's name of a header; "" for those that have none.
+        #: The name of each header in the environ; "" for headers without one.
         self._names: Dict[bytes, str] = {}
-        #: The name and port in a `host` header.
+        #: Name and port by `host` header.
         self._hosts: Dict[str, Tuple[str, str]] = {}
 
     def __call__(self, exchange: Exchange) -> None:
@@ -135,7 +135,7 @@ class Wsgi:
     def _host(self, host: str) -> Tuple[str, str]:
         """`SERVER_NAME` and `SERVER_PORT`, which are what the client calls the server: the worker does not know its address."""
         name, colon, port = host.rpartition(":")
-        # The last colon of `[::1]` is no port's.
+        # The last colon in `[::1]` does not start a port.
         known = (name, port) if colon and port.isdecimal() else (host or "localhost", "80")
         if len(self._hosts) >= SEEN_MAX:
             self._hosts.clear()
@@ -171,11 +171,11 @@ class _Response:
 
     def __init__(self, exchange: Exchange, bare: bool) -> None:
         self._exchange = exchange
-        #: Whether the answer has no body, whatever the application sends.
+        #: Whether the response has no body, whatever the application sends.
         self._bare = bare
         self._status = 0
         self._headers = b""
-        #: What the application says that the body has, in bytes; -1: it does not say.
+        #: The length of the body in bytes as declared by the application; -1 if undeclared.
         self._length = -1
         self._begun = False
         self._sent = 0
@@ -230,7 +230,7 @@ class _Response:
             _check(piece)
             if not self._begun:
                 if len(piece) == self._length:
-                    # All is there. The application still comes to its end, and may not send more.
+                    # The body is complete. The application still runs to its end, and must not send more.
                     for more in pieces:
                         self._count(len(piece) + len(more))
                     return piece

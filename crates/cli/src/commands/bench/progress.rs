@@ -1,7 +1,7 @@
 //! What is seen while it runs: on a terminal a line, redrawn in place; elsewhere a line for each measurement. The lines of `QOper8`'s
 //! benchmark are a part of the result.
 
-use forebay_bench::News;
+use forebay_bench::SuiteEvent;
 use forebay_load::report::words::{count, plain, rate};
 
 use crate::output::{self, OutputError};
@@ -33,13 +33,13 @@ impl Progress {
         }
     }
 
-    pub(crate) fn hear(&mut self, news: News<'_>) {
+    pub(crate) fn hear(&mut self, news: SuiteEvent<'_>) {
         match news {
-            News::Begins { name, number, of } => {
+            SuiteEvent::Begins { name, number, of } => {
                 self.what = format!("{number} of {of}: {name}");
                 self.draw(&self.what.clone());
             }
-            News::Progress {
+            SuiteEvent::Progress {
                 warming_up,
                 answered,
                 messages,
@@ -52,7 +52,7 @@ impl Progress {
                     count(messages)
                 ));
             }
-            News::Line(line) => {
+            SuiteEvent::Line(line) => {
                 self.erase();
                 if !self.lines {
                     output::complaint(line);
@@ -60,11 +60,11 @@ impl Progress {
                     self.failed.get_or_insert(error);
                 }
             }
-            News::Stray(line) => {
+            SuiteEvent::Stray(line) => {
                 self.erase();
                 output::complaint(&plain(line, STRAY_MAX));
             }
-            News::Ends { outcome } => {
+            SuiteEvent::Ends { outcome } => {
                 self.erase();
                 if self.quiet {
                     return;

@@ -7,9 +7,9 @@
 
 mod page;
 mod phases;
+mod report;
 mod table;
 mod timeline;
-mod told;
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use self::{
     phases::Summary,
-    told::{Sampled, Told},
+    report::{Report, Sampled},
 };
 use super::load::{self, Once};
 use crate::{
@@ -112,9 +112,9 @@ fn one(arguments: &Arguments, url: &str, control: &Control) -> anyhow::Result<()
     if arguments.json {
         return Ok(output::line(text.trim_end())?);
     }
-    let told: Told =
+    let report: Report =
         serde_json::from_str(&text).context("what the server tells is not what this version reads")?;
-    Ok(output::whole(&timeline::text(&told))?)
+    Ok(output::whole(&timeline::text(&report))?)
 }
 
 /// Waits until the server tells of a request.

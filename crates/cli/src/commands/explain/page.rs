@@ -6,9 +6,9 @@ use forebay_load::report::html::{escape, page};
 
 use super::{
     phases::{PHASES, RouteSummary, Summary},
+    report::{Report, Span},
     table::remarks,
     timeline::{about, us},
-    told::{Span, Told},
 };
 use crate::commands::flame_graph::{self, put_box};
 
@@ -72,16 +72,16 @@ fn put(body: &mut String, route: &RouteSummary) {
         }
     }
     body.push_str("</tbody></table></div>\n");
-    for (title, told) in [
+    for (title, report) in [
         ("The median request", &route.median),
         ("A slow request, p99", &route.slow),
     ] {
         let _ = writeln!(
             body,
             "<h3>{title}: {} in {}</h3>\n{}",
-            escape(&format!("{} {}", told.method, told.target)),
-            us(told.total_us),
-            waterfall(told)
+            escape(&format!("{} {}", report.method, report.target)),
+            us(report.total_us),
+            waterfall(report)
         );
     }
 }
@@ -139,29 +139,29 @@ impl Row {
         let mut html = String::new();
         for (class, name, from, took) in &self.boxes {
             let (width, percent) = (took / total, took / total * 100.0);
-            let told = format!("{name}: {}, {percent:.1} %", us(*took));
+            let report = format!("{name}: {}, {percent:.1} %", us(*took));
             let text = format!("{name} {percent:.0} %");
-            put_box(&mut html, class, from / total, width, &told, &text);
+            put_box(&mut html, class, from / total, width, &report, &text);
         }
         html
     }
 }
 
 /// A request's spans below each other.
-fn waterfall(told: &Told) -> String {
+fn waterfall(report: &Report) -> String {
     let mut html = String::from("<figure class=\"waterfall\">\n");
-    for span in told.spans.iter().take(DRAWN_MAX) {
+    for span in report.spans.iter().take(DRAWN_MAX) {
         // A String takes everything.
         let _ = writeln!(
             html,
             "<div class=\"lane\"><span class=\"name\">{} <small>{}</small></span><span class=\"track\">{}</span><span class=\"number\">{}</span></div>",
             escape(&span.kind),
             escape(&span.detail),
-            boxes(span, told.total_us),
+            boxes(span, report.total_us),
             us(span.took_us)
         );
     }
-    let more = told.spans.len().saturating_sub(DRAWN_MAX) + told.spans_left_out;
+    let more = report.spans.len().saturating_sub(DRAWN_MAX) + report.spans_left_out;
     if more > 0 {
         let _ = writeln!(html, "<p class=\"note\">and {more} more</p>");
     }
@@ -222,19 +222,19 @@ fn class(phase: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{phases::tests::told, told::Sampled},
+        super::{phases::tests::report, report::Sampled},
         *,
     };
 
     #[test]
     fn a_page_has_all_it_needs_and_escapes_what_comes_from_outside() {
-        let mut told = told();
-        told.target = "/<script>alert(1)</script>".into();
-        told.route = "/\"><img src=x>".into();
+        let mut report = report();
+        report.target = "/<script>alert(1)</script>".into();
+        report.route = "/\"><img src=x>".into();
         let summary = Summary::of(&Sampled {
             seen: 1,
             left_out: 0,
-            samples: vec![told],
+            samples: vec![report],
         });
         let html = html(&summary, Duration::from_secs(10));
         for outside in ["<script", "<img", "src=\"", "href=", "url(", "from <t>"] {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::told::{Sampled, Span, Told};
+use super::report::{Report, Sampled, Span};
 
 /// Phases, in the order in which they come.
 pub(super) const PHASES: [Phase; 11] = [
@@ -20,7 +20,7 @@ pub(super) const PHASES: [Phase; 11] = [
     },
     Phase {
         name: "handler",
-        meaning: "the handler has it and does not run: the way to a worker and back, or a wait for something else",
+        meaning: "in the handler but not running: the round trip to a worker, or another wait",
     },
     Phase {
         name: "sql wait",
@@ -40,11 +40,11 @@ pub(super) const PHASES: [Phase; 11] = [
     },
     Phase {
         name: "sql hand-over",
-        meaning: "rows are there, and who asked for them is not awake yet",
+        meaning: "rows are decoded, their caller is not awake yet",
     },
     Phase {
         name: "between",
-        meaning: "none of these: threads are woken, or others have their turn",
+        meaning: "none of these: threads are being woken, or run other tasks",
     },
     Phase {
         name: "write",
@@ -99,8 +99,8 @@ pub(super) struct RouteSummary {
     /// Statements of a request, on average.
     pub(super) statements: f64,
     /// The request in the middle, and one than which a hundredth is slower.
-    pub(super) median: Told,
-    pub(super) slow: Told,
+    pub(super) median: Report,
+    pub(super) slow: Report,
 }
 
 /// Microseconds.
@@ -131,9 +131,9 @@ fn rank(count: usize, part: f64) -> usize {
 
 impl Summary {
     pub(super) fn of(sampled: &Sampled) -> Self {
-        let mut routes: BTreeMap<&str, Vec<&Told>> = BTreeMap::new();
-        for told in &sampled.samples {
-            routes.entry(&told.route).or_default().push(told);
+        let mut routes: BTreeMap<&str, Vec<&Report>> = BTreeMap::new();
+        for report in &sampled.samples {
+            routes.entry(&report.route).or_default().push(report);
         }
         let mut routes: Vec<_> = routes
             .into_iter()
@@ -149,18 +149,18 @@ impl Summary {
 }
 
 impl RouteSummary {
-    fn of(name: &str, mut samples: Vec<&Told>) -> Self {
+    fn of(name: &str, mut samples: Vec<&Report>) -> Self {
         samples.sort_by(|a, b| a.total_us.total_cmp(&b.total_us));
-        let charged: Vec<_> = samples.iter().map(|told| charge(told)).collect();
+        let charged: Vec<_> = samples.iter().map(|report| charge(report)).collect();
         let statements = samples
             .iter()
-            .flat_map(|told| &told.spans)
+            .flat_map(|report| &report.spans)
             .filter(|span| span.kind == "statement");
         let count = samples.len();
         Self {
             name: name.to_owned(),
             samples: count,
-            total: Figures::of(samples.iter().map(|told| told.total_us).collect()),
+            total: Figures::of(samples.iter().map(|report| report.total_us).collect()),
             phases: std::array::from_fn(|phase| {
                 Figures::of(charged.iter().map(|charged| charged[phase]).collect())
             }),
@@ -172,15 +172,18 @@ impl RouteSummary {
 }
 
 /// How much of a request's time each phase has, in microseconds.
-pub(super) fn charge(told: &Told) -> [f64; COUNT] {
+pub(super) fn charge(report: &Report) -> [f64; COUNT] {
     let mut changes: Vec<(f64, usize, i32)> = Vec::new();
     let mut add = |phase: usize, from: f64, until: f64| {
-        let (from, until) = (from.clamp(0.0, told.total_us), until.clamp(0.0, told.total_us));
+        let (from, until) = (
+            from.clamp(0.0, report.total_us),
+            until.clamp(0.0, report.total_us),
+        );
         if until > from {
             changes.extend([(from, phase, 1), (until, phase, -1)]);
         }
     };
-    for span in &told.spans {
+    for span in &report.spans {
         let until = span.from_us + span.took_us;
         match span.kind.as_str() {
             "front" => add(FRONT, span.from_us, until),
@@ -202,7 +205,7 @@ pub(super) fn charge(told: &Told) -> [f64; COUNT] {
         at = time;
         under_way[phase] += change;
     }
-    charged[BETWEEN] += told.total_us - at;
+    charged[BETWEEN] += report.total_us - at;
     charged
 }
 
@@ -225,7 +228,7 @@ fn parts(span: &Span) -> impl Iterator<Item = (usize, f64, f64)> {
             "server" => 2,
             "rows" => 3,
             "hand-over" => 4,
-            // The time of whoever takes its rows, which is told as what that does.
+            // The time of whoever takes its rows, which is report as what that does.
             _ => return None,
         };
         Some((SQL + offset, from, at))
@@ -235,7 +238,7 @@ fn parts(span: &Span) -> impl Iterator<Item = (usize, f64, f64)> {
 #[cfg(test)]
 #[expect(clippy::float_cmp, reason = "sums of whole numbers are exact")]
 pub(super) mod tests {
-    use super::{super::told::Part, *};
+    use super::{super::report::Part, *};
 
     pub(in super::super) fn span(kind: &str, from_us: f64, took_us: f64) -> Span {
         Span {
@@ -262,8 +265,8 @@ pub(super) mod tests {
         }
     }
 
-    pub(in super::super) fn told() -> Told {
-        Told {
+    pub(in super::super) fn report() -> Report {
+        Report {
             request_id: "1f".into(),
             method: "GET".into(),
             target: "/queries2?queries=2".into(),
@@ -303,7 +306,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_phases_of_a_request_add_up_to_its_time() {
-        let charged = charge(&told());
+        let charged = charge(&report());
         assert_eq!(charged.iter().sum::<f64>(), 1000.0);
         let of = |name: &str| charged[PHASES.iter().position(|phase| phase.name == name).unwrap()];
         assert_eq!(of("front"), 10.0);
@@ -319,9 +322,9 @@ pub(super) mod tests {
 
     #[test]
     fn a_span_that_goes_beyond_its_request_is_charged_up_to_there() {
-        let mut told = told();
-        told.spans = vec![span("queue", 900.0, 500.0), span("running", -5.0, 10.0)];
-        let charged = charge(&told);
+        let mut report = report();
+        report.spans = vec![span("queue", 900.0, 500.0), span("running", -5.0, 10.0)];
+        let charged = charge(&report);
         assert_eq!(
             (charged[QUEUE], charged[CODE], charged[BETWEEN]),
             (100.0, 5.0, 895.0)
@@ -330,12 +333,12 @@ pub(super) mod tests {
 
     #[test]
     fn samples_are_summed_up_by_route_with_the_median_request_and_a_slow_one() {
-        let samples: Vec<Told> = (1..=100)
-            .map(|number| Told {
+        let samples: Vec<Report> = (1..=100)
+            .map(|number| Report {
                 total_us: f64::from(number),
                 route: if number == 100 { "/b".into() } else { "/a".into() },
                 spans: Vec::new(),
-                ..told()
+                ..report()
             })
             .collect();
         let summary = Summary::of(&Sampled {

@@ -103,7 +103,7 @@ pub(super) fn json(summary: &Summary) -> Value {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{phases::tests::told, told::Sampled},
+        super::{phases::tests::report, report::Sampled},
         *,
     };
 
@@ -111,7 +111,7 @@ mod tests {
         Summary::of(&Sampled {
             seen: 3,
             left_out: 1,
-            samples: vec![told(), told()],
+            samples: vec![report(), report()],
         })
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{
     phases::{PHASES, charge},
-    told::{Span, Told},
+    report::{Report, Span},
 };
 
 /// Columns of a bar that is as long as the request.
@@ -15,44 +15,44 @@ const SHOWN_MAX: usize = 60;
 const DETAIL_MAX: usize = 48;
 
 /// The timeline of a request.
-pub(super) fn text(told: &Told) -> String {
+pub(super) fn text(report: &Report) -> String {
     let mut text = String::new();
     // A String takes everything.
     let _ = writeln!(
         text,
         "{} {}: {} with {} bytes after {}; route {}, request {}\n",
-        told.method,
-        told.target,
-        told.status,
-        told.bytes,
-        us(told.total_us),
-        told.route,
-        told.request_id
+        report.method,
+        report.target,
+        report.status,
+        report.bytes,
+        us(report.total_us),
+        report.route,
+        report.request_id
     );
     let _ = writeln!(text, "{:>10}  {:>10}", "FROM", "TOOK");
-    for span in told.spans.iter().take(SHOWN_MAX) {
+    for span in report.spans.iter().take(SHOWN_MAX) {
         let _ = writeln!(
             text,
             "{:>10}  {:>10}  {}  {:<9}  {}",
             us(span.from_us),
             us(span.took_us),
-            bar(span, told.total_us),
+            bar(span, report.total_us),
             span.kind,
             about(span)
         );
     }
-    let more = told.spans.len().saturating_sub(SHOWN_MAX) + told.spans_left_out;
+    let more = report.spans.len().saturating_sub(SHOWN_MAX) + report.spans_left_out;
     if more > 0 {
         let _ = writeln!(text, "and {more} more; --json has them, up to 2048 of a request");
     }
     text.push('\n');
-    for (phase, charged) in PHASES.iter().zip(charge(told)) {
+    for (phase, charged) in PHASES.iter().zip(charge(report)) {
         if charged > 0.0 {
             let _ = writeln!(
                 text,
                 "{:>10}  {:>4.1} %  {:<13}  {}",
                 us(charged),
-                charged / told.total_us * 100.0,
+                charged / report.total_us * 100.0,
                 phase.name,
                 phase.meaning
             );
@@ -115,11 +115,11 @@ pub(super) fn us(us: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::phases::tests::told, *};
+    use super::{super::phases::tests::report, *};
 
     #[test]
     fn a_request_is_shown_span_by_span_with_bars_to_scale() {
-        let text = text(&told());
+        let text = text(&report());
         let expected = "\
 GET /queries2?queries=2: 200 with 64 bytes after 1000 us; route /queries2, request 1f
 
@@ -141,10 +141,10 @@ GET /queries2?queries=2: 200 with 64 bytes after 1000 us; route /queries2, reque
 
     #[test]
     fn a_long_request_is_cut_and_says_so() {
-        let mut told = told();
-        told.spans = vec![told.spans[0].clone(); SHOWN_MAX + 5];
-        told.spans_left_out = 2;
-        let text = text(&told);
+        let mut report = report();
+        report.spans = vec![report.spans[0].clone(); SHOWN_MAX + 5];
+        report.spans_left_out = 2;
+        let text = text(&report);
         assert!(text.contains("\nand 7 more; "), "{text}");
     }
 }

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use forebay_load::{
-    plan::{Arrivals, Engine, Pace},
+    plan::{Engine, Pace},
     search::WarmUp,
 };
 
@@ -24,7 +24,7 @@ fn write_further(text: &mut String, job: &Job, options: &Options) -> std::fmt::R
     if let Some(search) = search(options, job) {
         return write!(text, ": {search}, on {}", several(job.plan.threads, "thread"));
     }
-    let connections = match options.old.steps.as_slice() {
+    let connections = match options.of_tool.sizes.as_slice() {
         [] | [_] => several(job.connections_max, "connection"),
         steps => {
             let sizes: Vec<String> = steps.iter().map(usize::to_string).collect();
@@ -35,21 +35,13 @@ fn write_further(text: &mut String, job: &Job, options: &Options) -> std::fmt::R
     if job.plan.engine == Engine::IoUring {
         text.push_str(" with io_uring");
     }
-    if let Some(per_second) = job.plan.connect_rate {
-        write!(text, ", opened at {per_second} a second")?;
-    }
     if job.plan.pipeline > 1 {
         write!(text, ", up to {} requests under way on each", job.plan.pipeline)?;
     }
     match job.load.pace {
         _ if job.schedule.is_some() => write!(text, ", {}", several(options.stages.len(), "stage"))?,
         Pace::Closed => {}
-        Pace::Open {
-            arrivals: Arrivals::Trace,
-            ..
-        } => text.push_str(", each request when it is due"),
         Pace::Open { per_second, .. } => write!(text, ", {per_second} requests/s")?,
-        Pace::PerConnection { per_second } => write!(text, ", {per_second} requests/s on each")?,
     }
     if let Some(requests) = job.until.requests {
         write!(text, ", {}", several(requests as usize, "request"))?;
@@ -57,7 +49,6 @@ fn write_further(text: &mut String, job: &Job, options: &Options) -> std::fmt::R
     match job.until.duration {
         Some(duration) if job.until.requests.is_some() => write!(text, ", at most {duration:?}")?,
         Some(duration) => write!(text, ", {duration:?}")?,
-        None if job.until.requests.is_none() => text.push_str(", until Ctrl-C"),
         None => {}
     }
     match job.warm_up {
@@ -94,12 +85,7 @@ fn search(options: &Options, job: &Job) -> Option<String> {
     if let Some(other) = other {
         return Some(format!("in turn with {other}, {connections}"));
     }
-    if super::ladder::is_of_all_routes(options) {
-        return Some("TechEmpower's tests, one after the other".to_owned());
-    }
-    options
-        .preset
-        .map(|_| format!("TechEmpower's ladder, up to {connections}"))
+    None
 }
 
 fn several(count: usize, what: &str) -> String {

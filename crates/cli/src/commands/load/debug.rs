@@ -23,21 +23,12 @@ pub(crate) fn run(job: &Job) -> anyhow::Result<()> {
 
 fn text(exchange: &Exchange, address: &str) -> String {
     let mut text = String::new();
-    let version = if exchange.http2 {
-        ", in frames of HTTP/2"
-    } else {
-        ""
-    };
     let tls = exchange.negotiated.as_ref();
     let tls = tls.map_or(String::new(), |tls| {
         format!(", over {} with {}", tls.version, tls.cipher)
     });
     // A String takes everything.
-    let _ = writeln!(
-        text,
-        "--- sent to {address}: {} bytes{version}{tls}",
-        exchange.sent.len()
-    );
+    let _ = writeln!(text, "--- sent to {address}: {} bytes{tls}", exchange.sent.len());
     write_message(&mut text, &exchange.sent);
     let ms = exchange.took.as_secs_f64() * 1e3;
     let _ = writeln!(

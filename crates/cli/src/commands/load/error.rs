@@ -38,11 +38,4 @@ pub(crate) enum LoadError {
     /// Assertions that do not hold; which ones was printed.
     #[error("{failed} of {all} assertions did not hold")]
     Assertions { failed: usize, all: usize },
-    /// Tests of a known protocol that do not count; why was printed.
-    #[error("{failed} of {all} tests failed; {first}")]
-    Tests {
-        failed: usize,
-        all: usize,
-        first: String,
-    },
 }

@@ -1,27 +1,25 @@
 //! What must hold for a result: assertions, and a saved run to compare with. Read before the run, judged after it.
 
-use std::{fmt::Write as _, fs, io::Write as _, path::Path};
+use std::{fmt::Write as _, fs, path::Path};
 
 use anyhow::Context as _;
 use forebay_load::report::{
     Report,
-    assert::{self, Assertion, Measured, Outcome, Saved},
-    verdict::Verdict,
+    assert::{self, Assertion, Measured},
+    saved,
 };
 
-use super::{LoadError, arguments::Options, outputs};
+use super::{LoadError, arguments::Options};
 use crate::{failure::UsageError, output};
 
-/// The variable that names the file of a GitHub job's page.
-const GITHUB_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 /// What is told about a saved run when no assertion says more.
-const COMPARED: [&str; 3] = ["p50", "p99", "max"];
+const COMPARED: [(&str, f64); 3] = [("p50", 50.0), ("p99", 99.0), ("max", 100.0)];
 
 /// What must hold.
 #[derive(Debug)]
 pub(crate) struct Gates {
     assertions: Vec<Assertion>,
-    saved: Option<Saved>,
+    saved: Option<Report>,
 }
 
 impl Gates {
@@ -32,12 +30,7 @@ impl Gates {
             let read = assert::parse(text).map_err(|error| UsageError(format!("--assert: {error}")))?;
             assertions.extend(read);
         }
-        if assertions.is_empty() && options.junit.is_some() {
-            return Err(
-                UsageError("--junit needs --assert: there is nothing to report on".to_owned()).into(),
-            );
-        }
-        let saved = options.compare.as_deref().map(saved).transpose()?;
+        let saved = options.compare.as_deref().map(read).transpose()?;
         let needs_one = assertions
             .iter()
             .find(|assertion| assertion.to_string().starts_with("regression"));
@@ -51,7 +44,7 @@ impl Gates {
     }
 
     /// Judges a result and says what was found, on standard error. A run that was interrupted passes: it is not what was asked for.
-    pub(crate) fn judge(&self, options: &Options, report: &Report) -> anyhow::Result<()> {
+    pub(crate) fn judge(&self, report: &Report) -> anyhow::Result<()> {
         if let Some(saved) = &self.saved {
             output::complaint(&compared(saved, report));
         }
@@ -67,12 +60,6 @@ impl Gates {
             let held = if outcome.held { "holds" } else { "does not hold" };
             output::complaint(&format!("{} {held}: {}", outcome.assertion, outcome.found));
         }
-        if let Some(file) = &options.junit {
-            outputs::put(file, &assert::junit(report, &outcomes))?;
-        }
-        if let Some(file) = std::env::var_os(GITHUB_SUMMARY).filter(|file| !file.is_empty()) {
-            append(Path::new(&file), report, &outcomes)?;
-        }
         match outcomes.iter().filter(|outcome| !outcome.held).count() {
             0 => Ok(()),
             failed => Err(LoadError::Assertions {
@@ -84,48 +71,33 @@ impl Gates {
     }
 }
 
-fn saved(file: &Path) -> anyhow::Result<Saved> {
+fn read(file: &Path) -> anyhow::Result<Report> {
     let refused = || UsageError(format!("--compare: cannot use {}", file.display()));
     let text = fs::read_to_string(file).with_context(refused)?;
-    Saved::read(&text).with_context(refused)
+    saved::read(&text).with_context(refused)
 }
 
 /// A saved run beside this one, in a line.
-fn compared(saved: &Saved, report: &Report) -> String {
+fn compared(saved: &Report, report: &Report) -> String {
     let change = |now: f64, then: f64| format!("{:+.1} %", (now / then - 1.0) * 100.0);
     let rates = change(report.per_second, saved.per_second);
     let mut text = format!(
         "compared with the saved run: {:.0} answers/s, {rates}",
         report.per_second
     );
-    for name in COMPARED {
-        let percent = match name {
-            "max" => 100.0,
-            percentile => percentile[1..].parse().unwrap_or(100.0),
-        };
-        if let Some(then) = saved.latency_ns.get(name) {
-            let now = report.latency_ns.value_at_percentile(percent) as f64;
-            let _ = write!(text, "; {name} {:.3} ms, {}", now / 1e6, change(now, *then));
+    for (name, percent) in COMPARED {
+        let of = |report: &Report| report.latency_ns.value_at_percentile(percent) as f64;
+        let (now, then) = (of(report), of(saved));
+        if then > 0.0 {
+            let _ = write!(text, "; {name} {:.3} ms, {}", now / 1e6, change(now, then));
         }
     }
     let by_noise = saved
-        .interval
+        .rate_interval()
         .zip(report.rate_interval())
         .is_some_and(|(then, now)| then.overlaps(&now));
     if by_noise {
         text += "; the rates' intervals overlap, so noise may be all of their difference";
     }
     text
-}
-
-/// Adds to the page of a GitHub job.
-fn append(file: &Path, report: &Report, outcomes: &[Outcome]) -> Result<(), LoadError> {
-    let text = assert::summary(report, &Verdict::of(report), outcomes);
-    let opened = fs::OpenOptions::new().create(true).append(true).open(file);
-    opened
-        .and_then(|mut page| page.write_all(text.as_bytes()))
-        .map_err(|source| LoadError::Write {
-            file: file.display().to_string(),
-            source,
-        })
 }

@@ -3,7 +3,7 @@
 use std::{
     io,
     sync::{
-        Arc, Condvar, Mutex,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -26,8 +26,6 @@ struct Shared {
     /// The flags of sessions that shall stop.
     stoppers: Mutex<Vec<Arc<AtomicBool>>>,
     cleanups: Mutex<Vec<Cleanup>>,
-    /// Rung, with `stoppers` locked, when a signal comes.
-    woken: Condvar,
 }
 
 impl Interrupt {
@@ -56,27 +54,9 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Ends what is measured, as the first signal does.
-    pub(crate) fn end(&self) {
-        self.shared
-            .end(&self.shared.stoppers.lock().expect("nobody panics with it locked"));
-    }
-
     /// Whether a signal has come.
     pub(crate) fn came(&self) -> bool {
         self.shared.came.load(Ordering::Relaxed)
-    }
-
-    /// Waits for a signal.
-    pub(crate) fn wait(&self) {
-        let mut stoppers = self.shared.stoppers.lock().expect("nobody panics with it locked");
-        while !self.came() {
-            stoppers = self
-                .shared
-                .woken
-                .wait(stoppers)
-                .expect("nobody panics with it locked");
-        }
     }
 
     /// Has a session stop when a signal comes, or at once when one has come.
@@ -126,6 +106,5 @@ impl Shared {
         for stopper in stoppers {
             stopper.store(true, Ordering::Relaxed);
         }
-        self.woken.notify_all();
     }
 }

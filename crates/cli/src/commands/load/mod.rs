@@ -6,37 +6,32 @@
     reason = "the comments of commands are read on a terminal, where backticks and brackets would be in the way"
 )]
 
-mod agents;
 mod announcement;
 mod arguments;
 mod debug;
 mod error;
-mod forms;
 mod gates;
 mod interrupt;
-mod keys;
-mod ladder;
 mod lanes;
 mod live;
 mod loading;
 pub(crate) mod outputs;
 mod plan;
-mod records;
 #[cfg(test)]
 mod reference;
+pub(crate) mod removed;
 mod report;
 mod run;
 mod searches;
-mod serve;
 mod spawn;
 mod stages;
 mod tools;
-mod tried;
+mod trials;
 pub(crate) mod values;
 
 use std::ffi::OsString;
 
-use self::{arguments::Options, tools::Tool};
+use self::{arguments::Options, tools::TABLES};
 pub(crate) use self::{
     error::LoadError,
     loading::Loading,
@@ -44,39 +39,40 @@ pub(crate) use self::{
 };
 use crate::{failure::UsageError, output};
 
-/// Load a server, and say what came of it
+/// Load a server, and say what its figures are worth
 ///
 /// Requests go over connections that stay open, as fast as answers come or at a given rate. The result goes to standard output,
 /// everything else to standard error. Only this machine is loaded, unless --allow-remote is given. Ctrl-C ends the run and prints what was
-/// measured so far. Exit code 3: an assertion did not hold.
+/// measured so far. Exit code 3: an assertion did not hold. docs/reference/load.md says more.
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    arg_required_else_help = true,
+    disable_help_flag = true
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     instead: Option<Instead>,
     #[command(flatten)]
     options: Options,
+    /// Print help
+    #[arg(short = 'h', long, action = clap::ArgAction::HelpShort)]
+    help: Option<bool>,
 }
 
-/// A server to aim at, saved runs, and command lines of other tools.
+/// Saved runs, and command lines of other tools.
 #[derive(Debug, clap::Subcommand)]
 enum Instead {
-    Serve(serve::Arguments),
-    Agent(agents::agent::Arguments),
     Report(report::Arguments),
-    /// Read a command line of autocannon, and print what it would
+    /// Read a command line of autocannon
     Autocannon(Words),
-    /// Read a command line of ab (ApacheBench), and print what it would
+    /// Read a command line of ab (ApacheBench)
     Ab(Words),
-    /// Read a command line of hose, and print what it would
+    /// Read a command line of hose
     Hose(Words),
-    /// Read a command line of go-wrk, and print what it would
+    /// Read a command line of go-wrk
     GoWrk(Words),
-    /// Read a command line of wrk, and print what it would
-    Wrk(Words),
-    /// Read a command line of wrk2, and print what it would
-    Wrk2(Words),
-    /// Load with so many users as a thread group of JMeter does, and print its Summary Report
+    /// Load with so many users as a thread group of JMeter does
     Jmeter(Words),
 }
 
@@ -91,28 +87,22 @@ struct Words {
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     let Some(line) = arguments.instead else {
-        if !arguments.options.agents.is_empty() {
-            // Behind `forebay load`: agents are told words, and take the same ones as this command line.
-            let words = std::env::args_os().skip(2).collect();
-            return agents::controller::run(&arguments.options, words);
-        }
+        removed::check(&arguments.options)?;
         return run::run(arguments.options);
     };
-    let (tool, words) = match line {
-        Instead::Serve(arguments) => return serve::run(&arguments),
-        Instead::Agent(arguments) => return agents::agent::run(arguments),
+    let (name, words) = match line {
         Instead::Report(arguments) => return report::run(arguments),
-        Instead::Autocannon(words) => (Tool::Autocannon, words),
-        Instead::Ab(words) => (Tool::Ab, words),
-        Instead::Hose(words) => (Tool::Hose, words),
-        Instead::GoWrk(words) => (Tool::GoWrk, words),
-        Instead::Wrk(words) => (Tool::Wrk, words),
-        Instead::Wrk2(words) => (Tool::Wrk2, words),
-        Instead::Jmeter(words) => (Tool::Jmeter, words),
+        Instead::Autocannon(words) => ("autocannon", words),
+        Instead::Ab(words) => ("ab", words),
+        Instead::Hose(words) => ("hose", words),
+        Instead::GoWrk(words) => ("go-wrk", words),
+        Instead::Jmeter(words) => ("jmeter", words),
     };
+    let tool = TABLES.iter().find(|table| table.name == name);
+    let tool = tool.expect("each of these sub-commands has a table");
     match tool.read(&words.words) {
         Ok(tools::Line::Run(options)) => run::run(*options),
         Ok(tools::Line::Help(text)) => Ok(output::whole(&text)?),
-        Err(wrong) => Err(UsageError(format!("{}: {wrong}", tool.name())).into()),
+        Err(wrong) => Err(UsageError(format!("{name}: {wrong}")).into()),
     }
 }

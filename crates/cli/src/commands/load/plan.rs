@@ -1,5 +1,5 @@
-//! From options to what is run. Nothing is connected, started or written here: what is needed of the machine comes in with
-//! [`Surroundings`], so that every refusal is one before anything happens.
+//! From options to a plan. Nothing is connected, started or written here: what is needed of the machine comes in with an
+//! [`Environment`], so that every refusal comes before anything happens.
 
 use std::{io, net::SocketAddr, path::Path, time::Duration};
 
@@ -7,7 +7,7 @@ use forebay_load::{
     Plan, Url,
     engine::{Notes, Until},
     expect::{Check, Expect, FirstLength},
-    plan::{Arrivals, Engine, Load, Pace, PlanError, Trace},
+    plan::{Engine, Load, Pace, PlanError},
     report::Run,
     search::WarmUp,
     target::Address,
@@ -26,16 +26,14 @@ pub(crate) const CONNECTIONS: usize = 64;
 /// How long is measured when nothing says so.
 const DURATION: Duration = Duration::from_secs(10);
 
-/// What a plan needs of the machine.
-pub(crate) struct Surroundings<'a> {
+/// The machine, as far as a plan needs it.
+pub(crate) struct Environment<'a> {
     /// Processors.
     pub(crate) cores: usize,
     /// Asks the system for a host's address.
     pub(crate) resolve: &'a dyn Fn(&Url) -> io::Result<SocketAddr>,
     /// Reads a file; `-` is standard input.
     pub(crate) read: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>,
-    /// Reads a variable of the environment.
-    pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
     /// Ports that the system gives to connections.
     pub(crate) ports: Option<usize>,
 }
@@ -58,40 +56,39 @@ pub(crate) struct Job {
 }
 
 /// Makes a job of options.
-pub(crate) fn job(options: &Options, around: &Surroundings<'_>) -> anyhow::Result<Job> {
+pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::Result<Job> {
     together(options)?;
     let schedule = (!options.stages.is_empty())
         .then(|| Schedule::new(&options.stages, options.connections.unwrap_or(CONNECTIONS)))
         .transpose()
         .map_err(UsageError)?;
     let connections = options
-        .old
-        .steps
+        .of_tool
+        .sizes
         .first()
         .copied()
         .or(options.connections)
         .unwrap_or(CONNECTIONS);
     let searched = searches::connections_max(options);
-    let steps_max = searched.or(options.old.steps.iter().copied().max());
+    let steps_max = searched.or(options.of_tool.sizes.iter().copied().max());
     let connections_max = schedule
         .as_ref()
         .map(Schedule::connections_max)
         .or(steps_max)
         .unwrap_or(connections);
-    let threads = threads(options, around.cores, connections_max)?;
+    let threads = threads(options, environment.cores, connections_max)?;
     let Sent {
         lanes,
         urls,
         method,
         body_bytes,
-        trace,
         named,
         notes,
-    } = lanes::read(options, around)?;
+    } = lanes::read(options, environment)?;
     let load = schedule.as_ref().map_or_else(
         || Load {
             connections,
-            pace: pace(options, trace.as_ref()),
+            pace: pace(options),
         },
         |schedule| schedule.at(Duration::ZERO),
     );
@@ -101,17 +98,9 @@ pub(crate) fn job(options: &Options, around: &Surroundings<'_>) -> anyhow::Resul
         pipeline: options.pipeline.unwrap_or(1),
         keep_alive: !options.no_keepalive,
         requests_per_connection: options.requests_per_connection.unwrap_or(0),
-        // With a time to run for, users go on until it is over.
-        requests_each: options.old.loops.filter(|_| options.duration.is_none()),
-        connect_rate: connect_rate(options, connections),
         timeout: options.timeout.unwrap_or(Duration::from_secs(10)),
-        first_byte_timeout: options.first_byte_timeout,
-        idle_timeout: options.idle_timeout,
         connect_timeout: options.connect_timeout.unwrap_or(Duration::from_secs(5)),
         expect: expect(options)?,
-        trace,
-        decode: options.compressed,
-        follow: options.follow_redirects.unwrap_or(0),
         seed: options.seed.unwrap_or(1),
         engine: match options.engine {
             None | Some(EngineName::Auto) => Engine::Auto,
@@ -119,10 +108,8 @@ pub(crate) fn job(options: &Options, around: &Surroundings<'_>) -> anyhow::Resul
             Some(EngineName::IoUring) => Engine::IoUring,
         },
         notes: Notes {
-            exclude_errors: options.exclude_errors,
             urls: !named.is_empty(),
             first_answer: true,
-            log: None,
         },
         ..Plan::new(lanes)
     };
@@ -139,12 +126,11 @@ pub(crate) fn job(options: &Options, around: &Surroundings<'_>) -> anyhow::Resul
         ..load
     })
     .map_err(refused)?;
-    ports(&plan, connections_max, around)?;
-    let until = until(options, schedule.as_ref(), &plan, connections);
+    ports(&plan, connections_max, environment)?;
+    let until = until(options, schedule.as_ref());
     let run = Run {
         named,
-        exclude_errors: options.exclude_errors,
-        stages: schedule.as_ref().map(Schedule::told).unwrap_or_default(),
+        stages: schedule.as_ref().map(Schedule::report).unwrap_or_default(),
         title: options.title.clone(),
         urls,
         method,
@@ -154,8 +140,6 @@ pub(crate) fn job(options: &Options, around: &Surroundings<'_>) -> anyhow::Resul
         connections: connections_max,
         pipeline: plan.pipeline,
         keep_alive: plan.keep_alive,
-        connect_rate: plan.connect_rate,
-        pauses: options.requests.is_some(),
         load: Some(load),
         duration_seconds: until.duration.map(|duration| duration.as_secs_f64()),
         requests: until.requests,
@@ -186,55 +170,27 @@ fn together(options: &Options) -> Result<(), UsageError> {
             "--pipeline needs keep-alive: a connection that is closed after one answer carries one request",
         );
     }
-    if options.http10 && options.pipeline.is_some_and(|depth| depth > 1) {
-        return refuse("--pipeline needs HTTP/1.1: HTTP/1.0 has one request at a time on a connection");
-    }
-    if options.rate_per_connection.is_some() && options.pipeline.is_some_and(|depth| depth > 1) {
-        return refuse("--rate-per-connection sends one request at a time; --rate goes with --pipeline");
-    }
-    if options.dns_each && !options.connect_to.is_empty() {
-        return refuse(
-            "--dns-each and --connect-to contradict each other: one asks the resolver where a host is, the other says it",
-        );
-    }
     if options.arrivals.is_some() && options.rate.is_none() && !options.find_rate {
         return refuse(
             "--arrivals needs --rate or --find-rate: it says how the requests of a rate are spread",
         );
     }
-    options.forms.check()
+    Ok(())
 }
 
-fn pace(options: &Options, trace: Option<&Trace>) -> Pace {
-    if let Some(trace) = trace {
-        return Pace::Open {
-            per_second: trace.per_second(),
-            arrivals: Arrivals::Trace,
-        };
-    }
+fn pace(options: &Options) -> Pace {
     // A search begins with a rate of its own.
     let rate = options.rate.or(options.find_rate.then_some(searches::FIRST_RATE));
-    match (rate, options.rate_per_connection) {
-        (Some(per_second), _) => Pace::Open {
-            per_second,
-            arrivals: options.arrivals.unwrap_or_default(),
-        },
-        (None, Some(per_second)) => Pace::PerConnection { per_second },
-        (None, None) => Pace::Closed,
-    }
+    rate.map_or(Pace::Closed, |per_second| Pace::Open {
+        per_second,
+        arrivals: options.arrivals.unwrap_or_default(),
+    })
 }
 
-/// How fast so many connections are opened; `None`: all at once.
-pub(crate) fn connect_rate(options: &Options, connections: usize) -> Option<f64> {
-    let ramp = options.old.ramp_up.filter(|ramp| *ramp > Duration::ZERO);
-    let of_ramp = ramp.map(|ramp| connections as f64 / ramp.as_secs_f64());
-    of_ramp.or(options.connect_rate)
-}
-
-/// Other tools take more threads than connections; the surplus would do nothing.
+/// Threads that all have something to do.
 fn threads(options: &Options, cores: usize, connections: usize) -> Result<usize, UsageError> {
     match options.threads {
-        Some(threads) if threads > connections && options.forms.style.is_none() => Err(UsageError(format!(
+        Some(threads) if threads > connections => Err(UsageError(format!(
             "{threads} threads are too many for {connections} {}: some would have nothing to do",
             if connections == 1 {
                 "connection"
@@ -242,41 +198,25 @@ fn threads(options: &Options, cores: usize, connections: usize) -> Result<usize,
                 "connections"
             }
         ))),
-        Some(threads) => Ok(threads.min(connections)),
+        Some(threads) => Ok(threads),
         None => Ok((cores / 2).max(1).min(connections)),
     }
 }
 
-fn until(options: &Options, schedule: Option<&Schedule>, plan: &Plan, connections: usize) -> Until {
-    let loops = options
-        .old
-        .loops
-        .map(|loops| loops.saturating_mul(connections as u64));
-    let requests = options.count.or(loops.filter(|_| options.duration.is_none()));
-    if let Some(trace) = &plan.trace {
-        let all = trace.due_ns().len() as u64;
-        // It ends with the last answer; the time is for a trace whose connections are lost.
-        let longest = trace.length() + plan.timeout + plan.connect_timeout;
-        return Until {
-            duration: Some(options.duration.unwrap_or(longest)),
-            requests: Some(requests.map_or(all, |requests| requests.min(all))),
-            keep_going: false,
-        };
-    }
-    let duration = match schedule {
-        Some(schedule) => Some(schedule.duration()),
-        None if options.old.forever => None,
-        None => options.duration.or(requests.is_none().then_some(DURATION)),
-    };
+fn until(options: &Options, schedule: Option<&Schedule>) -> Until {
+    let requests = options.count;
     Until {
-        duration,
+        duration: match schedule {
+            Some(schedule) => Some(schedule.duration()),
+            None => options.duration.or(requests.is_none().then_some(DURATION)),
+        },
         requests,
         keep_going: false,
     }
 }
 
 fn warm_up(options: &Options) -> WarmUp {
-    let counted = options.count.is_some() || !options.stages.is_empty() || options.replay;
+    let counted = options.count.is_some() || !options.stages.is_empty();
     options
         .warmup
         .unwrap_or(if counted { WarmUp::NONE } else { WarmUp::AUTO })
@@ -302,14 +242,14 @@ fn expect(options: &Options) -> Result<Expect, UsageError> {
         let check = check.map_err(|error| UsageError(format!("--expect-header: {error}")))?;
         expect.checks.push(check);
     }
-    if options.old.same_length {
+    if options.of_tool.same_length {
         expect.checks.push(Check::LengthOfFirst(FirstLength::default()));
     }
     Ok(expect)
 }
 
 /// Whether the system has a port for each connection.
-fn ports(plan: &Plan, connections: usize, around: &Surroundings<'_>) -> Result<(), UsageError> {
+fn ports(plan: &Plan, connections: usize, environment: &Environment<'_>) -> Result<(), UsageError> {
     let by_tcp = plan
         .lanes
         .iter()
@@ -317,13 +257,11 @@ fn ports(plan: &Plan, connections: usize, around: &Surroundings<'_>) -> Result<(
     let mut addresses: Vec<String> = by_tcp.map(|lane| lane.address.to_string()).collect();
     addresses.sort_unstable();
     addresses.dedup();
-    // An address that is bound gives a port to one connection, wherever that goes.
-    let locals = plan.lanes.iter().map(|lane| lane.link.bind.len()).max();
-    let ends = locals.filter(|locals| *locals > 0).unwrap_or(addresses.len());
-    match around.ports {
+    let ends = addresses.len();
+    match environment.ports {
         Some(ports) if !addresses.is_empty() && connections > ports * ends => Err(UsageError(format!(
             "{connections} connections need as many local ports, the system gives out {ports}; give it more with: sysctl -w \
-             net.ipv4.ip_local_port_range=\"1024 65535\", or use several local addresses: --bind 127.0.0.2,127.0.0.3"
+             net.ipv4.ip_local_port_range=\"1024 65535\""
         ))),
         _ => Ok(()),
     }

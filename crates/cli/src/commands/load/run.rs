@@ -12,12 +12,12 @@ use std::{
 
 use forebay_load::{
     Session, Url,
-    engine::{Course, Exchange, Stretch, Until, exchange},
+    engine::{Control, Exchange, Stretch, exchange},
     machine::{self, Machine, MachineError, Usage},
     plan::Load,
     report::Report,
     search::warm_up,
-    target::{Address, Family},
+    target::Address,
 };
 
 use super::{
@@ -27,12 +27,9 @@ use super::{
     debug,
     gates::Gates,
     interrupt::Interrupt,
-    keys::Keys,
-    ladder,
     live::Live,
     outputs,
-    plan::{self, Job, Surroundings},
-    records::{Records, Witness},
+    plan::{self, Environment, Job},
     searches::{self, Outcome},
     spawn,
 };
@@ -78,25 +75,21 @@ pub(crate) fn once(request: Once) -> anyhow::Result<Exchange> {
 
 /// What the options ask for, with the files, the environment and the names of this machine.
 pub(crate) fn job(options: &Options) -> anyhow::Result<Job> {
-    let family = family(options);
-    let around = Surroundings {
+    let environment = Environment {
         cores: cores(),
-        env: &|name| std::env::var(name).ok(),
-        resolve: &|url: &Url| url.resolve(family),
+        resolve: &|url: &Url| url.resolve(),
         read: &|file| read(file),
         ports: local_ports(),
     };
-    plan::job(options, &around)
+    plan::job(options, &environment)
 }
 
 /// Does what the options say, and prints the result.
 pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
-    let family = family(&options);
     let standard_input = RefCell::new(None);
-    let around = Surroundings {
+    let environment = Environment {
         cores: cores(),
-        env: &|name| std::env::var(name).ok(),
-        resolve: &|url: &Url| url.resolve(family),
+        resolve: &|url: &Url| url.resolve(),
         read: &|file| {
             if file.as_os_str() != "-" {
                 return read(file);
@@ -111,14 +104,13 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
         ports: local_ports(),
     };
     let on_path = options.on_port && takes_path(&mut options);
-    let job = plan::job(&options, &around)?;
-    outputs::check(&options)?;
+    let job = plan::job(&options, &environment)?;
+    outputs::check_files(options.forms.files())?;
     searches::check(&options)?;
-    ladder::check(&options)?;
     let gates = Gates::read(&options)?;
     let interrupt = Interrupt::listen()?;
     let spawner = spawn::Spawner::new();
-    let mut notes = options.old.notes.clone();
+    let mut notes = options.of_tool.notes.clone();
     let (server, job) = if options.on_port {
         let wanted = match &job.plan.lanes[0].address {
             Address::Tcp(address) if !on_path => Some(*address),
@@ -140,7 +132,7 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
                 *url = url.replacen(PLACEHOLDER, &format!("http://{address}"), 1);
             }
         }
-        (Some(server), plan::job(&options, &around)?)
+        (Some(server), plan::job(&options, &environment)?)
     } else {
         (None, job)
     };
@@ -153,16 +145,12 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
     if options.debug {
         return debug::run(&job);
     }
-    let other = second(&options, &around, &job, &spawner, &interrupt)?;
+    let other = second(&options, &environment, &job, &spawner, &interrupt)?;
     for note in notes.iter().chain(&job.notes) {
         output::complaint(&format!("note: {note}"));
     }
-    let request = job.plan.lanes[0].requests.sample();
-    if !outputs::announce(&options, &job.run, &request)? && !options.quiet {
+    if !options.quiet {
         output::complaint(&announcement(&job, &options));
-    }
-    if ladder::is_of_all_routes(&options) {
-        return ladder::of_all(&options, &around, &interrupt)?.print(&options);
     }
     let second = other.as_ref().map(|(_, job)| job);
     match searches::run(&options, &job, second, &machine, &interrupt)? {
@@ -177,40 +165,37 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
         Some(Outcome::Report(report)) => {
             let reports = [*report];
             answered(&job, &reports)?;
-            outputs::write(&options, &reports)?;
-            return gates.judge(&options, &reports[0]);
+            outputs::write(&options.forms, &reports)?;
+            return gates.judge(&reports[0]);
         }
         None => {}
     }
-    let steps = if options.old.steps.is_empty() {
-        vec![job.load]
-    } else {
-        steps(&job, &options)
+    let load = |&connections: &usize| Load {
+        connections,
+        ..job.load
     };
-    let mut records = Records::open(&mut options)?;
-    let mut job = job;
-    job.plan.notes.log = records.log();
+    let loads: Vec<Load> = match options.of_tool.sizes.as_slice() {
+        [] => vec![job.load],
+        sizes => sizes.iter().map(load).collect(),
+    };
     let mut reports = Vec::new();
-    for load in steps {
-        let measured = measure(&job, load, &options, &machine, &interrupt, &mut records)?;
+    for load in loads {
+        let measured = measure(&job, load, &options, &machine, &interrupt)?;
         let interrupted = measured.interrupted;
         reports.push(measured);
         if interrupted {
             break;
         }
     }
-    records.close()?;
     answered(&job, &reports)?;
-    outputs::write(&options, &reports)?;
-    reports
-        .last()
-        .map_or(Ok(()), |report| gates.judge(&options, report))
+    outputs::write(&options.forms, &reports)?;
+    reports.last().map_or(Ok(()), |report| gates.judge(report))
 }
 
 /// The server to compare with: another URL, or the same one on the port of a command that is started here.
 fn second(
     options: &Options,
-    around: &Surroundings<'_>,
+    environment: &Environment<'_>,
     job: &Job,
     spawner: &spawn::Spawner,
     interrupt: &Interrupt,
@@ -233,18 +218,9 @@ fn second(
     } else {
         return Ok(None);
     };
-    let job = plan::job(&other, around)?;
+    let job = plan::job(&other, environment)?;
     trial(&job.plan.lanes[0].address, job.plan.connect_timeout)?;
     Ok(Some((server, job)))
-}
-
-/// The loads of several sizes, one after the other.
-fn steps(job: &Job, options: &Options) -> Vec<Load> {
-    let load = |&connections: &usize| Load {
-        connections,
-        ..job.load
-    };
-    options.old.steps.iter().map(load).collect()
 }
 
 /// Gives URLs that are only a path a host for the time being. True: they are such.
@@ -285,15 +261,6 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Which addresses of a host are meant.
-pub(crate) fn family(options: &Options) -> Family {
-    match (options.ipv4, options.ipv6) {
-        (true, _) => Family::V4,
-        (_, true) => Family::V6,
-        _ => Family::Any,
-    }
-}
-
 /// A trial connection to everything that is to be loaded.
 pub(crate) fn trials(job: &Job) -> Result<(), LoadError> {
     let mut lanes = job.plan.lanes.iter();
@@ -301,9 +268,9 @@ pub(crate) fn trials(job: &Job) -> Result<(), LoadError> {
 }
 
 /// One connection to say clearly when there is nobody to load. Nothing is sent on it.
-fn trial(address: &Address, patience: Duration) -> Result<(), LoadError> {
+fn trial(address: &Address, timeout: Duration) -> Result<(), LoadError> {
     let tried = match address {
-        Address::Tcp(address) => TcpStream::connect_timeout(address, patience).map(drop),
+        Address::Tcp(address) => TcpStream::connect_timeout(address, timeout).map(drop),
         Address::Unix(file) => UnixStream::connect(file).map(drop),
     };
     let address = address.to_string();
@@ -346,76 +313,40 @@ pub(crate) fn unix_ms() -> u64 {
     now.as_millis() as u64
 }
 
-/// Warms up and measures, before the eyes of a witness.
-pub(crate) fn measure(
+/// Warms up and measures.
+fn measure(
     job: &Job,
     load: Load,
     options: &Options,
     observed: &Observed,
     interrupt: &Interrupt,
-    witness: &mut dyn Witness,
 ) -> anyhow::Result<Report> {
-    let mut plan = job.plan.clone();
-    plan.connect_rate = plan::connect_rate(options, load.connections);
-    let mut session = Session::start(plan)?;
+    let mut session = Session::start(job.plan.clone())?;
     interrupt.stops(session.stopper());
-    let keys = options.style_is_jmeter().then(Keys::listen).flatten();
-    if let Some(keys) = &keys {
-        interrupt.before_abort(keys.restorer());
-    }
-    let mut live = Live::new(options.quiet, "warming up", job.warm_up.until(), "");
+    let mut live = Live::new(options.quiet, "warming up", job.warm_up.until());
     let warm_up = warm_up(&mut session, load, job.warm_up, &mut |stretch| live.look(stretch));
     live.end();
-    let mut until = job.until;
-    if let (Some(loops), Some(_)) = (options.old.loops, until.requests) {
-        until.requests = Some(loops.saturating_mul(load.connections as u64));
-    }
     let started_unix_ms = unix_ms();
-    let (measured, usage) = loop {
-        let hint = if keys.is_some() {
-            "   c clears the statistics"
-        } else {
-            ""
-        };
-        let mut watcher = Watcher::new(job, load, options, until, hint);
-        witness.begin();
-        let (measured, usage) = observed.during(|| {
-            session.steer(load, until, &mut |stretch| {
-                witness.look(stretch);
-                watcher.look(stretch, keys.as_ref())
-            })
-        });
-        watcher.live.end();
-        if let Some(why) = watcher.ended {
-            output::complaint(why);
-        }
-        if !watcher.clear {
-            break (measured, usage);
-        }
-    };
+    let mut watcher = Watcher::new(job, load, options);
+    let (measured, usage) =
+        observed.during(|| session.steer(load, job.until, &mut |stretch| watcher.look(stretch)));
+    watcher.live.end();
+    if let Some(why) = watcher.ended {
+        output::complaint(why);
+    }
     let first_answer = session.first_answer().cloned();
     let after = session.finish();
     let mut run = job.run.clone();
     run.started_unix_ms = started_unix_ms;
     run.load = Some(load);
-    run.connect_rate = plan::connect_rate(options, load.connections);
-    run.connections = if job.schedule.is_some() {
-        job.connections_max
-    } else {
-        load.connections
-    };
-    run.requests = until.requests;
+    if job.schedule.is_none() {
+        run.connections = load.connections;
+    }
     let mut report = Report::new(run, &measured, &after);
     report.warm_up = warm_up;
     report.first_answer = first_answer;
     report.environment = Some(observed.machine.environment());
     report.usage = usage;
-    if options.old.raw_latency
-        && let Some(service) = &report.service_ns
-    {
-        report.latency_ns = service.clone();
-    }
-    witness.end(&report);
     Ok(report)
 }
 
@@ -430,52 +361,47 @@ struct Watcher<'a> {
     begun: Instant,
     /// When an answer was last seen, and how many had come.
     seen: (Instant, u64),
-    clear: bool,
     ended: Option<&'static str>,
 }
 
 impl<'a> Watcher<'a> {
-    fn new(job: &'a Job, load: Load, options: &Options, until: Until, hint: &'static str) -> Self {
+    fn new(job: &'a Job, load: Load, options: &Options) -> Self {
+        let until = job.until;
         let begun = Instant::now();
-        let patience = job.plan.timeout + job.plan.connect_timeout + STALL;
+        let longest = job.plan.timeout + job.plan.connect_timeout + STALL;
         Self {
             job,
             load,
             failures_max: options.bail.unwrap_or(u64::MAX),
-            stall: (until.duration.is_none() && until.requests.is_some()).then_some(patience),
-            live: Live::new(options.quiet, "measuring", until, hint),
+            stall: (until.duration.is_none() && until.requests.is_some()).then_some(longest),
+            live: Live::new(options.quiet, "measuring", until),
             begun,
             seen: (begun, 0),
-            clear: false,
             ended: None,
         }
     }
 
-    fn look(&mut self, stretch: &Stretch, keys: Option<&Keys>) -> Course {
+    fn look(&mut self, stretch: &Stretch) -> Control {
         self.live.look(stretch);
-        if keys.and_then(Keys::pressed) == Some('c') {
-            self.clear = true;
-            return Course::End;
-        }
         if stretch.total.failures.total() >= self.failures_max {
             self.ended = Some("ended early: so many failures were not to be exceeded");
-            return Course::End;
+            return Control::Stop;
         }
         if stretch.total.answers > self.seen.1 {
             self.seen = (Instant::now(), stretch.total.answers);
         } else if self.stall.is_some_and(|stall| self.seen.0.elapsed() > stall) {
             self.ended = Some("ended early: no answer comes any more");
-            return Course::End;
+            return Control::Stop;
         }
         let Some(schedule) = &self.job.schedule else {
-            return Course::On;
+            return Control::Continue;
         };
         let load = schedule.at(self.begun.elapsed());
         if load == self.load {
-            return Course::On;
+            return Control::Continue;
         }
         self.load = load;
-        Course::Load(load)
+        Control::SetLoad(load)
     }
 }
 

@@ -1,5 +1,5 @@
 //! Runs that choose their loads themselves: the best number of connections, the highest rate, a mean known closely, two servers beside
-//! each other, and the ladder of a known protocol. What was tried is shown while it goes on; the finding goes to standard output.
+//! each other. What was tried is shown while it goes on; the finding goes to standard output.
 
 mod versus;
 
@@ -13,29 +13,28 @@ use forebay_load::{
         Best, Point, Precision, RateSearch, Repeated, Sustained, Sweep, best_connections, highest_rate,
         until_precise, warm_up,
     },
-    techempower,
 };
 use serde_json::{Value, json};
 
 use super::{
     arguments::Options,
     interrupt::Interrupt,
-    ladder, outputs,
+    outputs,
     plan::Job,
     run::{Observed, unix_ms},
-    tried::Tried,
+    trials::Trials,
 };
 use crate::{failure::UsageError, output};
 
 /// Most connections that --find-best tries when -c does not say.
 const CONNECTIONS_MAX: usize = 1024;
 /// How long --until-ci and --vs may take when -d does not say.
-const PATIENCE: Duration = Duration::from_mins(1);
+const DURATION: Duration = Duration::from_mins(1);
 /// Length of a run of --until-ci; shorter where -d leaves less time for as many as it takes to know anything.
 const RUN: Duration = Duration::from_secs(1);
 const RUNS_MIN: u32 = 5;
 /// What is sent before each measurement.
-pub(super) const SETTLE: Duration = Duration::from_millis(300);
+const SETTLE: Duration = Duration::from_millis(300);
 /// The first rate that --find-rate tries.
 pub(super) const FIRST_RATE: f64 = 500.0;
 
@@ -55,20 +54,13 @@ pub(crate) fn check(options: &Options) -> Result<(), UsageError> {
         (options.find_rate, "--find-rate"),
         (options.vs.is_some(), "--vs"),
         (options.vs_cmd.is_some(), "--vs-cmd"),
-        (options.preset.is_some(), "--preset"),
     ];
     let Some((_, search)) = named.into_iter().find(|(asked, _)| *asked) else {
         return Ok(());
     };
     let of_one_run = [
-        (options.forms.csv.is_some(), "--csv"),
-        (options.forms.ndjson.is_some(), "--ndjson"),
-        (options.forms.hgrm.is_some(), "--hgrm"),
-        (options.forms.style.is_some(), "--style"),
         (!options.assertions.is_empty(), "--assert"),
         (options.forms.save.is_some(), "--save"),
-        (options.forms.prometheus.is_some(), "--prometheus"),
-        (options.log.is_some(), "--log"),
         (options.compare.is_some(), "--compare"),
         (options.bail.is_some(), "--bail"),
     ];
@@ -82,12 +74,9 @@ pub(crate) fn check(options: &Options) -> Result<(), UsageError> {
 
 /// Connections that a search may use at most.
 pub(crate) fn connections_max(options: &Options) -> Option<usize> {
-    if options.find_best {
-        return Some(options.connections.unwrap_or(CONNECTIONS_MAX));
-    }
     options
-        .preset
-        .and_then(|_| techempower::CONNECTIONS.iter().copied().max())
+        .find_best
+        .then(|| options.connections.unwrap_or(CONNECTIONS_MAX))
 }
 
 /// Runs the search that the options ask for, if they ask for one; a mean that is known closely is a report.
@@ -109,7 +98,7 @@ pub(crate) fn run(
         }
     };
     let mut reports = Vec::new();
-    let mut tries = Tried::new(job, options.forms.html.is_some());
+    let mut tries = Trials::new(job, options.forms.html.is_some());
     let finding = if options.find_best {
         let usual = Sweep::default();
         let measure = options.duration.unwrap_or(usual.measure);
@@ -153,8 +142,6 @@ pub(crate) fn run(
             &mut reports,
             &tell,
         )
-    } else if options.preset.is_some() {
-        ladder::of_one(options, start(job)?, &mut tries, &tell)
     } else {
         return Ok(None);
     };
@@ -190,7 +177,10 @@ impl Outcome {
         options: &Options,
     ) -> anyhow::Result<()> {
         if let Some(file) = &options.forms.html {
-            outputs::put(file, &html::write_all(reports, text, &outputs::shown(options)))?;
+            outputs::put(
+                file,
+                &html::write_all(reports, text, &outputs::style(&options.forms)),
+            )?;
         }
         let mut json = json.clone();
         json["interrupted"] = interrupted.into();
@@ -208,12 +198,12 @@ impl Outcome {
     }
 }
 
-pub(super) fn ms(ns: u64) -> f64 {
+fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
 /// A point in a line.
-pub(super) fn row(point: &Point) -> String {
+fn row(point: &Point) -> String {
     format!(
         "{:>11} connections {:>11.0}/s   p50 {:>9.3} ms   p99 {:>9.3} ms   failed {:.2} %",
         point.load.connections,
@@ -227,7 +217,7 @@ pub(super) fn row(point: &Point) -> String {
 fn tried(point: &Point, broken: Option<&str>) -> String {
     let asked = match point.load.pace {
         Pace::Open { per_second, .. } => per_second,
-        _ => 0.0,
+        Pace::Closed => 0.0,
     };
     let kept = broken.map_or("kept".to_owned(), |why| format!("broken: {why}"));
     format!(
@@ -238,9 +228,9 @@ fn tried(point: &Point, broken: Option<&str>) -> String {
     )
 }
 
-pub(super) fn point_json(point: &Point) -> Value {
+fn point_json(point: &Point) -> Value {
     let rate = match point.load.pace {
-        Pace::Open { per_second, .. } | Pace::PerConnection { per_second } => Some(per_second),
+        Pace::Open { per_second, .. } => Some(per_second),
         Pace::Closed => None,
     };
     json!({
@@ -318,13 +308,13 @@ fn precise(
     tell: &dyn Fn(String),
 ) -> Report {
     let warm_up = warm_up(&mut session, job.load, job.warm_up, &mut |_| {});
-    let patience = options.duration.unwrap_or(PATIENCE);
-    let run = RUN.min(patience / RUNS_MIN);
+    let longest = options.duration.unwrap_or(DURATION);
+    let run = RUN.min(longest / RUNS_MIN);
     let precision = Precision {
         load: job.load,
         relative,
         run,
-        runs_max: (patience.as_secs_f64() / run.as_secs_f64()).round() as usize,
+        runs_max: (longest.as_secs_f64() / run.as_secs_f64()).round() as usize,
     };
     let started_unix_ms = unix_ms();
     let mut told = |repeated: &Repeated| {

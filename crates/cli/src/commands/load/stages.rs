@@ -48,9 +48,9 @@ impl Schedule {
     }
 
     /// When each begins, and its load in words.
-    pub(crate) fn told(&self) -> Vec<report::Stage> {
+    pub(crate) fn report(&self) -> Vec<report::Stage> {
         let mut begun = Duration::ZERO;
-        let told = self.stages.iter().map(|stage| {
+        let stages = self.stages.iter().map(|stage| {
             let at_seconds = begun.as_secs_f64();
             begun += stage.duration;
             let load = match stage.target {
@@ -62,7 +62,7 @@ impl Schedule {
             };
             report::Stage { at_seconds, load }
         });
-        told.collect()
+        stages.collect()
     }
 
     /// Most connections at a time.

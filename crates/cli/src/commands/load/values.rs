@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use forebay_load::{plan::Arrivals, search::WarmUp, tls};
+use forebay_load::{plan::Arrivals, search::WarmUp};
 
 /// Longest duration that is accepted: a year. It keeps sums of durations far from where they would overflow.
 pub(crate) const DURATION_MAX: Duration = Duration::from_hours(8760);
@@ -100,11 +100,6 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     if value > 0.0 { Ok(value) } else { Err(wrong()) }
 }
 
-/// Reads a rate of connections a second, written as one of requests.
-pub(crate) fn connect_rate(text: &str) -> Result<f64, String> {
-    rate(text).map_err(|_| format!("found {text:?}, expected connections a second such as 100, 1k or 600/m"))
-}
-
 /// Reads a share: `1%` or `0.01`.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     let value = match text.strip_suffix('%') {
@@ -114,16 +109,6 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     match value {
         Ok(value) if value > 0.0 && value < 1.0 => Ok(value),
         _ => Err(format!("found {text:?}, expected a share such as 1% or 0.01")),
-    }
-}
-
-/// Reads a factor: `2x`, `0.5`.
-pub(crate) fn factor(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches(['x', 'X']).parse::<f64>() {
-        Ok(factor) if (0.001..=1000.0).contains(&factor) => Ok(factor),
-        _ => Err(format!(
-            "found {text:?}, expected a factor from 0.001 to 1000 such as 2x or 0.5x"
-        )),
     }
 }
 
@@ -182,71 +167,6 @@ pub(crate) fn percentile(text: &str) -> Result<f64, String> {
             "found {text:?}, expected percentiles above 0 up to 100 such as 50,90,99.9"
         )),
     }
-}
-
-/// Reads a version of TLS.
-pub(crate) fn tls_version(text: &str) -> Result<tls::Version, String> {
-    tls::Version::parse(text).ok_or_else(|| format!("found {text:?}, expected 1.2 or 1.3"))
-}
-
-/// Which connections go elsewhere than their URL says, and where. `None` means any, or the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ConnectTo {
-    host: Option<String>,
-    port: Option<u16>,
-    pub(crate) to_host: Option<String>,
-    pub(crate) to_port: Option<u16>,
-}
-
-impl ConnectTo {
-    /// Whether it is about a URL with this host and port.
-    pub(crate) fn is_for(&self, host: &str, port: u16) -> bool {
-        let same = |known: &String| known.eq_ignore_ascii_case(host);
-        self.host.as_ref().is_none_or(same) && self.port.is_none_or(|known| known == port)
-    }
-}
-
-/// Reads `HOST:PORT:HOST:PORT` as curl does: each part may be empty, addresses of IPv6 stand in brackets.
-pub(crate) fn connect_to(text: &str) -> Result<ConnectTo, String> {
-    let wrong = || {
-        format!(
-            "found {text:?}, expected HOST:PORT:HOST:PORT such as shop.example:443:localhost:8443, or ::localhost:8080 for all"
-        )
-    };
-    let mut rest = Some(text);
-    let mut part = || {
-        let all = rest.take()?;
-        let end = if all.starts_with('[') {
-            all.find(']')? + 1
-        } else {
-            0
-        };
-        let (part, after) = match all[end..].find(':') {
-            Some(at) => (&all[..end + at], Some(&all[end + at + 1..])),
-            None => (all, None),
-        };
-        rest = after;
-        Some(part)
-    };
-    let (Some(host), Some(port), Some(to_host), Some(to_port), None) =
-        (part(), part(), part(), part(), part())
-    else {
-        return Err(wrong());
-    };
-    let name = |text: &str| {
-        let name = text.trim_start_matches('[').trim_end_matches(']');
-        (!name.is_empty()).then(|| name.to_owned())
-    };
-    let number = |text: &str| match text {
-        "" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| wrong()),
-    };
-    Ok(ConnectTo {
-        host: name(host),
-        port: number(port)?,
-        to_host: name(to_host),
-        to_port: number(to_port)?,
-    })
 }
 
 /// A part of a run with a load of its own.
@@ -369,11 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn factors_and_arrivals_are_read() {
-        assert_eq!((factor("2x"), factor("0.5")), (Ok(2.0), Ok(0.5)));
-        for text in ["", "x", "0", "-1", "1e9", "fast"] {
-            assert!(factor(text).is_err(), "{text}");
-        }
+    fn arrivals_are_read() {
         assert_eq!(arrivals("burst:100"), Ok(Arrivals::Burst(100)));
         assert_eq!(arrivals("poisson"), Ok(Arrivals::Poisson));
         for text in ["", "burst", "burst:", "burst:-1", "Poisson"] {
@@ -434,25 +350,6 @@ mod tests {
         }
         for text in ["", "10s", "0s:5", "10s:", "10s:x", "10s:5/h", ":5", "10s:0/s"] {
             assert!(stage(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn connections_go_elsewhere_as_curl_writes_it() {
-        let all = connect_to("shop.example:443:localhost:8443").unwrap();
-        assert!(all.is_for("Shop.Example", 443) && !all.is_for("shop.example", 80) && !all.is_for("h", 443));
-        assert_eq!(
-            (all.to_host.as_deref(), all.to_port),
-            (Some("localhost"), Some(8443))
-        );
-        let any = connect_to("::[::1]:").unwrap();
-        assert!(any.is_for("whatever", 1));
-        assert_eq!((any.to_host.as_deref(), any.to_port), (Some("::1"), None));
-        let six = connect_to("[::1]:80::81").unwrap();
-        assert!(six.is_for("::1", 80));
-        assert_eq!((six.to_host, six.to_port), (None, Some(81)));
-        for text in ["", "a:1:b", "a:1:b:2:3", "a:x:b:1", "[::1:80:b:1", "a:1:b:99999"] {
-            assert!(connect_to(text).is_err(), "{text}");
         }
     }
 

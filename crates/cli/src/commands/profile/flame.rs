@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use forebay_load::report::html::{escape, page};
 
-use super::told::{Process, Told};
+use super::report::{Process, Report};
 use crate::commands::flame_graph::{self, COLOURS, put_box};
 
 const TITLE: &str = "Which functions take the time";
@@ -12,9 +12,9 @@ const TITLE: &str = "Which functions take the time";
 const DRAWN_MIN: f64 = 0.001;
 
 /// A line for each stack: functions with semicolons between them, then microseconds.
-pub(super) fn folded(told: &Told) -> String {
+pub(super) fn folded(report: &Report) -> String {
     let mut lines = String::new();
-    for process in &told.processes {
+    for process in &report.processes {
         for stack in &process.stacks {
             lines.push_str(&process.name.replace(';', ","));
             for frame in &stack.frames {
@@ -29,18 +29,18 @@ pub(super) fn folded(told: &Told) -> String {
 }
 
 /// The page of a profile.
-pub(super) fn html(told: &Told, heading: &str) -> String {
+pub(super) fn html(report: &Report, heading: &str) -> String {
     let mut body = format!(
         "<style>{}</style>\n<header>\n<h1>{TITLE}</h1>\n<p>{}</p>\n</header>\n<main>\n",
         flame_graph::STYLE,
         escape(heading)
     );
     // A String takes everything.
-    for process in &told.processes {
+    for process in &report.processes {
         let _ = writeln!(body, "<h2>{}</h2>", escape(&process.heading()));
         body.push_str(&flame(process));
     }
-    for unseen in &told.unseen {
+    for unseen in &report.unseen {
         let _ = writeln!(body, "<p class=\"note\">{}</p>", escape(&unseen.text()));
     }
     body.push_str(
@@ -84,13 +84,20 @@ impl<'t> Call<'t> {
         if rows.len() == depth {
             rows.push(String::new());
         }
-        let told = format!(
+        let report = format!(
             "{}: {:.1} ms, {:.1} %",
             self.name,
             self.us as f64 / 1e3,
             share * 100.0
         );
-        put_box(&mut rows[depth], colour(self.name), from, share, &told, self.name);
+        put_box(
+            &mut rows[depth],
+            colour(self.name),
+            from,
+            share,
+            &report,
+            self.name,
+        );
         let mut at = from;
         let mut calls: Vec<&Self> = self.calls.iter().collect();
         calls.sort_by(|a, b| a.name.cmp(b.name));
@@ -127,11 +134,11 @@ fn colour(name: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::functions::tests::told, *};
+    use super::{super::functions::tests::report, *};
 
     #[test]
     fn a_page_has_all_it_needs_and_escapes_what_comes_from_outside() {
-        let html = html(&told(), "GET /<script>");
+        let html = html(&report(), "GET /<script>");
         for outside in ["<script", "src=\"", "href=", "url(", "<b>"] {
             assert!(!html.contains(outside), "{outside} in {html}");
         }
@@ -142,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_folded_line_has_a_stack_and_its_time() {
-        let folded = folded(&told());
+        let folded = folded(&report());
         assert!(
             folded.starts_with("server;io-0;main;poll;read 600000\n"),
             "{folded}"

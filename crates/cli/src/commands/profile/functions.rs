@@ -5,7 +5,7 @@ use std::{
     fmt::Write as _,
 };
 
-use super::told::{Process, Told};
+use super::report::{Process, Report};
 
 /// Longest name in the table, in characters; files have names as they are.
 const NAME_MAX: usize = 120;
@@ -20,14 +20,14 @@ struct Spent<'p> {
     total_us: u64,
 }
 
-pub(super) fn text(told: &Told, heading: &str, top: usize) -> String {
+pub(super) fn text(report: &Report, heading: &str, top: usize) -> String {
     let mut text = format!("{heading}\n");
     // A String takes everything.
-    for process in &told.processes {
+    for process in &report.processes {
         let _ = writeln!(text, "\n{}", process.heading());
         put(&mut text, process, top);
     }
-    for unseen in &told.unseen {
+    for unseen in &report.unseen {
         let _ = writeln!(text, "\n{}", unseen.text());
     }
     text
@@ -103,7 +103,7 @@ fn shortened(name: &str) -> String {
 pub(super) mod tests {
     use super::*;
 
-    pub(in super::super) fn told() -> Told {
+    pub(in super::super) fn report() -> Report {
         let json = r#"{
             "routes": ["GET /x"],
             "processes": [
@@ -124,8 +124,8 @@ pub(super) mod tests {
 
     #[test]
     fn a_function_has_its_own_time_and_that_of_what_it_calls() {
-        let told = told();
-        let spent = spent(&told.processes[0]);
+        let report = report();
+        let spent = spent(&report.processes[0]);
         let seen: Vec<(&str, u64, u64)> = spent
             .iter()
             .map(|spent| (spent.name, spent.own_us, spent.total_us))
@@ -142,7 +142,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_table_has_each_process_and_those_that_were_not_seen() {
-        let text = text(&told(), "GET /x: 5 of the 6 requests", 2);
+        let text = text(&report(), "GET /x: 5 of the 6 requests", 2);
         assert_eq!(
             text,
             "GET /x: 5 of the 6 requests\n\n\

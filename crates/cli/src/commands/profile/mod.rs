@@ -7,14 +7,14 @@
 
 mod flame;
 mod functions;
-mod told;
+mod report;
 
 use std::{fs, path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use self::told::Told;
+use self::report::Report;
 use super::load::{self, Loading};
 use crate::{
     control::{Control, Which},
@@ -95,29 +95,29 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         output::complaint(&format!("note: requests of --load failed: {failed}"));
     }
     let after = answered(&control)?;
-    let mut told: Told =
+    let mut report: Report =
         serde_json::from_str(&text).context("what the server tells is not what this version reads")?;
-    told.tidy();
-    let (of_route, of_all) = told.requests(&before, &after);
+    report.tidy();
+    let (of_route, of_all) = report.requests(&before, &after);
     if of_route == 0 {
         return Err(ProfileError::NoTraffic {
-            route: told.routes.join(", "),
+            route: report.routes.join(", "),
         }
         .into());
     }
     let heading = format!(
         "{}: {of_route} of the {of_all} requests that the server answered in {:.1} s",
-        told.routes.join(", "),
+        report.routes.join(", "),
         time.as_secs_f64()
     );
     let put = |file: &PathBuf, text: String| {
         fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
     };
     if let Some(file) = &arguments.html {
-        put(file, flame::html(&told, &heading))?;
+        put(file, flame::html(&report, &heading))?;
     }
     if let Some(file) = &arguments.folded {
-        put(file, flame::folded(&told))?;
+        put(file, flame::folded(&report))?;
     }
     if arguments.json {
         let mut json: Value = serde_json::from_str(&text).context("the server's answer is no JSON")?;
@@ -125,7 +125,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return Ok(output::line(&json.to_string())?);
     }
     let top = arguments.top.unwrap_or(TOP);
-    Ok(output::whole(&functions::text(&told, &heading, top))?)
+    Ok(output::whole(&functions::text(&report, &heading, top))?)
 }
 
 /// How many requests each route has answered so far.

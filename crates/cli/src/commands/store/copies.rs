@@ -15,8 +15,8 @@ use crate::output;
 use super::{
     StoreFailure,
     data::Data,
-    moment,
     progress::{Bar, megabytes},
+    timestamp,
 };
 
 /// Copy the store as of now into a new folder, while others read and write
@@ -60,7 +60,7 @@ impl Until {
     fn read(text: &str) -> Result<Self, String> {
         let number = text.parse().ok().map(Self::Number);
         number
-            .or_else(|| moment::milliseconds(text).map(Self::Moment))
+            .or_else(|| timestamp::milliseconds(text).map(Self::Moment))
             .ok_or_else(|| {
                 "expected a moment such as \"2026-11-22T08:30:00Z\", or the number of a change".into()
             })

@@ -5,7 +5,6 @@ mod data;
 mod error;
 mod index;
 mod lists;
-pub(crate) mod moment;
 mod nodes;
 mod path;
 mod pretty;
@@ -13,6 +12,7 @@ mod progress;
 mod query;
 mod shell;
 mod stats;
+pub(crate) mod timestamp;
 mod transfer;
 mod verify;
 

@@ -60,7 +60,7 @@ pub(super) struct SetState {
     release: u64,
     /// What it is to be. Example: forebay workflow state 7 draft
     #[arg(value_name = "STATE")]
-    state: Wanted,
+    state: ReleaseStage,
     #[command(flatten)]
     who: Who,
     #[command(flatten)]
@@ -68,7 +68,7 @@ pub(super) struct SetState {
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Wanted {
+enum ReleaseStage {
     /// Requests do not reach it
     Draft,
     /// `POST /workflow/NAME?release=N` has it, and routes that name it
@@ -217,7 +217,7 @@ pub(super) fn export(arguments: &Export) -> anyhow::Result<()> {
 pub(super) fn set_state(arguments: &SetState) -> anyhow::Result<()> {
     let (releases, config) = releases(&arguments.config, true)?;
     let (number, by) = (arguments.release, arguments.who.name());
-    let is_for_test = matches!(arguments.state, Wanted::Test);
+    let is_for_test = matches!(arguments.state, ReleaseStage::Test);
     if is_for_test {
         let found = of_release(&releases, number, config)?;
         found.check()?;

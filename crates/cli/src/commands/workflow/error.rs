@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use forebay_server::workflow::{BookFaults, OfflineError, ReleaseError};
+use forebay_server::workflow::{BundleErrors, OfflineError, ReleaseError};
 use forebay_store::StoreError;
 
 /// Why a command on workflows did not do it.
@@ -67,7 +67,7 @@ pub(crate) fn exit_kind(error: &anyhow::Error) -> Option<ExitKind> {
             }
         });
     }
-    if error.is::<BookFaults>() {
+    if error.is::<BundleErrors>() {
         return Some(ExitKind::Invalid);
     }
     if let Some(error) = error.downcast_ref::<ReleaseError>() {

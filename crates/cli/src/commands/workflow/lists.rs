@@ -6,7 +6,7 @@ use forebay_server::workflow::State;
 use serde_json::json;
 
 use super::opening::releases;
-use crate::{arguments::ConfigFile, commands::store::moment, output};
+use crate::{arguments::ConfigFile, commands::store::timestamp, output};
 
 /// List the releases, and what each is
 #[derive(Debug, clap::Args)]
@@ -54,7 +54,7 @@ pub(super) fn list(arguments: &List) -> anyhow::Result<()> {
             (State::Canary, Some(canary)) => format!("canary {canary}"),
             (state, _) => state.name().to_owned(),
         };
-        let made = moment::written(about.created_ms);
+        let made = timestamp::written(about.created_ms);
         rows.push([
             number.to_string(),
             state,
@@ -79,7 +79,7 @@ pub(super) fn log(arguments: &Log) -> anyhow::Result<()> {
     let mut rows = vec![["when", "by", "what", "release", "", ""].map(str::to_owned)];
     for entry in entries {
         rows.push([
-            moment::written(entry.at_ms),
+            timestamp::written(entry.at_ms),
             shown(&entry.by),
             shown(&entry.what),
             entry.release.to_string(),

@@ -7,7 +7,7 @@ use std::{
 
 use forebay_server::{
     config::{Config, WorkflowSource},
-    workflow::{Actor, BookFaults, Offline, Releases, WorkflowFiles, check, place_of_release},
+    workflow::{Actor, BundleErrors, Offline, Releases, WorkflowFiles, check, place_of_release},
 };
 use forebay_store::StoreError;
 
@@ -162,7 +162,7 @@ impl Found {
     }
 
     /// Checks them.
-    pub(super) fn check(&self) -> Result<(), BookFaults> {
+    pub(super) fn check(&self) -> Result<(), BundleErrors> {
         check(&self.config, &self.files, &self.place, erase_types)
     }
 }

@@ -9,7 +9,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use forebay_server::workflow::{BookFaults, WorkflowFiles};
+use forebay_server::workflow::{BundleErrors, WorkflowFiles};
 use serde_json::{Map, Value, json};
 
 use super::WorkflowError;
@@ -35,7 +35,7 @@ type LeftOut = Vec<(String, String)>;
 pub(super) fn read(
     file: &Path,
     bodies: Option<&Path>,
-    check: impl Fn(&WorkflowFiles) -> Result<(), BookFaults>,
+    check: impl Fn(&WorkflowFiles) -> Result<(), BundleErrors>,
 ) -> anyhow::Result<(WorkflowFiles, LeftOut)> {
     let failed = |source| WorkflowError::File {
         what: "read",

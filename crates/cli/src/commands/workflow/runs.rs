@@ -32,7 +32,7 @@ pub(super) struct Check {
 
 /// What is run.
 #[derive(Debug, clap::Args)]
-struct Asked {
+struct RunArgs {
     /// The workflow. Example: forebay workflow run order --args '{"amount":40}'
     #[arg(value_name = "NAME")]
     name: String,
@@ -49,7 +49,7 @@ struct Asked {
 #[derive(Debug, clap::Args)]
 pub(super) struct Run {
     #[command(flatten)]
-    asked: Asked,
+    asked: RunArgs,
 }
 
 /// Run a workflow, and show what each node has come to, how long it took, and what rules have logged
@@ -59,7 +59,7 @@ pub(super) struct Trace {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    asked: Asked,
+    asked: RunArgs,
 }
 
 /// Run the tests that are stored with workflows: those of tests/NAME.json
@@ -95,7 +95,7 @@ pub(super) fn check(arguments: &Check) -> anyhow::Result<()> {
     ))?)
 }
 
-impl Asked {
+impl RunArgs {
     fn args(&self) -> anyhow::Result<Box<RawValue>> {
         let text = match self.args.strip_prefix('@') {
             Some(file) => {
@@ -115,7 +115,8 @@ impl Asked {
             None => self.args.clone(),
         };
         let read = arguments_of(&text);
-        Ok(read.map_err(|reason| UsageError(format!("--args are no JSON object of arguments: {reason}")))?)
+        Ok(read
+            .map_err(|reason| UsageError(format!("--args are not a JSON object of arguments: {reason}")))?)
     }
 
     /// Runs it; the result, with which workflows that were and how long it took in milliseconds.

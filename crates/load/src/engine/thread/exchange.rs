@@ -1,6 +1,6 @@
 //! What happens on a connection that is open: it sends, reads, is ended, and everything is counted.
 
-use std::{cmp::Reverse, os::fd::AsFd};
+use std::os::fd::AsFd;
 
 use rustix::{event::epoll, io::Errno};
 
@@ -9,13 +9,12 @@ use crate::{
     engine::{
         Notice,
         connection::{Connection, Phase, Sent},
-        transport::{Fault, Received, Transport},
+        transport::{Received, Transport, TransportError},
         window::Window,
     },
-    expect::{Seen, Unexpected, decoded},
+    expect::Seen,
     failure::Class,
     plan::Pace,
-    request::{Led, Put, Turn},
     response::{Answer, Read},
 };
 
@@ -40,29 +39,12 @@ impl Context {
         {
             return After::Goes;
         }
-        let mut room = match &connection.h2 {
-            None => self.plan.pipeline - connection.in_flight.len(),
-            Some(h2) => h2.room(self.plan.pipeline),
-        };
+        let mut room = self.plan.pipeline - connection.in_flight.len();
         if self.plan.bounds_connections() {
-            room = room.min(self.plan.room(connection.carried, connection.asked));
-        }
-        let follows = connection.follows();
-        if let Some(user) = connection.user.as_mut().filter(|_| !follows) {
-            match user.turn(now, !connection.in_flight.is_empty()) {
-                Turn::Send => room = room.min(1),
-                Turn::Think(until) => {
-                    self.timers.push(Reverse((until, connection.index)));
-                    return After::Goes;
-                }
-                Turn::Wait => return After::Goes,
-            }
+            room = room.min(self.plan.room(connection.carried));
         }
         let due = match (self.load.pace, &mut self.pacer) {
-            // What a redirect asks for was due with what was redirected.
-            _ if follows => room,
             (Pace::Open { .. }, Some(pacer)) => room.min(pacer.backlog.len()),
-            (Pace::PerConnection { .. }, _) => room.min(usize::from(connection.next_due <= now)),
             _ => room,
         };
         let count = self.budget.take(due);
@@ -72,40 +54,23 @@ impl Context {
                 return after;
             }
         }
-        match self.load.pace {
-            _ if follows => {}
-            Pace::Open { .. } if !connection.waits && count < room => {
-                connection.waits = true;
-                self.waiting.push_back(connection.index);
-            }
-            Pace::PerConnection { per_second } if due > 0 => {
-                connection.next_due += (1e9 / per_second) as u64;
-                self.timers.push(Reverse((connection.next_due, connection.index)));
-            }
-            Pace::PerConnection { .. } if connection.in_flight.is_empty() => {
-                self.timers.push(Reverse((connection.next_due, connection.index)));
-            }
-            _ => {}
+        if matches!(self.load.pace, Pace::Open { .. }) && !connection.waits && count < room {
+            connection.waits = true;
+            self.waiting.push_back(connection.index);
         }
         After::Goes
     }
 
     pub(super) fn send(&mut self, connection: &mut Connection, count: usize, now: u64) -> After {
-        if connection.h2.is_some() {
-            return self.send_streams(connection, count, now);
-        }
         self.rendered.clear();
-        let same = match &connection.follower {
-            None => self.sources[connection.lane].same(count).map(|(_, put)| put),
-            Some(_) => None,
-        };
+        let same = self.sources[connection.lane].same(count).map(|(_, put)| put);
         for _ in 0..count {
-            let due = self.next_due(connection, now);
+            let due = self.next_due(now);
             let (put, which) = match same {
                 Some(put) => (put, 0),
                 None => {
-                    let put = self.render(connection);
-                    (put, self.sources[connection.lane].which())
+                    let source = &mut self.sources[connection.lane];
+                    (source.next(&mut self.rendered), source.which())
                 }
             };
             self.window.lag_max_ns = self.window.lag_max_ns.max(now.saturating_sub(due));
@@ -116,13 +81,12 @@ impl Context {
                 head_only: put.head_only,
             });
         }
-        let source = &mut self.sources[connection.lane];
+        let source = &self.sources[connection.lane];
         let bytes = match same.and_then(|_| source.same(count)) {
             Some((bytes, _)) => bytes,
             None => &self.rendered[..],
         };
         connection.carried += count as u64;
-        connection.asked += count as u64;
         self.in_flight += count;
         self.window.sent += count as u64;
         self.window.bytes_out += bytes.len() as u64;
@@ -148,24 +112,10 @@ impl Context {
         self.await_room(connection)
     }
 
-    /// Appends the next request to what is rendered.
-    pub(super) fn render(&mut self, connection: &mut Connection) -> Put {
-        let source = &mut self.sources[connection.lane];
-        let mut own = |out: &mut Vec<u8>| source.next(connection.user.as_deref_mut(), out);
-        match &mut connection.follower {
-            None => own(&mut self.rendered),
-            Some(follower) => follower.render(&mut self.rendered, own),
-        }
-    }
-
-    /// When the next request of a connection should have been sent.
-    pub(super) fn next_due(&mut self, connection: &Connection, now: u64) -> u64 {
-        if connection.follows() {
-            return now;
-        }
+    /// When the next request should be sent.
+    fn next_due(&mut self, now: u64) -> u64 {
         match (self.load.pace, &mut self.pacer) {
             (Pace::Open { .. }, Some(pacer)) => pacer.backlog.pop_front().unwrap_or(now),
-            (Pace::PerConnection { .. }, _) => connection.next_due,
             _ => now,
         }
     }
@@ -182,10 +132,7 @@ impl Context {
                 if !connection.unsent.is_empty() {
                     return self.await_room(connection);
                 }
-                match self.fill(connection, now) {
-                    After::Goes if connection.h2.is_some() => self.send_frames(connection),
-                    after => after,
-                }
+                self.fill(connection, now)
             }
             Err(Errno::AGAIN) => self.await_room(connection),
             Err(error) => self.write_failed(connection, error),
@@ -210,12 +157,12 @@ impl Context {
             let (received, more) = match transport.receive(&mut self.scratch) {
                 Ok(Received::Bytes { count, more }) => (count, more),
                 Ok(Received::End) => return self.ended(connection),
-                Err(Fault::Socket(Errno::AGAIN)) => return After::Goes,
-                Err(Fault::Socket(Errno::INTR)) => continue,
-                Err(fault @ (Fault::Tls(_) | Fault::Proxy(_))) => {
+                Err(TransportError::Socket(Errno::AGAIN)) => return After::Goes,
+                Err(TransportError::Socket(Errno::INTR)) => continue,
+                Err(fault @ TransportError::Tls(_)) => {
                     return self.close(connection, Class::Tls, &fault.to_string());
                 }
-                Err(Fault::Socket(error)) => {
+                Err(TransportError::Socket(error)) => {
                     return self.close(
                         connection,
                         Class::Reset,
@@ -223,10 +170,9 @@ impl Context {
                     );
                 }
             };
-            let after = match &connection.h2 {
-                None if received == 0 => After::Goes,
-                None => self.take(connection, received),
-                Some(_) => self.take_frames(connection, received),
+            let after = match received {
+                0 => After::Goes,
+                _ => self.take(connection, received),
             };
             if after == After::Reopen {
                 return after;
@@ -280,7 +226,6 @@ impl Context {
             {
                 Ok(Read::Partial) => {
                     connection.begun.get_or_insert(self.woke);
-                    connection.heard = self.woke;
                     break;
                 }
                 Ok(Read::Whole { used, answer }) => {
@@ -331,8 +276,8 @@ impl Context {
         window.body_bytes_in += answer.body_bytes;
         connection.ending |= !answer.keep_alive;
         if self.looks != Looks::Status {
-            let wrong = self.look_into(connection, answer, now);
-            self.note(connection, sent, answer, begun, wrong);
+            let failed = self.check(connection, answer);
+            self.note(connection, sent, answer, failed);
         } else if !self.plan.expect.accepts(answer.status) {
             window.fail(Class::Status);
             self.example(Class::Status, || {
@@ -341,71 +286,25 @@ impl Context {
         }
     }
 
-    /// Looks at more of an answer than its status, and hands it to the user who asked. Returns what is wrong with it.
-    pub(super) fn look_into(
-        &mut self,
-        connection: &mut Connection,
-        answer: Answer,
-        now: u64,
-    ) -> Option<Class> {
+    /// Checks more of an answer than its status. True: it is not as expected.
+    fn check(&mut self, connection: &Connection, answer: Answer) -> bool {
         let kept = connection.reader.kept.as_ref();
-        let mut seen = Seen {
+        let seen = Seen {
             status: answer.status,
             body_bytes: answer.body_bytes,
             head: kept.map_or(&[], |kept| &kept.head),
             body: kept.map_or(&[], |kept| &kept.body),
         };
-        let mut away = None;
-        if let Some(follower) = &mut connection.follower {
-            let jar = connection.user.as_mut().and_then(|user| user.redirected(&seen));
-            match follower.answered(&seen, jar) {
-                Led::Nowhere => {}
-                Led::On => {
-                    self.window.redirects += 1;
-                    return None;
-                }
-                Led::Away(text) => {
-                    away = Some(Unexpected {
-                        class: Class::Status,
-                        text,
-                    });
-                }
-            }
-        }
-        let decoded = match seen.field("content-encoding") {
-            Some(codings) if self.plan.decode && away.is_none() && seen.is_whole() => {
-                decoded(seen.body, codings)
-            }
-            _ => Ok(None),
+        let Err(unexpected) = self.plan.expect.check(&seen) else {
+            return false;
         };
-        match &decoded {
-            Ok(None) => {}
-            Ok(Some(body)) => (seen.body, seen.body_bytes) = (body, body.len() as u64),
-            Err(what) => away = Some(Unexpected::mismatch(what, &Seen { body: &[], ..seen })),
-        }
-        let right = match (away, &mut connection.user) {
-            (Some(unexpected), None) => Err(unexpected),
-            (Some(unexpected), Some(user)) => {
-                user.lost();
-                Err(unexpected)
-            }
-            (None, Some(user)) => user.answered(&seen, &self.plan.expect, now),
-            (None, None) => self.plan.expect.check(&seen),
-        };
-        if let Some(user) = &mut connection.user {
-            self.window.count_pass(user.pass());
-        }
-        let unexpected = right.err()?;
         self.window.fail(unexpected.class);
         self.example(unexpected.class, || unexpected.text);
-        Some(unexpected.class)
+        true
     }
 
     /// The other side sends nothing more.
     pub(super) fn ended(&mut self, connection: &mut Connection) -> After {
-        if connection.h2.is_some() {
-            return self.frames_ended(connection);
-        }
         let whole = connection.transport.as_ref().is_some_and(Transport::ends_whole);
         if whole
             && let Some(answer) = connection.reader.end()
@@ -443,7 +342,6 @@ impl Context {
         };
         connection.phase = Phase::Closed;
         self.drop_transport(connection);
-        connection.h2 = None;
         connection.reader = crate::response::Reader::new(self.keeps_on(connection.index));
         connection.begun = None;
         connection.unsent.clear();
@@ -452,23 +350,17 @@ impl Context {
 
     /// Ends a connection whose requests have failed.
     pub(super) fn close(&mut self, connection: &mut Connection, class: Class, what: &str) -> After {
-        if connection.phase == Phase::Greeting {
-            return self.connect_failed(connection, class, what);
-        }
         let lost = connection.in_flight.len();
         if lost == 0 && connection.carried > 0 && class == Class::Reset {
             // The server has ended an idle connection, if rudely.
             return self.reopen(connection);
-        }
-        if lost > 0 {
-            connection.lose(&mut self.window);
         }
         if lost as u64 == connection.carried {
             // It came to nothing, as if there had been no connection.
             connection.carried = 0;
         }
         self.in_flight -= lost;
-        self.note_lost(connection.lane, connection.in_flight.drain(..), class);
+        self.note_lost(connection.lane, connection.in_flight.drain(..));
         self.window.failures.add(class, lost.max(1) as u64);
         self.example(class, || what.to_owned());
         self.reopen(connection)
@@ -477,8 +369,8 @@ impl Context {
     /// Reports the first failure of a class in each stretch of the run.
     pub(super) fn example(&mut self, class: Class, text: impl FnOnce() -> String) {
         let bit = 1 << class as u32;
-        if self.examples_told & bit == 0 {
-            self.examples_told |= bit;
+        if self.examples_reported & bit == 0 {
+            self.examples_reported |= bit;
             // Nobody listens any more when the session is being dropped.
             self.notices.tell(Notice::Example {
                 epoch: self.epoch,
@@ -493,10 +385,6 @@ impl Context {
         let still = self.window.service.is_some() && self.in_flight > 0;
         let with_service = self.load.pace != Pace::Closed || still;
         self.window.end_ns = now;
-        self.window.leave_out();
-        if let Some(log) = &mut self.log {
-            log.hand_over();
-        }
         let window = std::mem::replace(&mut self.window, Window::new(self.epoch, now, with_service));
         self.notices.measured(window);
     }
@@ -504,8 +392,8 @@ impl Context {
     /// Tells the session once when nothing is under way and nothing will be.
     pub(super) fn tell_idle(&mut self) {
         let done = self.active == 0 || self.budget.is_spent();
-        if done && self.in_flight == 0 && !self.idle_told {
-            self.idle_told = true;
+        if done && self.in_flight == 0 && !self.idle_reported {
+            self.idle_reported = true;
             let now = self.clock.now();
             self.publish(now);
             self.notices.tell(Notice::Idle(self.epoch));

@@ -1,4 +1,4 @@
-//! How a connection comes about: its name is resolved where that is wanted, a socket connects, and what lies above it is agreed on.
+//! How a connection is opened: a socket connects, and TLS is agreed on.
 
 use std::os::fd::AsFd;
 
@@ -9,82 +9,27 @@ use crate::{
     engine::{
         Notice,
         connection::{Connection, Phase},
-        resolver::{Found, Question},
-        transport::{Fault, Transport},
+        transport::{Transport, TransportError},
     },
     failure::Class,
-    request::Follower,
     target::Address,
 };
 
 impl Context {
-    /// A connection that is closed, with whoever sends on it.
-    pub(super) fn connection(&self, index: usize, lane: usize) -> Connection {
-        let tls = self.plan.lanes[lane].link.tls.is_some();
-        let follow = self.plan.follow;
-        Connection {
-            user: self.sources[lane].user(index),
-            follower: (follow > 0).then(|| Box::new(Follower::new(follow, tls))),
-            ..Connection::new(index, lane, self.keeps_on(index))
-        }
-    }
-
     /// Begins an attempt to connect.
     pub(super) fn connect(&mut self, connection: &mut Connection, now: u64) -> After {
         connection.since = now;
         connection.handshake_since = None;
-        if let (Some(resolver), Some(names)) = (&self.resolver, &self.plan.lanes[connection.lane].link.names)
-        {
-            connection.phase = Phase::Resolving;
-            resolver.ask(Question {
-                names: names.clone(),
-                inbox: self.inbox.clone(),
-                index: connection.index,
-                since: now,
-            });
-            return After::Goes;
-        }
-        let plan = self.plan.clone();
-        self.connect_to(connection, &plan.lanes[connection.lane].address)
-    }
-
-    /// An attempt to connect goes on, now that the server's name has been resolved.
-    pub(super) fn resolved(&mut self, connection: &mut Connection, found: Found) -> After {
-        // It may have been given up meanwhile.
-        if connection.phase != Phase::Resolving || connection.since != found.since {
-            return After::Goes;
-        }
-        let known = &self.plan.lanes[connection.lane].address;
-        match found.address.map(Address::Tcp) {
-            Ok(address) if known.is_local() && !address.is_local() => {
-                let what = format!("its name now leads to {address}, which is not this machine");
-                self.connect_failed(connection, Class::Connect, &what)
-            }
-            Ok(address) => self.connect_to(connection, &address),
-            Err(what) => {
-                let what = format!("its name could not be resolved: {what}");
-                self.connect_failed(connection, Class::Connect, &what)
-            }
-        }
-    }
-
-    fn connect_to(&mut self, connection: &mut Connection, address: &Address) -> After {
         connection.phase = Phase::Connecting;
-        // Connections take lanes in turn, and those of a lane its local addresses.
-        let turn = (connection.index * self.plan.threads + self.index) / self.plan.lanes.len();
-        let (transport, goes_on) = match Transport::connect(
-            address,
-            &self.plan.lanes[connection.lane].link.bind,
-            self.plan.keep_alive,
-            turn,
-        ) {
+        let address = &self.plan.lanes[connection.lane].address;
+        let (transport, goes_on) = match Transport::connect(address, self.plan.keep_alive) {
             Ok(connecting) => connecting,
             Err(Errno::AGAIN) if matches!(address, Address::Unix(_)) => {
                 let what = "the server's queue of connections is full";
                 return self.connect_failed(connection, Class::Connect, what);
             }
             Err(error) => {
-                let fault = Fault::from(error);
+                let fault = TransportError::from(error);
                 return self.connect_failed(connection, fault.class_of_connect(), &fault.to_string());
             }
         };
@@ -111,14 +56,13 @@ impl Context {
             .transport
             .as_mut()
             .expect("a connection that is being made has a socket");
-        let link = &self.plan.lanes[connection.lane].link;
-        let progress = transport.progress(link, hung_up);
+        let tls = self.plan.lanes[connection.lane].tls.as_ref();
+        let progress = transport.progress(tls, hung_up);
         if connection.handshake_since.is_none() && transport.is_secured() {
             connection.handshake_since = Some(now);
         }
         match progress {
             Ok(false) => After::Goes,
-            Ok(true) if link.http2 => self.greet(connection),
             Ok(true) => {
                 // What TLS computes takes a while, in which the other side may have answered.
                 let now = connection.handshake_since.map_or(now, |_| self.clock.now());
@@ -140,10 +84,10 @@ impl Context {
         }
         if let Some(transport) = &connection.transport {
             self.window.resumed += u64::from(transport.is_resumed());
-            if !self.negotiated_told
+            if !self.negotiated_reported
                 && let Some(negotiated) = transport.negotiated()
             {
-                self.negotiated_told = true;
+                self.negotiated_reported = true;
                 self.notices.tell(Notice::Negotiated(negotiated));
             }
         }
@@ -157,10 +101,8 @@ impl Context {
         self.example(class, || text);
         // Of a fixed number of requests it stands for one, or the run would never end where nobody listens.
         self.budget.take(1);
-        connection.asked += 1;
         connection.phase = Phase::Closed;
         self.drop_transport(connection);
-        connection.h2 = None;
         connection.unsent.clear();
         connection.failed_attempts = connection.failed_attempts.saturating_add(1);
         After::Reopen

@@ -2,10 +2,9 @@
 //! because readiness is told only once.
 
 mod secured;
-mod tunnel;
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
@@ -14,10 +13,14 @@ use rustix::{
     net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt},
 };
 
-pub(crate) use self::secured::PLAIN_BYTES_MIN;
-use self::{secured::Secured, tunnel::Opening};
+use self::secured::Secured;
+pub(crate) use self::secured::{PLAIN_BYTES_MIN, negotiated};
 use super::calls::{self, Call};
-use crate::{failure::Class, plan::Link, target::Address, tls::Negotiated};
+use crate::{
+    failure::Class,
+    target::Address,
+    tls::{Negotiated, Tls},
+};
 
 /// A connection, or one that is being made.
 #[derive(Debug)]
@@ -35,8 +38,6 @@ enum Layer {
     Tls(Box<Secured>),
     /// The socket is being connected.
     Connecting,
-    /// A proxy is asked to connect on.
-    Tunnel(Opening),
 }
 
 /// What was received.
@@ -50,28 +51,27 @@ pub(crate) enum Received {
 
 /// What is wrong with a connection.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum TransportError {
     Socket(Errno),
     Tls(Box<str>),
-    Proxy(Box<str>),
 }
 
-impl From<Errno> for Fault {
+impl From<Errno> for TransportError {
     fn from(error: Errno) -> Self {
         Self::Socket(error)
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for TransportError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Socket(error) => error.fmt(f),
-            Self::Tls(what) | Self::Proxy(what) => what.fmt(f),
+            Self::Tls(what) => what.fmt(f),
         }
     }
 }
 
-impl Fault {
+impl TransportError {
     /// The class when it ends an attempt to connect.
     pub(crate) fn class_of_connect(&self) -> Class {
         match self {
@@ -80,21 +80,16 @@ impl Fault {
             Self::Socket(
                 Errno::ADDRNOTAVAIL | Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::AGAIN,
             ) => Class::Resources,
-            Self::Socket(_) | Self::Proxy(_) => Class::Connect,
+            Self::Socket(_) => Class::Connect,
             Self::Tls(_) => Class::Tls,
         }
     }
 }
 
 impl Transport {
-    /// Starts to connect; `locals`: local addresses that connections take in turn; `stays`: for more than one request; `turn`: its place
-    /// among those that do. The second part says whether [`progress`](Self::progress) can be made at once.
-    pub(crate) fn connect(
-        address: &Address,
-        locals: &[IpAddr],
-        stays: bool,
-        turn: usize,
-    ) -> Result<(Self, bool), Errno> {
+    /// Starts to connect; `stays`: for more than one request. The second part says whether [`progress`](Self::progress) can be made at
+    /// once.
+    pub(crate) fn connect(address: &Address, stays: bool) -> Result<(Self, bool), Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let family = match address {
             Address::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
@@ -110,34 +105,21 @@ impl Transport {
                     // is over before that pays.
                     let _ = sockopt::set_tcp_congestion(&socket, "reno");
                 }
-                if !locals.is_empty() {
-                    let local = locals[turn % locals.len()];
-                    rustix::net::bind(&socket, &SocketAddr::new(local, 0))?;
-                }
                 rustix::net::connect(&socket, address)
             }
             Address::Unix(path) => rustix::net::connect(&socket, &SocketAddrUnix::new(path)?),
         };
-        let layer = Layer::Connecting;
-        match connected {
-            Ok(()) => Ok((
-                Self {
-                    socket,
-                    layer,
-                    shared: false,
-                },
-                true,
-            )),
-            Err(Errno::INPROGRESS) => Ok((
-                Self {
-                    socket,
-                    layer,
-                    shared: false,
-                },
-                false,
-            )),
-            Err(error) => Err(error),
-        }
+        let at_once = match connected {
+            Ok(()) => true,
+            Err(Errno::INPROGRESS) => false,
+            Err(error) => return Err(error),
+        };
+        let transport = Self {
+            socket,
+            layer: Layer::Connecting,
+            shared: false,
+        };
+        Ok((transport, at_once))
     }
 
     /// Others hold the socket from now on: closing it here does not end the connection.
@@ -147,23 +129,17 @@ impl Transport {
 
     /// Goes on with an attempt to connect as far as that is possible without waiting; `hung_up`: the socket may have
     /// failed. True: requests can be sent.
-    pub(crate) fn progress(&mut self, link: &Link, hung_up: bool) -> Result<bool, Fault> {
+    pub(crate) fn progress(&mut self, tls: Option<&Tls>, hung_up: bool) -> Result<bool, TransportError> {
         loop {
             match &mut self.layer {
                 Layer::Connecting => {
                     if hung_up {
                         sockopt::socket_error(&self.socket)??;
                     }
-                    self.layer = match &link.tunnel {
-                        Some(tunnel) => Layer::Tunnel(Opening::new(tunnel)),
-                        None => Self::last_layer(link)?,
+                    self.layer = match tls {
+                        Some(tls) => Layer::Tls(Box::new(Secured::new(tls)?)),
+                        None => Layer::Plain,
                     };
-                }
-                Layer::Tunnel(opening) => {
-                    if !opening.progress(&self.socket)? {
-                        return Ok(false);
-                    }
-                    self.layer = Self::last_layer(link)?;
                 }
                 Layer::Tls(secured) => return secured.handshake(&self.socket),
                 Layer::Plain => return Ok(true),
@@ -171,18 +147,10 @@ impl Transport {
         }
     }
 
-    fn last_layer(link: &Link) -> Result<Layer, Fault> {
-        match &link.tls {
-            Some(tls) => Ok(Layer::Tls(Box::new(Secured::new(tls, link.http2)?))),
-            None => Ok(Layer::Plain),
-        }
-    }
-
     /// What an attempt to connect waits for, for whoever has waited too long.
     pub(crate) fn awaits(&self) -> &'static str {
         match self.layer {
             Layer::Connecting | Layer::Plain => "the connection was not open in time",
-            Layer::Tunnel(_) => "the proxy did not answer in time",
             Layer::Tls(_) => "the TLS handshake was not over in time",
         }
     }
@@ -206,7 +174,7 @@ impl Transport {
     }
 
     /// Receives into a buffer of at least [`PLAIN_BYTES_MIN`].
-    pub(crate) fn receive(&mut self, into: &mut [u8]) -> Result<Received, Fault> {
+    pub(crate) fn receive(&mut self, into: &mut [u8]) -> Result<Received, TransportError> {
         match &mut self.layer {
             Layer::Plain => {
                 calls::count(Call::Receive);
@@ -221,7 +189,7 @@ impl Transport {
                 })
             }
             Layer::Tls(secured) => secured.receive(&self.socket, into),
-            Layer::Connecting | Layer::Tunnel(_) => Err(Fault::Socket(Errno::AGAIN)),
+            Layer::Connecting => Err(TransportError::Socket(Errno::AGAIN)),
         }
     }
 
@@ -233,7 +201,7 @@ impl Transport {
                 rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL)
             }
             Layer::Tls(secured) => secured.send(&self.socket, bytes),
-            Layer::Connecting | Layer::Tunnel(_) => Err(Errno::AGAIN),
+            Layer::Connecting => Err(Errno::AGAIN),
         }
     }
 

@@ -12,7 +12,7 @@ use rustix::{
 };
 use rustls::{ClientConnection, HandshakeKind};
 
-use super::{Fault, Received};
+use super::{Received, TransportError};
 use crate::tls::{Negotiated, Tls};
 
 /// Encrypted bytes that one read may bring.
@@ -26,37 +26,35 @@ pub(crate) const PLAIN_BYTES_MIN: usize = CIPHERTEXT_BYTES + RECORD_BYTES_MAX;
 #[derive(Debug)]
 pub(super) struct Secured {
     connection: ClientConnection,
-    needs_http2: bool,
     /// The other side has said that it sends nothing more.
     ended: bool,
     /// To be told once what came before it has been taken.
-    fault: Option<Fault>,
+    fault: Option<TransportError>,
 }
 
 impl Secured {
-    pub(super) fn new(tls: &Tls, needs_http2: bool) -> Result<Self, Fault> {
+    pub(super) fn new(tls: &Tls) -> Result<Self, TransportError> {
         Ok(Self {
             connection: ClientConnection::new(tls.config.clone(), tls.name.clone())
                 .map_err(|error| fault(&error))?,
-            needs_http2,
             ended: false,
             fault: None,
         })
     }
 
     /// Goes on with the handshake. True: it is over.
-    pub(super) fn handshake(&mut self, socket: &OwnedFd) -> Result<bool, Fault> {
+    pub(super) fn handshake(&mut self, socket: &OwnedFd) -> Result<bool, TransportError> {
         let broken = |error: &dyn std::fmt::Display| {
-            Fault::Tls(format!("the connection broke in the handshake: {error}").into())
+            TransportError::Tls(format!("the connection broke in the handshake: {error}").into())
         };
         loop {
             self.flush(socket).map_err(|error| broken(&error))?;
             if !self.connection.is_handshaking() {
-                return self.check_protocol().map(|()| true);
+                return Ok(true);
             }
             match self.connection.read_tls(&mut Wire(socket)) {
                 Ok(0) => {
-                    return Err(Fault::Tls(
+                    return Err(TransportError::Tls(
                         "the server closed the connection in the middle of the handshake".into(),
                     ));
                 }
@@ -74,39 +72,15 @@ impl Secured {
         }
     }
 
-    fn check_protocol(&self) -> Result<(), Fault> {
-        match self.connection.alpn_protocol() {
-            Some(b"h2") => Ok(()),
-            _ if !self.needs_http2 => Ok(()),
-            Some(other) => Err(Fault::Tls(
-                format!("the server chose {}, not HTTP/2", String::from_utf8_lossy(other)).into(),
-            )),
-            None => Err(Fault::Tls(
-                "the server does not offer HTTP/2 (it chose no protocol by ALPN)".into(),
-            )),
-        }
-    }
-
     pub(super) fn negotiated(&self) -> Option<Negotiated> {
-        Some(Negotiated {
-            version: match self.connection.protocol_version()? {
-                rustls::ProtocolVersion::TLSv1_2 => "TLSv1.2",
-                rustls::ProtocolVersion::TLSv1_3 => "TLSv1.3",
-                other => other.as_str()?,
-            },
-            cipher: self.connection.negotiated_cipher_suite()?.suite().as_str()?,
-            alpn: self
-                .connection
-                .alpn_protocol()
-                .map(|name| String::from_utf8_lossy(name).into_owned()),
-        })
+        negotiated(&self.connection)
     }
 
     pub(super) fn is_resumed(&self) -> bool {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    pub(super) fn receive(&mut self, socket: &OwnedFd, into: &mut [u8]) -> Result<Received, Fault> {
+    pub(super) fn receive(&mut self, socket: &OwnedFd, into: &mut [u8]) -> Result<Received, TransportError> {
         debug_assert!(
             into.len() >= PLAIN_BYTES_MIN,
             "whatever one read brings finds room"
@@ -134,7 +108,7 @@ impl Secured {
                     Ok(state) => self.ended = state.peer_has_closed(),
                     Err(error) => self.fault = Some(fault(&error)),
                 },
-                Err(error) => self.fault = Some(Fault::Tls(error.to_string().into())),
+                Err(error) => self.fault = Some(TransportError::Tls(error.to_string().into())),
             }
             count += self.take(&mut into[count..]);
         }
@@ -209,8 +183,20 @@ impl Secured {
     }
 }
 
-fn fault(error: &rustls::Error) -> Fault {
-    Fault::Tls(error.to_string().into())
+/// What both sides have agreed on, once they have.
+pub(crate) fn negotiated(connection: &ClientConnection) -> Option<Negotiated> {
+    Some(Negotiated {
+        version: match connection.protocol_version()? {
+            rustls::ProtocolVersion::TLSv1_2 => "TLSv1.2",
+            rustls::ProtocolVersion::TLSv1_3 => "TLSv1.3",
+            other => other.as_str()?,
+        },
+        cipher: connection.negotiated_cipher_suite()?.suite().as_str()?,
+    })
+}
+
+fn fault(error: &rustls::Error) -> TransportError {
+    TransportError::Tls(error.to_string().into())
 }
 
 /// A socket as the TLS library reads and writes it.

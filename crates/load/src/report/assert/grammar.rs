@@ -1,5 +1,7 @@
 //! The grammar of assertions: `METRIC COMPARISON LIMIT`, several with commas between.
 
+use hdrhistogram::Histogram;
+
 use crate::{report::verdict::FAILED_MAX, search::Promise};
 
 /// What is accepted, for messages.
@@ -156,9 +158,14 @@ impl Latency {
         (percentile > 0.0 && percentile < 100.0).then_some(Self::Percentile(percentile))
     }
 
-    /// Its key in saved runs.
-    pub(super) fn json_name(self) -> String {
-        self.to_string().replace('.', "_")
+    /// The figure in nanoseconds.
+    pub(super) fn of(self, latency_ns: &Histogram<u64>) -> f64 {
+        match self {
+            Self::Mean => latency_ns.mean(),
+            Self::Min => latency_ns.min() as f64,
+            Self::Max => latency_ns.max() as f64,
+            Self::Percentile(percentile) => latency_ns.value_at_quantile(percentile / 100.0) as f64,
+        }
     }
 }
 

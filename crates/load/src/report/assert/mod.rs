@@ -1,18 +1,11 @@
-//! What must hold for a run, such as `p99<10ms,errors<0.1%`: read ([`parse`]), judged ([`judge`]), and written down for machines that build
-//! software ([`junit`], [`summary`]). The same grammar says what a searched rate must keep ([`promise`]).
+//! What must hold for a run, such as `p99<10ms,errors<0.1%`: read ([`parse`]), and judged ([`judge`]). The same grammar says what a searched rate must keep ([`promise`]).
 
 mod grammar;
-mod outcome;
-mod saved;
 
 use hdrhistogram::Histogram;
 
+pub use self::grammar::{AssertError, Assertion, parse, promise};
 use self::grammar::{Comparison, Failed, Latency, Metric};
-pub use self::{
-    grammar::{AssertError, Assertion, parse, promise},
-    outcome::{junit, summary},
-    saved::{Saved, SavedError},
-};
 use super::{Report, words};
 use crate::{
     machine::ServerUsage,
@@ -40,12 +33,12 @@ pub struct Measured<'a> {
     per_second: f64,
     interval: Option<Interval>,
     server: Option<ServerUsage>,
-    saved: Option<&'a Saved>,
+    saved: Option<&'a Report>,
 }
 
 impl<'a> Measured<'a> {
     /// A run, and the saved one it is compared with.
-    pub fn new(report: &'a Report, saved: Option<&'a Saved>) -> Self {
+    pub fn new(report: &'a Report, saved: Option<&'a Report>) -> Self {
         Self {
             latency_ns: &report.latency_ns,
             answers: report.answers,
@@ -136,28 +129,22 @@ fn latency_ns(latency: Latency, assertion: &Assertion, measured: &Measured<'_>) 
     if histogram.is_empty() {
         return Err("no request was answered".to_owned());
     }
-    let value = match latency {
-        Latency::Mean => histogram.mean(),
-        Latency::Max => histogram.max() as f64,
-        Latency::Min => histogram.min() as f64,
-        Latency::Percentile(percentile) => {
-            let ends = [histogram.min() as f64, histogram.max() as f64];
-            let certain = ends
-                .iter()
-                .all(|end| assertion.comparison.holds(*end, assertion.limit));
-            if !certain && !stats::enough_samples(percentile, histogram.len()) {
-                let (has, needs) = (
-                    words::count(histogram.len()),
-                    words::count(stats::samples_needed(percentile)),
-                );
-                return Err(format!(
-                    "{latency} cannot be told from {has} samples; {needs} are needed"
-                ));
-            }
-            histogram.value_at_quantile(percentile / 100.0) as f64
+    if let Latency::Percentile(percentile) = latency {
+        let ends = [histogram.min() as f64, histogram.max() as f64];
+        let certain = ends
+            .iter()
+            .all(|end| assertion.comparison.holds(*end, assertion.limit));
+        if !certain && !stats::enough_samples(percentile, histogram.len()) {
+            let (has, needs) = (
+                words::count(histogram.len()),
+                words::count(stats::samples_needed(percentile)),
+            );
+            return Err(format!(
+                "{latency} cannot be told from {has} samples; {needs} are needed"
+            ));
         }
-    };
-    Ok(value)
+    }
+    Ok(latency.of(histogram))
 }
 
 /// By how much the run is worse than the saved one. A difference that both runs' noise explains is no regression.
@@ -171,7 +158,7 @@ fn regression(
         None => {
             let noise = measured
                 .interval
-                .zip(saved.interval)
+                .zip(saved.rate_interval())
                 .is_some_and(|(now, then)| now.overlaps(&then));
             let loss = 1.0 - measured.per_second / saved.per_second;
             (
@@ -182,9 +169,10 @@ fn regression(
             )
         }
         Some(latency) => {
-            let name = latency.json_name();
-            let then = saved.latency_ns.get(&name).copied();
-            let then = then.ok_or_else(|| format!("the saved run has no latency_ms.{name}"))?;
+            let then = latency.of(&saved.latency_ns);
+            if saved.latency_ns.is_empty() {
+                return Err("the saved run has no answers".to_owned());
+            }
             // No limit of its own: only samples enough make it a figure.
             let now = latency_ns(
                 latency,
@@ -311,16 +299,17 @@ mod tests {
     #[test]
     fn a_run_is_held_against_a_saved_one() {
         let report = Report::example();
-        let saved = |per_second: f64, spread: f64, p99_ms: f64| {
-            let steps: Vec<_> = (0..40)
-                .map(|at| serde_json::json!({"per_second": per_second + spread * f64::from(at * 7 % 5 - 2)}))
-                .collect();
-            let text = serde_json::json!({
-                "requests": {"per_second": per_second}, "latency_ms": {"p99": p99_ms}, "timeline": steps,
-            });
-            Saved::read(&text.to_string()).unwrap()
+        let saved = |per_second: f64, spread: u64, p99_ns: u64| {
+            let mut saved = Report::example();
+            saved.per_second = per_second;
+            for (at, slice) in saved.timeline.slices.iter_mut().enumerate() {
+                slice.answers = per_second as u64 / 10 + spread * (at as u64 % 2) * 2 - spread;
+            }
+            saved.latency_ns.reset();
+            saved.latency_ns.saturating_record_n(p99_ns, 10_000);
+            saved
         };
-        let faster = saved(260_000.0, 10.0, 0.9);
+        let faster = saved(260_000.0, 1, 900_000);
         let measured = Measured::new(&report, Some(&faster));
         let outcome = judged("regression<5%", &measured);
         assert_eq!(
@@ -334,14 +323,10 @@ mod tests {
         assert!(
             !judged("regression-p99<10%", &measured).held && judged("regression-p99<20%", &measured).held
         );
-        assert_eq!(
-            judged("regression-p50<10%", &measured).found,
-            "the saved run has no latency_ms.p50"
-        );
-        let slower = saved(200_000.0, 10.0, 0.9);
+        let slower = saved(200_000.0, 1, 900_000);
         assert!(judged("regression<0%", &Measured::new(&report, Some(&slower))).held);
-        // A saved run that varied by a third leaves a loss of 8.8 % in doubt.
-        let rough = saved(260_000.0, 80_000.0, 0.9);
+        // A saved run that varied by much leaves a loss of 8.8 % in doubt.
+        let rough = saved(260_000.0, 20_000, 900_000);
         let outcome = judged("regression<5%", &Measured::new(&report, Some(&rough)));
         assert!(
             outcome.held && outcome.found.ends_with("so it may be noise"),

@@ -121,15 +121,6 @@ impl Scale {
         if at.is_finite() { at.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// The value that lies there.
-    pub(super) fn value_at(&self, at: f64) -> f64 {
-        if self.logarithmic {
-            self.low * (self.high / self.low).powf(at)
-        } else {
-            self.low + (self.high - self.low) * at
-        }
-    }
-
     /// The value at the upper end.
     pub(super) fn high(&self) -> f64 {
         self.high

@@ -9,8 +9,8 @@ use super::{
     escape,
 };
 use crate::report::{
-    Report, Stage, course,
-    course::Step,
+    Report, Stage, steps,
+    steps::Step,
     words::{self, count, duration, rate, short_duration},
 };
 
@@ -18,19 +18,11 @@ use crate::report::{
 pub(super) const CURVE_POINTS: u32 = 240;
 /// Parts of a curve with a hint of their own.
 const HINTS: u32 = 60;
-/// Most columns of the map of latencies.
-const MAP_COLUMNS_MAX: usize = 100;
-/// Its rows.
-const MAP_ROWS: usize = 24;
-/// Its shades.
-const MAP_SHADES: usize = 6;
 
-/// The distribution of latency, and the beginning of a box that its table goes into.
+/// The distribution of latency.
 pub(super) fn latency(report: &Report) -> String {
     let from = escape(words::latency_from(&report.run));
-    let mut html = format!(
-        "<h2>How long answers took</h2>\n<p class=\"note\">Latency counts {from}.</p>\n<div class=\"sides wide\">\n"
-    );
+    let mut html = format!("<h2>How long answers took</h2>\n<p class=\"note\">Latency counts {from}.</p>\n");
     let latency = &report.latency_ns;
     if latency.is_empty() {
         html.push_str("<p class=\"card\">Nothing was answered.</p>\n");
@@ -43,8 +35,8 @@ pub(super) fn latency(report: &Report) -> String {
     let end = x.high();
     let says = format!(
         "Latency by percentile: 50 % {}, 99 % {}, longest {}",
-        duration(course::percentile(latency, 50.0) as f64),
-        duration(course::percentile(latency, 99.0) as f64),
+        duration(steps::percentile(latency, 50.0) as f64),
+        duration(steps::percentile(latency, 99.0) as f64),
         duration(latency.max() as f64)
     );
     let y = Scale::logarithmic(least as f64, latency.max() as f64, short_duration);
@@ -52,7 +44,7 @@ pub(super) fn latency(report: &Report) -> String {
     let curves =
         std::iter::once(("one", latency)).chain(report.service_ns.as_ref().map(|service| ("two", service)));
     for (class, histogram) in curves {
-        let at = |nines: f64| (nines, course::percentile(histogram, percent(nines)) as f64);
+        let at = |nines: f64| (nines, steps::percentile(histogram, percent(nines)) as f64);
         let points = (0..=CURVE_POINTS).map(|part| Some(at(end * f64::from(part) / f64::from(CURVE_POINTS))));
         drawing.line(class, &points.collect::<Vec<_>>());
         for shown in [50.0, 90.0, 99.0, 99.9, 99.99, 99.999] {
@@ -71,7 +63,7 @@ pub(super) fn latency(report: &Report) -> String {
             end * f64::from(part + 1) / f64::from(HINTS),
         );
         let middle = percent(f64::midpoint(from, to));
-        let took = duration(course::percentile(latency, middle) as f64);
+        let took = duration(steps::percentile(latency, middle) as f64);
         drawing.hint(
             from,
             to,
@@ -89,10 +81,7 @@ pub(super) fn percent(nines: f64) -> f64 {
 /// Rate, latency and failures over time.
 pub(super) fn over_time(report: &Report) -> String {
     let mut html = String::from("<h2>How the run went</h2>\n");
-    let steps: Vec<Step> = course::steps(report)
-        .into_iter()
-        .filter(|step| step.whole)
-        .collect();
+    let steps: Vec<Step> = steps::of(report).into_iter().filter(|step| step.whole).collect();
     if steps.len() < 2 {
         html.push_str("<p class=\"card\">The run was too short to show its course.</p>\n");
         return html;
@@ -105,7 +94,6 @@ pub(super) fn over_time(report: &Report) -> String {
     html += &stages(report);
     html += &rates(report, &steps);
     html += &latencies(report, &steps);
-    html += &map(report, steps.len());
     html + &failures(report, &steps)
 }
 
@@ -177,7 +165,7 @@ fn latencies(report: &Report, steps: &[Step]) -> String {
     let y = Scale::logarithmic(least as f64, most as f64, short_duration);
     let mut drawing = Drawing::new("Latency", &says, time(steps), y).low();
     mark_stages(&mut drawing, report);
-    let line = |value: fn(course::Latency) -> u64| -> Vec<_> {
+    let line = |value: fn(steps::Latency) -> u64| -> Vec<_> {
         steps
             .iter()
             .map(|step| step.latency.map(|latency| (middle(step), value(latency) as f64)))
@@ -231,52 +219,4 @@ fn hint(drawing: &mut Drawing, step: &Step, text: &str) {
         end,
         &format!("{:.1} to {end:.1} s: {text}", step.at_seconds),
     );
-}
-
-/// Where answers lay over time: the darker, the more of a column's answers. Shows two groups of latencies where percentiles show one
-/// line.
-fn map(report: &Report, whole: usize) -> String {
-    let slices = &report.timeline.slices[..whole.min(report.timeline.slices.len())];
-    let group = slices.len().div_ceil(MAP_COLUMNS_MAX).max(1);
-    let slice_seconds = report.timeline.slice_ns as f64 / 1e9;
-    let answered = slices.iter().filter(|slice| !slice.latency.is_empty());
-    let Some((least, most)) = answered
-        .map(|slice| (slice.latency.min(), slice.latency.max()))
-        .reduce(|(least, most), (min, max)| (least.min(min), most.max(max)))
-    else {
-        return String::new();
-    };
-    let y = Scale::logarithmic(least as f64, most as f64, short_duration);
-    let edge = |row: usize| y.value_at(row as f64 / MAP_ROWS as f64);
-    let mut shades: Vec<Vec<_>> = vec![Vec::new(); MAP_SHADES];
-    for (column, slices) in slices.chunks(group).enumerate() {
-        let mut rows = [0_u64; MAP_ROWS];
-        for recorded in slices.iter().flat_map(|slice| slice.latency.iter_recorded()) {
-            let at = y.at(recorded.value_iterated_to() as f64);
-            rows[((at * MAP_ROWS as f64) as usize).min(MAP_ROWS - 1)] += u64::from(recorded.count_at_value());
-        }
-        let all: u64 = rows.iter().sum();
-        let left = (column * group) as f64 * slice_seconds;
-        let right = left + slices.len() as f64 * slice_seconds;
-        for (row, &answers) in rows.iter().enumerate().filter(|(_, answers)| **answers > 0) {
-            // Each shade stands for a tenth of the answers of the next darker one's square root, so that rare ones stay visible.
-            let part = (answers as f64 / all as f64).log10() / 5.0 + 1.0;
-            let shade = ((part * MAP_SHADES as f64) as usize).min(MAP_SHADES - 1);
-            shades[shade].push(((left, edge(row)), (right, edge(row + 1))));
-        }
-    }
-    let says = format!(
-        "Latencies over time, from {} to {}",
-        duration(least as f64),
-        duration(most as f64)
-    );
-    let end = whole as f64 * slice_seconds;
-    let x = Scale::exact(end, |seconds| format!("{} s", rate(seconds)));
-    let mut drawing = Drawing::new("Where latencies lay", &says, x, y).low();
-    mark_stages(&mut drawing, report);
-    for (shade, boxes) in shades.iter().enumerate() {
-        drawing.boxes("one", (shade + 1) as f64 / MAP_SHADES as f64, boxes);
-    }
-    drawing.name("one", "the stronger the colour, the more answers");
-    drawing.write()
 }

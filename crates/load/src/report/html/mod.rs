@@ -4,12 +4,13 @@
 pub mod chart;
 mod figures;
 mod several;
-mod tables;
 
 use std::fmt::Write as _;
 
+use crate::machine::Environment;
+
 use super::{
-    Options, Report, course, explain, terms,
+    Options, Report, steps,
     verdict::{Kind, Verdict},
     words::{self, bytes, count, duration, percent, plain, rate},
 };
@@ -62,21 +63,51 @@ pub fn page(title: &str, body: &str) -> String {
 
 /// A run in full.
 fn whole(report: &Report, options: &Options) -> String {
-    let mut html = header(report);
-    html.push_str("<main>\n");
-    html.push_str(&verdict(report));
-    html.push_str(&tiles(report));
-    html.push_str(&figures::latency(report));
-    html.push_str(&tables::percentiles(report, options));
-    html.push_str("</div>\n");
-    html.push_str(&figures::over_time(report));
-    html.push_str(&tables::urls(report));
-    html.push_str(&tables::answers_and_errors(report));
-    html.push_str(&tables::run_and_machine(report));
-    html.push_str(&conclusions(report));
-    html.push_str(&meanings(report));
-    html.push_str("</main>\n");
-    html
+    let text = super::text::write(
+        report,
+        &Options {
+            colour: false,
+            ..options.clone()
+        },
+    );
+    let environment = report.environment.iter().flat_map(Environment::lines);
+    let environment: Vec<_> = environment
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
+    [
+        header(report),
+        "<main>
+"
+        .into(),
+        verdict(report),
+        tiles(report),
+        figures::latency(report),
+        figures::over_time(report),
+        "<h2>All figures</h2>
+"
+        .into(),
+        lines(&text),
+        format!(
+            "<p class=\"note\">{}</p>
+</main>
+",
+            escape(&environment.join("; "))
+        ),
+    ]
+    .concat()
+}
+
+/// Lines as they stand.
+fn lines(text: &str) -> String {
+    let lines: Vec<String> = text.trim_end().lines().map(escape).collect();
+    format!(
+        "<pre class=\"card scroll\">{}</pre>
+",
+        lines.join(
+            "
+"
+        )
+    )
 }
 
 /// Text as it may stand in an element or an attribute.
@@ -153,7 +184,7 @@ fn tiles(report: &Report) -> String {
         &interval(report),
     )];
     if !report.latency_ns.is_empty() {
-        let at = |percent| duration(course::percentile(&report.latency_ns, percent) as f64);
+        let at = |percent| duration(steps::percentile(&report.latency_ns, percent) as f64);
         tiles.push(tile("Half took at most", &at(50.0), "latency, 50 %"));
         tiles.push(tile("99 of 100 took at most", &at(99.0), "latency, 99 %"));
     }
@@ -176,31 +207,6 @@ fn tiles(report: &Report) -> String {
         ));
     }
     format!("<dl class=\"tiles\">\n{}</dl>\n", tiles.concat())
-}
-
-/// What can be concluded.
-fn conclusions(report: &Report) -> String {
-    let sentences = explain::diagnosis(report);
-    let sentences: Vec<_> = sentences
-        .iter()
-        .map(|sentence| format!("<li>{}</li>\n", escape(sentence)))
-        .collect();
-    format!(
-        "<h2>What this run says</h2>\n<ul class=\"said\">\n{}</ul>\n",
-        sentences.concat()
-    )
-}
-
-/// What each number of the page means.
-fn meanings(report: &Report) -> String {
-    let terms: Vec<_> = terms::of(report)
-        .iter()
-        .map(|(term, meaning)| format!("<dt>{}</dt><dd>{}</dd>\n", escape(term), escape(meaning)))
-        .collect();
-    format!(
-        "<h2>What the numbers mean</h2>\n<dl class=\"terms\">\n{}</dl>\n",
-        terms.concat()
-    )
 }
 
 fn tile(name: &str, figure: &str, more: &str) -> String {
@@ -317,7 +323,7 @@ mod tests {
         report.run.stages = vec![stage(0.0, "1 to 64 connections"), stage(4.0, "64 <connections>")];
         let page = write(&report, &Options::default());
         assert!(page.contains("0 s: 1 to 64 connections; 4 s: 64 &lt;connections&gt;."));
-        assert_eq!(page.matches("<path class=\"mark\" d=\"M400 0V1000\">").count(), 4);
+        assert_eq!(page.matches("<path class=\"mark\" d=\"M400 0V1000\">").count(), 3);
         assert!(page.contains(
             "load in stages, on at most 64 connections: 1 to 64 connections, then 64 &lt;connections&gt;"
         ));
@@ -373,10 +379,8 @@ mod tests {
     fn first_bytes_and_openings_have_their_columns() {
         let page = write(&slow(), &Options::default());
         for column in ["whole", "first byte", "opening", "TLS handshake"] {
-            let head = format!("<th class=\"number\">{column}</th>");
-            assert!(page.contains(&head), "{column}");
+            assert!(page.contains(&format!("{column:>14}")), "{column}");
         }
-        assert!(page.contains("<dt>First byte</dt>"));
     }
 
     #[test]

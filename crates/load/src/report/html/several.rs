@@ -9,7 +9,7 @@ use super::{
     figures::{CURVE_POINTS, middle, percent},
 };
 use crate::report::{
-    Report, course,
+    Report, steps,
     verdict::Verdict,
     words::{self, count, duration, rate, short_duration},
 };
@@ -21,23 +21,11 @@ const DRAWN_MAX: usize = 2 * COLOURS;
 /// Most characters of a name in a legend.
 const NAME_MAX: usize = 60;
 /// Classes of the lines: a colour for each run, twice.
+#[rustfmt::skip]
 const CLASSES: [&str; DRAWN_MAX] = [
-    "run c1",
-    "run c2",
-    "run c3",
-    "run c4",
-    "run c5",
-    "run c6",
-    "run c7",
-    "run c8",
-    "run broken c1",
-    "run broken c2",
-    "run broken c3",
-    "run broken c4",
-    "run broken c5",
-    "run broken c6",
-    "run broken c7",
-    "run broken c8",
+    "run c1", "run c2", "run c3", "run c4", "run c5", "run c6", "run c7", "run c8",
+    "run broken c1", "run broken c2", "run broken c3", "run broken c4",
+    "run broken c5", "run broken c6", "run broken c7", "run broken c8",
 ];
 
 /// What all of them are called.
@@ -56,8 +44,7 @@ pub(super) fn name(at: usize, report: &Report) -> String {
 pub(super) fn overview(reports: &[Report], found: &str) -> String {
     let mut html = format!("<header>\n<h1>{}</h1>\n</header>\n", escape(&title(reports)));
     if !found.is_empty() {
-        let lines: Vec<String> = found.trim_end().lines().map(escape).collect();
-        let _ = writeln!(html, "<pre class=\"card scroll\">{}</pre>", lines.join("\n"));
+        html += &super::lines(found);
     }
     html += &table(reports);
     html += "<h2>How long answers took</h2>\n<div class=\"wide\">\n";
@@ -89,7 +76,7 @@ fn table(reports: &[Report]) -> String {
             if report.latency_ns.is_empty() {
                 return "none".to_owned();
             }
-            duration(course::percentile(&report.latency_ns, percent) as f64)
+            duration(steps::percentile(&report.latency_ns, percent) as f64)
         };
         let interval = report.rate_interval().map_or(String::new(), |interval| {
             let (low, high) = (rate(interval.low), rate(interval.high));
@@ -129,7 +116,7 @@ fn latencies(reports: &[Report]) -> String {
         let end = Scale::nines(latency.len()).high();
         let point = |part: u32| {
             let nines = end * f64::from(part) / f64::from(CURVE_POINTS);
-            Some((nines, course::percentile(latency, percent(nines)) as f64))
+            Some((nines, steps::percentile(latency, percent(nines)) as f64))
         };
         drawing.line(class, &(0..=CURVE_POINTS).map(point).collect::<Vec<_>>());
         drawing.name(class, &name(at, report));
@@ -140,7 +127,7 @@ fn latencies(reports: &[Report]) -> String {
 fn rates(reports: &[Report]) -> String {
     let courses: Vec<_> = drawn(reports)
         .map(|(at, class, report)| {
-            let steps = course::steps(report).into_iter().filter(|step| step.whole);
+            let steps = steps::of(report).into_iter().filter(|step| step.whole);
             (at, class, steps.collect::<Vec<_>>())
         })
         .filter(|(_, _, steps)| steps.len() > 1)

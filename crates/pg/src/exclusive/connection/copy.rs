@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Connection {
-    /// Begins a statement that copies; says where to.
+    /// Starts a COPY statement and returns its direction.
     pub(in crate::exclusive) async fn copy(
         &mut self,
         text: &str,
@@ -36,12 +36,12 @@ impl Connection {
         })
     }
 
-    /// Whether a statement that copies is under way.
+    /// Whether a COPY statement is in progress.
     pub(in crate::exclusive) fn is_copying(&self) -> bool {
         self.direction.is_some() && self.conversation.len() > 0
     }
 
-    /// Copies bytes in, at the pace of the server; an error when it has refused what it was given before.
+    /// Sends data at the pace of the server; an error if the server has rejected earlier data.
     pub(in crate::exclusive) async fn copy_bytes(&mut self, bytes: &[u8]) -> Result<(), PgError> {
         if self.takes_bytes {
             write_copy_bytes(bytes, &mut self.out)?;
@@ -49,7 +49,7 @@ impl Connection {
             self.is_broken |= sent.is_err();
             sent?;
         }
-        // It says nothing before the end but why it takes no more.
+        // Before the end the server sends nothing but an error.
         if self.takes_bytes {
             Ok(())
         } else {
@@ -57,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// All bytes were copied in: gives the number of rows.
+    /// Ends the data; returns the number of rows.
     pub(in crate::exclusive) async fn copy_done(&mut self) -> Result<u64, PgError> {
         if self.takes_bytes {
             self.takes_bytes = false;
@@ -66,7 +66,7 @@ impl Connection {
         self.last().await
     }
 
-    /// Ends the statement, and waits for that.
+    /// Ends the statement and waits for that.
     async fn last(&mut self) -> Result<u64, PgError> {
         if !self.is_ended {
             self.end()?;
@@ -82,7 +82,7 @@ impl Connection {
         Err(misplaced())
     }
 
-    /// The next bytes that are copied out; none after the last.
+    /// Waits for the next copied-out data; `None` after the last.
     pub(in crate::exclusive) async fn copied(&mut self) -> Result<Option<Bytes>, PgError> {
         loop {
             if let Some(piece) = self.pieces.pop_front() {
@@ -95,12 +95,12 @@ impl Connection {
         }
     }
 
-    /// The same, if some are there already.
+    /// The next copied-out data, if it has already arrived.
     pub(in crate::exclusive) fn copied_already(&mut self) -> Option<Bytes> {
         self.pieces.pop_front()
     }
 
-    /// Sends what is to be sent, and takes what has come, if anything has.
+    /// Sends the buffer and handles received data, if there is any.
     async fn send_and_look(&mut self) -> Result<(), PgError> {
         self.send().await?;
         poll_fn(|context: &mut Context<'_>| match self.poll_read(context) {

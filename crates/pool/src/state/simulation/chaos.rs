@@ -1,4 +1,4 @@
-//! What breaks from outside: starts, workers, the pool's size, frames that are not where they belong.
+//! Faults from outside: failing starts, killed workers, changes of the pool's size, misplaced frames.
 
 use bytes::Bytes;
 use forebay_wire::flag;
@@ -9,9 +9,9 @@ use super::{
     world::{World, response},
 };
 
-/// How starts go at the moment.
+/// How starts currently behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Weather {
+pub(super) enum FaultPlan {
     Fine,
     SpawnsFail,
     Hang,
@@ -20,16 +20,16 @@ pub(super) enum Weather {
     Mixed,
 }
 
-const WEATHERS: [Weather; 5] = [
-    Weather::SpawnsFail,
-    Weather::Hang,
-    Weather::DieAtStart,
-    Weather::Stillborn,
-    Weather::Mixed,
+const WEATHERS: [FaultPlan; 5] = [
+    FaultPlan::SpawnsFail,
+    FaultPlan::Hang,
+    FaultPlan::DieAtStart,
+    FaultPlan::Stillborn,
+    FaultPlan::Mixed,
 ];
 
-impl Weather {
-    /// What becomes of a start in this weather; none: there is not even a process.
+impl FaultPlan {
+    /// Draws the outcome of a start. `None` means that there is not even a process.
     pub(super) fn boot(self, dice: &mut Dice) -> Option<Boot> {
         let now = match self {
             Self::Mixed if dice.chance(500) => WEATHERS[dice.size(0, WEATHERS.len() - 2)],
@@ -47,7 +47,7 @@ impl Weather {
 }
 
 impl World {
-    /// Does one thing that nobody asked for.
+    /// Injects one random fault.
     pub(super) fn chaos(&mut self) {
         self.next_chaos = Some(self.now + self.dice.pause(200_000));
         let dice = &mut self.dice;
@@ -61,7 +61,7 @@ impl World {
                 self.wake();
             }
             2 => self.weather = WEATHERS[dice.size(0, WEATHERS.len() - 1)],
-            3 | 4 => self.weather = Weather::Fine,
+            3 | 4 => self.weather = FaultPlan::Fine,
             5 | 6 => {
                 let ids: Vec<_> = self.processes.keys().copied().collect();
                 if let Some(at) = ids.len().checked_sub(1) {
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// Frames for jobs that are over, were never there, or are another's: they are counted and change nothing.
+    /// Sends frames for jobs that are over, never existed, or belong to another worker: they are counted and change nothing.
     fn stray(&mut self) {
         let dice = &mut self.dice;
         let talking: Vec<_> = self

@@ -1,4 +1,4 @@
-//! Those who submit jobs: each knows what it may get, and fails the test when something else comes.
+//! Clients that submit jobs. Each knows what it may receive, and fails the test if something else arrives.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,31 +8,31 @@ use std::{
 use super::{super::JobHandle, dice::Dice, wire::Offer};
 use crate::{Delivery, Failure, Limits, Retry};
 
-/// What a job's handler does.
+/// The behaviour of a job's handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Answer,
     Fault,
     Reset,
-    /// Its process dies meanwhile.
+    /// Its process dies before the answer.
     Crash,
     AnswerAndCrash,
     /// It breaks the protocol.
     Garbage,
     /// It never returns, and nothing else runs in its process.
     Spin,
-    /// It never answers, although its process goes on.
+    /// It never answers, although its process continues.
     Deaf,
     /// It answers once it is aborted.
     Polite,
-    /// A head, then chunks.
+    /// Sends a head, then chunks.
     Stream {
         chunks: u32,
         resets: bool,
     },
 }
 
-/// What a job's handler does, and how long each step of that takes.
+/// The behaviour of a job's handler, and the duration of each step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Script {
     pub(super) kind: Kind,
@@ -41,13 +41,13 @@ pub(super) struct Script {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Nothing has come.
+    /// No delivery yet.
     Waiting,
-    /// An answer whose body goes on has come.
+    /// An answer without its whole body was delivered.
     Streaming,
-    /// The last delivery has come.
+    /// The last delivery has arrived.
     Over,
-    /// The owner has left.
+    /// The owner has cancelled.
     Left,
 }
 
@@ -56,16 +56,16 @@ pub(super) struct Owner {
     pub(super) handle: JobHandle,
     pub(super) limits: Limits,
     pub(super) deadline: Instant,
-    /// Since when it waits for a worker: its arrival, or the death of the worker that ran it.
+    /// Start of its current wait: its arrival, or the death of the worker that ran it.
     pub(super) waits_since: Instant,
     pub(super) stage: Stage,
     /// Worker and time of the last start of its handler.
     pub(super) started: Option<(u64, Instant)>,
-    /// When it was sent to the worker that has it.
+    /// When it was sent to its current worker.
     pub(super) offered: Option<Instant>,
-    /// Whether it was ever sent: then the queue's bounds no longer count for it.
+    /// Whether it was ever sent: then the queue's limits no longer apply to it.
     pub(super) was_offered: bool,
-    /// When it left a response that had begun.
+    /// When it cancelled a response that had begun.
     left_stream: Option<Instant>,
     script: Script,
     end: bool,
@@ -73,7 +73,7 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// When the job, started at that time, is over its limit; never while its response goes on.
+    /// When a job that was started at this time exceeds its limit. `None` while its response continues.
     pub(super) fn limit(&self, started: Instant) -> Option<Instant> {
         let run_timeout = self.limits.run_timeout;
         match (self.left_stream, self.stage) {
@@ -84,7 +84,7 @@ impl Owner {
     }
 }
 
-/// What an owner does later.
+/// A future action of an owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Act {
     Cancel,
@@ -96,17 +96,17 @@ pub(super) enum Act {
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Clients {
     owners: BTreeMap<u64, Owner>,
-    /// Owners that wait for something.
+    /// Owners that are still waiting.
     open: BTreeSet<u64>,
     todo: BTreeMap<(Instant, u64), (u64, Act)>,
     acts: u64,
-    /// The serial number of the job started last, where one worker must keep the order.
+    /// Serial number of the last job that was started, in worlds where one worker must keep the order.
     last_started: Option<u64>,
     in_order: bool,
-    /// Workers claim what they start.
+    /// Whether workers claim jobs before they start them.
     claims: bool,
     pub(super) abandoned: bool,
-    /// No worker is there, and the last start has failed.
+    /// Whether there is no worker and the last start has failed.
     pub(super) starts_fail: bool,
     pub(super) delivered: u64,
 }
@@ -120,7 +120,7 @@ impl Clients {
         }
     }
 
-    /// A new owner; its place in deliveries is the serial number.
+    /// Adds an owner. Its serial number is its address in deliveries.
     pub(super) fn add(
         &mut self,
         serial: u64,
@@ -156,7 +156,7 @@ impl Clients {
         self.todo.first_key_value().map(|(&(at, _), _)| at)
     }
 
-    /// The act that is due, unless its owner is no longer there.
+    /// Takes the action that is due. `None` if its owner is gone.
     pub(super) fn next_act(&mut self) -> Option<(u64, JobHandle, Act)> {
         let (_, (serial, act)) = self.todo.pop_first()?;
         let owner = self.owners.get(&serial)?;
@@ -171,7 +171,7 @@ impl Clients {
         self.owners.get(&serial)
     }
 
-    /// Forgets who has left or got everything, except for jobs that a worker still runs.
+    /// Forgets owners that have left or are done, except for jobs that a worker still runs.
     pub(super) fn forget_all_but(&mut self, running: &BTreeSet<u64>) {
         self.owners
             .retain(|serial, _| self.open.contains(serial) || running.contains(serial));
@@ -191,7 +191,7 @@ impl Clients {
         self.close(serial, Stage::Left);
     }
 
-    /// A job was sent to a worker.
+    /// Records that a job was sent to a worker.
     pub(super) fn offered(&mut self, serial: u64, now: Instant) {
         if let Some(owner) = self.owners.get_mut(&serial) {
             owner.offered = Some(now);
@@ -199,7 +199,7 @@ impl Clients {
         }
     }
 
-    /// A worker starts a job's handler.
+    /// Records that a worker starts a job's handler.
     pub(super) fn started(&mut self, offer: Offer, worker: u64, claimed: bool, now: Instant) -> Script {
         let owner = self
             .owners
@@ -231,7 +231,7 @@ impl Clients {
         owner.script
     }
 
-    /// A job whose worker is gone waits again; what has run waits from now on.
+    /// Records that a job whose worker is gone waits again; if it had run, its wait starts now.
     pub(super) fn waits_again(&mut self, serial: u64, now: Instant) {
         let owner = self
             .owners
@@ -248,7 +248,7 @@ impl Clients {
         (owner.started, owner.offered) = (None, None);
     }
 
-    /// Something arrives at an owner.
+    /// Handles a delivery to an owner.
     pub(super) fn deliver(&mut self, serial: u64, delivery: &Delivery, now: Instant, dice: &mut Dice) {
         self.delivered += 1;
         let owner = self
@@ -292,7 +292,7 @@ impl Clients {
         }
     }
 
-    /// Since when a job runs, as far as the server can know: without claim words, since it was sent.
+    /// Start of a job as far as the server can know: without claim words, the time at which it was sent.
     pub(super) fn seems_started(&self, owner: &Owner) -> Option<Instant> {
         if self.claims {
             owner.started.map(|(_, at)| at)
@@ -301,7 +301,7 @@ impl Clients {
         }
     }
 
-    /// No limit is said to have passed that has not, nobody to have died who lives.
+    /// A failure must be true: the limit has passed, or the worker has died.
     fn check_failure(&self, owner: &Owner, failure: &Failure, now: Instant) {
         let kind = owner.script.kind;
         match failure {

@@ -1,4 +1,4 @@
-//! Randomness that a seed repeats.
+//! A random source that can be repeated from a seed.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl Dice {
         self.between(low as u64, high as u64) as usize
     }
 
-    /// True in so many of a thousand cases.
+    /// True in this many of a thousand cases.
     pub(super) fn chance(&mut self, per_mille: u64) -> bool {
         self.between(0, 999) < per_mille
     }
@@ -37,7 +37,7 @@ impl Dice {
         Duration::from_micros(self.between(low, high))
     }
 
-    /// A pause between events that come at random, so many microseconds apart on average.
+    /// A random pause between events with exponential distribution and this mean.
     pub(super) fn pause(&mut self, mean_us: u64) -> Duration {
         let uniform = (self.roll() >> 11) as f64 / (1u64 << 53) as f64;
         Duration::from_micros((-(1.0 - uniform).ln() * mean_us as f64) as u64)

@@ -1,4 +1,4 @@
-//! What a seed decides at the start: the kind of world, the pool's options, and what each job does.
+//! Initial choices of a seed: the kind of world, the pool's options, and the behaviour of each job.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use super::{
 };
 use crate::{Options, Program, Recycle};
 
-/// What kind of world a seed makes.
+/// The kind of world.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Nature {
-    /// Workers claim their jobs.
+pub(super) struct Environment {
+    /// Whether workers claim their jobs.
     pub(super) claims: bool,
-    /// Workers, their starts and the pool's size change without a reason.
+    /// Whether workers, their starts and the pool's size change at random.
     pub(super) chaos: bool,
-    /// Per mille of jobs whose handlers misbehave.
+    /// Jobs per thousand whose handlers misbehave.
     pub(super) misbehaving: u64,
-    /// Microseconds between jobs, on average; chaos changes from one to another.
+    /// Mean microseconds between jobs; chaos switches between them.
     pub(super) gaps_us: [u64; 6],
 }
 
-pub(super) fn options(dice: &mut Dice, nature: Nature) -> Options {
+pub(super) fn options(dice: &mut Dice, nature: Environment) -> Options {
     let min = dice.size(0, 3);
     let mut recycle = Recycle::default();
     if nature.chaos && dice.chance(500) {
@@ -53,11 +53,11 @@ pub(super) fn options(dice: &mut Dice, nature: Nature) -> Options {
         message_bytes_max: 1 << 20,
         call_timeout: Duration::from_secs(1),
         calls: None,
-        desks: None,
+        call_handlers: None,
     }
 }
 
-pub(super) fn script(dice: &mut Dice, nature: Nature) -> Script {
+pub(super) fn script(dice: &mut Dice, nature: Environment) -> Script {
     let work = match dice.between(0, 9) {
         0..=6 => dice.micros(10, 500),
         7 | 8 => dice.micros(500, 8_000),

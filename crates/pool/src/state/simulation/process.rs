@@ -1,4 +1,4 @@
-//! A worker process that needs no process: it claims, runs, answers, spins, crashes and hangs as its jobs' scripts say.
+//! A simulated worker process: it claims, runs, answers, spins, crashes and hangs as its jobs' scripts say.
 
 use std::{
     collections::VecDeque,
@@ -12,12 +12,12 @@ use super::{
     wire::{Offer, ToWorker, Wire},
 };
 
-/// How long a frame is under way at most.
+/// Maximum time that a frame is in transit.
 const LATENCY_MAX: Duration = Duration::from_millis(25);
-/// How long stop hooks take at most: less than any `kill_grace`.
+/// Maximum duration of stop hooks: less than any `kill_grace`.
 const STOP_HOOKS_US_MAX: u64 = 45_000;
 
-/// What a worker tells the server. Frames arrive in their order, each a little later than it was written.
+/// A message from a worker to the server. Frames arrive in order, each a little later than it was written.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FromWorker {
     Ready,
@@ -53,13 +53,13 @@ pub(super) enum FromWorker {
     Gone,
 }
 
-/// What becomes of a start.
+/// The outcome of a start.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Boot {
     Ready(Duration),
     Dies(Duration),
     Hangs,
-    /// Becomes ready, starts nothing, and ends so much later, whatever it has then.
+    /// Becomes ready, starts no job, and ends after this time, whatever it holds then.
     Stillborn(Duration),
 }
 
@@ -68,7 +68,7 @@ struct Run {
     offer: Offer,
     script: Script,
     started: Instant,
-    /// When its script goes on; none: never by itself.
+    /// Time of the next step of its script. `None` if there is none without outside action.
     next: Option<Instant>,
     chunks_sent: u32,
     answered: bool,
@@ -82,7 +82,7 @@ pub(super) struct Process {
     pub(super) wire: Rc<Wire>,
     pub(super) spawned: Instant,
     pub(super) booted: bool,
-    /// The server has given its link up.
+    /// The server has abandoned its link.
     pub(super) detached: bool,
     pub(super) dead: bool,
     pub(super) termed: Option<Instant>,
@@ -93,24 +93,24 @@ pub(super) struct Process {
     heeds_drain: bool,
     heeds_term: bool,
     draining: bool,
-    /// Since when it has drained and runs its stop hooks.
+    /// When it finished draining and began its stop hooks.
     pub(super) done: Option<Instant>,
     dies_at: Option<Instant>,
     reads_at: Option<Instant>,
     busy_until: Instant,
     spins: bool,
     inbox: VecDeque<Offer>,
-    /// Whether it has run anything.
+    /// Whether it has run any job.
     ran: bool,
     runs: Vec<Run>,
     mail: VecDeque<(Instant, FromWorker)>,
-    /// Jobs whose end may still be on its way to the server: serial number, start, end.
+    /// Jobs whose end may not have reached the server yet: serial number, start, end.
     unheard: Vec<(u64, Instant, Instant)>,
-    /// Names of the jobs that it answered last, for frames that come twice.
+    /// Slots and numbers of the jobs that it answered last, for duplicate frames.
     pub(super) over: VecDeque<(u32, u32)>,
 }
 
-/// How a process behaves, apart from its jobs.
+/// Behaviour of a process apart from its jobs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Character {
     pub(super) boot: Boot,
@@ -163,23 +163,23 @@ impl Process {
         self.claims
     }
 
-    /// Whether the server still listens to it and it can speak.
+    /// Whether it can speak and the server still listens.
     pub(super) fn is_talking(&self) -> bool {
         self.booted && !self.detached && !self.dead
     }
 
-    /// Whether it has just ended by itself and has never run anything.
+    /// Whether it has just ended on its own without ever having run a job.
     pub(super) fn is_stillborn(&self, now: Instant) -> bool {
         let left_alone = self.termed.or(self.killed).is_none() && !self.draining;
         !self.ran && left_alone && now < self.spawned + Duration::from_secs(1)
     }
 
-    /// A job that it runs, for frames that are wrong in one way only.
+    /// One of its running jobs, for frames that are wrong in one way only.
     pub(super) fn some_run(&self) -> Option<Offer> {
         self.runs.first().map(|run| run.offer)
     }
 
-    /// Jobs that it runs and will never end by itself: serial number and when they were started.
+    /// Jobs that it runs and will never end on its own: serial number and start.
     pub(super) fn stuck(&self) -> impl Iterator<Item = (u64, Instant)> + '_ {
         let alone = self.concurrency == 1;
         let stuck = move |run: &&Run| match run.script.kind {
@@ -199,7 +199,7 @@ impl Process {
         read.chain(self.wire.unread_offers())
     }
 
-    /// Jobs whose end the server may not know yet, and when they were started.
+    /// Jobs whose end the server may not know yet, with their start.
     pub(super) fn unheard(&self, now: Instant) -> impl Iterator<Item = (u64, Instant)> + '_ {
         let recent = self
             .unheard
@@ -208,19 +208,19 @@ impl Process {
         recent.map(|&(serial, started, _)| (serial, started))
     }
 
-    /// Jobs whose handlers have been started, and when.
+    /// Jobs whose handlers were started, with their start.
     pub(super) fn running(&self) -> impl Iterator<Item = (u64, Instant)> + '_ {
         self.runs.iter().map(|run| (run.offer.serial, run.started))
     }
 
-    /// Something was written to its link.
+    /// Schedules a read: its link has new frames.
     pub(super) fn notice_mail(&mut self, now: Instant, dice: &mut Dice) {
         if self.wire.has_mail() && self.reads_at.is_none() {
             self.reads_at = Some(now + dice.micros(5, 300));
         }
     }
 
-    /// When it has something to do next.
+    /// The time of its next action.
     pub(super) fn due(&self) -> Option<Instant> {
         let arrival = self.mail.front().map(|&(at, _)| at);
         let own = (!self.dead).then(|| self.own_due()).flatten();
@@ -257,7 +257,7 @@ impl Process {
         self.draining && self.done.is_none() && is_done
     }
 
-    /// Does one thing that is due. What it returns has arrived at the server.
+    /// Performs one action that is due. Returns a message if one has arrived at the server.
     pub(super) fn act(&mut self, now: Instant, dice: &mut Dice, clients: &mut Clients) -> Option<FromWorker> {
         if self.mail.front().is_some_and(|&(at, _)| at <= now) {
             return self.mail.pop_front().map(|(_, frame)| frame);
@@ -302,7 +302,7 @@ impl Process {
     }
 
     fn write(&mut self, frame: FromWorker, now: Instant, dice: &mut Dice) {
-        // Now and then the thread that reads has something else to do.
+        // Sometimes the reading thread is busy with something else.
         let soon = now
             + if dice.chance(50) {
                 dice.micros(1_000, 20_000)
@@ -369,7 +369,7 @@ impl Process {
             .position(named)
             .and_then(|at| self.inbox.remove(at))
         {
-            // When it was sent is not known here; the server knows, and takes it for the start.
+            // The time at which the job was sent is not known here; the server knows it, and takes it for the start.
             self.unheard.push((offer.serial, self.spawned, now));
             self.write(FromWorker::Reset { slot, number }, now, dice);
         }

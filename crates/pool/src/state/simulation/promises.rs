@@ -1,4 +1,4 @@
-//! What must be true after every step, whatever has happened.
+//! Invariants that must hold after every step.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use super::{
     world::World,
 };
 
-/// How long frames are under way at most, and a little.
+/// Maximum time that frames are in transit, plus some slack.
 const SLACK: Duration = Duration::from_millis(45);
-/// Frames that may wait unread in a worker's link for each job it may hold: offers, aborts, grants.
+/// Maximum number of unread frames in a worker's link for each job it may hold: offers, aborts, grants.
 const UNREAD_MAX: usize = 2_000;
 
-/// More workers than any simulated pool has at a time.
+/// Upper bound for the number of workers of any simulated pool at a time.
 const WORKERS_MAX: usize = 10;
 
 pub(super) fn check(world: &World) {
@@ -25,7 +25,7 @@ pub(super) fn check(world: &World) {
     stuck_workers_end(world);
 }
 
-/// The equation of [`Counters`](crate::Counters), and the same seen from the owners.
+/// Checks the equation of [`Counters`](crate::Counters), and the same from the owners' view.
 fn conserves_jobs(world: &World) {
     let state = &world.state;
     let counters = &state.counters;
@@ -105,7 +105,7 @@ fn keeps_bounds(world: &World) {
         waiting.iter().sum::<usize>() <= options.queue_bytes_max,
         "the queue's bytes are bounded"
     );
-    // What workers run may come back when they end; what lies in their inboxes counts as waiting before.
+    // Jobs that workers run may return to the queue when they end; jobs in inboxes count as waiting before that.
     let running_max = options.concurrency * WORKERS_MAX;
     let all = state.queue.len() + state.sent_ahead();
     assert!(
@@ -121,7 +121,7 @@ fn keeps_bounds(world: &World) {
     }
 }
 
-/// While a worker has room, nothing waits; and nothing waits behind a slow job that another could do.
+/// While a worker has room, no job waits; and no job waits behind a slow one if another worker could run it.
 fn wastes_no_room(world: &World) {
     let state = &world.state;
     let concurrency = state.options().concurrency;
@@ -160,7 +160,7 @@ fn wastes_no_room(world: &World) {
     }
 }
 
-/// Every limit is noticed within a tick; that a handler has started, within one more.
+/// Every limit is noticed within a tick; the start of a handler within one more.
 fn limits_bite(world: &World) {
     let late = |limit| world.now > limit + 2 * TICK + Duration::from_millis(1);
     for (serial, owner) in world
@@ -230,7 +230,7 @@ fn stuck_workers_end(world: &World) {
     }
 }
 
-/// SIGTERM goes only to a worker that is over a job's limit, or drained, and has had `kill_grace` since.
+/// SIGTERM is sent only to a worker that has exceeded a job's limit or was drained, and has had `kill_grace` since.
 pub(super) fn terminates_with_reason(world: &World, id: u64) {
     let Some(process) = world.processes.get(&id) else {
         return;
@@ -241,7 +241,7 @@ pub(super) fn terminates_with_reason(world: &World, id: u64) {
     let sent = process.waiting().map(|serial| (serial, world.now));
     let overran = started.chain(sent).any(|(serial, started)| {
         let owner = world.clients.owner(serial);
-        // Without claim words a job seems to run from when it was sent.
+        // Without claim words, a job seems to run from the time it was sent.
         let seems = owner.and_then(|owner| world.clients.seems_started(owner));
         let since = seems.map_or(started, |seems| seems.min(started));
         owner.and_then(|owner| owner.limit(since)).is_some_and(passed)

@@ -1,4 +1,4 @@
-//! A link without a socket: frames that the worker will read, and its claim words.
+//! A simulated link: frames that the worker will read, and its claim words.
 
 use std::{
     cell::{Cell, RefCell},
@@ -10,7 +10,7 @@ use forebay_wire::AbortReason;
 
 use super::super::LinkPort;
 
-/// What a frame to a worker says. The payloads of requests and bodies name the job by its serial number.
+/// A message to a worker. The payloads of requests and bodies contain the job's serial number.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ToWorker {
     Request(Offer),
@@ -25,7 +25,7 @@ pub(super) struct Offer {
     pub(super) slot: u32,
     pub(super) number: u32,
     pub(super) serial: u64,
-    /// Whether the whole body is there.
+    /// Whether it contains the whole body.
     pub(super) end: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// Sends what was appended; tells which jobs are in it.
+    /// Sends the appended frames, and calls `offered` for each job in them.
     pub(super) fn flush(&self, mut offered: impl FnMut(Offer)) {
         for frame in self.appended.borrow_mut().drain(..) {
             if let ToWorker::Request(offer) = frame {
@@ -65,7 +65,7 @@ impl Wire {
         !self.sent.borrow().is_empty()
     }
 
-    /// Frames that the worker has not read. A server that sends without need makes them pile up.
+    /// Number of frames that the worker has not read. They pile up if the server sends needlessly.
     pub(super) fn unread(&self) -> usize {
         self.sent.borrow().len()
     }

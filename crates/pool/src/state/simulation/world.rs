@@ -1,4 +1,4 @@
-//! One pool with its clients and workers in virtual time. Every step does the one thing that is due next.
+//! A pool with its clients and workers in virtual time. Every step performs the single action that is due next.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,22 +11,22 @@ use forebay_wire::{ContentKind, ResponseHead, flag};
 
 use super::{
     super::{Command, EndCause, JobHandle, NewJob, Outlet, Phase, Signal, State, Worker},
-    chaos::Weather,
+    chaos::FaultPlan,
     clients::{Act, Clients, Kind},
     dice::Dice,
-    nature::{Nature, options, script},
+    nature::{Environment, options, script},
     process::{Character, FromWorker, Process},
     promises,
     wire::Wire,
 };
 use crate::{Delivery, Limits, Retry, delivery::ReplyTo};
 
-/// More steps without time going on mean that something wakes itself for ever.
+/// More steps than this at one point in time mean an endless chain of wake-ups.
 const STEPS_AT_ONCE_MAX: u32 = 20_000;
-/// More workers that end in a second without having run anything mean that starts do not back off.
+/// More workers than this that end within a second without having run a job mean that starts do not back off.
 const STILLBORN_MAX: usize = 20;
 
-/// What the state puts out, until it is carried out.
+/// Outputs of the state that are not carried out yet.
 #[derive(Debug, Default)]
 pub(super) struct Outputs {
     pub(super) deliveries: Vec<(ReplyTo, Delivery)>,
@@ -54,23 +54,23 @@ pub(super) struct World {
     pub(super) now: Instant,
     pub(super) clients: Clients,
     pub(super) processes: BTreeMap<u64, Process>,
-    pub(super) nature: Nature,
+    pub(super) nature: Environment,
     pub(super) dice: Dice,
     pub(super) outputs: Outputs,
     supervisor_due: Option<Instant>,
-    /// Whether the supervisor's last look came to rest.
+    /// Result of the supervisor's last check: the time until the next one, or `None` if it rests.
     pub(super) rest: Option<Duration>,
-    /// Since when some worker that is ready has had nothing to do.
+    /// Since when a ready worker has been idle.
     pub(super) idle_since: Option<Instant>,
     next_arrival: Option<Instant>,
     pub(super) next_chaos: Option<Instant>,
     pub(super) arrival_gap_us: u64,
-    pub(super) weather: Weather,
+    pub(super) weather: FaultPlan,
     serials: u64,
-    /// When workers ended without having run anything, in the last second.
+    /// Times within the last second at which workers ended without having run a job.
     stillborn: Vec<Instant>,
     steps_at_once: u32,
-    /// Prints what happens.
+    /// Whether to print events.
     pub(super) tells: bool,
     born: Instant,
 }
@@ -85,7 +85,7 @@ enum Actor {
 }
 
 impl World {
-    pub(super) fn new(mut dice: Dice, nature: Nature) -> Self {
+    pub(super) fn new(mut dice: Dice, nature: Environment) -> Self {
         let now = Instant::now();
         let options = options(&mut dice, nature);
         let cores = dice.size(1, 4);
@@ -105,7 +105,7 @@ impl World {
             rest: None,
             idle_since: None,
             arrival_gap_us: nature.gaps_us[2],
-            weather: Weather::Fine,
+            weather: FaultPlan::Fine,
             serials: 0,
             stillborn: Vec::new(),
             steps_at_once: 0,
@@ -125,11 +125,11 @@ impl World {
         }
     }
 
-    /// No more clients come, and nothing breaks any more without a reason.
+    /// Stops new clients and random faults.
     pub(super) fn calm(&mut self) {
         self.next_arrival = None;
         self.next_chaos = None;
-        self.weather = Weather::Fine;
+        self.weather = FaultPlan::Fine;
         self.tell(|| "calm".into());
     }
 
@@ -146,7 +146,7 @@ impl World {
         self.settle();
     }
 
-    /// What the supervisor waits for after a stop.
+    /// Whether everything is gone that a stopping pool waits for.
     pub(super) fn is_empty(&self) -> bool {
         !self.state.has_jobs() && self.state.workers().next().is_none() && self.processes.is_empty()
     }
@@ -170,7 +170,7 @@ impl World {
         fixed.chain(processes).min_by_key(|&(at, _)| at)
     }
 
-    /// Does what is due next; false when nothing is due before `until`, which then is the time.
+    /// Performs the next action; false if none is due before `until`, which then becomes the current time.
     pub(super) fn step(&mut self, until: Instant) -> bool {
         let Some((at, actor)) = self.next_actor().filter(|&(at, _)| at < until) else {
             self.now = until;
@@ -193,7 +193,7 @@ impl World {
         true
     }
 
-    /// Carries out what the state has put out.
+    /// Carries out the state's outputs.
     fn settle(&mut self) {
         self.clients.starts_fail = self.state.cannot_start();
         for (to, delivery) in std::mem::take(&mut self.outputs.deliveries) {
@@ -366,7 +366,7 @@ impl World {
         self.processes.insert(id, process);
     }
 
-    /// A worker that is recycled or idle leaves only when the others are enough.
+    /// Checks that a recycled or idle worker leaves only if the others are enough.
     fn check_replaced(&self, id: u64) {
         let dispensable = |cause| matches!(cause, Some(EndCause::Recycled | EndCause::Idle));
         let leaves = self
@@ -443,7 +443,7 @@ impl World {
                 } else {
                     self.state.answer(key, (slot, number), flag::END, bytes, now, out)
                 };
-                // A job that is over takes nothing, so nothing is looked at for it.
+                // A job that is over accepts nothing, so nothing is checked for it.
                 if taken.is_err() {
                     process.detached = true;
                     let command = self.state.condemn(key, EndCause::Protocol, now);
@@ -455,7 +455,7 @@ impl World {
             }
             FromWorker::Gone => {
                 let process = self.processes.remove(&id).expect("it has just acted");
-                // Without claim words, one that was sent a job has run it, as far as anybody knows.
+                // Without claim words, a worker that was sent a job counts as having run it.
                 if claims && process.is_stillborn(now) {
                     self.count_stillborn();
                 }
@@ -488,14 +488,14 @@ impl World {
         }
     }
 
-    /// Lets the model forget what can no longer matter.
+    /// Drops what can no longer matter from the model.
     pub(super) fn forget(&mut self) {
         let running: BTreeSet<u64> = self
             .processes
             .values()
             .flat_map(|process| process.running().map(|(serial, _)| serial))
             .collect();
-        // Without claim words a worker starts what it was sent although the owner has left.
+        // Without claim words, a worker starts a job even if its owner has left.
         if self.nature.claims {
             self.clients.forget_all_but(&running);
         }

@@ -17,19 +17,20 @@ use super::{
     error::{ToolError, check_length},
 };
 
-/// Bytes of a block, and of an initial vector.
+/// Size of a block and of an initialization vector, in bytes.
 const BLOCK: usize = 16;
 
-/// What is encrypted how.
+/// A cipher with its key and mode.
 pub(super) struct Cipher {
     key: Vec<u8>,
-    /// None: ECB.
+    /// `None` in ECB mode.
     vector: Option<[u8; BLOCK]>,
     is_padded: bool,
 }
 
 impl Cipher {
-    /// A cipher of its mode, its key and its initial vector, both in base64. Without padding it is AES-128: of a longer key the first 16 bytes count.
+    /// Creates a cipher from its mode, key and initialization vector, both in base64. Without padding it is always AES-128: only the first
+    /// 16 bytes of a longer key are used.
     pub(super) fn of(mode: &str, key: &[u8], vector: Option<&[u8]>) -> Result<Self, ToolError> {
         let (has_vector, is_padded) = match mode {
             "cbc" => (true, false),
@@ -85,9 +86,9 @@ impl Cipher {
         Ok(to_base64(&encrypted))
     }
 
-    /// Decrypts what is in base64.
+    /// Decrypts a base64 text.
     pub(super) fn decrypt(&self, content: &[u8]) -> Result<Vec<u8>, ToolError> {
-        // A third more in base64.
+        // Base64 is a third longer.
         check_length("what is decrypted", content.len(), BYTES_MAX / 3 * 4 + 4 * BLOCK)?;
         let content = from_base64(content);
         let length = content.len();
@@ -168,7 +169,7 @@ mod tests {
     /// "1234567890abcdef"
     const VECTOR: &[u8] = b"MTIzNDU2Nzg5MGFiY2RlZg==";
 
-    /// A key of so many bytes: 0, 1, 2 and so on.
+    /// A key of this many bytes: 0, 1, 2 and so on.
     fn key(length: u8) -> Vec<u8> {
         to_base64(&(0..length).collect::<Vec<_>>()).into_bytes()
     }
@@ -188,7 +189,7 @@ mod tests {
         }
     }
 
-    /// As `openssl enc` encrypts them.
+    /// The expected values come from `openssl enc`.
     #[test]
     fn texts_are_encrypted_as_elsewhere_and_come_back() {
         let blocks = &TEXT[..16];
@@ -220,7 +221,7 @@ mod tests {
                 "Cwv6iCw98vV6/z/ZYB70zvvdNoMhTT4SjBVwKQK8/kU=",
             ),
             ("ecb", 16, blocks, "0lNj/HITN2SKaPNKvvO0BQ=="),
-            // The first 16 bytes of a longer key count.
+            // Only the first 16 bytes of a longer key are used.
             ("cbc", 32, blocks, "BmXgI2S4hAKAPHte4shr8g=="),
             ("ecb", 17, blocks, "0lNj/HITN2SKaPNKvvO0BQ=="),
         ] {
@@ -270,7 +271,7 @@ mod tests {
         assert!(refused.contains("has 15 bytes when read as base64"), "{refused}");
         let refused = decrypt("cbc-pkcs7", &key(32), "");
         assert!(refused.contains("has 0 bytes when read as base64"), "{refused}");
-        // Without its last block the text ends in the middle.
+        // Without its last block the text is incomplete.
         let refused = decrypt("ecb-pkcs7", &key(32), &encrypt("ecb", &key(16), &TEXT[..16]));
         assert!(refused.contains("the padding is wrong"), "{refused}");
     }

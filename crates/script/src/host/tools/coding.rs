@@ -1,4 +1,4 @@
-//! Bytes as text: base64, base58, hex.
+//! Encodings of bytes as text: base64, base58, hex.
 
 use std::fmt;
 
@@ -10,21 +10,22 @@ use super::{
     error::{ToolError, check_length},
 };
 
-/// Most bytes that are written in base58, whose cost grows with the square of the length. A base58 text may be half as long again.
+/// Maximum number of bytes written in base58, because the cost grows with the square of the length. A base58 text may be half as long
+/// again.
 const BASE58_BYTES_MAX: usize = 16 << 10;
-/// Most characters that are read as base58.
+/// Maximum number of characters read as base58.
 const BASE58_TEXT_MAX: usize = BASE58_BYTES_MAX * 3 / 2;
-/// Most random bytes at a time.
+/// Maximum number of random bytes at a time.
 const RANDOM_MAX: usize = 65_536;
 
 /// The digits of base58: those of Bitcoin's addresses. The crate for it goes digit by digit, which takes twenty times as long for the longest text, and nothing interrupts a tool.
 const BASE58: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
-/// Digits of base58 that are handled at a time, as many as fit 32 bits.
+/// Number of base58 digits processed at a time: as many as fit in 32 bits.
 const BASE58_GROUP: usize = 5;
 /// The base of a group of digits.
 const BASE58_GROUP_BASE: u64 = 58_u64.pow(BASE58_GROUP as u32);
 
-/// How bytes are written.
+/// An encoding of bytes as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
     Utf8,
@@ -60,7 +61,7 @@ impl Scheme {
     }
 }
 
-/// The bytes that are written in one way, in another. What is `utf8` in the end may be no text at all.
+/// Converts a text from one encoding to another. The result need not be valid text if the target is `utf8`.
 pub(super) fn recode(from: Scheme, to: Scheme, content: &[u8]) -> Result<Vec<u8>, ToolError> {
     check_length("the text", content.len(), BYTES_MAX)?;
     let bytes = match from {
@@ -81,8 +82,8 @@ pub(super) fn to_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// The bytes of a base64 text, read as leniently as rules expect: both alphabets are taken, all other characters are passed over, the text ends
-/// at the first `=`, and a last digit that makes no byte is dropped.
+/// Decodes base64 as leniently as rules expect: accepts both alphabets, skips all other characters, stops at the first `=`, and drops a
+/// last digit that does not complete a byte.
 pub(super) fn from_base64(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);
     let (mut bits, mut count) = (0_u32, 0);
@@ -117,7 +118,7 @@ fn from_hex(text: &[u8]) -> Result<Vec<u8>, ToolError> {
 fn to_base58(bytes: &[u8]) -> Result<Vec<u8>, ToolError> {
     check_length("what becomes base58", bytes.len(), BASE58_BYTES_MAX)?;
     let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
-    // The number in groups of five digits, the lowest first.
+    // The number in groups of five digits, least significant first.
     let mut groups: Vec<u32> = Vec::new();
     for chunk in aligned(&bytes[zeros..], 4) {
         let word = chunk.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
@@ -142,7 +143,7 @@ fn from_base58(text: &[u8]) -> Result<Vec<u8>, ToolError> {
     check_length("a text in base58", text.len(), BASE58_TEXT_MAX)?;
     let digits = digits(text)?;
     let zeros = digits.iter().take_while(|&&digit| digit == 0).count();
-    // The number in words, the lowest first.
+    // The number in words, least significant first.
     let mut words: Vec<u32> = Vec::new();
     for chunk in aligned(&digits[zeros..], BASE58_GROUP) {
         let group = chunk
@@ -159,7 +160,8 @@ fn from_base58(text: &[u8]) -> Result<Vec<u8>, ToolError> {
     Ok(bytes)
 }
 
-/// Multiplies a number by a factor and adds another, both of at most 2^32; it is written to a base of at most 2^32, the lowest first.
+/// Multiplies a number by a factor and adds another, both at most 2^32. The number is in a base of at most 2^32, least significant digit
+/// first.
 fn multiply_add<const BASE: u64>(number: &mut Vec<u32>, factor: u64, addend: u64) {
     let mut carry = addend;
     for part in number.iter_mut() {
@@ -167,14 +169,14 @@ fn multiply_add<const BASE: u64>(number: &mut Vec<u32>, factor: u64, addend: u64
         *part = (sum % BASE) as u32;
         carry = sum / BASE;
     }
-    // What is added to nothing may be more than the base.
+    // If the number is zero, the addend may exceed the base.
     while carry > 0 {
         number.push((carry % BASE) as u32);
         carry /= BASE;
     }
 }
 
-/// Pieces of one length, but for the first, which may be shorter.
+/// Splits into pieces of one length; only the first may be shorter.
 fn aligned(bytes: &[u8], length: usize) -> impl Iterator<Item = &[u8]> {
     let (head, rest) = bytes.split_at(bytes.len() % length);
     std::iter::once(head).chain(rest.chunks_exact(length))
@@ -201,7 +203,7 @@ fn wrong_character(scheme: Scheme, text: &[u8], at: usize) -> ToolError {
     }
 }
 
-/// So many random bytes.
+/// Random bytes in base64; `length` counts bytes.
 pub(super) fn random_base64(length: usize) -> Result<String, ToolError> {
     check_length("what is random", length, RANDOM_MAX)?;
     let mut bytes = vec![0; length];
@@ -249,7 +251,7 @@ mod tests {
             (" +/\n8\u{e9}=AAAA", "fbff"),
             ("A", ""),
             ("AAAAB", "000000"),
-            // A text that is none, as rules give it: what can be read of it is.
+            // A text that is not valid base64, as rules pass it: the valid part is read.
             ("75M7MfQsC4p2rUNe7dDjXK", "ef933b31f42c0b8a76ad435eedd0e35c"),
         ] {
             assert_eq!(text(Scheme::Base64, Scheme::Hex, written), bytes, "{written}");

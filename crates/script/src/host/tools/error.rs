@@ -1,8 +1,8 @@
-//! What a tool was given and cannot take.
+//! Errors of tools.
 
 use super::coding::Scheme;
 
-/// Why a tool gives nothing.
+/// The reason why a tool fails.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ToolError {
     #[error("{what} has {length} bytes, a tool takes at most {max}")]
@@ -65,7 +65,7 @@ pub(super) enum ToolError {
     Memory,
 }
 
-/// Refuses what is longer than may be.
+/// Checks a length against its limit.
 pub(super) fn check_length(what: &'static str, length: usize, max: usize) -> Result<(), ToolError> {
     if length > max {
         return Err(ToolError::TooLong { what, length, max });

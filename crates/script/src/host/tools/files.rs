@@ -1,7 +1,8 @@
-//! Files for scripts, in the folders that they may use and nowhere else.
+//! File access for scripts, restricted to permitted folders.
 //!
-//! A path that begins with one of these folders leads into it; any other, with or without a slash in front, into the first of them. `cap-std` follows it from the
-//! folder that was opened, so that no link leads out, even one that is made meanwhile. Links with absolute paths are not followed.
+//! A path that begins with one of these folders is inside it; any other, with or without a leading slash, is relative to the first. No step
+//! of a path may go up. `cap-std` resolves it from the opened folder, so no link leads out, even one that is made meanwhile. Links with
+//! absolute paths are not followed.
 
 use std::{
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
@@ -15,12 +16,12 @@ use cap_std::{
 
 use super::BYTES_MAX;
 
-/// Longest path, in bytes.
+/// Maximum length of a path in bytes.
 const PATH_MAX: usize = 4096;
-/// Most files of a folder that are listed, and of a tree that is deleted.
+/// Maximum number of files in a listed folder, and in a deleted tree.
 const ENTRIES_MAX: usize = 10_000;
 
-/// Why nothing was done with a file.
+/// The reason why a file operation failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
     #[error(
@@ -65,20 +66,20 @@ pub(super) enum FileError {
 
 type Result<T> = std::result::Result<T, FileError>;
 
-/// The files that may be used.
+/// The permitted folders.
 #[derive(Debug)]
 pub(super) struct Files<'a> {
     roots: &'a [PathBuf],
 }
 
-/// Where a path leads.
+/// A resolved path.
 struct Place<'p> {
-    /// As the script gave it.
+    /// The path as the script gave it.
     name: &'p str,
     /// The folder of `allow.files`.
     root: &'p Path,
     folder: Dir,
-    /// Seen from that folder; `.` is the folder itself.
+    /// Relative to that folder; `.` is the folder itself.
     path: PathBuf,
 }
 
@@ -151,14 +152,14 @@ impl<'a> Files<'a> {
         Self { roots }
     }
 
-    /// How many bytes a file has.
+    /// The size of a file in bytes.
     pub(super) fn length(&self, path: &str) -> Result<u64> {
         let (_, data) = self.place(path)?.open(OpenOptions::new().read(true), "read")?;
         Ok(data.len())
     }
 
-    /// At most `length` bytes of a file, `from` the one that is so far from its beginning. `length` may be infinite; more than `BYTES_MAX` are
-    /// refused, if the file has as many.
+    /// Reads at most `length` bytes of a file, starting at offset `from`. `length` may be infinite. If that gives more than `BYTES_MAX`
+    /// bytes, it fails.
     pub(super) fn read(&self, path: &str, from: f64, length: f64) -> Result<Vec<u8>> {
         let from = whole("where reading begins", from)?;
         let most = whole("how much is read", length)?;
@@ -178,7 +179,7 @@ impl<'a> Files<'a> {
         Ok(bytes)
     }
 
-    /// Writes a file, and makes the folders that lead to it. Afterwards it has at most `BYTES_MAX` bytes.
+    /// Writes a file, and creates its parent folders. Its size may not exceed `BYTES_MAX`.
     pub(super) fn write(&self, path: &str, content: &[u8], append: bool) -> Result<()> {
         let mut length = content.len() as u64;
         let check = |length: u64| {
@@ -209,8 +210,8 @@ impl<'a> Files<'a> {
         file.write_all(content).map_err(place.failed("written"))
     }
 
-    /// What is in a folder: for each file its path as scripts have it, its name, and `folder`, `file` or `other`; nothing where there is no
-    /// folder.
+    /// Lists a folder: for each file its path as scripts see it, its name, and `folder`, `file` or `other`. Empty if the folder does not
+    /// exist.
     pub(super) fn list(&self, path: &str) -> Result<Vec<String>> {
         let place = self.place(path)?;
         let entries = match place.folder.read_dir(&place.path) {
@@ -245,7 +246,7 @@ impl<'a> Files<'a> {
             .collect())
     }
 
-    /// Deletes a file, a link or a folder with all that is in it.
+    /// Deletes a file, a link, or a folder with everything in it.
     pub(super) fn delete(&self, path: &str) -> Result<()> {
         let place = self.place(path)?;
         if place.path == Path::new(".") {
@@ -263,13 +264,13 @@ impl<'a> Files<'a> {
         .map_err(place.failed("deleted"))
     }
 
-    /// Makes a folder, and those that lead to it.
+    /// Creates a folder and its parents.
     pub(super) fn make_folders(&self, path: &str) -> Result<()> {
         let place = self.place(path)?;
         place.make_folders(&place.path, "made")
     }
 
-    /// Where a path leads.
+    /// Resolves a path to its folder and the path in it.
     fn place<'p>(&self, path: &'p str) -> Result<Place<'p>>
     where
         'a: 'p,
@@ -315,7 +316,7 @@ impl<'a> Files<'a> {
     }
 }
 
-/// A number of bytes.
+/// Converts a number of bytes.
 fn whole(what: &'static str, value: f64) -> Result<u64> {
     if value >= 0.0 && (value.fract() == 0.0 || value.is_infinite()) {
         return Ok(value as u64);
@@ -334,7 +335,7 @@ mod tests {
 
     use super::*;
 
-    /// Two folders that may be used, beside one that may not.
+    /// Two permitted folders next to one that is not.
     struct Fixture {
         folder: TempDir,
         roots: Vec<PathBuf>,
@@ -383,7 +384,7 @@ mod tests {
             assert_eq!(fixture.read(path), "first", "{path}");
         }
         assert_eq!(fixture.read(&fixture.at("second/name.txt")), "second");
-        // Of a folder that may not be used, it is a path in the first one.
+        // The path of a folder that is not permitted is relative to the first one.
         let refused = fixture.read(&fixture.at("secret/name.txt"));
         assert!(
             refused.starts_with("error: ") && refused.ends_with("cannot be read"),

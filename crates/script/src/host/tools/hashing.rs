@@ -1,4 +1,4 @@
-//! Digests of texts, written in base64.
+//! Digests of texts, in base64.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use md5::Md5;
@@ -11,7 +11,7 @@ use super::{
     error::{ToolError, check_length},
 };
 
-/// The digest of a content.
+/// Computes a digest.
 pub(super) fn digest(name: &str, content: &[u8]) -> Result<String, ToolError> {
     check_length("the text", content.len(), BYTES_MAX)?;
     Ok(match name {
@@ -29,13 +29,13 @@ pub(super) fn digest(name: &str, content: &[u8]) -> Result<String, ToolError> {
     })
 }
 
-/// The message authentication code of a content (RFC 2104).
+/// Computes a message authentication code (RFC 2104).
 pub(super) fn hmac(name: &str, key: &[u8], content: &[u8]) -> Result<String, ToolError> {
     check_length("the key", key.len(), BYTES_MAX)?;
     check_length("the text", content.len(), BYTES_MAX)?;
     macro_rules! code {
         ($digest:ty) => {{
-            // Keys of any length are keys.
+            // Keys of any length are valid.
             let mut mac = Hmac::<$digest>::new_from_slice(key).map_err(|_| ToolError::Memory)?;
             mac.update(content);
             to_base64(&mac.finalize().into_bytes())
@@ -60,7 +60,7 @@ mod tests {
 
     const TEXT: &[u8] = b"1234567890abcdef";
 
-    /// The values of other programs: `openssl dgst`, and for the last line what rules written for another server get there.
+    /// The expected values come from `openssl dgst`; the last one is what rules written for another server get there.
     #[test]
     fn digests_are_those_of_others() {
         for (name, value) in [

@@ -1,5 +1,5 @@
-//! What the tools of rules need of this program: encodings, digests, ciphers, keys and files. Each function does all of its work at once, so
-//! each bounds what it takes; the one that may last, a new pair of keys, looks at the time between its attempts.
+//! Native parts of the tools of rules: encodings, digests, ciphers, keys and files. Each function does all its work in one call and
+//! therefore limits its input. The only long one, key generation, checks the time limit between attempts.
 
 mod aes;
 mod coding;
@@ -18,7 +18,7 @@ use self::{coding::Scheme, error::ToolError, files::Files, random::Random};
 use super::{Functions, Host, bytes_of};
 use crate::text;
 
-/// Most bytes that a tool takes or gives.
+/// Maximum size of a tool's input or output in bytes.
 const BYTES_MAX: usize = 10 << 20;
 
 pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
@@ -174,7 +174,7 @@ fn install_files<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result
     )
 }
 
-/// The files that scripts of this engine may reach. Where others wait for the thread, only an executor gets to them.
+/// The files that scripts of this engine may access. On an I/O thread the call is left to an executor.
 fn files_of<'a>(ctx: &Ctx<'_>, host: &'a Host) -> Result<Files<'a>> {
     if host.place.is_on_io() {
         host.store.note_elsewhere();
@@ -191,10 +191,10 @@ fn text_of(content: JsString<'_>) -> std::result::Result<Vec<u8>, ToolError> {
     text::utf8(content).map_err(|_| ToolError::Memory)
 }
 
-/// What a tool gives, or its error as JavaScript has it.
+/// Converts the error of a tool to an exception.
 fn thrown<T>(ctx: &Ctx<'_>, result: std::result::Result<T, impl std::error::Error>) -> Result<T> {
     result.map_err(|error| {
-        // An engine's error has its cause in its text.
+        // An exception has no separate cause, so its text contains the causes.
         let mut message = error.to_string();
         let mut cause = error.source();
         while let Some(deeper) = cause {

@@ -1,8 +1,8 @@
-//! Large primes at random, for keys.
+//! Large random primes for keys.
 //!
-//! Most of the time goes into numbers that turn out to be none. A sieve takes those away that a small prime divides; of the rest, Fermat's test
-//! to the base two takes away nearly all, in arithmetic of a fixed width. What it lets through, the test of Baillie and others decides
-//! (`crypto_primes::is_prime`), so nothing that is returned rests on the quick test alone.
+//! Most of the time is spent on composite candidates. A sieve removes those with a small prime factor; of the rest, Fermat's test to base
+//! two removes almost all, in fixed-width arithmetic. The Baillie-PSW test (`crypto_primes::is_prime`) decides about those that pass, so no
+//! result rests on the quick test alone.
 
 use std::num::NonZeroU32;
 
@@ -11,11 +11,11 @@ use rsa::BoxedUint;
 
 use super::error::ToolError;
 
-/// Bits of a word.
+/// Number of bits in a word.
 const WORD: usize = u64::BITS as usize;
 
-/// A prime of `WORDS` words, the two highest bits of which are set: two of these have a product of twice as many bits. Between two numbers that
-/// it tries it asks whether it is to stop.
+/// A prime of `WORDS` words with its two highest bits set, so that the product of two has twice as many bits. `is_over` is checked between
+/// candidates, and stops the search.
 pub(super) fn random_prime<const WORDS: usize>(is_over: impl Fn() -> bool) -> Result<BoxedUint, ToolError> {
     let bits = const { NonZeroU32::new(WORDS as u32 * u64::BITS).expect("a prime has words") };
     loop {
@@ -25,14 +25,14 @@ pub(super) fn random_prime<const WORDS: usize>(is_over: impl Fn() -> bool) -> Re
         if is_over() {
             return Err(ToolError::OutOfTime);
         }
-        // None is found where the numbers of this length end.
+        // The search finds none if it reaches the end of the numbers of this length.
         if let Some(prime) = found {
             return Ok(prime);
         }
     }
 }
 
-/// A number of `WORDS` words at random, the two highest bits of which are set. The sieve begins at the odd number from there on.
+/// A random number of `WORDS` words with its two highest bits set. The sieve begins at the next odd number.
 fn random_start<const WORDS: usize>() -> Result<BoxedUint, ToolError> {
     let mut bytes = [[0; WORD / 8]; WORDS];
     getrandom::fill(bytes.as_flattened_mut())?;
@@ -46,11 +46,11 @@ fn passes_both<const WORDS: usize>(number: &BoxedUint) -> bool {
     passes_fermat::<WORDS>(number) && is_prime(Flavor::Any, number)
 }
 
-/// Whether 2^(n-1) is 1 modulo an odd `n` of `WORDS` words, the highest bit of which is set. It is for all primes, and for next to no other
-/// number at random. What is computed takes as long for one number as for another of the same number of ones.
+/// Whether 2^(n-1) is 1 modulo an odd `n` of `WORDS` words whose highest bit is set. True for all primes, and for almost no other random
+/// number. The running time depends only on the number of ones.
 fn passes_fermat<const WORDS: usize>(number: &BoxedUint) -> bool {
     let Ok(modulus) = <[u64; WORDS]>::try_from(&number.to_words()[..]) else {
-        // Whatever is longer or shorter is left to the other test.
+        // Numbers of another length are left to the other test.
         return true;
     };
     let modulus = Modulus::new(modulus);
@@ -58,7 +58,7 @@ fn passes_fermat<const WORDS: usize>(number: &BoxedUint) -> bool {
     let mut power = one;
     for at in (0..WORDS * WORD).rev() {
         power = modulus.square(&power);
-        // The lowest bit of an odd number is the one that n-1 does not have.
+        // The lowest bit is the only one in which n and n-1 differ.
         if at > 0 && modulus.number[at / WORD] >> (at % WORD) & 1 == 1 {
             power = modulus.double(&power);
         }
@@ -66,17 +66,17 @@ fn passes_fermat<const WORDS: usize>(number: &BoxedUint) -> bool {
     power == one
 }
 
-/// Arithmetic modulo an odd number whose highest bit is set. Numbers stand as Montgomery has them, multiplied by 2^(64 * WORDS), the lowest
-/// word first.
+/// Arithmetic modulo an odd number whose highest bit is set. Numbers are in Montgomery form, multiplied by 2^(64 * WORDS), least
+/// significant word first.
 struct Modulus<const WORDS: usize> {
     number: [u64; WORDS],
-    /// What makes the lowest word zero when that many times the number is added.
+    /// The factor for which adding that multiple of the modulus makes the lowest word zero.
     inverse: u64,
 }
 
 impl<const WORDS: usize> Modulus<WORDS> {
     fn new(number: [u64; WORDS]) -> Self {
-        // An odd number is its own inverse modulo 8, and each step doubles the number of bits that are right: 3, 6, 12, 24, 48, 96.
+        // An odd number is its own inverse modulo 8, and each step doubles the number of correct bits: 3, 6, 12, 24, 48, 96.
         let mut inverse = number[0];
         for _ in 0..5 {
             inverse = inverse.wrapping_mul(2_u64.wrapping_sub(number[0].wrapping_mul(inverse)));
@@ -87,9 +87,9 @@ impl<const WORDS: usize> Modulus<WORDS> {
         }
     }
 
-    /// One.
+    /// The number one in Montgomery form.
     fn one(&self) -> [u64; WORDS] {
-        // The power of two is less than twice the number.
+        // The power of two is less than twice the modulus.
         let mut borrow = 0;
         self.number.map(|word| subtract(0, word, &mut borrow))
     }
@@ -104,7 +104,7 @@ impl<const WORDS: usize> Modulus<WORDS> {
         self.reduced(&doubled, carry)
     }
 
-    /// The square, word by word: after each the lowest word is made zero, and dropped (Montgomery).
+    /// Computes the square word by word: after each, the lowest word is made zero and dropped (Montgomery).
     fn square(&self, number: &[u64; WORDS]) -> [u64; WORDS] {
         let mut sum = [0; WORDS];
         let mut top = 0;
@@ -124,14 +124,14 @@ impl<const WORDS: usize> Modulus<WORDS> {
         self.reduced(&sum, top)
     }
 
-    /// A number with a word above it, which together are less than twice the modulus, modulo it.
+    /// Reduces a number with an additional high word; together they are less than twice the modulus.
     fn reduced(&self, number: &[u64; WORDS], top: u64) -> [u64; WORDS] {
         let mut borrow = 0;
         let mut less = [0; WORDS];
         for at in 0..WORDS {
             less[at] = subtract(number[at], self.number[at], &mut borrow);
         }
-        // All ones when the number is less than the modulus.
+        // All ones if the number is less than the modulus.
         let keep = 0_u64.wrapping_sub(u64::from(top < borrow));
         for at in 0..WORDS {
             less[at] = less[at] & !keep | number[at] & keep;
@@ -140,7 +140,7 @@ impl<const WORDS: usize> Modulus<WORDS> {
     }
 }
 
-/// The low word of `sum + left * right + carry`; the high one is the carry then.
+/// The low word of `sum + left * right + carry`; the high word becomes the new carry.
 #[inline]
 fn multiply_add(sum: u64, left: u64, right: u64, carry: &mut u64) -> u64 {
     let wide = u128::from(left) * u128::from(right) + u128::from(sum) + u128::from(*carry);
@@ -148,7 +148,7 @@ fn multiply_add(sum: u64, left: u64, right: u64, carry: &mut u64) -> u64 {
     wide as u64
 }
 
-/// The low word of `left - right - borrow`; the borrow is 1 then when it is less than nothing.
+/// The low word of `left - right - borrow`; the new borrow is 1 if the result is negative.
 #[inline]
 fn subtract(left: u64, right: u64, borrow: &mut u64) -> u64 {
     let (less, first) = left.overflowing_sub(right);
@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// The quick test rejects what the other rejects, and lets through what it lets through.
+    /// The quick test and the full test agree on random numbers.
     #[test]
     fn both_tests_agree_about_numbers_at_random() {
         fn agree<const WORDS: usize>(primes: usize) {
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn what_passes_the_quick_test_alone_is_no_prime() {
-        // 2^(n-1) is 1 modulo this number, which is none.
+        // 2^(n-1) is 1 modulo this number, although it is composite.
         let number = BoxedUint::from(18_446_744_066_047_760_377_u64);
         assert!(passes_fermat::<1>(&number) && !passes_both::<1>(&number));
         assert!(passes_both::<1>(&BoxedUint::from(u64::MAX - 58)));

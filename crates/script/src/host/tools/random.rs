@@ -1,24 +1,24 @@
-//! Numbers and texts at random, from the system's source, which is asked for some bytes at a time.
+//! Random numbers and texts from the system's source, which is read in blocks.
 
 use std::cell::RefCell;
 
 use super::error::{ToolError, check_length};
 
-/// How much is kept ready, in bytes.
+/// Size of the buffer of random bytes.
 const READY: usize = 512;
-/// Longest text, in characters.
+/// Maximum length of a text in characters.
 const COUNT_MAX: usize = 65_536;
-/// Most characters that one is drawn from.
+/// Maximum size of the alphabet to choose from.
 const CHARACTERS_MAX: usize = 1 << 20;
-/// Numbers are below 2^53 at most, up to which JavaScript has every whole one.
+/// Numbers are below 2^53, up to which JavaScript can represent every integer.
 const END_MAX: u64 = 1 << 53;
 
-/// Random bytes that nobody has had yet. Those that were given are wiped.
+/// Unused random bytes. Used ones are wiped.
 pub(super) struct Random(RefCell<Ready>);
 
 struct Ready {
     bytes: [u8; READY],
-    /// Where those begin that were not given yet.
+    /// Offset of the first unused byte.
     at: usize,
 }
 
@@ -30,7 +30,7 @@ impl Random {
         }))
     }
 
-    /// A whole number below another, which is from 1 to 2^53; each is as likely as the others.
+    /// A uniformly distributed integer below `end`, which is from 1 to 2^53.
     pub(super) fn below(&self, end: f64) -> Result<f64, ToolError> {
         if !(1.0..=END_MAX as f64).contains(&end) {
             return Err(ToolError::RandomEnd { end });
@@ -38,7 +38,7 @@ impl Random {
         Ok(self.0.borrow_mut().below(end as u64)? as f64)
     }
 
-    /// A text of so many characters, each of which is one of these.
+    /// A text of this many characters, each chosen from `characters`.
     pub(super) fn text(&self, characters: &str, count: usize) -> Result<String, ToolError> {
         check_length("what is drawn from", characters.len(), CHARACTERS_MAX)?;
         check_length("what is random", count, COUNT_MAX)?;
@@ -70,9 +70,9 @@ impl Ready {
             .collect()
     }
 
-    /// A whole number below `end`, which is not 0. What is beyond the last multiple of `end` is drawn again.
+    /// A uniformly distributed integer below `end`, which is not 0. Values beyond the last multiple of `end` are drawn again.
     fn below(&mut self, end: u64) -> Result<u64, ToolError> {
-        // Short words are enough for short ranges; few are drawn again.
+        // Short words are enough for short ranges; few values are drawn again.
         if end <= 1 << 16 {
             let last = (1 << 32) - (1 << 32) % end;
             loop {
@@ -109,7 +109,7 @@ impl Ready {
 mod tests {
     use super::*;
 
-    /// How often each number below `end` is drawn.
+    /// The number of times that each number below `end` is drawn.
     fn drawn(end: usize, times: usize) -> Vec<usize> {
         let random = Random::new();
         let mut counts = vec![0; end];
@@ -161,7 +161,7 @@ mod tests {
         assert_ne!(taken, [0; 8]);
         assert_eq!(ready.bytes[..8], [0; 8]);
         assert_eq!(ready.at, 8);
-        // What is left is too little for another, and is given up.
+        // Too few bytes are left for another value; they are discarded.
         ready.at = READY - 2;
         let _: [u8; 4] = ready.take().unwrap();
         assert_eq!(ready.at, 4);

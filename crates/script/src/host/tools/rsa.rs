@@ -1,6 +1,6 @@
-//! RSA (RFC 8017): new pairs of keys, and encryption with PKCS#1 v1.5 padding.
+//! RSA (RFC 8017): generation of key pairs, and encryption with PKCS#1 v1.5 padding.
 //!
-//! Keys are texts: base64 of DER, public ones as X.509 `SubjectPublicKeyInfo` (RFC 5280), private ones as PKCS#8 (RFC 5208).
+//! Keys are base64 of DER: public keys as X.509 `SubjectPublicKeyInfo` (RFC 5280), private keys as PKCS#8 (RFC 5208).
 
 use getrandom::SysRng;
 use rsa::{
@@ -17,15 +17,15 @@ use super::{
 
 /// The exponent of new public keys.
 const EXPONENT: u64 = 65_537;
-/// Most bits of a key.
+/// Maximum number of bits of a key.
 const BITS_MAX: u32 = 4096;
-/// Longest text that is read as a key or as what a key has encrypted, in bytes.
+/// Maximum length in bytes of a text that is read as a key or as a ciphertext.
 const TEXT_MAX: usize = 16 << 10;
-/// Bytes that the padding needs at least.
+/// Minimum size of the padding in bytes.
 const PADDING: usize = 11;
 
-/// A new pair of keys of 1024, 2048, 3072 or 4096 bits: the public one, then the private one. It takes some milliseconds, and with many bits
-/// some seconds; often it asks whether it is to stop.
+/// Generates a key pair of 1024, 2048, 3072 or 4096 bits: the public key, then the private key. Takes some milliseconds, or seconds for
+/// many bits; `is_over` is checked often, and stops it.
 pub(super) fn new_keys(bits: f64, is_over: impl Fn() -> bool) -> Result<Vec<String>, ToolError> {
     match bits {
         1024.0 => new_pair::<8>(is_over),
@@ -36,12 +36,12 @@ pub(super) fn new_keys(bits: f64, is_over: impl Fn() -> bool) -> Result<Vec<Stri
     }
 }
 
-/// A new pair of keys whose primes have `WORDS` words each.
+/// Generates a key pair whose primes have `WORDS` words each.
 fn new_pair<const WORDS: usize>(is_over: impl Fn() -> bool) -> Result<Vec<String>, ToolError> {
     loop {
         let p = random_prime::<WORDS>(&is_over)?;
         let q = random_prime::<WORDS>(&is_over)?;
-        // About one prime in 65,537 does not go with the exponent, and two that are close hardly ever come.
+        // About one prime in 65,537 does not fit the exponent, and two close primes are very rare.
         if are_close(&p, &q) {
             continue;
         }
@@ -56,7 +56,7 @@ fn new_pair<const WORDS: usize>(is_over: impl Fn() -> bool) -> Result<Vec<String
     }
 }
 
-/// Whether two primes begin alike for 96 bits, in which case their product could be taken apart.
+/// Whether two primes share their first 96 bits, in which case their product could be factored.
 fn are_close(p: &BoxedUint, q: &BoxedUint) -> bool {
     let (p, q) = (p.to_be_bytes(), q.to_be_bytes());
     p.iter().zip(&q).take(12).all(|(p, q)| p == q)
@@ -77,8 +77,8 @@ pub(super) fn encrypt(key: &[u8], content: &[u8]) -> Result<String, ToolError> {
     Ok(to_base64(&key.encrypt(&mut SysRng, Pkcs1v15Encrypt, content)?))
 }
 
-/// Decrypts what is in base64 with a private key. What another key has encrypted, or has been changed, gives bytes at random and no error: an
-/// error would help those who guess.
+/// Decrypts a base64 text with a private key. A text that was modified, or encrypted with another key, gives random bytes instead of an
+/// error: an error would help attackers.
 pub(super) fn decrypt(key: &[u8], content: &[u8]) -> Result<Vec<u8>, ToolError> {
     check_length("the key", key.len(), TEXT_MAX)?;
     check_length("what is decrypted", content.len(), TEXT_MAX)?;
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     const TEXT: &[u8] = b"abcdefghijklmnopqrstuvwxyz";
-    /// A pair of keys that `openssl genpkey` has made, and what `openssl pkeyutl` has encrypted with it.
+    /// A key pair made by `openssl genpkey`, and texts encrypted with it by `openssl pkeyutl`.
     const PUBLIC: &str = "MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQDUjxfvfeLoQKfxMNmXYfSOePes2pmucx7D+tfiaQ0yRPK9h5lu74CAiSm7+454\
         ccr01xQhEL5C/vcUOXI7ahOwSLszdY3qOIGMPGC+Cnys4PB5MMF0Oh2f0qvURj7TgAF5GOMuNMNWlus0j0e+OzZ0kkGY3ygwSXb0\
         F67/zUhNqQIDAQAB";

@@ -6,7 +6,7 @@ use super::Builder;
 use crate::config::KafkaCluster;
 use crate::config::fields::Fields;
 
-/// Longest name of a topic, and of who asks, in bytes.
+/// Longest name of a topic or a client, in bytes.
 const NAME_BYTES_MAX: usize = 249;
 
 impl Builder<'_> {

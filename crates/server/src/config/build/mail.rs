@@ -7,7 +7,7 @@ use crate::config::fields::Fields;
 use crate::config::{MailServer, Secret};
 
 impl Builder<'_> {
-    /// The user and the password of a section, where they are written: both, and only where connections are encrypted.
+    /// The section's user and password. Either both or neither must be given, and only with an encrypted connection.
     pub(super) fn login<'f>(
         &mut self,
         fields: &'f Fields,
@@ -24,7 +24,7 @@ impl Builder<'_> {
         (fields.opt_text("user"), self.secret(fields, "password"))
     }
 
-    /// `None`: a problem has been noted.
+    /// Returns `None` after reporting a problem.
     pub(super) fn mail(&mut self, name: &str, fields: &Fields) -> Option<MailServer> {
         self.check_name(name, "mail", fields);
         let (tls, usual_port) = match fields.text("tls") {

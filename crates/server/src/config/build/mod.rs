@@ -1,6 +1,6 @@
-//! From checked fields to a configuration: what depends on more than one key, on files, or on programs.
+//! Builds the configuration from checked fields: everything that depends on more than one key, on files, or on programs.
 //!
-//! Each builder notes what is wrong and goes on, so that one run reports everything.
+//! Each builder reports a problem and continues, so that one run finds all of them.
 
 mod kafka;
 mod mail;
@@ -26,7 +26,7 @@ use crate::config::fields::Fields;
 use crate::config::places::Places;
 use crate::config::read::Sections;
 use crate::config::types::sql_threads;
-use crate::config::{Config, Surroundings};
+use crate::config::{Config, Environment};
 use crate::reply::is_token;
 
 /// Builds the configuration of `file`, an absolute path.
@@ -34,11 +34,11 @@ pub(super) fn build(
     sections: &Sections,
     file: &Path,
     places: &Places,
-    surroundings: &Surroundings<'_>,
+    environment: &Environment<'_>,
 ) -> Result<Config, Vec<Noted>> {
     let mut builder = Builder {
         places,
-        surroundings,
+        environment,
         problems: Vec::new(),
     };
     let server = builder.server(&sections.server, !sections.pools.is_empty());
@@ -157,12 +157,12 @@ fn names(sections: &[(String, Fields)]) -> Vec<&str> {
     sections.iter().map(|(name, _)| name.as_str()).collect()
 }
 
-/// Longest name of a pool or script.
+/// Longest name of a pool or script, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
 struct Builder<'a> {
     places: &'a Places,
-    surroundings: &'a Surroundings<'a>,
+    environment: &'a Environment<'a>,
     problems: Vec<Noted>,
 }
 
@@ -171,7 +171,7 @@ impl Builder<'_> {
         self.problems.push(problem);
     }
 
-    /// Refuses a NAME of `[pool.NAME]` and the like that could not stand in a metric or a path.
+    /// Reports a NAME, as in `[pool.NAME]`, that could not be part of a metric or a path.
     fn check_name(&mut self, name: &str, what: &str, fields: &Fields) {
         let is_name = (1..=NAME_BYTES_MAX).contains(&name.len())
             && name
@@ -187,17 +187,17 @@ impl Builder<'_> {
         }
     }
 
-    /// The folder at which relative paths of a table start: that of its file.
+    /// The folder to which a table's relative paths refer: that of its file.
     fn folder(&self, fields: &Fields) -> &Path {
         self.places.folder(fields.line)
     }
 
-    /// The absolute path of a path in a table.
+    /// Makes a path of a table absolute.
     fn resolve(&self, fields: &Fields, path: impl AsRef<Path>) -> PathBuf {
         self.folder(fields).join(path).components().collect()
     }
 
-    /// The absolute path of a file that must exist. `None`: the key is not written, or a problem has been noted.
+    /// The absolute path of a file that must exist. `None` if the key is absent or a problem was reported.
     fn existing_file(&mut self, fields: &Fields, name: &str) -> Option<PathBuf> {
         let path = self.resolve(fields, fields.opt_text(name)?);
         if path.is_file() {
@@ -207,7 +207,7 @@ impl Builder<'_> {
         None
     }
 
-    /// The absolute path of a folder that must exist. `None`: the key is not written, or a problem has been noted.
+    /// The absolute path of a folder that must exist. `None` if the key is absent or a problem was reported.
     fn existing_folder(&mut self, fields: &Fields, name: &str) -> Option<PathBuf> {
         let path = self.resolve(fields, fields.opt_text(name)?);
         if path.is_dir() {
@@ -217,7 +217,7 @@ impl Builder<'_> {
         None
     }
 
-    /// The absolute path of a file to be made, whose folder must exist.
+    /// The absolute path of a file that will be created; its folder must exist.
     fn file_to_make(&mut self, fields: &Fields, name: &str) -> Option<PathBuf> {
         let path = self.resolve(fields, fields.opt_text(name)?);
         let parent = path.parent().unwrap_or(Path::new("/"));
@@ -227,7 +227,7 @@ impl Builder<'_> {
         Some(path)
     }
 
-    /// The headers of a table of texts, names in lower case.
+    /// The headers in a table of texts, names in lower case.
     fn headers(&mut self, fields: &Fields, name: &str) -> Vec<(String, String)> {
         let mut headers = Vec::new();
         for (header, value) in fields.text_map(name) {
@@ -243,7 +243,7 @@ impl Builder<'_> {
     }
 }
 
-/// Headers that describe a connection or a body's length, or that the server puts into every answer.
+/// Headers that describe a connection or a body's length, or that the server adds to every response.
 const SERVER_HEADERS: [&str; 10] = [
     "connection",
     "content-length",
@@ -257,7 +257,7 @@ const SERVER_HEADERS: [&str; 10] = [
     "x-request-id",
 ];
 
-/// What is wrong with a header that the configuration adds; `name` is in lower case.
+/// Why the configuration may not add this header, if so; `name` is in lower case.
 fn header_problem(name: &str, value: &str) -> Option<String> {
     if !is_token(name.as_bytes()) {
         return Some("this is not a header's name (RFC 9110, 5.1)".to_owned());

@@ -13,7 +13,7 @@ use crate::config::{
     Worker, Workers, python, runtime,
 };
 
-/// Variables that the worker protocol sets; PROTOCOL.md, section 1.
+/// Environment variables set by the worker protocol; PROTOCOL.md, section 1.
 const PROTOCOL_VARIABLES: [&str; 22] = [
     "FOREBAY_PROTOCOL",
     "FOREBAY_LINK",
@@ -39,11 +39,11 @@ const PROTOCOL_VARIABLES: [&str; 22] = [
     "FOREBAY_STORE_READER_AGE_MAX_MS",
 ];
 
-/// Keys of pools whose handler Python runs.
+/// Keys valid only for pools with a Python handler.
 const PYTHON_KEYS: [&str; 4] = ["python", "interface", "mount", "encoded_slashes"];
 
 impl Builder<'_> {
-    /// `None`: a problem has been noted.
+    /// Returns `None` after reporting a problem.
     pub(super) fn pool(
         &mut self,
         name: &str,
@@ -109,7 +109,7 @@ impl Builder<'_> {
             fields.text("runtime"),
             &handler,
             self.folder(fields),
-            self.surroundings,
+            self.environment,
         ) {
             Ok((runtime, program)) => Some(Worker::Script {
                 runtime,
@@ -131,7 +131,7 @@ impl Builder<'_> {
         if let Some(problem) = mount.and_then(python::mount_problem) {
             self.note(fields.problem("mount", problem));
         }
-        let program = find_python(fields.opt_text("python"), self.folder(fields), self.surroundings)
+        let program = find_python(fields.opt_text("python"), self.folder(fields), self.environment)
             .map_err(|error| {
                 let key = if fields.written("python") {
                     "python"
@@ -177,7 +177,7 @@ impl Builder<'_> {
         None
     }
 
-    /// Notes the keys among these that are written although they mean nothing here.
+    /// Reports those of these keys that are set although they have no effect here.
     fn refuse(&mut self, fields: &Fields, names: &[&str], why: &str) {
         for name in names.iter().filter(|name| fields.written(name)) {
             self.note(fields.problem(name, why));
@@ -206,24 +206,24 @@ impl Builder<'_> {
             return None;
         };
         if first.contains('/') && self.places.is_included(fields.line) {
-            // The effective configuration is one file, whose relative paths would start elsewhere.
+            // The printed configuration is a single file, to whose folder relative paths would then refer.
             command[0] = program.to_string_lossy().into_owned();
         }
         Some(Worker::Command { program, command })
     }
 
-    /// A word with a slash is a path, another a name, as in a shell.
+    /// As in a shell, a word with a slash is a path, any other is the name of a program.
     fn program(&self, fields: &Fields, word: &str) -> Option<PathBuf> {
         if word.contains('/') {
             return Some(self.resolve(fields, word)).filter(|file| is_executable(file));
         }
-        (self.surroundings.find_program)(word)
+        (self.environment.find_program)(word)
     }
 
     fn workers(&mut self, fields: &Fields) -> Workers {
         let min = fields.integer("min") as usize;
         let max = match fields.integer("max") as usize {
-            0 => self.surroundings.cores.max(min),
+            0 => self.environment.cores.max(min),
             max => max,
         };
         if min > max {
@@ -293,7 +293,7 @@ impl Builder<'_> {
         mode
     }
 
-    /// The databases that its handlers may reach.
+    /// The databases its handlers may use.
     fn pool_sql(&mut self, fields: &Fields, sources: &[&str]) -> Vec<String> {
         let names = fields.texts("sql");
         if !names.is_empty() && fields.text("protocol") != "framed" {
@@ -320,7 +320,7 @@ impl Builder<'_> {
     }
 }
 
-/// Whether Python runs the handler.
+/// Whether the handler is Python.
 fn is_python(fields: &Fields) -> bool {
     match fields.text("runtime") {
         "python" => true,
@@ -329,7 +329,7 @@ fn is_python(fields: &Fields) -> bool {
     }
 }
 
-/// The reader has checked the word.
+/// The reader has already checked the word.
 fn interface(word: &str) -> Interface {
     match word {
         "forebay" => Interface::Forebay,
@@ -339,7 +339,7 @@ fn interface(word: &str) -> Interface {
     }
 }
 
-/// The reader has checked the word.
+/// The reader has already checked the word.
 pub(super) fn retry(word: &str) -> Retry {
     if word == "idempotent" {
         Retry::Idempotent

@@ -6,13 +6,13 @@ use super::Builder;
 use crate::config::fields::Fields;
 
 impl Builder<'_> {
-    /// `None`: a problem has been noted.
+    /// Returns `None` after reporting a problem.
     pub(super) fn redis(&mut self, name: &str, fields: &Fields) -> Option<RedisOptions> {
         self.check_name(name, "Redis", fields);
         let url = match fields.text("url").parse() {
             Ok(url) => url,
             Err(error) => {
-                // It may have a password, so it is not repeated.
+                // The URL may contain a password, so the message does not repeat it.
                 self.note(fields.problem("url", format!("what is written there {error}")));
                 return None;
             }

@@ -12,31 +12,31 @@ use crate::reply::is_token;
 use crate::router::{Pattern, Router, RouterError, Rule};
 use crate::target::files::content_type_of;
 
-/// Largest body of `respond.file`; it stays in memory.
+/// Largest file for `respond.file`, in bytes; its content stays in memory.
 const RESPOND_FILE_BYTES_MAX: u64 = 16 << 20;
 
 const TARGETS: [&str; 9] = [
     "respond", "files", "store", "records", "tql", "sql", "pool", "script", "workflow",
 ];
-/// The same in a sentence.
+/// The same, as part of a sentence.
 pub(in crate::config) const TARGETS_LISTED: &str =
     "respond, files, store, records, tql, sql, pool, script or workflow";
 
-/// What only routes with `pool` have.
+/// Keys valid only for routes with `pool`.
 const POOL_KEYS: [&str; 3] = ["queue_timeout", "run_timeout", "retry"];
 
-/// What routes lead to.
+/// The sections that routes may refer to.
 pub(super) struct Behind<'a> {
-    /// Pools of the file, those with problems included.
+    /// Names of all pools in the file, including invalid ones.
     pub(super) pools_declared: Vec<&'a str>,
-    /// Those without a problem.
+    /// Valid pools.
     pub(super) pools: &'a BTreeMap<String, Pool>,
-    /// The same for scripts.
+    /// Names of all scripts, including invalid ones.
     pub(super) scripts_declared: Vec<&'a str>,
-    /// The same for databases.
+    /// Names of all databases, including invalid ones.
     pub(super) sources_declared: Vec<&'a str>,
     pub(super) has_store: bool,
-    /// Whether the workflows are in the store.
+    /// Whether workflows are kept in the store.
     pub(super) has_releases: bool,
 }
 
@@ -101,7 +101,7 @@ impl Builder<'_> {
         origins.iter().map(|origin| origin.text.clone()).collect()
     }
 
-    /// Compiling the route alone finds what is wrong with its path and host.
+    /// Checks path and host by compiling the route on its own.
     fn check_rule(&mut self, fields: &Fields, path: &str, host: Option<&str>) -> Option<()> {
         let rule = Rule {
             methods: Vec::new(),
@@ -311,7 +311,7 @@ impl Builder<'_> {
         (self.problems.len() == problems).then_some(respond)
     }
 
-    /// The body, its content type, and the file it is from.
+    /// The body, its content type, and the file it comes from.
     #[allow(
         clippy::type_complexity,
         reason = "three parts of one answer, taken apart by the only caller"
@@ -387,7 +387,7 @@ fn too_wide(found: &str, outer_name: &str, outer: &str) -> String {
     format!("found {found}, which is more than {outer_name} ({outer}); a route may only narrow it")
 }
 
-/// `what` is the kind of section that a route names.
+/// A message about a reference to a missing section; `what` is the kind of section.
 pub(super) fn none_such(what: &str, name: &str, declared: &[&str]) -> String {
     if declared.is_empty() {
         return format!("there is no {what} `{name}`: the file has no [{what}.{name}]");

@@ -7,7 +7,7 @@ use crate::config::S3Bucket;
 use crate::config::fields::Fields;
 
 impl Builder<'_> {
-    /// `None`: a problem has been noted.
+    /// Returns `None` after reporting a problem.
     pub(super) fn s3(&mut self, name: &str, fields: &Fields) -> Option<S3Bucket> {
         self.check_name(name, "bucket", fields);
         let secret_key = self.secret(fields, "secret_key")?;

@@ -6,10 +6,10 @@ use forebay_script::FetchHost;
 
 use super::{Builder, route::none_such};
 use crate::config::fields::Fields;
-use crate::config::{Script, ScriptAllow, ScriptPlace};
+use crate::config::{Script, ScriptAllow, ScriptPlacement};
 
 impl Builder<'_> {
-    /// `None`: a problem has been noted.
+    /// Returns `None` after reporting a problem.
     pub(super) fn script(
         &mut self,
         name: &str,
@@ -39,9 +39,9 @@ impl Builder<'_> {
             handler,
             modules,
             on: match fields.text("on") {
-                "io" => ScriptPlace::Io,
-                "executor" => ScriptPlace::Executor,
-                _ => ScriptPlace::Auto,
+                "io" => ScriptPlacement::Io,
+                "executor" => ScriptPlacement::Executor,
+                _ => ScriptPlacement::Auto,
             },
             io_input_max: fields.integer("io_input_max"),
             io_cpu_max: fields.duration("io_cpu_max"),
@@ -52,7 +52,7 @@ impl Builder<'_> {
             in_flight_max: fields.integer("in_flight_max") as usize,
             queue_bytes_max: fields.integer("queue_bytes_max"),
             executors: match fields.integer("executors") as usize {
-                0 => self.surroundings.cores,
+                0 => self.environment.cores,
                 executors => executors,
             },
             engines_max: fields.integer("engines_max") as usize,
@@ -64,7 +64,7 @@ impl Builder<'_> {
         })
     }
 
-    /// What a script, or rules, may reach.
+    /// The permissions of a script or of rules.
     pub(super) fn allow(&mut self, fields: &Fields, has_store: bool, sources: &[&str]) -> ScriptAllow {
         let store = fields.texts("store");
         if let (Some(first), false) = (store.first(), has_store) {
@@ -85,7 +85,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The hosts of `allow.fetch`.
+    /// The hosts listed in `allow.fetch`.
     fn fetch_hosts(&mut self, allow: &Fields) -> Vec<FetchHost> {
         let mut hosts = Vec::new();
         for host in allow.texts("fetch") {
@@ -97,7 +97,7 @@ impl Builder<'_> {
         hosts
     }
 
-    /// The folders of `allow.files`.
+    /// The folders listed in `allow.files`.
     fn file_folders(&mut self, allow: &Fields) -> Vec<PathBuf> {
         let mut folders = Vec::new();
         for folder in allow.texts("files") {

@@ -14,9 +14,9 @@ const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 impl Builder<'_> {
     pub(super) fn server(&mut self, fields: &Fields, has_pools: bool) -> Server {
         let threads = match fields.integer("threads") as usize {
-            // The workers of pools need cores too, and fewer threads make larger batches for them.
-            0 if has_pools => self.surroundings.cores.div_ceil(2).min(256),
-            0 => self.surroundings.cores.min(256),
+            // Workers of pools need cores too, and with fewer threads they receive larger batches.
+            0 if has_pools => self.environment.cores.div_ceil(2).min(256),
+            0 => self.environment.cores.min(256),
             threads => threads,
         };
         Server {
@@ -147,12 +147,12 @@ impl Builder<'_> {
     }
 }
 
-/// Whether an address is among others. Port 0 is a new port each time.
+/// Whether an address is already listed. Port 0 is never taken: it is a new port each time.
 fn is_taken(listen: &Listen, others: &[Listen]) -> bool {
     !matches!(listen, Listen::Tcp { port: 0, .. }) && others.contains(listen)
 }
 
-/// Whether a text is what `log.level` takes.
+/// Whether a text is a valid `log.level`.
 pub(crate) fn is_level_list(text: &str) -> bool {
     text.split(',').all(|part| {
         let (target, level) = part.split_once('=').unwrap_or(("forebay", part));
@@ -164,7 +164,7 @@ pub(crate) fn is_level_list(text: &str) -> bool {
     })
 }
 
-/// When a log's file is turned over.
+/// When a log file is rotated.
 pub(super) fn rotation(fields: &Fields) -> LogRotation {
     LogRotation {
         size_bytes: fields.integer("size"),

@@ -7,13 +7,13 @@ use crate::config::fields::Fields;
 use crate::config::{SqlResult, SqlRoute, SqlStatement};
 
 impl Builder<'_> {
-    /// `threads` is how many run statements there.
+    /// `threads` is the number of threads that run statements on this database.
     pub(super) fn source(&mut self, name: &str, fields: &Fields, threads: usize) -> Option<Settings> {
         self.check_name(name, "database", fields);
         let server: ServerUrl = match fields.text("url").parse() {
             Ok(server) => server,
             Err(error) => {
-                // It may have a password, so it is not repeated.
+                // The URL may contain a password, so the message does not repeat it.
                 self.note(fields.problem("url", format!("what is written there {error}")));
                 return None;
             }
@@ -150,11 +150,10 @@ impl Builder<'_> {
                     continue;
                 }
             };
-            // A lock ends with its transaction.
+            // A lock would end with its transaction.
             let keyword = sql.session_keyword();
             if let Some(keyword) = keyword.filter(|&keyword| key == "query" || keyword != "lock") {
-                let message =
-                    format!("`{keyword}` is about a whole connection, and statements of routes share theirs");
+                let message = format!("`{keyword}` affects the whole connection, which routes share");
                 self.note(fields.problem_at(line, key, message));
             }
             let (file, line) = self.places.at(line);

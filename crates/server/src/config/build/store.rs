@@ -44,9 +44,9 @@ impl Builder<'_> {
         indexes
     }
 
-    /// `None`: a problem has been noted.
+    /// Returns `None` after reporting a problem.
     fn index(&mut self, name: &str, index: &Fields) -> Option<Definition> {
-        // A key that is missing has been noted.
+        // A missing key has already been reported.
         let written = index.opt_text("records")?;
         let records = path::key(written).map_err(|error| {
             let message =
@@ -113,9 +113,9 @@ impl Builder<'_> {
             .map_or(Permission::Nobody, Permission::Token)
     }
 
-    /// The secret in an environment variable that a key names; `None`: a problem has been noted.
+    /// The secret in the environment variable named by a key. Returns `None` after reporting a problem.
     pub(super) fn held_by(&mut self, variable: &str, fields: &Fields, name: &str) -> Option<Secret> {
-        let value = (self.surroundings.env)(variable).unwrap_or_default();
+        let value = (self.environment.env)(variable).unwrap_or_default();
         if value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
             let message = format!(
                 "the environment variable `{variable}` must hold the {}: at least one printable ASCII character, no spaces",

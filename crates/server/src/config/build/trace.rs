@@ -4,11 +4,11 @@ use super::{Builder, SERVER_HEADERS, is_header_value};
 use crate::config::{Secret, Trace, fields::Fields};
 use crate::reply::is_token;
 
-/// What every post says itself, beside what describes its connection and length.
+/// Headers that every export sets itself, besides those about its connection and length.
 const POST_HEADERS: [&str; 3] = ["content-type", "host", "user-agent"];
 
 impl Builder<'_> {
-    /// `None`: a problem has been noted.
+    /// Returns `None` after reporting a problem.
     pub(super) fn trace(&mut self, fields: &Fields) -> Option<Trace> {
         let headers = self.post_headers(fields);
         let service = fields.text("service");
@@ -30,7 +30,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The fields of what is posted, names in lower case.
+    /// Headers of export requests, names in lower case.
     fn post_headers(&mut self, fields: &Fields) -> Vec<(String, Secret)> {
         let mut headers = Vec::new();
         for (header, value) in fields.text_map("headers") {
@@ -40,7 +40,7 @@ impl Builder<'_> {
             } else if SERVER_HEADERS.contains(&&*lower) || POST_HEADERS.contains(&&*lower) {
                 "the server sets this header itself"
             } else if !is_header_value(&value.text) {
-                // It may be a secret, so it is not repeated.
+                // The value may be a secret, so the message does not repeat it.
                 "expected printable ASCII without a space at either end"
             } else {
                 headers.push((lower, Secret::literal(&value.text)));

@@ -10,12 +10,12 @@ use super::{Builder, route::none_such, server::rotation};
 use crate::config::fields::Fields;
 use crate::config::substitute::is_name;
 use crate::config::{
-    KeptRuns, Secret, Workflow, WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene, WorkflowSource,
+    DurableRuns, Secret, Workflow, WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene, WorkflowSource,
 };
 use crate::router::Pattern;
 
 impl Builder<'_> {
-    /// `None`: a problem has been noted.
+    /// Returns `None` after reporting a problem.
     pub(super) fn workflow(
         &mut self,
         fields: &Fields,
@@ -41,7 +41,7 @@ impl Builder<'_> {
             is_as_rengine: fields.text("compat") == "rengine",
             timeout: fields.duration("timeout"),
             executors: match fields.integer("executors") as usize {
-                0 => self.surroundings.cores,
+                0 => self.environment.cores,
                 executors => executors,
             },
             engines_max: fields.integer("engines_max") as usize,
@@ -69,8 +69,8 @@ impl Builder<'_> {
         })
     }
 
-    /// `None` where there are none, or a problem has been noted.
-    fn kept_runs(&mut self, runs: &Fields, has_store: bool, releases: Option<&str>) -> Option<KeptRuns> {
+    /// Returns `None` if no durable runs are configured, or after reporting a problem.
+    fn kept_runs(&mut self, runs: &Fields, has_store: bool, releases: Option<&str>) -> Option<DurableRuns> {
         let Some(global) = runs.opt_text("global") else {
             for key in ["kept", "open_max", "at_a_time"] {
                 if runs.written(key) {
@@ -93,7 +93,7 @@ impl Builder<'_> {
             self.note(runs.problem("global", message));
             return None;
         }
-        Some(KeptRuns {
+        Some(DurableRuns {
             global: global.to_owned(),
             kept: runs.duration("kept"),
             open_max: runs.integer("open_max") as usize,
@@ -125,7 +125,7 @@ impl Builder<'_> {
         clients
     }
 
-    /// What an environment variable holds that a key names.
+    /// The value of the environment variable named by a key.
     pub(super) fn secret(&mut self, fields: &Fields, name: &str) -> Option<Secret> {
         let variable = fields.opt_text(name)?;
         if is_name(variable) {
@@ -136,7 +136,7 @@ impl Builder<'_> {
         None
     }
 
-    /// The programs of `allow.process`.
+    /// The programs listed in `allow.process`.
     fn programs(&mut self, allow: &Fields) -> Vec<PathBuf> {
         let mut programs = Vec::new();
         for program in allow.texts("process") {

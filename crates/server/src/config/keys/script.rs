@@ -21,7 +21,7 @@ pub(super) static SCRIPT: &[Key] = &[
         name: "on",
         kind: Kind::Choice(&["auto", "io", "executor"]),
         default: Default::Is("auto"),
-        meaning: "Which threads run it. `executor`: its own. `io`: for GET and HEAD the I/O thread that has read the request, on which others wait; it can only read there, and is done again by an executor when that, or the time, does not suffice. `auto`: as `io`, once executors have answered requests of the same shape quickly.",
+        meaning: "Which threads run it. `executor`: its own. `io`: for GET and HEAD the I/O thread that read the request; there it can only read, and it is restarted on an executor if it needs more than that or more time. `auto`: like `io`, once executors have answered similar requests quickly.",
         exceeded: "",
     },
     Key {
@@ -89,7 +89,7 @@ pub(super) static SCRIPT: &[Key] = &[
             max: TIB,
         },
         default: Default::Is("64MiB"),
-        meaning: "Bytes of the requests of these calls. One that is alone is taken whatever its length, which `body_bytes_max` bounds.",
+        meaning: "Bytes of the requests of these calls. A lone request may exceed it; `body_bytes_max` bounds that.",
         exceeded: "503 with `Retry-After`",
     },
     Key {
@@ -103,7 +103,7 @@ pub(super) static SCRIPT: &[Key] = &[
         name: "engines_max",
         kind: Kind::Integer { min: 1, max: 4096 },
         default: Default::Is("16"),
-        meaning: "Engines of one executor thread, of which each may use `memory_max`: with `isolated` one for each call that is open, else one more for each that was stopped or has used up its memory, as long as others wait in that.",
+        meaning: "Engines per executor thread, each up to `memory_max`: with `isolated` one per open call, otherwise one more for each that was stopped or ran out of memory while other calls wait in it.",
         exceeded: "the next call waits; 504 when its deadline comes first",
     },
     Key {

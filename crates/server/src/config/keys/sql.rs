@@ -28,7 +28,7 @@ pub(super) static SQL: &[Key] = &[
         name: "connections_max",
         kind: Kind::Integer { min: 1, max: 10_000 },
         default: Default::Is("16"),
-        meaning: "Connections to the server, those of streams and transactions included. With `driver = \"async\"` each thread that runs statements has one, an I/O thread or an executor of a script that may, and one is for streams and transactions: fewer are refused, and unless it is written there are as many as that needs, if that is more than 16.",
+        meaning: "Connections to the server, including those of streams and transactions. With `driver = \"async\"` it must be at least one more than the number of threads that run statements (I/O threads, and executors of scripts that may); the default is 16, or that number if it is higher.",
         exceeded: "statements wait",
     },
     Key {
@@ -49,7 +49,7 @@ pub(super) static SQL: &[Key] = &[
         name: "idle_timeout",
         kind: TIMEOUT,
         default: Default::Is("10m"),
-        meaning: "A connection that nobody has had for so long is closed. Those on which statements are pipelined stay.",
+        meaning: "A connection unused for this long is closed, except those with pipelined statements.",
         exceeded: "",
     },
     Key {
@@ -101,7 +101,7 @@ pub(super) static SQL: &[Key] = &[
         name: "slow_query",
         kind: TIMEOUT,
         default: Default::Nothing,
-        meaning: "A statement that takes as long, its wait for a connection included, is told of in the log, shortened and without its parameters; at most ten lines a second. Unless it is written, none is.",
+        meaning: "Statements that take at least this long, including the wait for a connection, are logged, shortened and without parameters, at most ten lines a second. Off by default.",
         exceeded: "",
     },
 ];

@@ -69,7 +69,7 @@ pub(super) static WORKFLOW: &[Key] = &[
             max: TIB,
         },
         default: Default::Is("64MiB"),
-        meaning: "Bytes of the arguments of these runs. One that is alone is taken whatever its length, which `body_bytes_max` bounds.",
+        meaning: "Bytes of the arguments of these runs. A lone request may exceed it; `body_bytes_max` bounds that.",
         exceeded: "503 with `Retry-After`",
     },
     Key {
@@ -191,7 +191,7 @@ const PRIORITY: Key = Key {
     name: "priority",
     kind: Kind::Choice(&["high", "normal", "low"]),
     default: Default::Is("normal"),
-    meaning: "Which runs wait for an executor while others begin: `high` overtakes what has come within a second before, `low` lets pass what comes within three seconds after; where `accept_queue_max` is reached, one that waits makes room for one with a higher priority. Of a client's and a workflow's that are not the same, the one that is not `normal` holds; `high` and `low` are `normal`.",
+    meaning: "Order in which runs wait for an executor: `high` counts as arrived a second earlier, `low` as three seconds later. When `accept_queue_max` is reached, a waiting run makes room for one with a higher priority. If client and workflow differ, the one that is not `normal` applies; `high` with `low` is `normal`.",
     exceeded: "",
 };
 
@@ -337,6 +337,6 @@ const API: Key = Key {
     name: "api",
     kind: Kind::Choice(&["named", "scenes", "rulescript", "custom"]),
     default: Default::Nothing,
-    meaning: "What requests look like. `named`, which is what a path that ends with `*` has by itself: that names the workflow, and the body is its arguments, or a list of them. `scenes`, what every other has: a request of Rengine, whose `scenesCodes` name workflows. `rulescript`: one whose `ruleScriptId` names a rule, which is run alone. `custom`: any JSON or XML, and an answer made of a template, as `/execute/custom` of Rengine has it.",
+    meaning: "The request format. `named` (default for a path that ends with `*`): the path names the workflow, the body is its arguments or a list of them. `scenes` (default otherwise): Rengine's request, whose `scenesCodes` name workflows. `rulescript`: Rengine's request whose `ruleScriptId` names one rule. `custom`: any JSON or XML, with a response made from a template, as Rengine's `/execute/custom`.",
     exceeded: "",
 };

@@ -1,4 +1,4 @@
-//! `sql` of routes, and how many threads run statements.
+//! `sql` of routes, and the number of threads that run statements.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -6,36 +6,36 @@ use forebay_pg::Isolation;
 
 use super::{Config, Pool, Script, Workflow};
 
-/// Statements on a database.
+/// Statements run by a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqlRoute {
     /// A key of [`Config::sql`].
     pub source: String,
     /// At least one, in order.
     pub statements: Vec<SqlStatement>,
-    /// They are one transaction. `None`: there is one statement, by itself.
+    /// The isolation level of the transaction around them; `None`: a single statement without one.
     pub transaction: Option<Isolation>,
-    /// Names of parameters that are null where a request leaves them out.
+    /// Parameters that are null if a request does not have them.
     pub optional: Vec<String>,
-    /// What of the last one's result is the answer.
+    /// The part of the last statement's result that is the response.
     pub result: SqlResult,
 }
 
 /// One statement.
 #[derive(Debug, Clone)]
 pub struct SqlStatement {
-    /// As it is written.
+    /// The statement as written.
     pub query: String,
-    /// With numbers in the place of names.
+    /// The statement with numbered parameters in place of names.
     pub sql: forebay_pg::Sql,
-    /// The file in which it stands.
+    /// The file that contains it.
     pub file: PathBuf,
-    /// Where it begins there.
+    /// The line where it begins.
     pub line: usize,
 }
 
 impl PartialEq for SqlStatement {
-    /// Where it stands makes no other statement of it.
+    /// Ignores the position in the file.
     fn eq(&self, other: &Self) -> bool {
         self.query == other.query
     }
@@ -50,16 +50,16 @@ pub enum SqlResult {
     Rows,
     /// The first row; 404 without one.
     Row,
-    /// Its first value.
+    /// The first column of the first row.
     Value,
-    /// All rows, each as JSON in a line of its own, as they come.
+    /// All rows as they arrive, one JSON value per line.
     Ndjson,
-    /// All rows as RFC 4180 has them, behind a line with the columns' names, as they come.
+    /// All rows as they arrive, in the CSV format of RFC 4180 after a line of column names.
     Csv,
 }
 
 impl SqlResult {
-    /// As the configuration says it.
+    /// The word used in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rows => "rows",
@@ -72,7 +72,8 @@ impl SqlResult {
 }
 
 impl Config {
-    /// Threads that run statements on a database: those of routes, those of scripts and rules that may reach it, and the one that does what handlers in pools ask, unless they connect themselves.
+    /// Number of threads that run statements on a database: I/O threads for routes, the executors of scripts and rules that may use it, and
+    /// one thread for handlers in pools, unless these connect themselves.
     pub fn sql_threads(&self, database: &str) -> usize {
         let is_direct = self.sql_direct.contains(database);
         threads(

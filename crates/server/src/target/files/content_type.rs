@@ -1,4 +1,4 @@
-//! Content types by extension: what the web is made of, and bytes for the rest.
+//! Content types by file extension: the common ones of the web, and `application/octet-stream` for the rest.
 
 use std::path::Path;
 
@@ -58,7 +58,7 @@ const TYPES: [(&str, &str); 52] = [
     ("zip", "application/zip"),
 ];
 
-/// The content type of a file by its extension, in any case; `application/octet-stream` for an unknown one or none.
+/// The content type of a file by its extension, in any case; `application/octet-stream` for an unknown extension or none.
 pub fn content_type_of(file: &Path) -> &'static str {
     let extension = file
         .extension()

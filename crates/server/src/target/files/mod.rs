@@ -1,8 +1,8 @@
-//! A static folder: from the part of a path below it to an answer, without a server around it.
+//! A static folder: turns the rest of a path below it into a response, with no server around it.
 //!
-//! Everything here blocks on the file system and nothing waits for a network. What it never does: leave the folder, by `..`, by an
-//! encoding of it, or by a symbolic link; answer with a hidden file (a segment that starts with a dot) or anything but a regular
-//! file; open a file that would block, such as a pipe.
+//! All of it blocks on the file system and none of it waits for a network. It never leaves the folder, whether by `..`, by an encoding of
+//! it or by a symbolic link; never serves a hidden file (a segment that starts with a dot) or anything but a regular file; and never opens
+//! a file that would block, such as a pipe.
 
 mod condition;
 mod content_type;
@@ -26,112 +26,116 @@ use crate::router::{decode, put_encoded};
 use open::Opener;
 use range::Range;
 
-/// Bodies up to this size are read at once and answered from memory.
+/// Bodies up to this size are read at once and sent from memory.
 const IN_MEMORY_BYTES_MAX: u64 = 64 * 1024;
 
-/// The file that answers for a folder.
+/// The file served for a folder.
 const INDEX: &str = "index.html";
 
-/// An open folder. It stays the same folder when its path is renamed or replaced.
+/// An open folder. It stays the same folder even if its path is renamed or replaced.
 #[derive(Debug)]
 pub struct Folder {
     opener: Opener,
 }
 
-/// What a folder answers with.
+/// Result of a request to a folder.
 #[derive(Debug)]
 pub enum FileAnswer {
-    /// A file, all of it.
+    /// The whole file.
     Whole(Found),
-    /// The part of a file that the client wants.
+    /// The range of a file that the client asked for.
     Part {
-        /// The file, with that part as its body.
+        /// The file, with only that range as its body.
         found: Found,
-        /// Where the part begins.
+        /// Offset of the range's first byte.
         first: u64,
-        /// Where it ends: its last byte.
+        /// Offset of the range's last byte.
         last: u64,
-        /// Bytes of the whole file.
+        /// Size of the whole file in bytes.
         size: u64,
     },
-    /// The client has it already.
+    /// The client's copy is current.
     NotModified(Version),
-    /// The path with a slash at its end is a folder.
+    /// The path lacks its final slash: it names a folder.
     Redirect {
         /// Relative, because the folder does not know under which path it is served.
         location: String,
     },
-    /// There is no such file.
+    /// No such file.
     Absent,
-    /// The file is not the one that the client demands.
+    /// A precondition of the request does not hold.
     Precondition,
-    /// What the client demands cannot be read.
+    /// The tags in If-Match or If-None-Match cannot be parsed.
     Tags(TagsError),
-    /// Bytes that the file does not have.
+    /// The range lies outside the file.
     Unsatisfiable {
-        /// Bytes of the file.
+        /// Size of the file in bytes.
         size: u64,
     },
-    /// The client asks for the methods, or with another one: there are [`METHODS`].
+    /// OPTIONS, or a method that files do not support; the supported ones are [`METHODS`].
     Methods {
-        /// Whether it has asked for them.
+        /// Whether the request was OPTIONS.
         are_asked_for: bool,
     },
 }
 
-/// The methods of files.
+/// Methods that a folder supports, as an Allow field lists them.
 pub const METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// A file that answers.
+/// A file to serve.
 #[derive(Debug)]
 pub struct Found {
-    /// Which it is.
+    /// Validators of the file, for conditional requests.
     pub version: Version,
-    /// What its name says of its content.
+    /// Content type, by the file's extension.
     pub media_type: &'static str,
-    /// What to send; to HEAD, only its length.
+    /// The bytes to send; for HEAD, only their length counts.
     pub body: FileBody,
 }
 
-/// By what a client knows a file again.
+/// Validators by which a client recognizes an unchanged file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Strong: another file, another size or another time of change makes another tag.
+    /// A strong tag: it changes with the file's inode, size or modification time.
     pub etag: String,
-    /// In whole seconds, as an HTTP date says it. `None`: before 1970, which such a date cannot say.
+    /// Modification time in whole seconds, the precision of HTTP dates. `None`: before 1970, which such a date cannot express.
     pub modified: Option<SystemTime>,
 }
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Debug)]
 pub enum FileBody {
-    /// These bytes.
+    /// In memory.
     Bytes(Vec<u8>),
-    /// A part of a file.
+    /// A range of a file.
     File {
-        /// Open for reading; its own position is not to be relied on.
+        /// Open for reading. Its own file position is undefined.
         file: File,
-        /// Where the part begins.
+        /// Offset of the range's first byte.
         offset: u64,
-        /// Its length in bytes.
+        /// Length in bytes.
         len: u64,
     },
 }
 
-/// A request's header by its lower-case name: all lines of that name as one list, when they are UTF-8.
+/// Looks up a request header by its lower-case name: all lines of that name as one list, if they are UTF-8.
 pub type HeaderLookup<'l, 'h> = &'l dyn Fn(&'static str) -> Option<Cow<'h, str>>;
 
 impl Folder {
-    /// Opens a folder.
+    /// Opens a folder to serve.
+    ///
+    /// # Errors
+    /// If `path` cannot be opened as a folder.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
             opener: Opener::new(path)?,
         })
     }
 
-    /// Answers for `rest`, the request's path below the folder, still percent-encoded and without a slash at its start.
+    /// Answers a request. `rest` is the path below the folder, still percent-encoded and without a leading slash.
     ///
-    /// `Err`: the system failed (no more file descriptors, a broken disk), not the client.
+    /// # Errors
+    /// A failure of the system (no file descriptor left, a broken disk), never of the client.
     pub fn answer(&self, method: &str, rest: &str, header: HeaderLookup<'_, '_>) -> io::Result<FileAnswer> {
         match method {
             "GET" | "HEAD" => {}
@@ -174,7 +178,7 @@ impl Folder {
     }
 }
 
-/// A folder's path with a slash at its end, from the path without.
+/// The relative path of a folder with a slash at its end.
 fn location_of(folder: &str) -> String {
     let mut location = "./".to_owned();
     put_encoded(folder, &mut location);
@@ -182,7 +186,7 @@ fn location_of(folder: &str) -> String {
     location
 }
 
-/// The decoded segments. `None`: no file has such a name, or it is hidden.
+/// The decoded segments. `None`: no file can have such a name, or it is hidden.
 fn names_of(rest: &str) -> Option<Vec<String>> {
     let segments: Vec<&str> = rest.split('/').collect();
     let last = segments.len() - 1;
@@ -195,7 +199,7 @@ fn names_of(rest: &str) -> Option<Vec<String>> {
     segments.iter().enumerate().map(name_of).collect()
 }
 
-/// Answers with a regular file, or the part of it that the client needs.
+/// Serves a regular file, or the range of it that the client asked for.
 fn send(
     method: &str,
     name: &str,

@@ -1,4 +1,4 @@
-//! Opening a file below a folder, and never one beside it.
+//! Opens files below a folder, and never one outside it.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -8,10 +8,10 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// How often an open is tried again that a rename elsewhere disturbed (openat2(2), EAGAIN).
+/// Attempts at an open that a concurrent rename disturbs (openat2(2), EAGAIN).
 const TRIES_MAX: usize = 8;
 
-/// A pipe or a device must not keep the opener waiting, nor become its terminal.
+/// A pipe or a device must not block the open, nor become the controlling terminal.
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC)
     .union(OFlags::NONBLOCK)
@@ -24,12 +24,12 @@ pub(super) struct Opener {
     resolve: Resolve,
 }
 
-/// Who keeps a path below the folder.
+/// How paths are kept below the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Resolve {
-    /// The kernel (`openat2`, Linux 5.6): symbolic links are followed as long as they stay below the folder.
+    /// By the kernel (`openat2`, Linux 5.6): symbolic links are followed as long as they stay below the folder.
     Kernel,
-    /// This program, where there is no `openat2`: one name at a time, and no symbolic link at all.
+    /// Without `openat2`: one name at a time, following no symbolic link at all.
     Names,
 }
 
@@ -41,14 +41,14 @@ impl Opener {
             folder,
             resolve: Resolve::Kernel,
         };
-        // Sandboxes answer EPERM to calls they do not know.
+        // Sandboxes answer EPERM to system calls they do not know.
         if let Err(Errno::NOSYS | Errno::PERM) = opener.open_beneath(".") {
             opener.resolve = Resolve::Names;
         }
         Ok(opener)
     }
 
-    /// Opens `path`, names joined by `/` without `.` and `..`; empty: the folder itself. `None`: there is nothing to answer with.
+    /// Opens `path`: names joined by `/`, without `.` and `..`; empty means the folder itself. `None`: there is nothing to serve.
     pub(super) fn open(&self, path: &str) -> io::Result<Option<(File, Metadata)>> {
         let path = if path.is_empty() { "." } else { path };
         let opened = match self.resolve {
@@ -88,7 +88,7 @@ impl Opener {
     }
 }
 
-/// Whether the error is about this path, and not about the system.
+/// Whether an error concerns this path rather than the system.
 fn is_absent(error: Errno) -> bool {
     matches!(
         error,

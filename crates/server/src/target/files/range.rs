@@ -1,17 +1,17 @@
 //! The `Range` header (RFC 9110, 14.2).
 
-/// What of a file is asked for.
+/// The requested part of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Range {
-    /// All of it: several ranges, another unit, or something unreadable.
+    /// The whole file: no usable range, because of several ranges, another unit or a syntax error.
     Whole,
-    /// These bytes, both included.
+    /// First and last byte, both included.
     Part { first: u64, last: u64 },
-    /// Bytes that the file does not have.
+    /// A range outside the file.
     Unsatisfiable,
 }
 
-/// Reads a header for a file of `size` bytes.
+/// Parses the header for a file of `size` bytes.
 pub(super) fn parse(header: &str, size: u64) -> Range {
     let Some((unit, ranges)) = header.split_once('=') else {
         return Range::Whole;
@@ -47,7 +47,7 @@ enum Number {
     Unreadable,
 }
 
-/// Digits; more of them than a `u64` holds mean a place behind every file's end.
+/// Digits; a number too large for a `u64` is an offset beyond the end of any file.
 fn number(text: &str) -> Number {
     match text {
         "" => Number::None,

@@ -1,4 +1,4 @@
-//! Static files as a target: the folder's answer as an HTTP answer.
+//! Static files as a target: turns a folder's result into an HTTP response.
 
 use std::{borrow::Cow, io, path::Path};
 
@@ -9,7 +9,7 @@ use crate::{
     target::Request,
 };
 
-/// A folder whose files answer a route.
+/// A folder that serves the files of a route.
 #[derive(Debug)]
 pub(crate) struct FilesTarget {
     folder: Folder,
@@ -22,8 +22,8 @@ impl FilesTarget {
         })
     }
 
-    /// Opens and reads on the I/O thread: files that are asked for lie in the page cache, and handing them to another thread would
-    /// cost more than it saves.
+    /// Opens and reads on the I/O thread: requested files are mostly in the page cache, and handing them to another thread would cost more
+    /// than it saves.
     pub(crate) fn reply(&self, request: &Request<'_>) -> Result<Reply<'static>, Refusal> {
         let head = request.head;
         let field = |name: &'static str| match head.list(name)? {

@@ -1,4 +1,4 @@
-//! Answers that are sent as their rows come, however many there are.
+//! Streamed responses of SQL routes: any number of rows, sent as they arrive.
 
 use std::{future::poll_fn, pin::pin, task::Poll, time::Instant};
 
@@ -10,15 +10,15 @@ use crate::{
     front::{RequestBody, Socket, Stream},
     target::{
         End,
-        streamed::{Piece, Streamed},
-        waiting::wait_for,
+        body_stream::{Piece, Streamed},
+        pending::wait_for,
     },
 };
 
-/// Bytes that are put together before they are sent; what has come is sent earlier where more is to be waited for.
+/// Bytes collected before they are sent. Less is sent when the next row has not arrived yet.
 const PART_BYTES: usize = 32 * 1024;
 
-/// How rows are written.
+/// How rows are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Array,
@@ -36,14 +36,14 @@ impl Form {
     }
 }
 
-/// The rest of an answer. What is in memory is one part, and what one read from the server has brought.
+/// The rest of a streamed response. In memory are at most one part and one read from the database.
 #[derive(Debug)]
 pub(crate) struct SqlStream {
     rows: RowStream,
     source: Source,
     form: Form,
     deadline: Instant,
-    /// Rows that were written.
+    /// Rows written so far.
     written: u64,
 }
 
@@ -58,7 +58,8 @@ impl SqlStream {
         }
     }
 
-    /// Puts a part together; whether it is the last. It may be dropped and asked again only where nothing was written: a part has either nothing in it yet, or is given at once.
+    /// Assembles the next part; true if it is the last. The future may be dropped while it waits, since it waits only before anything is
+    /// written to the part.
     async fn part(&mut self) -> Result<(Vec<u8>, bool), PgError> {
         let mut out = Vec::with_capacity(PART_BYTES + PART_BYTES / 8);
         let first = self.rows.next().await?;
@@ -83,7 +84,7 @@ impl SqlStream {
         Ok((out, false))
     }
 
-    /// The next row, or the end, if it has come.
+    /// The next row or the end, if it has arrived already.
     async fn come(&mut self) -> Result<Option<Option<Row>>, PgError> {
         let mut next = pin!(self.rows.next());
         poll_fn(|cx| match next.as_mut().poll(cx) {
@@ -131,7 +132,7 @@ impl Streamed for SqlStream {
         None
     }
 
-    /// What is wrong with a statement shows before its answer begins, and with that its first rows.
+    /// Sends the head along with the first rows: an invalid statement has failed before this point.
     fn has_piece(&self) -> bool {
         true
     }

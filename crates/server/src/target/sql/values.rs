@@ -1,4 +1,4 @@
-//! The parameters of statements: those of the path, else of the query, else members of a JSON body.
+//! Parameters of statements: from the path, else the query, else the members of a JSON body.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -10,23 +10,23 @@ use crate::{
     target::{Request, media_type::is_body, parameters::parameters},
 };
 
-/// What a request has for a name.
+/// A request's value for a parameter.
 #[derive(Clone, Debug)]
 pub(super) enum Value<'a> {
-    /// As it is in the address.
+    /// From the path or the query.
     Text(Cow<'a, str>),
-    /// A member of the body, as it is written.
+    /// A member of the body, unparsed.
     Json(&'a RawValue),
     Null,
 }
 
 impl<'a> Value<'a> {
-    /// Whether what it becomes depends on the parameter's type.
+    /// Whether its text depends on the parameter's type.
     pub(super) fn depends(&self) -> bool {
         matches!(self, Self::Json(json) if json.get().starts_with(['[', '"']))
     }
 
-    /// As text for a parameter; null is none. Unless it is known what that takes, JSON is taken for a plain value.
+    /// Text for a parameter; `None` is null. While the type is unknown, JSON is passed as a plain value.
     pub(super) fn text(&self, name: &str, takes: Option<Takes>) -> Result<Option<Cow<'a, str>>, Refusal> {
         let json = match self {
             Self::Null => return Ok(None),
@@ -48,7 +48,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// An array of JSON as one of the database (manual, 8.15.6): arrays in it are its dimensions, objects are JSON.
+/// Writes a JSON array as one of PostgreSQL's (manual, 8.15.6): nested arrays are its dimensions, objects are JSON.
 fn write_array(json: &str, out: &mut String) -> Result<(), serde_json::Error> {
     let elements: Vec<&RawValue> = serde_json::from_str(json)?;
     out.push('{');
@@ -78,7 +78,7 @@ fn write_element(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// The parameters that the path has, else the query.
+/// The values that the path has, else the query.
 pub(super) fn named<'a>(
     names: &[String],
     request: &'a Request<'_>,
@@ -105,7 +105,7 @@ pub(super) fn named<'a>(
     Ok(values)
 }
 
-/// Those that are still missing, from the members of a JSON object.
+/// Fills in missing values from the members of a JSON object.
 pub(super) fn fill<'a>(
     values: &mut [Option<Value<'a>>],
     names: &[String],

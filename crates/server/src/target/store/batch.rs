@@ -1,4 +1,4 @@
-//! `POST /store:batch`: operations of one transaction.
+//! `POST /store:batch`: several operations in one transaction.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ use crate::{
     store::{Change, Condition, Done, Lifetime, Operation, lifetime, path},
 };
 
-/// Most operations of one batch.
+/// Most operations in one batch.
 const OPERATIONS_MAX: usize = 10_000;
 
-/// An operation as it is written.
+/// An operation as the client writes it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written<'b> {
@@ -41,7 +41,7 @@ enum Op {
     Append,
 }
 
-/// A node: as in a URL, or the global and each subscript by itself.
+/// A node: its path as in a URL, or the global and each subscript as an element of a list.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum WrittenPath<'b> {
@@ -49,12 +49,12 @@ enum WrittenPath<'b> {
     Parts(Vec<String>),
 }
 
-/// A value that is written, also `null`.
+/// Tells a member that is `null` from one that is missing.
 fn given<'b, D: Deserializer<'b>>(value: D) -> Result<Option<&'b RawValue>, D::Error> {
     Deserialize::deserialize(value).map(Some)
 }
 
-/// Reads a batch.
+/// Parses a batch.
 pub(super) fn read(text: &[u8], value_bytes_max: usize) -> Result<Vec<Operation>, Refusal> {
     let unreadable = |error: &serde_json::Error| Refusal::Batch {
         what: error.to_string(),
@@ -115,7 +115,7 @@ fn operation(at: usize, written: &Written<'_>, value_bytes_max: usize) -> Result
     })
 }
 
-/// A result for each operation.
+/// The response: one result per operation.
 pub(super) fn results(all: &[Done]) -> Vec<u8> {
     let result = |done: &Done| match done {
         Done::Created => "{\"done\":\"created\"}".to_owned(),

@@ -1,4 +1,4 @@
-//! Bodies of requests that write: JSON, read whole.
+//! Bodies of write requests: JSON, read whole.
 
 use forebay_store::json;
 
@@ -8,10 +8,10 @@ use crate::{
     target::{End, Request, media_type::is_body},
 };
 
-/// What PATCH takes (RFC 7396).
+/// The media type of PATCH (RFC 7396).
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
-/// Reads a body whole, at most until the request's deadline. What `body_bytes_max` says has been checked by then.
+/// Reads the whole body until the request's deadline. The body enforces `body_bytes_max` itself.
 pub(in crate::target) async fn read<S: Stream>(
     request: &Request<'_>,
     body: &mut RequestBody,
@@ -23,7 +23,7 @@ pub(in crate::target) async fn read<S: Stream>(
     body.read(socket, usize::MAX, request.deadline).await
 }
 
-/// The canonical text of a body.
+/// The canonical JSON text of a body.
 pub(in crate::target) fn canonical(text: &[u8], value_bytes_max: usize) -> Result<Vec<u8>, Refusal> {
     if text.len() > value_bytes_max {
         return Err(too_long(text.len(), value_bytes_max));
@@ -35,7 +35,7 @@ fn too_long(bytes: usize, max: usize) -> Refusal {
     forebay_store::StoreError::ValueTooLong { bytes, max }.into()
 }
 
-/// Refuses patches of another kind.
+/// Refuses any other kind of patch.
 pub(in crate::target) fn check_is_merge_patch(head: &Head) -> Result<(), Refusal> {
     if is_body(head, MERGE_PATCH) {
         Ok(())

@@ -1,5 +1,4 @@
-//! A node's children, by their names or as an index finds them: a page of them as one JSON array, or all of them line by line as they
-//! are read.
+//! A node's children, by name or found by an index: one page as a JSON array, or all of them line by line as they are read.
 
 use std::{ops::Bound, time::Instant};
 
@@ -19,42 +18,42 @@ use crate::{
     failure::Refusal,
     front::Head,
     reply::{Body, Reply},
-    store::{PIECE_TIME, Pieces, StreamPlace, put_nodes},
+    store::{PIECE_TIME, Pieces, StreamPermit, put_nodes},
     target::{
         media_type::is_accepted,
-        reading::{Begun, Reading},
+        snapshot_read::{ReadOutcome, Reading},
     },
 };
 
-/// Bytes of a page after which it ends, whatever its limit is.
+/// A page ends once it has this many bytes, whatever its limit.
 const PAGE_BYTES: usize = 1 << 20;
-/// Bytes of lines that are put together before they are sent.
+/// Bytes of lines collected before they are sent.
 const PIECE_BYTES: usize = 32 * 1024;
-/// Entries of records that have come already, after which a page ends: a client hears of it before its deadline.
+/// A page ends after this many index entries of records that it has already, so that the client gets a response before its deadline.
 const REPEATED_MAX: usize = 10_000;
 const LINES: &str = "application/x-ndjson";
 
-/// Whether the client takes lines: its `Accept` names them.
+/// Whether the client accepts JSON lines: its `Accept` names them.
 pub(super) fn wants_lines(head: &Head) -> bool {
     is_accepted(head, LINES)
 }
 
-/// Which children, in which order, and from where on.
+/// Which children, in which order, starting where.
 #[derive(Debug)]
-enum Wanted {
+enum ChildSelection {
     Range(Range),
     Search(Box<Search>),
 }
 
-/// A walk over them.
+/// An iterator over the selected children.
 enum Walk<'s> {
     Range(ChildWalk<'s>),
-    /// With the index's name.
+    /// An index search, with the index's name.
     Search(QueryWalk<'s>, String),
 }
 
-impl Wanted {
-    /// `None`: there can be none.
+impl ChildSelection {
+    /// `None`: no child can match.
     fn of(snapshot: &Snapshot, key: &Key, query: &Query) -> Result<Option<Self>, Refusal> {
         if !query.is_of_index() {
             if !snapshot.defined(key)?.exists() {
@@ -94,7 +93,7 @@ impl Walk<'_> {
         })
     }
 
-    /// The entry that the walk has come to, where there are entries.
+    /// The index entry that the walk has reached; `None` without an index.
     fn entry(&self) -> Option<Vec<u8>> {
         match self {
             Self::Range(_) => None,
@@ -102,7 +101,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The page that begins behind an entry, or where there are none with a child.
+    /// The query of the page after an index entry, or without an index from a child.
     fn next_page(&self, query: &Query, entry: Option<&[u8]>, child: Option<&Subscript>) -> Option<String> {
         let next = match (self, entry, child) {
             (Self::Search(_, index), Some(entry), _) => NextPage::After { index, entry },
@@ -113,43 +112,43 @@ impl Walk<'_> {
     }
 }
 
-/// The children that a query asks for, in one state of the store.
+/// The children that a query selects, in one snapshot of the store.
 #[derive(Debug)]
 pub(super) struct Children {
     snapshot: Snapshot,
     key: Key,
     query: Query,
     value_bytes_max: usize,
-    /// What is still to come.
-    wanted: Option<Wanted>,
-    /// What is not written yet of the last child's document.
+    /// The children still to be read; `None` while a piece is being written and after the last.
+    wanted: Option<ChildSelection>,
+    /// The unwritten rest of the last child's document.
     document: Option<DocumentWalk>,
-    /// Those that were written.
+    /// Children written so far.
     count: usize,
     repeated: usize,
-    /// Where an index is that leads to no further child, once there are as many as were asked for.
+    /// The index entry at which the last wanted child was reached, once there are as many as asked for.
     end: Option<Vec<u8>>,
 }
 
-/// How children are written, and how many.
+/// How children are separated, and the limits of a page and of a piece.
 struct Form {
     between: &'static [u8],
     behind: &'static [u8],
     count_max: usize,
-    /// After so many bytes there are enough of them.
+    /// No further child is begun beyond this many bytes.
     bytes_max: usize,
     repeated_max: usize,
-    /// Bytes of a piece.
+    /// Most bytes of a piece.
     piece_bytes: usize,
 }
 
-/// How a piece of the children ended.
+/// Why a piece of the children ended.
 enum Ended {
-    /// Before the next of them.
+    /// More children follow.
     Rest,
-    /// With the last of them.
+    /// That was the last child.
     Last,
-    /// With the last that there is place for; the next page has this query, if it has one.
+    /// The page is full; the next page has this query, if there is one.
     Full(Option<String>),
 }
 
@@ -161,7 +160,7 @@ impl Children {
         value_bytes_max: usize,
     ) -> Result<Self, Refusal> {
         Ok(Self {
-            wanted: Wanted::of(&snapshot, &key, &query)?,
+            wanted: ChildSelection::of(&snapshot, &key, &query)?,
             snapshot,
             key,
             query,
@@ -173,18 +172,18 @@ impl Children {
         })
     }
 
-    /// Answers with a page of them.
-    pub(super) fn page(self, ends: Option<u64>, head: &Head) -> Result<Begun, Refusal> {
+    /// The response with one page of children.
+    pub(super) fn page(self, ends: Option<u64>, head: &Head) -> Result<ReadOutcome, Refusal> {
         let page = Page {
             children: self,
             ends,
             next: None,
         };
-        Begun::with(Box::new(page), head)
+        ReadOutcome::with(Box::new(page), head)
     }
 
-    /// Answers with all of them, line by line.
-    pub(super) fn lines(self, place: StreamPlace) -> Reply<'static> {
+    /// The response with all children, line by line.
+    pub(super) fn lines(self, place: StreamPermit) -> Reply<'static> {
         let mut reply = Reply::new(200);
         reply.headers.to_mut().push_known("content-type", LINES);
         reply.headers.to_mut().push_known("vary", "accept");
@@ -195,7 +194,7 @@ impl Children {
         reply
     }
 
-    /// Writes the next of them, or something of the next; `out` may have those before.
+    /// Writes as many children, or as much of one, as a piece holds. `out` may already hold earlier ones.
     fn put_piece(&mut self, form: &Form, out: &mut Vec<u8>) -> Result<Ended, Refusal> {
         let until = Instant::now() + PIECE_TIME;
         let piece_end = out.len().saturating_add(form.piece_bytes);
@@ -248,16 +247,18 @@ impl Children {
             Walk::Search(walk, _) => Some(walk.into_place()),
         };
         match (&mut wanted, place, last) {
-            (Wanted::Search(search), Some(place), _) => search.place = place,
-            (Wanted::Range(range), _, Some(last)) if range.reverse => range.to = Bound::Excluded(last),
-            (Wanted::Range(range), _, Some(last)) => range.from = Bound::Excluded(last),
-            (_, _, None) | (Wanted::Search(_), None, _) => {}
+            (ChildSelection::Search(search), Some(place), _) => search.place = place,
+            (ChildSelection::Range(range), _, Some(last)) if range.reverse => {
+                range.to = Bound::Excluded(last)
+            }
+            (ChildSelection::Range(range), _, Some(last)) => range.from = Bound::Excluded(last),
+            (_, _, None) | (ChildSelection::Search(_), None, _) => {}
         }
         self.wanted = Some(wanted);
         Ok(Ended::Rest)
     }
 
-    /// Writes one child: its name, or with its document. What is not there yet of that is to follow.
+    /// Writes one child: its name, or its name and document. Returns the rest of a document that is not complete yet.
     fn put_child(&self, child: &Subscript, out: &mut Vec<u8>) -> Result<Option<DocumentWalk>, Refusal> {
         let name = text::string(&child.text());
         if self.query.keys {
@@ -285,7 +286,7 @@ impl Children {
         )
     }
 
-    /// Writes what stands behind a child.
+    /// Writes the end of a child.
     fn put_end(&self, form: &Form, out: &mut Vec<u8>) {
         if !self.query.keys {
             out.push(b'}');
@@ -294,11 +295,11 @@ impl Children {
     }
 }
 
-/// Children as one array, as many as a page has.
+/// One page of children as a JSON array.
 #[derive(Debug)]
 struct Page {
     children: Children,
-    /// When the node ends, in milliseconds since 1970 UTC.
+    /// When the node expires, in milliseconds since 1970 UTC.
     ends: Option<u64>,
     next: Option<String>,
 }
@@ -339,11 +340,11 @@ impl Reading for Page {
     }
 }
 
-/// Children line by line, read as they are sent. All are of one state of the store, which can be read from for `reader_age_max`.
+/// Children line by line, read as they are sent, all from one snapshot, which may stay open for `reader_age_max`.
 #[derive(Debug)]
 struct ChildLines {
     children: Children,
-    _place: StreamPlace,
+    _place: StreamPermit,
 }
 
 impl Pieces for ChildLines {

@@ -1,8 +1,8 @@
-//! The changes of the store as they come: `GET /store:changes`, server-sent events (HTML, "Server-sent events").
+//! The change feed: `GET /store:changes`, server-sent events (HTML, "Server-sent events").
 //!
-//! An event's id is the change's number, so a client that connects again goes on where it was, by `Last-Event-ID` or by `?since=`.
-//! A comment that keeps the connection has the number of the last change that was looked at: what a client may not hear of moves it
-//! on too. The log is read on the thread that the store has for it, a bounded piece at a time, and only pieces are held here.
+//! An event's id is the change's number, so a client that reconnects resumes where it was, by `Last-Event-ID` or by `?since=`. Keep-alive
+//! comments carry the number of the last change examined, so changes that a client may not see advance it too. The log is read on the
+//! store's own thread for that, a bounded piece at a time, and only one piece is held here.
 
 use std::{
     collections::BTreeSet,
@@ -25,49 +25,49 @@ use crate::{
     store::OpenStore,
 };
 
-/// Bytes of events that are put together before they are sent.
+/// Bytes of events collected before they are sent.
 const PIECE_BYTES: usize = 32 * 1024;
-/// Bytes of the log after which another follower has its turn, and this one's client is looked after.
+/// Bytes of the log read in one turn, before other followers get theirs and this one's client is checked.
 const TURN_BYTES: u64 = 1 << 20;
-/// Longest change, as the log has it, that is told whole. Of a longer one a client hears where to read anew.
+/// Largest change, in bytes of the log, that is sent whole. For a larger one, the client learns which globals to read again.
 const CHANGE_BYTES_MAX: u64 = 1 << 20;
-/// A comment goes out when nothing else has for so long: whoever is between keeps the connection, and one that is dead is noticed.
+/// Interval of keep-alive comments: they keep proxies from closing the connection, and reveal a dead one.
 const BEAT: Duration = Duration::from_secs(15);
 
-/// The changes that one client follows.
+/// A client's position in the change log.
 #[derive(Debug)]
 pub(crate) struct ChangeFeed {
     open: Arc<OpenStore>,
     /// `None` while the log is being read, and after an error.
     walk: Option<ChangeWalk>,
-    /// The globals that this client may read.
+    /// Globals that this client may read.
     readable: Arc<BTreeSet<String>>,
-    /// The last change on the disk.
+    /// Number of the last change on disk.
     last: watch::Receiver<u64>,
-    /// When the client hears something at the latest.
+    /// When the next keep-alive comment is due.
     beat_at: Instant,
 }
 
-/// What one turn of reading has brought.
+/// Result of one turn of reading the log.
 struct Turn {
     walk: ChangeWalk,
     events: Vec<u8>,
-    /// An error ends the feed, after the events.
+    /// An error ends the feed, after these events.
     outcome: Result<(), StoreError>,
 }
 
-/// How a feed goes on.
+/// How the feed continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fed {
-    /// There are events to send.
+    /// There are events to send, and more may follow.
     More,
-    /// These are the last.
+    /// These events are the last.
     End,
-    /// The client is gone.
+    /// The client has disconnected.
     Gone,
 }
 
-/// Answers with what came after a change, and all that comes from now on.
+/// The response: every change after a given one, past and future.
 pub(super) fn reply(
     open: &Arc<OpenStore>,
     head: &Head,
@@ -88,13 +88,13 @@ pub(super) fn reply(
         walk: Some(walk),
         readable: Arc::new(readable),
         last: open.news().listen(),
-        // The client knows at once where it is, and comes back there even if nothing happens before.
+        // Due at once, so that the client knows its position and can resume there even if no change happens first.
         beat_at: Instant::now(),
     }));
     Ok(reply)
 }
 
-/// The last change that the client knows, if it says so.
+/// The last change that the client knows, if the request names one.
 fn since(head: &Head) -> Result<Option<u64>, Refusal> {
     let wrong = |name: &str, what| Refusal::Query {
         name: name.into(),
@@ -128,7 +128,7 @@ fn since(head: &Head) -> Result<Option<u64>, Refusal> {
 }
 
 impl ChangeFeed {
-    /// Waits for changes and writes them as events, or a comment when it is time for one.
+    /// Waits for changes and writes them as events, or writes a keep-alive comment when one is due.
     pub(crate) async fn next<S: Stream>(
         &mut self,
         out: &mut Vec<u8>,
@@ -189,7 +189,7 @@ impl ChangeFeed {
     }
 }
 
-/// Reads on, as far as the piece and the turn go.
+/// Reads until the piece or the turn is full.
 fn read_turn(store: &Store, mut walk: ChangeWalk, last: u64, readable: &BTreeSet<String>) -> Turn {
     let mut events = Vec::new();
     let begun = walk.bytes_read();
@@ -210,7 +210,7 @@ fn read_turn(store: &Store, mut walk: ChangeWalk, last: u64, readable: &BTreeSet
     }
 }
 
-/// Writes what a client may know of a change; nothing when that is nothing.
+/// Writes the part of a change that the client may see, if any.
 fn put_step(step: Step, readable: &BTreeSet<String>, out: &mut Vec<u8>) {
     let (sequence, told) = match step {
         Step::Change(change) => (change.sequence, told(change, readable)),
@@ -238,13 +238,13 @@ fn told(mut change: Change, readable: &BTreeSet<String>) -> Option<Vec<u8>> {
     (!change.operations.is_empty()).then(|| change.to_json())
 }
 
-/// A change that is too long to be told, as operations that say no more than where they were.
+/// An oversized change, reduced to the globals that it touched.
 fn outlined(outline: Outline) -> Option<Vec<u8>> {
     if outline.globals.is_empty() {
         return None;
     }
     let operations = outline.globals.into_iter().map(|global| {
-        // The letters that a global's name can have mean nothing in JSON.
+        // A global's name needs no escaping in JSON.
         format!("{{\"op\":\"many\",\"path\":[\"{global}\"]}}")
     });
     let told = format!(
@@ -256,7 +256,7 @@ fn outlined(outline: Outline) -> Option<Vec<u8>> {
     Some(told.into_bytes())
 }
 
-/// Writes why a feed ends, as any answer would say it.
+/// Writes why the feed ends, in the words of an error response.
 fn put_error(error: StoreError, out: &mut Vec<u8>, request_id: &str) {
     let what = match error {
         StoreError::ChangesGone { .. } => "gone",

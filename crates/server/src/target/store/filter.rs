@@ -1,4 +1,4 @@
-//! One filter of `?where=`, a condition in the words of clients: a field of a record, a comparison, and a value.
+//! One filter of `?where=`: a field of a record, a comparison and a value.
 //!
 //! ```text
 //! filter     = field comparison value        the field as `forebay_store::index::split_field` reads it
@@ -6,7 +6,7 @@
 //! value      = null | true | false | a JSON number | a JSON string | any other text, which is a string
 //! ```
 //!
-//! So `7` is a number, `"7"` a string and `007` a string too. Who puts in what somebody has typed writes it between quotes.
+//! So `7` is a number, `"7"` a string, and `007` a string too. A program that inserts user input should put it in quotes.
 
 use std::ops::Bound;
 
@@ -17,7 +17,7 @@ use forebay_store::{
 
 use crate::failure::Refusal;
 
-/// How a field is compared.
+/// Comparison operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comparison {
     Equal,
@@ -27,7 +27,7 @@ pub(super) enum Comparison {
     GreaterOrEqual,
 }
 
-/// A filter that has been read.
+/// A parsed filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Filter {
     pub(super) field: Vec<String>,
@@ -36,7 +36,7 @@ pub(super) struct Filter {
     pub(super) value: Vec<u8>,
 }
 
-/// Kinds of values, in the order in which an index has them.
+/// Kinds of values, in an index's sort order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueKind {
     Null,
@@ -45,7 +45,7 @@ pub(super) enum ValueKind {
     Text,
 }
 
-/// The longer ones before those that they begin with.
+/// Longer operators before their prefixes.
 const COMPARISONS: [(&str, Comparison); 5] = [
     ("<=", Comparison::LessOrEqual),
     (">=", Comparison::GreaterOrEqual),
@@ -88,7 +88,7 @@ impl Filter {
 }
 
 impl ValueKind {
-    /// The least and the greatest values of the kind, as bounds.
+    /// The smallest and the largest value of the kind, as bounds.
     pub(super) fn bounds(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
         let included = |text: &[u8]| Bound::Included(text.to_vec());
         let excluded = |text: &[u8]| Bound::Excluded(text.to_vec());
@@ -110,7 +110,7 @@ fn read_value(text: &str) -> Result<Vec<u8>, &'static str> {
         Some(b'{' | b'[') => {
             Err("objects and arrays are in no index (a text that begins so is written between quotes)")
         }
-        // What has white space around it is a text, for JSON knows scalars with and without.
+        // A JSON scalar has no surrounding white space here; with it, the value is a text.
         Some(_) => match json::canonical(text.as_bytes()) {
             Ok(scalar) if scalar.len() == text.len() => Ok(scalar),
             _ => Ok(json::string(text)),

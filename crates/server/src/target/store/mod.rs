@@ -1,7 +1,7 @@
-//! The store as a target: documents, their children and changes of them, over HTTP.
+//! The store as a target: documents, their children and changes to them, over HTTP.
 //!
-//! Reading happens on the I/O thread, from a snapshot: it waits for nobody, and what takes long is done in pieces. Writing is handed to the writer of
-//! [`crate::store`], and the answer waits for it.
+//! Reads run on the I/O thread, from a snapshot: they never wait for a writer, and long ones run in pieces. Writes are handed to the writer
+//! of [`crate::store`], and the response waits for it.
 
 mod batch;
 pub(super) mod body;
@@ -25,7 +25,7 @@ use self::{children::Children, query::Query};
 use super::{
     End, Request,
     access::Rules,
-    reading::{Begun, Unfinished},
+    snapshot_read::{ReadOutcome, Unfinished},
 };
 use crate::{
     conditions::{self, Verdict},
@@ -36,12 +36,12 @@ use crate::{
     store::{OpenStore, Tag, lifetime, path},
 };
 
-/// Room for the fields of a usual answer.
+/// Initial capacity for the header fields of a typical response.
 const FIELDS_BYTES: usize = 128;
-/// Beyond this no date of HTTP is, whose years have four digits: 10000-01-01.
+/// 10000-01-01, the first time that an HTTP date, whose year has four digits, cannot express.
 const DATES_END_MS: u64 = 253_402_300_800_000;
 
-/// The store behind one route.
+/// The store target of one route.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreTarget {
     kind: PathKind,
@@ -60,29 +60,29 @@ impl StoreTarget {
         }
     }
 
-    /// The same for another path of the route.
+    /// The same target for another path of the route.
     pub(crate) fn at(&self, kind: PathKind) -> Self {
         Self { kind, ..self.clone() }
     }
 
-    /// Whether a request can be answered without waiting.
+    /// Whether a request only reads.
     pub(crate) fn only_reads(head: &Head) -> bool {
         matches!(head.method(), "GET" | "HEAD")
     }
 
-    /// Begins a request that only reads.
-    pub(crate) fn read(&self, request: &Request<'_>) -> Result<Begun, Refusal> {
+    /// Begins a read-only request.
+    pub(crate) fn read(&self, request: &Request<'_>) -> Result<ReadOutcome, Refusal> {
         let head = request.head;
         match self.kind {
             PathKind::Own => self.read_at(head, rest(request)),
             PathKind::Changes => {
-                feed::reply(&self.open, head, self.rules.readable(head)?).map(Begun::Answered)
+                feed::reply(&self.open, head, self.rules.readable(head)?).map(ReadOutcome::Answered)
             }
             PathKind::Batch => Err(self.refuse_method()),
         }
     }
 
-    /// Reads the rest.
+    /// Finishes a read that [`Self::read`] began.
     pub(crate) async fn finish<S: Stream>(
         &self,
         unfinished: Unfinished,
@@ -93,7 +93,7 @@ impl StoreTarget {
         unfinished.finish(&self.open, request, socket, begin).await
     }
 
-    fn read_at(&self, head: &Head, rest: &str) -> Result<Begun, Refusal> {
+    fn read_at(&self, head: &Head, rest: &str) -> Result<ReadOutcome, Refusal> {
         let key = path::key(rest)?;
         self.rules.check_read(key.global_name(), head)?;
         let query = Query::read(head.query())?;
@@ -103,14 +103,14 @@ impl StoreTarget {
         let snapshot = self.open.store().snapshot()?;
         let ends = snapshot.ends(&key)?;
         if ends.is_some_and(|ends| ends <= lifetime::now_ms()) {
-            // It is removed within a second, and not served meanwhile.
+            // An expired node is removed within a second, and not served meanwhile.
             return Err(Refusal::NoSuchNode);
         }
         let bytes_max = self.value_bytes_max;
         if let Some(place) = lines {
             let mut reply = Children::new(snapshot, key, query, bytes_max)?.lines(place);
             put_lifetime(ends, reply.headers.to_mut());
-            return Ok(Begun::Answered(reply));
+            return Ok(ReadOutcome::Answered(reply));
         }
         if query.is_of_children() {
             return Children::new(snapshot, key, query, bytes_max)?.page(ends, head);
@@ -125,11 +125,11 @@ impl StoreTarget {
             put_lifetime(ends, reply.headers.to_mut());
             Ok(reply)
         };
-        let begun = Begun::document(snapshot, &key, depth, bytes_max, head, reply)?;
+        let begun = ReadOutcome::document(snapshot, &key, depth, bytes_max, head, reply)?;
         begun.ok_or(Refusal::NoSuchNode)
     }
 
-    /// Answers any other request.
+    /// Handles every request that is not a read.
     pub(crate) async fn write<S: Stream>(
         &self,
         request: &Request<'_>,
@@ -165,7 +165,7 @@ impl StoreTarget {
         }
     }
 
-    /// A node's path, if this request may write there.
+    /// Parses a node's path and checks that this request may write there.
     fn writable(&self, rest: &str, head: &Head) -> Result<Key, Refusal> {
         let key = path::key(rest)?;
         self.rules.check_write(key.global_name(), head)?;
@@ -173,14 +173,14 @@ impl StoreTarget {
     }
 }
 
-/// The path below the route.
+/// The part of the path below the route.
 fn rest<'r>(request: &Request<'r>) -> &'r str {
     request
         .rest
         .expect("the path of a route to the store ends with `*`")
 }
 
-/// Says how long a node still lasts, as `ttl` is written, and when it ends (RFC 8594), if it does.
+/// Adds how long a node still lives, in the syntax of `ttl`, and when it expires (RFC 8594), if it does.
 fn put_lifetime(ends_ms: Option<u64>, headers: &mut HeaderLines) {
     let Some(ends_ms) = ends_ms else { return };
     let left = Duration::from_millis(ends_ms.saturating_sub(lifetime::now_ms()));
@@ -191,7 +191,7 @@ fn put_lifetime(ends_ms: Option<u64>, headers: &mut HeaderLines) {
     }
 }
 
-/// A document as it is stored, or the news that the client has it; `fields` are those of both answers.
+/// A document as it is stored, or 304 if the client has it; `fields` are sent with both.
 pub(super) fn document_reply(
     head: &Head,
     document: Cow<'_, [u8]>,
@@ -221,7 +221,7 @@ pub(super) fn document_reply(
     })
 }
 
-/// An answer of JSON.
+/// A JSON response.
 pub(super) fn json(status: u16, text: Vec<u8>) -> Reply<'static> {
     let mut reply = Reply::new(status);
     reply

@@ -1,4 +1,4 @@
-//! What a request's query asks of a node's children.
+//! Query parameters that select a node's children.
 
 use std::{fmt::Write, ops::Bound};
 
@@ -7,22 +7,22 @@ use forebay_store::{Range, Subscript, index::FIELDS_MAX};
 
 use crate::{failure::Refusal, router::put_encoded, target::parameters::parameters};
 
-/// Children in one answer, when the request does not say.
+/// Children in one response if the request does not say.
 const LIMIT: usize = 100;
-/// Most children in one answer that is not streamed.
+/// Most children in one response that is not streamed.
 const LIMIT_MAX: usize = 10_000;
 
-/// Most filters: as many as an index has fields, and one more for the other end of a range.
+/// Most filters: one per field of an index, and one more for the other end of a range.
 const FILTERS_MAX: usize = FIELDS_MAX + 1;
 const KNOWN: &str = "there is no such parameter; there are from, to, prefix, where, index, after, limit, reverse, depth and keys";
 
-/// The parameters, each at most once, but `where`.
+/// The parameters, each at most once, except `where`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Query {
-    /// As they are written.
+    /// Unparsed, in the order of the request.
     pub(super) filters: Vec<String>,
     pub(super) index: Option<String>,
-    /// What a page of an index ended with, encoded.
+    /// The index entry that the previous page ended with.
     pub(super) after: Option<Vec<u8>>,
     pub(super) from: Option<String>,
     pub(super) to: Option<String>,
@@ -34,12 +34,12 @@ pub(super) struct Query {
     names_children: bool,
 }
 
-/// Where the next page begins.
+/// Start of the next page.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NextPage<'a> {
-    /// With this child.
+    /// At this child.
     From(&'a Subscript),
-    /// Behind an entry of an index.
+    /// After an entry of an index.
     After { index: &'a str, entry: &'a [u8] },
 }
 
@@ -106,22 +106,22 @@ impl Query {
         Ok(read)
     }
 
-    /// Whether it asks for children by their values.
+    /// Whether children are selected by value, through an index.
     pub(super) fn is_of_index(&self) -> bool {
         !self.filters.is_empty() || self.index.is_some()
     }
 
-    /// Whether it asks for children rather than for the node's document.
+    /// Whether children are requested, rather than the node's own document.
     pub(super) fn is_of_children(&self) -> bool {
         self.names_children
     }
 
-    /// Most children in one answer that is not streamed.
+    /// Most children in one response that is not streamed.
     pub(super) fn page(&self) -> usize {
         self.limit.unwrap_or(LIMIT).min(LIMIT_MAX)
     }
 
-    /// The children asked for. `None`: there can be none.
+    /// The selected range of children. `None`: it is empty.
     pub(super) fn range(&self) -> Option<Range> {
         let mut from = self.from.as_deref().map(Subscript::new);
         let mut to = self
@@ -150,7 +150,7 @@ impl Query {
         (!is_empty).then_some(range)
     }
 
-    /// The query of the next page.
+    /// The query string of the next page.
     pub(super) fn next_page(&self, next: NextPage<'_>) -> String {
         let (first, entry);
         let mut texts: Vec<(&str, Option<&str>)> = Vec::new();
@@ -194,7 +194,8 @@ impl Query {
     }
 }
 
-/// The least subscript that is a text and begins with this one. What looks like a number is no text, so for it the next longer one.
+/// The smallest text subscript that begins with `text`. A subscript that looks like a number is not a text, so for those it is the next
+/// longer text.
 fn text_at_least(text: &str) -> Subscript {
     let subscript = Subscript::new(text);
     if subscript.is_number() {
@@ -204,7 +205,7 @@ fn text_at_least(text: &str) -> Subscript {
     }
 }
 
-/// The least text after all that begin with this one; `None`: there is none.
+/// The smallest text greater than every text that begins with `prefix`; `None` if there is none.
 fn successor(prefix: &str) -> Option<String> {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {

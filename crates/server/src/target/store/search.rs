@@ -1,4 +1,4 @@
-//! `?where=`: which index answers the filters of a request, conditions in its words, and the question that it is asked.
+//! `?where=`: picks the index that can answer a request's filters, and builds the query for it.
 
 use std::ops::Bound;
 
@@ -10,13 +10,13 @@ use forebay_store::{
 use super::filter::{Comparison, Filter};
 use crate::{failure::Refusal, store::path};
 
-/// How an index is made, for whoever lacks one.
+/// Hint for requests that lack an index.
 const MAKING: &str =
     "an index is made by [store.index] in the configuration or by `forebay store index define`";
-/// Most indexes that an answer names.
+/// Most indexes named in an error.
 const NAMED_MAX: usize = 20;
 
-/// A question to an index, from behind a place.
+/// A query of an index, starting after a place.
 #[derive(Debug)]
 pub(super) struct Search {
     pub(super) index: String,
@@ -25,7 +25,7 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Chooses the index that answers: the one of that name, or the one with the fewest fields beyond those that are asked for.
+    /// Picks the index: the named one, or the one with the fewest fields beyond those in the filters.
     pub(super) fn plan(
         snapshot: &Snapshot,
         key: &Key,
@@ -34,7 +34,7 @@ impl Search {
         reverse: bool,
         place: Place,
     ) -> Result<Self, Refusal> {
-        let query = Wanted::of(filters)?;
+        let query = Criteria::of(filters)?;
         let mut indexes = snapshot.indexes()?;
         indexes.retain(|index| index.records == *key);
         indexes.sort_by(|a, b| (a.fields.len(), &a.name).cmp(&(b.fields.len(), &b.name)));
@@ -52,21 +52,21 @@ impl Search {
         })
     }
 
-    /// Goes on from the place, which is the walk's from now on.
+    /// Continues from the place, which moves into the walk.
     pub(super) fn walk<'s>(&mut self, snapshot: &'s Snapshot) -> Result<QueryWalk<'s>, Refusal> {
         let place = std::mem::take(&mut self.place);
         Ok(snapshot.query_behind(&self.index, &self.query, place)?)
     }
 }
 
-/// What filters ask for, whatever index answers.
-struct Wanted<'c> {
+/// The filters' conditions, independent of any index.
+struct Criteria<'c> {
     equal: Vec<&'c Filter>,
-    /// Bounds of one field, at least one of them.
+    /// Bounds of one field; at least one is set.
     range: Option<(Option<&'c Filter>, Option<&'c Filter>)>,
 }
 
-impl<'c> Wanted<'c> {
+impl<'c> Criteria<'c> {
     fn of(filters: &'c [Filter]) -> Result<Self, Refusal> {
         let (mut equal, mut from, mut to): (Vec<&Filter>, _, _) = (Vec::new(), None, None);
         for filter in filters {
@@ -114,7 +114,7 @@ impl<'c> Wanted<'c> {
         from.or(to).map(|bound| &bound.field[..])
     }
 
-    /// Whether the filters with `=` are on an index's first fields, and the range on the next.
+    /// Whether the index's first fields are those compared with `=`, and the next one is the range's.
     fn fits(&self, index: &Definition) -> bool {
         let Some((first, others)) = index.fields.split_at_checked(self.equal.len()) else {
             return false;
@@ -124,7 +124,7 @@ impl<'c> Wanted<'c> {
         first.iter().all(has) && self.ranged().is_none_or(|field| next == Some(field))
     }
 
-    /// The question to an index that fits.
+    /// The query for an index that fits.
     fn ask(&self, index: &Definition, reverse: bool) -> Query {
         let value = |field: &Vec<String>| {
             let filter = self.equal.iter().find(|filter| filter.field == *field);
@@ -134,7 +134,7 @@ impl<'c> Wanted<'c> {
         if let Some((lower, upper)) = self.range
             && let Some(any) = lower.or(upper)
         {
-            // `>= 30` asks for numbers, and not for all texts, which sort behind them.
+            // `>= 30` selects numbers only, not every text, although texts sort after numbers.
             (from, to) = any.kind().bounds();
             if let Some(lower) = lower {
                 from = bound(lower);
@@ -164,7 +164,7 @@ fn bound(filter: &Filter) -> Bound<Vec<u8>> {
     }
 }
 
-/// Says which index is missing, and which there are.
+/// An error text that says which index is missing, and which exist.
 fn missing(key: &Key, filters: &[Filter], name: Option<&str>, indexes: &[Definition]) -> String {
     let mut node = String::new();
     path::put_key(key, &mut node);

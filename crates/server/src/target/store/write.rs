@@ -1,4 +1,4 @@
-//! Requests that write: from HTTP to operations, to the writer, and what it says to HTTP.
+//! Write requests: converts HTTP to operations, submits them to the writer, and converts its outcome to HTTP.
 
 use std::{
     future::poll_fn,
@@ -40,7 +40,7 @@ impl StoreTarget {
             "POST" => Change::Append(canonical()?),
             _ => Change::Delete,
         };
-        // A tag says which bytes a later read brings, so it is told only of bytes that stay as they came (RFC 9110, 9.3.4).
+        // A tag stands for the bytes that a later read returns, so it is sent only if those are the bytes received (RFC 9110, 9.3.4).
         let tag = match &change {
             Change::Put(stored) | Change::Append(stored) if *stored == text => Some(Tag::of(stored)),
             _ => None,
@@ -95,13 +95,13 @@ impl StoreTarget {
     }
 }
 
-/// What the request demands of the node as it is.
+/// The precondition of the request on the node.
 pub(in crate::target) fn condition(head: &Head) -> Result<Condition, Refusal> {
     let (matches, matches_not) = (head.list("if-match"), head.list("if-none-match"));
     Ok(Condition::of(matches.as_deref(), matches_not.as_deref())?)
 }
 
-/// What `?ttl=` says, the only parameter of a write.
+/// The value of `?ttl=`, the only parameter of a write.
 fn lifetime(head: &Head) -> Result<Option<Lifetime>, Refusal> {
     if head.query().is_empty() {
         return Ok(None);
@@ -123,13 +123,13 @@ fn lifetime(head: &Head) -> Result<Option<Lifetime>, Refusal> {
     }
 }
 
-/// The answer to POST: where the new child is, below the path of the request.
+/// The response to an append: the new child's location, below the request's path.
 pub(in crate::target) fn appended(request: &Request<'_>, name: &str, body: Vec<u8>) -> Reply<'static> {
     let mut reply = json(201, body);
     let parent = request.head.path();
     let parent = parent.strip_suffix('/').unwrap_or(parent);
     let mut location = String::with_capacity(parent.len() + 8);
-    // A path may have come with bytes that a URL must encode.
+    // The path may have arrived with bytes that a URL must encode.
     for segment in parent.strip_prefix('/').unwrap_or(parent).split('/') {
         location.push('/');
         match decode(segment) {
@@ -142,7 +142,7 @@ pub(in crate::target) fn appended(request: &Request<'_>, name: &str, body: Vec<u
     reply
 }
 
-/// Waits until the writer has answered. At the deadline, or when the client goes, a write that was not begun is given up.
+/// Waits for the writer. At the deadline, or when the client disconnects, a write that has not begun is cancelled.
 pub(in crate::target) async fn outcome<S: Stream>(
     mut pending: Pending,
     deadline: Instant,
@@ -161,7 +161,7 @@ pub(in crate::target) async fn outcome<S: Stream>(
             if pending.give_up() {
                 return Poll::Ready(Err(Refusal::WriteExpired.into()));
             }
-            // It is being done, and the client learns what comes of it.
+            // The write has begun, so the client waits for its outcome.
             deadline = None;
         }
         Poll::Pending

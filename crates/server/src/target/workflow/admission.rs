@@ -1,4 +1,5 @@
-//! Who may have workflows run, how many at a time and how often; and what single workflows leave of the engines to others.
+//! Admission control for runs: which clients may run which workflows, how many at a time and how often; and how much of the engines one
+//! workflow may take from the others.
 
 use std::{
     collections::BTreeMap,
@@ -21,15 +22,15 @@ use crate::{
     target::credentials::{basic, bearer, is_same},
 };
 
-/// The rules of `workflow.clients` and `workflow.scenes`, and what is under way.
+/// The rules of `workflow.clients` and `workflow.scenes`, with the counts of current runs.
 #[derive(Debug)]
 pub(super) struct Admission {
-    /// None: everybody may.
+    /// None: anyone may run workflows.
     clients: Option<BTreeMap<String, Client>>,
     scenes: BTreeMap<String, Scene>,
 }
 
-/// A client that may have workflows run.
+/// A client that may run workflows.
 #[derive(Debug)]
 pub(super) struct Client {
     rules: WorkflowClient,
@@ -37,7 +38,7 @@ pub(super) struct Client {
     quota: Option<DefaultDirectRateLimiter>,
 }
 
-/// A workflow with bounds of its own.
+/// A workflow with limits of its own.
 #[derive(Debug)]
 struct Scene {
     rules: WorkflowScene,
@@ -45,15 +46,15 @@ struct Scene {
     waiting: AtomicUsize,
 }
 
-/// Who asks for a run.
+/// The client that requests a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Asker<'a> {
-    /// What rules are told.
+    /// The client's id, as rules see it.
     pub(super) id: Option<&'a str>,
     client: Option<&'a Client>,
 }
 
-/// A run that may begin: it has its places as long as this is there.
+/// Permission for a run to begin. It keeps the run's permits until it is dropped.
 #[derive(Debug)]
 pub(super) struct Admitted<'a> {
     pub(super) priority: Priority,
@@ -61,15 +62,15 @@ pub(super) struct Admitted<'a> {
     _of_scene: Option<SemaphorePermit<'a>>,
 }
 
-/// One of those that are counted.
+/// A permit: one of a counted number.
 #[derive(Debug)]
 struct Place<'a>(&'a AtomicUsize);
 
 impl<'a> Place<'a> {
-    /// A further one, where there are fewer than `max`.
+    /// Takes a permit if fewer than `max` are out.
     fn take(count: &'a AtomicUsize, max: usize) -> Option<Self> {
         let before = count.fetch_add(1, Ordering::AcqRel);
-        // What is refused goes with this.
+        // If refused, dropping this takes the count back.
         let place = Self(count);
         (before < max).then_some(place)
     }
@@ -106,23 +107,23 @@ impl Admission {
         })
     }
 
-    /// Whether everybody may.
+    /// Whether anyone may run workflows.
     pub(super) fn is_open(&self) -> bool {
         self.clients.is_none()
     }
 
-    /// Refuses those who may not have this workflow run.
+    /// Refuses clients that may not run this workflow.
     pub(super) fn check(asker: Asker<'_>, workflow: &str) -> Result<(), Refusal> {
         asker.client.map_or(Ok(()), |client| client.check(workflow))
     }
 
-    /// Who asks, as the head of a request says.
+    /// The client, by the credentials in a request's head.
     pub(super) fn asker(&self, head: &Head) -> Result<Asker<'_>, Refusal> {
         let Some(clients) = &self.clients else {
             return Ok(Asker::default());
         };
         if let Some(token) = bearer(head) {
-            // All are compared, so that the time does not say which.
+            // Compares with every token, so that timing does not reveal which one matched.
             let mut found = None;
             for (id, client) in clients {
                 let expected = client.rules.token.as_ref();
@@ -138,7 +139,7 @@ impl Admission {
         }
     }
 
-    /// Who asks with this id and secret. Without clients everybody may, whatever they are.
+    /// The client with this id and secret. If no clients are configured, any id and secret will do.
     pub(super) fn asker_with<'a>(&'a self, id: &'a str, secret: &str) -> Result<Asker<'a>, Refusal> {
         match &self.clients {
             None => Ok(Asker {
@@ -155,7 +156,7 @@ impl Admission {
             .as_ref()
             .and_then(|clients| clients.get_key_value(id));
         let expected = client.and_then(|(_, client)| client.rules.secret.as_ref());
-        // Who is not there takes as long as who is.
+        // An unknown id takes as long as a known one.
         let expected_text = expected.map_or("none", Secret::reveal);
         let is_right = is_same(secret.as_bytes(), expected_text.as_bytes()) && expected.is_some();
         match client {
@@ -164,7 +165,7 @@ impl Admission {
         }
     }
 
-    /// A client whose secret was looked at before.
+    /// A client whose secret was checked earlier.
     pub(super) fn known(&self, id: Option<&str>) -> Result<Asker<'_>, Refusal> {
         match (&self.clients, id) {
             (None, _) => Ok(Asker::default()),
@@ -178,12 +179,12 @@ impl Admission {
         }
     }
 
-    /// How long a run of this workflow may take at most, where it has a time of its own.
+    /// The workflow's own limit on the duration of a run, if it has one.
     pub(super) fn timeout(&self, workflow: &str) -> Option<Duration> {
         self.scenes.get(workflow)?.rules.timeout
     }
 
-    /// Has a run begin, when its workflow has room for it, at the latest at `deadline`.
+    /// Waits until the workflow has room for another run, at most until `deadline`.
     pub(super) async fn admit<'a>(
         &'a self,
         asker: Asker<'a>,
@@ -211,7 +212,7 @@ impl Admission {
     }
 }
 
-/// The priority of a run whose client and whose workflow have these.
+/// The priority of a run, from those of its client and its workflow.
 fn of_both(client: Option<Priority>, scene: Option<Priority>) -> Priority {
     match (client.unwrap_or_default(), scene.unwrap_or_default()) {
         (Priority::Normal, other) | (other, Priority::Normal) => other,
@@ -221,7 +222,7 @@ fn of_both(client: Option<Priority>, scene: Option<Priority>) -> Priority {
 }
 
 impl<'a> Asker<'a> {
-    /// How many runs this may have at a time.
+    /// Most concurrent runs of this client, if they are limited.
     pub(super) fn runs_max(self) -> Option<usize> {
         self.client?.rules.runs_max
     }

@@ -1,8 +1,8 @@
-//! Has graphs of rules run: by name, with the arguments as the body, or several at a time as Rengine's requests name them.
+//! Runs workflows: one by name, with the arguments as the body, or several at a time as requests of Rengine name them.
 
 mod admission;
-mod book;
-mod kept;
+mod bundle;
+mod durable_runs;
 mod offline;
 mod openapi;
 mod releases;
@@ -22,85 +22,87 @@ use forebay_script::{Answer, Body as ScriptBody, Failure, Script};
 use serde_json::value::RawValue;
 use tracing::Level;
 
-pub(crate) use self::book::Book;
-pub(crate) use self::kept::KeptRuns;
+pub(crate) use self::bundle::Bundle;
+pub(crate) use self::durable_runs::DurableRuns;
 pub(crate) use self::releases::{
+    active::{ActiveReleases, Reading, ResolvedRelease},
     files::is_workflow_file,
-    shelf::{Chosen, Reading, Shelf},
 };
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use self::requests::read_xml;
 pub(crate) use self::workers::PoolWorkers;
 use self::{
     admission::{Admission, Asker},
-    book::Plan,
+    bundle::Plan,
     requests::{custom, named, scenes},
     runs::{
-        course::{RunCourse, Wanted},
+        driver::{RunSpec, WorkflowDriver},
         result::{self, RunResult},
     },
 };
 pub use self::{
-    book::BookFaults,
+    bundle::BundleErrors,
     offline::{Offline, OfflineError, Tested, arguments_of, check},
     releases::{
+        active::{ShelfError, place_of_release},
         cases::StoredTest,
         files::WorkflowFiles,
-        shelf::{ShelfError, place_of_release},
-        stored::{About, Actor, Canary, LogEntry, ReleaseError, Releases, RolledBack, Standing, State},
+        stored::{
+            About, Actor, Canary, LogEntry, ReleaseAssignments, ReleaseError, Releases, RolledBack, State,
+        },
     },
 };
 use super::{
     End, Request,
-    committed::on_disk,
-    posted::{POSTED, unless_posted},
+    durability::on_disk,
+    post_only::{POSTED, unless_posted},
     store::body,
 };
 use crate::{
-    app::WorkflowSurroundings,
+    app::WorkflowEnvironment,
     config::{self, WorkflowApi, WorkflowRoute},
     failure::Refusal,
     front::{RequestBody, Socket, Stream},
     logging::{RunLog, WorkflowLogs},
-    metrics::{RunOutcome, WorkflowBook, WorkflowCounts},
+    metrics::{RunOutcome, WorkflowCounts, WorkflowMetrics},
     reply::Reply,
     store::OpenStore,
 };
 
-/// As what rules are counted that are run alone: no workflow has this name.
+/// Metrics name for rules that are run alone. No workflow has this name.
 const RULES: &str = "(rules)";
 
-/// Graphs of rules, and the engines in which the rules run.
+/// The workflows target: the workflows in force, and the engines that run their rules.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkflowTarget {
     script: Arc<Script>,
-    shelf: Arc<Shelf>,
+    shelf: Arc<ActiveReleases>,
     admission: Arc<Admission>,
-    counts: Arc<WorkflowBook>,
+    counts: Arc<WorkflowMetrics>,
     logs: Option<Arc<WorkflowLogs>>,
     limits: RunLimits,
     route: WorkflowRoute,
-    kept: Option<Arc<KeptRuns>>,
-    /// Where rules may have committed something.
+    kept: Option<Arc<DurableRuns>>,
+    /// The store that rules may have written to.
     store: Option<Arc<OpenStore>>,
-    /// Runs that go on without their clients hold the app, whose pools they may ask.
+    /// Keeps the app in use: runs that outlive their request may still call its pools.
     _held: Option<Arc<tokio::sync::watch::Sender<()>>>,
 }
 
-/// What bounds a run.
+/// Limits on a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunLimits {
-    /// How long it may take, waiting included.
+    /// Longest duration, including the wait for an engine.
     pub(crate) timeout: Duration,
-    /// Bytes that its rules log.
+    /// Most bytes that its rules may log.
     pub(crate) log_max: usize,
-    /// Bytes of its result, and of all that its rules give.
+    /// Most bytes of its result, and of all its rules' results together.
     pub(crate) output_max: usize,
-    /// Whether requests are answered as Rengine does where programs could depend on that.
+    /// Whether responses are exactly Rengine's wherever programs could depend on that.
     pub(crate) is_as_rengine: bool,
 }
 
-/// Why a run is refused, or what it has failed with.
+/// Why a run is refused, or why it failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum WorkflowFailure {
     #[error("there is no workflow `{name}`")]
@@ -108,18 +110,18 @@ pub(crate) enum WorkflowFailure {
     #[error("there is no rule `{name}`")]
     NoSuchRule { name: String },
     #[error(
-        "no release of the workflows is published in the global `{global}` of the store; `forebay workflow import` makes one, and `forebay workflow publish` has it answer"
+        "no release of the workflows is published in the global `{global}`: create one with `forebay workflow import` and publish it with `forebay workflow publish`"
     )]
     NothingPublished { global: String },
     #[error(
-        "there is no release {number} of the workflows that requests may ask for: one that is for test (`forebay workflow state {number} test`), or that is published"
+        "requests cannot use release {number}: it is neither published nor in test (`forebay workflow state {number} test`)"
     )]
     NoSuchRelease { number: u64 },
-    #[error("the body is no JSON object of arguments: {what}")]
+    #[error("the body is not a JSON object of arguments: {what}")]
     Arguments { what: String },
-    #[error("the arguments are not as their schema says: {what}")]
+    #[error("the arguments do not match their schema: {what}")]
     OtherArguments { what: String },
-    #[error("the result is not as its schema says: {what}")]
+    #[error("the result does not match its schema: {what}")]
     Result { what: String },
     #[error("{what}")]
     Request { what: String },
@@ -133,42 +135,42 @@ pub(crate) enum WorkflowFailure {
     WrongCredentials,
     #[error("this client may not run `{name}` (workflow.clients)")]
     NotAllowed { name: String },
-    #[error("this client has had {runs_per_second} runs in a second, that is the most (runs_per_second)")]
+    #[error("this client exceeds {runs_per_second} runs per second (runs_per_second)")]
     Quota { runs_per_second: u32 },
-    #[error("this client has {runs_max} runs under way, that is the most (runs_max)")]
+    #[error("this client already has {runs_max} runs (runs_max)")]
     ClientBusy { runs_max: usize },
-    #[error("there is no run `{id}`: what one has come to is kept for a while only (workflow.runs.kept)")]
+    #[error("there is no run `{id}`: results are deleted after a while (workflow.runs.kept)")]
     NoSuchRun { id: String },
-    #[error("`{id}` is the key of another run: of another workflow, or with other arguments")]
+    #[error("key `{id}` was already used with another workflow or other arguments")]
     OtherRun { id: String },
-    #[error("{open_max} runs that are kept are not over, that is the most (workflow.runs: open_max)")]
+    #[error("too many durable runs are open (workflow.runs: open_max {open_max})")]
     TooManyRuns { open_max: usize },
     #[error("{path} in the store is no run: {reason}")]
     ForeignRun { path: String, reason: String },
     #[error("{what}")]
     Ended { status: u16, what: String },
-    #[error("{queue_max} runs of `{name}` wait already, that is the most (workflow.scenes: queue_max)")]
+    #[error("the queue of workflow `{name}` is full (workflow.scenes: queue_max {queue_max})")]
     SceneBusy { name: String, queue_max: usize },
 }
 
-/// A run that is asked for.
+/// A request for one run.
 #[derive(Debug)]
 struct Ask<'a> {
-    /// Where the workflow is.
-    book: &'a Arc<Book>,
+    /// The compiled workflows to run from.
+    book: &'a Arc<Bundle>,
     workflow: &'a str,
     args: &'a RawValue,
     asker: Asker<'a>,
     trace_id: &'a str,
-    /// What rules are told by `isTrace()`.
+    /// The value of `isTrace()` in rules.
     is_traced: bool,
     wants_trace: bool,
-    /// Set when it begins.
-    begun: Option<Arc<kept::Entry>>,
+    /// Notified when the run begins.
+    begun: Option<Arc<durable_runs::Entry>>,
 }
 
-impl Chosen {
-    /// Says with an answer which release it comes from.
+impl ResolvedRelease {
+    /// Names the release in a response header.
     fn tell(&self, mut reply: Reply<'static>) -> Reply<'static> {
         if let Some(number) = self.release {
             let number = number.to_string();
@@ -181,10 +183,10 @@ impl Chosen {
 impl WorkflowTarget {
     pub(crate) fn new(
         script: Arc<Script>,
-        shelf: Arc<Shelf>,
+        shelf: Arc<ActiveReleases>,
         limits: RunLimits,
         workflow: &config::Workflow,
-        around: WorkflowSurroundings<'_>,
+        around: WorkflowEnvironment<'_>,
     ) -> Self {
         let route = WorkflowRoute {
             api: WorkflowApi::Named,
@@ -204,7 +206,7 @@ impl WorkflowTarget {
         }
     }
 
-    /// The same for a route.
+    /// The same target for a route.
     pub(crate) fn at(&self, route: WorkflowRoute) -> Self {
         Self {
             route,
@@ -212,28 +214,28 @@ impl WorkflowTarget {
         }
     }
 
-    /// The book for the runs of a request with this id.
-    fn choose(&self, id: &str, release: Option<u64>) -> Result<Chosen, Refusal> {
+    /// The book for a request with this id: of the given release, of the route's, or of the one in force.
+    fn choose(&self, id: &str, release: Option<u64>) -> Result<ResolvedRelease, Refusal> {
         let release = release.or(self.route.release);
         self.shelf.choose(id, release).map_err(Refusal::Workflow)
     }
 
-    /// The book of the release that is published, or of the one that the route has.
-    fn choose_published(&self) -> Result<Chosen, WorkflowFailure> {
+    /// The book of the published release, or of the route's own.
+    fn choose_published(&self) -> Result<ResolvedRelease, WorkflowFailure> {
         self.shelf.published(self.route.release)
     }
 
-    /// The releases that runs have, and what each is.
+    /// Releases that runs get without asking, each with its state.
     pub(crate) fn releases(&self) -> Vec<(u64, &'static str)> {
         self.shelf.shared()
     }
 
-    /// The runs that are kept.
-    pub(crate) fn kept(&self) -> Option<&Arc<KeptRuns>> {
+    /// The durable runs, if they are configured.
+    pub(crate) fn kept(&self) -> Option<&Arc<DurableRuns>> {
         self.kept.as_ref()
     }
 
-    /// Where its rules log.
+    /// Log files of its rules.
     pub(crate) fn logs(&self) -> Option<Arc<WorkflowLogs>> {
         self.logs.clone()
     }
@@ -242,20 +244,20 @@ impl WorkflowTarget {
         &self.script
     }
 
-    /// Answers a request.
+    /// Dispatches a request to the route's kind of API.
     pub(crate) async fn answer<S: Stream>(
         &self,
         request: &Request<'_>,
         body: &mut RequestBody,
         socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
-        // What others send, they may send as they like.
+        // Systems that know nothing of workflows may send GET or POST.
         let is_read = matches!(request.head.method(), "GET" | "HEAD");
         if is_read
             && self.route.api == WorkflowApi::Named
             && let Some(kept) = &self.kept
         {
-            return requests::kept::tell(self, kept, request, socket).await;
+            return requests::durable::tell(self, kept, request, socket).await;
         }
         let is_asked = is_read && self.route.api == WorkflowApi::Custom;
         if !is_asked && let Some(reply) = unless_posted(request.head, self.methods())? {
@@ -270,7 +272,7 @@ impl WorkflowTarget {
         }
     }
 
-    /// What it takes, but where other systems send what they like.
+    /// Methods of the route, except for [`WorkflowApi::Custom`], which also takes GET.
     fn methods(&self) -> &'static str {
         if self.route.api == WorkflowApi::Named && self.kept.is_some() {
             "GET, HEAD, OPTIONS, POST"
@@ -279,15 +281,15 @@ impl WorkflowTarget {
         }
     }
 
-    /// How long a run of this workflow may take.
+    /// Longest duration of a run of this workflow.
     fn timeout_of(&self, workflow: &str) -> Duration {
         let own = self.admission.timeout(workflow).unwrap_or(Duration::MAX);
         own.min(self.limits.timeout)
     }
 
-    /// Has a workflow run, until `deadline`; gives its result.
+    /// Runs a workflow until `deadline` and returns its result.
     async fn run(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Bytes, Refusal> {
-        // Those who may not have it run are not told whether it is there.
+        // A client that may not run the workflow does not learn whether it exists.
         if let Err(refusal) = Admission::check(ask.asker, ask.workflow) {
             if ask.book.workflow(ask.workflow).is_some() {
                 let counted = self.counts.of(ask.workflow).begin(deadline);
@@ -313,7 +315,7 @@ impl WorkflowTarget {
         Ok(bytes)
     }
 
-    /// Has one rule run, as if a graph had nothing else.
+    /// Runs a single rule, as if it were the only node of a graph.
     async fn run_rule(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Bytes, Refusal> {
         Admission::check(ask.asker, ask.workflow)?;
         let Some(plan) = ask.book.plan_of_rule(ask.workflow) else {
@@ -342,7 +344,7 @@ impl WorkflowTarget {
         result
     }
 
-    /// Where the lines of a run are written, beside its trace.
+    /// The log file that a run's lines go to, in addition to its trace.
     fn log_of(&self, ask: &Ask<'_>) -> Option<RunLog> {
         let logs = self.logs.as_ref()?;
         Some(logs.of_run(ask.workflow, ask.trace_id))
@@ -380,7 +382,7 @@ impl WorkflowTarget {
             body: input.as_bytes(),
         }
         .put(&mut payload);
-        let wanted = Wanted {
+        let wanted = RunSpec {
             book: Arc::clone(ask.book),
             plan,
             counts,
@@ -392,18 +394,18 @@ impl WorkflowTarget {
             deadline,
         };
         let begun = ask.begun.clone();
-        let begin = Box::new(move || -> Box<dyn forebay_script::Course> {
+        let begin = Box::new(move || -> Box<dyn forebay_script::RunDriver> {
             if let Some(begun) = begun {
                 begun.begins();
             }
-            Box::new(RunCourse::new(wanted))
+            Box::new(WorkflowDriver::new(wanted))
         });
         let priority = admitted.priority;
         let awaited = self.script.run(payload, Some(deadline), priority, begin);
         let answer = awaited.map_err(Refusal::Script)?.await;
         drop(admitted);
         let answer = answer.map_err(Refusal::Script)?;
-        // A run that ends by itself when its time is over, and one that the watchdog ends, are told alike.
+        // A run that notices its deadline itself and one that the watchdog stops get the same error.
         if Instant::now() >= deadline {
             return Err(Refusal::Script(Failure::DeadlinePassed));
         }
@@ -412,18 +414,18 @@ impl WorkflowTarget {
     }
 }
 
-/// What the log says of a run that was late.
-const NOT_OVER: &str = "the run was not over in its time (timeout)";
+/// Log line for a run that timed out.
+const NOT_OVER: &str = "the run timed out (timeout)";
 
-/// Tells a workflow's log of a run that was not over in its time, where nobody waits for it any more.
+/// Writes a failed run to the workflow's log; a timeout even if the run's future is dropped because nothing waits for it any more.
 struct Late {
-    /// There until it is over.
+    /// Taken when the run is over.
     log: Option<RunLog>,
     deadline: Instant,
 }
 
 impl Late {
-    /// The run is over.
+    /// Logs the failure of a run that is over.
     fn over(mut self, result: &Result<Bytes, Refusal>, outcome: RunOutcome) {
         if let (Some(mut log), Err(refusal)) = (self.log.take(), result)
             && outcome != RunOutcome::Refused
@@ -449,7 +451,7 @@ impl Drop for Late {
     }
 }
 
-/// The arguments that a body is.
+/// Parses a body as the arguments of a run.
 fn arguments(text: &[u8]) -> Result<&RawValue, Refusal> {
     let what = match serde_json::from_slice::<&RawValue>(text) {
         Ok(args) if args.get().starts_with('{') => return Ok(args),
@@ -474,7 +476,7 @@ fn read_result(bytes: &[u8]) -> Result<RunResult<'_>, Refusal> {
     })
 }
 
-/// What has become of a run with this result.
+/// The outcome that a run's result is counted as.
 fn outcome_of(result: &Result<Bytes, Refusal>) -> RunOutcome {
     let bytes = match result {
         Ok(bytes) => bytes,
@@ -489,7 +491,7 @@ fn outcome_of(result: &Result<Bytes, Refusal>) -> RunOutcome {
     result::outcome_of(bytes)
 }
 
-/// Of an error, without where it was thrown.
+/// The first line of an error, without the stack trace.
 fn first_line(error: &str) -> &str {
     error.lines().next().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Runs workflows without a server, in engines like those of one.
+//! Runs workflows without a server, in engines like a server's.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Instant};
 
@@ -8,29 +8,29 @@ use forebay_workflow::Compat;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    Ask, Book, BookFaults, Shelf, StoredTest, WorkflowFailure, WorkflowFiles, WorkflowTarget,
+    ActiveReleases, Ask, Bundle, BundleErrors, StoredTest, WorkflowFailure, WorkflowFiles, WorkflowTarget,
     admission::Asker,
 };
 use crate::{
-    app::{BuildError, EraseTypes, WorkflowSurroundings, compat_of, workflow_engines},
+    app::{BuildError, EraseTypes, WorkflowEnvironment, compat_of, workflow_engines},
     config::{self, Config},
     failure::{self, Refusal},
-    sources::SourceBook,
+    sources::DatabaseRegistry,
 };
 
-/// As what rules see the request of a run.
+/// Request id that rules see.
 const REQUEST_ID: &str = "forebay-workflow";
 
-/// Workflows that can be run.
+/// Workflows ready to run, with an engine of their own.
 #[derive(Debug)]
 pub struct Offline {
     target: WorkflowTarget,
-    book: Arc<Book>,
-    /// The one that rules may reach.
+    book: Arc<Bundle>,
+    /// The store that rules may use, if any.
     store: Option<Store>,
 }
 
-/// Opens a store as whoever follows its leader, or as it is open already.
+/// Opens a store as a follower, or with the options with which this process has it open already.
 fn open(config: &config::Store) -> Result<Store, StoreError> {
     let follower = || Options {
         create: false,
@@ -41,50 +41,50 @@ fn open(config: &config::Store) -> Result<Store, StoreError> {
     Store::open(&config.path, &options)
 }
 
-/// Why there is no run.
+/// Why a workflow cannot be run offline.
 #[derive(Debug, thiserror::Error)]
 pub enum OfflineError {
-    /// What is wrong with the files.
+    /// The files have errors.
     #[error(transparent)]
-    Faults(#[from] BookFaults),
-    /// The engines do not start.
+    Faults(#[from] BundleErrors),
+    /// The engines cannot be started.
     #[error(transparent)]
     Engines(#[from] BuildError),
-    /// The store that rules may reach cannot be opened.
+    /// The store that rules may use cannot be opened.
     #[error("rules may reach the store (workflow.allow.store), which cannot be opened")]
     Store(#[from] StoreError),
-    /// There is no workflow of this name.
+    /// No workflow has this name.
     #[error("there is no workflow `{name}`")]
     NoSuchWorkflow {
-        /// It.
+        /// The name that was asked for.
         name: String,
     },
-    /// The run is refused.
+    /// The run was refused.
     #[error("{reason}")]
     Refused {
-        /// Why.
+        /// The refusal, with its causes.
         reason: String,
     },
 }
 
-/// What has become of a stored test.
+/// Result of a stored test.
 #[derive(Clone, Debug)]
 pub struct Tested<'t> {
-    /// It.
+    /// The test that was run.
     pub test: &'t StoredTest,
-    /// What differs from what it expects; nothing: it holds.
+    /// Differences from the expected result. Empty: the test passed.
     pub differences: Vec<String>,
 }
 
 impl Offline {
-    /// Checks files and starts an engine for them, with the limits and the permissions of a configuration that has `[workflow]`: rules reach its store and its
-    /// databases as far as they are allowed. Errors name files with `place` before them.
+    /// Checks files and starts an engine for them, with the limits and permissions of a configuration that has `[workflow]`: rules reach
+    /// its store and its databases as far as they are allowed to. Error messages prefix the files' paths with `place`.
     ///
     /// # Errors
-    /// Everything that is wrong with the files; the store cannot be opened.
+    /// Every error in the files, or a store that cannot be opened.
     ///
     /// # Panics
-    /// Without `[workflow]`.
+    /// If the configuration has no `[workflow]`.
     pub fn start(
         config: &Config,
         files: &WorkflowFiles,
@@ -92,8 +92,8 @@ impl Offline {
         erase_types: EraseTypes,
     ) -> Result<Self, OfflineError> {
         let workflow = config.workflow.as_ref().expect("there is a section");
-        let book = Book::of(files, place, compat_of(workflow), erase_types)?;
-        let shelf = Shelf::of(book);
+        let book = Bundle::of(files, place, compat_of(workflow), erase_types)?;
+        let shelf = ActiveReleases::of(book);
         let book = shelf.choose("", None).expect("it has one book").book;
         let store = config.store.as_ref().filter(|_| !workflow.allow.store.is_empty());
         let store = store.map(open).transpose()?;
@@ -102,8 +102,8 @@ impl Offline {
             options: *store.options(),
             records: config.records.to_text(),
         });
-        let sources = SourceBook::default();
-        let surroundings = WorkflowSurroundings {
+        let sources = DatabaseRegistry::default();
+        let environment = WorkflowEnvironment {
             erase_types,
             counts: Arc::default(),
             workflows: Arc::default(),
@@ -115,15 +115,15 @@ impl Offline {
             kept: None,
             logs: None,
         };
-        let target = workflow_engines(config, workflow, shelf, surroundings)?;
+        let target = workflow_engines(config, workflow, shelf, environment)?;
         Ok(Self { target, book, store })
     }
 
-    /// Runs a workflow with arguments, an object in JSON. Gives what the answer to a request would have in its body; of a run that has failed `node` and `error`,
-    /// with where it was thrown behind the first line.
+    /// Runs a workflow with arguments, a JSON object. Returns the body that a server would respond with; for a failed run `node` and
+    /// `error`, where the stack trace follows the error's first line.
     ///
     /// # Errors
-    /// There is no such workflow.
+    /// If no workflow has this name, the run is refused, or the store that rules may use cannot be flushed.
     pub async fn run(&self, name: &str, args: &RawValue, wants_trace: bool) -> Result<Value, OfflineError> {
         let deadline = Instant::now() + self.target.limits.timeout;
         let ask = Ask {
@@ -142,7 +142,7 @@ impl Offline {
         let run = tokio::time::timeout_at(deadline.into(), self.target.run(&ask, deadline));
         let outcome = run.await;
         if let Some(store) = &self.store {
-            // What rules have written stays, whoever leads the store.
+            // Flushed, so that the rules' writes are durable even if another process leads the store.
             store.flush()?;
         }
         let failed = |reason: String| json!({"node": null, "error": reason});
@@ -157,10 +157,10 @@ impl Offline {
         })
     }
 
-    /// Runs the stored tests, one after another, and hands each on as it is over.
+    /// Runs the stored tests one after another, and passes each result to `tell`.
     ///
     /// # Errors
-    /// A run is refused.
+    /// If a run is refused.
     pub async fn test(&self, mut tell: impl FnMut(Tested<'_>)) -> Result<(), OfflineError> {
         for test in self.book.tests() {
             let outcome = self.run(&test.workflow, &test.args, false).await?;
@@ -171,24 +171,24 @@ impl Offline {
     }
 }
 
-/// Checks files as [`Offline::start`] does, and starts nothing.
+/// Checks files as [`Offline::start`] does, without starting an engine.
 ///
 /// # Errors
-/// Everything that is wrong with them.
+/// Every error in the files.
 pub fn check(
     config: &Config,
     files: &WorkflowFiles,
     place: &Path,
     erase_types: EraseTypes,
-) -> Result<(), BookFaults> {
+) -> Result<(), BundleErrors> {
     let compat = config.workflow.as_ref().map_or(Compat::None, compat_of);
-    Book::of(files, place, compat, erase_types).map(drop)
+    Bundle::of(files, place, compat, erase_types).map(drop)
 }
 
-/// The arguments of a run, as a command line or a file has them.
+/// Parses a run's arguments from a command line or a file.
 ///
 /// # Errors
-/// It is no JSON, or no object.
+/// If `text` is not a JSON object.
 pub fn arguments_of(text: &str) -> Result<Box<RawValue>, String> {
     let value: Box<RawValue> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if !value.get().starts_with('{') {

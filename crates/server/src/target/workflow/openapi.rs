@@ -1,19 +1,19 @@
-//! The workflows of a server as an `OpenAPI` document (3.1), for viewers and for programs that make clients.
+//! The workflows of a server as an `OpenAPI` document (3.1), for viewers and client generators.
 
 use serde_json::{Map, Value, json};
 
-use super::{Book, WorkflowTarget};
+use super::{Bundle, WorkflowTarget};
 use crate::config::{Config, Target, WorkflowApi};
 
 impl WorkflowTarget {
-    /// Of the workflows that are in force, at the routes of a configuration.
+    /// Describes the workflows in force at the routes of a configuration.
     pub(crate) fn openapi(&self, config: &Config, version: &str) -> Value {
         let mut paths = Map::new();
         for route in &config.routes {
             let Target::Workflow(way) = &route.target else {
                 continue;
             };
-            // A share of the runs may have another release: the document is of the one that is published.
+            // A canary release may answer a share of the requests; the document describes the published one.
             let Ok(chosen) = self.at(*way).choose_published() else {
                 continue;
             };
@@ -63,8 +63,8 @@ impl WorkflowTarget {
         document
     }
 
-    /// A workflow that the path names.
-    fn named(&self, book: &Book, name: &str) -> Value {
+    /// The path item of one workflow.
+    fn named(&self, book: &Bundle, name: &str) -> Value {
         let schemas = book.schemas(name);
         let args = schemas.and_then(|schemas| schemas.written().0.cloned());
         let args = whole(args.unwrap_or_else(|| json!({ "type": "object" })), name, "args");
@@ -133,7 +133,7 @@ impl WorkflowTarget {
     }
 }
 
-/// A schema whose references stay within it, wherever it stands.
+/// Gives a schema an id, so that its references resolve within it wherever it is embedded.
 fn whole(mut schema: Value, workflow: &str, part: &str) -> Value {
     if let Some(members) = schema.as_object_mut()
         && members.contains_key("$defs")
@@ -144,7 +144,7 @@ fn whole(mut schema: Value, workflow: &str, part: &str) -> Value {
     schema
 }
 
-/// The parameters of a path.
+/// The path's parameters.
 fn in_path(path: &str) -> Vec<Value> {
     let names = path
         .split('/')
@@ -154,7 +154,7 @@ fn in_path(path: &str) -> Vec<Value> {
     declared.collect()
 }
 
-/// A path of a route as `OpenAPI` writes it: `{name}` for `:name`, and `{rest}` for what `*` takes.
+/// A route's pattern in `OpenAPI`'s syntax: `:name` becomes `{name}`, and `*` becomes `{rest}`.
 fn placed(pattern: &str) -> String {
     let parts = pattern.split('/').map(|part| match part.strip_prefix(':') {
         Some(name) => format!("{{{name}}}"),
@@ -179,7 +179,7 @@ fn scenes() -> Value {
     json!({ "type": "array", "items": { "type": "string" }, "minItems": 1 })
 }
 
-/// A request of Rengine that has this member, and its answer.
+/// The operation for a request in Rengine's format that has this member.
 fn envelope(member: &str, summary: &str, schema: &Value) -> Value {
     let text = json!({ "type": "string" });
     let request = json!({

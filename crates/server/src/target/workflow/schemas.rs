@@ -1,4 +1,4 @@
-//! What the arguments and the results of workflows have to be: the files `schemas/NAME.json`.
+//! Schemas of workflows' arguments and results: the files `schemas/NAME.json`.
 
 use forebay_workflow::Schema;
 use serde::Deserialize;
@@ -22,7 +22,7 @@ struct Written {
 }
 
 impl Schemas {
-    /// Reads a file; an error says what is wrong with it.
+    /// Parses a file; the error says what is wrong with it.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let written: Written = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let compile = |name: &str, schema: Option<&Value>| {
@@ -36,12 +36,12 @@ impl Schemas {
         })
     }
 
-    /// Refuses arguments that are not as they have to be.
+    /// Refuses arguments that do not match their schema.
     pub(super) fn check_args(&self, args: &RawValue) -> Result<(), WorkflowFailure> {
         check(self.args.as_ref(), args).map_err(|what| WorkflowFailure::OtherArguments { what })
     }
 
-    /// Refuses results that are not as they have to be.
+    /// Refuses results that do not match their schema.
     pub(super) fn check_result(&self, values: Option<&RawValue>) -> Result<(), WorkflowFailure> {
         let Some(values) = values else {
             return Ok(());
@@ -49,7 +49,7 @@ impl Schemas {
         check(self.result.as_ref(), values).map_err(|what| WorkflowFailure::Result { what })
     }
 
-    /// Those of arguments and of results, as they are written.
+    /// The schemas of arguments and results, uncompiled.
     pub(super) fn written(&self) -> (Option<&Value>, Option<&Value>) {
         (self.written.args.as_ref(), self.written.result.as_ref())
     }

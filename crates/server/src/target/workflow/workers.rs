@@ -1,4 +1,4 @@
-//! Pools, as nodes and rules ask them: inside the server, as if a request had come.
+//! Calls from rules and nodes to pools, inside the server, as if an HTTP request had arrived.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Instant};
 
@@ -9,25 +9,25 @@ use forebay_pool::{Failure, Job, Limits, NoAnswer, Pool, RequestParts, Whole};
 use crate::{
     store::OpenStore,
     target::{
-        committed::on_disk,
+        durability::on_disk,
         pool::{first_bytes_max, is_hop, retry_of},
     },
 };
 
-/// Longest path, query and header fields of one request together, in bytes.
+/// Most bytes of a request's path, query and header fields together.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// A pool with what bounds its answers to runs.
+/// A pool, with limits for calls by runs.
 #[derive(Debug)]
 pub(crate) struct PoolWorkers {
     pub(crate) pool: Pool,
-    /// Those of the pool.
+    /// The pool's own job limits.
     pub(crate) limits: Limits,
-    /// Longest body of a request where the pool's protocol takes whole ones.
+    /// Longest request body if the pool's protocol takes whole bodies.
     pub(crate) message_bytes_max: usize,
-    /// Longest body of an answer (`fetch_bytes_max`).
+    /// Longest response body (`fetch_bytes_max`).
     pub(crate) bytes_max: usize,
-    /// The store, when handlers can write to it.
+    /// The store, if handlers can write to it.
     pub(crate) store: Option<Arc<OpenStore>>,
 }
 
@@ -115,7 +115,7 @@ impl PoolWorkers {
     }
 
     fn answered(&self, whole: &Whole) -> Result<WorkerAnswer, ClientError> {
-        // Fields of HTTP are Latin-1, as JavaScript has them.
+        // HTTP fields are Latin-1, as in JavaScript.
         let text = |bytes: &[u8]| bytes.iter().map(|&byte| char::from(byte)).collect::<String>();
         let mut headers = Vec::new();
         if let Some(kind) = whole.answer.content().media_type() {

@@ -1,4 +1,4 @@
-//! Spans as OTLP has them in JSON: `ExportTraceServiceRequest` of OpenTelemetry's protocol, with the names of its semantic conventions for HTTP and databases.
+//! Encodes spans as OTLP JSON: OpenTelemetry's `ExportTraceServiceRequest`, using its semantic conventions for HTTP and databases.
 
 use std::{
     borrow::Cow,
@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use super::{Served, SpanId, TraceId};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Methods that are told as they are; others could be as many as clients like.
+/// Methods reported by name. Others are not, because clients could invent any number of them.
 const METHODS: [&str; 9] = [
     "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT",
 ];
@@ -78,7 +78,7 @@ struct Status {
     code: u8,
 }
 
-/// That a span has failed.
+/// The status of a failed span.
 const ERROR: Status = Status { code: 2 };
 
 #[derive(Clone, Copy)]
@@ -94,7 +94,7 @@ impl Serialize for SpanKind {
     }
 }
 
-/// A number of 64 bits, which JSON of this protocol has as a text.
+/// A 64-bit integer, which OTLP JSON writes as a string.
 struct Decimal(u64);
 
 impl Serialize for Decimal {
@@ -130,11 +130,11 @@ fn number(key: &'static str, value: u64) -> Attribute<'static> {
     }
 }
 
-/// What time it was when the process's own clock said something.
+/// Converts instants to wall-clock time, from one pair of readings.
 #[derive(Clone, Copy)]
 struct Clock {
     now: Instant,
-    /// Since 1970.
+    /// Nanoseconds since the Unix epoch.
     nanos: u64,
 }
 
@@ -153,7 +153,7 @@ impl Clock {
     }
 }
 
-/// The spans of a batch, of the service of this name.
+/// Encodes a batch of spans under the given service name.
 pub(super) fn of(batch: &[Served], service: &str) -> Vec<u8> {
     let clock = Clock::new();
     let mut spans = Vec::new();
@@ -181,7 +181,7 @@ pub(super) fn of(batch: &[Served], service: &str) -> Vec<u8> {
     serde_json::to_vec(&body).expect("texts and numbers are JSON")
 }
 
-/// The span of a request.
+/// The span of a whole request.
 fn whole(served: &Served, clock: Clock) -> OneSpan<'_> {
     let request = &*served.request;
     let is_known = METHODS.contains(&&*request.method);
@@ -235,11 +235,11 @@ fn whole(served: &Served, clock: Clock) -> OneSpan<'_> {
     }
 }
 
-/// What was recorded within it. Their ids follow its own.
+/// The spans recorded within a request. Their ids are counted up from that of the request.
 fn parts(served: &Served, clock: Clock) -> impl Iterator<Item = OneSpan<'_>> {
     let request = &*served.request;
     let ids = (1..).map(|place| SpanId(request.span.0.wrapping_add(place)));
-    // A trace has no span 0.
+    // Span id 0 is invalid.
     let ids = ids.filter(|id| id.0 != 0);
     served.spans.iter().zip(ids).map(move |(span, span_id)| {
         let (kind, attributes) = match span.kind {

@@ -1,6 +1,7 @@
-//! Requests whose spans go to a collector of OpenTelemetry.
+//! Exports request traces to an OpenTelemetry collector.
 //!
-//! A request is sampled as its caller says, or else by lot. What is recorded of it waits in a bounded queue, from which one task posts it; no request waits for that.
+//! The caller's trace context decides whether a request is sampled; without one, chance does. Spans wait in a bounded queue that one task
+//! sends from; no request waits for the collector.
 
 mod body;
 mod sending;
@@ -27,18 +28,18 @@ use super::{
 };
 use crate::{config, front::Head, target::Request};
 
-/// What becomes of spans.
+/// Outcomes of spans.
 pub(crate) const SPAN_OUTCOMES: [&str; 3] = ["sent", "dropped", "failed"];
-/// So many spans are posted at once; those of one request are never parted.
+/// Spans per batch; spans of one request stay together.
 const BATCH_SPANS: usize = 512;
-/// How long a span waits for others to be posted with it.
+/// How long a span may wait for others to fill its batch.
 const BATCH_TIME: Duration = Duration::from_secs(1);
-/// Most of a stopping server's time that the collector gets for what is left.
+/// Most time that the collector gets for the remaining spans when the server stops.
 const END_MAX: Duration = Duration::from_secs(5);
-/// Longest path, host or other text of a request that is told whole.
+/// Longest path, host or other text of a request; longer ones are truncated.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// Its place in [`SPAN_OUTCOMES`].
+/// The outcome of a span; its discriminant is the index in [`SPAN_OUTCOMES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SpanOutcome {
     Sent,
@@ -46,15 +47,15 @@ enum SpanOutcome {
     Failed,
 }
 
-/// What waits for the collector, and what has become of the rest.
+/// The queue of spans for the collector, and counts of all others by outcome.
 #[derive(Debug)]
 pub(super) struct Exporter {
     share: f64,
     queue_max: usize,
     queue: Mutex<Queue>,
-    /// There is something to send, or a whole batch.
+    /// Signals that the queue is no longer empty or that a batch is full.
     filled: Notify,
-    /// True once nothing more comes.
+    /// True once no more spans will be added.
     ending: watch::Sender<bool>,
     counts: [AtomicU64; SPAN_OUTCOMES.len()],
     task: Mutex<Option<tokio::task::JoinHandle<()>>>,
@@ -63,13 +64,13 @@ pub(super) struct Exporter {
 #[derive(Debug, Default)]
 struct Queue {
     served: VecDeque<Served>,
-    /// Of all of them.
+    /// Total number of spans in the queue.
     spans: usize,
-    /// When the first of them came.
+    /// When the oldest one was queued.
     since: Option<Instant>,
 }
 
-/// A request that is sampled, as its span says it.
+/// A sampled request, with the data for its span.
 #[derive(Debug)]
 pub(super) struct Sampled {
     trace: TraceId,
@@ -85,15 +86,15 @@ pub(super) struct Sampled {
     is_http10: bool,
 }
 
-/// A request that is over.
+/// A finished request.
 #[derive(Debug)]
 struct Served {
     request: Box<Sampled>,
     begun: Instant,
     until: Instant,
-    /// 0: its client has left.
+    /// 0 if the client has left.
     status: u16,
-    /// Of the answer's body.
+    /// Size of the response body.
     bytes: u64,
     spans: Vec<Span>,
     left_out: usize,
@@ -127,7 +128,7 @@ impl Exporter {
         }
     }
 
-    /// The span of a request, if it is to have one.
+    /// The data for a request's span, if the request is sampled.
     pub(super) fn sample(&self, request: &Request<'_>) -> Option<Box<Sampled>> {
         let caller = Caller::of(request.head);
         let is_sampled = caller.map_or_else(|| self.is_drawn(), |caller| caller.is_sampled);
@@ -138,11 +139,11 @@ impl Exporter {
     }
 
     fn is_drawn(&self) -> bool {
-        // Its 53 upper bits are what a float can hold.
+        // A float holds the upper 53 bits exactly.
         self.share >= 1.0 || ((draw() >> 11) as f64) < self.share * (1_u64 << 53) as f64
     }
 
-    /// A request is over: its spans wait for the collector, or are dropped.
+    /// Queues the spans of a finished request, or drops them if the queue is full.
     pub(super) fn over(
         &self,
         request: Box<Sampled>,
@@ -164,7 +165,7 @@ impl Exporter {
         }
     }
 
-    /// Whether there is now something to do that there was not before.
+    /// Queues a request's spans. Returns whether the sending task must be woken.
     fn put(&self, served: Served) -> bool {
         let spans = served.spans();
         let mut queue = self.queue.lock();
@@ -180,7 +181,7 @@ impl Exporter {
         before == 0 || (before < BATCH_SPANS && queue.spans >= BATCH_SPANS)
     }
 
-    /// A batch that is due; else, when one will be, if anything waits.
+    /// A batch that is due. Otherwise the error says when one will be, if anything is queued.
     fn take(&self, at: Instant) -> Result<Vec<Served>, Option<Instant>> {
         let mut queue = self.queue.lock();
         let due = queue.since.ok_or(None)? + BATCH_TIME;
@@ -205,12 +206,13 @@ impl Exporter {
         self.counts[outcome as usize].fetch_add(spans as u64, Ordering::Relaxed);
     }
 
-    /// Spans by what has become of them.
+    /// Numbers of spans by outcome.
     pub(super) fn counts(&self) -> [u64; SPAN_OUTCOMES.len()] {
         std::array::from_fn(|outcome| self.counts[outcome].load(Ordering::Relaxed))
     }
 
-    /// Has what waits be posted, and returns when it is, at the latest then. Nothing is tried twice any more.
+    /// Sends the remaining spans, without further retries. Returns when they are sent or time is up: at the deadline, or after [`END_MAX`]
+    /// if that is earlier.
     pub(super) async fn end(&self, deadline: tokio::time::Instant) {
         let deadline = deadline.min(tokio::time::Instant::now() + END_MAX);
         self.ending.send_replace(true);
@@ -228,7 +230,7 @@ impl Exporter {
 impl Sampled {
     fn new(request: &Request<'_>, caller: Option<Caller>) -> Option<Box<Self>> {
         let mut random = [0; 24];
-        // Before the system has randomness nobody asks.
+        // The system lacks randomness only early during boot, before there are requests.
         getrandom(&mut random, GetRandomFlags::empty()).ok()?;
         let (trace, span) = random.split_first_chunk::<16>().expect("there are 24 bytes");
         let span = span.first_chunk::<8>().expect("there are 8 bytes left");
@@ -266,7 +268,7 @@ thread_local! {
 
 fn seed() -> u64 {
     let mut bytes = [0; 8];
-    // Without randomness threads draw alike, which is no worse than any other lot.
+    // If randomness is unavailable, all threads share a seed, which sampling tolerates.
     let _ = getrandom(&mut bytes, GetRandomFlags::empty());
     u64::from_ne_bytes(bytes) | 1
 }

@@ -1,4 +1,4 @@
-//! The task that posts what waits for the collector, one batch after another.
+//! The task that sends queued spans to the collector, one batch at a time.
 
 use std::{
     sync::Arc,
@@ -13,26 +13,26 @@ use tokio::time::{sleep, timeout, timeout_at};
 use super::{Exporter, Served, SpanOutcome, body};
 use crate::config;
 
-/// Where spans are posted, below the collector's address.
+/// The path of the endpoint, relative to the collector's address.
 const PATH: &str = "/v1/traces";
-/// From the beginning of a post to the end of its answer.
+/// Limit from the start of a request to the end of its response.
 const POST_MAX: Duration = Duration::from_secs(10);
-/// How often a batch is posted that the collector may take later.
+/// Most attempts to send a batch.
 const POSTS_MAX: u32 = 5;
-/// How long the second post waits after the first; each further one waits twice as long as the one before.
+/// Delay before the second attempt; it doubles with each further one.
 const WAIT_MIN: Duration = Duration::from_millis(500);
-/// Longest wait, whatever the collector asks for.
+/// Longest delay, whatever the collector asks for.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Why a batch is not taken.
+/// Why the collector did not accept a batch.
 #[derive(Debug, PartialEq, Eq)]
 struct Refused {
     reason: String,
-    /// How long to wait before it is posted again; `None`: that is of no use.
+    /// Delay before the next attempt; `None` if a retry is pointless.
     again_after: Option<Duration>,
 }
 
-/// Posts until nothing more comes and nothing waits.
+/// Sends batches until the exporter ends and the queue is empty.
 pub(super) async fn send_all(exporter: Arc<Exporter>, config: config::Trace) {
     let headers = config.headers.iter();
     let mut headers: Vec<_> = headers
@@ -50,7 +50,7 @@ pub(super) async fn send_all(exporter: Arc<Exporter>, config: config::Trace) {
                 let more = async {
                     tokio::select! {
                         () = exporter.filled.notified() => {}
-                        // The sender lives in the exporter.
+                        // The sender is a field of the exporter, so it cannot be closed here.
                         _ = ending.wait_for(|ending| *ending) => {}
                     }
                 };
@@ -85,7 +85,7 @@ pub(super) async fn send_all(exporter: Arc<Exporter>, config: config::Trace) {
     }
 }
 
-/// Counts a batch that was answered with success, and says what the collector did not take of it.
+/// Counts a successfully delivered batch; returns the collector's message about spans it rejected.
 fn count_taken(exporter: &Exporter, spans: usize, answer: &[u8]) -> Option<String> {
     let (rejected, reason) = rejected(answer);
     let rejected = rejected.min(spans);
@@ -94,7 +94,7 @@ fn count_taken(exporter: &Exporter, spans: usize, answer: &[u8]) -> Option<Strin
     (rejected > 0).then(|| format!("it has refused {rejected} of {spans} spans: {reason}"))
 }
 
-/// How many spans an answer says were not taken, and why.
+/// The number of spans that a response reports as rejected, and the reason.
 fn rejected(answer: &[u8]) -> (usize, String) {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
     let partial = &answer["partialSuccess"];
@@ -108,14 +108,14 @@ fn rejected(answer: &[u8]) -> (usize, String) {
     (rejected, reason.chars().take(200).collect())
 }
 
-/// The answer of the collector that has taken a batch, or why it does not.
+/// Sends a batch, with retries. Returns the collector's response, or why it was not accepted.
 async fn send(post: &Result<Post, PostError>, body: &Bytes, exporter: &Exporter) -> Result<Bytes, String> {
     let post = post.as_ref().map_err(PostError::to_string)?;
     let mut ending = exporter.ending.subscribe();
     let mut posts = 0;
     loop {
         posts += 1;
-        // What has begun before the server stops is posted once more.
+        // A batch under way when the server begins to stop gets one more attempt.
         let is_last = *ending.borrow() || posts == POSTS_MAX;
         let answer = timeout(POST_MAX, post.send(body.clone())).await;
         let refused = match answer {
@@ -142,7 +142,7 @@ async fn send(post: &Result<Post, PostError>, body: &Bytes, exporter: &Exporter)
     }
 }
 
-/// How long to wait after so many posts.
+/// The delay before the next attempt, after this many.
 fn wait(posts: u32) -> Duration {
     WAIT_MIN * (1 << (posts - 1))
 }

@@ -1,9 +1,9 @@
-/* Stands between a program and its disk, for tests (LD_PRELOAD).
+/* Simulated disk for tests (LD_PRELOAD).
  *
- * What is flushed below DISK_ROOT is kept as it is then: a file as DISK_FLUSHED/files/PATH, the names in a folder as lines of
- * DISK_FLUSHED/names/PATH, slashes written as plus signs. After the flush whose number is DISK_CUT the program ends at once.
- * While there is a file DISK_REFUSE, nothing can be written to a store's tree: the system says so, or ends the program if the file
- * says "kill". By then all that was written to the log has come to the disk, as it may at any time.
+ * Copies everything below DISK_ROOT at the time it is flushed: a file to DISK_FLUSHED/files/PATH, the names in a folder as lines of
+ * DISK_FLUSHED/names/PATH, with slashes written as plus signs. The program exits right after flush number DISK_CUT.
+ * While the file DISK_REFUSE exists, writes to a store's tree fail, or kill the program if the file contains "kill". Everything
+ * written to the log has reached the disk by then, as it may at any time.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -30,7 +30,7 @@ static void give_up(const char *what)
     abort();
 }
 
-/* The path of an open file below DISK_ROOT, without that; NULL for others and for what was removed. */
+/* Path of an open file relative to DISK_ROOT; NULL for files elsewhere and for removed ones. */
 static const char *path_of(int file, char *place)
 {
     const char *root = getenv("DISK_ROOT");

@@ -1,4 +1,4 @@
-//! A disk of which a test knows what has come to it: programs run with a library before the system's that keeps what is flushed.
+//! A simulated disk: programs run with a preloaded library that records what they flush.
 
 use std::{
     collections::BTreeSet,
@@ -15,9 +15,9 @@ use super::restart::restart;
 
 const LIBRARY: &str = include_str!("disk.c");
 const PAGE: usize = 4096;
-/// Names the store's folder to a program, and tells it that it is to do something.
+/// Environment variable with the store's folder; it also tells a subprocess that it has been started as one.
 const STORE: &str = "FOREBAY_TEST_DISK_STORE";
-/// How a program ends when the power is cut.
+/// Exit code of a program when the power is cut.
 const CUT: i32 = 77;
 
 static COMPILED: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -37,7 +37,7 @@ static COMPILED: LazyLock<PathBuf> = LazyLock::new(|| {
     folder.join("disk.so")
 });
 
-/// A sequence that looks random and is the same in every run (xorshift, Marsaglia 2003).
+/// Deterministic pseudo-random numbers (xorshift, Marsaglia 2003).
 pub(super) struct Chance(pub(super) u64);
 
 impl Chance {
@@ -64,7 +64,7 @@ impl Disk {
         disk
     }
 
-    /// One that has these files, all of them flushed.
+    /// A disk that holds copies of these files, all of them flushed.
     pub(super) fn with(store: &Path) -> Self {
         let disk = Self::new();
         copy(store, &disk.store());
@@ -87,7 +87,7 @@ impl Disk {
         self.folder.path().join("flushed").join(what)
     }
 
-    /// Starts a program on this disk: a test of this binary, which does what it is for when [`store_to_use`] says so.
+    /// Command that runs a program on this disk: a test of this binary, which does its work if [`store_to_use`] is set.
     fn command(&self, program: &str) -> Command {
         let path = |name| self.folder.path().join(name).canonicalize().unwrap();
         let mut command = Command::new(env::current_exe().unwrap());
@@ -115,7 +115,7 @@ impl Disk {
         }
     }
 
-    /// Runs a program until it ends, or the power is cut after so many flushes; says whether that was so.
+    /// Runs a program until it ends, or the power is cut after that many flushes; true if it was cut.
     pub(super) fn run_until_cut(&self, program: &str, flushes: usize) -> bool {
         let ended = self
             .command(program)
@@ -128,12 +128,12 @@ impl Disk {
         was_cut
     }
 
-    /// Has the tree of a store take nothing that is written.
+    /// Makes every write to a store's tree fail.
     pub(super) fn refuse_tree(&self) {
         fs::write(self.folder.path().join("refuse"), "").unwrap();
     }
 
-    /// Has who writes to the tree of a store be killed before.
+    /// Kills any process before it writes to a store's tree.
     pub(super) fn kill_at_tree(&self) {
         fs::write(self.folder.path().join("refuse"), "kill").unwrap();
     }
@@ -142,8 +142,8 @@ impl Disk {
         fs::remove_file(self.folder.path().join("refuse")).unwrap();
     }
 
-    /// What is left of the store when the power is cut now: all that was flushed, and of what was written since, pages and names as they
-    /// happen to have come to the disk.
+    /// The store after a power cut now: everything that was flushed, and a random part of the pages and names written
+    /// since.
     pub(super) fn after_power_cut(&self, percent: u64, chance: &mut Chance) -> TempDir {
         let image = tempfile::tempdir().unwrap();
         if self.names("", percent, chance).contains("store") {
@@ -152,7 +152,7 @@ impl Disk {
         image
     }
 
-    /// A copy of the store's files as the system knows them.
+    /// A copy of the store's files as the system sees them.
     pub(super) fn as_it_is(&self) -> TempDir {
         let image = tempfile::tempdir().unwrap();
         copy(&self.store(), image.path());
@@ -193,13 +193,13 @@ impl Disk {
                 names.insert(name.clone());
             }
         }
-        // The engine makes it anew.
+        // The engine recreates it.
         names.remove("store.mdbx-lck");
         names
     }
 }
 
-/// A program that does what it is told, until it is killed.
+/// A subprocess that executes orders until it is killed.
 pub(super) struct Program {
     child: Child,
     orders: ChildStdin,
@@ -207,12 +207,12 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Has the program do something, and waits for its answer.
+    /// Sends an order and waits for the answer.
     pub(super) fn ask(&mut self, order: &str) -> String {
         self.try_to_ask(order).expect("the program has ended")
     }
 
-    /// As [`Program::ask`]; `None` when it ends instead.
+    /// As [`Program::ask`]; `None` if the program ends instead.
     pub(super) fn try_to_ask(&mut self, order: &str) -> Option<String> {
         writeln!(self.orders, "{order}").unwrap();
         loop {
@@ -232,23 +232,23 @@ impl Drop for Program {
     }
 }
 
-/// Where the store is that a program works on; `None` when this is no such program but a test as all others are.
+/// Folder of the store for a subprocess; `None` when this is an ordinary test run.
 pub(super) fn store_to_use() -> Option<PathBuf> {
     env::var_os(STORE).map(PathBuf::from)
 }
 
-/// What a program does: answers each order.
+/// Main loop of a subprocess: answers each order.
 pub(super) fn obey(mut answer: impl FnMut(&str) -> String) {
     for order in stdin().lines() {
         let answer = answer(&order.unwrap());
-        // The test that runs the program may have begun a line.
+        // The test harness may have printed part of a line.
         let mut out = stdout().lock();
         writeln!(out, "\nanswer {answer}").unwrap();
         out.flush().unwrap();
     }
 }
 
-/// Writes those pages over that happen to have come to the disk.
+/// Overwrites a random part of the pages with their later content.
 fn tear(image: &mut Vec<u8>, later: &[u8], percent: u64, chance: &mut Chance) {
     for (number, page) in later.chunks(PAGE).enumerate() {
         let at = number * PAGE;

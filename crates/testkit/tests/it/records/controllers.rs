@@ -55,9 +55,9 @@ const WABUR: &str = "messages of WABuR";
 const NO_STORE: &str = "delete process.env.FOREBAY_STORE;\n";
 
 /// A request: method, target, a field, body. `TAG` is the tag that the last answer with one had.
-type Asked = (&'static str, &'static str, &'static str, &'static str);
+type Exchange = (&'static str, &'static str, &'static str, &'static str);
 
-const REQUESTS: &[Asked] = &[
+const REQUESTS: &[Exchange] = &[
     (
         "PUT",
         "/v1/Article",
@@ -147,7 +147,7 @@ const REQUESTS: &[Asked] = &[
     ("GET", "/compat/Nothing", "", ""),
 ];
 
-fn ask(client: &mut Client, (method, target, field, body): Asked, tag: &str) -> Response {
+fn ask(client: &mut Client, (method, target, field, body): Exchange, tag: &str) -> Response {
     let field = field.replace("TAG", tag);
     let separator = if field.is_empty() { "" } else { "\r\n" };
     client.send(format!(
@@ -159,7 +159,7 @@ fn ask(client: &mut Client, (method, target, field, body): Asked, tag: &str) -> 
 }
 
 /// What a place answers to the requests that `takes` has.
-fn answers(place: &Place, takes: impl Fn(&Asked) -> bool) -> Vec<String> {
+fn answers(place: &Place, takes: impl Fn(&Exchange) -> bool) -> Vec<String> {
     let Place {
         section, keys, asks, ..
     } = place;
@@ -202,7 +202,7 @@ fn answers(place: &Place, takes: impl Fn(&Asked) -> bool) -> Vec<String> {
 fn controllers_answer_alike_wherever_they_run() {
     for place in &OTHERS {
         // Messages of WABuR have no fields of requests, no HEAD, and bodies that are JSON.
-        let takes = |(method, _, field, body): &Asked| {
+        let takes = |(method, _, field, body): &Exchange| {
             place.name != WABUR || (field.is_empty() && *method != "HEAD" && *body != "{")
         };
         let expected = answers(&NODE, takes);

@@ -251,7 +251,7 @@ fn only_so_many_clients_take_lines_at_a_time() {
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     assert_eq!(
         refused.detail(),
-        "128 clients take lines from the store already, that is the most; pages need no such place"
+        "too many clients read lines from the store (at most 128); use pages instead"
     );
     assert_eq!(text(&mut client, "/store/Open/big?limit=1&keys"), "[\"0-0\"]");
     takers.pop();

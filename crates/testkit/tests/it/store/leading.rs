@@ -46,7 +46,7 @@ fn a_second_server_is_refused_with_the_firsts_pid() {
     let output = refused.wait_with_output().unwrap();
     assert_eq!(ready, "", "a second server has started");
     let said = String::from_utf8(output.stderr).unwrap();
-    let expected = format!("is led by another server (process {})", first.process().pid);
+    let expected = format!(" open (process {})", first.process().pid);
     assert!(said.contains(&expected), "{said}");
     // The lock ends with its holder, however that ends.
     first.kill();

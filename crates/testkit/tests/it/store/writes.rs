@@ -197,7 +197,7 @@ fn a_write_whose_deadline_passes_in_the_queue_is_not_done() {
         (late.status, late.detail()),
         (
             504,
-            "the write waited until its deadline and was not done".to_owned()
+            "the deadline passed while the write was queued; it was not done".to_owned()
         )
     );
     drop(held);
@@ -269,12 +269,12 @@ fn a_batch_is_done_as_a_whole_or_not_at_all() {
         (
             r#"[{"op":"put","path":"Open/c","value":1},{"op":"put","path":"Open/a%20b/1","value":1,"if_match":"\"old\""}]"#,
             412,
-            "operation 1 of the batch: what is there is not as If-Match or If-None-Match demands",
+            "operation 1 of the batch: precondition failed: If-Match or If-None-Match does not hold",
         ),
         (
             r#"[{"op":"put","path":"Open/c","value":1},{"op":"put","path":"Closed/a","value":1}]"#,
             403,
-            "operation 1 of the batch: nobody may write this global over HTTP (store.access)",
+            "operation 1 of the batch: no one may write this global over HTTP (store.access)",
         ),
         (
             r#"[{"op":"put","path":"Open/c","value":"\ud800"}]"#,

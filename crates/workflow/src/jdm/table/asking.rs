@@ -1,4 +1,4 @@
-//! A question to a table: which rows match, and what follows from them.
+//! Evaluation of a table: finds the matching rows and their conclusions.
 
 use serde_json::{Map, Value};
 use zen_expression::{
@@ -15,29 +15,29 @@ use crate::jdm::{
     value::to_json,
 };
 
-/// The value of a column, as far as it was asked for.
+/// The value of a column, computed on first use.
 #[derive(Clone)]
 enum Column {
     Unknown,
-    /// Its expression has no value.
+    /// The expression of the column failed.
     Failed,
     Is(Variable),
 }
 
-/// A question to a table.
+/// The evaluation of a table for one input.
 pub(super) struct Asking<'a> {
     table: &'a Table,
     scope: &'a mut Scope,
     machine: &'a mut Machine,
     columns: Vec<Column>,
-    /// The column whose value `$` is.
+    /// The column whose value `$` currently holds.
     current: Option<usize>,
 }
 
-/// What is known of a row before its cells are looked at.
+/// Facts from the index about a row, before its cells are evaluated.
 enum Known<'a> {
     Nothing,
-    /// Values of columns have a number in their index, and one column has chosen the rows.
+    /// The code of the value of each indexed column. One of these columns has selected the rows.
     Values(Vec<(&'a IndexedColumn, u32)>),
 }
 
@@ -52,7 +52,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Goes over the rows that match, until one is enough.
+    /// Calls `found` for each matching row until it returns true.
     fn each(&mut self, mut found: impl FnMut(&mut Self, usize, &'a CompiledRow) -> bool) {
         let table = self.table;
         let (known, chosen) = self.look_up();
@@ -69,7 +69,7 @@ impl<'a> Asking<'a> {
                 }
             }
             Some((named, others)) => {
-                // Both are in the order of the table.
+                // Both lists are in table order.
                 let (mut named, mut others) = (named.iter().peekable(), others.iter().peekable());
                 loop {
                     let next = match (named.peek(), others.peek()) {
@@ -88,7 +88,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Finds the column that leaves the fewest rows.
+    /// Finds the indexed column that leaves the fewest candidate rows.
     #[expect(clippy::type_complexity, reason = "two lists of rows")]
     fn look_up(&mut self) -> (Known<'a>, Option<(&'a [u32], &'a [u32])>) {
         let table = self.table;
@@ -96,7 +96,7 @@ impl<'a> Asking<'a> {
         let mut fewest: Option<(&[u32], &[u32])> = None;
         for indexed in &table.index.columns {
             let value = match self.column(indexed.column) {
-                // Of dates and the like the cells decide.
+                // Dates and similar values are left to the cells.
                 Some(Variable::Dynamic(_)) | None => continue,
                 Some(value) => value.clone(),
             };
@@ -112,7 +112,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// The value of a column, if its expression has one.
+    /// The value of a column, or `None` if its expression fails.
     fn column(&mut self, column: usize) -> Option<&Variable> {
         if matches!(self.columns[column], Column::Unknown) {
             let field = self.table.inputs[column].field.as_ref()?;
@@ -166,7 +166,7 @@ impl<'a> Asking<'a> {
         self.machine.is_so(&cell.program, self.scope)
     }
 
-    /// Lets `$` be the value of a column.
+    /// Sets `$` to the value of a column.
     fn look_at(&mut self, column: usize, value: Variable) {
         if self.current != Some(column) {
             self.scope.set_local(Symbol::from_static(DOLLAR), value);
@@ -174,7 +174,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// The expression of a column sees as `$` the value of the column before it.
+    /// For the expression of a column, `$` is the value of the nearest column before it.
     fn look_at_neighbour(&mut self, column: usize) {
         let before = &self.table.inputs[..column];
         if let Some(neighbour) = before.iter().rposition(|input| input.field.is_some())
@@ -184,7 +184,8 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// What is not about a column itself sees as `$` the value of the last one before it that has a condition; of the last one, where none has.
+    /// For a cell that is not about a column's value, `$` is the value of the last column before it that has a condition in this row, or
+    /// else of the last column before it.
     fn look_back(&mut self, row: &CompiledRow, before: usize) {
         let has_field = |column: &usize| self.table.inputs[*column].field.is_some();
         let has_cell = |column: &usize| row.conditions[*column].is_some();
@@ -242,7 +243,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// The first row that matches decides, but columns of lists have the values of all.
+    /// The first matching row decides, but list columns collect the values of all matching rows.
     pub(super) fn first_with_lists(&mut self, wants_trace: bool) -> Decided {
         let outputs = &self.table.outputs;
         let mut first: Option<RcCell<VariableMap>> = None;
@@ -292,7 +293,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// What follows from a row, unless that cannot be evaluated.
+    /// Evaluates the conclusions of a row. `None` if one of them fails.
     fn concluded(&mut self, row: &CompiledRow) -> Option<RcCell<VariableMap>> {
         self.conclude(row);
         let object = RcCell::<VariableMap>::default();
@@ -305,7 +306,7 @@ impl<'a> Asking<'a> {
         Some(object)
     }
 
-    /// A row that matched, as editors of GoRules show it.
+    /// The trace of a matching row, in the format of GoRules' editors.
     fn traced(&mut self, number: usize, row: &CompiledRow) -> Value {
         let mut values = Map::new();
         let mut cells = Map::new();

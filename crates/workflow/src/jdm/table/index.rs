@@ -1,4 +1,4 @@
-//! Which rows of a table may match, by the values of its columns, without a look at each.
+//! An index of a table: which rows can match, given the values of columns.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,15 @@ use zen_expression::Variable;
 use super::{CompiledRow, InputColumn};
 use crate::jdm::test::{Literal, Test};
 
-/// With so many rows a table looks up which may match.
+/// Minimum number of rows for which an index is built.
 const INDEXED_MIN: usize = 8;
-/// A cell that says more than that a column is one certain value.
+/// The code of a cell that does not stand for exactly one value.
 pub(super) const OTHER: u32 = u32::MAX;
 
-/// Which rows may match, by the values of columns.
+/// The rows that can match, by column values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    /// Of each column whose cells name values.
+    /// One entry for each column whose cells contain literals.
     pub(super) columns: Vec<IndexedColumn>,
 }
 
@@ -23,13 +23,13 @@ pub(super) struct Index {
 pub(super) struct IndexedColumn {
     pub(super) column: usize,
     values: HashMap<Literal, Named>,
-    /// Rows whose cells say something else, or nothing.
+    /// Rows whose cell is empty or is not a list of literals.
     others: Vec<u32>,
-    /// Of each row the number of the value that its cell names, or [`OTHER`].
+    /// For each row, the code of the literal in its cell, or [`OTHER`].
     pub(super) codes: Box<[u32]>,
 }
 
-/// A value that cells name.
+/// A literal that cells contain.
 #[derive(Clone, Debug)]
 struct Named {
     code: u32,
@@ -85,7 +85,7 @@ impl IndexedColumn {
         })
     }
 
-    /// The rows that may match where the column has this value: those that name it, and those of which that is not known.
+    /// The candidate rows for a value of this column: its code, the rows that name it, and the rows for which the index cannot decide.
     pub(super) fn rows(&self, value: &Variable) -> (u32, &[u32], &[u32]) {
         let literal = match value {
             Variable::String(text) => Some(Literal::Text(text.as_str().into())),
@@ -95,7 +95,7 @@ impl IndexedColumn {
         };
         match literal.and_then(|literal| self.values.get(&literal)) {
             Some(named) => (named.code, &named.rows, &self.others),
-            // No row names it.
+            // No row names this value.
             None => (OTHER, &[], &self.others),
         }
     }

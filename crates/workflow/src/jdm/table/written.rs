@@ -1,4 +1,4 @@
-//! Tables as they are written.
+//! Decision tables as they are written.
 
 use serde_json::Value;
 
@@ -7,71 +7,72 @@ use crate::{
     jdm::{document::collects, reader::Object},
 };
 
-/// Most rows of a table.
+/// Maximum number of rows in a table.
 const ROWS_MAX: usize = 100_000;
-/// Most columns of a table, of either sort.
+/// Maximum number of input columns, and of output columns.
 const COLUMNS_MAX: usize = 256;
 
-/// A table as it is written.
+/// A decision table as it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
-    /// What follows from several rows that match.
+    /// The hit policy.
     pub hits: Hits,
-    /// Columns of conditions.
+    /// The columns of conditions.
     pub inputs: Vec<Input>,
-    /// Columns of what follows.
+    /// The columns of conclusions.
     pub outputs: Vec<Output>,
-    /// Its rows: those above count before those below.
+    /// The rows; earlier rows take precedence.
     pub rows: Vec<Row>,
 }
 
-/// What follows from several rows that match.
+/// Hit policy: the result if several rows match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hits {
-    /// What the first says.
+    /// The conclusions of the first matching row.
     #[default]
     First,
-    /// A list of what each says.
+    /// A list of the conclusions of all matching rows.
     Collect,
 }
 
 /// A column of conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Input {
-    /// Its own; rows name it.
+    /// Identifies the column; rows refer to it.
     pub id: String,
-    /// For people.
+    /// Display name.
     pub name: String,
-    /// An expression for the value that its cells are about. Without one, each cell is a condition of its own.
+    /// Expression for the value that the cells test. Without one, each cell is a complete condition.
     pub field: Option<String>,
 }
 
-/// A column of what follows.
+/// A column of conclusions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
-    /// Its own; rows name it.
+    /// Identifies the column; rows refer to it.
     pub id: String,
-    /// For people.
+    /// Display name.
     pub name: String,
-    /// Where its cells' values are laid down: members, with dots between them. With `[]` behind it, the values of all rows that match become a list.
+    /// Path for the cells' values: member names separated by dots. With `[]` at the end, the values of all matching rows are collected in a
+    /// list.
     pub field: String,
 }
 
-/// A row.
+/// A row: conditions and conclusions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Its own, which may be empty.
+    /// Identifies the row; may be empty.
     pub id: String,
-    /// For people.
+    /// Description for readers.
     pub description: Option<String>,
-    /// The cells of columns of conditions, in their order; empty ones are always true.
+    /// Cells of the input columns, in column order. An empty cell is always true.
     pub conditions: Vec<String>,
-    /// The cells of columns of what follows, in their order; empty ones say nothing.
+    /// Cells of the output columns, in column order. An empty cell sets nothing.
     pub conclusions: Vec<String>,
 }
 
 impl Rows {
-    /// Reads a table: the content of a `decisionTableNode`.
+    /// Reads a table from the content of a `decisionTableNode`.
     pub fn of(content: &Value) -> Result<Self, DefinitionError> {
         Self::of_object(&Object::new("the node", "content".to_owned(), content)?)
     }

@@ -1,4 +1,4 @@
-//! Whatever a document says, it is refused with a reason, or its runs come to an end.
+//! Property test: any document is either rejected with a reason, or its evaluation terminates.
 
 use forebay_workflow::jdm::{Document, check};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::host::{Host, evaluated_by};
 
-/// Texts that expressions are made of, put together by chance.
+/// Random expressions, composed of typical fragments.
 fn any_expression() -> impl Strategy<Value = String> {
     let words = [
         "a",
@@ -127,7 +127,7 @@ fn any_node(id: usize) -> impl Strategy<Value = Value> {
 fn any_document() -> impl Strategy<Value = Value> {
     let nodes = (1..6_usize).prop_flat_map(|count| (1..=count).map(any_node).collect::<Vec<_>>());
     let edges = prop::collection::vec((0..20_usize, 0..20_usize, 0..2_u8), 2..12);
-    // Most documents are sound, so that they are evaluated.
+    // Most documents are valid, so that they are evaluated.
     (nodes, edges, prop::bool::weighted(0.9)).prop_map(|(mut nodes, edges, is_sound)| {
         nodes.push(json!({"id": "0", "type": "inputNode"}));
         let count = nodes.len();

@@ -1,4 +1,4 @@
-//! What a run may not do, whatever it is given.
+//! Limits of a run that hold for any input.
 
 use std::{fmt::Write as _, sync::Arc, time::Instant};
 
@@ -26,7 +26,7 @@ fn a_range_that_something_goes_over_has_so_many_numbers_and_no_more() {
     assert_eq!(gives(text, &json!({"n": 10_000})), json!(50_005_000));
     assert_eq!(fails(&[("a", text)], &json!({"n": 10_001})), right);
     assert_eq!(fails(&[("a", text)], &json!({"n": 1e18})), right);
-    // The bound is in nobody's way: not in loops, not in conditions, not where nothing goes over the range.
+    // The limit does not affect legitimate uses: in loops, in conditions, or where the range is never expanded.
     let nested = "map([0..2], map([0..#], n > 1 ? len(map([1..n], #)) : 0))";
     assert_eq!(gives(nested, &json!({"n": 2})), json!([[2], [2, 2], [2, 2, 2]]));
     assert_eq!(gives(nested, &json!({"n": 1})), json!([[0], [0, 0], [0, 0, 0]]));
@@ -70,7 +70,7 @@ fn texts_are_compared_for_their_likeness_as_far_as_that_takes_no_long_time() {
     let right = "`fuzzyMatch` compares texts whose lengths, multiplied, are more than 4000000";
     assert_eq!(refused, format!("node `it` failed: `{text}`: {right}"));
     assert!(fails(&[("a", text)], &of(json!(["a", a(999), a(1001)]), 2000)).ends_with(right));
-    // The bound is in nobody's way.
+    // The limit does not affect legitimate uses.
     assert_eq!(gives(text, &of(json!(["a", "aa"]), 2)), json!([0.5, 1]));
     assert_eq!(gives(text, &of(json!([]), 2)), json!([]));
     assert_eq!(gives(text, &of(json!(""), 5_000_000)), json!(0));
@@ -111,7 +111,7 @@ fn loops_turn_until_the_run_has_to_be_over() {
         assert_eq!(late(text, items.clone(), now), right(text));
         assert!(late(text, items.clone(), later).is_ok());
     }
-    // Without a turn there is nothing to stop, and what is all that it sees has no clock in it.
+    // A loop without iterations cannot be late, and `$root` does not contain the clock.
     assert_eq!(late("map([], 1)", items.clone(), now), Ok(json!({"a": []})));
     let text = "[keys($root), map(items, 1)]";
     let seen = json!({"a": [["items", "$nodes"], [1, 1]]});
@@ -266,7 +266,7 @@ fn what_the_machine_is_not_prepared_for_is_a_failure_like_any_other() {
     ] {
         let decision = decision(&alone("expressionNode", expressions(&[("a", text)])));
         let evaluation = evaluated_by(&Host::default(), &decision, json!({"n": i64::MAX}), false);
-        // What it comes to matters less than that the next run is right.
+        // The result is irrelevant here; the next evaluation must still be correct.
         drop(evaluation);
         assert_eq!(gives("n + 1", &json!({"n": 1})), json!(2));
     }

@@ -1,4 +1,4 @@
-//! What is wrong with documents, and is told before any of them is evaluated.
+//! Problems that the check finds in documents before they are evaluated.
 
 use serde_json::json;
 
@@ -103,7 +103,7 @@ fn a_schema_that_is_none_is_named() {
         found.starts_with("node `end`: its schema: \"nothing\""),
         "{found}"
     );
-    // Nothing is fetched.
+    // References to other documents are not fetched.
     let schema = json!({"schema": {"$ref": "https://example.com/schema.json"}});
     let found = problems(&document(&[node("end", "outputNode", schema)], ""));
     assert!(found.starts_with("node `end`: its schema: "), "{found}");
@@ -141,7 +141,7 @@ fn long_chains_of_operators_end_in_a_decision_or_a_problem() {
         text.push('1');
         let document = alone("expressionNode", expressions(&[("a", &text)]));
         let document = forebay_workflow::jdm::Document::of(&document).unwrap();
-        // What is found matters less than that something is.
+        // The result is irrelevant; the check must return without a stack overflow.
         if let Ok(decision) = forebay_workflow::jdm::check(&document, |_| true) {
             super::host::evaluated_by(&super::host::Host::default(), &decision, json!({}), true);
         }

@@ -1,4 +1,4 @@
-//! How documents are written.
+//! Parsing of documents.
 
 use forebay_workflow::jdm::{Document, Kind, Mode};
 use serde_json::json;

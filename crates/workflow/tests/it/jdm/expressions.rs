@@ -1,4 +1,4 @@
-//! What nodes of expressions come to.
+//! Evaluation of expression nodes.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn what_was_made_of_those_before_stays_as_it_was() {
         evaluated(&list, &input),
         json!({"a": 1, "all": first, "b": 2, "both": [then, first], "inner": {"c": {"e": 4, "d": 3}}})
     );
-    // What the input had is not changed by what was laid down in it.
+    // Assigning a member in a value taken from the input does not change the input.
     let list = [
         ("x", "input"),
         ("x.d", "3"),

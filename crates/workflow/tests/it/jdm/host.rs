@@ -1,4 +1,4 @@
-//! What documents of tests are made of, and a host that evaluates them.
+//! Builders for test documents, and a host that evaluates them.
 
 use std::{cell::RefCell, collections::HashMap, fmt::Write as _, sync::Arc, time::Instant};
 
@@ -7,14 +7,15 @@ use forebay_workflow::jdm::{
 };
 use serde_json::{Value, json};
 
-/// A node of a document.
+/// Builds a node; its name is `the <id>`.
 pub(crate) fn node(id: &str, kind: &str, content: Value) -> Value {
     let mut node = json!({"id": id, "name": format!("the {id}"), "type": kind});
     node["content"] = content;
     node
 }
 
-/// An input `in`, nodes, an output `out`, and edges, such as `in -> a; a -> out` or, behind a switch, `a -s1-> out`.
+/// Builds a document from an input `in`, the given nodes, an output `out`, and edges such as `in -> a; a -> out` or, from a switch, `a
+/// -s1-> out`.
 pub(crate) fn document(nodes: &[Value], edges: &str) -> Value {
     let mut all = vec![
         json!({"id": "in", "name": "request", "type": "inputNode"}),
@@ -35,12 +36,12 @@ pub(crate) fn document(nodes: &[Value], edges: &str) -> Value {
     json!({"nodes": all, "edges": edges.collect::<Vec<_>>()})
 }
 
-/// `in -> it -> out`, where the node in between is all that matters.
+/// A document with a single node `it` between input and output.
 pub(crate) fn alone(kind: &str, content: Value) -> Value {
     document(&[node("it", kind, content)], "in -> it; it -> out")
 }
 
-/// The content of an `expressionNode`.
+/// Builds the content of an `expressionNode`.
 pub(crate) fn expressions(list: &[(&str, &str)]) -> Value {
     let list = list.iter().enumerate();
     let list = list.map(|(id, (key, value))| json!({"id": id.to_string(), "key": key, "value": value}));
@@ -68,13 +69,13 @@ fn told(problems: &[Problem]) -> String {
     problems.join(" | ")
 }
 
-/// Knows some decisions, and answers each function with what it was called with.
+/// A host with some decisions, whose functions return their own call.
 #[derive(Default)]
 pub(crate) struct Host {
     pub(crate) decisions: HashMap<&'static str, Arc<Decision>>,
-    /// When runs have to be over.
+    /// Deadline of the runs.
     pub(crate) deadline: Option<Instant>,
-    /// What functions were called with.
+    /// Inputs of the function calls so far.
     pub(crate) calls: RefCell<Vec<Value>>,
 }
 
@@ -114,7 +115,7 @@ pub(crate) fn evaluated_by(
     runtime.block_on(decision.evaluate(input, host, wants_trace))
 }
 
-/// The result, which is the same with a trace.
+/// The result of a decision; asserts that it is the same with a trace.
 pub(crate) fn result(decision: &Decision, input: &Value) -> Value {
     let host = Host::default();
     let plain = evaluated_by(&host, decision, input.clone(), false);
@@ -124,7 +125,7 @@ pub(crate) fn result(decision: &Decision, input: &Value) -> Value {
     plain.result.unwrap()
 }
 
-/// Why a run fails.
+/// The error message of a run that fails.
 pub(crate) fn failure(decision: &Decision, input: &Value) -> String {
     let evaluation = evaluated_by(&Host::default(), decision, input.clone(), false);
     evaluation.result.unwrap_err().to_string()

@@ -1,4 +1,4 @@
-//! Decision graphs.
+//! Tests of decision graphs.
 
 mod any;
 mod bounds;

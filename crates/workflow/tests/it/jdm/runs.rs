@@ -1,4 +1,4 @@
-//! How runs go from node to node, and what they are told of others.
+//! How runs proceed from node to node, and which results nodes see.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn a_node_is_given_what_those_before_it_have_come_to_together() {
     ];
     let edges = "in -> a; in -> b; in -> other; a -> all; b -> all; other -> all; all -> out";
     let given = result(&decision(&document(&nodes, edges)), &json!({}));
-    // The last edge of the document is under all others; null takes away what is under it.
+    // The last edge of the document is the base of the merge; null removes a member beneath it.
     assert_eq!(given, json!({"all": [{"x": 1, "y": [1], "n": null}, {"x": 2}]}));
 }
 
@@ -59,7 +59,7 @@ fn what_nodes_before_have_come_to_is_known_by_their_names() {
     seen.sort_by_key(ToString::to_string);
     assert_eq!(seen, ["request", "the a", "the b"]);
     assert_eq!(given["c"]["nodes"]["the b"], json!({"b": 3}));
-    // Under its own name it is never in a result.
+    // `$nodes` never appears in a result.
     let root = super::host::alone("expressionNode", expressions(&[("a", "$root"), ("b", "$nodes")]));
     let given = result(&super::host::decision(&root), &json!({"n": 1}));
     assert_eq!(given["a"], json!({"n": 1}));

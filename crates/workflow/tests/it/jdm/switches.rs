@@ -1,4 +1,4 @@
-//! Where switches go.
+//! Which edges switches take.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ fn says(id: &str) -> Value {
     node(id, "expressionNode", expressions(&[(id, "true")]))
 }
 
-/// The same, which lets through what it is given.
+/// Like `says`, but passes its input through.
 fn adds(id: &str) -> Value {
     let mut node = says(id);
     node["content"]["passThrough"] = true.into();
@@ -40,7 +40,7 @@ fn the_first_that_is_true_is_gone_or_all_are() {
         ),
         (json!(6), json!({"b": true}), json!({"b": true, "c": true})),
         (json!(0), json!({"c": true}), json!({"c": true})),
-        // What is no number is not greater than one.
+        // A value that is not a number is not greater than one.
         (json!("text"), json!({"c": true}), json!({"c": true})),
     ] {
         assert_eq!(result(&first, &json!({"n": n})), of_first);
@@ -50,7 +50,7 @@ fn the_first_that_is_true_is_gone_or_all_are() {
 
 #[test]
 fn what_only_leads_to_a_way_that_is_not_gone_is_not_gone_either() {
-    // Nothing is true: what led to the switch alone has led nowhere, and what went another way is the result.
+    // No condition is true: a branch that leads only to the switch adds nothing, and the result is that of the other branch.
     let nodes = [switch("first", &["n > 10"]), adds("before"), says("a"), says("b")];
     let edges = "in -> before; before -> switch; switch -s0-> a; in -> b";
     let decision = decision(&document(&nodes, edges));
@@ -63,7 +63,7 @@ fn what_only_leads_to_a_way_that_is_not_gone_is_not_gone_either() {
 
 #[test]
 fn what_is_only_there_for_a_switch_is_gone_with_it() {
-    // `loose` is not behind the input: it is there because the switch needs it.
+    // `loose` is not reachable from the input; it runs because the switch depends on it.
     let nodes = [
         switch("first", &["n > 10"]),
         says("loose"),
@@ -71,7 +71,7 @@ fn what_is_only_there_for_a_switch_is_gone_with_it() {
         says("b"),
         says("a"),
     ];
-    // Whether `c` has been come to before the switch decides or not.
+    // `c` is visited before the switch decides with one order of edges, and after it with the other.
     for edges in [
         "in -> switch; loose -> switch; loose -> c; switch -s0-> a; in -> b",
         "in -> switch; loose -> c; loose -> switch; switch -s0-> a; in -> b",

@@ -1,11 +1,11 @@
-//! What tables decide.
+//! Evaluation of decision tables.
 
 use forebay_workflow::jdm::{Rows, Table, from_json, to_json};
 use serde_json::{Value, json};
 
 use super::host::{Host, alone, decision, evaluated_by, result};
 
-/// A table of columns, of which those after `|` are what follows, and rows; cells are apart by `|` too.
+/// Builds a table from columns, with the conclusions after `=>`, and rows; cells are separated by `|`.
 fn table(hits: &str, columns: &str, rows: &[&str]) -> Value {
     let (inputs, outputs) = columns.split_once("=>").unwrap();
     let columns = |part: &str, letter: &str| -> Vec<Value> {
@@ -36,7 +36,7 @@ fn decided(table: &Value, input: &Value) -> Value {
     let in_graph = result(&decision(&alone("decisionTableNode", table.clone())), input);
     let alone = Table::compile(&Rows::of(table).unwrap()).unwrap();
     let alone = to_json(&alone.decide(&from_json(input.clone()).unwrap(), false).value);
-    // In a graph nothing that has no members is the result of all.
+    // In a graph, a result that is neither an object nor a list is dropped.
     if alone.is_object() || alone.is_array() {
         assert_eq!(in_graph, alone);
     }
@@ -141,7 +141,8 @@ fn a_column_whose_field_has_no_value_matches_empty_cells_only() {
     assert_eq!(decided(&rules, &json!({"a": {}})), json!({"x": 2}));
 }
 
-/// What cells say is told without their expressions where that can be. Each cell is there twice, once with more behind it, so that only its expression can tell.
+/// Simple cells are decided without running their expressions. Each cell appears twice, once with an addition that forces its expression to
+/// run; both must agree.
 #[test]
 fn simple_cells_say_what_their_expressions_say() {
     let cells = [
@@ -290,7 +291,7 @@ fn the_trace_has_the_row_and_what_it_asked_about() {
         })
     );
 
-    // In a loop there is one for each item that a row matches.
+    // In a loop, the trace has one entry for each item that matched a row.
     let mut fees = table("first", "country => fee", &["'AT' => 1", "'DE' => 2"]);
     fees["executionMode"] = "loop".into();
     fees["inputField"] = "list".into();

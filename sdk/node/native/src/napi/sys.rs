@@ -1,7 +1,7 @@
-//! Node-API (<https://nodejs.org/api/n-api.html>), declared by hand, behind a safe face.
+//! Node-API (<https://nodejs.org/api/n-api.html>), declared by hand, behind a safe interface.
 //!
-//! Its binary interface is stable; version 5 of it suffices. A [`Call`] lives as long as the JavaScript call it stands for,
-//! and so do the values made by it.
+//! Its binary interface is stable; version 5 suffices. A [`Call`] lives as long as the JavaScript call that it represents,
+//! and so do the values it creates.
 
 #![allow(unsafe_code, reason = "Node-API is a C interface")]
 
@@ -109,30 +109,30 @@ unsafe extern "C" {
     ) -> Status;
 }
 
-/// Most arguments of a call.
+/// Maximum number of arguments of a call.
 const ARGUMENTS_MAX: usize = 11;
-/// Most arguments of nearly all calls: each that is asked for costs time.
+/// Maximum number of arguments of nearly all calls; fetching each one takes time.
 const ARGUMENTS_FEW: usize = 3;
-/// Size of the memory through which JavaScript hands over paths and values, in bytes.
+/// Size in bytes of the memory through which JavaScript passes paths and values.
 const AREA_BYTES: usize = 65_536;
 
-/// Memory that JavaScript sees as an `ArrayBuffer`. It lasts as long as the process, so no thread's end can pull it away.
+/// Memory that JavaScript sees as an `ArrayBuffer`. It is never freed, so it outlives every thread that uses it.
 #[derive(Clone, Copy, Debug)]
 struct Area(*mut u8);
 
-/// A value of JavaScript, for as long as the call lasts in which it was made.
+/// A JavaScript value, valid for the call in which it was created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value<'c> {
     raw: RawValue,
     call: PhantomData<&'c ()>,
 }
 
-/// What a call throws: an error of a class when it has a code, or a plain one.
+/// An exception to be thrown by a call: an error of a class if it has a code, otherwise a plain `Error`.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Option<&'static str>,
     pub(crate) message: String,
-    /// The class, where it is not that of the function.
+    /// The class, if it is not the one set for the function.
     pub(crate) class: Option<Class>,
 }
 
@@ -156,21 +156,21 @@ impl From<Refused> for Failure {
     }
 }
 
-/// What a call gives: a value, or `None` for `undefined`.
+/// The result of a call: a value, or `None` for `undefined`.
 pub(crate) type Outcome<'c> = Result<Option<Value<'c>>, Failure>;
 
-/// A function of the addon, its name, and how many arguments it takes. What it does is given a `T`, which it belongs to.
+/// A function of the addon: its name, its number of arguments, and its body, which gets the state `T` that the function belongs to.
 pub(crate) type Export<T> = (
     &'static CStr,
     usize,
     for<'c> fn(&'c Call<'c>, &mut T) -> Outcome<'c>,
 );
 
-/// A class of JavaScript that is kept.
+/// A persistent reference to a JavaScript class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Class(RawReference);
 
-/// A function with what it belongs to. One for each function that was made, freed when JavaScript can no longer call that one.
+/// A function with its state. There is one for each JavaScript function, freed once that function is unreachable.
 struct Bound<T, F> {
     function: F,
     state: Rc<RefCell<T>>,
@@ -211,7 +211,7 @@ unsafe extern "C" fn napi_register_module_v1(env: Env, exports: RawValue) -> Raw
     exports
 }
 
-/// Runs a function of the addon. Nothing it does may unwind into the runtime.
+/// Runs a function of the addon, and prevents panics from unwinding into the runtime.
 ///
 /// # Safety
 /// The runtime passes a live environment and the call's data, and `data` is the `Bound<T, F>` that the function was made with.
@@ -255,18 +255,18 @@ where
     null_mut()
 }
 
-/// Frees what a function was made with, once nobody can call it.
+/// Frees the data of a function once the function is unreachable.
 ///
 /// # Safety
 /// `data` is the `Bound<T, F>` that `functions` made for the one function that the runtime has found unreachable.
 unsafe extern "C" fn release<T, F>(_: Env, data: *mut c_void, _: *mut c_void) {
     // SAFETY: `functions` made the box and gave it away; the runtime calls this once, and the function never again.
     let bound = unsafe { Box::from_raw(data.cast::<Bound<T, F>>()) };
-    // What it belongs to may have a defect in its end, which must not unwind into the runtime.
+    // Dropping the state may panic, which must not unwind into the runtime.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(bound)));
 }
 
-/// Lets go of what a thread of the runtime leaves behind.
+/// Runs the action registered for the end of a thread of the runtime.
 ///
 /// # Safety
 /// `argument` is the `Box` that `at_end` made.
@@ -286,7 +286,7 @@ impl Value<'_> {
 }
 
 impl<'c> Call<'c> {
-    /// Makes functions that belong to a state, as members of an object.
+    /// Adds functions that share a state as members of an object.
     pub(crate) fn functions<T, F>(
         &self,
         object: Value<'_>,
@@ -312,7 +312,7 @@ impl<'c> Call<'c> {
             .cast();
             let made = made(|result| {
                 // SAFETY: the environment is live, the name is a C string, and the data lasts as long as the function: `release` frees
-                // it, and where the runtime refuses that or this, nobody does.
+                // it, and if the runtime refuses the function or the finalizer, it is never freed.
                 unsafe {
                     napi_create_function(
                         self.env,
@@ -333,7 +333,7 @@ impl<'c> Call<'c> {
         Ok(())
     }
 
-    /// Does something when this thread of the runtime ends.
+    /// Runs an action when this thread of the runtime ends.
     pub(crate) fn at_end(&self, action: impl FnOnce() + 'static) -> Result<(), Failure> {
         let action: Box<dyn FnOnce()> = Box::new(action);
         let argument = Box::into_raw(Box::new(action)).cast();
@@ -341,7 +341,7 @@ impl<'c> Call<'c> {
         check(unsafe { napi_add_env_cleanup_hook(self.env, end, argument) })
     }
 
-    /// A class given as an argument, to be kept.
+    /// Makes a persistent reference to a class passed as an argument.
     pub(crate) fn class(&self, index: usize) -> Result<Class, Failure> {
         let mut reference = null_mut();
         // SAFETY: as in `integer`.
@@ -359,10 +359,10 @@ impl<'c> Call<'c> {
         check(unsafe { napi_set_named_property(self.env, object.raw, name.as_ptr(), value.raw) })
     }
 
-    /// Memory as an `ArrayBuffer`.
+    /// Wraps memory in an `ArrayBuffer`.
     ///
     /// # Safety
-    /// The memory stays where it is as long as the process.
+    /// The memory must stay in place until the process ends.
     pub(crate) unsafe fn buffer(&self, memory: *mut c_void, bytes: usize) -> Result<Value<'c>, Failure> {
         made(|result| {
             // SAFETY: the environment is live; the caller vouches for the memory.
@@ -375,7 +375,7 @@ impl<'c> Call<'c> {
         unsafe { self.buffer(self.area.0.cast(), AREA_BYTES) }
     }
 
-    /// Raises an error in JavaScript once the running function returns.
+    /// Throws an error in JavaScript when the running function returns.
     fn throw(&self, class: Option<Class>, failure: &Failure) {
         if let (Some(class), Some(code)) = (failure.class.or(class), failure.code)
             && let Ok(error) = self.instance(class, &[code, &failure.message])

@@ -1,4 +1,4 @@
-//! The page of memory that a worker shares with the server.
+//! The shared page of a worker and its server.
 
 mod sys;
 

@@ -1,4 +1,4 @@
-//! The page of `protocol/PROTOCOL.md`, section 6: mapping it, and ringing its bell.
+//! The page of `protocol/PROTOCOL.md`, section 6: creating and mapping it, and ringing its bell.
 
 #![allow(unsafe_code, reason = "mmap and write are C interfaces")]
 
@@ -18,30 +18,30 @@ use crate::{
 /// Size of the shared page in bytes: header, claim words, outbox.
 const PAGE_BYTES: usize = 4_096 + 16_384 + 262_144;
 
-/// Where the number of the last commit lies in the page.
+/// The offset of the number of the last commit in the page.
 const COMMIT_OFFSET: usize = 256;
 
-/// The number of the last commit, in the page; null before there is a page. A process has one.
+/// Where this process's page holds the number of the last commit; null before a page is mapped.
 static COMMIT: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
 
-/// `createPage(): number`: the descriptor of a new page, all zero, closed when another program is started unless that is given it.
+/// `createPage(): number`: the descriptor of a new page, all zero, close-on-exec.
 pub(crate) fn create<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
     // SAFETY: the name is a C string; the answer is a descriptor of ours, or an error value.
     let fd = unsafe { libc::memfd_create(c"forebay-page".as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
         return Err(system("createPage"));
     }
-    // SAFETY: the descriptor was just made and nobody else has it; its length is a constant that fits.
+    // SAFETY: the descriptor was just made and is used only here; its length is a constant that fits.
     if unsafe { libc::ftruncate(fd, PAGE_BYTES.cast_signed() as libc::off_t) } != 0 {
         let failure = system("createPage");
-        // SAFETY: as above; it is not used any more.
+        // SAFETY: as above; it is not used again.
         unsafe { libc::close(fd) };
         return Err(failure);
     }
     Ok(Some(call.int(fd)?))
 }
 
-/// `mapPage(fd: number): ArrayBuffer`, for the worker whose page it is. The mapping lasts as long as the process.
+/// `mapPage(fd: number): ArrayBuffer`, for the worker itself. The mapping lasts as long as the process.
 pub(crate) fn map<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
     let page = mapped(descriptor(call)?)?;
     let commit = page.cast::<u8>().wrapping_add(COMMIT_OFFSET);
@@ -49,8 +49,8 @@ pub(crate) fn map<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
     buffer(call, page)
 }
 
-/// `viewPage(fd: number): ArrayBuffer`, for whoever has a worker: commits of this process are not told there. The mapping lasts as
-/// long as the process.
+/// `viewPage(fd: number): ArrayBuffer`, for the pool of the worker: commits of this process are not reported in the page. The mapping
+/// lasts as long as the process.
 pub(crate) fn view<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
     let page = mapped(descriptor(call)?)?;
     buffer(call, page)
@@ -86,7 +86,7 @@ fn mapped(fd: i32) -> Result<*mut libc::c_void, Failure> {
     Ok(page)
 }
 
-/// The whole of a page that `mapped` has mapped.
+/// Wraps a page that `mapped` has mapped.
 fn buffer<'c>(call: &'c Call<'c>, page: *mut libc::c_void) -> Outcome<'c> {
     // SAFETY: the mapping is PAGE_BYTES long and never unmapped, so it outlives the ArrayBuffer.
     let buffer = unsafe { call.buffer(page, PAGE_BYTES) };
@@ -99,21 +99,21 @@ fn buffer<'c>(call: &'c Call<'c>, page: *mut libc::c_void) -> Outcome<'c> {
     }
 }
 
-/// Whether there is a page in which to tell the server of commits.
+/// Whether there is a page in which to report commits to the server.
 pub(crate) fn is_mapped() -> bool {
     !COMMIT.load(Ordering::Acquire).is_null()
 }
 
-/// Has the server wait for a commit before it shows what follows from it. Threads of this process may tell of theirs in any order.
+/// Reports a commit, so that the server holds back responses until it is on disk. Threads of this process may report theirs in any order.
 pub(crate) fn tell_commit(commit: u64) {
     let place = COMMIT.load(Ordering::Acquire);
     if !place.is_null() {
-        // SAFETY: the place lies in the page, which is never unmapped, at a multiple of eight bytes, and all who use it use atomics.
+        // SAFETY: the place lies in the page, which is never unmapped, at a multiple of eight bytes, and all users access it atomically.
         unsafe { &*place }.fetch_max(commit, Ordering::AcqRel);
     }
 }
 
-/// `ring(fd: number): void`. A full counter (EAGAIN) means that the bell is ringing already.
+/// `ring(fd: number): void`. A full counter (EAGAIN) means that the bell is already ringing.
 pub(crate) fn ring<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
     let fd = descriptor(call)?;
     let one = 1_u64.to_ne_bytes();

@@ -1,4 +1,4 @@
-//! The process that has started this one.
+//! The parent process.
 
 mod sys;
 

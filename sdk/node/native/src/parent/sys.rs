@@ -1,4 +1,4 @@
-//! Not outliving the process that has started this one, whatever that dies of.
+//! Ends this process with its parent, whatever ends the parent.
 
 #![allow(unsafe_code, reason = "prctl is a C interface")]
 
@@ -9,8 +9,8 @@ use crate::{
     napi::{Call, Failure, Outcome},
 };
 
-/// `dieWithParent(): void`: the kernel kills this process when the thread that has started it ends. Whoever calls it looks at its parent
-/// afterwards, as that may have ended before.
+/// `dieWithParent(): void`: the kernel kills this process when the thread that started it ends. Check the parent's process id
+/// afterwards, because the parent may have ended before the call.
 pub(crate) fn die_with_parent<'c>(_: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
     // SAFETY: the request takes one number, a signal.
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {

@@ -1,4 +1,4 @@
-//! Pipes that are read while the event loop stands still, and pairs of sockets.
+//! Blocking waits on pipes, and socket pairs.
 
 mod sys;
 

@@ -1,4 +1,4 @@
-//! Waiting for a descriptor without an event loop, and two that are connected.
+//! Waits for a descriptor without an event loop, and makes socket pairs.
 
 #![allow(unsafe_code, reason = "poll and socketpair are C interfaces")]
 
@@ -11,8 +11,8 @@ use crate::{
     napi::{Call, Failure, Outcome},
 };
 
-/// `waitReadable(fd: number, ms: number): boolean`: whether there is something to read, or the end, within so many milliseconds. It may
-/// be `false` sooner, when a signal has come.
+/// `waitReadable(fd: number, ms: number): boolean`: whether there is something to read, or the end of input, within `ms` milliseconds. A
+/// signal may end the wait early with `false`.
 pub(crate) fn wait_readable<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
     let number = |index| {
         call.integer(index)
@@ -35,7 +35,7 @@ pub(crate) fn wait_readable<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'
     Ok(Some(call.boolean(ready > 0)?))
 }
 
-/// `socketPair(): [number, number]`: two connected stream sockets, closed when another program is started unless that is given them.
+/// `socketPair(): [number, number]`: two connected stream sockets, close-on-exec.
 pub(crate) fn socket_pair<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
     let mut ends = [0; 2];
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;

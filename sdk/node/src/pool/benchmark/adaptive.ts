@@ -1,14 +1,14 @@
-/** The delay between two blocks of messages, as QOper8's benchmark adapts it. */
+/** The delay between two blocks of messages, adapted as in QOper8's benchmark. */
 
 const STEP_MS = 1;
 
-/** What a look at the queue changed. */
+/** How an observation of the queue changed the delay. */
 export type Change = 'increased' | 'reduced' | 'none';
 
 /**
- * Waits a step longer whenever the queue is longer than it ever was, and a step less whenever it is empty. Two things are not as in
- * QOper8: the delay never falls below 0, and an empty queue halves the length that counts as the longest, so that one slow moment at
- * the start does not keep the delay from growing for the rest of a run.
+ * Grows by one step whenever the queue is longer than ever before, and shrinks by one step whenever it is empty. Two things differ from
+ * QOper8: the delay never falls below 0, and an empty queue halves the record length, so that one slow moment at the start does not
+ * keep the delay from growing for the rest of the run.
  */
 export class AdaptiveDelay {
   #delay_ms: number;
@@ -23,7 +23,7 @@ export class AdaptiveDelay {
     return this.#delay_ms;
   }
 
-  /** To be called before each block with the number of messages that wait. */
+  /** Call it before each block with the number of waiting messages. */
   observe(queueLength: number): Change {
     if (queueLength > this.#longest) {
       this.#longest = queueLength;

@@ -1,29 +1,29 @@
-/** What the driver needs of a pool to drive it. */
+/** The interface between the driver and the pools that it compares. */
 import type { Plan } from './plan.js';
 
-/** What is sent to a worker, the same for all contenders. */
+/** The message sent to a worker, the same for all contenders. */
 export interface BenchMessage {
   readonly type: 'benchmark';
-  /** From 1. */
+  /** Counts from 1. */
   readonly messageNo: number;
-  /** Unix milliseconds of its submission. */
+  /** When it was submitted, in Unix milliseconds. */
   readonly time: number;
   readonly payload?: string;
 }
 
-/** A message on its way. Both functions are made once for many messages, so that a contender makes none for each. */
+/** A message in flight. Tickets are reused, so that a contender need not create functions for each message. */
 export interface Ticket {
-  /** A small number that no other message on its way has. */
+  /** A small number, unique among the messages in flight. */
   readonly index: number;
-  /** To be called with the handler's reply, and the worker's name where the contender knows it. */
+  /** Call it with the handler's reply, and with the worker's name if the contender knows it. */
   readonly done: (reply: unknown, worker?: unknown) => void;
-  /** To be called with the error where there is no reply. */
+  /** Call it with the error if there is no reply. */
   readonly failed: (error: unknown) => void;
-  /** A place for what a contender makes of these two, once. */
+  /** Where a contender may cache a callback made from `done` and `failed`. */
   callback: ((reply: unknown, worker: unknown) => void) | null;
 }
 
-/** Percentiles of what a contender measures itself. */
+/** Percentiles that a contender measures itself. */
 export interface Times {
   readonly p50_us: number;
   readonly p90_us: number;
@@ -38,11 +38,11 @@ export interface Contender {
   readonly version: string;
   /** Its settings that differ from its defaults, for the report. */
   readonly settings: Readonly<Record<string, unknown>>;
-  /** Gives the pool a message. Its end calls one function of the ticket, at any later time or at once. */
+  /** Submits a message. Calls `done` or `failed` of the ticket once, possibly before it returns. */
   submit(message: BenchMessage, ticket: Ticket): void;
-  /** Forgets the times of the warm-up. */
+  /** Discards the times of the warm-up. */
   resetTimes?(): void;
-  /** How long messages waited for a worker, and handlers ran. */
+  /** How long messages waited for a worker, and how long handlers ran. */
   times?(): { readonly wait: Times; readonly run: Times };
   close(): Promise<void>;
 }

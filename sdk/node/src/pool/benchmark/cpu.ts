@@ -1,18 +1,18 @@
-/** CPU time as Linux counts it (proc(5)): of the thread that runs JavaScript, and of the process with all its descendants. */
+/** CPU time as counted by Linux (proc(5)): of the JavaScript thread, and of the process with all its descendants. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 
 let ticksPerSecond = 0;
 
-/** Microseconds of one tick, in which /proc/PID/stat counts. */
+/** Microseconds per tick, the unit of /proc/PID/stat. */
 function tick_us(): number {
   if (ticksPerSecond === 0) ticksPerSecond = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
   return 1e6 / ticksPerSecond;
 }
 
 /**
- * Microseconds that this process's main thread has used; `process.cpuUsage()` counts worker threads, too. The scheduler's own count is
- * exact to its last tick (1 to 10 ms); where the kernel does not keep it, the one in ticks stands for it. Null without /proc.
+ * CPU time of this process's main thread in microseconds; `process.cpuUsage()` would include worker threads. Uses the scheduler's count,
+ * exact to its last tick (1 to 10 ms), or the count in ticks on kernels without it. Null without /proc.
  */
 export function mainThread_us(): number | null {
   const folder = `/proc/self/task/${process.pid}`;
@@ -20,7 +20,7 @@ export function mainThread_us(): number | null {
     const running_ns = Number(readFileSync(`${folder}/schedstat`, 'utf8').split(' ', 1)[0]);
     if (running_ns > 0) return running_ns / 1000;
   } catch {
-    // Not every kernel has it.
+    // Not every kernel has this file.
   }
   try {
     return readStat(`${folder}/stat`).own_us;
@@ -29,7 +29,7 @@ export function mainThread_us(): number | null {
   }
 }
 
-/** Microseconds that this process, all its threads, and all that descends from it have used. Null without /proc. */
+/** CPU time of this process, all its threads and all its descendants, in microseconds. Null without /proc. */
 export function everything_us(): number | null {
   try {
     return family().reduce((sum, each) => sum + each.all_us, 0);
@@ -38,10 +38,10 @@ export function everything_us(): number | null {
   }
 }
 
-/** Microseconds that all cores of the machine together have been busy since it started, for whomever. Null without /proc. */
+/** Time that all cores of the machine together have been busy since boot, in microseconds. Null without /proc. */
 export function machineBusy_us(): number | null {
   try {
-    // user nice system idle iowait irq softirq steal (proc(5)); what guests use is in `user`.
+    // user nice system idle iowait irq softirq steal (proc(5)); time of guests is part of `user`.
     const [, user, nice, system, , , irq, softirq, steal] = readFileSync('/proc/stat', 'utf8').split('\n', 1)[0]!.split(/\s+/).map(Number);
     return (user! + nice! + system! + irq! + softirq! + steal!) * tick_us();
   } catch {
@@ -49,7 +49,7 @@ export function machineBusy_us(): number | null {
   }
 }
 
-/** Process ids of all that descends from this process and is alive. */
+/** Process ids of all living descendants of this process. */
 export function descendants(): number[] {
   try {
     return family()
@@ -64,13 +64,13 @@ interface Stat {
   readonly pid: number;
   readonly parent: number;
   readonly own_us: number;
-  /** With children that have ended and were waited for. */
+  /** Includes children that have ended and were waited for. */
   readonly all_us: number;
 }
 
 function readStat(path: string): Stat {
   const text = readFileSync(path, 'utf8');
-  // The command's name, in parentheses, may itself hold spaces and parentheses.
+  // The command's name, in parentheses, may itself contain spaces and parentheses.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ').map(Number);
   const own = fields[11]! + fields[12]!;
   return {
@@ -89,7 +89,7 @@ function family(): Stat[] {
     try {
       all.push(readStat(`/proc/${name}/stat`));
     } catch {
-      // It ended while we looked.
+      // The process ended meanwhile.
     }
   }
   const found = all.filter((each) => each.pid === process.pid);

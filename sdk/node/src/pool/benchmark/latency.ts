@@ -1,8 +1,8 @@
-/** Times of many messages in little memory: a histogram whose buckets are as wide as 1/128 of what they hold. */
+/** A histogram of latencies in little memory, with buckets as wide as 1/128 of their values. */
 
-/** Times are counted in units of 0.1 microseconds: finer than the clock of any runtime. */
+/** Times are counted in units of 0.1 microseconds, finer than the clock of any runtime. */
 const UNITS_PER_MS = 10_000;
-/** Below so many units each has a bucket of its own; above, each power of two has as many buckets. */
+/** Values below EXACT units have a bucket each; above that, each power of two has PER_DOUBLING buckets. */
 const EXACT = 256;
 const PER_DOUBLING = EXACT / 2;
 const UNITS_MAX = 0x7fff_ffff;
@@ -13,7 +13,7 @@ export class LatencyHistogram {
   #sum_ms = 0;
   #max_ms = 0;
 
-  /** Counts a time; one that the clock makes negative is 0. */
+  /** Adds a time; a negative one, caused by the clock, counts as 0. */
   record(time_ms: number): void {
     this.#count += 1;
     this.#sum_ms += time_ms;
@@ -35,7 +35,7 @@ export class LatencyHistogram {
     return this.#max_ms * 1000;
   }
 
-  /** The upper end of the bucket that holds the time which the share `q` of all times does not exceed; 0 without times. */
+  /** The quantile `q`, as the upper end of its bucket; 0 if the histogram is empty. */
   percentile_us(q: number): number {
     let left = Math.max(1, Math.ceil(this.#count * q));
     for (let bucket = 0; bucket < this.#counts.length; bucket += 1) {
@@ -51,7 +51,7 @@ function bucketOf(units: number): number {
   return shift * PER_DOUBLING + (units >> shift);
 }
 
-/** The first number of units that lies behind the bucket. */
+/** The exclusive upper end of a bucket, in units. */
 function endOf(bucket: number): number {
   if (bucket < EXACT) return bucket + 1;
   const shift = Math.floor(bucket / PER_DOUBLING) - 1;

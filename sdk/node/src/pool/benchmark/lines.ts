@@ -1,10 +1,10 @@
-/** The lines that QOper8's benchmark prints, word for word; numbers are written as in English, whatever the machine's language. */
+/** The lines that QOper8's benchmark prints, word for word, with English number formatting whatever the locale. */
 
 const NUMBER = new Intl.NumberFormat('en-US', { maximumFractionDigits: 3 });
 
 const RULE = '===========================';
 
-/** `block` counts from 1, `sent` are the messages of the blocks before it. */
+/** `block` counts from 1; `sent` is the number of messages in the blocks before it. */
 export function queueIncreased(block: number, sent: number, queueLength: number): string {
   return `Block no: ${block} (${NUMBER.format(sent)}): queue length increased to ${NUMBER.format(queueLength)}`;
 }
@@ -25,7 +25,7 @@ export function completedSending(): string {
   return 'Completed sending messages';
 }
 
-/** What the end of a run prints; `handled` are the messages of each worker, in the order of their numbers. */
+/** The summary at the end of a run; `handled` are the messages of each worker, in the order of the workers' numbers. */
 export function summary(messages: number, seconds: number, handled: readonly number[]): string[] {
   return [
     RULE,

@@ -1,8 +1,8 @@
 /**
- * The one loop that drives all contenders: submits messages, in blocks or as replies come, and counts what becomes of each.
+ * The loop that drives all contenders: submits messages, in blocks or as replies arrive, and counts their outcomes.
  *
- * What happens for each message is in the figures of every contender, so it is kept small: two readings of the clock, one message, and
- * nothing else is made; tickets are used again. The contender `nothing` shows what that costs.
+ * The work for each message is part of every contender's figures, so it is kept small: two readings of the clock and one new object for
+ * the message; tickets are reused. The contender `nothing` shows what the loop costs.
  */
 import { AdaptiveDelay } from './adaptive.js';
 import type { BenchMessage, Contender, Ticket } from './contender.js';
@@ -10,37 +10,37 @@ import { LatencyHistogram } from './latency.js';
 import { completedSending, delayIncreased, delayReduced, queueExhausted, queueIncreased } from './lines.js';
 import { OUTSTANDING_MAX, type Plan } from './plan.js';
 
-/** How often progress is told, and looked for. */
+/** How often progress is reported and checked. */
 const WATCH_MS = 200;
-/** So many different errors are kept with their texts; the others are counted. */
+/** At most this many different error texts are kept; further errors are only counted. */
 const ERROR_TEXTS_MAX = 5;
-/** A longer text of an error is cut. */
+/** Longer error texts are cut. */
 const ERROR_TEXT_LENGTH_MAX = 300;
-/** Workers whose numbers are at most this are counted in an array. */
+/** Workers with numbers up to this are counted in an array. */
 const SMALL_ID_MAX = 4096;
 
-/** What came of a part of a run. */
+/** The result of one phase of a run: the warm-up or the measurement. */
 export interface Outcome {
   readonly messages: number;
   readonly elapsed_ms: number;
   readonly latency: LatencyHistogram;
-  /** Messages of each worker by its own name, in the order of names. */
+  /** Messages per worker, sorted by the worker's own name. */
   readonly workers: readonly { readonly worker: string; readonly messages: number }[];
   readonly errors: number;
   readonly errorTexts: readonly { readonly text: string; readonly count: number }[];
-  /** The delay at the end, where blocks were sent. */
+  /** The final delay, if blocks were sent. */
   readonly delay_ms: number;
-  /** Most messages that waited for a reply. */
+  /** The highest number of messages that waited for a reply. */
   readonly outstanding_max: number;
 }
 
-/** Told while a part runs. */
+/** Receives events while a phase runs. */
 export interface Observer {
   progress(submitted: number, answered: number): void;
   line(text: string): void;
 }
 
-/** Sends `messages` messages and settles when each has ended. Rejects when no reply has come for `plan.deadline_ms`. */
+/** Sends `messages` messages and resolves when each has ended. Rejects if no reply arrives for `plan.deadline_ms`. */
 export function drive(contender: Contender, plan: Plan, messages: number, observer: Observer): Promise<Outcome> {
   return new Promise((resolve, reject) => new Loop(contender, plan, messages, observer, resolve, reject).begin());
 }
@@ -53,7 +53,7 @@ class Loop {
   readonly #resolve: (outcome: Outcome) => void;
   readonly #reject: (error: Error) => void;
   readonly #payload: string | null;
-  /** Whether replies are those of the usual handler, which say to which message they belong. */
+  /** Whether replies come from the default handler, so that they can be matched with their messages. */
   readonly #checked: boolean;
   readonly #delay: AdaptiveDelay;
   readonly #latency = new LatencyHistogram();
@@ -65,10 +65,10 @@ class Loop {
   #answered = 0;
   #outstandingMax = 0;
   #block = 0;
-  /** Tickets without a message. */
+  /** Unused tickets. */
   readonly #free: Ticket[] = [];
   #tickets = 0;
-  /** Of each ticket: when its message was submitted, and the message's number, 0 when it has none. */
+  /** For each ticket: when its message was submitted, and the message's number, 0 if it has none. */
   #started: Float64Array;
   #numbers: Float64Array;
   #filling = false;
@@ -98,9 +98,9 @@ class Loop {
     else this.#fill(this.#plan.outstanding);
   }
 
-  /** Submits until so many messages have no reply, or all are submitted. */
+  /** Submits until `outstanding` messages have no reply, or all are submitted. */
   #fill(outstanding: number): void {
-    // A contender may answer at once, within `submit`: its reply then finds this loop running and starts none.
+    // A contender may answer within `submit`; that reply then sees that this loop runs and does not start another.
     this.#filling = true;
     while (this.#submitted < this.#messages && this.#submitted - this.#answered < outstanding) this.#submit();
     this.#filling = false;
@@ -205,7 +205,7 @@ class Loop {
     }
   }
 
-  /** Tells progress, and gives up when there has been none for the deadline. */
+  /** Reports progress, and gives up when there has been none for the deadline. */
   #watchOver(): void {
     let answered = -1;
     let since = 0;

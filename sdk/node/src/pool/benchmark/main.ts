@@ -1,7 +1,7 @@
 /**
  * The driver: a program that measures one contender once. It reads a plan, one line of JSON on standard input, and writes lines of JSON
- * on standard output, each with a member `forebay`: `ready`, `progress`, `line`, and at the end `result` or `error`. It ends when
- * standard input does.
+ * to standard output, each with a member `forebay`: `ready`, `progress`, `line`, and at the end `result` or `error`. It exits when
+ * standard input ends.
  */
 import { availableParallelism } from 'node:os';
 import type { Times } from './contender.js';
@@ -11,12 +11,12 @@ import { drive, type Observer, type Outcome } from './loop.js';
 import { readPlan, type Plan } from './plan.js';
 import { start } from './start.js';
 
-/** A contender that is not ready by then never will be. */
+/** A contender that is not ready by then counts as failed. */
 const START_MS_MAX = 30_000;
-/** A contender that has not closed by then is left to be killed. */
+/** A contender that has not closed by then is killed. */
 const CLOSE_MS_MAX = 3000;
 
-/** Of shorter runs nothing is said about others: one tick would be a percent. */
+/** In shorter runs the CPU use of others is not reported: one tick would be a percent. */
 const JUDGED_MS_MIN = 500;
 
 const PERCENTILES = { p50_us: 0.5, p90_us: 0.9, p99_us: 0.99, p999_us: 0.999 } as const;
@@ -30,7 +30,7 @@ async function run(plan: Plan): Promise<void> {
   const contender = await within(start(plan), START_MS_MAX, `${plan.contender} was not ready`);
   tell('ready', { version: contender.version, settings: contender.settings, start_ms: performance.now() - begun });
   const { adaptive } = plan;
-  // Warmed up by a load that is nothing but load: how fast its blocks come is no part of what becomes warm.
+  // Warm up with a fixed number of messages in flight; the pace of blocks does not matter for it.
   const warm: Plan = { ...plan, outstanding: plan.outstanding ?? plan.block * 2, adaptive: false };
   if (plan.warmup > 0) await drive(contender, warm, plan.warmup, observer('warmup', plan.warmup));
   contender.resetTimes?.();
@@ -67,7 +67,7 @@ function perMessage(before: number | null, after: number | null, plan: Plan): nu
   return used === null ? null : used / plan.messages;
 }
 
-/** The part of the machine that others used meanwhile; null where the kernel's ticks are too coarse to say. */
+/** The share of the machine's CPU that others used meanwhile; null if the kernel's ticks are too coarse to tell. */
 function othersShare(busy_us: number | null, own_us: number | null, elapsed_ms: number): number | null {
   if (busy_us === null || own_us === null || elapsed_ms < JUDGED_MS_MIN) return null;
   return Math.max(0, (busy_us - own_us) / (elapsed_ms * 1000 * availableParallelism()));
@@ -97,7 +97,7 @@ function observer(part: 'warmup' | 'measured', messages: number): Observer {
   };
 }
 
-/** What `work` comes to, or an error when it takes longer than that. */
+/** The result of `work`; rejects if it takes longer than `limit_ms`. */
 function within<T>(work: Promise<T>, limit_ms: number, what: string): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new Error(`${what} within ${limit_ms} ms`)), limit_ms);
@@ -105,13 +105,13 @@ function within<T>(work: Promise<T>, limit_ms: number, what: string): Promise<T>
   });
 }
 
-/** Ends the process and whatever a contender has left behind: qoper8-cp forgets children, and they would outlive this. */
+/** Exits, and kills whatever processes a contender has left behind: qoper8-cp forgets children, which would outlive this process. */
 function end(code: number): void {
   for (const pid of descendants()) {
     try {
       process.kill(pid, 'SIGKILL');
     } catch {
-      // It has ended by itself.
+      // It has already ended.
     }
   }
   process.stdout.write('', () => process.exit(code));

@@ -1,10 +1,10 @@
-/** Finds the peers, which are not part of this package: their programs lie in a folder of the user's. */
+/** Imports the peers, which are not part of this package but installed in a folder of the user's. */
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Plan } from './plan.js';
 
-/** The versions that figures are quoted for; bench/peers/package.json pins the same. */
+/** The versions behind the published figures; bench/peers/package.json pins the same. */
 export const PINNED = {
   'qoper8-cp': '5.3.1',
   'qoper8-wt': '6.0.5',
@@ -15,7 +15,7 @@ export const PINNED = {
 
 export type PeerName = keyof typeof PINNED;
 
-/** A package, imported. */
+/** An imported package. */
 export interface Peer {
   readonly version: string;
   /** The URL of the file that was imported. */
@@ -23,7 +23,7 @@ export interface Peer {
   readonly module: Record<string, unknown>;
 }
 
-/** Imports a peer from `plan.packages` or a folder above it. Throws an Error that says how to install it. */
+/** Imports a peer from `plan.packages` or a folder above it. @throws Error that says how to install it. */
 export async function importPeer(name: PeerName, plan: Plan): Promise<Peer> {
   const start = plan.packages ?? process.cwd();
   const folder = findPackage(name, start);
@@ -51,8 +51,8 @@ function findPackage(name: string, start: string): string | null {
 }
 
 /**
- * The file that `import` loads. Node resolves names only from where the importing file lies, which is not where the peers are; so this
- * follows as much of the rules for `exports` as the peers use.
+ * The file that `import` would load. Node resolves names relative to the importing file, but the peers are installed elsewhere; so this
+ * implements as much of the rules for `exports` as the peers use.
  */
 function entryOf(manifest: Manifest): string {
   let found: unknown = manifest.exports;
@@ -63,7 +63,7 @@ function entryOf(manifest: Manifest): string {
   return typeof found === 'string' ? found : (manifest.main ?? 'index.js');
 }
 
-/** What a module exports under `name`, or under it in its default export (CommonJS). */
+/** The export `name` of a module, or that member of its default export (CommonJS). */
 export function exported(module: Record<string, unknown>, name: string): unknown {
   const inner = module['default'] as Record<string, unknown> | undefined;
   return module[name] ?? inner?.[name];

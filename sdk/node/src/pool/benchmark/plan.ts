@@ -1,48 +1,48 @@
-/** What one run of the driver is to do: the line of JSON that it reads first. */
+/** The plan of one run: the line of JSON that the driver reads first. */
 
-/** Who can be driven, in the order in which they are named to users. */
+/** The contenders, in the order in which they are listed to users. */
 export const CONTENDERS = ['forebay', 'qoper8-cp', 'qoper8-wt', 'piscina', 'tinypool', 'workerpool', 'ipc', 'nothing'] as const;
 export type ContenderName = (typeof CONTENDERS)[number];
 
 /** Processes or threads, for contenders that have both. */
 export type Kind = 'process' | 'thread';
 
-/** Units are in the names. */
+/** Member names state the units. */
 export interface Plan {
   readonly contender: ContenderName;
   readonly kind: Kind;
   readonly workers: number;
-  /** Messages of the measured part. */
+  /** Messages in the measured phase. */
   readonly messages: number;
-  /** Messages before it, which are not measured. */
+  /** Messages in the warm-up, which is not measured. */
   readonly warmup: number;
-  /** Messages that are submitted together, where blocks are. */
+  /** Messages per block, if blocks are sent. */
   readonly block: number;
-  /** At most so many messages without a reply, refilled as replies come; null sends blocks. */
+  /** Maximum number of messages without a reply, refilled as replies arrive; null sends blocks. */
   readonly outstanding: number | null;
-  /** Between two blocks. */
+  /** The delay between two blocks. */
   readonly delay_ms: number;
-  /** Whether the delay follows the queue as QOper8's does. */
+  /** Whether the delay adapts to the queue as QOper8's does. */
   readonly adaptive: boolean;
-  /** Bytes of text that each message carries beside its number. */
+  /** Bytes of text in each message. */
   readonly payload: number;
-  /** A module whose default export is called with a message instead of the usual one, or null. */
+  /** A module whose default export handles messages in place of the default handler, or null. */
   readonly handler: string | null;
-  /** The folder whose `node_modules` holds the peers, or null where there are none. */
+  /** The folder whose `node_modules` contains the peers, or null if there are none. */
   readonly packages: string | null;
-  /** Messages that a worker has at a time; null is what the contender does best with. */
+  /** Messages that a worker has at a time; null for the best setting of the contender. */
   readonly concurrency: number | null;
-  /** The run ends with an error when no reply has come for so long. */
+  /** The run fails if no reply arrives for this long. */
   readonly deadline_ms: number;
 }
 
-/** A run keeps a start time for each message without a reply; blocks wait while there are so many. */
+/** A run keeps a start time for each message without a reply; blocks pause at this number. */
 export const OUTSTANDING_MAX = 1_000_000;
 
-/** Workers of one contender: more than the largest machine that a pool of one program is for. */
+/** Maximum number of workers; more than the largest machine a single program's pool is meant for. */
 export const WORKERS_MAX = 1024;
 
-/** Longest text of a message: no contender takes frames of more. */
+/** Longest text of a message; no contender takes larger frames. */
 export const PAYLOAD_MAX = 16 * 1024 * 1024;
 
 /** Longest delay between two blocks, a minute. */
@@ -51,7 +51,7 @@ export const DELAY_MS_MAX = 60_000;
 const MESSAGES_MAX = 1_000_000_000;
 const DEADLINE_MS_MAX = 3_600_000;
 
-/** Reads a plan. Throws an Error that names the member, what was found, and what is accepted. */
+/** Parses a plan. @throws Error that names the member, the value found, and what is accepted. */
 export function readPlan(text: string): Plan {
   const found: unknown = JSON.parse(text);
   if (typeof found !== 'object' || found === null) throw new Error('a plan is an object of JSON');

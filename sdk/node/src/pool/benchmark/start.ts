@@ -1,4 +1,7 @@
-/** Starts the contender that a plan names. Each is loaded only where it is driven: the modules of peers change what they run in. */
+/**
+ * Starts the contender that a plan names. Each is imported only when it is used, because the modules of peers change the process they run
+ * in.
+ */
 import type { Contender } from './contender.js';
 import { HANDLER_VARIABLE } from './handlers/variables.js';
 import type { Plan } from './plan.js';

@@ -1,14 +1,14 @@
-/** How what rules ask of other systems reaches the server, which does it as far as `allow` of `[workflow]` names it. */
+/** Sends operations on other systems to the server, which performs those that `allow` of `[workflow]` permits. */
 import { host } from '../../script/host.js';
 import { promiseOf } from '../../script/waits.js';
 
-/** What is asked, as the server reads it. */
+/** An operation in the form that the server parses. */
 export interface Operation {
   readonly op: string;
   readonly [name: string]: unknown;
 }
 
-/** That another system could not be asked, or has refused. */
+/** Another system could not be reached, or refused the operation. */
 export class ClientError extends Error {
   /** `not_allowed`, `timeout`, `too_long`, `refused`, `failed` or `unsupported`. */
   readonly code: string;
@@ -20,13 +20,13 @@ export class ClientError extends Error {
   }
 }
 
-/** What an operation has come to. */
+/** The outcome of an operation. */
 interface Outcome<V> {
   readonly value: V;
   readonly error?: { readonly code: string; readonly message: string };
 }
 
-/** Has an operation done. What has been begun and is not over ends with the run. */
+/** Performs an operation. Operations still in progress at the end of the run are ended with it. */
 export function ask<V>(operation: Operation): Promise<V> {
   return promiseOf(
     (outcome) => {

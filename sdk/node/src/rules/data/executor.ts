@@ -1,23 +1,26 @@
 import { callable, wholeNumber } from '../tools/arguments.js';
 
-/** Most functions that are submitted together. */
+/** Maximum number of functions submitted together. */
 const TASKS_MAX = 1000;
 const TIME_MAX = 24 * 3600_000;
 
 type Task = () => unknown;
 
 /**
- * Functions of a rule that run beside it. They run in its own engine, one step at a time, and see what is around them; what they wait for they wait for at
- * the same time.
+ * Runs functions of a rule concurrently with it, in the rule's own engine and so one step at a time. The functions see the variables around
+ * them, and their waits overlap.
  */
 export class ScriptExecutor {
-  /** Runs a function once the rule waits for something; the promise has what it gives. */
+  /** Runs a function as soon as the rule waits for something; resolves to its result. */
   submit<R>(task: () => R | PromiseLike<R>): Promise<R> {
     callable(task, 'task');
     return Promise.resolve().then(task);
   }
 
-  /** Runs functions; gives what they give, in order, when all have ended. Rejects with the first error, or a `TimeoutError` when that takes longer. */
+  /**
+   * Runs functions; resolves to their results in order when all have ended. Rejects with the first error, or with a `TimeoutError` after
+   * `timeoutMs`.
+   */
   async submitForComplete(tasks: readonly Task[], timeoutMs: number): Promise<unknown[]> {
     if (!Array.isArray(tasks) || tasks.length > TASKS_MAX) throw new TypeError(`\`tasks\` is an array of at most ${TASKS_MAX} functions`);
     wholeNumber(timeoutMs, 'timeoutMs', 1, TIME_MAX);

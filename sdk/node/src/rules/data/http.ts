@@ -1,8 +1,8 @@
-/** Requests to other servers under the names of Rengine. */
+/** HTTP requests to other servers, with the names of Rengine. */
 import { Files } from '../tools/files.js';
 import { filledText, isNothing, wholeNumber } from '../tools/arguments.js';
 
-/** The bounds of one client. What `[workflow]` says (`fetch_time_max`, `fetch_bytes_max`) holds besides. */
+/** Limits of a client. `fetch_time_max` and `fetch_bytes_max` of `[workflow]` apply as well. */
 const CONNECT = { usual: 6000, least: 100, most: 5 * 60_000 };
 const READ = { usual: 60_000, least: 100, most: 15 * 60_000 };
 const BYTES = { usual: 2 * 1024 * 1024, least: 1, most: 10 * 1024 * 1024 };
@@ -15,7 +15,7 @@ interface Bounds {
 
 type Headers = Readonly<Record<string, unknown>>;
 
-/** What `exchange` gives. */
+/** The result of `exchange`. */
 export class HttpAnswer {
   readonly #status: number;
   readonly #headers: Record<string, string>;
@@ -35,7 +35,7 @@ export class HttpAnswer {
     return this.#status;
   }
 
-  /** By their names in lower case. */
+  /** The headers; names in lower case. */
   getHeaders(): Record<string, string> {
     return this.#headers;
   }
@@ -49,12 +49,15 @@ export class HttpAnswer {
   }
 }
 
-/** An HTTP client: `fetch`, with a time and a size of its own. Every method gives a promise. A status from 400 on is an error, but for `exchange`. */
+/**
+ * An HTTP client: `fetch` with its own limits of time and size. Every method returns a promise. A status of 400 or above is an error,
+ * except for `exchange`.
+ */
 export class HttpClient {
   readonly #timeMs: number;
   readonly #bytesMax: number;
 
-  /** Milliseconds to connect and to read, which count together here, and bytes of an answer. */
+  /** Timeouts in milliseconds, which are added up here, and the maximum size of a response in bytes. */
   constructor(connectTimeout: number = CONNECT.usual, readTimeout: number = READ.usual, maxResponseSize: number = BYTES.usual) {
     const bound = (value: number, name: string, { least, most }: Bounds) => wholeNumber(value, name, least, most);
     this.#timeMs = bound(connectTimeout, 'connectTimeout', CONNECT) + bound(readTimeout, 'readTimeout', READ);
@@ -79,13 +82,13 @@ export class HttpClient {
     return jsonOf(url, textOf(await this.#send(url, 'POST', request, headers)));
   }
 
-  /** Any request; gives the answer whatever its status is. */
+  /** Sends any request; returns the response whatever its status. */
   async exchange(url: string, method: string, request: unknown = null, headers: Headers | null = null): Promise<HttpAnswer> {
     const { status, headers: own, bytes } = await this.#send(url, filledText(method, 'method').toUpperCase(), request, headers, false);
     return new HttpAnswer(status, own, decoded(bytes));
   }
 
-  /** Writes an answer into a file, as `Files` does; gives its path. */
+  /** Downloads a response to a file, as `Files` would write it; returns the file's path. */
   async download(url: string, downloadFile: string): Promise<string> {
     filledText(downloadFile, 'downloadFile');
     const { bytes } = await this.#send(url, 'GET');
@@ -93,7 +96,7 @@ export class HttpClient {
     return downloadFile;
   }
 
-  /** Sends a file, which `Files` reads, as the part of this name of a form; gives what is answered. */
+  /** Uploads a file, read as by `Files`, as the form part `filename`; returns the response's text. */
   async upload(url: string, filename: string, uploadFile: string): Promise<string> {
     filledText(filename, 'filename');
     const form = new FormData();
@@ -108,21 +111,21 @@ export class HttpClient {
   }
 }
 
-/** A request with its own bounds. */
+/** A request with its own limits. */
 export interface Sent {
   readonly url: string;
-  /** As errors name it. */
+  /** The request's description in error messages. */
   readonly what: string;
   readonly method: string;
   readonly body: unknown;
   readonly headers: Headers | null;
   readonly timeMs: number;
   readonly bytesMax: number;
-  /** Whether a status from 400 on is an error. */
+  /** Whether a status of 400 or above is an error. */
   readonly isRefusedByStatus: boolean;
 }
 
-/** Sends a request, and reads all of the answer. */
+/** Sends a request and reads the whole response. */
 export async function send({ url, what, method, body, headers, timeMs, bytesMax, isRefusedByStatus }: Sent): Promise<Answered> {
   const fields = new globalThis.Headers();
   for (const [name, value] of Object.entries(headers ?? {})) {
@@ -165,7 +168,7 @@ export interface Answered {
   readonly bytes: Uint8Array;
 }
 
-/** Text, bytes and forms go as they are, anything else as JSON. */
+/** Strings, bytes and forms are sent unchanged, anything else as JSON. */
 function bodyOf(request: unknown, headers: globalThis.Headers): unknown {
   if (isNothing(request)) return undefined;
   if (typeof request === 'string' || request instanceof Uint8Array || request instanceof FormData || request instanceof Blob || request instanceof URLSearchParams) return request;

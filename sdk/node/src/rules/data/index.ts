@@ -1,4 +1,7 @@
-/** Other systems, as rules reach them with `context.getDataService()`, and functions that run beside a rule. None keeps anything that is another run's. */
+/**
+ * Other systems, as accessed by rules through `context.getDataService()`, and functions that run concurrently with a rule. Nothing here
+ * keeps state of a run.
+ */
 import { ClientError } from './clients.js';
 import { ScriptExecutor } from './executor.js';
 import { HttpAnswer, HttpClient } from './http.js';
@@ -13,5 +16,5 @@ import { DataService } from './service.js';
 
 export { DataService, pools, ScriptExecutor };
 
-/** What rules meet of it, so that it can be closed with the globals. */
+/** Classes that rules can obtain from these objects; frozen together with the globals. */
 export const classes = [ClientError, DataService, HttpAnswer, HttpClient, JdbcFacade, KafkaFacade, MailNotifier, ProcessClient, RedisFacade, RedisLock, RedisLockClient, S3Client, ScriptExecutor, WorkerPool];

@@ -1,18 +1,20 @@
-/** Databases of PostgreSQL under the names that Rengine has for those of JDBC. */
+/** PostgreSQL databases, with the names of Rengine's JDBC access. */
 import type { Database } from '../../sql/database.js';
 import type { Rows } from '../../sql/outcome.js';
 import type { Statement } from '../../sql/queries.js';
 import { filledText } from '../tools/arguments.js';
 
-/** The databases that rules may reach, as they find them. */
+/** The `sql` global: the databases that rules may access. */
 const databases = (): Readonly<Record<string, Database>> => (globalThis as unknown as { sql: Readonly<Record<string, Database>> }).sql;
 
-/** Longest statement whose `?` are looked for, in UTF-16 units. */
+/** Longest statement in which `?` parameters are searched for, in UTF-16 units. */
 const STATEMENT_MAX = 65_536;
-/** Texts, names, comments and quoted bodies, which `?` may stand in, or a `?`. What has no end goes on to the end. */
+/**
+ * Matches strings, names, comments and quoted bodies, in which a `?` is no parameter, or a `?` itself. Unterminated ones extend to the end.
+ */
 const PARTS = /[eE]'(?:[^'\\]|\\[^]|'')*'?|'[^']*'?|"[^"]*"?|--[^\n]*|\/\*(?:(?!\*\/)[^])*(?:\*\/)?|\$(\w*)\$(?:(?!\$\1\$)[^])*(?:\$\1\$)?|\?\??/g;
 
-/** A database by the NAME of its `[sql.NAME]`. Parameters are `$1`, `$2` and so on, or each a `?`, as JDBC has it: `??` is the operator `?` then. */
+/** The database of `[sql.NAME]`. Parameters are `$1`, `$2` and so on, or `?` each, as in JDBC; the operator `?` is then written `??`. */
 export class JdbcFacade {
   readonly #name: string;
 
@@ -20,22 +22,22 @@ export class JdbcFacade {
     this.#name = name;
   }
 
-  /** The rows of a statement. Parameters are an array, or the further arguments. */
+  /** Returns the rows of a statement. Parameters are an array, or the further arguments. */
   async findList(text: string, ...parameters: unknown[]): Promise<Rows> {
     return this.#run(text, parameters);
   }
 
-  /** The first row that the statement's `returning` gives; null without one. */
+  /** Returns the first row of the statement's `returning` clause; null if there is none. */
   async insert(text: string, ...parameters: unknown[]): Promise<Record<string, unknown> | null> {
     return (await this.#run(text, parameters))[0] ?? null;
   }
 
-  /** How many rows were changed. */
+  /** Returns the number of rows changed. */
   async update(text: string, ...parameters: unknown[]): Promise<number> {
     return (await this.#run(text, parameters)).count;
   }
 
-  /** Runs a statement once for each list of parameters, in one transaction; gives how many rows each has changed. */
+  /** Runs a statement once for each list of parameters, in one transaction; returns the number of rows changed by each. */
   async batch(text: string, lists: readonly (readonly unknown[])[]): Promise<number[]> {
     const statement = numbered(text);
     if (!Array.isArray(lists) || !lists.every((list) => Array.isArray(list))) throw new TypeError('`params` is an array with an array of parameters for each time');
@@ -44,7 +46,7 @@ export class JdbcFacade {
     return results.map(({ count }) => count);
   }
 
-  /** The same. */
+  /** Same as `batch`. */
   async insertBatch(text: string, lists: readonly (readonly unknown[])[]): Promise<number[]> {
     return this.batch(text, lists);
   }
@@ -56,7 +58,7 @@ export class JdbcFacade {
   }
 }
 
-/** A statement with numbers for its `?`. */
+/** Replaces each `?` parameter by a numbered one. */
 export function numbered(statement: string): string {
   filledText(statement, 'sql');
   if (!statement.includes('?')) return statement;

@@ -1,22 +1,22 @@
-/** Kafka under the names of Rengine. */
+/** Kafka, with the names of Rengine. */
 import { filledText, isNothing, text } from '../tools/arguments.js';
 import { ask } from './clients.js';
 
-/** What records have besides their values. */
+/** The key and headers of a record. */
 export interface RecordOptions {
-  /** Records with the same key go to the same partition, in their order. */
+  /** Records with the same key go to the same partition, in order. */
   readonly key?: string | null;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Where a record has been written. */
+/** Where a record was written. */
 export interface Published {
   readonly topic: string;
   readonly partition: number;
   readonly offset: number;
 }
 
-/** A cluster by the NAME of its `[kafka.NAME]`. */
+/** The Kafka cluster of `[kafka.NAME]`. */
 export class KafkaFacade {
   readonly #name: string;
 
@@ -24,7 +24,10 @@ export class KafkaFacade {
     this.#name = name;
   }
 
-  /** Publishes a record, or each of a list of them, and waits until they are acknowledged. A text is the value itself, null a value that is not there, and of everything else the JSON. Of a list, some may have been written where this fails. */
+  /**
+   * Publishes a record or a list of records, and waits until they are acknowledged. A string is the value itself, null an absent value,
+   * anything else is sent as JSON. If publishing a list fails, some of its records may have been written.
+   */
   publish(topic: string, records: readonly unknown[], options?: RecordOptions): Promise<Published[]>;
   publish(topic: string, record: unknown, options?: RecordOptions): Promise<Published>;
   async publish(topic: string, records: unknown, options: RecordOptions = {}): Promise<Published | Published[]> {

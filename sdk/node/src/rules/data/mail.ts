@@ -1,4 +1,4 @@
-/** E-mail under the names of Rengine. */
+/** E-mail, with the names of Rengine. */
 import { filledText, isNothing, text } from '../tools/arguments.js';
 import { ask } from './clients.js';
 
@@ -6,29 +6,29 @@ import { ask } from './clients.js';
 export interface MailMessage {
   readonly to?: string | readonly string[];
   readonly cc?: string | readonly string[];
-  /** Who gets it besides, without the others knowing. */
+  /** Further recipients, hidden from the others. */
   readonly bcc?: string | readonly string[];
   readonly replyTo?: string | readonly string[];
   readonly subject: string;
-  /** What it says; with `html` what those see who are not shown that. */
+  /** The plain text; if there is `html` too, the alternative for readers that do not show it. */
   readonly text?: string;
   readonly html?: string;
-  /** The same as `text`, as Rengine names it. */
+  /** Same as `text`; the name in Rengine. */
   readonly msg?: string;
 }
 
-/** What the server has said when it took a message. */
+/** The server's reply when it accepted a message. */
 export interface MailTaken {
   readonly code: number;
-  /** Such as `2.0.0 Ok: queued as 4F1B2`. */
+  /** For example `2.0.0 Ok: queued as 4F1B2`. */
   readonly reply: string;
-  /** The name of the message, which answers to it refer to. */
+  /** The message's id, to which replies refer. */
   readonly messageId: string;
 }
 
 const MEMBERS = ['to', 'cc', 'bcc', 'replyTo', 'subject', 'text', 'html', 'msg'];
 
-/** Sends messages by the first server that `allow` names (`[mail.NAME]`), or by another. */
+/** Sends messages through the first server that `allow` names (`[mail.NAME]`), or through another. */
 export class MailNotifier {
   readonly #source: string | null;
 
@@ -40,7 +40,10 @@ export class MailNotifier {
     return 'EMAIL';
   }
 
-  /** Sends a message to all whom it names, or to nobody. Where the way there fails, or takes too long, it may have been taken nevertheless. */
+  /**
+   * Sends a message to all of its recipients, or to none. After a connection error or a timeout, the message may have been accepted
+   * nevertheless.
+   */
   async send(message: MailMessage): Promise<MailTaken> {
     if (typeof message !== 'object' || message === null) throw new TypeError('`message` is an object');
     for (const name of Object.keys(message)) {

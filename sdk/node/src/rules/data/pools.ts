@@ -1,4 +1,4 @@
-/** The server's pools, whose workers answer rules as they answer requests: without a connection, and within the run's time. */
+/** The server's pools, whose workers answer rules as they answer requests: without a connection, and within the run's deadline. */
 import { Request, Response, type RequestInit } from '../../script/web/messages.js';
 import { URL } from '../../script/web/url.js';
 import { text } from '../tools/arguments.js';
@@ -14,7 +14,7 @@ interface Answered {
   readonly body: string;
 }
 
-/** A pool by the NAME of its `[pool.NAME]`. */
+/** The pool of `[pool.NAME]`. */
 export class WorkerPool {
   readonly name: string;
 
@@ -22,7 +22,10 @@ export class WorkerPool {
     this.name = name;
   }
 
-  /** Has a worker answer a request for this path, as `fetch` has a server do it. Bodies are text, both ways; `signal` and `redirect` are not looked at. */
+  /**
+   * Sends a request for this path to a worker, as `fetch` would to a server. Bodies are text in both directions; `signal` and `redirect`
+   * are ignored.
+   */
   async fetch(path: string, init: RequestInit = {}): Promise<Response> {
     const url = new URL(path, ORIGIN);
     if (!text(path, 'path').startsWith('/') || url.origin !== ORIGIN) throw new TypeError(`\`path\` begins with one \`/\`, and this one is ${JSON.stringify(path)}`);
@@ -38,7 +41,7 @@ export class WorkerPool {
   }
 }
 
-/** Each is there; to ask one that `allow` does not name says so. */
+/** Any name yields a pool; a request to one that `allow` does not name fails with an error that says so. */
 export const pools: Readonly<Record<string, WorkerPool>> = new Proxy(Object.create(null) as Record<string, WorkerPool>, {
   get: (_, name) => (typeof name === 'string' ? new WorkerPool(name) : undefined),
 });

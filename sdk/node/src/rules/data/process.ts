@@ -4,17 +4,17 @@ import { ask } from './clients.js';
 const TIME_MS = { usual: 30_000, least: 1, most: 24 * 3600_000 };
 const ARGUMENTS_MAX = 1000;
 
-/** What a program has come to. */
+/** The result of a program. */
 export interface Ended {
-  /** Null where a signal has ended it. */
+  /** Null if a signal ended it. */
   readonly exitCode: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** Programs that `allow = { process = [...] }` names, by their absolute paths. There is no shell. */
+/** Runs the programs listed in `allow = { process = [...] }`, by their absolute paths and without a shell. */
 export class ProcessClient {
-  /** Runs a program to its end. It is ended, and all that it has started, when that takes longer, and with the run in any case. */
+  /** Runs a program to its end. It is killed, with all its children, after `timeoutMs`, and at the end of the run in any case. */
   async execute(program: string, args: readonly string[] = [], options: { stdin?: string; timeoutMs?: number } = {}): Promise<Ended> {
     if (!Array.isArray(args) || args.length > ARGUMENTS_MAX) throw new TypeError(`\`args\` is an array of at most ${ARGUMENTS_MAX} texts`);
     const { stdin, timeoutMs = TIME_MS.usual } = options;

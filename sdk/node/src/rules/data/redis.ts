@@ -1,13 +1,13 @@
-/** Redis under the names of Rengine: values are JSON. */
+/** Redis, with the names of Rengine. */
 import { filledText, text, wholeNumber } from '../tools/arguments.js';
 import { ask } from './clients.js';
 
 const SECONDS_MAX = 10 * 365 * 24 * 3600;
 const LOCK_MS = { usual: 6000, least: 1, most: 24 * 3600_000 };
-/** Longest list of keys and arguments of a script. */
+/** Maximum number of keys and arguments of a script. */
 const PARAMETERS_MAX = 1000;
 
-/** A Redis by the NAME of its `[redis.NAME]`. Every method gives a promise. What is stored is the JSON of a value, and what is read is parsed. */
+/** The Redis server of `[redis.NAME]`. Every method returns a promise. Values are stored as JSON and parsed when read. */
 export class RedisFacade {
   readonly #name: string;
 
@@ -15,12 +15,12 @@ export class RedisFacade {
     this.#name = name;
   }
 
-  /** The value of a key; null without one. */
+  /** The value of a key; null if it does not exist. */
   async get(key: string): Promise<unknown> {
     return parsed(key, await this.#do<string | null>('GET', keyOf(key)));
   }
 
-  /** `OK`; of null nothing is done, and null given. */
+  /** Returns `OK`. A null value is not stored, and null is returned. */
   async set(key: string, value: unknown): Promise<string | null> {
     return this.#put(value, (json) => ['SET', keyOf(key), json], null);
   }
@@ -29,28 +29,28 @@ export class RedisFacade {
     return this.#put(value, (json) => ['SET', keyOf(key), json, 'EX', secondsOf(seconds, 1)], null);
   }
 
-  /** 1 where there was no such key, else 0. */
+  /** Returns 1 if the key did not exist, else 0. */
   async setnx(key: string, value: unknown): Promise<number> {
     return this.#put(value, (json) => ['SETNX', keyOf(key), json], 0);
   }
 
-  /** The same for so many seconds: the key and its end are set at once, or neither. */
+  /** Like `setnx`, for `seconds`: the key and its expiry are set atomically. */
   async setnxex(key: string, value: unknown, seconds: number): Promise<number> {
     const done = await this.#put<string | null>(value, (json) => ['SET', keyOf(key), json, 'EX', secondsOf(seconds, 1), 'NX'], null);
     return done === null ? 0 : 1;
   }
 
-  /** How many keys were removed. */
+  /** Returns the number of keys removed. */
   async del(key: string): Promise<number> {
     return this.#do('DEL', keyOf(key));
   }
 
-  /** 1 where there is such a key, else 0. */
+  /** Returns 1 if the key exists, else 0. */
   async expire(key: string, seconds: number): Promise<number> {
     return this.#do('EXPIRE', keyOf(key), secondsOf(seconds, -2));
   }
 
-  /** The fields of a hash with their values. */
+  /** The fields of a hash and their values. */
   async hgetAll(key: string): Promise<Record<string, unknown>> {
     const listed = await this.#do<string[]>('HGETALL', keyOf(key));
     const found: [string, unknown][] = [];
@@ -62,7 +62,7 @@ export class RedisFacade {
     return parsed(key, await this.#do<string | null>('HGET', keyOf(key), filledText(field, 'field')));
   }
 
-  /** How many fields are new. */
+  /** Returns the number of fields added. */
   async hset(key: string, field: string, value: unknown): Promise<number> {
     return this.#put(value, (json) => ['HSET', keyOf(key), filledText(field, 'field'), json], 0);
   }
@@ -71,7 +71,7 @@ export class RedisFacade {
     return this.#put(value, (json) => ['HSETNX', keyOf(key), filledText(field, 'field'), json], 0);
   }
 
-  /** What a script in Lua gives; the first `keyCount` of the texts behind are keys. */
+  /** Runs a Lua script and returns its result; the first `keyCount` parameters are keys. */
   async eval(script: string, keyCount: number, ...parameters: readonly string[]): Promise<unknown> {
     if (parameters.length > PARAMETERS_MAX) throw new RangeError(`a script has at most ${PARAMETERS_MAX} keys and arguments`);
     wholeNumber(keyCount, 'keyCount', 0, parameters.length);
@@ -88,9 +88,9 @@ export class RedisFacade {
   }
 }
 
-/** Locks in the first Redis that `allow` names, or in another. */
+/** Locks in the first Redis server that `allow` names, or in another. */
 export class RedisLockClient {
-  /** A lock by its name, which nobody has yet; it ends by itself after so many milliseconds, and with the run in any case. */
+  /** A lock by name, not acquired yet. Once acquired, it expires after `timeoutMs`, and at the end of the run in any case. */
   getLock(name: string, timeoutMs: number = LOCK_MS.usual, source: string | null = null): RedisLock {
     return new RedisLock(filledText(name, 'name'), wholeNumber(timeoutMs, 'timeoutMs', LOCK_MS.least, LOCK_MS.most), source);
   }
@@ -108,17 +108,17 @@ export class RedisLock {
     this.#source = source;
   }
 
-  /** Waits until nobody else has it, and takes it. */
+  /** Acquires the lock; waits without limit until it is free. */
   async lock(): Promise<void> {
     await this.#take(null);
   }
 
-  /** Takes it if nobody else has it, or comes to leave it in so many milliseconds. */
+  /** Acquires the lock if it is free or becomes free within `waitMs`; returns whether it did. */
   async tryLock(waitMs = 0): Promise<boolean> {
     return this.#take(wholeNumber(waitMs, 'waitMs', 0, LOCK_MS.most));
   }
 
-  /** Gives it back; false: it had ended by itself. */
+  /** Releases the lock; returns false if it had expired. */
   async unlock(): Promise<boolean> {
     if (this.#token === null) throw new TypeError(`the lock \`${this.#name}\` is not held`);
     const token = this.#token;

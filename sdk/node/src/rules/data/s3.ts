@@ -3,23 +3,23 @@ import { filledText, isNothing } from '../tools/arguments.js';
 import { ask } from './clients.js';
 import { decoded, send, type Answered } from './http.js';
 
-/** Longest object. What `[workflow]` says of fetches (`fetch_time_max`, `fetch_bytes_max`) holds besides. */
+/** Longest object. `fetch_time_max` and `fetch_bytes_max` of `[workflow]` apply as well. */
 const OBJECT_BYTES_MAX = 10 * 1024 * 1024;
 const TIME_MS = 15 * 60_000;
 
-/** What is known of an object. */
+/** Metadata of an object. */
 export interface ObjectFacts {
   readonly object: string;
   readonly etag: string | null;
-  /** In bytes. */
+  /** Size in bytes. */
   readonly size: number;
-  /** In seconds since 1970; null where the server does not say. */
+  /** Seconds since 1970; null if the server does not say. */
   readonly lastModified: number | null;
-  /** By their names in lower case. */
+  /** Header values by name in lower case. */
   readonly headers: Record<string, string>;
 }
 
-/** Objects of the first bucket that `allow` names (`[s3.NAME]`), or of another. Files are those of `Files`. */
+/** Objects in the first bucket that `allow` names (`[s3.NAME]`), or in another. Files are accessed as by `Files`. */
 export class S3Client {
   readonly #source: string | null;
 
@@ -34,19 +34,19 @@ export class S3Client {
     return { object, etag: etagOf(headers) };
   }
 
-  /** Writes an object into a file. */
+  /** Downloads an object to a file. */
   async downloadObject(object: string, downloadFile: string): Promise<void> {
     filledText(downloadFile, 'downloadFile');
     const { bytes } = await this.#send('GET', object);
     Files.writeFromByteArray(downloadFile, bytes);
   }
 
-  /** Removes an object, if there is one. */
+  /** Removes an object if it exists. */
   async removeObject(object: string): Promise<void> {
     await this.#send('DELETE', object);
   }
 
-  /** An object that is text in UTF-8. */
+  /** The content of an object as UTF-8 text. */
   async getObjectAsString(object: string): Promise<string> {
     return decoded((await this.#send('GET', object)).bytes);
   }

@@ -1,4 +1,7 @@
-/** What `context.getDataService()` gives: other systems under the names of Rengine. What waits there gives a promise here. */
+/**
+ * The object that `context.getDataService()` returns: other systems, with the names of Rengine. Methods that block there return promises
+ * here.
+ */
 import { filledText } from '../tools/arguments.js';
 import { ClientError } from './clients.js';
 import { HttpClient } from './http.js';
@@ -14,7 +17,7 @@ function missing(what: string, instead: string): never {
 }
 
 export class DataService {
-  /** A database of PostgreSQL: the NAME of its `[sql.NAME]`. */
+  /** The PostgreSQL database of `[sql.NAME]`. */
   obtainJdbcDSFacade(name: string): JdbcFacade {
     return new JdbcFacade(filledText(name, 'name'));
   }
@@ -23,7 +26,7 @@ export class DataService {
     return new HttpClient();
   }
 
-  /** A Redis: the NAME of its `[redis.NAME]`. */
+  /** The Redis server of `[redis.NAME]`. */
   obtainRedisDSFacade(name: string): RedisFacade {
     return new RedisFacade(filledText(name, 'name'));
   }
@@ -36,17 +39,17 @@ export class DataService {
     return new ProcessClient();
   }
 
-  /** Objects of the first bucket that `allow` names. */
+  /** The objects of the first bucket that `allow` names. */
   getDefaultS3Client(): S3Client {
     return new S3Client();
   }
 
-  /** The same for the bucket of `[s3.NAME]`. */
+  /** The objects of the bucket of `[s3.NAME]`. */
   obtainS3Client(name: string): S3Client {
     return new S3Client(filledText(name, 'name'));
   }
 
-  /** A cluster of Kafka: the NAME of its `[kafka.NAME]`. */
+  /** The Kafka cluster of `[kafka.NAME]`. */
   obtainKafkaDSFacade(name: string): KafkaFacade {
     return new KafkaFacade(filledText(name, 'name'));
   }
@@ -63,7 +66,7 @@ export class DataService {
     return missing('TCP', 'ask an HTTP service with `fetch`');
   }
 
-  /** What sends e-mail (`EMAIL`): by the first server that `allow` names, or by that of `[mail.NAME]`. */
+  /** Sends e-mail (`EMAIL`), through the first server that `allow` names or through that of `[mail.NAME]`. */
   obtainNotifier(kind: string, name: string | null = null): MailNotifier {
     if (kind === 'EMAIL') return new MailNotifier(name);
     if (kind === 'DINGTALK') return missing('the notifier DINGTALK', 'post the message to the webhook of the robot with `fetch`');

@@ -4,10 +4,11 @@ import { filledText, isNothing, text } from './arguments.js';
 const KEY_BYTES = 32;
 
 /**
- * AES of texts of at most 10 MiB. Keys, initial vectors and what is encrypted are in base64; `null` becomes `null`.
+ * AES for texts of at most 10 MiB. Keys, initialization vectors and ciphertexts are base64; `null` yields `null`.
  *
- * Keys have 16, 24 or 32 bytes with PKCS#7, initial vectors 16. Without padding it is AES-128: texts have a multiple of 16 bytes, and of a key
- * the first 16 count. ECB shows which blocks are alike, and is there for what others have encrypted with it.
+ * With PKCS#7 padding, keys have 16, 24 or 32 bytes and initialization vectors 16. Without padding, it is AES-128: the text's length is a
+ * multiple of 16 bytes, and only the first 16 bytes of the key are used. ECB reveals which blocks are equal; use it only for data encrypted
+ * by others.
  */
 export class AES {
   static encryptCbcNoPaddingToBase64(base64Key: string, base64Iv: string, plaintext: string | null): string | null {
@@ -42,7 +43,7 @@ export class AES {
     return decrypt('ecb-pkcs7', base64Key, null, base64Ciphertext);
   }
 
-  /** A new key of 256 bits. */
+  /** A new 256-bit key. */
   static generateKeyToBase64(): string {
     return host.randomBase64(KEY_BYTES);
   }

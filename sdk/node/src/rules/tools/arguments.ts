@@ -1,21 +1,21 @@
-/** What rules give to tools, as tools need it. An error names the argument, what it may be and what it is. */
+/** Validates the arguments of tools. Errors name the argument, the accepted values and the value given. */
 
-/** Longest text that a tool goes through itself, in UTF-16 units. */
+/** Longest text that a tool processes in JavaScript, in UTF-16 units. */
 export const TEXT_MAX = 10 * 1024 * 1024;
 
-/** A text; the empty one too. */
+/** Accepts a string, which may be empty. */
 export function text(value: unknown, name: string): string {
   if (typeof value === 'string') return value;
   throw new TypeError(`\`${name}\` is a text, and not ${described(value)}`);
 }
 
-/** A text with more than spaces. */
+/** Accepts a string that is not blank. */
 export function filledText(value: unknown, name: string): string {
   if (text(value, name).trim() === '') throw new TypeError(`\`${name}\` is a text with something in it, and this one is empty`);
   return value as string;
 }
 
-/** Whether there is nothing, which most tools give nothing for. */
+/** Whether the value is null or undefined; for these, most tools return null. */
 export function isNothing(value: unknown): value is null | undefined {
   return value === null || value === undefined;
 }
@@ -35,7 +35,7 @@ export function callable<T extends (...values: never[]) => unknown>(value: unkno
   throw new TypeError(`\`${name}\` is a function, and not ${described(value)}`);
 }
 
-/** A value as errors name it. */
+/** A value as shown in error messages. */
 function described(value: unknown): string {
   if (value === null || typeof value === 'number' || typeof value === 'boolean' || value === undefined) return String(value);
   if (Array.isArray(value)) return 'an array';

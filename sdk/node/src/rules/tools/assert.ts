@@ -1,11 +1,11 @@
 import { filledText, isNothing, text } from './arguments.js';
 
-/** A message, or what makes one. */
+/** A message, or a function that returns one. */
 type Message = string | (() => string);
 
 /**
- * Conditions of rules: what does not hold is an error with the message, in which each `%s` or `%d` stands for the next of the arguments, and
- * `%%` for a percent sign. The methods whose names end in `Of` make the message from a name.
+ * Assertions for rules: a failed one throws an error with the message, in which each `%s` or `%d` is replaced by the next argument, and
+ * `%%` by a percent sign. Methods whose names end in `Of` build the message from a name.
  */
 export class Assert {
   static isTrue(expression: unknown, message: Message, ...args: unknown[]): void {
@@ -24,7 +24,7 @@ export class Assert {
     check(isNothing(object), () => `${text(argName, 'argName')} has to be null`);
   }
 
-  /** Gives the value. */
+  /** Returns the value. */
   static notNull<T>(object: T, message: Message, ...args: unknown[]): NonNullable<T> {
     check(!isNothing(object), message, args);
     return object as NonNullable<T>;
@@ -34,7 +34,7 @@ export class Assert {
     return Assert.notNull(object, required(argName));
   }
 
-  /** A text with more than spaces; gives it. */
+  /** Accepts a string that is not blank, and returns it. */
   static hasText<T>(value: T, message: Message, ...args: unknown[]): T {
     check(typeof value === 'string' && value.trim() !== '', message, args);
     return value;
@@ -53,7 +53,7 @@ export class Assert {
     Assert.doesNotContain(textToSearch, substring, () => `${text(argName, 'argName')} must not have \`${substring}\` in it`);
   }
 
-  /** An array, a `Map`, a `Set` or an object with something in it; gives it. */
+  /** Accepts a non-empty array, `Map`, `Set` or object, and returns it. */
   static notEmpty<T>(collection: T, message: Message, ...args: unknown[]): T {
     check(sizeOf(collection) > 0, message, args);
     return collection;
@@ -63,7 +63,7 @@ export class Assert {
     return Assert.notEmpty(collection, () => `${text(argName, 'argName')} must not be empty`);
   }
 
-  /** No element of an array is `null`; that there is no array holds. */
+  /** Accepts an array without `null` elements, or no array at all. */
   static noNullElements(array: readonly unknown[] | null, message: Message, ...args: unknown[]): void {
     check(isNothing(array) || (Array.isArray(array) && !array.some(isNothing)), message, args);
   }
@@ -82,7 +82,7 @@ function check(holds: boolean, message: Message, args: readonly unknown[] = []):
   if (!holds) throw new Error(typeof message === 'function' ? String(message()) : formatted(message, args));
 }
 
-/** A message with its arguments; places without one stay. */
+/** Inserts the arguments into a message; placeholders without an argument stay. */
 function formatted(message: string, args: readonly unknown[]): string {
   if (isNothing(message)) return 'a condition does not hold';
   let next = 0;

@@ -1,7 +1,7 @@
 import { host, type Encoding } from '../../script/host.js';
 import { isNothing, text } from './arguments.js';
 
-/** Texts in other encodings. Of `null` each method gives `null`. Texts have at most 10 MiB, those that become or are base58 16 KiB. */
+/** Text encodings. `null` yields `null`. Texts have at most 10 MiB; texts converted to or from base58 at most 16 KiB. */
 export class Coding {
   static toBase58(str: string | null): string | null {
     return recode('utf8', 'base58', str);
@@ -15,7 +15,7 @@ export class Coding {
     return recode('utf8', 'base64', str);
   }
 
-  /** What is no base64 is passed over, so that any text gives something. The alphabet of URLs is read as well. */
+  /** Characters outside of base64 are skipped, so any text can be decoded. Accepts the URL-safe alphabet as well. */
   static fromBase64(base64Str: string | null): string | null {
     return recode('base64', 'utf8', base64Str);
   }

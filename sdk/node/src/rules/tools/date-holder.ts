@@ -7,24 +7,26 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** Longest number that each field of a pattern is read from and, filled up with zeros, shortest that it is written as. */
+/** The number of digits of each pattern field: the maximum when parsing, the minimum (with leading zeros) when formatting. */
 const FIELDS: Readonly<Record<string, number>> = Object.freeze({ yyyy: 4, MM: 2, dd: 2, HH: 2, mm: 2, ss: 2, SSS: 3 });
 const ACCEPTED = "yyyy, MM, dd, HH, mm, ss, SSS and text in '' are accepted";
 
-/** A date as rules get it: in JSON it is `2023-02-11T09:24:02.123+00:00`. */
+/** A date for rules; in JSON it is `2023-02-11T09:24:02.123+00:00`. */
 export class RuleDate extends Date {
   override toJSON(): string {
-    // What is no date is null in JSON.
+    // An invalid date becomes null in JSON.
     return (Number.isNaN(this.getTime()) ? null : this.toISOString().replace('Z', '+00:00')) as string;
   }
 }
 
-/** A part of a pattern: a field, or text as it is. */
+/** A part of a pattern: a field or literal text. */
 type Part = { field: string } | { text: string };
 
-/** Dates and times, in UTC. Patterns are those of Java, of at most 256 characters; `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss` and `SSS` can be in them. */
+/**
+ * Dates and times in UTC. Patterns are Java's, with at most 256 characters and the fields `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss` and `SSS`.
+ */
 export class DateHolder {
-  /** What dates are here. */
+  /** The class of the dates returned here. */
   static readonly RuleDate = RuleDate;
 
   /** Milliseconds since 1970. */
@@ -32,7 +34,7 @@ export class DateHolder {
     return Date.now();
   }
 
-  /** Nanoseconds of a clock that only goes forward, to measure how long something takes. */
+  /** Nanoseconds of a monotonic clock, for measuring durations. */
   static currentNanoTime(): number {
     return Math.round(performance.now() * 1_000_000);
   }
@@ -41,14 +43,14 @@ export class DateHolder {
     return new RuleDate();
   }
 
-  /** The date that a text has, all of which fits the pattern; `null` of a text without anything. */
+  /** Parses a date; the whole text must match the pattern. `null` for a blank text. */
   static parseDate(dateString: string | null, pattern: string | null): Date | null {
     if (isNothing(dateString) || isNothing(pattern) || (typeof dateString === 'string' && dateString.trim() === '')) return null;
     return parsed(filledText(dateString, 'dateString'), pattern);
   }
 
   static formatDate(pattern: string | null): string | null;
-  /** The date may be given as milliseconds since 1970, too. */
+  /** The date may also be given in milliseconds since 1970. */
   static formatDate(date: Date | number | null, pattern: string | null): string | null;
   static formatDate(...args: [unknown, unknown?]): string | null {
     const [date, pattern] = args.length === 1 ? [new RuleDate(), args[0]] : args;
@@ -57,8 +59,9 @@ export class DateHolder {
   }
 
   /**
-   * Now, with one of its fields changed by an amount. The field is one of Java's `Calendar`: 1 years, 2 months, 3 and 4 weeks, 5 to 7 days, 8 weeks,
-   * 9 half days, 10 and 11 hours, 12 minutes, 13 seconds, 14 milliseconds. `null` without a pattern, which counts for nothing else.
+   * The current time with one field changed by an amount. The field is a constant of Java's `Calendar`: 1 years, 2 months, 3 and 4 weeks, 5
+   * to 7 days,
+   * 8 weeks, 9 half days, 10 and 11 hours, 12 minutes, 13 seconds, 14 milliseconds. `null` without a pattern, which is not used otherwise.
    */
   static getDateOf(calendarField: number, amount: number, pattern: string | null): Date | null {
     if (isNothing(pattern)) return null;
@@ -66,20 +69,21 @@ export class DateHolder {
     return changed(new RuleDate(), calendarField, amount);
   }
 
-  /** The same as a text. */
+  /** Same as `getDateOf`, formatted as text. */
   static getFormatDateOf(calendarField: number, amount: number, pattern: string | null): string | null {
     if (isNothing(pattern)) return null;
     return formatted(changed(new RuleDate(), calendarField, amount), partsOf(pattern));
   }
 
   /**
-   * How many whole units are between two dates, less than 0 when the second is earlier: `y` or `yy` years of 360 days, `M` or `MM` months of 30,
-   * `d` or `dd` days, `h`, `hh`, `H` or `HH` hours, `m` or `mm` minutes, `s` or `ss` seconds. `Y` and `D` are `y` and `d`.
+   * The number of whole units between two dates, negative if the second is earlier: `y` or `yy` for years of 360 days, `M` or `MM` for
+   * months of 30 days, `d` or `dd` for days, `h`, `hh`, `H` or `HH` for hours, `m` or `mm` for minutes, `s` or `ss` for seconds. `Y` and
+   * `D` mean `y` and `d`.
    */
   static getDistanceOf(before: Date | number | null, after: Date | number | null, pattern: string | null): number | null {
     if (isNothing(before) || isNothing(after) || isNothing(pattern)) return null;
     const distance = dateOf(after, 'after').getTime() - dateOf(before, 'before').getTime();
-    // Less than nothing is 0, and not -0.
+    // Adding 0 turns -0 into 0.
     return Math.trunc(distance / unitOf(pattern)) + 0;
   }
 }
@@ -125,13 +129,13 @@ function dateOf(value: unknown, name: string): Date {
 function partsOf(value: unknown): Part[] {
   const pattern = filledText(value, 'pattern');
   if (pattern.length > PATTERN_MAX) throw new RangeError(`a pattern has at most ${PATTERN_MAX} characters, and this one has ${pattern.length}`);
-  // Letters of one kind, text in quotes, which are doubled in there, and all else.
+  // A run of one letter; text in quotes, where a quote is doubled; or anything else.
   const found = pattern.matchAll(/([A-Za-z])\1*|'((?:[^']|'')*)'|'|[^A-Za-z']+/gu);
   return Array.from(found, ([part, letter, quoted]) => {
     if (letter !== undefined && Object.hasOwn(FIELDS, part)) return { field: part };
     if (letter !== undefined) throw new RangeError(`the pattern \`${pattern}\` has \`${part}\`; ${ACCEPTED}`);
     if (part === "'") throw new RangeError(`the pattern \`${pattern}\` has a quote that is not closed`);
-    // Two quotes with nothing in them are one.
+    // Two quotes with nothing between them stand for one.
     return { text: quoted === undefined ? part : part === "''" ? "'" : quoted.replaceAll("''", "'") };
   });
 }
@@ -181,12 +185,12 @@ function parsed(dateString: string, pattern: string): Date {
   const date = new RuleDate(0);
   date.setUTCFullYear(of('yyyy', 1970), of('MM', 1) - 1, of('dd', 1));
   date.setUTCHours(of('HH', 0), of('mm', 0), of('ss', 0), of('SSS', 0));
-  // A field beyond its end, such as the 30th of February, has become another.
+  // An out-of-range field, such as the 30th of February, has been normalized to another date.
   for (const [field, value] of fields) if (fieldOf(date, field) !== value) throw refused();
   return date;
 }
 
-/** The date with a field changed, which is the date given. @internal */
+/** Changes a field of a date in place and returns the date. @internal */
 export function changed(date: Date, calendarField: number, amount: number): Date {
   wholeNumber(calendarField, 'calendarField', 1, 14);
   wholeNumber(amount, 'amount', -AMOUNT_MAX, AMOUNT_MAX);

@@ -1,7 +1,7 @@
 import { host } from '../../script/host.js';
 import { callable, filledText, isNothing, text, wholeNumber } from './arguments.js';
 
-/** Longest line that is read from the middle of a file, in bytes, beyond what was asked for. */
+/** Longest line, in bytes, that may exceed the requested amount when reading from the middle of a file. */
 const LINE_MAX = 65_536;
 const READ_MAX = 10 * 1024 * 1024;
 
@@ -17,7 +17,7 @@ export class FileInfo {
     this.#kind = kind;
   }
 
-  /** Its path as the methods of `Files` take it. */
+  /** The path, as accepted by the methods of `Files`. */
   getPath(): string {
     return this.#path;
   }
@@ -34,7 +34,7 @@ export class FileInfo {
     return this.#kind === 'file';
   }
 
-  /** Whether its name begins with a dot. */
+  /** Whether the name begins with a dot. */
   isHidden(): boolean {
     return this.#name.startsWith('.');
   }
@@ -48,14 +48,14 @@ export class FileInfo {
   }
 }
 
-/** Lines from the middle of a file. */
+/** Lines read from the middle of a file. */
 export class ReadTailFrame {
-  /** Where reading began, and where it goes on; how long the file is, in bytes. */
+  /** Where reading began, where to continue, and the length of the file, in bytes. */
   readonly startPos: number;
   readonly endPos: number;
   readonly length: number;
   readonly lines: string[];
-  /** Whether neither the stopper nor an empty line has ended it. */
+  /** False if reading ended at an empty line or at one that the stopper accepted. */
   readonly hasNext: boolean;
 
   constructor(startPos: number, endPos: number, length: number, lines: string[], hasNext: boolean) {
@@ -84,16 +84,16 @@ export class ReadTailFrame {
 }
 
 /**
- * Files in the folders that the rule may use (`allow.files`); there are none until the configuration names some. A path, with or without a slash in
- * front, leads into the first of them, or into the one that it begins with. Files have at most 10 MiB, and texts are UTF-8.
+ * Files in the folders that the rule may use (`allow.files`); none until the configuration names some. A path, with or without a leading
+ * slash, is relative to the first of these folders unless it begins with one of them. Files have at most 10 MiB; texts are UTF-8.
  */
 export class Files {
-  /** What `listFiles` gives. */
+  /** The elements of the result of `listFiles`. */
   static readonly FileInfo = FileInfo;
-  /** What `seekReadLines` gives. */
+  /** The result of `seekReadLines`. */
   static readonly ReadTailFrame = ReadTailFrame;
 
-  /** The files of a folder by their names, those whose names the filter takes; none where there is no folder. */
+  /** The files of a folder, sorted by name, whose names the filter accepts; empty if the folder does not exist. */
   static listFiles(path: string, filter: (name: string) => boolean = () => true): FileInfo[] {
     callable(filter, 'filter');
     const listed = host.fileList(filledText(path, 'path'));
@@ -105,17 +105,17 @@ export class Files {
     return found;
   }
 
-  /** Deletes a file, or a folder with all that is in it: at most 10,000 files. */
+  /** Deletes a file, or a folder with at most 10,000 files and all its content. */
   static forceDelete(path: string): void {
     host.fileDelete(filledText(path, 'path'));
   }
 
-  /** Makes an empty file where there is none, and the folders above it. */
+  /** Creates an empty file if it does not exist, and its parent folders. */
   static createFile(path: string): void {
     host.fileWrite(filledText(path, 'path'), '', true);
   }
 
-  /** Makes a folder, and those above it. */
+  /** Creates a folder and its parents. */
   static mkdirs(path: string, childDir: string | null = null): void {
     const child = isNothing(childDir) ? '' : `/${text(childDir, 'childDir')}`;
     host.fileMakeFolders(filledText(path, 'path') + child);
@@ -130,7 +130,7 @@ export class Files {
     return new Uint8Array(host.fileRead(filledText(path, 'path'), 0, Infinity));
   }
 
-  /** The lines of a file, without their ends. */
+  /** The lines of a file, without line endings. */
   static readLines(path: string): string[] {
     const lines = Files.readToString(path).split(/\r?\n/);
     if (lines.at(-1) === '') lines.pop();
@@ -138,8 +138,8 @@ export class Files {
   }
 
   /**
-   * Lines of a file from a place in it, until about so many bytes are read: the last line is read to its end. It ends with a line that is empty or
-   * that the stopper takes, too, which is not given then.
+   * Reads lines from a position in a file until about `aboutLimit` bytes are read; the last line is read to its end. Stops earlier at an
+   * empty line or at one that the stopper accepts, which is not included.
    */
   static seekReadLines(path: string, startPos: number, aboutLimit: number, stopper: (line: string) => boolean): ReadTailFrame {
     filledText(path, 'path');
@@ -162,7 +162,7 @@ export class Files {
     return new ReadTailFrame(startPos, startPos + at, length, lines, hasNext);
   }
 
-  /** Writes a text, and the folders above its file. With `append` it is added to what is there. */
+  /** Writes a text, and creates the parent folders. With `append`, adds it to the end of the file. */
   static writeFromString(path: string, data: string | null, append: boolean = false): void {
     host.fileWrite(filledText(path, 'path'), isNothing(data) ? '' : text(data, 'data'), append === true);
   }
@@ -173,7 +173,7 @@ export class Files {
   }
 }
 
-/** Bytes that are given as numbers, which may be negative, as those of Java are. */
+/** Bytes given as numbers, which may be negative as in Java. */
 function bytesOf(data: readonly number[] | null): Uint8Array {
   if (isNothing(data)) return new Uint8Array(0);
   if (!Array.isArray(data)) throw new TypeError('`data` is a Uint8Array or an array of numbers from -128 to 255');

@@ -1,7 +1,7 @@
 import { host } from '../../script/host.js';
 import { isNothing, text } from './arguments.js';
 
-/** Digests of texts of at most 10 MiB, in base64; `null` of `null`. */
+/** Digests of texts of at most 10 MiB, in base64; `null` yields `null`. */
 export class Hashing {
   static md5(str: string | null): string | null {
     return isNothing(str) ? null : host.hash('md5', text(str, 'str'));

@@ -1,4 +1,4 @@
-/** The tools of rules, by the names under which rules find them. None keeps anything between two calls. */
+/** The tools of rules by their global names. Tools keep no state between calls. */
 import { AES } from './aes.js';
 import { Assert } from './assert.js';
 import { Coding } from './coding.js';

@@ -1,6 +1,6 @@
 import { TEXT_MAX, isNothing, text } from './arguments.js';
 
-/** A sample: a name, labels and a value, which is a text as it stands there. */
+/** A sample: a name, labels and a value, which is the original text. */
 export class PrometheusMetrics {
   #help = '';
   #type = '';
@@ -17,7 +17,7 @@ export class PrometheusMetrics {
     this.#help = help;
   }
 
-  /** `counter`, `gauge`, `histogram`, `summary` or `untyped`; empty where the text does not say. */
+  /** `counter`, `gauge`, `histogram`, `summary` or `untyped`; empty if the text does not say. */
   getType(): string {
     return this.#type;
   }
@@ -26,7 +26,7 @@ export class PrometheusMetrics {
     this.#type = type;
   }
 
-  /** The name of the family, which of histograms and summaries is not that of each sample. */
+  /** The name of the metric family; for histograms and summaries it differs from the sample's name. */
   getSubType(): string {
     return this.#subType;
   }
@@ -68,14 +68,14 @@ export class PrometheusMetrics {
   }
 }
 
-/** Reads metrics in the text format of Prometheus (version 0.0.4). */
+/** Parses metrics in the Prometheus text format (version 0.0.4). */
 export class PrometheusParser {
-  /** What `parse` gives. */
+  /** The elements of the result of `parse`. */
   static readonly PrometheusMetrics = PrometheusMetrics;
 
   /**
-   * The samples of a text of at most 10 Mi characters, in its order. A sample has the help and the type of its family, as its text says them
-   * before. Lines that are no sample are an error with their number; a time behind a value is passed over.
+   * The samples of a text of at most 10 Mi characters, in order. A sample has the help and the type that precede it for its family. A line
+   * that is not a valid sample is an error with its line number; timestamps are ignored.
    */
   static parse(metricsString: string | null): PrometheusMetrics[] {
     if (isNothing(metricsString)) return [];
@@ -104,7 +104,7 @@ function sampleOf(line: string, number: number, families: ReadonlyMap<string, { 
   const tags: [string, string][] = [];
   let rest = line.slice(name.length).trimStart();
   if (rest.startsWith('{')) {
-    // Each label and what is behind it, then the end.
+    // Each label with what follows it, then the closing brace.
     const label = /\s*([^\s=,{}"]+)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|(?=\}))|\s*\}/sy;
     label.lastIndex = 1;
     for (;;) {
@@ -128,7 +128,7 @@ function sampleOf(line: string, number: number, families: ReadonlyMap<string, { 
   return metrics;
 }
 
-/** The family of a sample: its name, without the ending that samples of histograms and summaries have. */
+/** The family of a sample: its name without the suffix that samples of histograms and summaries have. */
 function familyOf(name: string, families: ReadonlyMap<string, unknown>): string {
   if (families.has(name)) return name;
   const base = name.replace(/_(?:bucket|count|sum|total|created)$/, '');

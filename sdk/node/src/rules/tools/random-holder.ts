@@ -6,7 +6,7 @@ const COUNT_MAX = 65_536;
 const INT_MAX = 2_147_483_647;
 const FLOAT_MAX = 3.4028234663852886e38;
 const CODE_POINTS = 0x11_0000;
-/** How often a character is drawn for each one that is wanted, when only some are taken. */
+/** Maximum number of draws per wanted character if some are rejected. */
 const TRIES = 1000;
 
 const DIGITS = '0123456789';
@@ -14,29 +14,29 @@ const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const GRAPH = Array.from({ length: 0x7f - 0x21 }, (_, at) => String.fromCharCode(0x21 + at)).join('');
 const PRINT = ` ${GRAPH}`;
 
-/** Random numbers and texts, from the system's source. Texts have at most 65,536 characters. */
+/** Random numbers and texts from the system's random source. Texts have at most 65,536 characters. */
 export class RandomHolder {
   static nextBoolean(): boolean {
     return host.randomBelow(2) === 1;
   }
 
-  /** From `startInclusive`, 0 when left out, up to but not `endExclusive`, 2^31 - 1 when left out. Where both are the same it is them. */
+  /** From `startInclusive` (default 0) to `endExclusive` (default 2^31 - 1), exclusive. If both are equal, returns that number. */
   static nextInt(startInclusive: number = 0, endExclusive: number = INT_MAX): number {
     return wholeBetween(startInclusive, endExclusive, INT_MAX);
   }
 
-  /** The same up to 2^53 - 1, beyond which not every whole number is one of JavaScript's. */
+  /** Like `nextInt`, up to 2^53 - 1, beyond which JavaScript cannot represent every integer. */
   static nextLong(startInclusive: number = 0, endExclusive: number = Number.MAX_SAFE_INTEGER): number {
     return wholeBetween(startInclusive, endExclusive, Number.MAX_SAFE_INTEGER);
   }
 
-  /** From `startInclusive`, 0 when left out, up to `endExclusive`, the largest number when left out. */
+  /** From `startInclusive` (default 0) to `endExclusive` (default: the largest number), exclusive. */
   static nextDouble(startInclusive: number = 0, endExclusive: number = Number.MAX_VALUE): number {
     checkRange(startInclusive, endExclusive, Number.MAX_VALUE, finiteNumber);
     return below(startInclusive + (endExclusive - startInclusive) * (host.randomBelow(2 ** 53) / 2 ** 53), startInclusive, endExclusive);
   }
 
-  /** The same with a precision of 24 bits. */
+  /** Like `nextDouble`, with a precision of 24 bits. */
   static nextFloat(startInclusive: number = 0, endExclusive: number = FLOAT_MAX): number {
     checkRange(startInclusive, endExclusive, FLOAT_MAX, finiteNumber);
     const part = host.randomBelow(2 ** 24) / 2 ** 24;
@@ -48,8 +48,8 @@ export class RandomHolder {
   static random(count: number, letters: boolean, numbers: boolean): string;
   static random(count: number, start: number, end: number, letters: boolean, numbers: boolean, ...chars: string[]): string;
   /**
-   * A text of any characters that are written; of those given; of letters or digits; or of those from `start` up to but not `end`: numbers in
-   * Unicode, and places in `chars` where these are given. 0 and 0 are all.
+   * A text of random characters: of any printable ones, of the given ones, of letters or digits, or of those from `start` to `end`
+   * (exclusive), which are code points, or positions in `chars` if given. If both are 0, all are used.
    */
   static random(count: number, ...how: unknown[]): string {
     checkCount(count);
@@ -68,7 +68,7 @@ export class RandomHolder {
     return host.randomText(some.join(''), count);
   }
 
-  /** Characters from the space to `~`: so many, or at least so many and less than `maxLengthExclusive`. */
+  /** Printable ASCII including the space: `minLengthInclusive` characters, or with a second argument a random number of them below that. */
   static randomAscii(minLengthInclusive: number, maxLengthExclusive?: number): string {
     return host.randomText(PRINT, lengthOf(minLengthInclusive, maxLengthExclusive));
   }
@@ -81,7 +81,7 @@ export class RandomHolder {
     return host.randomText(DIGITS + LETTERS, lengthOf(minLengthInclusive, maxLengthExclusive));
   }
 
-  /** Characters from `!` to `~`. */
+  /** ASCII characters from `!` to `~`. */
   static randomGraph(minLengthInclusive: number, maxLengthExclusive?: number): string {
     return host.randomText(GRAPH, lengthOf(minLengthInclusive, maxLengthExclusive));
   }
@@ -90,7 +90,7 @@ export class RandomHolder {
     return host.randomText(DIGITS, lengthOf(minLengthInclusive, maxLengthExclusive));
   }
 
-  /** Characters from the space to `~`. */
+  /** ASCII characters from the space to `~`. */
   static randomPrint(minLengthInclusive: number, maxLengthExclusive?: number): string {
     return host.randomText(PRINT, lengthOf(minLengthInclusive, maxLengthExclusive));
   }
@@ -108,7 +108,7 @@ function wholeBetween(start: number, end: number, most: number): number {
   return start === end ? start : start + host.randomBelow(end - start);
 }
 
-/** A number of a range, whose end it may have been rounded to. */
+/** Corrects a number that rounding has moved to the exclusive end of its range. */
 function below(number: number, start: number, end: number): number {
   return number < end ? number : start;
 }
@@ -127,7 +127,7 @@ function lengthOf(least: number, end: number | undefined): number {
   return wholeBetween(least, end, INT_MAX);
 }
 
-/** The characters of texts, in an array or one after the other. */
+/** The characters of strings or arrays of strings. */
 function charactersOf(chars: readonly unknown[]): string[] {
   return chars.flat().flatMap((some) => [...text(some, 'chars')]);
 }
@@ -139,7 +139,7 @@ function bounds(start: unknown, end: unknown, most: number): [number, number] {
   return [start as number, end as number];
 }
 
-/** Characters in a range of Unicode, drawn until there are enough. */
+/** Random characters from a range of code points, drawn until there are enough. */
 function drawn(count: number, start: number, end: number, letters: boolean, numbers: boolean): string {
   let found = '';
   let left = count;
@@ -153,7 +153,10 @@ function drawn(count: number, start: number, end: number, letters: boolean, numb
   return found;
 }
 
-/** Without a kind any character that is written; halves of pairs, and places without a character, are none. */
+/**
+ * Whether a character is a letter or digit as wanted. If neither is, any printable character is; surrogates and unassigned code points
+ * never are.
+ */
 function isWanted(character: string, letters: boolean, numbers: boolean): boolean {
   if (letters && /^\p{L}$/u.test(character)) return true;
   if (numbers && /^\p{Nd}$/u.test(character)) return true;

@@ -2,7 +2,7 @@ import { filledText, isNothing, wholeNumber } from './arguments.js';
 
 const TIME_MAX = 8_640_000_000_000_000;
 
-/** Where and for whom something happened. */
+/** The place and the parties of an event. */
 export interface EventSourceFields {
   /** Milliseconds since 1970. */
   time?: number | null;
@@ -18,12 +18,12 @@ export interface EventLocationFields {
   country?: string | null;
   region?: string | null;
   city?: string | null;
-  /** Degrees. */
+  /** In degrees. */
   latitude?: number | null;
   longitude?: number | null;
   timezone?: string | null;
   zipcode?: string | null;
-  /** Metres. */
+  /** In metres. */
   elevation?: number | null;
 }
 
@@ -140,7 +140,7 @@ export class EventSource {
 type Source = EventSource | EventSourceFields;
 type Attributes = Readonly<Record<string, string>> | null;
 
-/** Something that happened: what kind of thing, when it was seen, where, and what is to be said about it. */
+/** An event: its type, when and where it was observed, and a description. */
 export class RengineEvent {
   static readonly EventSource = EventSource;
   static readonly EventLocation = EventLocation;
@@ -152,7 +152,7 @@ export class RengineEvent {
   readonly #attributes: Readonly<Record<string, string>>;
 
   constructor(type: string, source: Source, body?: string | null, attributes?: Attributes);
-  /** `observedTime` in milliseconds since 1970; now, when it is left out. */
+  /** `observedTime` is in milliseconds since 1970; now if omitted. */
   constructor(type: string, observedTime: number, source: Source, body?: string | null, attributes?: Attributes);
   constructor(type: string, ...rest: unknown[]) {
     const [time, source, body = null, attributes] = typeof rest[0] === 'number' ? rest : [Date.now(), ...rest];

@@ -3,7 +3,7 @@ import { filledText, isNothing, text } from './arguments.js';
 
 const BITS = 1024;
 
-/** A pair of keys in base64. As a text it keeps the private one to itself, so that no log has it. */
+/** A key pair in base64. Its text form omits the private key, so that it never appears in logs. */
 export class RsaKeyPair {
   readonly #publicKey: string;
   readonly #privateKey: string;
@@ -31,14 +31,14 @@ export class RsaKeyPair {
 }
 
 /**
- * RSA with PKCS#1 v1.5 padding. Keys are base64 of DER, public ones as X.509 (SubjectPublicKeyInfo), private ones as PKCS#8, of 1024 to 4096
- * bits; a key encrypts at most an eighth as many bytes less 11. What is encrypted is in base64; `null` becomes `null`.
+ * RSA with PKCS#1 v1.5 padding. Keys are base64 DER of 1024 to 4096 bits: public keys as X.509 (SubjectPublicKeyInfo), private keys as
+ * PKCS#8. A key encrypts at most its length in bytes less 11. Ciphertexts are base64; `null` yields `null`.
  */
 export class RSA {
-  /** What `generateKeyToBase64` gives. */
+  /** The result of `generateKeyToBase64`. */
   static readonly RsaKeyPair = RsaKeyPair;
 
-  /** Encrypts with a public key: the first argument says that it is no private one. */
+  /** Encrypts with a public key; the first argument must say that it is not private. */
   static encryptToBase64(isPrivateKey: boolean, publicBase64Key: string, plaintext: string | null): string | null {
     filledText(publicBase64Key, 'publicBase64Key');
     if (isNothing(plaintext)) return null;
@@ -47,8 +47,8 @@ export class RSA {
   }
 
   /**
-   * Decrypts with a private key, as the first argument says. What another key has encrypted, or was changed, gives a text at random: an error
-   * would help those who guess.
+   * Decrypts with a private key, as the first argument must say. A ciphertext made with another key, or tampered with, yields random text:
+   * an error would help an attacker.
    */
   static decryptFromBase64(isPrivateKey: boolean, privateBase64Key: string, base64Ciphertext: string | null): string | null {
     filledText(privateBase64Key, 'privateBase64Key');
@@ -57,7 +57,7 @@ export class RSA {
     return host.rsaDecrypt(privateBase64Key, text(base64Ciphertext, 'base64Ciphertext'));
   }
 
-  /** A new pair of keys, of 1024, 2048, 3072 or 4096 bits. 1024 are soon made, and no longer thought safe. */
+  /** A new key pair of 1024, 2048, 3072 or 4096 bits. 1024 bits are fast to generate but no longer considered secure. */
   static generateKeyToBase64(bits: number = BITS): RsaKeyPair {
     const [publicKey, privateKey] = host.rsaKeys(bits);
     return new RsaKeyPair(publicKey, privateKey);

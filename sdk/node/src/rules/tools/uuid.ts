@@ -1,7 +1,7 @@
 import { crypto } from '../../script/web/crypto.js';
 
 export class UUID {
-  /** A new UUID at random (version 4, RFC 9562). */
+  /** A new random UUID (version 4, RFC 9562). */
   static randomUUID(): string {
     return crypto.randomUUID();
   }

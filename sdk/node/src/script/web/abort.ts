@@ -8,7 +8,7 @@ export class AbortSignal extends EventTarget {
   onabort: ((event: Event) => void) | null = null;
   #isAborted = false;
   #reason: unknown;
-  /** What is done before the listeners are called, and forgotten when it is. */
+  /** Internal callbacks; called once, before the listeners. */
   #followers: ((reason: unknown) => void)[] = [];
 
   constructor(own: symbol) {

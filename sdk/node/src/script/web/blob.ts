@@ -1,9 +1,9 @@
-/** Blobs and files (File API), whole in memory. */
+/** Blobs and files (File API), held in memory. */
 import { host } from '../host.js';
 import { bytesOf } from './encoding.js';
 import { ReadableStream } from './streams.js';
 
-/** The characters of a type; with any other among them, there is none. */
+/** Valid characters of a type; a type with any other character is empty. */
 const TYPE = /^[\x20-\x7e]*$/;
 
 type Part = string | ArrayBuffer | ArrayBufferView | Blob;
@@ -69,7 +69,7 @@ export class File extends Blob {
   }
 }
 
-/** All bytes in one piece. */
+/** Concatenates byte arrays. */
 export function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
   let at = 0;

@@ -12,7 +12,7 @@ export type BodyInit = string | ArrayBuffer | ArrayBufferView | Blob | FormData 
 
 export class Body {
   readonly headers: Headers;
-  /** All of it, as long as nobody has asked for a stream. */
+  /** The whole body, until a stream is requested. */
   #bytes: Uint8Array | null = null;
   #stream: ReadableStream | null = null;
   #isUsed = false;
@@ -50,7 +50,7 @@ export class Body {
       const bytes = this.#bytes;
       this.#bytes = null;
       this.#stream = ReadableStream.from(bytes.length === 0 ? [] : [bytes]);
-      // Bytes that were read are not there a second time, as a stream.
+      // Bytes that were already read cannot be read again as a stream.
       if (this.#isUsed) void this.#stream.cancel();
     }
     return this.#stream;
@@ -110,7 +110,7 @@ export class Body {
     return form;
   }
 
-  /** Another body with the same bytes; both can be read. */
+  /** Splits off another body with the same bytes; both can be read. */
   protected split(): BodyInit | null {
     if (this.bodyUsed || this.#stream?.locked === true) throw new TypeError('Body is unusable: Body has already been read');
     if (this.#bytes !== null) return this.#bytes;

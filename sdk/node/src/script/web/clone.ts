@@ -1,4 +1,4 @@
-/** Copies of values (HTML, section 2.7): everything that JavaScript itself knows. */
+/** `structuredClone` (HTML, section 2.7) for all types that JavaScript itself defines. */
 
 const ERRORS: Readonly<Record<string, ErrorConstructor>> = {
   Error,
@@ -18,7 +18,7 @@ export function structuredClone<T>(value: T, options: { transfer?: readonly unkn
   }
   const copy = clone(value, seen) as T;
   for (const item of options.transfer ?? []) {
-    // What was transferred is at its new owner only: the copy's buffer is filled from it.
+    // Transferring detaches the original; the new buffer replaces it in the copy.
     const moved = (item as ArrayBuffer & { transfer(): ArrayBuffer }).transfer();
     if ((copy as unknown) === item) return moved as T;
     replace(copy, item, moved, new Set());
@@ -71,7 +71,7 @@ function clone(value: unknown, seen: Map<unknown, unknown>): unknown {
   return copy;
 }
 
-/** Gives an object a member of its own, whatever its name: to assign to `__proto__` would change what the object is. */
+/** Defines an own property of any name: assigning to `__proto__` would change the prototype. */
 function put(object: object, key: string, value: unknown): void {
   if (key === '__proto__') Object.defineProperty(object, key, { configurable: true, enumerable: true, value, writable: true });
   else (object as Record<string, unknown>)[key] = value;
@@ -79,7 +79,7 @@ function put(object: object, key: string, value: unknown): void {
 
 type View = new (buffer: ArrayBuffer, offset: number, length: number) => ArrayBufferView;
 
-/** The kind of view, whatever class was made of it. */
+/** The built-in class of a view, whatever its subclass. */
 function viewOf(value: ArrayBufferView): View {
   if (value instanceof DataView) return DataView as unknown as View;
   return (globalThis as unknown as Record<string, View>)[(value as Uint8Array)[Symbol.toStringTag]]!;
@@ -93,7 +93,7 @@ function cloneError(error: Error, seen: Map<unknown, unknown>): Error {
   return copy;
 }
 
-/** Puts another buffer in the place of one, wherever a copy has it. */
+/** Replaces a buffer by another one everywhere in a copy. */
 function replace(value: unknown, from: unknown, to: ArrayBuffer, seen: Set<unknown>): void {
   if (typeof value !== 'object' || value === null || seen.has(value)) return;
   seen.add(value);

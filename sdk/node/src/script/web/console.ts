@@ -1,4 +1,4 @@
-/** `console`: what is written goes to the server's log, with the name of the script and the id of the request. */
+/** `console`: output goes to the server's log, with the script's name and the request's id. */
 import { host } from '../host.js';
 import { step } from '../waits.js';
 
@@ -6,9 +6,9 @@ const DEBUG = 0;
 const INFO = 1;
 const WARN = 2;
 const ERROR = 3;
-/** A longer line is cut, in characters. */
+/** Longer lines are cut, in characters. */
 const LINE_MAX = 65_536;
-/** Most names of counters and timers; beyond, all begin anew. */
+/** Maximum number of counters and timers; beyond it, all are reset. */
 const NAMES_MAX = 1000;
 
 type Inspect = (value: unknown, depth?: number) => string;
@@ -17,7 +17,7 @@ const counts = new Map<string, number>();
 const timers = new Map<string, number>();
 let indent = '';
 
-/** Loaded when there is something to show. */
+/** Loaded when first needed. */
 let loaded: Inspect | undefined;
 
 function inspect(value: unknown, depth?: number): string {
@@ -31,7 +31,7 @@ function write(level: number, values: readonly unknown[]): void {
   host.log(step.call, level, text, '');
 }
 
-/** Fills the places of the first value with the next ones, and joins the rest by spaces (Console, section 2.2). */
+/** Replaces the placeholders in the first value by the next values, and appends the rest, separated by spaces (Console, section 2.2). */
 export function format(values: readonly unknown[]): string {
   const [first, ...rest] = values;
   const words: string[] = [];
@@ -80,7 +80,7 @@ function json(value: unknown): string {
   }
 }
 
-/** Remembers something by a name. */
+/** Stores a value under a name, within the limit. */
 function remember(map: Map<string, number>, name: string, value: number): void {
   if (map.size >= NAMES_MAX) map.clear();
   map.set(name, value);

@@ -1,4 +1,4 @@
-/** Random values and digests (Web Cryptography). Other operations of `subtle` are not there. */
+/** Random values and digests (Web Cryptography). Other operations of `subtle` are not supported. */
 import { host } from '../host.js';
 import { bytesOf } from './encoding.js';
 

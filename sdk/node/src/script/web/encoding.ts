@@ -1,4 +1,4 @@
-/** Texts and bytes (Encoding). Decoders know UTF-8, UTF-16LE and windows-1252, by all their labels that are in use. */
+/** Text encoding and decoding (Encoding). Decoders support UTF-8, UTF-16LE and windows-1252 under all labels in use. */
 import { host } from '../host.js';
 
 export class TextEncoder {
@@ -43,7 +43,7 @@ const LABELS: Readonly<Record<string, string>> = {
   'iso8859-1': 'windows-1252',
 };
 
-/** What the bytes from 0x80 to 0x9F are in windows-1252. */
+/** The characters for bytes 0x80 to 0x9F in windows-1252. */
 const UPPER =
   '\u20AC\x81\u201A\u0192\u201E\u2026\u2020\u2021\u02C6\u2030\u0160\u2039\u0152\x8D\u017D\x8F' +
   '\x90\u2018\u2019\u201C\u201D\u2022\u2013\u2014\u02DC\u2122\u0161\u203A\u0153\x9D\u017E\u0178';
@@ -55,7 +55,7 @@ export class TextDecoder {
   readonly encoding: string;
   readonly fatal: boolean;
   readonly ignoreBOM: boolean;
-  /** The bytes of a character that has not come in full. */
+  /** The bytes of an incomplete character. */
   #rest: Uint8Array = EMPTY;
   #isBegun = false;
 
@@ -108,7 +108,7 @@ export class TextDecoder {
   }
 }
 
-/** How many bytes at the end begin a character that more may complete. */
+/** The number of bytes at the end that begin a character which more input may complete. */
 function unfinished(encoding: string, bytes: Uint8Array): number {
   if (encoding === 'windows-1252') return 0;
   if (encoding === 'utf-16le') {
@@ -126,7 +126,7 @@ function unfinished(encoding: string, bytes: Uint8Array): number {
   return 0;
 }
 
-/** The bytes of a buffer or of a view of one. */
+/** The bytes of a buffer or view. */
 export function bytesOf(source: unknown): Uint8Array {
   if (source instanceof Uint8Array) return source;
   if (source instanceof ArrayBuffer) return new Uint8Array(source);

@@ -1,4 +1,4 @@
-/** Events and their targets (DOM, section 2), without a tree: an event has one target. */
+/** Events and event targets (DOM, section 2), without a tree: an event has one target. */
 
 export interface EventInit {
   bubbles?: boolean;
@@ -78,7 +78,7 @@ export class Event {
     event.#target = target;
     event.#isDispatched = true;
     event.#isStopped = false;
-    // Those that are added meanwhile are for the next event.
+    // Listeners added during the dispatch are not called for this event.
     for (const listener of [...listeners]) {
       if (listener.isRemoved) continue;
       if (listener.once) target.removeEventListener(event.type, listener.callback, { capture: listener.capture });
@@ -88,7 +88,7 @@ export class Event {
         if (typeof callback === 'function') callback.call(target, event);
         else callback.handleEvent(event);
       } catch (error) {
-        // As a rejection that nobody handles it reaches the log; the other listeners are called all the same.
+        // An unhandled rejection is logged, and the other listeners are still called.
         void Promise.reject(error);
       }
       event.#isPassive = false;

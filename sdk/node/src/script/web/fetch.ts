@@ -1,4 +1,4 @@
-/** Requests to other servers, as far as the configuration allows them. */
+/** Requests to other servers, within the limits of the configuration. */
 import { host } from '../host.js';
 import { cancelWait, step, waitFor } from '../waits.js';
 import { Request, Response, type RequestInit } from './messages.js';

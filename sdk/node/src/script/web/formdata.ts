@@ -1,4 +1,4 @@
-/** Forms (XMLHttpRequest, section 4). */
+/** Form data (XMLHttpRequest, section 4). */
 import { Blob, File } from './blob.js';
 
 type Value = string | File;

@@ -6,7 +6,7 @@ const OUTER_SPACE = /^[\t\n\r ]+|[\t\n\r ]+$/g;
 export type HeadersInit = Headers | Iterable<readonly [string, string]> | Readonly<Record<string, string>>;
 
 export class Headers {
-  /** Values by names in lower case. */
+  /** Values by lower-case name. */
   readonly #values = new Map<string, string[]>();
 
   constructor(init?: HeadersInit | null) {

@@ -1,11 +1,11 @@
-/** Values as text for people, as Node shows them. Bounded: however large a value is, little of it is looked at. */
+/** Values as human-readable text, in Node's format. The work is bounded, however large the value is. */
 
 const DEPTH_MAX = 4;
 const ITEMS_MAX = 100;
 const STRING_MAX = 10_000;
-/** A longer one-line form is broken into lines. */
+/** A longer one-line form is split into several lines. */
 const LINE_MAX = 72;
-/** No more is looked at once so much text was made. */
+/** Stops once this much text has been produced. */
 const TEXT_MAX = 65_536;
 const PLAIN_KEY = /^[A-Za-z_$][\w$]*$/;
 const CUSTOM = Symbol.for('nodejs.util.inspect.custom');
@@ -131,7 +131,7 @@ function functionText(value: { name: string }): string {
   return value.name === '' ? `[${kind} (anonymous)]` : kind === 'class' ? `[class ${value.name}]` : `[Function: ${value.name}]`;
 }
 
-/** An error with where it came about, and what led to it. */
+/** An error with its stack and its causes. */
 export function errorText(error: Error, depth = 0): string {
   const text = `${error.name}: ${error.message}\n${error.stack ?? ''}`.trimEnd();
   if (!(error.cause instanceof Error) || depth >= DEPTH_MAX) return text;

@@ -1,9 +1,9 @@
-/** Lays down the web's interfaces as globals. Those that cost are loaded when they are first used. */
+/** Installs the web APIs as globals. Expensive ones are loaded on first use. */
 import { host } from '../host.js';
 import { console } from './console.js';
 import { clearTimer, setImmediate, setInterval, setTimeout } from './timers.js';
 
-/** The globals that a module of this folder gives, by its name. */
+/** Globals provided by each module of this folder. */
 const LAZY: Readonly<Record<string, readonly string[]>> = {
   abort: ['AbortController', 'AbortSignal'],
   blob: ['Blob', 'File'],
@@ -47,7 +47,7 @@ export function installGlobals(): void {
   }
 }
 
-/** Loads what is loaded late, at once; gives the modules. */
+/** Loads all lazily loaded modules now; returns them. */
 export function loadAll(): Record<string, unknown>[] {
   return Object.entries(LAZY).map(([module, names]) => {
     for (const name of names) void (globalThis as Record<string, unknown>)[name];
@@ -55,7 +55,7 @@ export function loadAll(): Record<string, unknown>[] {
   });
 }
 
-/** `performance`: the engine's own counts from the start of the machine. */
+/** `performance`: the engine's own clock counts from the machine's boot. */
 function clock(): object {
   const { performance } = globalThis;
   const begun = performance.now();

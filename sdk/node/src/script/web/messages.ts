@@ -57,7 +57,7 @@ export interface ResponseInit {
   headers?: HeadersInit;
 }
 
-/** What only a fetch can say of a response. */
+/** Properties of a response that only a fetch sets. */
 export interface Origin {
   url: string;
   redirected: boolean;
@@ -102,7 +102,7 @@ export class Response extends Body {
     return response;
   }
 
-  /** What a fetch was answered. @internal */
+  /** Makes the response to a fetch. @internal */
   static fetched(body: BodyInit | null, init: ResponseInit, origin: Origin): Response {
     const response = new Response(body, init);
     response.#origin = origin;

@@ -1,4 +1,4 @@
-/** Readable streams (Streams, section 4) with default readers. Streams of bytes are read as any other; there are no writable ones. */
+/** Readable streams (Streams, section 4) with default readers. Byte streams are read like any other; writable streams are not supported. */
 
 export interface Strategy {
   highWaterMark?: number;
@@ -53,7 +53,7 @@ interface Waiting {
   reject(reason: unknown): void;
 }
 
-/** The state of a stream, shared by it, its controller and its reader. */
+/** The state shared by a stream, its controller and its reader. */
 class State {
   stage: 'readable' | 'closed' | 'errored' = 'readable';
   reason: unknown;
@@ -174,7 +174,7 @@ class State {
   }
 }
 
-/** What a function of a source comes to. */
+/** Calls a function of the underlying source; an error it throws becomes a rejection. */
 async function call(work: () => unknown): Promise<void> {
   await work();
 }
@@ -221,7 +221,7 @@ export class ReadableStream {
     );
   }
 
-  /** A stream of what an iterable gives. */
+  /** A stream of the items of an iterable. */
   static from(items: Iterable<unknown> | AsyncIterable<unknown>): ReadableStream {
     const iterator =
       Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : (items as Iterable<unknown>)[Symbol.iterator]();
@@ -254,7 +254,7 @@ export class ReadableStream {
     return new ReadableStreamDefaultReader(this);
   }
 
-  /** Two streams with the same chunks. */
+  /** Splits the stream into two with the same chunks. */
   tee(): [ReadableStream, ReadableStream] {
     const reader = this.getReader();
     const sides: Controller[] = [];
@@ -347,7 +347,7 @@ function released(): TypeError {
   return new TypeError('Invalid state: the reader was released');
 }
 
-/** Whether anything was read of a stream. */
+/** Whether anything has been read from a stream. */
 export function isDisturbed(stream: ReadableStream): boolean {
   return stateOf(stream).wasRead;
 }

@@ -1,4 +1,4 @@
-/** Timers. They belong to the call that sets them, and end with it. */
+/** Timers. A timer belongs to the call that sets it, and ends with it. */
 import { host } from '../host.js';
 import { cancelWait, waitFor } from '../waits.js';
 
@@ -32,7 +32,7 @@ function run(callback: Callback, args: unknown[]): void {
   try {
     callback(...args);
   } catch (error) {
-    // As a rejection that nobody handles it reaches the log; the call goes on.
+    // An unhandled rejection is logged, and the call continues.
     void Promise.reject(error);
   }
 }

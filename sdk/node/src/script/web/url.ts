@@ -1,4 +1,4 @@
-/** Addresses (URL). They are parsed by the server. */
+/** URLs (URL). The server parses them. */
 import { host } from '../host.js';
 
 const HREF = 0;
@@ -152,7 +152,7 @@ function invalid(url: string): TypeError {
 type Init = string | Iterable<readonly [string, string]> | Readonly<Record<string, string>>;
 
 export class URLSearchParams {
-  /** Names and values by turns. */
+  /** Alternating names and values. */
   #pairs: string[] = [];
   #changed: ((text: string) => void) | undefined;
 
@@ -174,7 +174,7 @@ export class URLSearchParams {
     }
   }
 
-  /** The params of a URL. @internal */
+  /** Connects params to their URL. @internal */
   static bind(params: URLSearchParams, changed: (text: string) => void): void {
     params.#changed = changed;
   }

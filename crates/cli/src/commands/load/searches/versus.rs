@@ -11,7 +11,7 @@ use forebay_load::{
 };
 use serde_json::json;
 
-use super::{Finding, PATIENCE, SETTLE, ms, point_json};
+use super::{DURATION, Finding, SETTLE, ms, point_json};
 use crate::commands::load::{arguments::Options, plan::Job};
 
 /// Length of a turn; shorter, with what comes before it, where -d leaves less time for the fewest pairs.
@@ -44,11 +44,11 @@ pub(super) fn versus(
 ) -> Finding {
     let [mut first, mut again, mut second] = sessions;
     let [job, other] = jobs;
-    let patience = options.duration.unwrap_or(PATIENCE).as_secs_f64();
+    let longest = options.duration.unwrap_or(DURATION).as_secs_f64();
     let pair = 2.0 * (TURN + SETTLE).as_secs_f64();
     // Both comparisons with the fewest pairs fit into the time that there is.
-    let scale = (patience / (2.0 * PAIRS_MIN as f64 * pair)).min(1.0);
-    let pairs = ((patience / pair) as usize).max(PAIRS_MIN);
+    let scale = (longest / (2.0 * PAIRS_MIN as f64 * pair)).min(1.0);
+    let pairs = ((longest / pair) as usize).max(PAIRS_MIN);
     let comparison = Comparison {
         load: job.load,
         pairs_max: pairs.min(SELF_PAIRS),

@@ -1,24 +1,24 @@
-//! Tests that are stored beside workflows: what a run with these arguments comes to.
+//! Tests stored beside workflows: arguments, and the expected result of a run with them.
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-/// Most tests of one file.
+/// Most tests in one file.
 const CASES_MAX: usize = 10_000;
 
-/// A test of a workflow.
+/// A stored test of a workflow.
 #[derive(Clone, Debug)]
 pub struct StoredTest {
-    /// The file that it stands in.
+    /// Path of the file that has the test.
     pub file: String,
-    /// What it is called.
+    /// Name of the test, as reports show it.
     pub name: String,
-    /// The workflow that is run.
+    /// Name of the workflow to run.
     pub workflow: String,
-    /// With which arguments: JSON, an object.
+    /// The arguments: a JSON object.
     pub args: Box<RawValue>,
     expect: Expect,
-    /// Members of results that may be anything: names with dots between them, of which `*` is each.
+    /// Result members to ignore: paths with dots between names, where `*` matches any name.
     ignore: Vec<String>,
 }
 
@@ -33,21 +33,21 @@ struct Written {
     ignore: Vec<String>,
 }
 
-/// What a run comes to.
+/// The expected result.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Expect {
-    /// Of a graph: whether its end is true.
+    /// For a graph: the state that it ends with.
     state: Option<bool>,
-    /// Of a graph: what its last rule has found out.
+    /// For a graph: the result of its last rule.
     value_map: Option<Value>,
-    /// Of a decision.
+    /// For a decision: its result.
     result: Option<Value>,
     /// A part of the error that it fails with.
     error: Option<String>,
 }
 
-/// Reads a file of tests: a list of them. Adds what is wrong.
+/// Parses a file of tests, which is a list, and appends errors to `faults`.
 pub(in crate::target::workflow) fn read(file: &str, text: &str, faults: &mut Vec<String>) -> Vec<StoredTest> {
     let written: Vec<Written> = match serde_json::from_str(text) {
         Ok(written) => written,
@@ -101,7 +101,8 @@ pub(in crate::target::workflow) fn read(file: &str, text: &str, faults: &mut Vec
 }
 
 impl StoredTest {
-    /// Holds what a run has come to, as the answer to its request has it, against the test; the differences, none where it is as expected.
+    /// Compares a run's result, in the form of a response body, with the expected one. Returns the differences; empty means that the test
+    /// passed.
     pub(in crate::target::workflow) fn differences(&self, outcome: &Value) -> Vec<String> {
         let mut differences = Vec::new();
         let failed = outcome.get("error").and_then(Value::as_str);
@@ -176,7 +177,7 @@ impl StoredTest {
     }
 }
 
-/// Whether two values are the same; 1 and 1.0 are, as they are to rules.
+/// Whether two values are equal; 1 and 1.0 are, as they are to rules.
 fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
@@ -184,7 +185,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Whether a path is the one that is written, whose `*` stands for any name.
+/// Whether a path matches a pattern, in which `*` matches any one name.
 fn is_at(written: &str, path: &str) -> bool {
     let (mut written, mut path) = (written.split('.'), path.split('.'));
     loop {

@@ -1,4 +1,4 @@
-//! The files of workflows as texts, wherever they lie: in a folder, or in a release.
+//! Workflow files as texts, whether they come from a folder or from a release.
 
 use std::{
     collections::BTreeMap,
@@ -7,59 +7,60 @@ use std::{
 };
 
 use crate::target::workflow::{
-    book::{BookFault, BookFaults},
+    bundle::{BundleError, BundleErrors},
     requests::template,
 };
 
-/// Longest file of a graph, a rule or tests, in bytes.
+/// Largest file, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Most entries of a folder, and most files of workflows.
+/// Most entries of a folder, and most files in all.
 const ENTRIES_MAX: usize = 100_000;
 /// Longest path of a file, in bytes.
 const PATH_BYTES_MAX: usize = 512;
 
-/// The folder of the rules.
+/// Folder of rules.
 const RULES: &str = "rules";
-/// The folder of the modules that rules require.
+/// Folder of modules that rules require.
 const MODULES: &str = "modules";
-/// The folder of what custom nodes of decisions do.
+/// Folder of decisions' custom nodes.
 const NODES: &str = "nodes";
-/// The folder of the tests.
+/// Folder of tests.
 const TESTS: &str = "tests";
-/// The folder of the templates.
+/// Folder of response templates.
 const TEMPLATES: &str = "templates";
-/// The folder of the schemas.
+/// Folder of schemas.
 const SCHEMAS: &str = "schemas";
 
-/// What a file is, by its path.
+/// Role of a file, by its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::target::workflow) enum Role<'p> {
-    /// A graph or a decision of this name.
+    /// A graph or a decision, by its name.
     Workflow(&'p str),
-    /// Of a rule of this name.
+    /// One file of the rule of this name.
     Rule(&'p str),
-    /// A module at this path, which has no extension.
+    /// A module, by its path without extension.
     Module(&'p str),
-    /// What custom nodes of this kind do.
+    /// The implementation of custom nodes, by their kind.
     Node(&'p str),
-    /// Tests.
+    /// A list of stored tests.
     Tests,
-    /// A template of this name, and the end of its file's name.
+    /// A template, by its name and its file's extension.
     Template(&'p str, &'p str),
-    /// The schemas of the workflow of this name.
+    /// Schemas, by the name of their workflow.
     Schemas(&'p str),
 }
 
-/// Files of workflows: paths with `/` between their parts, and texts. What is no such file has no place here.
+/// The files of a set of workflows: paths with `/` as the separator, and their texts. Only files with a role in workflows can be added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkflowFiles(BTreeMap<String, String>);
 
 impl WorkflowFiles {
-    /// Reads those of a folder: `NAME.json`, `rules/NAME.js` or `.ts`, the same in folders of `rules`, `modules` and its folders, and `nodes`, `tests/NAME.json`, `schemas/NAME.json` and templates. Other files are none of them.
+    /// Reads a folder: `NAME.json`, `rules/NAME.js` or `.ts`, the same in folders of `rules`, in `modules` and its folders, and in `nodes`,
+    /// `tests/NAME.json`, `schemas/NAME.json` and templates. Ignores all other files.
     ///
     /// # Errors
-    /// Everything that cannot be read, or is too long (16 MiB a file), by its path.
-    pub fn read(folder: &Path) -> Result<Self, BookFaults> {
+    /// Every file that cannot be read or is too long (16 MiB per file), with its path.
+    pub fn read(folder: &Path) -> Result<Self, BundleErrors> {
         let mut reading = Reading {
             folder,
             files: BTreeMap::new(),
@@ -85,14 +86,14 @@ impl WorkflowFiles {
         if reading.faults.is_empty() {
             Ok(Self(reading.files))
         } else {
-            Err(BookFaults(reading.faults))
+            Err(BundleErrors(reading.faults))
         }
     }
 
     /// Adds a file.
     ///
     /// # Errors
-    /// What is wrong with its path or its length.
+    /// A reason, if the path has no role in workflows, or the path or the text is too long.
     pub fn add(&mut self, path: &str, text: String) -> Result<(), String> {
         if path.len() > PATH_BYTES_MAX {
             let bytes = path.len();
@@ -111,37 +112,37 @@ impl WorkflowFiles {
         Ok(())
     }
 
-    /// Takes a file out; whether it was there.
+    /// Removes a file; returns whether there was one.
     pub fn remove(&mut self, path: &str) -> bool {
         self.0.remove(path).is_some()
     }
 
-    /// The text of a file.
+    /// The text of the file at `path`.
     pub fn get(&self, path: &str) -> Option<&str> {
         self.0.get(path).map(String::as_str)
     }
 
-    /// Paths and texts, in the order of the paths.
+    /// Paths and texts, sorted by path.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(path, text)| (&**path, &**text))
     }
 
-    /// How many there are.
+    /// Number of files.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no files.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Bytes of all texts.
+    /// Total length of all texts in bytes.
     pub fn bytes(&self) -> usize {
         self.0.values().map(String::len).sum()
     }
 
-    /// The names of the workflows, in order.
+    /// Names of the workflows, sorted.
     pub fn workflows(&self) -> impl Iterator<Item = &str> {
         self.0.keys().filter_map(|path| match role_of(path) {
             Some(Role::Workflow(name)) => Some(name),
@@ -149,10 +150,10 @@ impl WorkflowFiles {
         })
     }
 
-    /// Writes them into a folder, which is made where it is not there.
+    /// Writes the files into a folder, which is created if it is missing.
     ///
     /// # Errors
-    /// What the system says. A part of the files may be written then.
+    /// The first I/O error; some of the files may have been written by then.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         for (path, text) in self.iter() {
             let path = folder.join(path);
@@ -163,7 +164,7 @@ impl WorkflowFiles {
     }
 }
 
-/// What a file is; `None`: no file of workflows.
+/// The role of the file at `path`; `None`: it has none in workflows.
 pub(in crate::target::workflow) fn role_of(path: &str) -> Option<Role<'_>> {
     let parts: Vec<&str> = path.split('/').collect();
     let is_plain = |part: &&str| !part.is_empty() && *part != "." && *part != ".." && !part.contains('\0');
@@ -186,12 +187,12 @@ pub(in crate::target::workflow) fn role_of(path: &str) -> Option<Role<'_>> {
     }
 }
 
-/// Whether what is at this path within a folder of workflows is a file of them.
+/// Whether a path in a folder of workflows is that of a workflow file.
 pub(crate) fn is_workflow_file(path: &str) -> bool {
     role_of(path).is_some()
 }
 
-/// The name of a file of JavaScript or TypeScript.
+/// A JavaScript or TypeScript file's name without its extension.
 fn without_extension(file: &str) -> Option<&str> {
     file.strip_suffix(".js").or_else(|| file.strip_suffix(".ts"))
 }
@@ -203,16 +204,17 @@ fn too_long(bytes: u64) -> String {
 struct Reading<'f> {
     folder: &'f Path,
     files: BTreeMap<String, String>,
-    faults: Vec<BookFault>,
+    faults: Vec<BundleError>,
 }
 
 impl Reading<'_> {
     fn fault(&mut self, path: &Path, what: impl std::fmt::Display) {
         let text = format!("{}: {what}", path.display());
-        self.faults.push(BookFault { file: None, text });
+        self.faults.push(BundleError { file: None, text });
     }
 
-    /// Reads the files of a folder that are files of workflows, and gives the folders in it. One that is not there has none, but the outermost must be there.
+    /// Reads the workflow files directly in a folder, and returns its subfolders. A missing folder counts as empty, except the outermost
+    /// one.
     fn folder(&mut self, within: &str, folder: &Path) -> Vec<PathBuf> {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,

@@ -1,6 +1,6 @@
-//! Which workflows there are at the moment: the files of a folder or of a release in the store, and what of them is in force.
+//! Sources of workflows, a folder or releases in the store, and the ones currently in force.
 
+pub(super) mod active;
 pub(super) mod cases;
 pub(super) mod files;
-pub(super) mod shelf;
 pub(super) mod stored;

@@ -1,8 +1,8 @@
-//! Releases of workflows in the store: immutable, numbered snapshots of all files, of which one is published.
+//! Releases of workflows in the store: immutable, numbered snapshots of all files, one of which is published.
 //!
-//! Under the global: `"releases",N` is about a release, `"files",N,PATH` its files; `"state"` says in one document which is published, which were before it,
-//! which has a share of the runs, and which are for test; `"log",SEQ` is who has done what. Every change is one transaction of the store, so that no one
-//! meets half of one.
+//! Layout under the global: `"releases",N` describes a release and `"files",N,PATH` has its files; `"state"` is one document with the
+//! published release, its predecessors, the canary and those for test; `"log",SEQ` is the audit log. Every change is one transaction, so
+//! readers never see half of one.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -11,103 +11,103 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::files::WorkflowFiles;
 
-/// Most releases that are kept.
+/// Most releases kept at a time.
 const RELEASES_MAX: usize = 1000;
-/// Most files of a release, and most bytes of them: one transaction writes it.
+/// Most files and most bytes of a release: it is written in one transaction.
 const RELEASE_FILES_MAX: usize = 10_000;
 const RELEASE_BYTES_MAX: usize = 64 << 20;
-/// Most releases that are for test at a time: a server has all of them in memory.
+/// Most releases for test at a time: a server holds all of them in memory.
 const TEST_MAX: usize = 32;
-/// How many published ones a rollback can go back.
+/// How many published releases a rollback can go back.
 const BEFORE_MAX: usize = 100;
-/// Entries of the log that are kept.
+/// Most entries of the log; older ones are removed.
 const LOG_MAX: u64 = 10_000;
-/// Longest name of who does something, and longest note, in bytes.
+/// Longest actor's name and longest note, in bytes.
 const TEXT_BYTES_MAX: usize = 1000;
 
-/// What stands in the way of a change to releases, or of reading them.
+/// Why releases cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReleaseError {
-    /// There is no release of this number.
+    /// No release has this number.
     #[error("there is no release {number} in the global `{global}`{}", newest(*.last))]
     NoSuchRelease {
-        /// It.
+        /// The number that was asked for.
         number: u64,
-        /// The global of the releases.
+        /// The global with the releases.
         global: String,
-        /// The newest that has been made; 0: none.
+        /// The newest release's number; 0: there has been none.
         last: u64,
     },
-    /// A release would have too much.
+    /// The files exceed a limit of releases.
     #[error("a release has {found} {what} (at most {max})")]
     TooLarge {
-        /// What it has of it.
+        /// The count, in files or bytes.
         found: usize,
-        /// Files or bytes.
+        /// The unit: files or bytes.
         what: &'static str,
-        /// How many it may have.
+        /// The most that a release may have.
         max: usize,
     },
-    /// A release without any workflow.
+    /// The files have no workflow among them.
     #[error("there is no workflow among these files: a graph is a file NAME.json")]
     NoWorkflows,
-    /// There are as many as are kept.
+    /// The limit on releases is reached.
     #[error("there are {max} releases, as many as are kept")]
     TooMany {
-        /// How many.
+        /// Most releases kept at a time.
         max: usize,
     },
-    /// There are as many for test as there may be.
-    #[error("{max} releases are for test, as many as may be")]
+    /// The limit on releases for test is reached.
+    #[error("{max} releases are already in test, which is the maximum")]
     TooManyForTest {
-        /// How many.
+        /// Most releases for test at a time.
         max: usize,
     },
-    /// A release takes requests, and so it stays.
-    #[error("release {number} {state}, and stays")]
+    /// The release answers requests, so it cannot be changed this way.
+    #[error("release {number} cannot be discarded: it {state}")]
     InForce {
-        /// Which.
+        /// Number of the release.
         number: u64,
-        /// What it is.
+        /// Its state, as the message says it.
         state: String,
     },
-    /// A release that was published is discarded only when that is said.
+    /// A release that was once published can only be discarded explicitly.
     #[error(
         "release {number} has been published: it is what a rollback, or somebody who reads the log, looks for"
     )]
     WasPublished {
-        /// Which.
+        /// Number of the release.
         number: u64,
     },
-    /// Nothing was published before.
+    /// A rollback found no earlier release.
     #[error("no release was published before{}", now(*.published))]
     NothingBefore {
-        /// The one that is published, if any is.
+        /// The published release, if any.
         published: Option<u64>,
     },
-    /// A share is for runs that would have the published release.
+    /// A canary takes a share of the published release's runs, and no other release is published.
     #[error("release {number} can have no share: no other release is published")]
     NothingToShare {
-        /// Which.
+        /// Number of the release.
         number: u64,
     },
     /// A name or a note is too long.
     #[error("{what} has {bytes} bytes (at most {TEXT_BYTES_MAX})")]
     TextTooLong {
-        /// Which.
+        /// The name or the note, as the message calls it.
         what: &'static str,
-        /// Its length.
+        /// Length in bytes.
         bytes: usize,
     },
-    /// Somebody else has written there.
+    /// Data of another kind in the place of a release's.
     #[error("{path} in the store is no part of a release: {reason}")]
     Foreign {
-        /// The node.
+        /// Path of the node in the store.
         path: String,
-        /// What is wrong with it.
+        /// The reason, as the message says it.
         reason: String,
     },
-    /// The store itself.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -132,47 +132,47 @@ impl From<KeyError> for ReleaseError {
     }
 }
 
-/// About a release.
+/// Description of a release.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct About {
-    /// When it was made, in milliseconds since 1970 UTC.
+    /// Time of creation, in milliseconds since 1970 UTC.
     pub created_ms: u64,
-    /// By whom.
+    /// Name of the actor who created it.
     pub by: String,
-    /// What they have said of it.
+    /// The actor's note, or empty.
     #[serde(default)]
     pub note: String,
-    /// How many files it has.
+    /// Number of files.
     pub files: usize,
-    /// Bytes of them.
+    /// Total length of the files in bytes.
     pub bytes: usize,
-    /// Whether it is, or has been, published.
+    /// Whether it is or once was published.
     #[serde(default)]
     pub was_published: bool,
 }
 
-/// Which releases have which runs.
+/// Assignment of releases to runs.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Standing {
-    /// The one that runs have.
+pub struct ReleaseAssignments {
+    /// The release that runs get by default.
     pub published: Option<u64>,
-    /// Those that were published before it, the last one last.
+    /// Previously published releases, the most recent last.
     pub before: Vec<u64>,
-    /// The one that has a share of the runs.
+    /// The release that gets a share of the runs.
     pub canary: Option<Canary>,
-    /// Those that runs have where they are asked for by number.
+    /// Releases that runs get only if they are requested by number.
     pub test: BTreeSet<u64>,
 }
 
-/// A release that has a share of the runs.
+/// A release that gets a share of the runs.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Canary {
-    /// Its number.
+    /// Number of the release.
     pub release: u64,
-    /// Of ten thousand runs, so many.
+    /// Its share: so many of ten thousand runs.
     pub per_ten_thousand: u32,
 }
 
@@ -182,24 +182,24 @@ impl fmt::Display for Canary {
     }
 }
 
-/// What a release is at the moment.
+/// Current state of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Requests do not reach it.
+    /// Cannot be reached by requests.
     Draft,
-    /// Requests that ask for it by number have it.
+    /// Can be requested by number.
     Test,
-    /// It has a share of the runs.
+    /// Gets a share of the runs.
     Canary,
-    /// Runs have it.
+    /// Runs get it by default.
     Published,
-    /// Runs had it once.
+    /// Was published once.
     Former,
 }
 
 impl State {
-    /// As lists show it.
+    /// The state's name, as lists show it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Draft => "draft",
@@ -211,8 +211,8 @@ impl State {
     }
 }
 
-impl Standing {
-    /// What a release is.
+impl ReleaseAssignments {
+    /// The state of a release.
     pub fn state_of(&self, number: u64, about: &About) -> State {
         if self.published == Some(number) {
             State::Published
@@ -227,7 +227,7 @@ impl Standing {
         }
     }
 
-    /// All that a server needs.
+    /// Numbers of all releases that a server has to load.
     pub(in crate::target::workflow) fn numbers(&self) -> BTreeSet<u64> {
         let mut numbers = self.test.clone();
         numbers.extend(self.published);
@@ -236,50 +236,50 @@ impl Standing {
     }
 }
 
-/// What was done, and by whom: an entry of the log.
+/// An entry of the audit log.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogEntry {
-    /// When, in milliseconds since 1970 UTC.
+    /// Time of the change, in milliseconds since 1970 UTC.
     pub at_ms: u64,
-    /// By whom.
+    /// Name of the actor.
     pub by: String,
-    /// What.
+    /// The kind of change, such as `publish`.
     pub what: String,
-    /// With which release.
+    /// Number of the release it concerns.
     pub release: u64,
-    /// What else is to be said.
+    /// Further details, or empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
 }
 
-/// Who does something, and when.
+/// The author and the time of a change.
 #[derive(Clone, Debug)]
 pub struct Actor<'a> {
-    /// Who.
+    /// Name of the author.
     pub by: &'a str,
-    /// When, in milliseconds since 1970 UTC.
+    /// Time of the change, in milliseconds since 1970 UTC.
     pub at_ms: u64,
 }
 
-/// What a rollback has done.
+/// Result of a rollback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RolledBack {
-    /// The release has no share of the runs any more; what is published stays.
+    /// The canary has lost its share; the published release stays.
     Canary {
-        /// It.
+        /// Number of the canary.
         release: u64,
     },
-    /// The one before it is published again.
+    /// The previous release is published again.
     Published {
-        /// The one that was.
+        /// The release that was published.
         from: u64,
-        /// The one that is.
+        /// The release that is published now.
         to: u64,
     },
 }
 
-/// The releases under a global of a store.
+/// The releases under one global of a store.
 #[derive(Clone, Debug)]
 pub struct Releases {
     store: Store,
@@ -294,10 +294,10 @@ const LOG: &str = "log";
 const LOG_LAST: &str = "logLast";
 
 impl Releases {
-    /// Those under this global.
+    /// The releases under this global.
     ///
     /// # Errors
-    /// The name of the global.
+    /// If `global` is not a valid name.
     pub fn new(store: &Store, global: &str) -> Result<Self, KeyError> {
         Ok(Self {
             store: store.clone(),
@@ -305,7 +305,7 @@ impl Releases {
         })
     }
 
-    /// The name of their global.
+    /// Name of the global.
     pub fn global(&self) -> &str {
         self.root.global_name()
     }
@@ -316,10 +316,10 @@ impl Releases {
         Ok(key)
     }
 
-    /// Makes a draft of these files; its number. Nobody has looked at whether they can be run.
+    /// Stores these files as a draft and returns its number. The files are not checked.
     ///
     /// # Errors
-    /// Bounds of releases, and the store.
+    /// A limit of releases, or the store.
     pub fn import(&self, files: &WorkflowFiles, note: &str, actor: &Actor<'_>) -> Result<u64, ReleaseError> {
         for (found, what, max) in [
             (files.len(), "files", RELEASE_FILES_MAX),
@@ -340,7 +340,7 @@ impl Releases {
             }
             let number = self.next_of(transaction, LAST)?;
             let mut root = self.numbered(FILES, number)?;
-            // What somebody else may have left there is none of it.
+            // Leftovers of others at this number are not part of the release.
             transaction.kill(&root)?;
             for (path, text) in files.iter() {
                 let file = root.child(path)?;
@@ -360,10 +360,10 @@ impl Releases {
         })
     }
 
-    /// About a release.
+    /// The description of a release.
     ///
     /// # Errors
-    /// There is none, and the store.
+    /// If there is no such release, or the store fails.
     pub fn about(&self, number: u64) -> Result<About, ReleaseError> {
         self.about_in(&self.store.snapshot()?, number)
     }
@@ -379,10 +379,10 @@ impl Releases {
         }
     }
 
-    /// All releases by their numbers, and what each is.
+    /// All releases in numerical order, with their states.
     ///
     /// # Errors
-    /// The store.
+    /// If the store fails or holds other data.
     pub fn list(&self) -> Result<Vec<(u64, About, State)>, ReleaseError> {
         let snapshot = self.store.snapshot()?;
         let standing = self.standing_in(&snapshot)?;
@@ -403,7 +403,7 @@ impl Releases {
     /// The files of a release.
     ///
     /// # Errors
-    /// There is none, and the store.
+    /// If there is no such release, or the store fails.
     pub fn files(&self, number: u64) -> Result<WorkflowFiles, ReleaseError> {
         let snapshot = self.store.snapshot()?;
         self.about_in(&snapshot, number)?;
@@ -422,22 +422,22 @@ impl Releases {
         Ok(files)
     }
 
-    /// Which releases have which runs.
+    /// Reads which releases runs get.
     ///
     /// # Errors
-    /// The store.
-    pub fn standing(&self) -> Result<Standing, ReleaseError> {
+    /// If the store fails.
+    pub fn standing(&self) -> Result<ReleaseAssignments, ReleaseError> {
         self.standing_in(&self.store.snapshot()?)
     }
 
-    fn standing_in(&self, read: &impl Read) -> Result<Standing, ReleaseError> {
+    fn standing_in(&self, read: &impl Read) -> Result<ReleaseAssignments, ReleaseError> {
         Ok(get(read, &self.root.child(STATE)?)?.unwrap_or_default())
     }
 
-    /// The last entries of the log, the newest first.
+    /// The last `count` entries of the log, newest first.
     ///
     /// # Errors
-    /// The store.
+    /// If the store fails.
     pub fn log(&self, count: usize) -> Result<Vec<LogEntry>, ReleaseError> {
         let snapshot = self.store.snapshot()?;
         let root = self.root.child(LOG)?;
@@ -453,10 +453,10 @@ impl Releases {
         Ok(entries)
     }
 
-    /// Has all runs have a release from now on; no other has a share any more.
+    /// Makes a release the default for all runs, and ends any canary.
     ///
     /// # Errors
-    /// There is none, and the store.
+    /// If there is no such release, or the store fails.
     pub fn publish(&self, number: u64, actor: &Actor<'_>) -> Result<(), ReleaseError> {
         self.stand(number, actor, |standing| {
             let detail = match standing.published {
@@ -476,10 +476,10 @@ impl Releases {
         })
     }
 
-    /// Has a share of the runs have a release: of ten thousand so many, 1 to 9,999.
+    /// Makes a release the canary: it gets this many of ten thousand runs, 1 to 9,999.
     ///
     /// # Errors
-    /// There is none, no other is published, and the store.
+    /// If there is no such release, no other one is published, or the store fails.
     pub fn publish_share(
         &self,
         number: u64,
@@ -500,10 +500,10 @@ impl Releases {
         })
     }
 
-    /// Makes a release one for test, which runs have where it is asked for by number; or a draft again.
+    /// Makes a release available by number, for test; or makes it a draft again.
     ///
     /// # Errors
-    /// There is none, it takes requests, there are too many for test, and the store.
+    /// If there is no such release, it answers requests, too many are for test, or the store fails.
     pub fn set_test(&self, number: u64, is_for_test: bool, actor: &Actor<'_>) -> Result<(), ReleaseError> {
         self.stand(number, actor, |standing| {
             refuse_in_force(standing, number)?;
@@ -519,10 +519,10 @@ impl Releases {
         })
     }
 
-    /// Takes back what was published last: a share, where a release has one, else the published release, after which the one before it is published.
+    /// Undoes the last publication: ends the canary if there is one; otherwise publishes the previous release again.
     ///
     /// # Errors
-    /// None was before, and the store.
+    /// If nothing was published before, or the store fails.
     pub fn rollback(&self, actor: &Actor<'_>) -> Result<RolledBack, ReleaseError> {
         self.change(actor, |transaction| {
             let mut standing = self.standing_in(transaction)?;
@@ -549,10 +549,10 @@ impl Releases {
         })
     }
 
-    /// Removes a release. One that has been published only where `former` says so.
+    /// Removes a release. One that was once published is removed only with `former`.
     ///
     /// # Errors
-    /// There is none, it takes requests, and the store.
+    /// If there is no such release, it answers requests or was once published, or the store fails.
     pub fn discard(&self, number: u64, former: bool, actor: &Actor<'_>) -> Result<(), ReleaseError> {
         self.change(actor, |transaction| {
             let about = self.about_in(transaction, number)?;
@@ -570,12 +570,12 @@ impl Releases {
         })
     }
 
-    /// Changes how releases stand, about one that is there.
+    /// Changes the assignment of an existing release.
     fn stand(
         &self,
         number: u64,
         actor: &Actor<'_>,
-        change: impl FnOnce(&mut Standing) -> Result<(&'static str, String), ReleaseError>,
+        change: impl FnOnce(&mut ReleaseAssignments) -> Result<(&'static str, String), ReleaseError>,
     ) -> Result<(), ReleaseError> {
         self.change(actor, |transaction| {
             let mut about = self.about_in(transaction, number)?;
@@ -590,7 +590,7 @@ impl Releases {
         })
     }
 
-    /// Changes something and writes the log of it, all or nothing; it is on the disk when this returns.
+    /// Makes a change and logs it in one transaction, which is on disk when this returns.
     fn change<T>(
         &self,
         actor: &Actor<'_>,
@@ -623,7 +623,7 @@ impl Releases {
     }
 }
 
-/// An entry of the log, without who and when.
+/// A log entry without its author and time, which [`Releases::change`] adds.
 fn entry(what: &str, release: u64, detail: &str) -> LogEntry {
     LogEntry {
         at_ms: 0,
@@ -634,7 +634,7 @@ fn entry(what: &str, release: u64, detail: &str) -> LogEntry {
     }
 }
 
-fn refuse_in_force(standing: &Standing, number: u64) -> Result<(), ReleaseError> {
+fn refuse_in_force(standing: &ReleaseAssignments, number: u64) -> Result<(), ReleaseError> {
     let state = match standing.canary {
         _ if standing.published == Some(number) => "is published".to_owned(),
         Some(canary) if canary.release == number => format!("has {canary} of the runs"),

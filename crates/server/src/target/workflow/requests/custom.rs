@@ -1,5 +1,5 @@
 //! Requests of systems that know nothing of workflows, as `/execute/custom` of Rengine's executor takes them: arguments from any JSON or
-//! XML, what else there is to say from query, header or body, and an answer that is made of a template.
+//! XML, other parameters from the query, the header or the body, and a response made from a template.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -23,14 +23,14 @@ use crate::{
     },
 };
 
-/// What `reqSettings` says, as JSON in base 64.
+/// The parameter `reqSettings`: JSON in base64.
 #[derive(Debug, Deserialize)]
 struct RequestSettings {
     #[serde(default)]
     format: Format,
 }
 
-/// How a body is read whose media type does not say.
+/// Format of a body whose media type does not tell.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Format {
@@ -39,18 +39,18 @@ enum Format {
     Xml,
 }
 
-/// What `respSettings` says, as JSON in base 64.
+/// The parameter `respSettings`: JSON in base64.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ResponseSettings {
     template_key: String,
 }
 
-/// A request, where its parameters are looked for.
+/// A request and the places where its parameters may be.
 struct Custom<'r> {
     head: &'r Head,
     query: BTreeMap<String, String>,
-    /// Those of the body, and over them those of the query.
+    /// Arguments from the body, overridden by those of the query.
     args: Map<String, Value>,
 }
 
@@ -91,7 +91,7 @@ async fn answered<S: Stream>(
     };
     custom.merge_args()?;
     let client_secret = custom.text("clientSecret");
-    // Rules, and what they log, have nothing to do with it.
+    // Neither rules nor their logs should see it.
     custom.args.remove("clientSecret");
     let args = RawValue::from_string(Value::Object(custom.args.clone()).to_string());
     let args = args.map_err(|error| refused(&error.to_string()))?;
@@ -116,7 +116,7 @@ async fn answered<S: Stream>(
     Ok(chosen.tell(reply))
 }
 
-/// The answer: the values of all that has succeeded, in its places.
+/// The response: the template filled with the values of all successful runs.
 fn render(template: &Template, results: &[(String, SceneResult)]) -> Result<Reply<'static>, Refusal> {
     let mut values = Map::new();
     for (_, result) in results {
@@ -144,7 +144,7 @@ fn render(template: &Template, results: &[(String, SceneResult)]) -> Result<Repl
     Ok(reply)
 }
 
-/// Settings of a query: JSON in base 64.
+/// A required query parameter with settings: JSON in base64.
 fn settings<T: for<'d> Deserialize<'d>>(query: &BTreeMap<String, String>, name: &str) -> Result<T, Refusal> {
     let written = query.get(name).map_or("", String::as_str);
     if written.is_empty() {
@@ -155,7 +155,7 @@ fn settings<T: for<'d> Deserialize<'d>>(query: &BTreeMap<String, String>, name: 
     read_base64(name, written)
 }
 
-/// What a parameter says as JSON in base 64.
+/// Decodes a parameter: JSON in base64.
 fn read_base64<T: for<'d> Deserialize<'d>>(name: &str, written: &str) -> Result<T, Refusal> {
     let decoded = STANDARD.decode(written.trim());
     let decoded =
@@ -164,7 +164,7 @@ fn read_base64<T: for<'d> Deserialize<'d>>(name: &str, written: &str) -> Result<
         .map_err(|error| refused(&format!("the parameter `{name}` has other JSON: {error}")))
 }
 
-/// The arguments that a body has.
+/// Parses a body into arguments.
 fn body_args(head: &Head, text: &[u8], format: Format) -> Result<Map<String, Value>, Refusal> {
     if text.trim_ascii().is_empty() || head.method() != "POST" {
         return Ok(Map::new());
@@ -185,7 +185,7 @@ fn body_args(head: &Head, text: &[u8], format: Format) -> Result<Map<String, Val
 }
 
 impl Custom<'_> {
-    /// A parameter: from the query, a header of its name, perhaps with `x-` before it, or the body.
+    /// Looks up a parameter: in the query, in a header of its name, with or without `x-`, or in the body.
     fn find(&self, name: &str) -> Option<Cow<'_, Value>> {
         let lower = name.to_ascii_lowercase();
         let header = |name: &str| Some(String::from_utf8_lossy(self.head.field(name)?).into_owned());
@@ -210,7 +210,7 @@ impl Custom<'_> {
         }
     }
 
-    /// A list, or texts with commas between them.
+    /// A list, or a text with commas between the items.
     fn list(&self, name: &str) -> Vec<String> {
         match self.find(name).as_deref() {
             Some(Value::Array(items)) => items
@@ -236,9 +236,9 @@ impl Custom<'_> {
             .map_err(|_| refused(&format!("`timeout` is {written}: milliseconds, more than 0")))
     }
 
-    /// Lays the arguments of the parameter `args` over those of the body.
+    /// Merges the arguments of the parameter `args` over those of the body.
     fn merge_args(&mut self) -> Result<(), Refusal> {
-        // In a body of its own, `args` may be an object as well.
+        // A body may have an object of its own called `args`.
         let written = match self.find("args").as_deref() {
             Some(Value::String(written)) => written.clone(),
             _ => return Ok(()),

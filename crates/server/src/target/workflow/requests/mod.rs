@@ -1,13 +1,14 @@
-//! What requests are, and how they are answered: by the name in the path, as Rengine's, as other systems send them, and so that they are kept.
+//! The kinds of requests for runs: by the workflow's name in the path, in Rengine's format, in other systems' formats, and for durable
+//! runs.
 
 pub(super) mod custom;
-pub(super) mod kept;
+pub(super) mod durable;
 pub(super) mod named;
 pub(super) mod scenes;
 pub(super) mod template;
 mod xml;
 
-/// Reads XML as other systems send it.
+/// Parses XML that other systems send.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn read_xml(text: &str) -> Result<serde_json::Map<String, serde_json::Value>, String> {
     xml::read(text)

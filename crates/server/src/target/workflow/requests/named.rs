@@ -1,4 +1,4 @@
-//! A workflow by the name in the path: run once with the body as its arguments, or for each of a list of them.
+//! Runs the workflow that the path names: once, with the body as its arguments, or once for each item of a list.
 
 use std::{borrow::Cow, time::Instant};
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use serde_json::value::RawValue;
 
-use super::kept::{self, KeptWish};
+use super::durable::{self, DurableRunRequest};
 use crate::{
     failure::Refusal,
     front::{Socket, Stream},
@@ -16,29 +16,29 @@ use crate::{
     target::{
         End, Request,
         parameters::parameters,
+        pending::wait_for,
         store::json,
-        waiting::wait_for,
         workflow::{
-            Ask, Chosen, WorkflowFailure, WorkflowTarget,
+            Ask, ResolvedRelease, WorkflowFailure, WorkflowTarget,
             admission::{Admission, Asker},
-            arguments, first_line,
-            kept::records::Asked,
-            quoted, read_result,
+            arguments,
+            durable_runs::records::RunRequest,
+            first_line, quoted, read_result,
         },
     },
 };
 
-/// Most inputs of a request.
+/// Most inputs in one request.
 pub(in crate::target::workflow) const INPUTS_MAX: usize = 1000;
-/// Runs of one request at a time.
+/// Concurrent runs of one request.
 const AT_A_TIME: usize = 32;
 
-/// What a request wishes beside a result.
+/// Options in the query.
 #[derive(Debug, Default)]
 struct Wishes {
-    /// What each node has come to.
+    /// Whether the response includes a trace of the nodes.
     trace: bool,
-    /// A release by its number.
+    /// The requested release.
     release: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ struct Named<'r> {
     request: &'r Request<'r>,
     workflow: Cow<'r, str>,
     asker: Asker<'r>,
-    chosen: Chosen,
+    chosen: ResolvedRelease,
     wants_trace: bool,
 }
 
@@ -63,17 +63,17 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
     let rest = request.rest.unwrap_or_default();
     let wishes = wishes(target, request)?;
     let workflow = decode(rest).unwrap_or(rest.into());
-    // A preference is one; a key that is not heeded would have something done twice.
-    let is_kept = |wish: &KeptWish| target.kept().is_some() || wish.key.is_some();
-    if let Some(wish) = KeptWish::of(request.head)?.filter(is_kept) {
-        let asked = Asked {
+    // Without durable runs a preference may be ignored, but not a key: ignoring it could run something twice.
+    let is_kept = |wish: &DurableRunRequest| target.kept().is_some() || wish.key.is_some();
+    if let Some(wish) = DurableRunRequest::of(request.head)?.filter(is_kept) {
+        let asked = RunRequest {
             workflow: workflow.into_owned(),
-            args: kept::arguments_of(text)?.get().to_owned(),
+            args: durable::arguments_of(text)?.get().to_owned(),
             release: wishes.release.or(target.route.release),
             wants_trace: wishes.trace,
             at_ms: now_ms(),
         };
-        return kept::answer(target, request, wish, asker, asked, socket).await;
+        return durable::answer(target, request, wish, asker, asked, socket).await;
     }
     let named = Named {
         target,
@@ -103,7 +103,7 @@ impl Named<'_> {
         }
     }
 
-    /// Runs it for each input; the answer is a list of what each has come to, in their order.
+    /// Runs the workflow for each input; responds with the list of outcomes, in order.
     async fn run_each<S: Stream>(&self, text: &[u8], socket: &mut Socket<S>) -> Result<Reply<'static>, End> {
         let inputs = inputs(text)?;
         let name = &*self.workflow;
@@ -135,7 +135,7 @@ impl Named<'_> {
         Ok(json(200, out))
     }
 
-    /// Appends what one run has come to.
+    /// Appends the outcome of one run.
     fn put(&self, outcome: Result<Bytes, Refusal>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         let told = match outcome {
             Ok(bytes) => match self.failure(&bytes)? {
@@ -178,13 +178,13 @@ impl Named<'_> {
         self.target.run(&ask, deadline).await
     }
 
-    /// When a run is late that begins to wait now.
+    /// Deadline of a run that starts to wait at `now`.
     fn deadline(&self, now: Instant) -> Instant {
         let own = now + self.target.timeout_of(&self.workflow);
         own.min(self.request.deadline)
     }
 
-    /// Where a run has failed, and with what, which the log is told of.
+    /// The node at which a run failed and the error, which is logged.
     fn failure(&self, bytes: &[u8]) -> Result<Option<(String, String)>, Refusal> {
         let result = read_result(bytes)?;
         let (Some(node), Some(error)) = (result.node, result.error) else {
@@ -196,8 +196,8 @@ impl Named<'_> {
     }
 }
 
-/// Refuses a workflow that is not there, or not for whoever asks.
-pub(super) fn check_there(asker: Asker<'_>, chosen: &Chosen, workflow: &str) -> Result<(), Refusal> {
+/// Refuses a workflow that does not exist or that the client may not run.
+pub(super) fn check_there(asker: Asker<'_>, chosen: &ResolvedRelease, workflow: &str) -> Result<(), Refusal> {
     Admission::check(asker, workflow)?;
     if chosen.book.workflow(workflow).is_some() {
         return Ok(());
@@ -206,7 +206,7 @@ pub(super) fn check_there(asker: Asker<'_>, chosen: &Chosen, workflow: &str) -> 
     Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name }))
 }
 
-/// The inputs that a list has.
+/// Parses the list of inputs.
 fn inputs(text: &[u8]) -> Result<Vec<&RawValue>, Refusal> {
     let wrong = |what: String| Refusal::Workflow(WorkflowFailure::Arguments { what });
     let inputs: Vec<&RawValue> = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
@@ -222,7 +222,7 @@ fn inputs(text: &[u8]) -> Result<Vec<&RawValue>, Refusal> {
     }
 }
 
-/// What the query asks for: `trace=true`, `release=N`.
+/// Parses the query: `trace=true`, `release=N`.
 fn wishes(target: &WorkflowTarget, request: &Request<'_>) -> Result<Wishes, Refusal> {
     let mut wishes = Wishes::default();
     for parameter in parameters(request.head.query(), "") {

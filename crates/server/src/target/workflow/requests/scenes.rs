@@ -1,4 +1,4 @@
-//! Requests and answers of Rengine's executor: several workflows by their scenes' codes, at the same time, or one rule.
+//! Requests and responses of Rengine's executor: several workflows at once, by their scenes' codes, or a single rule.
 
 use std::{
     collections::HashSet,
@@ -17,25 +17,25 @@ use crate::{
     reply::Reply,
     target::{
         End, Request,
+        pending::wait_for,
         store::json,
-        waiting::wait_for,
         workflow::{
-            Ask, Chosen, WorkflowFailure, WorkflowTarget, admission::Asker, arguments, first_line, now_ms,
-            quoted, read_result,
+            Ask, ResolvedRelease, WorkflowFailure, WorkflowTarget, admission::Asker, arguments, first_line,
+            now_ms, quoted, read_result,
         },
     },
 };
 
-/// Most workflows of a request.
+/// Most workflows in one request.
 const SCENES_MAX: usize = 100;
-/// How long a run may take where a request does not say.
+/// Time limit of runs if the request does not set one.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long after its time a run may take to be told of.
+/// Extra time after the runs' deadline for reporting their outcomes.
 const TELLING: Duration = Duration::from_secs(1);
-/// The part of a request's time that its runs have.
+/// The part of a request's timeout that its runs get, as in Rengine.
 const RUN_PART: f64 = 0.9;
 
-/// A request, as section 1.2 of Rengine's model has it.
+/// A request, as in section 1.2 of Rengine's model.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SceneRequest<'r> {
@@ -43,30 +43,30 @@ pub(super) struct SceneRequest<'r> {
     pub(super) client_id: Option<String>,
     pub(super) client_secret: Option<String>,
     pub(super) scenes_codes: Option<Vec<String>>,
-    /// The rule that is run alone.
+    /// The rule to run alone.
     pub(super) rule_script_id: Option<Value>,
-    /// Its language.
+    /// Language of the rule: only `JS`.
     pub(super) engine: Option<String>,
     pub(super) trace: Option<bool>,
     pub(super) timeout: Option<i64>,
-    /// Nothing depends on it.
+    /// Accepted and ignored.
     #[serde(rename = "bestEffort")]
     pub(super) _best_effort: Option<bool>,
     #[serde(borrow)]
     pub(super) args: Option<&'r RawValue>,
 }
 
-/// A request that has all it needs.
+/// A validated request.
 struct Checked<'r> {
     request_id: &'r str,
     asker: Asker<'r>,
     timeout: Duration,
     args: &'r RawValue,
-    /// What rules are told by `isTrace()`.
+    /// The value of `isTrace()` in rules.
     is_traced: bool,
 }
 
-/// What became of one workflow: its values as JSON, or why it has failed.
+/// Outcome of one workflow: its values as JSON, or the reason of its failure.
 pub(super) type SceneResult = Result<String, String>;
 
 /// Answers a request with this body, for workflows or for a rule.
@@ -106,18 +106,18 @@ async fn run_scenes<S: Stream>(
     Ok(chosen.tell(succeeded(request_id, &results)))
 }
 
-/// Has the workflows run that a request names, at the same time; gives what became of each.
+/// Runs the requested workflows concurrently and returns the outcome of each.
 pub(super) async fn run_codes<S: Stream>(
     target: &WorkflowTarget,
     request: &Request<'_>,
     read: &SceneRequest<'_>,
-    chosen: &Chosen,
+    chosen: &ResolvedRelease,
     socket: &mut Socket<S>,
 ) -> Result<Vec<(String, SceneResult)>, End> {
     let checked = check(target, request.head, read)?;
     let asked = codes(read)?;
     let (run_timeout, deadline) = limits(target, request, &checked);
-    // Those that there are not are left out where there are others.
+    // Unknown workflows are skipped, as long as at least one is known.
     let known = |code: &&&str| chosen.book.workflow(code).is_some();
     let codes: Vec<&str> = asked.iter().filter(known).copied().collect();
     if codes.is_empty() {
@@ -127,7 +127,7 @@ pub(super) async fn run_codes<S: Stream>(
     let outcomes = join_all(codes.iter().map(async |code| {
         let deadline = deadline.min(request.arrived + target.timeout_of(code));
         let ask = checked.ask(chosen, code);
-        // One that still waits for an executor by then is late alone.
+        // A run that is still waiting for an executor by then times out alone.
         let outcome = tokio::time::timeout_at(deadline.into(), target.run(&ask, deadline)).await;
         outcome.unwrap_or(Err(Refusal::Script(Failure::DeadlinePassed)))
     }));
@@ -179,7 +179,7 @@ async fn run_rule<S: Stream>(
     Ok(chosen.tell(reply))
 }
 
-/// How long the runs of a request may take, and until when.
+/// The time limit of a request's runs, and their deadline.
 fn limits(target: &WorkflowTarget, request: &Request<'_>, checked: &Checked<'_>) -> (Duration, Instant) {
     let timeout = checked.timeout.min(target.limits.timeout);
     let run_timeout = if target.limits.is_as_rengine {
@@ -190,7 +190,7 @@ fn limits(target: &WorkflowTarget, request: &Request<'_>, checked: &Checked<'_>)
     (run_timeout, request.deadline.min(request.arrived + run_timeout))
 }
 
-/// What a run has come to, as its request is told.
+/// A run's outcome, as the response reports it.
 fn result_of(
     outcome: Result<Bytes, Refusal>,
     name: &str,
@@ -222,7 +222,7 @@ fn result_of(
 }
 
 impl<'r> Checked<'r> {
-    fn ask<'a>(&'a self, chosen: &'a Chosen, workflow: &'a str) -> Ask<'a> {
+    fn ask<'a>(&'a self, chosen: &'a ResolvedRelease, workflow: &'a str) -> Ask<'a> {
         Ask {
             book: &chosen.book,
             workflow,
@@ -236,7 +236,7 @@ impl<'r> Checked<'r> {
     }
 }
 
-/// Whether a run has not begun: alone, that is the answer to its request.
+/// Whether the run was refused before it began. If it was the only one, the refusal is the response.
 fn is_turned_away(refusal: &Refusal) -> bool {
     matches!(refusal.status(), 401 | 403 | 404 | 429 | 503)
 }
@@ -276,7 +276,7 @@ fn check<'r>(
     })
 }
 
-/// Who asks: by what the body has, or what the head has in its place where that is looked at.
+/// Authenticates the client: by the body's credentials, or by the head's where clients are configured.
 fn asker<'r>(
     target: &'r WorkflowTarget,
     head: &Head,
@@ -295,7 +295,7 @@ fn asker<'r>(
     })
 }
 
-/// The workflows that a request names, each once.
+/// The requested workflows, without duplicates.
 fn codes<'r>(read: &'r SceneRequest<'_>) -> Result<Vec<&'r str>, Refusal> {
     let codes = read.scenes_codes.as_deref().unwrap_or_default();
     if codes.is_empty() || codes.len() > SCENES_MAX {
@@ -315,7 +315,7 @@ pub(super) fn refused(what: &str) -> Refusal {
     })
 }
 
-/// The members that tell of a result.
+/// The members of a response that describe a result.
 fn members(result: &SceneResult) -> String {
     match result {
         Ok(values) => format!(r#""success":true,"valueMap":{values},"reason":null"#),
@@ -345,7 +345,7 @@ fn succeeded(request_id: &str, results: &[(String, SceneResult)]) -> Reply<'stat
     json(200, envelope(200, status, request_id, "Ok", &data))
 }
 
-/// The answer to a request that has no results.
+/// The response to a request that failed as a whole.
 pub(super) fn failed(target: &WorkflowTarget, refusal: &Refusal, request_id: &str) -> Reply<'static> {
     let code = refusal.status();
     let body = envelope(code, "FAILED", request_id, &refusal.to_string(), "null");

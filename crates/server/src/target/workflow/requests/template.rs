@@ -1,8 +1,8 @@
-//! Texts with places for values: `${name}`.
+//! Templates: texts with placeholders `${name}`.
 
 use serde_json::{Map, Value};
 
-/// A text of an answer, with places.
+/// The template of a response body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::target::workflow) struct Template {
     pub(in crate::target::workflow) media_type: &'static str,
@@ -10,24 +10,24 @@ pub(in crate::target::workflow) struct Template {
     text: String,
 }
 
-/// Whether files whose names end like this are templates.
+/// Whether files with this extension are templates.
 pub(in crate::target::workflow) fn is_extension(extension: &str) -> bool {
     Template::of(extension, "").is_some()
 }
 
-/// How texts stand in the places.
+/// How values are escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Escape {
-    /// As they are.
+    /// Not at all.
     No,
-    /// As within the quotes of a text of JSON.
+    /// As within the quotes of a JSON string.
     Json,
-    /// As the text of an element, or within the quotes of an attribute.
+    /// As text of an element or as an attribute's value.
     Markup,
 }
 
 impl Template {
-    /// Of a file whose name ends like this; none: files that end so are no templates.
+    /// Makes a template from a file with this extension. `None`: such files are not templates.
     pub(in crate::target::workflow) fn of(extension: &str, text: &str) -> Option<Self> {
         let (media_type, escape) = match extension {
             "json" => ("application/json", Escape::Json),
@@ -43,7 +43,7 @@ impl Template {
         })
     }
 
-    /// The text with these values in its places, which name them whatever the case of their letters; an error names a place that has none.
+    /// Replaces each placeholder by the value of that name, whatever its letter case. The error names a placeholder without a value.
     pub(in crate::target::workflow) fn fill(&self, values: &Map<String, Value>) -> Result<String, String> {
         let mut is_within_quotes = false;
         let mut out = String::with_capacity(self.text.len());
@@ -73,7 +73,7 @@ impl Template {
     }
 }
 
-/// Whether a text of JSON has an end of a text without its beginning, or a beginning without its end.
+/// Whether a piece of JSON text has an unpaired quote, so that it enters or leaves a string.
 fn ends_within_quotes(text: &str) -> bool {
     let (mut is_within, mut is_escaped) = (false, false);
     for byte in text.bytes() {
@@ -87,7 +87,7 @@ impl Escape {
     fn put(self, value: &Value, is_within_quotes: bool, out: &mut String) {
         let text = match value {
             Value::String(text) => text.clone(),
-            // JSON within JSON stands as it is.
+            // JSON outside of a string is inserted unescaped.
             other if self == Self::Json && !is_within_quotes => return out.push_str(&other.to_string()),
             other => other.to_string(),
         };

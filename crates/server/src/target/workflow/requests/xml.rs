@@ -1,4 +1,4 @@
-//! XML as the arguments of a workflow: elements and attributes as members.
+//! Parses XML into the arguments of a workflow: elements and attributes become members.
 
 use quick_xml::{
     Reader, XmlVersion,
@@ -6,7 +6,7 @@ use quick_xml::{
 };
 use serde_json::{Map, Value};
 
-/// Most elements within one another.
+/// Deepest nesting of elements.
 const DEPTH_MAX: usize = 64;
 
 /// An element that is being read.
@@ -17,8 +17,8 @@ struct Open {
     text: String,
 }
 
-/// The members of the outermost element. Each element is a member of the one around it: its text, or an object where it has attributes or
-/// elements of its own, whose text is the member `#text`; several of a name are a list. Names are without the prefixes of their spaces.
+/// Returns the members of the root element. Each element becomes a member of its parent: its text, or an object if it has attributes or
+/// child elements, with its text as the member `#text`. Repeated names become a list. Namespace prefixes are dropped.
 pub(super) fn read(text: &str) -> Result<Map<String, Value>, String> {
     let mut reader = Reader::from_str(text);
     let mut open: Vec<Open> = Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn read(text: &str) -> Result<Map<String, Value>, String> {
                     element.text.push_str(&meant);
                 }
             }
-            // Nothing is declared by those who ask.
+            // Requests must not declare entities.
             Event::DocType(_) => return Err("a document type is not accepted".to_owned()),
             Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
             Event::Eof => break,
@@ -93,7 +93,7 @@ fn begin(tag: &BytesStart<'_>) -> Result<Open, String> {
     Ok(element)
 }
 
-/// An element is over: it is a member of the one around it.
+/// Ends an element and adds it to its parent.
 fn close(element: Open, open: &mut [Open], whole: &mut Option<Value>) -> Result<(), String> {
     let Open {
         name,
@@ -117,7 +117,7 @@ fn close(element: Open, open: &mut [Open], whole: &mut Option<Value>) -> Result<
     Ok(())
 }
 
-/// Puts a member beside those of its name.
+/// Adds a member; a repeated name makes a list.
 fn put(members: &mut Map<String, Value>, name: &str, value: Value) {
     match members.get_mut(name) {
         None => drop(members.insert(name.to_owned(), value)),

@@ -1,4 +1,4 @@
-//! What decisions of GoRules ask of those who call their functions.
+//! Runs the functions of GoRules decisions.
 
 use std::{sync::Arc, time::Instant};
 
@@ -6,25 +6,25 @@ use forebay_script::RuleOutcome;
 use forebay_workflow::jdm::{Answer, Decision, FunctionCall, Functions, Work};
 use serde_json::{Value, json};
 
-use super::desk::{Desk, Reason, Task};
-use crate::target::workflow::book::{Book, Plan};
+use super::pending_tasks::{PendingTasks, Reason, Task};
+use crate::target::workflow::bundle::{Bundle, Plan};
 
-/// The kind of a node whose rule is a function of its input.
+/// The kind of node that a function's rule belongs to.
 const FUNCTION: &str = "functionNode";
 
-/// Has the functions of a decision called.
-pub(super) struct DecisionDesk<'d> {
-    desk: &'d Desk,
-    book: &'d Book,
+/// Runs a decision's functions in the engine.
+pub(super) struct DecisionTasks<'d> {
+    desk: &'d PendingTasks,
+    book: &'d Bundle,
 }
 
-impl<'d> DecisionDesk<'d> {
-    pub(super) fn new(desk: &'d Desk, book: &'d Book) -> Self {
+impl<'d> DecisionTasks<'d> {
+    pub(super) fn new(desk: &'d PendingTasks, book: &'d Bundle) -> Self {
         Self { desk, book }
     }
 }
 
-impl Functions for DecisionDesk<'_> {
+impl Functions for DecisionTasks<'_> {
     type Failure = Reason;
 
     async fn run(&self, call: FunctionCall<'_>) -> Result<Answer, Reason> {
@@ -60,7 +60,7 @@ impl Functions for DecisionDesk<'_> {
     }
 
     fn decision(&self, key: &str) -> Option<Arc<Decision>> {
-        // GoRules' keys are paths of files.
+        // GoRules' keys are file paths.
         let name = key.strip_suffix(".json").unwrap_or(key);
         match &self.book.workflow(name)?.plan {
             Plan::Decision(decision) => Some(Arc::clone(decision)),

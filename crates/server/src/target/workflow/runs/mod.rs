@@ -1,8 +1,8 @@
-//! Runs, on the threads of the engines: a graph or a decision says what is next, the engine runs it.
+//! Runs, on the engines' threads: a graph or a decision picks the next rule, and the engine executes it.
 
-pub(super) mod course;
+pub(super) mod builtin_tasks;
 mod decisions;
-mod desk;
-pub(super) mod errands;
+pub(super) mod driver;
+mod pending_tasks;
 pub(super) mod result;
 mod rules;

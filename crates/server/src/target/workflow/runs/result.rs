@@ -1,4 +1,4 @@
-//! What a run has come to, as JSON between its executor and the thread that answers.
+//! The result of a run, as the JSON that an executor sends to the thread that responds.
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use forebay_workflow::{Outcome, Run, RunError, jdm::Evaluation};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::course::Log;
+use super::driver::Log;
 use crate::{metrics::RunOutcome, target::workflow::first_line};
 
-/// What a run has come to, as far as it is looked at before it is handed on.
+/// The members of a run's result that the server looks at before passing it on.
 #[derive(Debug, Deserialize)]
 pub(in crate::target::workflow) struct RunResult<'r> {
-    /// What its last rule has found out.
+    /// Values of its last rule.
     #[serde(borrow, rename = "valueMap", alias = "result")]
     pub(in crate::target::workflow) values: Option<&'r RawValue>,
     /// The node that failed.
     pub(in crate::target::workflow) node: Option<String>,
-    /// Why, with where it was thrown behind the first line.
+    /// The error; its stack trace follows the first line.
     pub(in crate::target::workflow) error: Option<String>,
 }
 
-/// What has become of a run with this result.
+/// The outcome that a result is counted as.
 pub(in crate::target::workflow) fn outcome_of(bytes: &[u8]) -> RunOutcome {
-    // As `put_outcome` begins: a long result is not read for it.
+    // Recognizes the prefix that `put_outcome` writes, so that a long result is not parsed.
     if bytes.starts_with(b"{\"state\":true,") {
         return RunOutcome::True;
     }
@@ -39,7 +39,7 @@ pub(in crate::target::workflow) fn outcome_of(bytes: &[u8]) -> RunOutcome {
 
 const LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
 
-/// Writes what a run of a graph has come to. What has more than `output_max` bytes may be cut: it is refused.
+/// Writes the result of a graph. Beyond `output_max` bytes it may be truncated, because it will be refused anyway.
 pub(in crate::target::workflow) fn write_run<F: fmt::Display>(
     run: &Run<std::rc::Rc<str>, F>,
     log: &Log,
@@ -67,10 +67,10 @@ pub(in crate::target::workflow) fn write_run<F: fmt::Display>(
                     "{comma}{{\"node\":{node},\"kind\":\"{kind}\",\"beganMs\":{began:.3},\"tookMs\":{took:.3},"
                 ),
             );
-            // Where it was thrown is nothing for clients.
+            // Clients do not get the stack trace.
             put_outcome(&mut out, &step.outcome, first_line);
             out.push(b'}');
-            // It is too long whatever follows, and is refused for that.
+            // It is refused as too long, whatever would follow.
             if out.len() > output_max {
                 return out;
             }
@@ -82,7 +82,7 @@ pub(in crate::target::workflow) fn write_run<F: fmt::Display>(
     out
 }
 
-/// Writes what a decision has come to, as GoRules' engine and agent answer.
+/// Writes the result of a decision in the format of GoRules' engine and agent.
 pub(in crate::target::workflow) fn write_evaluation<F: fmt::Display>(
     evaluation: &Evaluation<F>,
     log: &Log,
@@ -102,7 +102,7 @@ pub(in crate::target::workflow) fn write_evaluation<F: fmt::Display>(
     out
 }
 
-/// Appends what was logged as further members of an object.
+/// Appends the log as further members of an object.
 fn put_log(out: &mut Vec<u8>, log: &Log) {
     put(out, ",\"logs\":[");
     for (at, LogLine { level, text }) in log.lines.iter().enumerate() {

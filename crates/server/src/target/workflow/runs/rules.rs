@@ -1,4 +1,4 @@
-//! What graphs ask of those who run their rules.
+//! Runs the rules of graphs.
 
 use std::{cell::OnceCell, fmt::Write as _, rc::Rc, sync::Arc, time::Duration};
 
@@ -7,25 +7,25 @@ use forebay_workflow::{Before, Outcome, RuleCall, Rules, Subflow};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    decisions::DecisionDesk,
-    desk::{Desk, LATE, Reason, Task},
+    decisions::DecisionTasks,
+    pending_tasks::{LATE, PendingTasks, Reason, Task},
 };
-use crate::target::workflow::book::{Book, Plan};
+use crate::target::workflow::bundle::{Bundle, Plan};
 
-/// What a rule has found out: JSON, an object.
+/// A rule's result: a JSON object.
 type Values = Rc<str>;
 
-/// Has the rules of a graph run.
-pub(super) struct RuleDesk<'d> {
-    desk: &'d Desk,
-    book: &'d Book,
+/// Runs a graph's rules in the engine.
+pub(super) struct RuleTasks<'d> {
+    desk: &'d PendingTasks,
+    book: &'d Bundle,
     args: &'d RawValue,
-    /// The same, read when a loop asks for them first.
+    /// The parsed arguments; filled when a loop first needs them.
     read: OnceCell<Value>,
 }
 
-impl<'d> RuleDesk<'d> {
-    pub(super) fn new(desk: &'d Desk, book: &'d Book, args: &'d RawValue) -> Self {
+impl<'d> RuleTasks<'d> {
+    pub(super) fn new(desk: &'d PendingTasks, book: &'d Bundle, args: &'d RawValue) -> Self {
         Self {
             desk,
             book,
@@ -72,7 +72,7 @@ impl<'d> RuleDesk<'d> {
     }
 }
 
-impl Rules for RuleDesk<'_> {
+impl Rules for RuleTasks<'_> {
     type Values = Values;
     type Item = Values;
     type Failure = Reason;
@@ -104,7 +104,7 @@ impl Rules for RuleDesk<'_> {
         self.desk.sleep(time).await;
     }
 
-    /// The member `case` of its values: text, or a number or truth as text.
+    /// The member `case` of the values: a text, or a number or boolean as text.
     fn case(&self, values: &Values) -> Option<String> {
         let values: Map<String, Value> = serde_json::from_str(values).ok()?;
         match values.get("case")? {
@@ -118,9 +118,9 @@ impl Rules for RuleDesk<'_> {
         self.list(over, &before).map_err(Reason::from)
     }
 
-    /// An object with the values of each by its name.
+    /// An object with the values of each part under its name.
     fn join(&self, parts: Vec<(&str, Values)>) -> Values {
-        // Where it is too much, the next rule fails.
+        // Over the limit, the next rule fails.
         let _ = self.desk.keep(parts.iter().map(|(_, values)| values.len()).sum());
         let mut joined = String::from("{");
         for (at, (name, values)) in parts.iter().enumerate() {
@@ -143,18 +143,18 @@ impl Rules for RuleDesk<'_> {
         })
     }
 
-    /// Its input is what the rule before it has found out, or the arguments where there was none. It is false where its result has a `state` that is
-    /// false.
+    /// Evaluates a decision. Its input is the previous rule's result, or the arguments if there was none. Its outcome is false if the
+    /// result has a `state` that is false.
     async fn decide(&self, call: RuleCall<'_, Values, Values>) -> Result<Outcome<Values>, Reason> {
         let workflow = self.book.workflow(call.rule);
         let Some(Plan::Decision(decision)) = workflow.map(|workflow| &workflow.plan) else {
             return Err(format!("there is no decision `{}`", call.rule).into());
         };
-        // Nothing else stops what makes decisions alone, and others have their turn.
+        // A loop of decisions alone is interrupted by nothing else, and other runs need their turn.
         self.desk.give_way().await?;
         let input = call.before.last.map_or(self.args.get(), |last| &*last.values);
         let input = serde_json::from_str(input).unwrap_or_default();
-        let functions = DecisionDesk::new(self.desk, self.book);
+        let functions = DecisionTasks::new(self.desk, self.book);
         let result = decision.evaluate(input, &functions, false).await.result;
         let result =
             result.map_err(|error| Reason::from(format!("its node `{}`: {}", error.node, error.cause)))?;

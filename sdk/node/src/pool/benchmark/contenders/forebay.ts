@@ -7,7 +7,7 @@ import { OUTSTANDING_MAX, type Plan } from '../plan.js';
 
 const TYPE = { type: 'benchmark' } as const;
 
-/** With the settings that it has by itself, but for the room in its queue and what the plan says of messages that a worker has at a time: then it has none ahead, either. */
+/** Uses Forebay's default settings, except for the size of the queue and the plan's `concurrency`; if that is set, credit is 0. */
 export async function startForebay(plan: Plan): Promise<Contender> {
   const limit = plan.concurrency === null ? {} : { concurrency: plan.concurrency, credit: 0 };
   const pool = new Pool({

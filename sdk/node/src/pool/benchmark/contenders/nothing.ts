@@ -1,6 +1,6 @@
 /**
- * No pool at all: every message is answered by itself in the next turn of the event loop, through a promise as of most pools. What
- * the driver then measures is what it costs itself, the floor under all its figures.
+ * No pool at all: each message is answered in the next turn of the event loop, through a promise as in most pools. This measures the
+ * cost of the driver itself, the floor under all its figures.
  */
 import type { Contender, Ticket } from '../contender.js';
 import type { Plan } from '../plan.js';

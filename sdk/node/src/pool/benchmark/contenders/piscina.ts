@@ -9,9 +9,9 @@ interface Piscina {
 }
 
 /**
- * How many tasks a worker is given at a time where nobody says. With its default of 1 Piscina answered 27 to 36 k messages/s from two
- * workers, with 8 40 to 61 k, with 64 43 to 65 k, with 1,000 46 to 67 k. Which `atomics` made no difference beyond the noise (1,000
- * tasks: `sync` 50 and 67 k, `async` 52 and 46 k, `disabled` 50 and 58 k), so they are what Piscina has by default.
+ * Tasks per worker if the plan does not say. With its default of 1, Piscina answered 27 to 36 k messages/s from two workers, with
+ * 8 40 to 61 k, with 64 43 to 65 k, with 1,000 46 to 67 k. `atomics` made no difference beyond the noise (1,000 tasks: `sync` 50 and
+ * 67 k, `async` 52 and 46 k, `disabled` 50 and 58 k), so it stays at Piscina's default.
  */
 const TASKS_PER_WORKER = 1000;
 
@@ -21,7 +21,7 @@ export async function startPiscina(plan: Plan): Promise<Contender> {
   const settings = {
     atomics: 'sync',
     concurrentTasksPerWorker: plan.concurrency ?? TASKS_PER_WORKER,
-    // It costs time, and this driver measures by itself.
+    // It costs time, and this driver does its own measuring.
     recordTiming: false,
   };
   const pool = new Piscina({

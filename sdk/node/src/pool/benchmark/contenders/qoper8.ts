@@ -8,20 +8,20 @@ interface Qoper8 {
   stop(): Promise<void>;
 }
 
-/** A limit that no run reaches: in minutes. */
+/** A limit in minutes that no run reaches. */
 const NEVER = 24 * 60;
 
-/** QOper8 has no settings that make it faster: one message a worker, no batches, over IPC (cp) or `postMessage` (wt). */
+/** QOper8 has no settings that make it faster: one message per worker, no batches, over IPC (cp) or `postMessage` (wt). */
 export async function startQoper8(name: 'qoper8-cp' | 'qoper8-wt', plan: Plan): Promise<Contender> {
   const { version, module } = await importPeer(name, plan);
   const QOper8 = exported(module, 'QOper8') as new (options: object) => Qoper8;
   const pool = new QOper8({
     poolSize: plan.workers,
-    // It takes no more than this, whatever poolSize says.
+    // An upper limit, whatever poolSize is.
     maxPoolSize: Math.max(32, plan.workers),
     workerInactivityLimit: NEVER,
     logging: false,
-    // Without a `path`, which only qoper8-cp knows.
+    // No `path`: only qoper8-cp supports it.
     handlersByMessageType: new Map([['benchmark', { module: fileURLToPath(new URL('../handlers/qoper8.js', import.meta.url)) }]]),
   });
   return {
@@ -34,7 +34,7 @@ export async function startQoper8(name: 'qoper8-cp' | 'qoper8-wt', plan: Plan): 
   };
 }
 
-/** Its errors come as replies with a member `error`. */
+/** QOper8 reports errors as replies with a member `error`. */
 function callback(ticket: Ticket): (reply: unknown, worker: unknown) => void {
   return (reply, worker) => {
     const error = (reply as { error?: unknown } | null)?.error;

@@ -9,9 +9,9 @@ interface Tinypool {
 }
 
 /**
- * How many tasks a worker is given at a time where nobody says. From two threads: with its default of 1 32 to 34 k messages/s, with 16
- * 65 to 90 k, with 1,000 87 to 110 k; `useAtomics` made no difference to that beyond the noise, but saved a sixth of the main thread's time.
- * From two processes: 15 to 17 k, 52 to 57 k, 57 to 62 k.
+ * Tasks per worker if the plan does not say. From two threads: with its default of 1 32 to 34 k messages/s, with 16 65 to 90 k, with
+ * 1,000 87 to 110 k; `useAtomics` made no difference to that beyond the noise, but saved a sixth of the main thread's time. From two
+ * processes: 15 to 17 k, 52 to 57 k, 57 to 62 k.
  */
 const TASKS_PER_WORKER = 1000;
 

@@ -1,4 +1,4 @@
-/** The handler of this run in a worker of a peer: the one of the plan's file, which the environment names here, or the usual one. */
+/** The handler for workers of peers: the plan's file, passed in an environment variable, or the default handler. */
 import { pathToFileURL } from 'node:url';
 import usual from './usual.js';
 import { HANDLER_VARIABLE } from './variables.js';

@@ -1,4 +1,4 @@
-/** A worker that speaks nothing but Node's channel between processes: takes `{index, message}`, sends `{index, reply}`. */
+/** A worker on Node's IPC channel alone: receives `{index, message}`, sends `{index, reply}`. */
 import { handle } from './chosen.js';
 
 interface Asked {

@@ -1,4 +1,4 @@
-/** The handler as QOper8 calls it. */
+/** The handler in the form that QOper8 calls. */
 import { handle } from './chosen.js';
 
 interface Qoper8Worker {

@@ -1,4 +1,4 @@
-/** The handler as a worker of the server calls it: `forebay bench pool --dispatcher server` sends messages as the bodies of requests. */
+/** The handler in the form that workers of the server call: `forebay bench pool --dispatcher server` sends messages as request bodies. */
 import type { Context } from '../../../context.js';
 import type { HttpRequest, WireRequest } from '../../../request.js';
 import { handle } from './chosen.js';

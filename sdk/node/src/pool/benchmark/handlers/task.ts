@@ -1,4 +1,4 @@
-/** The handler as Piscina and Tinypool call it, in a thread or a process. */
+/** The handler in the form that Piscina and Tinypool call, in a thread or a process. */
 import { threadId } from 'node:worker_threads';
 import { handle } from './chosen.js';
 

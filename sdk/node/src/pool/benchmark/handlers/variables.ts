@@ -1,7 +1,7 @@
-/** Names of the environment under which workers of peers are told what they need. */
+/** Environment variables that configure the workers of peers. */
 
-/** The file of `plan.handler`. */
+/** The path of `plan.handler`. */
 export const HANDLER_VARIABLE = 'FOREBAY_BENCH_HANDLER';
 
-/** The URL of workerpool's entry, as its pool has imported it. */
+/** The URL of workerpool's entry file, as the pool imported it. */
 export const WORKERPOOL_VARIABLE = 'FOREBAY_BENCH_WORKERPOOL';

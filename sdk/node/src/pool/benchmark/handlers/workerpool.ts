@@ -1,4 +1,4 @@
-/** The handler as workerpool calls it: the program of a worker, which registers its methods with the package that the pool has. */
+/** A worker program for workerpool, which registers the handler with the same package that the pool uses. */
 import { threadId } from 'node:worker_threads';
 import { handle } from './chosen.js';
 import { WORKERPOOL_VARIABLE } from './variables.js';

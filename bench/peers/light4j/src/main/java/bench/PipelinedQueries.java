@@ -7,7 +7,7 @@ import io.undertow.server.HttpServerExchange;
 import io.undertow.util.SameThreadExecutor;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** All statements of a request at once, by postgres-async-driver. */
+/** Sends all statements of a request at once, with postgres-async-driver. */
 public final class PipelinedQueries implements LightHttpHandler {
     private final Db database = new ConnectionPoolBuilder()
             .hostname(Database.URL.getHost())

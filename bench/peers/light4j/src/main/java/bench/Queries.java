@@ -9,7 +9,7 @@ import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 
-/** One statement after another on a connection of a Hikari pool, on a thread that waits. */
+/** Runs one statement after another on a connection of a Hikari pool, on a blocking thread. */
 public final class Queries implements LightHttpHandler {
     private final HikariDataSource pool = pool();
     private final BlockingHandler blocking = new BlockingHandler(this::answer);

@@ -5,7 +5,7 @@ import io.undertow.util.Headers;
 import java.util.Deque;
 import java.util.concurrent.ThreadLocalRandom;
 
-/** What both routes have in common: how many rows are asked for, which, and their JSON. */
+/** Shared by both routes: the number of rows requested, their ids, and their JSON. */
 final class Worlds {
     private static final int COUNT = 10_000;
     private static final int QUERIES_MAX = 500;
@@ -25,7 +25,7 @@ final class Worlds {
         return 1 + ThreadLocalRandom.current().nextInt(COUNT);
     }
 
-    /** Answers with rows of an id and a number each. */
+    /** Responds with rows of an id and a number each. */
     static void answer(HttpServerExchange exchange, int[][] rows) {
         StringBuilder json = new StringBuilder(32 * rows.length + 2).append('[');
         for (int index = 0; index < rows.length; index++) {

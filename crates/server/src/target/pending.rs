@@ -1,0 +1,36 @@
+//! Requests that wait for another thread.
+
+use std::{
+    future::poll_fn,
+    pin::pin,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use super::End;
+use crate::{
+    failure::Refusal,
+    front::{Socket, Stream},
+};
+
+/// Awaits a result from another thread until the deadline, or until the client disconnects.
+pub(super) async fn wait_for<S: Stream, T>(
+    awaited: impl Future<Output = T>,
+    deadline: Instant,
+    socket: &mut Socket<S>,
+) -> Result<T, End> {
+    let mut awaited = pin!(awaited);
+    poll_fn(|cx| {
+        let waker = socket.waker_for_others(cx);
+        if let Poll::Ready(come) = awaited.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Poll::Ready(Ok(come));
+        }
+        if socket.poll_gone(cx).is_ready() {
+            return Poll::Ready(Err(End::Gone));
+        }
+        socket
+            .poll_limit(cx, deadline)
+            .map(|()| Err(Refusal::DeadlinePassed.into()))
+    })
+    .await
+}

@@ -1,0 +1,128 @@
+//! Requests that read the store. They begin on the I/O thread, from a snapshot. Most finish at once; the others continue in pieces, between
+//! which the thread serves other requests.
+
+use std::{borrow::Cow, fmt, task::Context};
+
+use forebay_store::{Document, Key, Read, Snapshot};
+
+use super::{End, Request, pending::wait_for};
+use crate::{
+    failure::Refusal,
+    front::{Head, Socket, Stream},
+    reply::Reply,
+    store::{Collected, DocumentPieces, OpenStore, Pieces, collect},
+};
+
+/// The outcome of a read's first piece.
+#[derive(Debug)]
+pub(crate) enum ReadOutcome {
+    Answered(Reply<'static>),
+    /// Takes longer than one piece.
+    Unfinished(Unfinished),
+}
+
+/// A read in progress, from one snapshot of the store.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    reading: Box<dyn Reading>,
+    found: Vec<u8>,
+}
+
+/// A response that is read in pieces and sent once it is complete.
+pub(super) trait Reading: Pieces {
+    /// The response with `text`, the concatenation of all pieces.
+    fn reply(&mut self, head: &Head, text: Vec<u8>) -> Result<Reply<'static>, Refusal>;
+}
+
+impl ReadOutcome {
+    /// Reads the first piece, which is mostly all there is.
+    pub(super) fn with(mut reading: Box<dyn Reading>, head: &Head) -> Result<Self, Refusal> {
+        let mut found = Vec::new();
+        if reading.next(&mut found)? {
+            return Ok(Self::Unfinished(Unfinished { reading, found }));
+        }
+        reading.reply(head, found).map(Self::Answered)
+    }
+
+    /// Reads a document and hands it to `reply`. `None`: there is no such document.
+    pub(super) fn document(
+        snapshot: Snapshot,
+        key: &Key,
+        depth: usize,
+        bytes_max: usize,
+        head: &Head,
+        reply: impl FnOnce(&Head, Cow<'_, [u8]>) -> Result<Reply<'static>, Refusal> + 'static,
+    ) -> Result<Option<Self>, Refusal> {
+        let walk = match snapshot.document_walk(key, depth, bytes_max)? {
+            None => return Ok(None),
+            Some(Document::Text(text)) => return reply(head, text).map(|reply| Some(Self::Answered(reply))),
+            Some(Document::Nodes(walk)) => walk,
+        };
+        let reading = DocumentReading {
+            pieces: DocumentPieces { snapshot, walk },
+            reply: Some(reply),
+        };
+        Self::with(Box::new(reading), head).map(Some)
+    }
+}
+
+impl Unfinished {
+    /// Reads the rest. Long-lived snapshots are limited, so this first takes a permit for one. A read that has to wait for a permit gives
+    /// its snapshot back and begins again.
+    pub(super) async fn finish<S: Stream>(
+        mut self,
+        open: &OpenStore,
+        request: &Request<'_>,
+        socket: &mut Socket<S>,
+        begin: impl FnOnce() -> Result<ReadOutcome, Refusal>,
+    ) -> Result<Reply<'static>, End> {
+        let _place = match open.reading() {
+            Some(place) => place,
+            None => {
+                drop(self);
+                let place = wait_for(open.next_reading(), request.deadline, socket).await?;
+                self = match begin()? {
+                    ReadOutcome::Answered(reply) => return Ok(reply),
+                    ReadOutcome::Unfinished(again) => again,
+                };
+                place
+            }
+        };
+        let Self { reading, found } = &mut self;
+        let is_gone = |cx: &mut Context<'_>| socket.poll_gone(cx).is_ready();
+        match collect(&mut **reading, found, usize::MAX, request.deadline, is_gone).await? {
+            Collected::Whole => Ok(reading.reply(request.head, std::mem::take(found))?),
+            Collected::Late | Collected::Full => Err(Refusal::DeadlinePassed.into()),
+            Collected::Gone => Err(End::Gone),
+        }
+    }
+}
+
+/// A document being assembled, and the function that turns it into a response.
+struct DocumentReading<F> {
+    pieces: DocumentPieces,
+    /// `None` once the response is made.
+    reply: Option<F>,
+}
+
+impl<F> fmt::Debug for DocumentReading<F> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pieces.fmt(out)
+    }
+}
+
+impl<F> Pieces for DocumentReading<F> {
+    fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
+        self.pieces.next(out)
+    }
+}
+
+impl<F> Reading for DocumentReading<F>
+where
+    F: FnOnce(&Head, Cow<'_, [u8]>) -> Result<Reply<'static>, Refusal>,
+{
+    fn reply(&mut self, head: &Head, text: Vec<u8>) -> Result<Reply<'static>, Refusal> {
+        let reply = self.reply.take().expect("it is answered once");
+        reply(head, text.into())
+    }
+}

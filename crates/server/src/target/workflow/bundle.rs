@@ -1,0 +1,529 @@
+//! Workflows compiled for running: the graphs, decisions and rules of a set of files, read and checked.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use forebay_script::{Rule, RuleFile, RuleModule};
+use forebay_workflow::{
+    Compat, Definition, Graph, Kind, check,
+    jdm::{self, Decision, Document},
+};
+use serde_json::{Value, json};
+
+use super::{
+    releases::{
+        cases::{self, StoredTest},
+        files::{Role, WorkflowFiles, role_of},
+    },
+    requests::template::Template,
+    runs::builtin_tasks,
+    schemas::Schemas,
+};
+use crate::app::EraseTypes;
+
+/// Compiled workflows. A run keeps the book that it began with.
+#[derive(Debug)]
+pub(crate) struct Bundle {
+    workflows: BTreeMap<String, Workflow>,
+    rules: HashMap<String, Arc<Rule>>,
+    /// Modules that rules require, by path.
+    modules: HashMap<String, Arc<Rule>>,
+    /// Implementations of decisions' custom nodes, by kind.
+    nodes: HashMap<String, Arc<Rule>>,
+    /// Functions of decisions, by their source text.
+    functions: HashMap<String, Arc<Rule>>,
+    /// Rules generated for built-in nodes, by the name that graphs have for them.
+    errands: HashMap<String, Arc<Rule>>,
+    tests: Vec<StoredTest>,
+    templates: HashMap<String, Template>,
+    schemas: HashMap<String, Schemas>,
+}
+
+/// A runnable workflow.
+#[derive(Debug)]
+pub(crate) struct Workflow {
+    pub(super) plan: Plan,
+    /// The graph's attributes: a JSON object.
+    pub(super) attributes: String,
+}
+
+/// The program of a run.
+#[derive(Clone, Debug)]
+pub(super) enum Plan {
+    /// A graph of rules.
+    Graph(Arc<Graph>),
+    /// A GoRules decision.
+    Decision(Arc<Decision>),
+}
+
+/// Every error in a set of workflow files.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.iter().map(|fault| &*fault.text).collect::<Vec<_>>().join("\n"))]
+pub struct BundleErrors(pub(super) Vec<BundleError>);
+
+/// An error in workflow files.
+#[derive(Debug)]
+pub(super) struct BundleError {
+    /// Path of the file; `None`: the error concerns the files as a whole.
+    pub(super) file: Option<String>,
+    pub(super) text: String,
+}
+
+impl BundleErrors {
+    /// Each error that concerns one file: the file's path and the error.
+    pub fn of_files(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .filter_map(|fault| Some((fault.file.as_deref()?, &*fault.text)))
+    }
+}
+
+impl Bundle {
+    /// Compiles the files of a folder.
+    pub(crate) fn read(folder: &Path, compat: Compat, erase_types: EraseTypes) -> Result<Self, BundleErrors> {
+        Self::of(&WorkflowFiles::read(folder)?, folder, compat, erase_types)
+    }
+
+    /// Compiles `files`; errors name them with `place` as their folder.
+    pub(crate) fn of(
+        files: &WorkflowFiles,
+        place: &Path,
+        compat: Compat,
+        erase_types: EraseTypes,
+    ) -> Result<Self, BundleErrors> {
+        let mut reader = Reader {
+            place,
+            erase_types,
+            faults: Vec::new(),
+            functions: HashMap::new(),
+            errands: HashMap::new(),
+            subflows: Vec::new(),
+            modules: HashMap::new(),
+            nodes: HashMap::new(),
+        };
+        let rules = reader.rules(files);
+        reader.modules(files);
+        let mut workflows = BTreeMap::new();
+        let names: HashSet<&str> = files.workflows().collect();
+        let mut tests = Vec::new();
+        let mut templates = HashMap::new();
+        let mut schemas = HashMap::new();
+        for (path, text) in files.iter() {
+            match role_of(path) {
+                Some(Role::Workflow(name)) => {
+                    if let Some(workflow) = reader.workflow(path, text, compat, &rules, &names) {
+                        workflows.insert(name.to_owned(), workflow);
+                    }
+                }
+                Some(Role::Tests) => tests.extend(reader.tests(path, text, &names)),
+                Some(Role::Template(name, extension)) => {
+                    let template = Template::of(extension, text);
+                    if template.is_some_and(|template| templates.insert(name.to_owned(), template).is_some())
+                    {
+                        reader.fault(path, format!("the template `{name}` is there twice"));
+                    }
+                }
+                Some(Role::Schemas(name)) if !names.contains(name) => {
+                    reader.fault(path, format!("there is no workflow `{name}`"));
+                }
+                Some(Role::Schemas(name)) => match Schemas::read(text) {
+                    Ok(read) => drop(schemas.insert(name.to_owned(), read)),
+                    Err(fault) => reader.fault(path, fault),
+                },
+                Some(Role::Rule(_) | Role::Module(_) | Role::Node(_)) | None => {}
+            }
+        }
+        for (path, node, workflow) in std::mem::take(&mut reader.subflows) {
+            // A workflow that exists but cannot be read has an error of its own.
+            if !names.contains(&*workflow) {
+                reader.fault(&path, format!("node `{node}`: there is no workflow `{workflow}`"));
+            }
+        }
+        reader.check_required(&rules);
+        if reader.faults.is_empty() {
+            Ok(Self {
+                workflows,
+                rules,
+                modules: reader.modules,
+                nodes: reader.nodes,
+                functions: reader.functions,
+                errands: reader.errands,
+                tests,
+                templates,
+                schemas,
+            })
+        } else {
+            Err(BundleErrors(reader.faults))
+        }
+    }
+
+    /// Tests stored among the files.
+    pub(super) fn tests(&self) -> &[StoredTest] {
+        &self.tests
+    }
+
+    /// A response template, by name.
+    pub(super) fn template(&self, name: &str) -> Option<&Template> {
+        self.templates.get(name)
+    }
+
+    /// The schemas of a workflow's arguments and results, if it has any.
+    pub(super) fn schemas(&self, name: &str) -> Option<&Schemas> {
+        self.schemas.get(name)
+    }
+
+    /// Names of all workflows, sorted.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.workflows.keys().map(String::as_str)
+    }
+
+    pub(super) fn is_decision(&self, name: &str) -> bool {
+        let plan = self.workflows.get(name).map(|workflow| &workflow.plan);
+        matches!(plan, Some(Plan::Decision(_)))
+    }
+
+    pub(crate) fn workflow(&self, name: &str) -> Option<&Workflow> {
+        self.workflows.get(name)
+    }
+
+    /// A decision's function, by its source text.
+    pub(super) fn function(&self, source: &str) -> Option<&Arc<Rule>> {
+        self.functions.get(source)
+    }
+
+    /// The implementation of custom nodes of this kind.
+    pub(super) fn node(&self, kind: &str) -> Option<&Arc<Rule>> {
+        self.nodes.get(kind)
+    }
+
+    /// The module that `from` requires as `name`. `from` is the path of a module, or empty for a rule.
+    pub(super) fn module(&self, from: &str, name: &str) -> Result<RuleModule, String> {
+        module_of(&self.modules, from, name)
+    }
+
+    /// A graph whose only node runs this rule.
+    pub(super) fn plan_of_rule(&self, rule: &str) -> Option<Plan> {
+        let nodes = json!([{"@type": "BOOT", "id": "0"}, {"@type": "PROCESS", "id": "1", "ruleId": rule}]);
+        let definition =
+            Definition::of(&json!({"nodes": nodes, "edges": [{"from": "0", "to": "1"}]})).ok()?;
+        let graph = check(&definition, Compat::None, |rule| self.rules.contains_key(rule)).ok()?;
+        Some(Plan::Graph(Arc::new(graph)))
+    }
+
+    /// A rule, by its name in graphs.
+    pub(super) fn rule(&self, name: &str) -> Option<&Arc<Rule>> {
+        self.rules.get(name).or_else(|| self.errands.get(name))
+    }
+}
+
+struct Reader<'r> {
+    /// The folder of the files, as errors name it.
+    place: &'r Path,
+    erase_types: EraseTypes,
+    faults: Vec<BundleError>,
+    functions: HashMap<String, Arc<Rule>>,
+    errands: HashMap<String, Arc<Rule>>,
+    modules: HashMap<String, Arc<Rule>>,
+    nodes: HashMap<String, Arc<Rule>>,
+    /// Workflows that graphs run as subflows: the file, its node, and the workflow's name.
+    subflows: Vec<(String, String, String)>,
+}
+
+impl Reader<'_> {
+    /// A file's path as errors show it.
+    fn shown(&self, path: &str) -> String {
+        self.place.join(path).display().to_string()
+    }
+
+    fn fault(&mut self, path: &str, what: impl std::fmt::Display) {
+        let shown = self.shown(path);
+        self.placed_fault(path, format!("{shown}: {what}"));
+    }
+
+    /// Adds an error whose text already says where it is.
+    fn placed_fault(&mut self, path: &str, text: String) {
+        let file = Some(path.to_owned());
+        self.faults.push(BundleError { file, text });
+    }
+
+    fn tests(&mut self, path: &str, text: &str, names: &HashSet<&str>) -> Vec<StoredTest> {
+        let mut faults = Vec::new();
+        let tests = cases::read(path, text, &mut faults);
+        for test in &tests {
+            if !names.contains(&*test.workflow) {
+                faults.push(format!(
+                    "test `{}`: there is no workflow `{}`",
+                    test.name, test.workflow
+                ));
+            }
+        }
+        for fault in faults {
+            self.fault(path, fault);
+        }
+        tests
+    }
+
+    fn workflow(
+        &mut self,
+        path: &str,
+        text: &str,
+        compat: Compat,
+        rules: &HashMap<String, Arc<Rule>>,
+        names: &HashSet<&str>,
+    ) -> Option<Workflow> {
+        if is_decision(text) {
+            let decision = Arc::new(self.decision(path, text, names)?);
+            return Some(Workflow {
+                plan: Plan::Decision(decision),
+                attributes: "{}".to_owned(),
+            });
+        }
+        let definition = match Definition::parse(text.as_bytes()) {
+            Ok(definition) => definition,
+            Err(error) => {
+                self.fault(path, error);
+                return None;
+            }
+        };
+        let mut is_whole = true;
+        for node in &definition.nodes {
+            match &node.kind {
+                Kind::Subflow { workflow } => {
+                    self.subflows
+                        .push((path.to_owned(), node.id.clone(), workflow.clone()));
+                }
+                Kind::BuiltinTask { rule, errand } => match builtin_tasks::rule_of(errand) {
+                    Ok(made) => drop(self.errands.insert(rule.clone(), Arc::new(made))),
+                    Err(what) => {
+                        self.fault(path, format!("node `{}`: {what}", node.id));
+                        is_whole = false;
+                    }
+                },
+                _ => {}
+            }
+        }
+        if !is_whole {
+            return None;
+        }
+        let knows = |rule: &str| rules.contains_key(rule) || self.errands.contains_key(rule);
+        match check(&definition, compat, knows) {
+            Ok(graph) => Some(Workflow {
+                plan: Plan::Graph(Arc::new(graph)),
+                attributes: Value::Object(definition.attributes).to_string(),
+            }),
+            Err(problems) => {
+                for problem in problems {
+                    self.fault(path, problem);
+                }
+                None
+            }
+        }
+    }
+
+    fn decision(&mut self, path: &str, text: &str, names: &HashSet<&str>) -> Option<Decision> {
+        let document = match Document::parse(text.as_bytes()) {
+            Ok(document) => document,
+            Err(error) => {
+                self.fault(path, error);
+                return None;
+            }
+        };
+        for node in &document.nodes {
+            let source = match &node.kind {
+                jdm::Kind::Function { source, .. } => source,
+                jdm::Kind::Custom { kind, .. } => {
+                    if !self.nodes.contains_key(kind) {
+                        let id = &node.id;
+                        self.fault(
+                            path,
+                            format!("node `{id}`: there is no `nodes/{kind}.js` for its kind"),
+                        );
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
+            if self.functions.contains_key(source) {
+                continue;
+            }
+            let place = format!("{path}: node `{}`", node.id);
+            let erased = (self.erase_types)(source, Path::new("function.ts"));
+            let text = match erased {
+                Ok(text) => text,
+                Err(what) => {
+                    self.fault(path, format!("node `{}`: {what}", node.id));
+                    continue;
+                }
+            };
+            let rule = Rule::function(
+                &node.name,
+                &RuleFile {
+                    name: self.shown(&place),
+                    text,
+                },
+            );
+            if let Err(fault) = rule.check() {
+                self.placed_fault(path, fault.to_string());
+            }
+            self.functions.insert(source.clone(), Arc::new(rule));
+        }
+        match jdm::check(&document, |key| {
+            names.contains(key.strip_suffix(".json").unwrap_or(key))
+        }) {
+            Ok(decision) => Some(decision),
+            Err(problems) => {
+                for problem in problems {
+                    self.fault(path, problem);
+                }
+                None
+            }
+        }
+    }
+
+    fn rules(&mut self, files: &WorkflowFiles) -> HashMap<String, Arc<Rule>> {
+        // The files of one rule are adjacent, unless a file has the same name as a folder.
+        let mut parts: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
+        for (path, text) in files.iter() {
+            if let Some(Role::Rule(name)) = role_of(path) {
+                parts.entry(name).or_default().push((path, text));
+            }
+        }
+        let mut rules = HashMap::with_capacity(parts.len());
+        for (name, mut parts) in parts {
+            let stands_alone = |path: &str| path.matches('/').count() == 1;
+            if parts.len() > 1
+                && let Some((path, _)) = parts.iter().rev().find(|(path, _)| stands_alone(path))
+            {
+                self.fault(path, format!("the rule `{name}` is there twice"));
+            }
+            // The sort is stable, so the files before `index` keep their order.
+            parts.sort_by_key(|(path, _)| Path::new(path).file_stem().is_some_and(|stem| stem == "index"));
+            let first = parts[0].0;
+            let parts: Vec<_> = parts
+                .into_iter()
+                .filter_map(|(path, text)| self.rule_file(path, text))
+                .collect();
+            let rule = Rule::new(name, &parts);
+            if let Err(fault) = rule.check() {
+                self.placed_fault(first, fault.to_string());
+            }
+            rules.insert(name.to_owned(), Arc::new(rule));
+        }
+        rules
+    }
+
+    /// Compiles modules and custom nodes.
+    fn modules(&mut self, files: &WorkflowFiles) {
+        for (path, text) in files.iter() {
+            let (name, is_module) = match role_of(path) {
+                Some(Role::Module(name)) => (name, true),
+                Some(Role::Node(kind)) => (kind, false),
+                _ => continue,
+            };
+            let Some(file) = self.rule_file(path, text) else {
+                continue;
+            };
+            let (rule, known) = if is_module {
+                (Rule::module(name, &file), &mut self.modules)
+            } else {
+                (Rule::function(name, &file), &mut self.nodes)
+            };
+            let checked = rule.check();
+            let before = known.insert(name.to_owned(), Arc::new(rule));
+            if let Err(fault) = checked {
+                self.placed_fault(path, fault.to_string());
+            }
+            if before.is_some() {
+                self.fault(path, format!("`{name}` is there twice"));
+            }
+        }
+    }
+
+    /// Reports modules that are required but missing.
+    fn check_required(&mut self, rules: &HashMap<String, Arc<Rule>>) {
+        let mut faults = Vec::new();
+        let others = rules
+            .values()
+            .chain(self.functions.values())
+            .chain(self.nodes.values());
+        let others = others.map(|rule| ("", rule));
+        let modules = self.modules.iter().map(|(path, rule)| (path.as_str(), rule));
+        for (from, rule) in others.chain(modules) {
+            for required in rule.required() {
+                if let Err(what) = module_of(&self.modules, from, &required.name) {
+                    faults.push((
+                        required.file.clone(),
+                        format!("{}:{}: {what}", required.file, required.line),
+                    ));
+                }
+            }
+        }
+        faults.sort();
+        faults.dedup();
+        for (file, text) in faults {
+            let within = Path::new(&file).strip_prefix(self.place);
+            let within = within.unwrap_or(Path::new(&file)).to_string_lossy().into_owned();
+            // The file name of a function includes its node.
+            let path = within.split(": node `").next().unwrap_or(&within);
+            self.placed_fault(path, text);
+        }
+    }
+
+    fn rule_file(&mut self, path: &str, text: &str) -> Option<RuleFile> {
+        let name = self.shown(path);
+        if path.strip_suffix(".ts").is_none() {
+            let text = text.to_owned();
+            return Some(RuleFile { name, text });
+        }
+        match (self.erase_types)(text, &PathBuf::from(&name)) {
+            Ok(text) => Some(RuleFile { name, text }),
+            Err(what) => {
+                self.placed_fault(path, what);
+                None
+            }
+        }
+    }
+}
+
+/// Resolves a module name: a path from the modules folder, or, starting with `./` or `../`, relative to the module at `from`.
+fn module_of(modules: &HashMap<String, Arc<Rule>>, from: &str, name: &str) -> Result<RuleModule, String> {
+    let mut parts: Vec<&str> = Vec::new();
+    if name.starts_with("./") || name.starts_with("../") {
+        parts.extend(from.split('/'));
+        parts.pop();
+    }
+    let mut is_within = true;
+    for part in name.split('/') {
+        match part {
+            "." => {}
+            ".." => is_within &= parts.pop().is_some(),
+            _ => parts.push(part),
+        }
+    }
+    let whole = parts.join("/");
+    let plain = whole.strip_suffix(".js").or_else(|| whole.strip_suffix(".ts"));
+    let index = format!("{whole}/index");
+    let paths = [plain.unwrap_or(&whole), &whole, &index];
+    let found = paths.into_iter().find_map(|path| modules.get_key_value(path));
+    match found.filter(|_| is_within) {
+        Some((path, rule)) => Ok(RuleModule {
+            path: path.clone(),
+            rule: Arc::clone(rule),
+        }),
+        None => Err(format!(
+            "there is no module `{name}`: modules are files of the folder `modules`, such as `modules/NAME.js`"
+        )),
+    }
+}
+
+/// Whether a file is a GoRules decision, whose nodes have a `type` instead of an `@type`. An unreadable file is not.
+fn is_decision(text: &str) -> bool {
+    let Ok(value) = serde_json::from_str::<Value>(text) else {
+        return false;
+    };
+    let first = value.get("nodes").and_then(|nodes| nodes.get(0));
+    first.is_some_and(|node| node.get("type").is_some() && node.get("@type").is_none())
+}

@@ -1,0 +1,494 @@
+//! Durable runs, kept in the store: a run is on disk before its client is told that it is accepted, it runs whether or not the client
+//! waits, and its outcome can be queried later. Runs that are accepted but unfinished when a server ends are run by the next one.
+//!
+//! **Invariants:** a name has at most one entry, which exists from before the store is asked to accept the name until the store has the
+//! outcome. So one name never runs twice at the same time, and never again while its outcome is kept. An accepted asynchronous run is never
+//! dropped. A run that has begun is begun again only by the server that follows one that died or had to cut it off.
+
+pub(super) mod records;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    future::poll_fn,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use forebay_script::Failure;
+use parking_lot::Mutex;
+use serde_json::value::RawValue;
+use tokio::{runtime::Handle, sync::Semaphore, sync::watch};
+
+use self::records::{Over, Records, RunName, RunRequest};
+use super::{Ask, WorkflowFailure, WorkflowTarget, arguments, first_line, read_result};
+use crate::{
+    config,
+    failure::Refusal,
+    store::{OpenStore, Pending, now_ms},
+};
+
+/// Pause before another attempt of a run that found no room. It doubles each time, up to [`PAUSE_MAX`].
+const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Longest stored error of a run, in characters.
+const ERROR_CHARS_MAX: usize = 4096;
+
+/// All durable runs, with those that are unfinished in memory.
+pub(crate) struct DurableRuns {
+    records: Records,
+    open_max: usize,
+    /// Permits for running asynchronous runs.
+    places: Semaphore,
+    entries: Mutex<HashMap<RunName, Arc<Entry>>>,
+    /// The workflows in force, which execute the runs.
+    target: watch::Sender<Option<WorkflowTarget>>,
+    is_ending: watch::Sender<bool>,
+    runtime: Handle,
+}
+
+impl fmt::Debug for DurableRuns {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("KeptRuns").finish_non_exhaustive()
+    }
+}
+
+/// An unfinished run.
+#[derive(Debug)]
+pub(super) struct Entry {
+    workflow: String,
+    /// Digest of the request.
+    mark: u128,
+    /// Whether some client does not wait for it: then it begins whenever there is room.
+    is_promised: AtomicBool,
+    has_begun: AtomicBool,
+    progress: watch::Sender<Progress>,
+}
+
+/// Progress of a run.
+#[derive(Clone, Debug)]
+pub(super) enum Progress {
+    /// Not stored yet.
+    Accepting,
+    Waiting,
+    /// Waiting for an engine.
+    Queued,
+    Running,
+    Over(Arc<Over>),
+    /// Not run by this server: it was not accepted, could not begin while its clients waited, or is left to the next server.
+    Refused(Refusal),
+}
+
+impl Entry {
+    fn new(asked: &RunRequest, is_promised: bool, progress: Progress) -> Arc<Self> {
+        Arc::new(Self {
+            workflow: asked.workflow.clone(),
+            mark: asked.mark(),
+            is_promised: AtomicBool::new(is_promised),
+            has_begun: AtomicBool::new(false),
+            progress: watch::Sender::new(progress),
+        })
+    }
+
+    /// Waits for the first progress that `wanted` accepts.
+    pub(super) async fn comes_to(&self, wanted: fn(&Progress) -> bool) -> Progress {
+        let mut progress = self.progress.subscribe();
+        let come = progress.wait_for(wanted).await;
+        // The entry owns the sender, so it outlives this wait.
+        come.map_or(Progress::Refused(Refusal::Stopping), |come| come.clone())
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        self.progress.borrow().clone()
+    }
+
+    /// Called when an engine starts the run.
+    pub(super) fn begins(&self) {
+        self.has_begun.store(true, Ordering::Release);
+        self.progress.send_replace(Progress::Running);
+    }
+
+    fn is_promised(&self) -> bool {
+        self.is_promised.load(Ordering::Acquire)
+    }
+}
+
+impl Progress {
+    pub(super) fn is_accepted(&self) -> bool {
+        !matches!(self, Self::Accepting)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self, Self::Over(_) | Self::Refused(_))
+    }
+}
+
+/// Result of one attempt to run.
+enum Attempt {
+    Over(Over),
+    /// There was no room.
+    NotBegun(Refusal),
+    /// Interrupted because the server is stopping.
+    CutOff,
+}
+
+/// Whether the client waits for the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RunLookup {
+    /// The client waits: the run begins now or is refused.
+    Now,
+    /// The run begins when there is room.
+    Later,
+}
+
+impl DurableRuns {
+    /// Opens the runs of a configuration. Those accepted by an earlier server and unfinished are run once there is a target.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with time enabled.
+    pub(crate) fn start(store: &Arc<OpenStore>, config: &config::DurableRuns) -> Result<Arc<Self>, Refusal> {
+        let records = Records::new(Arc::clone(store), &config.global, config.kept);
+        let records = records.map_err(forebay_store::StoreError::from)?;
+        let left = records.all_open()?;
+        let kept = Arc::new(Self {
+            records,
+            open_max: config.open_max,
+            places: Semaphore::new(config.at_a_time),
+            entries: Mutex::default(),
+            target: watch::Sender::new(None),
+            is_ending: watch::Sender::new(false),
+            runtime: Handle::current(),
+        });
+        if !left.is_empty() {
+            tracing::info!(target: "forebay::workflow", runs = left.len(), "runs that were accepted and are not over are run");
+        }
+        for name in left {
+            // A run that cannot be read does not affect the others.
+            let Some(asked) = kept.asked(&name) else {
+                continue;
+            };
+            let entry = Entry::new(&asked, true, Progress::Waiting);
+            drop(asked);
+            kept.entries.lock().insert(name.clone(), Arc::clone(&entry));
+            let kept_runs = Arc::clone(&kept);
+            kept.runtime
+                .spawn(async move { kept_runs.see_to(&name, &entry).await });
+        }
+        Ok(kept)
+    }
+
+    /// Puts these workflows in force.
+    pub(crate) fn serve(&self, target: Option<&WorkflowTarget>) {
+        self.target.send_replace(target.cloned());
+    }
+
+    /// Begins no more asynchronous runs; the next server will.
+    pub(crate) fn stop(&self) {
+        self.is_ending.send_replace(true);
+    }
+
+    /// Returns once no run is in progress.
+    pub(crate) async fn stopped(&self) {
+        let entries: Vec<_> = self.entries.lock().values().cloned().collect();
+        for entry in entries {
+            let rests = |progress: &Progress| matches!(progress, Progress::Waiting) || progress.is_over();
+            entry.comes_to(rests).await;
+        }
+    }
+
+    /// Number of runs accepted and unfinished.
+    pub(crate) fn open(&self) -> usize {
+        self.entries.lock().len()
+    }
+
+    /// The run of this name: an unfinished one, one whose outcome is stored, or a new one.
+    pub(super) fn run(
+        self: &Arc<Self>,
+        name: RunName,
+        asked: RunRequest,
+        wanted: RunLookup,
+    ) -> Result<Arc<Entry>, Refusal> {
+        let mut entries = self.entries.lock();
+        if let Some(entry) = entries.get(&name) {
+            if entry.mark != asked.mark() {
+                return Err(WorkflowFailure::OtherRun { id: name.id }.into());
+            }
+            if wanted == RunLookup::Later {
+                entry.is_promised.store(true, Ordering::Release);
+            }
+            return Ok(Arc::clone(entry));
+        }
+        if wanted == RunLookup::Later && *self.is_ending.borrow() {
+            return Err(Refusal::Stopping);
+        }
+        let open_max = self.open_max;
+        if entries.len() >= open_max {
+            return Err(WorkflowFailure::TooManyRuns { open_max }.into());
+        }
+        let entry = Entry::new(&asked, wanted == RunLookup::Later, Progress::Accepting);
+        entries.insert(name.clone(), Arc::clone(&entry));
+        drop(entries);
+        // A spawned task, so that the run continues even if the client disconnects.
+        let (kept, its) = (Arc::clone(self), Arc::clone(&entry));
+        self.runtime.spawn(async move {
+            match kept.accept(&name, asked).await {
+                Ok(None) => {
+                    its.progress.send_replace(Progress::Waiting);
+                    kept.see_to(&name, &its).await;
+                }
+                Ok(Some(over)) => kept.conclude(&name, &its, Progress::Over(Arc::new(over))),
+                Err(refusal) => kept.conclude(&name, &its, Progress::Refused(refusal)),
+            }
+        });
+        Ok(entry)
+    }
+
+    /// Whether this name has an unfinished run or a stored outcome.
+    pub(super) fn knows(&self, name: &RunName) -> Result<bool, Refusal> {
+        Ok(self.entries.lock().contains_key(name) || self.records.over(name)?.is_some())
+    }
+
+    /// The progress of a workflow's run by name: its outcome as soon as there is one, or its progress at `until`.
+    pub(super) async fn find(
+        &self,
+        name: &RunName,
+        workflow: &str,
+        until: Instant,
+    ) -> Result<Option<Progress>, Refusal> {
+        let entry = self.entries.lock().get(name).cloned();
+        if let Some(entry) = entry {
+            if entry.workflow != workflow {
+                return Ok(None);
+            }
+            let over = tokio::time::timeout_at(until.into(), entry.comes_to(Progress::is_over));
+            return Ok(Some(over.await.unwrap_or_else(|_| entry.progress())));
+        }
+        let over = self.records.over(name)?;
+        let over = over.filter(|over| over.workflow == workflow);
+        Ok(over.map(|over| Progress::Over(Arc::new(over))))
+    }
+
+    /// Stores the request; returns the outcome if the run has finished earlier.
+    async fn accept(&self, name: &RunName, asked: RunRequest) -> Result<Option<Over>, Refusal> {
+        if let Some(over) = self.records.over(name)? {
+            return if over.mark == asked.mark_text() {
+                Ok(Some(over))
+            } else {
+                let id = name.id.clone();
+                Err(WorkflowFailure::OtherRun { id }.into())
+            };
+        }
+        done(self.records.accept(name, &asked)?).await?;
+        Ok(None)
+    }
+
+    /// Removes the entry: this server has nothing more to do for the run.
+    fn conclude(&self, name: &RunName, entry: &Entry, progress: Progress) {
+        self.entries.lock().remove(name);
+        entry.progress.send_replace(progress);
+    }
+
+    /// Leaves the run in the store, for the next server.
+    fn leave(&self, name: &RunName, entry: &Entry) {
+        self.conclude(name, entry, Progress::Refused(Refusal::Stopping));
+    }
+
+    /// The stored request of a run; logs an error if it cannot be read.
+    fn asked(&self, name: &RunName) -> Option<RunRequest> {
+        match self.records.asked(name) {
+            Ok(asked) => asked,
+            Err(refusal) => {
+                let why = refusal.to_string();
+                tracing::error!(target: "forebay::workflow", run = name.id, "a run that was accepted cannot be read: {why}");
+                None
+            }
+        }
+    }
+
+    /// Runs an accepted run until it has an outcome.
+    async fn see_to(&self, name: &RunName, entry: &Arc<Entry>) {
+        let mut ending = self.is_ending.subscribe();
+        let mut pause = PAUSE;
+        loop {
+            let mut place = None;
+            if entry.is_promised() {
+                tokio::select! {
+                    biased;
+                    _ = ending.wait_for(|ending| *ending) => return self.leave(name, entry),
+                    taken = self.places.acquire() => place = taken.ok(),
+                }
+            }
+            // Reads the arguments for each attempt, so that waiting runs do not hold them in memory.
+            let Some(asked) = self.asked(name) else {
+                let id = name.id.clone();
+                let refusal = WorkflowFailure::NoSuchRun { id }.into();
+                return self.conclude(name, entry, Progress::Refused(refusal));
+            };
+            let target = self.target.borrow().clone();
+            if let Some(target) = target {
+                entry.progress.send_replace(Progress::Queued);
+                match attempt(&target, name, &asked, entry, &self.is_ending).await {
+                    Attempt::Over(over) => {
+                        drop(place);
+                        return self.write(name, entry, over).await;
+                    }
+                    Attempt::CutOff => return self.leave(name, entry),
+                    Attempt::NotBegun(refusal) => {
+                        if self.take_back(name, entry, refusal).await {
+                            return;
+                        }
+                    }
+                }
+            }
+            // Gives others a chance to begin. The error is not reported, because the run will be attempted again.
+            drop(place);
+            entry.progress.send_replace(Progress::Waiting);
+            drop(tokio::time::timeout(pause, ending.wait_for(|ending| *ending)).await);
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Refuses a run that has not begun while every client waits for it, which frees its name. Returns false if the run was promised to a
+    /// client that does not wait.
+    async fn take_back(&self, name: &RunName, entry: &Entry, refusal: Refusal) -> bool {
+        let forgotten = {
+            let mut entries = self.entries.lock();
+            if entry.is_promised() {
+                return false;
+            }
+            entries.remove(name);
+            // Submitted under the lock, before another request can store this name again.
+            self.records.forget(name)
+        };
+        let is_forgotten = match forgotten {
+            Ok(pending) => done(pending).await.is_ok(),
+            Err(_) => false,
+        };
+        if !is_forgotten {
+            tracing::warn!(target: "forebay::workflow", run = name.id, "a run that was refused could not be taken back: it runs after the next start");
+        }
+        entry.progress.send_replace(Progress::Refused(refusal));
+        true
+    }
+
+    /// Stores the outcome, retrying for as long as it takes.
+    async fn write(&self, name: &RunName, entry: &Entry, mut over: Over) {
+        let (mut pause, mut is_replaced) = (PAUSE, false);
+        loop {
+            let written = match self.records.end(name, &over) {
+                Ok(pending) => done(pending).await,
+                Err(refusal) => Err(refusal),
+            };
+            let refusal = match written {
+                // NoSuchNode: the run was removed from the store, so its outcome is of no interest.
+                Ok(()) | Err(Refusal::NoSuchNode) => {
+                    return self.conclude(name, entry, Progress::Over(Arc::new(over)));
+                }
+                Err(refusal) => refusal,
+            };
+            let is_too_long = match refusal {
+                Refusal::WriteQueueBytesFull { queue_bytes_max } => over.answer.len() > queue_bytes_max / 4,
+                _ => refusal.status() < 500,
+            };
+            if is_too_long && !is_replaced {
+                // The error becomes the outcome.
+                is_replaced = true;
+                over.status = 500;
+                over.answer = format!("the result of the run cannot be kept: {refusal}");
+                continue;
+            }
+            tracing::error!(target: "forebay::workflow", run = name.id, workflow = over.workflow, "what a run has come to is not written yet: {refusal}");
+            if *self.is_ending.borrow() {
+                return self.leave(name, entry);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+/// Makes one attempt to run it.
+async fn attempt(
+    target: &WorkflowTarget,
+    name: &RunName,
+    asked: &RunRequest,
+    entry: &Arc<Entry>,
+    is_ending: &watch::Sender<bool>,
+) -> Attempt {
+    entry.has_begun.store(false, Ordering::Release);
+    let (release, outcome) = run(target, name, asked, entry).await;
+    let has_begun = entry.has_begun.load(Ordering::Acquire);
+    let (status, answer) = match outcome {
+        Ok(answer) => (200, answer),
+        Err(refusal) if !has_begun && may_begin_later(&refusal) => return Attempt::NotBegun(refusal),
+        Err(Refusal::Script(Failure::Stopping)) if *is_ending.borrow() => return Attempt::CutOff,
+        Err(refusal) => {
+            refusal.log(&name.id);
+            let told = refusal.to_string().chars().take(ERROR_CHARS_MAX).collect();
+            (refusal.status(), told)
+        }
+    };
+    Attempt::Over(Over {
+        workflow: asked.workflow.clone(),
+        mark: asked.mark_text(),
+        asked_ms: asked.at_ms,
+        ended_ms: now_ms(),
+        status,
+        answer,
+        release,
+    })
+}
+
+/// Runs the workflow as requested; returns the release it used, and the result.
+async fn run(
+    target: &WorkflowTarget,
+    name: &RunName,
+    asked: &RunRequest,
+    entry: &Arc<Entry>,
+) -> (Option<u64>, Result<String, Refusal>) {
+    let chosen = match target.choose(&name.id, asked.release) {
+        Ok(chosen) => chosen,
+        Err(refusal) => return (None, Err(refusal)),
+    };
+    let answer = async {
+        let asker = target.admission.known(name.client.as_deref())?;
+        let args: &RawValue = arguments(asked.args.as_bytes())?;
+        let ask = Ask {
+            book: &chosen.book,
+            workflow: &asked.workflow,
+            args,
+            asker,
+            trace_id: &name.id,
+            is_traced: asked.wants_trace,
+            wants_trace: asked.wants_trace,
+            begun: Some(Arc::clone(entry)),
+        };
+        let deadline = Instant::now() + target.timeout_of(&asked.workflow);
+        let awaited = tokio::time::timeout_at(deadline.into(), target.run(&ask, deadline));
+        let bytes = awaited
+            .await
+            .unwrap_or(Err(Refusal::Script(Failure::DeadlinePassed)))?;
+        let result = read_result(&bytes)?;
+        if let (Some(node), Some(error)) = (result.node, result.error) {
+            let (workflow, request_id) = (&*asked.workflow, &*name.id);
+            tracing::warn!(target: "forebay::workflow", workflow, request_id, "node `{node}` failed: {error}");
+            let reason = first_line(&error).to_owned();
+            return Err(WorkflowFailure::Failed { node, reason }.into());
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    (chosen.release, answer.await)
+}
+
+/// Whether a run that has not begun may begin at another time, or with other engines.
+fn may_begin_later(refusal: &Refusal) -> bool {
+    matches!(refusal, Refusal::Script(Failure::GivenUp)) || matches!(refusal.status(), 429 | 503 | 504)
+}
+
+/// Waits for a write to be committed.
+async fn done(mut pending: Pending) -> Result<(), Refusal> {
+    poll_fn(|context| pending.poll(context)).await.map(drop)
+}

@@ -1,0 +1,322 @@
+//! Durable runs over HTTP: requested with `Prefer: respond-async` (RFC 7240) or with an `Idempotency-Key`, and queried by id.
+
+use std::time::Duration;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use serde_json::value::RawValue;
+
+use super::{named::check_there, scenes::refused};
+use crate::{
+    failure::Refusal,
+    front::{Head, Socket, Stream},
+    reply::Reply,
+    router::{decode, put_encoded},
+    target::{
+        End, Request,
+        parameters::parameters,
+        pending::wait_for,
+        store::json,
+        workflow::{
+            DurableRuns, WorkflowFailure, WorkflowTarget,
+            admission::{Admission, Asker},
+            arguments,
+            durable_runs::{
+                Progress, RunLookup,
+                records::{Over, RunName, RunRequest},
+            },
+            quoted,
+        },
+    },
+};
+
+/// Longest key of a run, in bytes: it becomes a subscript in the store.
+const KEY_BYTES_MAX: usize = 128;
+
+/// How a request wants its run to be kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct DurableRunRequest {
+    /// The client's key for the run.
+    pub(super) key: Option<String>,
+    prefers: Preferences,
+}
+
+/// The known preferences in the Prefer field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Preferences {
+    /// The response may be sent before the run is over.
+    respond_async: bool,
+    /// How long the client prefers to wait.
+    wait: Option<Duration>,
+}
+
+impl DurableRunRequest {
+    /// Reads the head. `None`: the request does not want a durable run.
+    pub(super) fn of(head: &Head) -> Result<Option<Self>, Refusal> {
+        let mut keys = head
+            .fields()
+            .filter(|(name, _)| name.eq_ignore_ascii_case(b"idempotency-key"));
+        let key = keys.next().map(|(_, written)| key(written)).transpose()?;
+        if keys.next().is_some() {
+            return Err(refused("`Idempotency-Key` is there twice: a run has one"));
+        }
+        let prefers = preferences(head);
+        Ok((key.is_some() || prefers.respond_async).then_some(Self { key, prefers }))
+    }
+}
+
+/// Parses a key, with or without quotes.
+fn key(written: &[u8]) -> Result<String, Refusal> {
+    let bare = written
+        .strip_prefix(b"\"")
+        .and_then(|rest| rest.strip_suffix(b"\""))
+        .unwrap_or(written);
+    let is_plain = bare
+        .iter()
+        .all(|byte| byte.is_ascii_graphic() && !b"\"\\".contains(byte));
+    if bare.is_empty() || bare.len() > KEY_BYTES_MAX || !is_plain {
+        return Err(refused(&format!(
+            "`Idempotency-Key` has {} bytes: 1 to {KEY_BYTES_MAX} visible characters of ASCII but \" and \\",
+            bare.len()
+        )));
+    }
+    Ok(String::from_utf8_lossy(bare).into_owned())
+}
+
+fn preferences(head: &Head) -> Preferences {
+    let mut prefers = Preferences::default();
+    let Some(list) = head.list("prefer") else {
+        return prefers;
+    };
+    for preference in list.split(|&byte| byte == b',') {
+        let preference = preference.split(|&byte| byte == b';').next().unwrap_or_default();
+        let preference = String::from_utf8_lossy(preference.trim_ascii()).to_ascii_lowercase();
+        match preference.split_once('=') {
+            None if preference == "respond-async" => prefers.respond_async = true,
+            Some((name, seconds)) if name.trim() == "wait" => {
+                // `u32` seconds exceed any deadline, and still can be added to an instant.
+                let seconds: Option<u32> = seconds.trim().trim_matches('"').parse().ok();
+                prefers.wait = prefers
+                    .wait
+                    .or(seconds.map(|seconds| Duration::from_secs(seconds.into())));
+            }
+            _ => {}
+        }
+    }
+    prefers
+}
+
+/// The arguments of a durable run.
+pub(super) fn arguments_of(text: &[u8]) -> Result<&RawValue, Refusal> {
+    if text.trim_ascii_start().starts_with(b"[") {
+        let what = "a run that is kept has one object of arguments, not a list".to_owned();
+        return Err(Refusal::Workflow(WorkflowFailure::Arguments { what }));
+    }
+    arguments(if text.is_empty() { b"{}" } else { text })
+}
+
+/// Starts a durable run, or finds the one with this key; responds with its outcome, or with where to query it.
+pub(super) async fn answer<S: Stream>(
+    target: &WorkflowTarget,
+    request: &Request<'_>,
+    wish: DurableRunRequest,
+    asker: Asker<'_>,
+    asked: RunRequest,
+    socket: &mut Socket<S>,
+) -> Result<Reply<'static>, End> {
+    let Some(kept) = target.kept() else {
+        return Err(refused(
+            "there is an `Idempotency-Key`, and runs are not kept here: `runs` under [workflow] says where",
+        )
+        .into());
+    };
+    Admission::check(asker, &asked.workflow)?;
+    let name = RunName {
+        client: asker.id.map(str::to_owned),
+        id: wish.key.map_or_else(new_id, Ok)?,
+    };
+    // An existing run is reported even if its workflow is gone.
+    if !kept.knows(&name)? {
+        let chosen = target.choose(&name.id, asked.release)?;
+        check_there(asker, &chosen, &asked.workflow)?;
+        if let Some(schemas) = chosen.book.schemas(&asked.workflow) {
+            let args = arguments(asked.args.as_bytes())?;
+            schemas.check_args(args).map_err(Refusal::Workflow)?;
+        }
+    }
+    let deadline = request.arrived + target.timeout_of(&asked.workflow);
+    let deadline = deadline.min(request.deadline);
+    let id = name.id.clone();
+    let Preferences { respond_async, wait } = wish.prefers;
+    let wanted = if respond_async {
+        RunLookup::Later
+    } else {
+        RunLookup::Now
+    };
+    let entry = kept.run(name, asked, wanted)?;
+    if !respond_async {
+        let over = wait_for(entry.comes_to(Progress::is_over), deadline, socket).await?;
+        return ended(&id, over);
+    }
+    let accepted = wait_for(entry.comes_to(Progress::is_accepted), request.deadline, socket).await?;
+    if accepted.is_over() {
+        return ended(&id, accepted);
+    }
+    if let Some(wait) = wait {
+        // Leaves time to respond with the run's location if it is not over.
+        let room = deadline.saturating_duration_since(request.arrived);
+        let until = request.arrived + wait.min(room * 9 / 10);
+        let over = tokio::time::timeout_at(until.into(), entry.comes_to(Progress::is_over));
+        if let Ok(over) = wait_for(over, request.deadline, socket).await? {
+            return ended(&id, over);
+        }
+    }
+    let state = state(&entry.progress());
+    let mut reply = json(
+        202,
+        format!(r#"{{"run":{},"state":"{state}"}}"#, quoted(&id)).into_bytes(),
+    );
+    let mut place = format!("{}?run=", request.head.path());
+    put_encoded(&id, &mut place);
+    let headers = reply.headers.to_mut();
+    headers.push_known("location", &place);
+    headers.push_known("preference-applied", "respond-async");
+    Ok(reply)
+}
+
+/// The response with a run's outcome, as if the request had waited for it.
+fn ended(id: &str, progress: Progress) -> Result<Reply<'static>, End> {
+    let over = match progress {
+        Progress::Over(over) => over,
+        Progress::Refused(refusal) => return Err(refusal.into()),
+        Progress::Accepting | Progress::Waiting | Progress::Queued | Progress::Running => {
+            return Err(Refusal::DeadlinePassed.into());
+        }
+    };
+    let Over { status, answer, .. } = &*over;
+    if *status != 200 {
+        let (status, what) = (*status, answer.clone());
+        return Err(Refusal::Workflow(WorkflowFailure::Ended { status, what }).into());
+    }
+    let mut reply = json(200, answer.clone().into_bytes());
+    let headers = reply.headers.to_mut();
+    headers.push_known("workflow-run", id);
+    if let Some(release) = over.release {
+        headers.push_known("workflow-release", &release.to_string());
+    }
+    Ok(reply)
+}
+
+/// Responds with a run's progress: `GET ?run=ID`. With `Prefer: wait=N`, waits until it is over or N seconds have passed.
+pub(in crate::target::workflow) async fn tell<S: Stream>(
+    target: &WorkflowTarget,
+    kept: &DurableRuns,
+    request: &Request<'_>,
+    socket: &mut Socket<S>,
+) -> Result<Reply<'static>, End> {
+    let asker = target.admission.asker(request.head)?;
+    let rest = request.rest.unwrap_or_default();
+    let workflow = decode(rest).unwrap_or(rest.into());
+    Admission::check(asker, &workflow)?;
+    let mut id = None;
+    for parameter in parameters(request.head.query(), "") {
+        let parameter = parameter?;
+        match &*parameter.name {
+            "run" => id = Some(parameter.value.clone().into_owned()),
+            _ => return Err(parameter.wrong("there is `run`, the id of a run").into()),
+        }
+    }
+    let Some(id) = id.filter(|id| !id.is_empty() && id.len() <= KEY_BYTES_MAX) else {
+        return Err(
+            refused("a workflow is run with POST; GET asks about a run, with `?run=` and its id").into(),
+        );
+    };
+    let name = RunName {
+        client: asker.id.map(str::to_owned),
+        id,
+    };
+    let progress = find(kept, request, &name, &workflow, socket).await?;
+    let run = quoted(&name.id);
+    let workflow_name = quoted(&workflow);
+    let state = state(&progress);
+    let begin = format!(r#"{{"run":{run},"workflow":{workflow_name},"state":"{state}""#);
+    let text = match progress {
+        Progress::Over(over) => {
+            let Over {
+                asked_ms,
+                ended_ms,
+                status,
+                answer,
+                release,
+                ..
+            } = &*over;
+            let outcome = if *status == 200 {
+                format!(r#""result":{answer}"#)
+            } else {
+                format!(r#""status":{status},"error":{}"#, quoted(answer))
+            };
+            let release = release.map_or_else(String::new, |release| format!(r#","release":{release}"#));
+            format!(r#"{begin},"askedMs":{asked_ms},"endedMs":{ended_ms}{release},{outcome}}}"#)
+        }
+        Progress::Refused(refusal) => return Err(refusal.into()),
+        Progress::Accepting | Progress::Waiting | Progress::Queued | Progress::Running => {
+            format!("{begin}}}")
+        }
+    };
+    Ok(json(200, text.into_bytes()))
+}
+
+async fn find<S: Stream>(
+    kept: &DurableRuns,
+    request: &Request<'_>,
+    name: &RunName,
+    workflow: &str,
+    socket: &mut Socket<S>,
+) -> Result<Progress, End> {
+    let none = || {
+        let id = name.id.clone();
+        Refusal::Workflow(WorkflowFailure::NoSuchRun { id })
+    };
+    let until = preferences(request.head)
+        .wait
+        .map_or(request.arrived, |wait| request.arrived + wait);
+    let found = kept.find(name, workflow, until.min(request.deadline));
+    let found = wait_for(found, request.deadline + Duration::from_secs(1), socket).await??;
+    Ok(found.ok_or_else(none)?)
+}
+
+fn state(progress: &Progress) -> &'static str {
+    match progress {
+        Progress::Accepting | Progress::Waiting | Progress::Queued => "waiting",
+        Progress::Running => "running",
+        Progress::Over(over) if over.status == 200 => "done",
+        Progress::Over(_) | Progress::Refused(_) => "failed",
+    }
+}
+
+/// A random id for a run without a key.
+fn new_id() -> Result<String, Refusal> {
+    let mut bytes = [0; 16];
+    getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|error| {
+        Refusal::Script(forebay_script::Failure::Broken {
+            reason: format!("the system has no random numbers: {error}"),
+        })
+    })?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_taken_with_quotes_and_without() {
+        assert_eq!(key(b"\"a-1\"").unwrap(), "a-1");
+        assert_eq!(key(b"8e03978e-40d5-43dd-bc93-6894a57f9324").unwrap().len(), 36);
+        let long = vec![b'k'; KEY_BYTES_MAX + 1];
+        for wrong in [&b""[..], b"\"\"", b"a b", b"a\\b", "\u{e9}".as_bytes(), &long] {
+            let told = key(wrong).unwrap_err().to_string();
+            assert!(told.starts_with("`Idempotency-Key` has "), "{told}");
+        }
+    }
+}
