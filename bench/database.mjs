@@ -27,7 +27,10 @@ export function ask({ url }, statement) {
   return execFileSync('psql', ['-XAtq', '-v', 'ON_ERROR_STOP=1', url, '-c', statement], { encoding: 'utf8' }).trim();
 }
 
-/** The oldest process of this machine that listens on a port of 127.0.0.1; undefined if there is none. */
+/**
+ * The process of this machine that listens on a port of 127.0.0.1, with the lowest id if several share the socket; undefined if there is
+ * none.
+ */
 function listener(port) {
   const LISTEN = '0A';
   const address = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`;

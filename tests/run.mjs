@@ -16,12 +16,10 @@ const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..');
 const TARGET = process.env.CARGO_TARGET_DIR ?? join(ROOT, 'target');
 const CORES = availableParallelism();
 const SLOWEST = 10;
-/** Black-box tests wait for the processes that they start more than they compute. */
-const WAITING_THREADS = 3 * CORES;
 /** Longest first, so that no core is left alone with one of them; the others follow in any order. */
-const LONGEST_FIRST = ['testkit/it', 'node', 'cli/it', 'store/it', 'python', 'load/it'];
-/** Those that judge latencies: nothing runs beside them. */
-const ALONE = ['load/it', 'bench'];
+const LONGEST_FIRST = ['cli/it', 'store/it', 'python', 'bun'];
+/** Suites that start many processes and hold them to deadlines: nothing runs beside them. */
+const ALONE = ['testkit/it', 'node', 'load/it', 'bench'];
 
 const seconds = (since) => `${((Date.now() - since) / 1000).toFixed(0)} s`;
 
@@ -56,12 +54,11 @@ const build = async () => {
 /** A test program of cargo. libtest tells how long each test took only as an unstable feature, which the variable allows. */
 const rust = ({ executable, target, folder }) => {
   const name = `${folder.slice(join(ROOT, 'x').length - 1).replace(/^crates\//, '')}/${target.kind[0] === 'test' ? target.name : target.kind[0]}`;
-  const threads = name === 'testkit/it' ? [`--test-threads=${WAITING_THREADS}`] : [];
   return {
     name,
     cwd: folder,
-    env: { RUSTC_BOOTSTRAP: '1', FOREBAY_BINARY: join(TARGET, 'debug/forebay') },
-    command: [executable, '-Zunstable-options', '--format=json', '--report-time', ...threads],
+    env: { RUSTC_BOOTSTRAP: '1', CARGO_MANIFEST_DIR: folder, FOREBAY_BINARY: join(TARGET, 'debug/forebay') },
+    command: [executable, '-Zunstable-options', '--format=json', '--report-time'],
     read: (line, suite) => {
       if (!line.startsWith('{ "type"')) return suite.output.push(line);
       const event = JSON.parse(line);
@@ -127,7 +124,7 @@ const programs = await build();
 console.log(`Built after ${seconds(started)}. Running, the longest first:`);
 const suites = [
   ...programs.map(rust),
-  node('node', 'sdk/node', ['--test-timeout=60000', `--test-concurrency=${CORES}`]),
+  node('node', 'sdk/node', ['--test-timeout=60000']),
   other('bun', 'sdk/node', ['npm', 'run', '--silent', 'test:bun'], /^Ran (\d+) tests/gm),
   other('python', 'sdk/python', ['tests/.venv/bin/python', '-W', 'error', '-m', 'unittest', 'discover', '--start-directory', 'tests', '--top-level-directory', '.'], /^Ran (\d+) tests/gm),
   node('bench', 'bench'),

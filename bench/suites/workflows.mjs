@@ -46,7 +46,7 @@ const DECISIONS = [
   { kind: 'function', pattern: /"total":99\.9/, times: 2 },
 ].map((decision) => ({ ...decision, name: `decision by ${decision.kind}`, path: `/decision/${decision.kind}` }));
 
-/** Measures how many 1024-bit RSA key pairs OpenSSL generates per second on one core. */
+/** A Python script that prints how many 1024-bit RSA key pairs OpenSSL generates per second on one core. */
 const OPENSSL = `
 import ctypes, ctypes.util, time
 crypto = ctypes.CDLL(ctypes.util.find_library('crypto'))

@@ -293,9 +293,9 @@ fn read_below(folder: &Path, path: &Path) -> io::Result<String> {
 
 /// Resolves the path `name` relative to the file `base`.
 fn join(base: &Path, name: &str) -> PathBuf {
-    let mut path = PathBuf::new();
-    let folder = base.parent().unwrap_or(Path::new(""));
-    for part in folder.components().chain(Path::new(name).components()) {
+    let mut path = base.to_path_buf();
+    path.pop();
+    for part in Path::new(name).components() {
         match part {
             Component::CurDir => {}
             Component::ParentDir => {

@@ -120,7 +120,7 @@ pub(crate) enum Refusal {
     Script(forebay_script::Failure),
     #[error("parameter {name:?}: {what}")]
     Parameter { name: String, what: String },
-    #[error("the body is no JSON object of parameters: {what}")]
+    #[error("the body is not a JSON object of parameters: {what}")]
     ParameterBody { what: String },
     #[error("there is no such row")]
     NoRow,

@@ -157,7 +157,7 @@ async fn fortunes(State(database): Shared) -> Html<String> {
     Html(Page { fortunes }.render().expect("a page"))
 }
 
-/// A socket for a port that several threads accept from, each with its own socket.
+/// A listening socket with `SO_REUSEPORT`: each thread accepts from its own socket on the same port.
 fn listener(address: SocketAddr) -> std::io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.set_reuse_port(true)?;

@@ -234,7 +234,7 @@ fn long_profile(folder: &Folder, serving: &Serving, route: &str) -> UnixStream {
         // The second that asks is refused; that may be this one.
         let other = wait_for("somebody who is refused", || {
             let other = serving.run(&["profile", "/memory", "--for", "1ms"]);
-            let refused = other.err.contains("being profiled already");
+            let refused = other.err.contains("a profile is already running");
             (refused || client.read(&mut [0]).is_ok()).then_some(refused)
         });
         other.then_some(client)
@@ -271,7 +271,7 @@ fn one_profile_is_taken_at_a_time_and_the_server_serves_meanwhile() {
         });
         let refused = wait_for("a second profile that is refused", || {
             let second = serving.run(&["profile", "/memory", "--for", "1ms"]);
-            second.err.contains("being profiled already").then_some(second)
+            second.err.contains("a profile is already running").then_some(second)
         });
         assert_eq!(serving.get("/memory").status, 200);
         over.store(true, Ordering::Relaxed);

@@ -148,7 +148,7 @@ fn what_cannot_be_done_is_told_with_the_next_step() {
         (
             &["run", "order", "--release", "1", "--args", "[1]"],
             2,
-            ["--args are no JSON object", "another value than an object"],
+            ["--args are not a JSON object", "another value than an object"],
         ),
         (
             &["run", "order", "--release", "1", "--args", "@none.json"],

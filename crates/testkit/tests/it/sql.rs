@@ -199,14 +199,14 @@ fn what_is_wrong_with_a_parameter_is_a_400_that_names_it() {
                 "/add",
                 "[1]",
                 400,
-                "the body is no JSON object of parameters",
+                "the body is not a JSON object of parameters",
             ),
             (
                 "POST",
                 "/add",
                 "{\"id\": 5",
                 400,
-                "the body is no JSON object of parameters",
+                "the body is not a JSON object of parameters",
             ),
             (
                 "POST",

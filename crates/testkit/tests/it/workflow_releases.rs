@@ -137,7 +137,7 @@ fn a_release_answers_from_when_it_is_published_until_it_is_rolled_back() {
     let response = server.post("/workflow/version?release=2", b"{}");
     assert_eq!(response.status, 404, "a draft is for nobody");
     assert!(
-        detail(&response).starts_with("there is no release 2 of the workflows that requests may ask for"),
+        detail(&response).starts_with("requests cannot use release 2"),
         "{}",
         detail(&response)
     );

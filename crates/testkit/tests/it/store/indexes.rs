@@ -92,7 +92,7 @@ fn a_server_does_not_start_with_an_index_that_cannot_be() {
     let said = refused(&program, &keys(&folder, again));
     let said = String::from_utf8_lossy(&said.stderr);
     for part in [
-        "index `by-a` is Open by a, and the configuration (store.index.by-a) has Open by b, a, unique",
+        "index `by-a` exists with Open by a, but the configuration (store.index.by-a) has Open by b, a, unique",
         "forebay store index drop by-a --data ",
     ] {
         assert!(said.contains(part), "{said}");

@@ -179,7 +179,7 @@ fn body_args(head: &Head, text: &[u8], format: Format) -> Result<Map<String, Val
     let text = str::from_utf8(text).map_err(|_| refused("the body is no UTF-8"))?;
     match format {
         Format::Json => serde_json::from_str(text)
-            .map_err(|error| refused(&format!("the body is no JSON object: {error}"))),
+            .map_err(|error| refused(&format!("the body is not a JSON object: {error}"))),
         Format::Xml => xml::read(text).map_err(|error| refused(&format!("the body is no XML: {error}"))),
     }
 }
