@@ -1,4 +1,4 @@
-# `make run` and `make test` do everything, set-up included. They need Rust (stable), Node (20.19, 22.12 or newer) with npm, Python (3.9 or
+# `make run` and `make test` do everything, set-up included. They need Rust (stable), Node with npm, Python (3.9 or
 # newer) with pip or venv, make and cc. The tests need Chromium, PostgreSQL and Redis, too, which root on Debian gets from here.
 
 .DELETE_ON_ERROR:
@@ -10,6 +10,9 @@ SDK_MODULES := sdk/node/node_modules/.package-lock.json
 SHOWCASE_MODULES := examples/showcase/node_modules/.package-lock.json
 # The newest PostgreSQL: the tests run on it, too.
 POSTGRESQL_MODULES := crates/testkit/postgresql/node_modules/.package-lock.json
+# The Node that everything here runs with, whichever the system has.
+NODE_MODULES := crates/testkit/node/node_modules/.package-lock.json
+export PATH := $(CURDIR)/crates/testkit/node/node_modules/.bin:$(PATH)
 # A server of S3, which the tests ask.
 S3_MODULES := crates/testkit/s3/node_modules/.package-lock.json
 # Servers of mail, which the tests have messages sent to.
@@ -67,7 +70,7 @@ run: build
 test: deps browser postgresql redis sdk
 	node tests/run.mjs $(SUITES)
 
-build: sdk $(SHOWCASE_MODULES) $(SHOWCASE_PYTHON)
+build: sdk $(NODE_MODULES) $(SHOWCASE_MODULES) $(SHOWCASE_PYTHON)
 	cargo build --release --package forebay
 
 dist: $(SDK_SCRIPTS)
@@ -76,7 +79,7 @@ dist: $(SDK_SCRIPTS)
 
 sdk: $(SDK_SCRIPTS) $(SDK_ADDON)
 
-deps: $(SDK_MODULES) $(POSTGRESQL_MODULES) $(S3_MODULES) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(MESSAGES_PYTHON) $(SHOWCASE_PYTHON)
+deps: $(SDK_MODULES) $(NODE_MODULES) $(POSTGRESQL_MODULES) $(S3_MODULES) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(MESSAGES_PYTHON) $(SHOWCASE_PYTHON)
 
 # The browser in which the tests use the page of `forebay new --template records`: one that is there, or Debian's where this user may install it.
 browser:

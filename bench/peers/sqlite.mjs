@@ -1,5 +1,5 @@
 import { lapProgram } from '../laps.mjs';
 import { bun, lackingPackage } from './installed.mjs';
 
-/** SQLite as built into the pinned Bun: Node 20 has none, and Bun is installed anyway. */
+/** SQLite as built into the pinned Bun. */
 export const sqlite = lapProgram('SQLite in Bun', bun, new URL('laps/sqlite.mjs', import.meta.url), () => lackingPackage('bun'));

@@ -8,7 +8,7 @@ use std::{
     task::Poll,
 };
 
-use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
+use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{
     io::{AsyncBufRead as _, AsyncRead, AsyncWrite, BufReader},
     net::TcpStream,
@@ -38,7 +38,7 @@ pub(crate) async fn connect(host: &str, port: u16, is_encrypted: bool) -> io::Re
 pub(crate) async fn encrypt(plain: Wire, host: &str) -> io::Result<Wire> {
     let name = ServerName::try_from(host.to_owned())
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    Ok(Box::pin(TlsConnector::from(tls()?).connect(name, plain).await?))
+    Ok(Box::pin(TlsConnector::from(tls()).connect(name, plain).await?))
 }
 
 /// Whether nothing has come from there that is not read yet: not the end either.
@@ -47,17 +47,8 @@ pub(crate) async fn is_quiet(stream: &mut BufReader<Wire>) -> bool {
 }
 
 /// What encrypted connections are made with: the system's authorities are trusted.
-pub(crate) fn tls() -> io::Result<Arc<ClientConfig>> {
+fn tls() -> Arc<ClientConfig> {
     static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
-    if let Some(config) = CONFIG.get() {
-        return Ok(Arc::clone(config));
-    }
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::clone(CONFIG.get_or_init(|| Arc::new(config))))
+    let config = CONFIG.get_or_init(|| forebay_tls::client_config(forebay_tls::system_authorities()).into());
+    Arc::clone(config)
 }

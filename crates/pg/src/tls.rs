@@ -8,7 +8,6 @@ use std::{
 
 use rustls::{
     ClientConfig, RootCertStore,
-    crypto::ring,
     pki_types::{CertificateDer, ServerName, pem::PemObject as _},
 };
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
@@ -51,31 +50,26 @@ impl Tls {
         if let Some(config) = self.config.get() {
             return Ok((Arc::clone(config), name));
         }
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| failed(error.to_string()))?
-            .with_root_certificates(self.trusted()?)
-            .with_no_client_auth();
+        let config = forebay_tls::client_config(self.trusted()?);
         let config = Arc::clone(self.config.get_or_init(|| Arc::new(config)));
         Ok((config, name))
     }
 
     fn trusted(&self) -> Result<RootCertStore, PgError> {
-        let mut roots = RootCertStore::empty();
-        if let Some(path) = &self.roots {
-            for certificate in certificates(path)? {
-                roots
-                    .add(certificate)
-                    .map_err(|error| failed(format!("cannot trust {path} (sslrootcert): {error}")))?;
+        let Some(path) = &self.roots else {
+            let roots = forebay_tls::system_authorities();
+            if roots.is_empty() {
+                return Err(failed(
+                    "this system has no certificates of authorities; sslrootcert=FILE names one".into(),
+                ));
             }
             return Ok(roots);
-        }
-        let found = rustls_native_certs::load_native_certs();
-        roots.add_parsable_certificates(found.certs);
-        if roots.is_empty() {
-            return Err(failed(
-                "this system has no certificates of authorities; sslrootcert=FILE names one".into(),
-            ));
+        };
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(path)? {
+            roots
+                .add(certificate)
+                .map_err(|error| failed(format!("cannot trust {path} (sslrootcert): {error}")))?;
         }
         Ok(roots)
     }

@@ -4,8 +4,11 @@
 //! `+02:00` (RFC 3339; dateTime of XML Schema with a time zone). Dates before 1582 use the proleptic Gregorian
 //! calendar.
 
+use jiff::{SignedDuration, civil::Date};
+
 use crate::settings::{TimeFormat, TimeNumber, zone_text};
 
+const EPOCH: Date = jiff::civil::date(1970, 1, 1);
 const DAY_SECONDS: i64 = 86_400;
 const NANOS: u32 = 1_000_000_000;
 /// Years 0 to 9999 in seconds since 1970: those that are written with four digits.
@@ -34,15 +37,14 @@ impl Time {
             digits(&text[14..16])?,
             digits(&text[17..19])?,
         );
-        if !(1..=12).contains(&month) || day < 1 || day > days_in(year, month) {
-            return None;
-        }
+        let date = Date::new(year as i16, month as i8, day as i8).ok()?;
         if hour > 23 || minute > 59 || second > 59 {
             return None;
         }
         let (nanos, rest) = fraction(&text[19..])?;
         let zone = zone(rest)?;
-        let seconds = days(year, month, day) * DAY_SECONDS + hour * 3600 + minute * 60 + second - zone * 60;
+        let days = date.duration_since(EPOCH);
+        let seconds = days.as_secs() + hour * 3600 + minute * 60 + second - zone * 60;
         Some(Self { seconds, nanos })
     }
 
@@ -149,35 +151,10 @@ fn zone(text: &[u8]) -> Option<i64> {
     }
 }
 
-fn days_in(year: i64, month: i64) -> i64 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// Days since 1970 (Howard Hinnant, "chrono-compatible low-level date algorithms").
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
-}
-
+/// The date of a moment within [`SECONDS`].
 fn date_text(seconds: i64) -> String {
-    let days = seconds.div_euclid(DAY_SECONDS) + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = era * 400 + year + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
+    let days = SignedDuration::from_secs(seconds.div_euclid(DAY_SECONDS) * DAY_SECONDS);
+    (EPOCH + days).to_string()
 }
 
 #[cfg(test)]

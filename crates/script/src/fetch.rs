@@ -19,7 +19,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
-use rustls::{ClientConfig, RootCertStore, crypto::ring::default_provider};
+use rustls::RootCertStore;
 use url::Url;
 
 use crate::{fetch_host::FetchHost, options::Options};
@@ -273,18 +273,15 @@ pub(crate) enum Trust {
 
 /// Creates a client without open connections.
 pub(crate) fn http_client(trust: Trust) -> io::Result<HttpClient> {
-    let builder = hyper_rustls::HttpsConnectorBuilder::new();
-    let builder = match trust {
-        Trust::System => builder.with_provider_and_native_roots(default_provider())?,
-        Trust::Nobody => {
-            let config = ClientConfig::builder_with_provider(default_provider().into())
-                .with_safe_default_protocol_versions()
-                .map_err(io::Error::other)?
-                .with_root_certificates(RootCertStore::empty())
-                .with_no_client_auth();
-            builder.with_tls_config(config)
-        }
+    let authorities = match trust {
+        Trust::System => forebay_tls::system_authorities(),
+        Trust::Nobody => RootCertStore::empty(),
     };
+    if trust == Trust::System && authorities.is_empty() {
+        return Err(io::Error::other("this system has no certificates of authorities"));
+    }
+    let builder =
+        hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(forebay_tls::client_config(authorities));
     Ok(Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_MAX)

@@ -16,7 +16,6 @@ mod error;
 mod expiry;
 pub mod facade;
 mod folder;
-pub mod hex;
 pub mod index;
 pub mod json;
 pub mod key;

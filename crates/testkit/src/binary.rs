@@ -56,6 +56,11 @@ pub(crate) fn workspace() -> &'static Path {
         .expect("this crate lies in crates/")
 }
 
+/// The Node that `make deps` installs: the system's may be older than workers need.
+pub(crate) fn node() -> PathBuf {
+    workspace().join("crates/testkit/node/node_modules/.bin/node")
+}
+
 /// The Bun in the SDK's development packages.
 pub(crate) fn bun() -> PathBuf {
     workspace().join("sdk/node/node_modules/bun/bin/bun.exe")

@@ -128,6 +128,7 @@ impl Setup {
             .args(arguments)
             .envs(env)
             .current_dir(folder.path())
+            .env("FOREBAY_NODE", binary::node())
             .env("FOREBAY_BUN", binary::bun())
             .env("FOREBAY_PYTHON", binary::python())
             .env("FOREBAY_CACHE_DIR", binary::cache_folder())

@@ -4,11 +4,9 @@
 export function unsupported(versions: Readonly<Record<string, string | undefined>>): string | undefined {
   const { bun, node } = versions;
   if (bun !== undefined) return isFrom(bun, 1, 2) ? undefined : `this is Bun ${bun}, and workers need Bun 1.2 or newer`;
-  if (node === undefined || isFrom(node, 22, 12)) return undefined;
-  // From these versions on, `require` can load this package, which consists of ES modules.
-  return node.startsWith('20.') && isFrom(node, 20, 19)
-    ? undefined
-    : `this is Node ${node}, and workers need Node 20.19, 22.12 or newer`;
+  // From these versions on, `require` can load this package, which consists of ES modules, and `module.registerHooks` lets handlers import it.
+  if (node === undefined || isFrom(node, 24, 0) || (node.startsWith('22.') && isFrom(node, 22, 15))) return undefined;
+  return `this is Node ${node}, and workers need Node 22.15, 24 or newer`;
 }
 
 function isFrom(version: string, major: number, minor: number): boolean {

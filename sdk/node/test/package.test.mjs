@@ -14,19 +14,19 @@ describe('the package', () => {
   it('has one version', () => assert.equal(VERSION, manifest.version));
 
   it('runs in what its engines name, and in nothing older', () => {
-    assert.deepEqual(manifest.engines, { node: '^20.19 || >=22.12', bun: '>=1.2' });
-    for (const node of ['20.19.0', '20.20.2', '22.12.0', '22.13.1', '23.0.0', '24.1.0']) {
+    assert.deepEqual(manifest.engines, { node: '^22.15 || >=24', bun: '>=1.2' });
+    for (const node of ['22.15.0', '22.23.3', '24.0.0', '25.1.0']) {
       assert.equal(unsupported({ node }), undefined, node);
     }
-    for (const node of ['18.20.0', '20.0.0', '20.18.9', '21.9.0', '22.11.0']) {
-      assert.equal(unsupported({ node }), `this is Node ${node}, and workers need Node 20.19, 22.12 or newer`);
+    for (const node of ['18.20.0', '20.0.0', '20.20.2', '21.9.0', '22.12.0', '22.14.9', '23.11.0']) {
+      assert.equal(unsupported({ node }), `this is Node ${node}, and workers need Node 22.15, 24 or newer`);
     }
     assert.equal(unsupported({ node: '18.0.0', bun: '1.2.0' }), undefined);
     assert.equal(unsupported({ node: '24.0.0', bun: '1.1.9' }), 'this is Bun 1.1.9, and workers need Bun 1.2 or newer');
   });
 
   it('says in one sentence why a worker does not start in an older Node', () => {
-    const older = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.18.1' } })`;
+    const older = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.20.2' } })`;
     const { status, stderr } = spawnSync(
       process.execPath,
       ['--import', `data:text/javascript,${encodeURIComponent(older)}`, `${root}dist/worker.js`],
@@ -34,7 +34,7 @@ describe('the package', () => {
     );
     assert.deepEqual(
       [status, stderr],
-      [1, 'forebay: this is Node 20.18.1, and workers need Node 20.19, 22.12 or newer\n'],
+      [1, 'forebay: this is Node 20.20.2, and workers need Node 22.15, 24 or newer\n'],
     );
   });
 

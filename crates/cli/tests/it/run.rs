@@ -17,6 +17,11 @@ pub(crate) fn workspace() -> PathBuf {
         .unwrap()
 }
 
+/// The Node that `make deps` installs.
+pub(crate) fn node() -> PathBuf {
+    workspace().join("crates/testkit/node/node_modules/.bin/node")
+}
+
 /// The command in a folder, with an environment of its own.
 pub(crate) fn forebay(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
@@ -26,6 +31,7 @@ pub(crate) fn forebay(folder: &Path, arguments: &[&str]) -> Command {
         .stdin(Stdio::null())
         .env_remove("FOREBAY_WORKERS")
         .env_remove("FOREBAY_PG_URL")
+        .env("FOREBAY_NODE", node())
         .env(
             "FOREBAY_BUN",
             workspace().join("sdk/node/node_modules/bun/bin/bun.exe"),

@@ -2,14 +2,15 @@
 
 use std::process::Command;
 
-use crate::run::workspace;
+use crate::run::{node, workspace};
 
 /// Runs one file of tests; its output is printed when a test fails.
 fn passes(file: &str) {
     let folder = workspace().join("crates/cli/tests/site");
-    let output = Command::new(std::env::var_os("FOREBAY_NODE").unwrap_or_else(|| "node".into()))
+    let output = Command::new(node())
         .args(["--test", "--test-reporter=spec", "--test-timeout=300000"])
         .arg(folder.join(file))
+        .env("FOREBAY_NODE", node())
         .env("FOREBAY_BINARY", env!("CARGO_BIN_EXE_forebay"))
         .env(
             "FOREBAY_CACHE_DIR",

@@ -61,7 +61,7 @@ export class Browser {
   send(method, params = {}, sessionId = undefined) {
     this.#last += 1;
     const id = this.#last;
-    const { promise, resolve, reject } = withResolvers();
+    const { promise, resolve, reject } = Promise.withResolvers();
     this.#waiting.set(id, { resolve, reject, what: method });
     this.#child.stdio[3].write(`${JSON.stringify({ id, method, params, sessionId })}\0`);
     return promise;
@@ -206,12 +206,4 @@ function focusOn(label) {
   const input = [...document.querySelectorAll('input, textarea, select')].find((input) => called(input) === label);
   input?.focus();
   return input !== undefined && document.activeElement === input;
-}
-
-// Node 20 has no Promise.withResolvers.
-function withResolvers() {
-  let resolve;
-  let reject;
-  const promise = new Promise((...functions) => ([resolve, reject] = functions));
-  return { promise, resolve, reject };
 }

@@ -1,6 +1,8 @@
 //! Formats figures and settings for people. Nothing here decides anything: the same value always gives the same words, however large, small
 //! or hostile it is.
 
+use jiff::Timestamp;
+
 use crate::{
     plan::{Arrivals, Pace},
     report::Run,
@@ -185,27 +187,9 @@ pub(crate) fn latency_from(run: &Run) -> &'static str {
 
 /// A moment in UTC: `2025-10-09 08:53:20 UTC`.
 pub(crate) fn moment(unix_ms: u64) -> String {
-    let seconds = unix_ms / 1000;
-    let (year, month, day) = date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
-}
-
-/// Days of an era of 400 years, which begins in March so that the leap day is its last.
-const ERA_DAYS: u64 = 146_097;
-/// 1970-01-01 is this day of the era that began on 0000-03-01.
-const EPOCH: u64 = 719_468;
-
-/// Year, month and day so many days after 1970-01-01.
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + EPOCH;
-    let (era, day) = (days / ERA_DAYS, days % ERA_DAYS);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year + u64::from(month <= 2), month, day)
+    let moment = i64::try_from(unix_ms).ok().map(Timestamp::from_millisecond);
+    let moment = moment.and_then(Result::ok).unwrap_or(Timestamp::MAX);
+    moment.strftime("%F %T UTC").to_string()
 }
 
 /// Text from outside in one line without control characters, cut after `characters_max` characters.

@@ -1,5 +1,6 @@
 //! Parsed operations.
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
@@ -205,16 +206,9 @@ impl CopyPiece {
 }
 
 fn from_hex(hex: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| {
-        char::from(byte)
-            .to_digit(16)
-            .and_then(|digit| u8::try_from(digit).ok())
-    };
-    let (pairs, rest) = hex.strip_prefix("\\x")?.as_bytes().as_chunks::<2>();
-    let bytes = pairs
-        .iter()
-        .map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?));
-    rest.is_empty().then(|| bytes.collect())?
+    HEXLOWER_PERMISSIVE
+        .decode(hex.strip_prefix("\\x")?.as_bytes())
+        .ok()
 }
 
 /// Listens to a channel.

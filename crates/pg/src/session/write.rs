@@ -1,5 +1,7 @@
 //! Results as JSON.
 
+use data_encoding::HEXLOWER;
+
 use super::SqlSessionError;
 use crate::{
     PgError, Rows,
@@ -54,11 +56,10 @@ pub(super) fn members(rows: &Rows, out: &mut Vec<u8>) {
 
 /// Bytes in the database's notation for `bytea`: `"\\x00ff"`.
 pub(super) fn hex(bytes: &[u8], out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.extend_from_slice(b"\"\\\\x");
-    for byte in bytes {
-        out.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-    }
+    let start = out.len();
+    out.resize(start + HEXLOWER.encode_len(bytes.len()), 0);
+    HEXLOWER.encode_mut(bytes, &mut out[start..]);
     out.push(b'"');
 }
 

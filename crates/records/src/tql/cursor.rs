@@ -1,7 +1,7 @@
 //! CURSOR: the position where an answer ended, from which another one continues. The text is self-contained; no state
 //! is kept for it.
 
-use forebay_store::hex;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 
 use super::walk::{Plan, Walk};
 use crate::RecordsError;
@@ -29,7 +29,7 @@ impl Cursor {
         if text.len() > TEXT_BYTES_MAX {
             return None;
         }
-        let bytes = hex::read(text)?;
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?;
         let mut parts = bytes.splitn(3, |byte| *byte == 0);
         let mut name = || String::from_utf8(parts.next()?.to_vec()).ok();
         Some(Self::Behind {
@@ -51,6 +51,6 @@ impl Cursor {
 
     /// Encodes a position.
     pub(super) fn text(kind: &str, index: &str, place: &[u8]) -> String {
-        hex::write(&[kind.as_bytes(), &[0], index.as_bytes(), &[0], place].concat())
+        HEXLOWER.encode(&[kind.as_bytes(), &[0], index.as_bytes(), &[0], place].concat())
     }
 }

@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 32] = [
+const ARROWS: [(&str, &str); 35] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
@@ -19,8 +19,10 @@ const ARROWS: [(&str, &str); 32] = [
     ("forebay-bench", "forebay-load"),
     ("forebay-bench", "forebay-pool"),
     ("forebay-bench", "forebay-runtimes"),
+    ("forebay-clients", "forebay-tls"),
     ("forebay-node-native", "forebay-records"),
     ("forebay-node-native", "forebay-store"),
+    ("forebay-pg", "forebay-tls"),
     ("forebay-pg", "forebay-trace"),
     ("forebay-pool", "forebay-trace"),
     ("forebay-pool", "forebay-wire"),
@@ -29,6 +31,7 @@ const ARROWS: [(&str, &str); 32] = [
     ("forebay-script", "forebay-pg"),
     ("forebay-script", "forebay-records"),
     ("forebay-script", "forebay-store"),
+    ("forebay-script", "forebay-tls"),
     ("forebay-script", "forebay-trace"),
     ("forebay-script", "forebay-wire"),
     ("forebay-server", "forebay-clients"),

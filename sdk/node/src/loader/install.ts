@@ -2,7 +2,6 @@
  * Lets handler files import `forebay` and its parts without installing them, and load `.ts` and `.mts` files. Handlers get the
  * same module instances that the worker uses, so that `instanceof HttpError` works.
  */
-import { fileURLToPath } from 'node:url';
 
 /** The modules that handlers may import, with their files relative to this folder. */
 const PROVIDED: Readonly<Record<string, string>> = {
@@ -47,20 +46,9 @@ export async function installResolver(): Promise<void> {
 }
 
 async function installNode(): Promise<void> {
-  const module = await import('node:module');
-  if (typeof module.registerHooks === 'function') {
-    const { load, resolve } = await import('./hooks-sync.js');
-    module.registerHooks({ load, resolve });
-    return;
-  }
-  // In Node 20, hooks run in a separate thread and do not affect `require`.
-  module.register('./hooks-async.js', import.meta.url);
-  const loader = module.Module as unknown as { _resolveFilename(specifier: string, ...rest: unknown[]): string };
-  const original = loader._resolveFilename;
-  loader._resolveFilename = function resolveFilename(specifier, ...rest) {
-    const url = providedUrl(specifier);
-    return url === undefined ? original.call(this, specifier, ...rest) : fileURLToPath(url);
-  };
+  const { registerHooks } = await import('node:module');
+  const { load, resolve } = await import('./hooks.js');
+  registerHooks({ load, resolve });
 }
 
 async function installBun(): Promise<void> {

@@ -1,7 +1,6 @@
 //! Records of single responses that options ask for. Without such an option, only the first response of a run is recorded.
 
-use std::fmt::Write as _;
-
+use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
 use super::{Context, Looks};
@@ -67,14 +66,7 @@ impl Context {
             return;
         };
         let whole = kept.body.len() as u64 == answer.body_bytes && kept.body.len() < KEPT_BODY_BYTES_MAX;
-        let hash = || {
-            let digest = Sha256::digest(&kept.body);
-            digest.iter().fold(String::new(), |mut text, byte| {
-                // Writing to a String cannot fail.
-                let _ = write!(text, "{byte:02x}");
-                text
-            })
-        };
+        let hash = || HEXLOWER.encode(&Sha256::digest(&kept.body));
         let head = String::from_utf8_lossy(&kept.head);
         let server = head.lines().find_map(|line| {
             let (name, value) = line.split_once(':')?;

@@ -1,14 +1,17 @@
 //! File access for scripts, restricted to permitted folders.
 //!
 //! A path that begins with one of these folders is inside it; any other, with or without a leading slash, is relative to the first. No step
-//! of a path may go up, and no link may lead out. Another process that changes these folders while a path is resolved could replace a
-//! folder by a link. Scripts themselves cannot create links, and a process that can has access to the link's target anyway.
+//! of a path may go up. `cap-std` resolves it from the opened folder, so no link leads out, even one that is made meanwhile. Links with
+//! absolute paths are not followed.
 
 use std::{
-    fs::{self, File, Metadata, OpenOptions},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
     path::{Component, Path, PathBuf},
+};
+
+use cap_std::{
+    ambient_authority,
+    fs::{Dir, File, Metadata, OpenOptions, OpenOptionsExt as _},
 };
 
 use super::BYTES_MAX;
@@ -70,11 +73,78 @@ pub(super) struct Files<'a> {
 }
 
 /// A resolved path.
-struct Place {
-    /// The folder of `allow.files`, with links resolved.
-    root: PathBuf,
-    /// The path with links resolved, as far as it exists.
+struct Place<'p> {
+    /// The path as the script gave it.
+    name: &'p str,
+    /// The folder of `allow.files`.
+    root: &'p Path,
+    folder: Dir,
+    /// Relative to that folder; `.` is the folder itself.
     path: PathBuf,
+}
+
+impl Place<'_> {
+    /// What an error of the system means here.
+    fn failed(&self, done: &'static str) -> impl FnOnce(io::Error) -> FileError {
+        let (path, root) = (self.name.to_owned(), self.root.to_owned());
+        move |error| {
+            // `cap-std` refuses what leads out with an error of its own, not the system's.
+            if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
+                return FileError::Out { path, root };
+            }
+            FileError::Io { path, done, error }
+        }
+    }
+
+    /// Opens a regular file. A named pipe is not waited for.
+    fn open(&self, options: &mut OpenOptions, done: &'static str) -> Result<(File, Metadata)> {
+        let options = options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+        let file = self
+            .folder
+            .open_with(&self.path, options)
+            .map_err(self.failed(done))?;
+        let data = file.metadata().map_err(self.failed(done))?;
+        if !data.is_file() {
+            return Err(FileError::NoFile {
+                path: self.name.to_owned(),
+            });
+        }
+        Ok((file, data))
+    }
+
+    /// Makes a folder, and those that lead to it.
+    fn make_folders(&self, path: &Path, done: &'static str) -> Result<()> {
+        let failed = match self.folder.create_dir_all(path) {
+            Ok(()) => return Ok(()),
+            // A link that leads out is there, too.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.folder.metadata(path).err().unwrap_or(error)
+            }
+            Err(error) => error,
+        };
+        Err(self.failed(done)(failed))
+    }
+
+    /// Refuses a tree of more files than are deleted at once.
+    fn check_tree(&self) -> Result<()> {
+        let mut folders = vec![self.path.clone()];
+        let mut count = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in self.folder.read_dir(&folder).map_err(self.failed("deleted"))? {
+                let entry = entry.map_err(self.failed("deleted"))?;
+                count += 1;
+                if count > ENTRIES_MAX {
+                    return Err(FileError::TooMany {
+                        path: self.name.to_owned(),
+                    });
+                }
+                if entry.file_type().map_err(self.failed("deleted"))?.is_dir() {
+                    folders.push(folder.join(entry.file_name()));
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<'a> Files<'a> {
@@ -84,7 +154,7 @@ impl<'a> Files<'a> {
 
     /// The size of a file in bytes.
     pub(super) fn length(&self, path: &str) -> Result<u64> {
-        let (_, data) = self.open(path, OpenOptions::new().read(true), "read")?;
+        let (_, data) = self.place(path)?.open(OpenOptions::new().read(true), "read")?;
         Ok(data.len())
     }
 
@@ -93,7 +163,8 @@ impl<'a> Files<'a> {
     pub(super) fn read(&self, path: &str, from: f64, length: f64) -> Result<Vec<u8>> {
         let from = whole("where reading begins", from)?;
         let most = whole("how much is read", length)?;
-        let (mut file, data) = self.open(path, OpenOptions::new().read(true), "read")?;
+        let place = self.place(path)?;
+        let (mut file, data) = place.open(OpenOptions::new().read(true), "read")?;
         let length = data.len().saturating_sub(from).min(most);
         if length > BYTES_MAX as u64 {
             return Err(FileError::TooLong {
@@ -104,7 +175,7 @@ impl<'a> Files<'a> {
         let mut bytes = Vec::with_capacity(length as usize);
         file.seek(SeekFrom::Start(from))
             .and_then(|_| file.take(length).read_to_end(&mut bytes))
-            .map_err(failed(path, "read"))?;
+            .map_err(place.failed("read"))?;
         Ok(bytes)
     }
 
@@ -121,38 +192,42 @@ impl<'a> Files<'a> {
             Ok(())
         };
         check(length)?;
-        let place = self.place(path, true)?;
-        if let Some(folder) = place.path.parent().filter(|_| place.path != place.root) {
-            fs::create_dir_all(folder).map_err(failed(path, "written"))?;
+        let place = self.place(path)?;
+        if let Some(folder) = place
+            .path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+        {
+            place.make_folders(folder, "written")?;
         }
-        let (mut file, data) = self.open(path, OpenOptions::new().append(true).create(true), "written")?;
+        let (mut file, data) = place.open(OpenOptions::new().append(true).create(true), "written")?;
         if append {
             length = length.saturating_add(data.len());
             check(length)?;
         } else {
-            file.set_len(0).map_err(failed(path, "written"))?;
+            file.set_len(0).map_err(place.failed("written"))?;
         }
-        file.write_all(content).map_err(failed(path, "written"))
+        file.write_all(content).map_err(place.failed("written"))
     }
 
     /// Lists a folder: for each file its path as scripts see it, its name, and `folder`, `file` or `other`. Empty if the folder does not
     /// exist.
     pub(super) fn list(&self, path: &str) -> Result<Vec<String>> {
-        let place = self.place(path, true)?;
-        let entries = match fs::read_dir(&place.path) {
+        let place = self.place(path)?;
+        let entries = match place.folder.read_dir(&place.path) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(failed(path, "listed")(error)),
+            Err(error) => return Err(place.failed("listed")(error)),
         };
         let mut names = Vec::new();
         for entry in entries {
-            let entry = entry.map_err(failed(path, "listed"))?;
+            let entry = entry.map_err(place.failed("listed"))?;
             if names.len() == ENTRIES_MAX {
                 return Err(FileError::TooMany {
                     path: path.to_owned(),
                 });
             }
-            let kind = entry.file_type().map_err(failed(path, "listed"))?;
+            let kind = entry.file_type().map_err(place.failed("listed"))?;
             let kind = if kind.is_dir() {
                 "folder"
             } else if kind.is_file() {
@@ -173,46 +248,33 @@ impl<'a> Files<'a> {
 
     /// Deletes a file, a link, or a folder with everything in it.
     pub(super) fn delete(&self, path: &str) -> Result<()> {
-        let place = self.place(path, false)?;
-        if place.path == place.root {
+        let place = self.place(path)?;
+        if place.path == Path::new(".") {
             return Err(FileError::Root {
                 path: path.to_owned(),
             });
         }
-        let data = fs::symlink_metadata(&place.path).map_err(failed(path, "deleted"))?;
-        if data.is_dir() {
-            check_tree(path, &place.path)?;
-            fs::remove_dir_all(&place.path)
+        let data = place.folder.symlink_metadata(&place.path);
+        if data.map_err(place.failed("deleted"))?.is_dir() {
+            place.check_tree()?;
+            place.folder.remove_dir_all(&place.path)
         } else {
-            fs::remove_file(&place.path)
+            place.folder.remove_file(&place.path)
         }
-        .map_err(failed(path, "deleted"))
+        .map_err(place.failed("deleted"))
     }
 
     /// Creates a folder and its parents.
     pub(super) fn make_folders(&self, path: &str) -> Result<()> {
-        let place = self.place(path, true)?;
-        fs::create_dir_all(&place.path).map_err(failed(path, "made"))
+        let place = self.place(path)?;
+        place.make_folders(&place.path, "made")
     }
 
-    /// Opens a regular file. Never blocks, as opening a named pipe would.
-    fn open(&self, path: &str, options: &mut OpenOptions, done: &'static str) -> Result<(File, Metadata)> {
-        let place = self.place(path, true)?;
-        let file = options
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(&place.path)
-            .map_err(failed(path, done))?;
-        let data = file.metadata().map_err(failed(path, done))?;
-        if !data.is_file() {
-            return Err(FileError::NoFile {
-                path: path.to_owned(),
-            });
-        }
-        Ok((file, data))
-    }
-
-    /// Resolves a path. If `follow_last` is false, the last component may be a link, which is not followed.
-    fn place(&self, path: &str, follow_last: bool) -> Result<Place> {
+    /// Resolves a path to its folder and the path in it.
+    fn place<'p>(&self, path: &'p str) -> Result<Place<'p>>
+    where
+        'a: 'p,
+    {
         let length = path.len();
         if path.trim().is_empty() || length > PATH_MAX || path.contains('\0') {
             return Err(FileError::Path { length });
@@ -226,70 +288,32 @@ impl<'a> Files<'a> {
                 path: path.to_owned(),
             });
         };
-        let root = fs::canonicalize(root).map_err(|error| FileError::NoRoot {
-            root: root.clone(),
-            error,
-        })?;
-        let mut place = root.clone();
-        let mut is_there = true;
-        let mut steps = rest.components().peekable();
-        while let Some(step) = steps.next() {
+        let mut below = PathBuf::new();
+        for step in rest.components() {
             match step {
-                Component::CurDir | Component::RootDir => continue,
-                Component::Normal(name) => place.push(name),
+                Component::CurDir | Component::RootDir => {}
+                Component::Normal(name) => below.push(name),
                 Component::ParentDir | Component::Prefix(_) => {
                     return Err(FileError::Up {
                         path: path.to_owned(),
                     });
                 }
             }
-            if !is_there {
-                continue;
-            }
-            match fs::symlink_metadata(&place) {
-                Ok(data) if data.is_symlink() && (follow_last || steps.peek().is_some()) => {
-                    place = fs::canonicalize(&place).map_err(failed(path, "reached"))?;
-                    if !place.starts_with(&root) {
-                        return Err(FileError::Out {
-                            path: path.to_owned(),
-                            root,
-                        });
-                    }
-                }
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => is_there = false,
-                Err(error) => return Err(failed(path, "reached")(error)),
-            }
         }
-        Ok(Place { root, path: place })
-    }
-}
-
-/// Checks that a tree has no more files than may be deleted at once.
-fn check_tree(path: &str, folder: &Path) -> Result<()> {
-    let mut folders = vec![folder.to_owned()];
-    let mut count = 0;
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).map_err(failed(path, "deleted"))? {
-            let entry = entry.map_err(failed(path, "deleted"))?;
-            count += 1;
-            if count > ENTRIES_MAX {
-                return Err(FileError::TooMany {
-                    path: path.to_owned(),
-                });
-            }
-            if entry.file_type().map_err(failed(path, "deleted"))?.is_dir() {
-                folders.push(entry.path());
-            }
+        if below.as_os_str().is_empty() {
+            below.push(".");
         }
+        let folder = Dir::open_ambient_dir(root, ambient_authority());
+        Ok(Place {
+            name: path,
+            root,
+            folder: folder.map_err(|error| FileError::NoRoot {
+                root: root.clone(),
+                error,
+            })?,
+            path: below,
+        })
     }
-    Ok(())
-}
-
-/// Converts an error of the system for a path.
-fn failed(path: &str, done: &'static str) -> impl FnOnce(io::Error) -> FileError {
-    let path = path.to_owned();
-    move |error| FileError::Io { path, done, error }
 }
 
 /// Converts a number of bytes.
@@ -302,7 +326,10 @@ fn whole(what: &'static str, value: f64) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::{
+        fs::{self, File},
+        os::unix::fs::symlink,
+    };
 
     use tempfile::TempDir;
 
@@ -408,6 +435,29 @@ mod tests {
             );
         }
         assert_eq!(fs::read(fixture.path("secret/name.txt")).unwrap(), b"secret");
+    }
+
+    #[test]
+    fn a_folder_that_is_swapped_for_a_link_meanwhile_leads_nowhere() {
+        let fixture = Fixture::new();
+        let [folder, aside] = ["first/folder", "first/aside"].map(|name| fixture.path(name));
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("name.txt"), "inside").unwrap();
+        std::thread::scope(|scope| {
+            let swapping = scope.spawn(|| {
+                for _ in 0..2000 {
+                    fs::rename(&folder, &aside).unwrap();
+                    symlink(fixture.path("secret"), &folder).unwrap();
+                    fs::remove_file(&folder).unwrap();
+                    fs::rename(&aside, &folder).unwrap();
+                }
+            });
+            while !swapping.is_finished() {
+                let read = fixture.read("folder/name.txt");
+                assert!(read == "inside" || read.starts_with("error: "), "{read}");
+            }
+        });
+        assert_eq!(fixture.read("folder/name.txt"), "inside");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::{fmt::Write, ops::Bound};
 
-use forebay_store::{Range, Subscript, hex, index::FIELDS_MAX};
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use forebay_store::{Range, Subscript, index::FIELDS_MAX};
 
 use crate::{failure::Refusal, router::put_encoded, target::parameters::parameters};
 
@@ -76,7 +77,9 @@ impl Query {
                 "depth" => read.depth = Some(number()?),
                 "index" => read.index = Some(text()),
                 "after" => {
-                    let entry = hex::read(&parameter.value)
+                    let entry = HEXLOWER_PERMISSIVE
+                        .decode(parameter.value.as_bytes())
+                        .ok()
                         .ok_or_else(|| parameter.wrong("it is what the link to the next page has"))?;
                     read.after = Some(entry);
                 }
@@ -162,7 +165,7 @@ impl Query {
                 texts.extend([("from", from), ("to", to), ("prefix", self.prefix.as_deref())]);
             }
             NextPage::After { index, entry: bytes } => {
-                entry = hex::write(bytes);
+                entry = HEXLOWER.encode(bytes);
                 texts.extend(self.filters.iter().map(|text| ("where", Some(text.as_str()))));
                 texts.extend([("index", Some(index)), ("after", Some(&entry))]);
             }

@@ -1,4 +1,4 @@
-/** Module hooks for Node 22.15 and newer (`module.registerHooks`), which run in the importing thread. */
+/** Module hooks of Node (`module.registerHooks`), which run in the importing thread. */
 import type { LoadHookSync, ResolveHookSync } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { providedUrl } from './install.js';

@@ -1,0 +1,21 @@
+//! How connections to other servers are encrypted: TLS 1.2 and 1.3 by ring, with verified certificates and without one of our own.
+
+use std::sync::Arc;
+
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+
+/// The authorities that the system trusts (`SSL_CERT_FILE` and `SSL_CERT_DIR` name others), read now; empty where there are none.
+pub fn system_authorities() -> RootCertStore {
+    let mut authorities = RootCertStore::empty();
+    authorities.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    authorities
+}
+
+/// Settings of connections to servers whose certificates are of these authorities.
+pub fn client_config(authorities: RootCertStore) -> ClientConfig {
+    ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("ring has ciphers for both versions")
+        .with_root_certificates(authorities)
+        .with_no_client_auth()
+}
