@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The SDK's handler for Node and Bun.
-const HANDLER: &str = "dist/pool/benchmark/handlers/served.js";
+const HANDLER: &str = "dist/pool/benchmark/handlers/server-handler.js";
 /// The SDK's application for Python.
 const MODULE: &str = "--module=forebay._benchmark";
 /// The environment variable that tells workers the file of a custom handler.

@@ -46,9 +46,9 @@ const REPLACED: &[(&str, &str)] = &[
     ("dist/html-text.js", "dist/script/html-text.js"),
     ("dist/source.js", "dist/script/source.js"),
     ("dist/store/addon.js", "dist/script/addon.js"),
-    ("dist/store/opened.js", "dist/script/opened.js"),
+    ("dist/store/open-stores.js", "dist/script/open-stores.js"),
     ("dist/sleep.js", "dist/script/sleep.js"),
-    ("dist/sql/desk.js", "dist/script/sql.js"),
+    ("dist/sql/session.js", "dist/script/sql.js"),
     ("dist/sql/statements.js", "dist/script/statements.js"),
     ("node:buffer", "dist/script/buffer.js"),
 ];

@@ -1,5 +1,5 @@
 import type { Context, WorkerContext } from './context.js';
-import { declaredOf, readsOf, type DeclaredRead } from './declared.js';
+import { declaredOf, readsOf, type DeclaredRead } from './declared-reads.js';
 import type { Answer } from './reply.js';
 import type { HttpRequest } from './request.js';
 import { Router } from './router.js';

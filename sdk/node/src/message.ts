@@ -5,7 +5,7 @@
  * A first byte that cannot begin JSON text marks a structured clone.
  */
 import { deserialize, serialize } from 'node:v8';
-import { HANDED_MARK, valueWith } from './handed.js';
+import { TRANSFER_MARK, valueWith } from './transfer.js';
 import type { Bytes } from './wire.js';
 
 /** JSON text, or a structured clone with {@link CLONE_MARK} in front. */
@@ -33,7 +33,7 @@ export function encode(value: unknown): Encoded {
 /** Decodes the value between `at` and `end`. Byte arrays in it may share the memory of `bytes`. */
 export function decode(bytes: Bytes, at: number, end: number): unknown {
   if (at === end) return undefined;
-  if (bytes[at] === HANDED_MARK) return valueWith(bytes);
+  if (bytes[at] === TRANSFER_MARK) return valueWith(bytes);
   if (bytes[at] === CLONE_MARK) return deserialize(bytes.subarray(at + 1, end)) as unknown;
   return JSON.parse(bytes.utf8Slice(at, end)) as unknown;
 }

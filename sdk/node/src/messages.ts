@@ -3,7 +3,7 @@
  * message of a pool inside a program.
  */
 import type { Context, Log, WorkerInfo, WorkerState } from './context.js';
-import { unmoved } from './handed.js';
+import { unmoved } from './transfer.js';
 import type { Handler } from './handler.js';
 import { isPromise } from './outcome.js';
 import { HttpError, Reply, errorReply, toJson } from './reply.js';

@@ -1,5 +1,5 @@
 import type { Context } from './context.js';
-import { declaredOf, readsOf, type DeclaredRead } from './declared.js';
+import { declaredOf, readsOf, type DeclaredRead } from './declared-reads.js';
 import type { Handler, Hook, RoutedHandler } from './handler.js';
 import { HttpError, type Answer } from './reply.js';
 import type { HttpRequest, WireRequest } from './request.js';

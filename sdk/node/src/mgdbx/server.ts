@@ -1,7 +1,7 @@
 import { StoreError } from '../store/error.js';
-import { noteLevel } from '../store/begun.js';
+import { noteLevel } from '../store/open-transactions.js';
 import { answer, type NativeStore } from '../store/native.js';
-import { open as openStore, store as provided } from '../store/opened.js';
+import { open as openStore, store as provided } from '../store/open-stores.js';
 import { checkGlobal, type Store } from '../store/store.js';
 import { type StoreNode } from '../store/node.js';
 import { putPath, putSubscript, type Subscript } from '../store/path.js';

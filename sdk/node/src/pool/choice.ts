@@ -2,7 +2,7 @@
  * Chooses the worker for the next message by how busy each one is, and remembers which worker each affinity key is bound to.
  */
 import { availableParallelism } from 'node:os';
-import { READY_PHASE, type Member } from './member.js';
+import { READY_PHASE, type PoolWorker } from './worker.js';
 
 /**
  * Messages expected to take less than this, in milliseconds, are quick. A worker with less work than this gets more before another is
@@ -15,15 +15,15 @@ const SHARE_MS = 0.01;
 const AFFINITIES_MAX = 10_000;
 
 export class Choice {
-  readonly #members: readonly Member[];
+  readonly #workers: readonly PoolWorker[];
   readonly #hasCredit: boolean;
   readonly #cores = availableParallelism();
-  readonly #affinities = new Map<string, Member>();
+  readonly #affinities = new Map<string, PoolWorker>();
   /** The worker that got the last message. */
-  #current: Member | null = null;
+  #current: PoolWorker | null = null;
 
-  constructor(members: readonly Member[], hasCredit: boolean) {
-    this.#members = members;
+  constructor(workers: readonly PoolWorker[], hasCredit: boolean) {
+    this.#workers = workers;
     this.#hasCredit = hasCredit;
   }
 
@@ -32,30 +32,30 @@ export class Choice {
    * the others may retire. Once as many workers are busy as there are cores, a quick message goes into the inbox of a busy one: waking
    * another would only make batches smaller.
    */
-  pick(expectedMs: number): Member | null {
+  pick(expectedMs: number): PoolWorker | null {
     const current = this.#current;
     if (current !== null && current.loadMs > 0 && current.loadMs < PACK_MS && this.isQuick(expectedMs) && current.hasRoom(expectedMs)) return current;
-    let idle: Member | null = null;
-    let busy: Member | null = null;
+    let idle: PoolWorker | null = null;
+    let busy: PoolWorker | null = null;
     let busyCount = 0;
-    for (const member of this.#members) {
-      if (member.phase !== READY_PHASE) continue;
-      if (member.inFlight === 0) {
-        if (idle === null || isBetter(member, idle)) idle = member;
+    for (const worker of this.#workers) {
+      if (worker.phase !== READY_PHASE) continue;
+      if (worker.inFlight === 0) {
+        if (idle === null || isBetter(worker, idle)) idle = worker;
         continue;
       }
-      if (!member.isStalled) busyCount++;
-      if ((busy === null || member.loadMs < busy.loadMs) && member.hasRoom(expectedMs)) busy = member;
+      if (!worker.isStalled) busyCount++;
+      if ((busy === null || worker.loadMs < busy.loadMs) && worker.hasRoom(expectedMs)) busy = worker;
     }
     if (busyCount < this.#coresFor(expectedMs)) return (this.#current = idle ?? busy);
     return (this.#current = busy ?? (this.isQuick(expectedMs) ? null : idle));
   }
 
   /** Whether quick messages are handled just as fast if this worker stays idle. */
-  isSurplus(member: Member, expectedMs: number): boolean {
-    if (!this.isQuick(expectedMs) || member.inFlight > 0) return false;
+  isSurplus(worker: PoolWorker, expectedMs: number): boolean {
+    if (!this.isQuick(expectedMs) || worker.inFlight > 0) return false;
     let busy = 0;
-    for (const other of this.#members) if (other !== member && other.inFlight > 0 && other.phase === READY_PHASE && !other.isStalled) busy++;
+    for (const other of this.#workers) if (other !== worker && other.inFlight > 0 && other.phase === READY_PHASE && !other.isStalled) busy++;
     return busy >= this.#coresFor(expectedMs);
   }
 
@@ -69,28 +69,28 @@ export class Choice {
   }
 
   /** The worker bound to this key, if any. */
-  boundTo(affinity: string): Member | undefined {
+  boundTo(affinity: string): PoolWorker | undefined {
     return this.#affinities.get(affinity);
   }
 
   /** Binds a key to a worker. */
-  bind(affinity: string, member: Member): void {
+  bind(affinity: string, worker: PoolWorker): void {
     this.#affinities.delete(affinity);
-    this.#affinities.set(affinity, member);
+    this.#affinities.set(affinity, worker);
     if (this.#affinities.size <= AFFINITIES_MAX) return;
     const [oldest] = this.#affinities.keys();
     this.#affinities.delete(oldest!);
   }
 
   /** Removes a worker that takes no more messages. */
-  forget(member: Member): void {
-    if (this.#current === member) this.#current = null;
-    for (const [key, bound] of this.#affinities) if (bound === member) this.#affinities.delete(key);
+  forget(worker: PoolWorker): void {
+    if (this.#current === worker) this.#current = null;
+    for (const [key, bound] of this.#affinities) if (bound === worker) this.#affinities.delete(key);
   }
 }
 
 /** Of two idle workers, prefers one that is not being replaced, then the one used last. */
-function isBetter(member: Member, other: Member): boolean {
-  if (member.isOutgoing !== other.isOutgoing) return other.isOutgoing;
-  return member.lastAnswer > other.lastAnswer;
+function isBetter(worker: PoolWorker, other: PoolWorker): boolean {
+  if (worker.isOutgoing !== other.isOutgoing) return other.isOutgoing;
+  return worker.lastAnswer > other.lastAnswer;
 }

@@ -19,7 +19,7 @@ import { Choice } from './choice.js';
 import { Fleet, type FleetEvents } from './fleet.js';
 import { Histogram } from './histogram.js';
 import type { Outcome } from './incoming.js';
-import { ENDING, GONE, OVERDUE, READY_PHASE, type Member, type MemberEvents } from './member.js';
+import { ENDING, GONE, OVERDUE, READY_PHASE, type PoolWorker, type PoolWorkerEvents } from './worker.js';
 import type { RetryCause, Settings, Size } from './options.js';
 import { Queue } from './queue.js';
 import { HELD, QUEUED, SENT, SETTLED, expectedOf, type Task } from './task.js';
@@ -61,7 +61,7 @@ export interface DispatcherEvents extends BacklogEvents, Omit<FleetEvents, 'read
   dead(task: Task, error: PoolError): void;
 }
 
-export class Dispatcher implements MemberEvents {
+export class Dispatcher implements PoolWorkerEvents {
   readonly fleet: Fleet;
   /** Messages that no worker has. */
   readonly backlog: Backlog;
@@ -81,7 +81,7 @@ export class Dispatcher implements MemberEvents {
   /** Messages waiting for the delay before their retry. */
   readonly #backing = new Set<Task>();
   readonly #choice: Choice;
-  #dirty: Member[] = [];
+  #dirty: PoolWorker[] = [];
   #isFlushDue = false;
   /** Checks deadlines and keeps the program alive while messages are open; stops itself when none are. */
   #tick: NodeJS.Timeout | null = null;
@@ -97,21 +97,21 @@ export class Dispatcher implements MemberEvents {
     this.backlog = new Backlog(settings, size, events);
     this.#events = events;
     this.fleet = new Fleet(settings, size, this, {
-      started: (member) => events.started(member),
-      readied: (member) => events.readied(member),
-      stopped: (member, cause) => events.stopped(member, cause),
-      log: (member, line) => events.log(member, line),
-      line: (member, text) => events.line(member, text),
+      started: (worker) => events.started(worker),
+      readied: (worker) => events.readied(worker),
+      stopped: (worker, cause) => events.stopped(worker, cause),
+      log: (worker, line) => events.log(worker, line),
+      line: (worker, text) => events.line(worker, text),
       used: () => [...this.types.values()].filter(({ answered }) => answered > 0).map(({ name }) => name),
-      ready: (member) => this.#fill(member, performance.now()),
-      leaving: (member) => this.#leaving(member),
-      gone: (member, wasBegun) => this.#gone(member, wasBegun),
+      ready: (worker) => this.#fill(worker, performance.now()),
+      leaving: (worker) => this.#leaving(worker),
+      gone: (worker, wasBegun) => this.#gone(worker, wasBegun),
       failed: (error) => {
         this.dropQueued(error);
         events.failed(error);
       },
     });
-    this.#choice = new Choice(this.fleet.members, settings.credit > 0);
+    this.#choice = new Choice(this.fleet.workers, settings.credit > 0);
   }
 
   /** @throws RangeError for an invalid size. */
@@ -126,9 +126,9 @@ export class Dispatcher implements MemberEvents {
   submit(task: Task): PoolError | null {
     const { type, submitted: now } = task;
     if (this.isClosed) return this.#refuse(new ClosedError());
-    let member: Member | null = null;
-    if (this.#queue.length === 0 && type.running < type.limit && task.wishes.affinity === undefined) member = this.#choice.pick(expectedOf(task));
-    if (member === null) {
+    let worker: PoolWorker | null = null;
+    if (this.#queue.length === 0 && type.running < type.limit && task.wishes.affinity === undefined) worker = this.#choice.pick(expectedOf(task));
+    if (worker === null) {
       const refusal = this.#refusal(task, now);
       if (refusal !== null) return this.#refuse(refusal);
     }
@@ -141,8 +141,8 @@ export class Dispatcher implements MemberEvents {
     if (this.open++ === 0) this.#keepAlive();
     const { signal } = task.wishes;
     if (signal !== undefined) this.#signals.heed(task, signal);
-    if (member !== null) {
-      this.#send(member, task, now);
+    if (worker !== null) {
+      this.#send(worker, task, now);
       return null;
     }
     this.#enqueue(task);
@@ -152,19 +152,19 @@ export class Dispatcher implements MemberEvents {
   }
 
   /** Accepts a message for this worker only; it goes ahead of messages for any worker. */
-  submitTo(member: Member, task: Task): void {
+  submitTo(worker: PoolWorker, task: Task): void {
     this.counts.accepted++;
     if (this.open++ === 0) this.#keepAlive();
-    task.only = member;
-    this.#setAside(task, member);
-    this.#fill(member, task.submitted);
+    task.only = worker;
+    this.#setAside(task, worker);
+    this.#fill(worker, task.submitted);
   }
 
   /** Queues a message for one worker that has no room yet. */
-  #setAside(task: Task, member: Member): void {
+  #setAside(task: Task, worker: PoolWorker): void {
     task.state = HELD;
     this.backlog.enter(task);
-    member.mine.push(task);
+    worker.mine.push(task);
   }
 
   #refuse(error: PoolError): PoolError {
@@ -195,35 +195,35 @@ export class Dispatcher implements MemberEvents {
 
   // Assigning messages to workers.
 
-  #send(member: Member, task: Task, now: number): void {
+  #send(worker: PoolWorker, task: Task, now: number): void {
     task.type.running++;
     const { deadlines: { total, run }, onSent } = task.wishes;
     const limit = Math.min(run, task.submitted + total - now);
-    member.send(task, now, limit === Infinity ? 0 : Math.max(1, Math.min(Math.ceil(limit), 0xffff_ffff)));
+    worker.send(task, now, limit === Infinity ? 0 : Math.max(1, Math.min(Math.ceil(limit), 0xffff_ffff)));
     onSent?.(task);
   }
 
   /** Gives a worker messages until it has no room. */
-  #fill(member: Member, now: number): void {
-    for (let task; (task = member.mine.peek()) !== undefined && member.hasRoom(expectedOf(task)); ) {
-      member.mine.shift();
+  #fill(worker: PoolWorker, now: number): void {
+    for (let task; (task = worker.mine.peek()) !== undefined && worker.hasRoom(expectedOf(task)); ) {
+      worker.mine.shift();
       if (task.type.running >= task.type.limit) {
         hold(task);
         continue;
       }
       this.backlog.leave(task);
-      this.#send(member, task, now);
+      this.#send(worker, task, now);
     }
     for (;;) {
       const first = this.#queue.peek();
-      if (first === undefined || !member.hasRoom(expectedOf(first)) || this.#choice.isSurplus(member, expectedOf(first))) break;
-      this.#next(member, this.#queue.shift()!, now);
+      if (first === undefined || !worker.hasRoom(expectedOf(first)) || this.#choice.isSurplus(worker, expectedOf(first))) break;
+      this.#next(worker, this.#queue.shift()!, now);
     }
-    if (member.inFlight === 0 && this.#queue.length === 0 && member.phase === READY_PHASE) this.#steal(member, now);
+    if (worker.inFlight === 0 && this.#queue.length === 0 && worker.phase === READY_PHASE) this.#steal(worker, now);
   }
 
   /** Gives the next message to the worker, unless the message has to wait for its type's limit or for the worker bound to its key. */
-  #next(member: Member, task: Task, now: number): void {
+  #next(worker: PoolWorker, task: Task, now: number): void {
     const { type, wishes: { affinity } } = task;
     if (type.running >= type.limit) {
       hold(task);
@@ -231,7 +231,7 @@ export class Dispatcher implements MemberEvents {
     }
     if (affinity !== undefined) {
       const bound = this.#choice.boundTo(affinity);
-      if (bound !== undefined && bound !== member && bound.phase === READY_PHASE) {
+      if (bound !== undefined && bound !== worker && bound.phase === READY_PHASE) {
         if (bound.hasRoom(expectedOf(task))) {
           this.backlog.leave(task);
           this.#send(bound, task, now);
@@ -241,10 +241,10 @@ export class Dispatcher implements MemberEvents {
         }
         return;
       }
-      this.#choice.bind(affinity, member);
+      this.#choice.bind(affinity, worker);
     }
     this.backlog.leave(task);
-    this.#send(member, task, now);
+    this.#send(worker, task, now);
   }
 
   #expectedNext(): number {
@@ -254,28 +254,28 @@ export class Dispatcher implements MemberEvents {
 
   /** Gives queued messages to all workers with room. */
   #place(now: number): void {
-    for (let member; this.#queue.length > 0 && (member = this.#choice.pick(this.#expectedNext())) !== null; ) {
+    for (let worker; this.#queue.length > 0 && (worker = this.#choice.pick(this.#expectedNext())) !== null; ) {
       const before = this.#queue.length;
-      this.#next(member, this.#queue.shift()!, now);
+      this.#next(worker, this.#queue.shift()!, now);
       if (this.#queue.length >= before) return;
     }
   }
 
   /** Moves messages from the inbox of a busy worker to an idle one. */
-  #steal(idle: Member, now: number): void {
-    for (const member of this.fleet.members) {
-      if (member === idle || member.inFlight <= this.#settings.concurrency) continue;
-      if (!member.isStalled && member.loadMs < SPARE_MS) continue;
-      this.#takeBack(member);
-      let share = member.isStalled ? Infinity : Math.ceil(this.#queue.length / 2);
+  #steal(idle: PoolWorker, now: number): void {
+    for (const worker of this.fleet.workers) {
+      if (worker === idle || worker.inFlight <= this.#settings.concurrency) continue;
+      if (!worker.isStalled && worker.loadMs < SPARE_MS) continue;
+      this.#takeBack(worker);
+      let share = worker.isStalled ? Infinity : Math.ceil(this.#queue.length / 2);
       for (let task; share-- > 0 && idle.hasRoom(this.#expectedNext()) && (task = this.#queue.shift()) !== undefined; ) this.#next(idle, task, now);
-      if (this.#queue.length > 0 && !member.isStalled) this.#fill(member, now);
+      if (this.#queue.length > 0 && !worker.isStalled) this.#fill(worker, now);
       return;
     }
   }
 
-  #takeBack(member: Member): void {
-    const back = member.takeBack();
+  #takeBack(worker: PoolWorker): void {
+    const back = worker.takeBack();
     for (let index = back.length - 1; index >= 0; index--) {
       const task = back[index]!;
       task.type.running--;
@@ -285,7 +285,7 @@ export class Dispatcher implements MemberEvents {
 
   // Outcomes of messages.
 
-  answered(member: Member, task: Task, outcome: Outcome, micros: number): void {
+  answered(worker: PoolWorker, task: Task, outcome: Outcome, micros: number): void {
     const { type } = task;
     this.#over(type);
     type.learn(micros / 1000);
@@ -299,7 +299,7 @@ export class Dispatcher implements MemberEvents {
       this.#fail(task, 'failed', new HandlerError({ name: 'Error', message: outcome.broken, stack: null, members: {} }, 500));
       return;
     }
-    const waited = Math.max(0, (member.lastAnswer - task.submitted) * 1000 - micros);
+    const waited = Math.max(0, (worker.lastAnswer - task.submitted) * 1000 - micros);
     type.answered++;
     type.run.add(micros);
     type.wait.add(waited);
@@ -324,14 +324,14 @@ export class Dispatcher implements MemberEvents {
     this.#queue.putBack(held);
   }
 
-  drained(member: Member): void {
+  drained(worker: PoolWorker): void {
     const now = performance.now();
-    member.isStalled = false;
-    this.#fill(member, now);
+    worker.isStalled = false;
+    this.#fill(worker, now);
     // Other workers may have stayed idle while only quick messages were queued.
     const first = this.#queue.length === 0 ? undefined : this.#queue.peek();
     if (first !== undefined && !this.#choice.isQuick(first.type.expectedMs)) this.#place(now);
-    this.fleet.afterAnswers(member, now);
+    this.fleet.afterAnswers(worker, now);
     this.#flushAll();
     this.#isAnswering = true;
     queueMicrotask(this.#hasAnswered);
@@ -391,10 +391,10 @@ export class Dispatcher implements MemberEvents {
   /** Removes a message from wherever it is. */
   #giveUp(task: Task, reason: number): void {
     if (task.state === SENT) {
-      const member = task.member!;
+      const worker = task.assignee!;
       // If the worker has not begun it, there is nothing to stop.
-      if (member.host.page?.revoke(task.slot, task.number) === true) member.release(task);
-      else member.abandon(task, reason, performance.now());
+      if (worker.host.page?.revoke(task.slot, task.number) === true) worker.release(task);
+      else worker.abandon(task, reason, performance.now());
       this.#over(task.type);
     } else if (task.state !== SETTLED) {
       this.backlog.leave(task);
@@ -414,23 +414,23 @@ export class Dispatcher implements MemberEvents {
   }
 
   /** A worker is about to end: it finishes what it has begun, and other workers get the rest. */
-  #leaving(member: Member): void {
-    this.#takeBack(member);
-    this.#unbind(member);
+  #leaving(worker: PoolWorker): void {
+    this.#takeBack(worker);
+    this.#unbind(worker);
   }
 
   /** Requeues the messages that were waiting for this worker alone. */
-  #unbind(member: Member): void {
-    for (const task of member.mine.takeAll().reverse()) {
+  #unbind(worker: PoolWorker): void {
+    for (const task of worker.mine.takeAll().reverse()) {
       if (task.only === null) {
         task.state = QUEUED;
         this.#queue.putBack(task);
       } else {
         this.#giveUp(task, GONE);
-        this.#fail(task, 'crashed', new CrashedError(member.end));
+        this.#fail(task, 'crashed', new CrashedError(worker.end));
       }
     }
-    this.#choice.forget(member);
+    this.#choice.forget(worker);
     const now = performance.now();
     this.#place(now);
     this.fleet.grow(this.#queue.length, now);
@@ -438,23 +438,23 @@ export class Dispatcher implements MemberEvents {
   }
 
   /** A worker has ended: messages that it had begun are retried or fail, the rest go to other workers. */
-  #gone(member: Member, wasBegun: (task: Task) => boolean): void {
-    const end = member.end;
+  #gone(worker: PoolWorker, wasBegun: (task: Task) => boolean): void {
+    const end = worker.end;
     const lost: Task[] = [];
     const back: Task[] = [];
-    for (const task of member.tasks()) (wasBegun(task) || task.handed?.isSpent === true ? lost : back).push(task);
+    for (const task of worker.tasks()) (wasBegun(task) || task.handed?.isSpent === true ? lost : back).push(task);
     back.sort((a, b) => b.number - a.number);
     for (const task of back) {
-      member.release(task);
+      worker.release(task);
       task.type.running--;
       this.#putBack(task);
     }
     for (const task of lost) {
-      member.release(task);
+      worker.release(task);
       this.#over(task.type);
       if (!this.#again(task, 'crash')) this.#fail(task, 'crashed', new CrashedError(end));
     }
-    this.#unbind(member);
+    this.#unbind(worker);
   }
 
   /** Rejects all waiting messages, because no worker can be started. */
@@ -468,8 +468,8 @@ export class Dispatcher implements MemberEvents {
   /** Rejects all messages, including running ones. */
   dropAll(error: PoolError): void {
     this.dropQueued(error);
-    for (const member of this.fleet.members) {
-      for (const task of [...member.tasks()]) {
+    for (const worker of this.fleet.workers) {
+      for (const task of [...worker.tasks()]) {
         this.#giveUp(task, GONE);
         this.#fail(task, 'dropped', error);
       }
@@ -480,27 +480,27 @@ export class Dispatcher implements MemberEvents {
     for (let task; (task = this.#queue.peek()) !== undefined; ) yield task;
     const aside = [...this.#backing];
     for (const { held } of this.types.values()) for (const task of held.takeAll()) aside.push(task);
-    for (const { mine } of this.fleet.members) for (const task of mine.takeAll()) aside.push(task);
+    for (const { mine } of this.fleet.workers) for (const task of mine.takeAll()) aside.push(task);
     for (const task of aside) if (task.state === HELD) yield task;
   }
 
   // Other events of workers.
 
-  ready(member: Member): void {
-    this.fleet.becomesReady(member);
+  ready(worker: PoolWorker): void {
+    this.fleet.becomesReady(worker);
     this.#flushAll();
   }
 
-  ended(member: Member): void {
-    this.fleet.ends(member);
+  ended(worker: PoolWorker): void {
+    this.fleet.ends(worker);
   }
 
-  log(member: Member, line: unknown): void {
-    this.#events.log(member, line);
+  log(worker: PoolWorker, line: unknown): void {
+    this.#events.log(worker, line);
   }
 
-  line(member: Member, text: string): void {
-    this.#events.line(member, text);
+  line(worker: PoolWorker, text: string): void {
+    this.#events.line(worker, text);
   }
 
   // Timers and deadlines.
@@ -522,7 +522,7 @@ export class Dispatcher implements MemberEvents {
       this.#tick = null;
     }
     for (const task of this.backlog.waits.expired(now)) this.#overdue(task, passed(task));
-    for (const member of this.fleet.members) this.#lookAt(member, now);
+    for (const worker of this.fleet.workers) this.#lookAt(worker, now);
     if (this.backlog.count > 0) {
       this.#place(now);
       const oldest = this.#queue.oldest();
@@ -532,34 +532,34 @@ export class Dispatcher implements MemberEvents {
     this.#flushAll();
   }
 
-  #lookAt(member: Member, now: number): void {
-    if (member.inFlight === 0) return;
+  #lookAt(worker: PoolWorker, now: number): void {
+    if (worker.inFlight === 0) return;
     let oldest = Infinity;
-    for (const task of [...member.tasks()]) {
+    for (const task of [...worker.tasks()]) {
       if (task.began === 0) {
-        if (!member.hasBegun(task)) continue;
-        task.began = this.#settings.concurrency === 1 ? Math.max(task.sent, member.lastAnswer) : task.sent;
+        if (!worker.hasBegun(task)) continue;
+        task.began = this.#settings.concurrency === 1 ? Math.max(task.sent, worker.lastAnswer) : task.sent;
       }
       oldest = Math.min(oldest, task.began);
       const { run, total } = task.wishes.deadlines;
       if (now - task.submitted >= total) this.#overdue(task, 'total');
       else if (now - task.began >= run) this.#overdue(task, 'run');
     }
-    if (now - oldest < STALLED_MS || member.phase >= ENDING) return;
-    member.isStalled = true;
-    if (member.inFlight > this.#settings.concurrency) {
-      this.#takeBack(member);
+    if (now - oldest < STALLED_MS || worker.phase >= ENDING) return;
+    worker.isStalled = true;
+    if (worker.inFlight > this.#settings.concurrency) {
+      this.#takeBack(worker);
       this.#place(now);
     }
   }
 
   // Writing to workers.
 
-  dirty(member: Member): void {
-    this.#dirty.push(member);
+  dirty(worker: PoolWorker): void {
+    this.#dirty.push(worker);
     // A caller that sends one message at a time waits for this one, so flush soon. Otherwise batch all messages of this turn of the event
     // loop into one write.
-    if (this.#isAnswering && member.inFlight === 1) {
+    if (this.#isAnswering && worker.inFlight === 1) {
       queueMicrotask(this.#flush);
       return;
     }
@@ -573,7 +573,7 @@ export class Dispatcher implements MemberEvents {
     if (this.#dirty.length === 0) return;
     const dirty = this.#dirty;
     this.#dirty = [];
-    for (const member of dirty) member.flush();
+    for (const worker of dirty) worker.flush();
   }
 }
 

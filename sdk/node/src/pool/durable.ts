@@ -76,7 +76,7 @@ export interface DurableEvents {
   error: [error: Error];
 }
 
-interface Kept {
+interface StoredMessage {
   /** The options for the pool's `run()`, as JSON. */
   readonly wishes: string;
   readonly text?: string;
@@ -88,7 +88,7 @@ interface Kept {
 }
 
 interface Incoming {
-  readonly kept: Kept;
+  readonly kept: StoredMessage;
   readonly resolve: (enqueued: Enqueued<any>) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -96,7 +96,7 @@ interface Incoming {
 /** A finished message whose end is not written yet. */
 interface Over {
   readonly id: number;
-  readonly kept: Kept;
+  readonly kept: StoredMessage;
   readonly error: { code: string; message: string } | null;
 }
 
@@ -135,7 +135,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
   readonly #replies = new Map<number, Reply>();
   readonly #running = new Set<number>();
   /** Messages that were read but not given to the pool yet. */
-  #next: [id: number, kept: Kept][] = [];
+  #next: [id: number, kept: StoredMessage][] = [];
   #incoming: Incoming[] = [];
   #over: Over[] = [];
   #isWriteDue = false;
@@ -177,7 +177,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
       if (this.#size + this.#incoming.length >= this.#options.max) {
         throw new QueueFullError('queue_full', `queue ${JSON.stringify(this.#options.name)} is full (max ${this.#options.max})`);
       }
-      const kept: Kept = { wishes: textOf(wishes), ...bodyOf(message), ...(key === undefined ? {} : { key }), lives: 1 };
+      const kept: StoredMessage = { wishes: textOf(wishes), ...bodyOf(message), ...(key === undefined ? {} : { key }), lives: 1 };
       this.#incoming.push({ kept, resolve, reject });
       this.#writeSoon();
     });
@@ -185,7 +185,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
 
   /** Failed messages, oldest first. */
   *deadLetters(): Generator<DeadMessage, void, void> {
-    for (const [id, { kept, error, at }] of this.#node.at('dead').entries<{ kept: Kept; error: DeadMessage['error']; at: number }>()) {
+    for (const [id, { kept, error, at }] of this.#node.at('dead').entries<{ kept: StoredMessage; error: DeadMessage['error']; at: number }>()) {
       yield { id: Number(id), type: wishesOf(kept).type, message: messageOf(kept), error, at: new Date(at) };
     }
   }
@@ -193,7 +193,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
   /** Runs a dead letter again, as a new message. @throws RangeError if there is no dead letter with this number. */
   async retryDeadLetter(id: number): Promise<Enqueued> {
     if (this.#isClosed) throw new ClosedError('the queue is closed');
-    const dead = this.#node.get<{ kept: Kept }>('dead', id);
+    const dead = this.#node.get<{ kept: StoredMessage }>('dead', id);
     if (dead === undefined) throw new RangeError(`there is no dead letter ${id}`);
     const kept = { ...dead.kept, lives: 1 };
     const newId = this.#store.transaction(() => {
@@ -269,7 +269,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     this.#pumpSoon();
   }
 
-  #keep(kept: Kept): number {
+  #keep(kept: StoredMessage): number {
     const id = Number(this.#node.at('last').increment());
     this.#node.set('open', id, kept);
     if (kept.key !== undefined) this.#node.set('keys', kept.key, id);
@@ -323,8 +323,8 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
   }
 
   #read(): void {
-    const found: [id: number, kept: Kept][] = [];
-    for (const [id, kept] of this.#node.at('open').entries<Kept>({ after: this.#cursor, limit: PAGE })) found.push([Number(id), kept]);
+    const found: [id: number, kept: StoredMessage][] = [];
+    for (const [id, kept] of this.#node.at('open').entries<StoredMessage>({ after: this.#cursor, limit: PAGE })) found.push([Number(id), kept]);
     if (found.length === 0) return;
     this.#cursor = found.at(-1)![0];
     const inherited = found.filter(([id]) => id <= this.#inherited);
@@ -337,7 +337,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     this.#next = found;
   }
 
-  #run(id: number, kept: Kept): void {
+  #run(id: number, kept: StoredMessage): void {
     if (kept.lives > this.#options.lives) {
       this.#fail(id, kept, Object.assign(new Error(`${kept.lives - 1} programs ended while they had the message (lives ${this.#options.lives})`), { code: 'lives' }));
       return;
@@ -366,7 +366,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     );
   }
 
-  #fail(id: number, kept: Kept, error: PoolError | (Error & { code: string })): void {
+  #fail(id: number, kept: StoredMessage, error: PoolError | (Error & { code: string })): void {
     this.#over.push({ id, kept, error: { code: error.code, message: error.message } });
     this.#writeSoon();
     this.#replies.get(id)?.reject(error);
@@ -389,7 +389,7 @@ function textOf(wishes: RunOptions): string {
   return JSON.stringify(wishes, (_, value: unknown) => (value === Infinity ? DURATION_MAX : value));
 }
 
-function wishesOf({ wishes }: Kept): RunOptions<string> {
+function wishesOf({ wishes }: StoredMessage): RunOptions<string> {
   return JSON.parse(wishes) as RunOptions<string>;
 }
 
@@ -404,7 +404,7 @@ function bodyOf(message: unknown): { text: string } | { clone: string } {
   return typeof body === 'string' ? { text: body } : { clone: Buffer.from(body).toString('base64') };
 }
 
-function messageOf({ text, clone }: Kept): unknown {
+function messageOf({ text, clone }: StoredMessage): unknown {
   const bytes = (clone === undefined ? Buffer.from(text!) : Buffer.from(clone, 'base64')) as Bytes;
   return decode(bytes, 0, bytes.length);
 }

@@ -4,7 +4,7 @@
  * A worker that ends after it was ready is replaced at once. Failed starts back off; meanwhile, messages that would need a new worker are
  * refused.
  */
-import { DRAINING, ENDED, ENDING, Member, READY_PHASE, STARTING, type MemberEvents } from './member.js';
+import { DRAINING, ENDED, ENDING, PoolWorker, READY_PHASE, STARTING, type PoolWorkerEvents } from './worker.js';
 import { ClosedError, StartFailedError, howItEnded } from './errors.js';
 import { settleSize, type Settings, type Size } from './options.js';
 import type { Task } from './task.js';
@@ -28,34 +28,34 @@ export type EndCause = 'crashed' | 'overran' | 'start_failed' | 'idle' | 'recycl
 
 /** Events that the fleet reports. */
 export interface FleetEvents {
-  started(member: Member): void;
-  readied(member: Member): void;
-  stopped(member: Member, cause: EndCause): void;
-  log(member: Member, line: unknown): void;
-  line(member: Member, text: string): void;
+  started(worker: PoolWorker): void;
+  readied(worker: PoolWorker): void;
+  stopped(worker: PoolWorker, cause: EndCause): void;
+  log(worker: PoolWorker, line: unknown): void;
+  line(worker: PoolWorker, text: string): void;
   /** No worker is running or starting, and starts fail. */
   failed(error: StartFailedError): void;
   /** Message types whose handlers have answered; workers of a reload load them before they are ready. */
   used(): string[];
   /** A worker is ready for messages. */
-  ready(member: Member): void;
+  ready(worker: PoolWorker): void;
   /** A worker takes no more messages; those that it has not begun go to others. */
-  leaving(member: Member): void;
+  leaving(worker: PoolWorker): void;
   /** A worker has ended, with the messages that it had. */
-  gone(member: Member, wasBegun: (task: Task) => boolean): void;
+  gone(worker: PoolWorker, wasBegun: (task: Task) => boolean): void;
 }
 
 export class Fleet {
-  readonly members: Member[] = [];
+  readonly workers: PoolWorker[] = [];
   size: Size;
   readonly #settings: Settings;
-  readonly #memberEvents: MemberEvents;
+  readonly #memberEvents: PoolWorkerEvents;
   readonly #events: FleetEvents;
   #ids = 0;
   #generation = 0;
   #edition = 1;
   /** Why each worker that was told to end was told so. */
-  readonly #causes = new WeakMap<Member, EndCause>();
+  readonly #causes = new WeakMap<PoolWorker, EndCause>();
   /** Consecutive failed starts. */
   #failures = 0;
   #failure: StartFailedError | null = null;
@@ -70,7 +70,7 @@ export class Fleet {
   /** Callers waiting until enough workers of an edition are ready. */
   #waiters: { readonly edition: number; readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
 
-  constructor(settings: Settings, size: Size, memberEvents: MemberEvents, events: FleetEvents) {
+  constructor(settings: Settings, size: Size, memberEvents: PoolWorkerEvents, events: FleetEvents) {
     this.#settings = settings;
     this.size = size;
     this.#memberEvents = memberEvents;
@@ -82,26 +82,26 @@ export class Fleet {
   /** Workers that are starting or ready and are not being replaced. */
   get lasting(): number {
     let count = 0;
-    for (const member of this.members) if (member.phase <= READY_PHASE && !member.isOutgoing) count++;
+    for (const worker of this.workers) if (worker.phase <= READY_PHASE && !worker.isOutgoing) count++;
     return count;
   }
 
   /** Workers that are being started or still may be, up to the maximum. */
   get coming(): number {
     let ready = 0;
-    for (const member of this.members) if (member.phase === READY_PHASE && !member.isOutgoing) ready++;
+    for (const worker of this.workers) if (worker.phase === READY_PHASE && !worker.isOutgoing) ready++;
     return Math.max(0, this.size.max - ready);
   }
 
   get #starting(): number {
     let count = 0;
-    for (const member of this.members) if (member.phase === STARTING) count++;
+    for (const worker of this.workers) if (worker.phase === STARTING) count++;
     return count;
   }
 
   get ready(): number {
     let count = 0;
-    for (const member of this.members) if (member.phase === READY_PHASE) count++;
+    for (const worker of this.workers) if (worker.phase === READY_PHASE) count++;
     return count;
   }
 
@@ -133,54 +133,54 @@ export class Fleet {
     this.size = settleSize(size);
     const surplus = this.lasting - this.size.max;
     // Idle workers first, then the youngest.
-    const order = this.members.filter(({ phase, isOutgoing }) => phase <= READY_PHASE && !isOutgoing).sort((a, b) => a.inFlight - b.inFlight || b.id - a.id);
-    for (const member of order.slice(0, Math.max(0, surplus))) this.#retire(member, 'resized', now);
+    const order = this.workers.filter(({ phase, isOutgoing }) => phase <= READY_PHASE && !isOutgoing).sort((a, b) => a.inFlight - b.inFlight || b.id - a.id);
+    for (const worker of order.slice(0, Math.max(0, surplus))) this.#retire(worker, 'resized', now);
     this.fillUp(now);
   }
 
   /** Starts a worker that loads the handlers of these types before it is ready. */
   #start(now: number, load: readonly string[] = []): void {
     this.#generation = (this.#generation % 0xffff) + 1;
-    const member = new Member(++this.#ids, this.#generation, this.#edition, this.#settings, this.#memberEvents, now, load);
-    this.members.push(member);
+    const worker = new PoolWorker(++this.#ids, this.#generation, this.#edition, this.#settings, this.#memberEvents, now, load);
+    this.workers.push(worker);
     this.#watch();
-    this.#events.started(member);
+    this.#events.started(worker);
   }
 
   // Events of workers.
 
-  becomesReady(member: Member): void {
+  becomesReady(worker: PoolWorker): void {
     const now = performance.now();
-    member.move(READY_PHASE, now);
-    member.readyAt = member.lastAnswer = now;
+    worker.move(READY_PHASE, now);
+    worker.readyAt = worker.lastAnswer = now;
     this.#failure = null;
     this.#retryAt = 0;
-    this.#events.readied(member);
+    this.#events.readied(worker);
     this.#replace(now);
     this.#answerWaiters();
-    this.#events.ready(member);
+    this.#events.ready(worker);
   }
 
-  ends(member: Member): void {
+  ends(worker: PoolWorker): void {
     const now = performance.now();
-    const wasReady = member.readyAt > 0;
-    const { phase } = member;
-    const hasSettled = wasReady && (member.messages > 0 || now - member.readyAt > SETTLED_MS || member.inFlight > 0);
-    const cause = this.#causes.get(member) ?? (wasReady ? 'crashed' : 'start_failed');
-    member.move(ENDED, now);
-    this.members.splice(this.members.indexOf(member), 1);
+    const wasReady = worker.readyAt > 0;
+    const { phase } = worker;
+    const hasSettled = wasReady && (worker.messages > 0 || now - worker.readyAt > SETTLED_MS || worker.inFlight > 0);
+    const cause = this.#causes.get(worker) ?? (wasReady ? 'crashed' : 'start_failed');
+    worker.move(ENDED, now);
+    this.workers.splice(this.workers.indexOf(worker), 1);
     // Before the `gone` event, whose handler may start workers: a failed start must back off first.
-    if (phase <= READY_PHASE && !hasSettled && !this.#causes.has(member)) this.#failedStart(member, now);
-    this.#events.gone(member, (task) => wasReady && member.hasBegun(task));
-    this.#events.stopped(member, cause);
+    if (phase <= READY_PHASE && !hasSettled && !this.#causes.has(worker)) this.#failedStart(worker, now);
+    this.#events.gone(worker, (task) => wasReady && worker.hasBegun(task));
+    this.#events.stopped(worker, cause);
     this.#settle();
     if (!this.#isClosed) this.fillUp(now);
   }
 
-  #failedStart(member: Member, now: number): void {
-    const { message, stack } = member.startFailure ?? {};
-    const end = member.end;
-    const reason = message ?? `worker ${member.id} ended before it was ready: ${howItEnded(end)}`;
+  #failedStart(worker: PoolWorker, now: number): void {
+    const { message, stack } = worker.startFailure ?? {};
+    const end = worker.end;
+    const reason = message ?? `worker ${worker.id} ended before it was ready: ${howItEnded(end)}`;
     const cause = message === undefined ? undefined : Object.assign(new Error(message), stack === undefined ? {} : { stack });
     const error = new StartFailedError(reason, end, cause);
     this.#failures++;
@@ -188,7 +188,7 @@ export class Fleet {
     const wait = Math.min(BACKOFF_MAX_MS, BACKOFF_MS * 2 ** (this.#failures - 1));
     this.#retryAt = now + wait;
     this.#waiters = this.#waiters.filter(({ edition, reject }) => {
-      if (edition > member.edition) return true;
+      if (edition > worker.edition) return true;
       reject(error);
       return false;
     });
@@ -199,42 +199,42 @@ export class Fleet {
   // Ending and replacing workers.
 
   /** Replaces a worker, which gets no more messages from now on. */
-  replace(member: Member, now: number): void {
-    this.#retire(member, 'recycled', now);
+  replace(worker: PoolWorker, now: number): void {
+    this.#retire(worker, 'recycled', now);
     this.fillUp(now);
   }
 
   /** Lets a worker finish what it runs and then ends it; messages that it has not begun go to others. */
-  #retire(member: Member, cause: EndCause, now: number): void {
-    if (member.phase >= DRAINING) return;
-    if (!this.#causes.has(member)) this.#causes.set(member, cause);
-    if (member.phase === STARTING) {
-      this.#stop(member, cause, now);
+  #retire(worker: PoolWorker, cause: EndCause, now: number): void {
+    if (worker.phase >= DRAINING) return;
+    if (!this.#causes.has(worker)) this.#causes.set(worker, cause);
+    if (worker.phase === STARTING) {
+      this.#stop(worker, cause, now);
       return;
     }
-    member.drain(now);
-    this.#events.leaving(member);
+    worker.drain(now);
+    this.#events.leaving(worker);
   }
 
   /** Ends a worker without letting it finish. */
-  #stop(member: Member, cause: EndCause, now: number): void {
-    if (!this.#causes.has(member)) this.#causes.set(member, cause);
-    member.terminate(now);
+  #stop(worker: PoolWorker, cause: EndCause, now: number): void {
+    if (!this.#causes.has(worker)) this.#causes.set(worker, cause);
+    worker.terminate(now);
   }
 
-  afterAnswers(member: Member, now: number): void {
+  afterAnswers(worker: PoolWorker, now: number): void {
     const { recycle } = this.#settings;
-    if (member.messages > 0) this.#failures = 0;
-    if (member.isOutgoing || member.phase !== READY_PHASE) return;
-    if (member.messages >= recycle.messages || member.errors >= recycle.errors) this.#recycle(member, now);
+    if (worker.messages > 0) this.#failures = 0;
+    if (worker.isOutgoing || worker.phase !== READY_PHASE) return;
+    if (worker.messages >= recycle.messages || worker.errors >= recycle.errors) this.#recycle(worker, now);
   }
 
   /** Marks a worker for replacement; it is ended once another one is ready. */
-  #recycle(member: Member, now: number): void {
-    member.isOutgoing = true;
-    this.#causes.set(member, 'recycled');
+  #recycle(worker: PoolWorker, now: number): void {
+    worker.isOutgoing = true;
+    this.#causes.set(worker, 'recycled');
     if (this.lasting < Math.max(1, this.size.min)) this.#start(now);
-    else this.#retire(member, 'recycled', now);
+    else this.#retire(worker, 'recycled', now);
   }
 
   /**
@@ -242,10 +242,10 @@ export class Fleet {
    * ready.
    */
   #replace(now: number): void {
-    const outgoing = this.members.filter((member) => member.isOutgoing && member.phase === READY_PHASE && this.#causes.has(member));
-    for (const member of outgoing) {
+    const outgoing = this.workers.filter((worker) => worker.isOutgoing && worker.phase === READY_PHASE && this.#causes.has(worker));
+    for (const worker of outgoing) {
       if (this.ready <= Math.max(1, this.size.min)) return;
-      this.#retire(member, 'recycled', now);
+      this.#retire(worker, 'recycled', now);
     }
   }
 
@@ -263,20 +263,20 @@ export class Fleet {
     if (this.#isClosed) throw new ClosedError();
     const now = performance.now();
     const edition = ++this.#edition;
-    const old = this.members.filter(({ phase }) => phase <= READY_PHASE);
+    const old = this.workers.filter(({ phase }) => phase <= READY_PHASE);
     const wanted = Math.max(1, this.lasting);
-    for (const member of old) member.isOutgoing = true;
+    for (const worker of old) worker.isOutgoing = true;
     const isReady = new Promise<void>((resolve, reject) => this.#waiters.push({ edition, resolve, reject }));
     for (let started = 0; started < wanted; started++) this.#start(now, this.#events.used());
     try {
       await isReady;
     } catch (error) {
-      for (const member of old) member.isOutgoing = this.#causes.has(member);
-      for (const member of this.members) if (member.edition === edition) this.#retire(member, 'reloaded', performance.now());
+      for (const worker of old) worker.isOutgoing = this.#causes.has(worker);
+      for (const worker of this.workers) if (worker.edition === edition) this.#retire(worker, 'reloaded', performance.now());
       throw error;
     }
-    for (const member of old) {
-      if (member.phase <= READY_PHASE) this.#retire(member, 'reloaded', performance.now());
+    for (const worker of old) {
+      if (worker.phase <= READY_PHASE) this.#retire(worker, 'reloaded', performance.now());
     }
   }
 
@@ -292,7 +292,7 @@ export class Fleet {
 
   #answerWaiters(): void {
     this.#waiters = this.#waiters.filter(({ edition, resolve }) => {
-      const of = this.members.filter((member) => member.edition >= edition);
+      const of = this.workers.filter((worker) => worker.edition >= edition);
       if (of.some(({ phase }) => phase === STARTING) || !of.some(({ phase }) => phase === READY_PHASE)) return true;
       resolve();
       return false;
@@ -304,14 +304,14 @@ export class Fleet {
   /** Ends workers whose time is up. Called often while messages are open, and at least every half second. */
   enforce(now: number): void {
     const { killGrace, startMax, concurrency } = this.#settings;
-    for (const member of [...this.members]) {
-      const { phase, since } = member;
-      if (phase === ENDING && now - since >= killGrace) member.host.kill();
-      else if (phase === DRAINING && member.inFlight === 0 && now - Math.max(since, member.lastAnswer) >= DRAIN_MAX_MS) this.#stop(member, 'overran', now);
+    for (const worker of [...this.workers]) {
+      const { phase, since } = worker;
+      if (phase === ENDING && now - since >= killGrace) worker.host.kill();
+      else if (phase === DRAINING && worker.inFlight === 0 && now - Math.max(since, worker.lastAnswer) >= DRAIN_MAX_MS) this.#stop(worker, 'overran', now);
       else if (phase === STARTING && now - since >= startMax) {
-        member.startFailure ??= { message: `worker ${member.id} was not ready within startMax (${startMax} ms)` };
-        member.host.kill();
-      } else if (phase === READY_PHASE || phase === DRAINING) this.#endUnresponsive(member, now, killGrace, concurrency);
+        worker.startFailure ??= { message: `worker ${worker.id} was not ready within startMax (${startMax} ms)` };
+        worker.host.kill();
+      } else if (phase === READY_PHASE || phase === DRAINING) this.#endUnresponsive(worker, now, killGrace, concurrency);
     }
     if (now - this.#lastRound >= ROUND_MS) this.#goRound(now);
   }
@@ -320,34 +320,34 @@ export class Fleet {
    * Handles a worker that still runs an abandoned message: ends it if it has no other messages; otherwise it gets no more and finishes
    * those first.
    */
-  #endUnresponsive(member: Member, now: number, killGrace: number, concurrency: number): void {
-    const isOverdue = () => [...member.abandoned.values()].some(({ since }) => now - since >= killGrace);
-    if (member.abandoned.size === 0 || !isOverdue()) return;
+  #endUnresponsive(worker: PoolWorker, now: number, killGrace: number, concurrency: number): void {
+    const isOverdue = () => [...worker.abandoned.values()].some(({ since }) => now - since >= killGrace);
+    if (worker.abandoned.size === 0 || !isOverdue()) return;
     // Its answer may have arrived meanwhile.
-    member.rung();
+    worker.rung();
     if (!isOverdue()) return;
-    if (concurrency === 1 || member.inFlight === member.abandoned.size) {
-      this.#stop(member, 'overran', now);
-      this.#events.leaving(member);
+    if (concurrency === 1 || worker.inFlight === worker.abandoned.size) {
+      this.#stop(worker, 'overran', now);
+      this.#events.leaving(worker);
       this.fillUp(now);
-    } else if (member.phase === READY_PHASE && !member.isOutgoing) {
-      member.isOutgoing = true;
-      this.#causes.set(member, 'overran');
+    } else if (worker.phase === READY_PHASE && !worker.isOutgoing) {
+      worker.isOutgoing = true;
+      this.#causes.set(worker, 'overran');
       if (this.lasting < Math.max(1, this.size.min)) this.#start(now);
-      else this.#retire(member, 'overran', now);
+      else this.#retire(worker, 'overran', now);
     }
   }
 
   #goRound(now: number): void {
     this.#lastRound = now;
     const { recycle, idleMax } = this.#settings;
-    for (const member of [...this.members]) {
-      if (member.phase !== READY_PHASE) continue;
-      if (now - member.readyAt > SETTLED_MS) this.#failures = 0;
-      if (member.isOutgoing) continue;
-      const isOld = now - member.started >= recycle.age * (1 + AGE_SPREAD * spread(member.id));
-      if (isOld || (recycle.rss !== Infinity && (member.host.rss() ?? 0) >= recycle.rss)) this.#recycle(member, now);
-      else if (member.inFlight === 0 && now - member.lastAnswer >= idleMax && this.lasting > this.size.min) this.#retire(member, 'idle', now);
+    for (const worker of [...this.workers]) {
+      if (worker.phase !== READY_PHASE) continue;
+      if (now - worker.readyAt > SETTLED_MS) this.#failures = 0;
+      if (worker.isOutgoing) continue;
+      const isOld = now - worker.started >= recycle.age * (1 + AGE_SPREAD * spread(worker.id));
+      if (isOld || (recycle.rss !== Infinity && (worker.host.rss() ?? 0) >= recycle.rss)) this.#recycle(worker, now);
+      else if (worker.inFlight === 0 && now - worker.lastAnswer >= idleMax && this.lasting > this.size.min) this.#retire(worker, 'idle', now);
     }
   }
 
@@ -355,7 +355,7 @@ export class Fleet {
   #watch(): void {
     this.#round ??= setInterval(() => {
       this.enforce(performance.now());
-      if (this.members.length > 0) return;
+      if (this.workers.length > 0) return;
       clearInterval(this.#round!);
       this.#round = null;
     }, Math.min(ROUND_MS, Math.max(10, this.#settings.killGrace / 2))).unref();
@@ -372,13 +372,13 @@ export class Fleet {
   /** Ends all workers, forcibly after `deadline` milliseconds; resolves when they have ended or cannot be killed. */
   async end(deadline: number): Promise<void> {
     const now = performance.now();
-    for (const member of [...this.members]) this.#retire(member, 'closed', now);
-    if (this.members.length === 0) return;
+    for (const worker of [...this.workers]) this.#retire(worker, 'closed', now);
+    if (this.workers.length === 0) return;
     const until = now + deadline;
     await new Promise<void>((resolve) => {
       const timer = setInterval(() => {
         const time = performance.now();
-        if (time >= until) for (const member of [...this.members]) this.#stop(member, 'closed', time);
+        if (time >= until) for (const worker of [...this.workers]) this.#stop(worker, 'closed', time);
         this.enforce(time);
         if (time >= until + this.#settings.killGrace + UNKILLABLE_MS) whenEnded();
       }, 5);
@@ -391,7 +391,7 @@ export class Fleet {
   }
 
   #settle(): void {
-    if (this.members.length === 0) for (const resolve of this.#whenEmpty.splice(0)) resolve();
+    if (this.workers.length === 0) for (const resolve of this.#whenEmpty.splice(0)) resolve();
   }
 }
 

@@ -1,5 +1,5 @@
-/** The host of a worker, a process or a thread, as its pool member sees it. */
-import type { Handed } from '../handed.js';
+/** The host of a worker, a process or a thread, as its pool worker sees it. */
+import type { Transfer } from '../transfer.js';
 import type { Bytes } from '../wire.js';
 import type { SharedPage } from './page.js';
 
@@ -24,7 +24,7 @@ export interface Host {
   /** Sends bytes; the host owns the buffer until they are sent. */
   write(bytes: Uint8Array): void;
   /** Sends a frame together with a value. Threads only. */
-  hand?(bytes: Uint8Array<ArrayBuffer>, handed: Handed): void;
+  hand?(bytes: Uint8Array<ArrayBuffer>, handed: Transfer): void;
   /** Asks the worker to finish what it runs and end. */
   terminate(): void;
   /** Ends the worker at once. */

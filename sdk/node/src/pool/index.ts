@@ -5,7 +5,7 @@
  */
 export { Pool, type DeadLetter, type LogEntry, type Messages, type PoolEvents, type PoolStats, type RunOptions, type TypeStats, type WorkerStats } from './pool.js';
 export type { PartStream } from './stream.js';
-export { move } from '../handed.js';
+export { move } from '../transfer.js';
 export type { Deadlines, HandlerOption, PoolOptions, RecycleOptions, RetryCause, RetryOptions } from './options.js';
 export {
   AbortedError,

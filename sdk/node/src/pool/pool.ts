@@ -3,13 +3,13 @@ import { EventEmitter } from 'node:events';
 import { pathToFileURL } from 'node:url';
 import type { TransferListItem } from 'node:worker_threads';
 import { encode, decode, type Encoded } from '../message.js';
-import { HANDED_MARK, Handed } from '../handed.js';
+import { TRANSFER_MARK, Transfer } from '../transfer.js';
 import type { Bytes } from '../wire.js';
 import { AbortedError, ClosedError, NotSendableError, UnknownTypeError, type PoolError, type WorkerEnd } from './errors.js';
 import { Dispatcher, type Counts } from './dispatcher.js';
 import type { EndCause } from './fleet.js';
 import type { HistogramSummary } from './histogram.js';
-import { READY_PHASE, type Member } from './member.js';
+import { READY_PHASE, type PoolWorker } from './worker.js';
 import { duration, encodeData, fileOf, settle, type Deadlines, type PoolOptions, type Settings } from './options.js';
 import { PartStream, listen } from './stream.js';
 import { Task, type Wishes } from './task.js';
@@ -163,16 +163,16 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     const types = settings.sources === null ? [] : Object.keys(settings.sources);
     this.#onlyType = settings.sources === null ? '' : types.length === 1 ? types[0] : undefined;
     this.#dispatcher = new Dispatcher(settings, size, {
-      started: (member) => this.#tell('workerStart', idOf(member)),
-      readied: (member) => this.#tell('workerReady', idOf(member)),
-      stopped: (member, cause) => this.#tell('workerStop', { ...member.end, cause }),
+      started: (poolWorker) => this.#tell('workerStart', idOf(poolWorker)),
+      readied: (poolWorker) => this.#tell('workerReady', idOf(poolWorker)),
+      stopped: (poolWorker, cause) => this.#tell('workerStop', { ...poolWorker.end, cause }),
       failed: (error) => this.#tell('startFailed', error),
       crowded: () => this.#tell('needsDrain'),
       roomy: () => this.#tell('drain'),
       idle: () => this.#idle(),
       dead: (task, error) => this.#tell('deadLetter', { type: task.type.name, message: task.handed === null ? messageOf(task.body) : undefined, attempts: task.attempt, error }),
-      line: (member, text) => this.#line(member, text),
-      log: (member, line) => this.#log(member, line as LogEntry),
+      line: (poolWorker, text) => this.#line(poolWorker, text),
+      log: (poolWorker, line) => this.#log(poolWorker, line as LogEntry),
     });
     this.#dispatcher.fleet.fillUp(performance.now());
   }
@@ -194,12 +194,12 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
       let type: MessageType;
       let body: Encoded;
       let wishes = this.#usual;
-      let handed: Handed | null = null;
+      let handed: Transfer | null = null;
       try {
         type = this.#typeOf(options);
         if (options !== undefined) wishes = this.#wishes(options);
         if (options?.transfer !== undefined) handed = this.#handed(message, options.transfer);
-        body = handed === null ? encodeMessage(message) : Uint8Array.of(HANDED_MARK);
+        body = handed === null ? encodeMessage(message) : Uint8Array.of(TRANSFER_MARK);
       } catch (error) {
         this.#dispatcher.counts.refused++;
         reject(error);
@@ -250,7 +250,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
 
   /** Makes each ready worker run a task of its own, ahead of waiting messages. @internal */
   submitToEach(task: () => Task): void {
-    for (const member of [...this.#dispatcher.fleet.members]) if (member.phase === READY_PHASE) this.#dispatcher.submitTo(member, task());
+    for (const poolWorker of [...this.#dispatcher.fleet.workers]) if (poolWorker.phase === READY_PHASE) this.#dispatcher.submitTo(poolWorker, task());
   }
 
   /** @throws what `run()` would reject with for these options. @internal */
@@ -267,8 +267,8 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
   /** Replaces a worker: it gets no more messages and ends when it has answered those that it has begun. @internal */
   replace(worker: number): void {
     const { fleet } = this.#dispatcher;
-    const member = fleet.members.find(({ id }) => id === worker);
-    if (member !== undefined) fleet.replace(member, performance.now());
+    const poolWorker = fleet.workers.find(({ id }) => id === worker);
+    if (poolWorker !== undefined) fleet.replace(poolWorker, performance.now());
   }
 
   /** Sets `data` for workers that are started from now on. @internal */
@@ -277,9 +277,9 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
   }
 
   /** The value to hand to a thread; `null` for processes, to which everything is copied. */
-  #handed(message: unknown, transfer: readonly TransferListItem[]): Handed | null {
+  #handed(message: unknown, transfer: readonly TransferListItem[]): Transfer | null {
     if (!Array.isArray(transfer)) throw new TypeError('transfer is a list of what is transferred');
-    if (this.#settings.kind === 'thread') return new Handed(message, transfer);
+    if (this.#settings.kind === 'thread') return new Transfer(message, transfer);
     checkTransfer(transfer);
     return null;
   }
@@ -352,7 +352,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     const now = performance.now();
     const { fleet, backlog, counts, open, wait, run, types } = this.#dispatcher;
     return {
-      workers: fleet.members.map((member) => statsOf(member, now)),
+      workers: fleet.workers.map((poolWorker) => statsOf(poolWorker, now)),
       queue: backlog.count,
       queueBytes: backlog.bytes,
       open,
@@ -458,19 +458,19 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     }
   }
 
-  #line(member: Member, text: string): void {
-    if (!this.#tell('stderr', member.id, text)) process.stderr.write(`${text}\n`);
+  #line(poolWorker: PoolWorker, text: string): void {
+    if (!this.#tell('stderr', poolWorker.id, text)) process.stderr.write(`${text}\n`);
   }
 
-  #log(member: Member, entry: LogEntry): void {
-    if (this.#tell('log', member.id, entry)) return;
+  #log(poolWorker: PoolWorker, entry: LogEntry): void {
+    if (this.#tell('log', poolWorker.id, entry)) return;
     const fields = entry.fields === undefined ? '' : ` ${JSON.stringify(entry.fields)}`;
-    process.stderr.write(`${entry.level} ${this.#settings.name} ${member.id}: ${entry.message}${fields}\n`);
+    process.stderr.write(`${entry.level} ${this.#settings.name} ${poolWorker.id}: ${entry.message}${fields}\n`);
   }
 }
 
-function idOf(member: Member): { worker: number; pid: number | null; threadId: number | null } {
-  return { worker: member.id, pid: member.host.pid, threadId: member.host.threadId };
+function idOf(poolWorker: PoolWorker): { worker: number; pid: number | null; threadId: number | null } {
+  return { worker: poolWorker.id, pid: poolWorker.host.pid, threadId: poolWorker.host.threadId };
 }
 
 function encodeMessage(message: unknown): Encoded {
@@ -495,8 +495,8 @@ function checkTransfer(buffers: readonly unknown[]): void {
   if (new Set(buffers).size < buffers.length) throw new TypeError('transfer has a buffer twice');
 }
 
-function statsOf(member: Member, now: number): WorkerStats {
-  const { id: worker, host, phase, messages, errors, inFlight, started, readyAt, busyMs } = member;
+function statsOf(poolWorker: PoolWorker, now: number): WorkerStats {
+  const { id: worker, host, phase, messages, errors, inFlight, started, readyAt, busyMs } = poolWorker;
   const alive = now - readyAt;
   return {
     worker,

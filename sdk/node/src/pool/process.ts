@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import type { Socket } from 'node:net';
 import type { Bytes } from '../wire.js';
 import { PROTOCOL } from '../wire.js';
-import { newBell } from './bell.js';
+import { newBell } from './doorbell.js';
 import { Lines, type Host, type HostEvents } from './host.js';
 import { SharedPage, givePageFile, takePageFile, type PageFile } from './page.js';
 import type { Settings } from './options.js';

@@ -1,8 +1,8 @@
 /** One message of a pool, from acceptance until its promise is settled. */
-import type { Handed } from '../handed.js';
+import type { Transfer } from '../transfer.js';
 import type { Encoded } from '../message.js';
 import type { Bytes } from '../wire.js';
-import type { Member } from './member.js';
+import type { PoolWorker } from './worker.js';
 import type { Incoming } from './incoming.js';
 import type { MessageType } from './types.js';
 
@@ -45,11 +45,11 @@ export class Task {
   attempt = 1;
   /** Start of the current wait: the submission, or the last failure. */
   waitsSince: number;
-  member: Member | null = null;
+  assignee: PoolWorker | null = null;
   /** The number of the last worker that had it; 0 if none had. */
   worker = 0;
   /** The only worker that may run it; `null` for any. */
-  only: Member | null = null;
+  only: PoolWorker | null = null;
   slot = 0;
   number = 0;
   sent = 0;
@@ -60,7 +60,7 @@ export class Task {
   /** A response of which more pieces are expected. */
   incoming: Incoming | null = null;
   /** The value that a thread gets instead of the body. */
-  handed: Handed | null = null;
+  handed: Transfer | null = null;
   /** The body of a long message as bytes, and how many of them have been sent. */
   bytes: Bytes | null = null;
   bodySent = 0;

@@ -1,6 +1,6 @@
 /** A worker thread: frames and the bell on a message port, the page in shared memory. */
 import { MessageChannel, Worker, receiveMessageOnPort } from 'node:worker_threads';
-import { unpack, type HandedFrame } from '../handed.js';
+import { unpack, type TransferFrame } from '../transfer.js';
 import type { Bytes } from '../wire.js';
 import { Lines, type Host, type HostEvents } from './host.js';
 import type { Settings } from './options.js';
@@ -33,7 +33,7 @@ export function startThread(settings: Settings, generation: number, events: Host
   /**
    * Receives frames, with or without a value, the bell (null), or text for standard error, whose own stream would keep the program alive.
    */
-  function received(message: Uint8Array | HandedFrame | string | null): void {
+  function received(message: Uint8Array | TransferFrame | string | null): void {
     if (message === null) {
       events.rung();
     } else if (typeof message === 'string') {
@@ -50,7 +50,7 @@ export function startThread(settings: Settings, generation: number, events: Host
     if (isOver) return;
     isOver = true;
     lines.end();
-    for (let last; (last = receiveMessageOnPort(link)) !== undefined; ) received(last.message as Uint8Array | HandedFrame | string | null);
+    for (let last; (last = receiveMessageOnPort(link)) !== undefined; ) received(last.message as Uint8Array | TransferFrame | string | null);
     link.close();
     events.ended(exitCode, null);
   }

@@ -1,15 +1,15 @@
 /** HTTP access to records by kind, with WABuR's paths: `/v1/{Kind}[/{ref} | /list][?path=value]`. */
 import type { Context } from '../context.js';
-import { READS } from '../declared.js';
+import { READS } from '../declared-reads.js';
 import type { Handler } from '../handler.js';
 import { HttpError, type Answer, type Reply } from '../reply.js';
 import type { HttpRequest, WireRequest } from '../request.js';
 import { Controller, WaburError } from './controller.js';
 import { canAsk } from '../stdio/call.js';
-import { hasStore } from '../store/opened.js';
+import { hasStore } from '../store/open-stores.js';
 import { records as serverRecords, type Records, type Reference } from './index.js';
 import type { Model } from './model.js';
-import { ServedModel } from './served.js';
+import { ServedModel } from './remote-model.js';
 
 /** A request, as passed to the methods of a {@link RestKind}; the method's return value is the response. */
 export interface RestCall<Data = any> {

@@ -1,13 +1,13 @@
 /** The entry points of a script for the server: loads the handler and passes requests to it. */
 import type { WorkerContext } from '../context.js';
-import { goneError } from '../gone.js';
+import { abortError } from '../abort-reason.js';
 import { loadHandler, type Hook, type RoutedHandler } from '../handler.js';
 import { Html } from '../html.js';
 import { isPromise } from '../outcome.js';
 import { HttpError, errorReply, toReply, type Reply } from '../reply.js';
 import { requestOf, type WireRequest } from '../request.js';
 import type { Source } from '../source.js';
-import { isBegun, rollBackBegun } from '../store/begun.js';
+import { isBegun, rollBackBegun } from '../store/open-transactions.js';
 import { abortSignal, contextOf, forgetSignal, logOf, setOwner } from './context.js';
 import { host } from './host.js';
 import { keepPromisesApart } from './promises.js';
@@ -80,7 +80,7 @@ function madeError(name: string, message: string): Error {
 /** Aborts a call whose client no longer waits for the response. */
 export function abort(call: number, reason: number): void {
   step.call = call;
-  const error = goneError(reason);
+  const error = abortError(reason);
   abortSignal(call, error);
   closeStream(call);
   forgetWaits(call, error);

@@ -1,5 +1,5 @@
 /** Results that are fetched in batches. */
-import { ask, readBytes, type Given, type Row } from './outcome.js';
+import { ask, readBytes, type StatementResult, type Row } from './outcome.js';
 import { written } from './statement.js';
 
 /** Options of a cursor. */
@@ -9,7 +9,7 @@ export interface CursorOptions {
 }
 
 /** A batch of rows, and the cursor to continue with. */
-interface Part extends Given {
+interface Part extends StatementResult {
   readonly cursor: number | null;
 }
 

@@ -13,8 +13,8 @@
  * @module
  */
 import { databaseOf, type Database } from './database.js';
-import { urlOf } from './desk.js';
-import { waitingDatabaseOf, type WaitingDatabase } from './waiting.js';
+import { urlOf } from './session.js';
+import { waitingDatabaseOf, type WaitingDatabase } from './blocking.js';
 
 export { SqlError } from './error.js';
 export type { Pieces } from './copy.js';
@@ -24,7 +24,7 @@ export type { EventsOptions, Listening, Notification } from './listen.js';
 export type { Row, Rows } from './outcome.js';
 export type { Queries, Statement } from './queries.js';
 export type { Transaction, TransactionOptions } from './transaction.js';
-export type { WaitingDatabase, WaitingQueries, WaitingTransaction } from './waiting.js';
+export type { WaitingDatabase, WaitingQueries, WaitingTransaction } from './blocking.js';
 
 /** A database for handlers. In scripts, the blocking methods throw. */
 export interface HandlerDatabase extends Database, WaitingDatabase {

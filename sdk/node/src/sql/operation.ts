@@ -69,7 +69,7 @@ export interface CopyPiece {
 }
 
 /** The result of `copy_done` is `{ count }`, of `copy_read` `{ text }` or `{ bytes }`, and `{}` after the last. */
-export interface OfCopy {
+export interface CopyStep {
   readonly op: 'copy_done' | 'copy_read';
   readonly source: string;
   readonly copy: number;
@@ -97,4 +97,4 @@ export interface Close {
   readonly id: number;
 }
 
-export type Operation = Run | Begin | InTransaction | ToSavepoint | OpenCursor | Fetch | Copy | CopyPiece | OfCopy | Listen | Hear | Close;
+export type Operation = Run | Begin | InTransaction | ToSavepoint | OpenCursor | Fetch | Copy | CopyPiece | CopyStep | Listen | Hear | Close;

@@ -1,5 +1,5 @@
 /** Outcomes of operations. */
-import { call } from './desk.js';
+import { call } from './session.js';
 import { SqlError, type SqlErrorMembers } from './error.js';
 import type { Operation } from './operation.js';
 import { bytesOf } from './values.js';
@@ -11,7 +11,7 @@ export type Row = Record<string, any>;
 export type Rows = Row[] & { readonly count: number };
 
 /** The result of a statement; `bytea` lists the columns of that type. */
-export interface Given {
+export interface StatementResult {
   readonly rows: Row[];
   readonly count: number;
   readonly bytea?: readonly string[];
@@ -23,7 +23,7 @@ export interface Failed {
 }
 
 /** The outcome of one statement. */
-export type Outcome = Given | Failed;
+export type Outcome = StatementResult | Failed;
 
 /** Performs an operation. @throws SqlError if it fails as a whole. */
 export async function ask<O>(operation: Operation): Promise<O> {
@@ -43,7 +43,7 @@ export function rowsOf(outcome: Outcome): Rows {
 }
 
 /** Decodes the `bytea` columns of rows. */
-export function readBytes({ rows, bytea }: Given): Row[] {
+export function readBytes({ rows, bytea }: StatementResult): Row[] {
   for (const name of bytea ?? []) for (const row of rows) row[name] = bytesIn(row[name]);
   return rows;
 }

@@ -8,5 +8,5 @@ export { StoreError, type StoreErrorCode } from './error.js';
 export { StoreNode, type JsonValue, type Range } from './node.js';
 export type { IndexDefinition, Query, Scalar } from './query.js';
 export type { Subscript } from './path.js';
-export { open, store, type OpenOptions } from './opened.js';
+export { open, store, type OpenOptions } from './open-stores.js';
 export { Store, type Durability, type StoreStats, type TransactionOptions } from './store.js';

@@ -1,5 +1,5 @@
 import { StoreError } from './error.js';
-import { mayHold, noteHeld } from './held.js';
+import { mayHold, noteHeld } from './deferred-commits.js';
 import { CLOBBERED, putJson, takeLong } from './json.js';
 import { START, answer, type NativeStore } from './native.js';
 import { StoreNode } from './node.js';

@@ -7,12 +7,12 @@
  * unclaimed, so that the server may give them to another worker.
  */
 import type { Log, WorkerContext } from '../context.js';
-import { handedWith } from '../handed.js';
+import { transferOf } from '../transfer.js';
 import type { Handler, Hook } from '../handler.js';
 import { isPlain, isPromise } from '../outcome.js';
 import { HttpError, Reply, errorReply, toJson, toReply } from '../reply.js';
 import { messageSource, type Message, type Source } from '../source.js';
-import { isBegun, rollBackBegun } from '../store/begun.js';
+import { isBegun, rollBackBegun } from '../store/open-transactions.js';
 import {
   ABORT,
   BODY,
@@ -431,7 +431,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   /** Writes a complete response, to the outbox if it fits; `false` if it is too long for a frame. */
   #put({ job, status, kind, headers, body, flags, micros }: Whole): boolean {
     const { number, slot } = job;
-    const handed = typeof body === 'string' ? undefined : handedWith(body);
+    const handed = typeof body === 'string' ? undefined : transferOf(body);
     if (handed !== undefined) {
       this.link.hand!(responseFrame(flags | END, this.#generation, number, slot, status, kind, micros, headers, body as Uint8Array), handed);
       return true;

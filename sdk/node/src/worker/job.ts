@@ -1,6 +1,6 @@
 /** One claimed request while its handler runs: the handler's context, and flow control for both bodies. */
 import type { Context, Log, WorkerContext, WorkerInfo, WorkerState } from '../context.js';
-import { goneError } from '../gone.js';
+import { abortError } from '../abort-reason.js';
 import { WireRequest, type BodySource } from '../request.js';
 import { remainingMs, type Source } from '../source.js';
 
@@ -79,7 +79,7 @@ export class Job implements Context, BodySource {
   get signal(): AbortSignal {
     if (this.#controller === null) {
       this.#controller = new AbortController();
-      if (this.#gone !== 0) this.#controller.abort(goneError(this.#gone));
+      if (this.#gone !== 0) this.#controller.abort(abortError(this.#gone));
     }
     return this.#controller.signal;
   }
@@ -92,8 +92,8 @@ export class Job implements Context, BodySource {
   abort(reason: number): void {
     if (this.#gone !== 0) return;
     this.#gone = reason;
-    this.#controller?.abort(goneError(reason));
-    this.failBody(goneError(reason));
+    this.#controller?.abort(abortError(reason));
+    this.failBody(abortError(reason));
     this.wake?.();
   }
 

@@ -2,7 +2,7 @@
  * The stream between this worker and the server: whole frames are received, bytes are sent. A common interface for the
  * runtimes' ways to use an inherited socket: `net.Socket` in Node, `Bun.connect` in Bun.
  */
-import type { Handed } from '../handed.js';
+import type { Transfer } from '../transfer.js';
 import type { Bytes } from '../wire.js';
 
 /** Size of a receive buffer. Received frames stay in it, and it is garbage-collected with the last of them. */
@@ -29,7 +29,7 @@ export interface Link {
   /** Written bytes that have not been sent yet. */
   readonly backlog: number;
   /** Sends a frame together with a value. */
-  hand?(bytes: Uint8Array, handed: Handed): void;
+  hand?(bytes: Uint8Array, handed: Transfer): void;
   /** Sends a complete response directly, on links without RESPONSE frames. */
   answer?(number: number, status: number, kind: number, headers: readonly string[], body: string | Uint8Array): void;
 }

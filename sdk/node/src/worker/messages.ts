@@ -4,7 +4,7 @@
 import { pathToFileURL } from 'node:url';
 import type { Context } from '../context.js';
 import { encodeThrown } from '../failure.js';
-import { bodyOfMoved, movedIn, unmoved } from '../handed.js';
+import { bodyOfMoved, movedIn, unmoved } from '../transfer.js';
 import type { LoadedHandler } from '../handler.js';
 import { decode, encode, type Encoded } from '../message.js';
 import { Message, callHandler, typeOf, type MessageForm, type MessageHandler, type MessageTable } from '../messages.js';

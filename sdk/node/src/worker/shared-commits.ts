@@ -5,7 +5,7 @@
  * it.
  */
 import { HttpError, errorReply } from '../reply.js';
-import { setHolder } from '../store/held.js';
+import { setHolder } from '../store/deferred-commits.js';
 import type { NativeStore } from '../store/native.js';
 import { FAULT } from '../wire.js';
 import type { Job } from './job.js';

@@ -1,7 +1,7 @@
 /** The program of a worker thread. */
 import { workerData } from 'node:worker_threads';
 import { ownBytes, type ThreadData } from '../pool/thread.js';
-import { handReplies, unpack, type HandedFrame } from '../handed.js';
+import { handReplies, unpack, type TransferFrame } from '../transfer.js';
 import type { Bytes } from '../wire.js';
 import { serveFrames } from './framed.js';
 import { loadHandlers } from './life.js';
@@ -21,7 +21,7 @@ const page = new Page(memory, () => port.postMessage(null), generation);
 
 function openPort(events: LinkEvents): Link {
   let partial: Bytes | null = null;
-  port.on('message', (message: Uint8Array | HandedFrame) => {
+  port.on('message', (message: Uint8Array | TransferFrame) => {
     const received = message instanceof Uint8Array ? message : unpack(message);
     let bytes = Buffer.from(received.buffer, received.byteOffset, received.byteLength) as Bytes;
     if (partial !== null) bytes = Buffer.concat([partial, bytes]) as Bytes;

@@ -24,7 +24,7 @@ class LoadError(Exception):
     """The pool names no application that can be run; the text says what to do."""
 
 
-class Wanted(NamedTuple):
+class LoadRequest(NamedTuple):
     """What the server says on the command line; the handler's file stands in INIT."""
 
     #: The module name, if the handler is not a file.
@@ -48,21 +48,21 @@ class Loaded(NamedTuple):
     encoded_slashes: bool
 
 
-def load(file: Optional[str], wanted: Wanted) -> Loaded:
+def load(file: Optional[str], request: LoadRequest) -> Loaded:
     """Imports the module, a file or one by name, and finds the application in it."""
     # The application may look at its command line, and the worker's own is of no use to it.
-    sys.argv = [file or wanted.module]
-    module = import_file(file) if file is not None else import_module(wanted.module)
-    where = file or f"the module {wanted.module}"
-    application = _object(module, wanted.object, where)
-    interface = _interface(application, where) if wanted.interface == "auto" else wanted.interface
+    sys.argv = [file or request.module]
+    module = import_file(file) if file is not None else import_module(request.module)
+    where = file or f"the module {request.module}"
+    application = _object(module, request.object, where)
+    interface = _interface(application, where) if request.interface == "auto" else request.interface
     if isinstance(application, App) != (interface == FOREBAY):
         raise LoadError(f'the application of {where} is a {type(application).__name__}, which interface = "{interface}" cannot run')
     if interface != FOREBAY and not callable(application):
         raise LoadError(f"the application of {where} is a {type(application).__name__}, which cannot be called")
-    if interface == FOREBAY and wanted.mount:
-        raise LoadError(f'the patterns of an App are whole paths: write {wanted.mount} into them, mount = "{wanted.mount}" is for WSGI and ASGI')
-    return Loaded(application, interface, wanted.mount, wanted.encoded_slashes)
+    if interface == FOREBAY and request.mount:
+        raise LoadError(f'the patterns of an App are whole paths: write {request.mount} into them, mount = "{request.mount}" is for WSGI and ASGI')
+    return Loaded(application, interface, request.mount, request.encoded_slashes)
 
 
 def import_file(file: str) -> ModuleType:
@@ -125,17 +125,17 @@ def _missing(error: ModuleNotFoundError, where: str) -> LoadError:
     return LoadError(f"cannot import {where}: {error} ({hint})")
 
 
-def _object(module: ModuleType, wanted: Optional[str], where: str) -> Any:
-    if wanted is None:
+def _object(module: ModuleType, expression: Optional[str], where: str) -> Any:
+    if expression is None:
         for name in NAMES:
             if hasattr(module, name):
                 return getattr(module, name)
         raise LoadError(f"{where} has no application: expected an object called {_listed(NAMES)}{_hint(module, where)}")
-    called = wanted.endswith("()")
+    called = expression.endswith("()")
     found: Any = module
-    for part in (wanted[:-2] if called else wanted).split("."):
+    for part in (expression[:-2] if called else expression).split("."):
         if not hasattr(found, part):
-            raise LoadError(f"{where} has no object `{wanted}`{_hint(module, where)}")
+            raise LoadError(f"{where} has no object `{expression}`{_hint(module, where)}")
         found = getattr(found, part)
     return found() if called else found
 
@@ -187,7 +187,7 @@ def _shape(application: Any) -> Optional[str]:
     return None
 
 
-def parse_arguments(arguments: List[str]) -> Wanted:
+def parse_arguments(arguments: List[str]) -> LoadRequest:
     """Reads the command line: `--name=value`, each at most once."""
     given = dict(argument[2:].split("=", 1) for argument in arguments if argument.startswith("--") and "=" in argument)
-    return Wanted(given.get("module", ""), given.get("object"), given.get("interface", "auto"), given.get("mount", ""), given.get("encoded-slashes") == "decode")
+    return LoadRequest(given.get("module", ""), given.get("object"), given.get("interface", "auto"), given.get("mount", ""), given.get("encoded-slashes") == "decode")

@@ -11,7 +11,7 @@ const TYPE = { type: 'benchmark' } as const;
 export async function startForebay(plan: Plan): Promise<Contender> {
   const limit = plan.concurrency === null ? {} : { concurrency: plan.concurrency, credit: 0 };
   const pool = new Pool({
-    handlers: { benchmark: plan.handler ?? fileURLToPath(new URL('../handlers/usual.js', import.meta.url)) },
+    handlers: { benchmark: plan.handler ?? fileURLToPath(new URL('../handlers/default-handler.js', import.meta.url)) },
     size: { min: plan.workers, max: plan.workers },
     kind: plan.kind,
     queueMax: OUTSTANDING_MAX,

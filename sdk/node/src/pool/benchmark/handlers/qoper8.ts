@@ -1,5 +1,5 @@
 /** The handler in the form that QOper8 calls. */
-import { handle } from './chosen.js';
+import { handle } from './selected-handler.js';
 
 interface Qoper8Worker {
   readonly id: number;

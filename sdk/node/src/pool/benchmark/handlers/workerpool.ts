@@ -1,6 +1,6 @@
 /** A worker program for workerpool, which registers the handler with the same package that the pool uses. */
 import { threadId } from 'node:worker_threads';
-import { handle } from './chosen.js';
+import { handle } from './selected-handler.js';
 import { WORKERPOOL_VARIABLE } from './variables.js';
 
 const context = { worker: { id: threadId === 0 ? process.pid : threadId } };

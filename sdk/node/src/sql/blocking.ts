@@ -1,7 +1,7 @@
 /** Blocking queries: the same methods, which block the thread until the result arrives. Pools only. */
 import { isPromise } from '../outcome.js';
 import { attemptsOf, checkWork, pauseAfter } from './attempts.js';
-import { callSync } from './desk.js';
+import { callSync } from './session.js';
 import type { Operation } from './operation.js';
 import { errorOf, rowsOf, type Failed, type Outcome, type Row, type Rows } from './outcome.js';
 import { allResults, firstRow, firstValue, onlyResult, type Statement } from './queries.js';

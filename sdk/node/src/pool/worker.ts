@@ -25,7 +25,7 @@ import {
   writeU32,
   type Bytes,
 } from '../wire.js';
-import { HANDED_MARK, type Handed } from '../handed.js';
+import { TRANSFER_MARK, type Transfer } from '../transfer.js';
 import type { Encoded } from '../message.js';
 import { isParts } from '../parts.js';
 import type { WorkerEnd } from './errors.js';
@@ -67,17 +67,17 @@ const STDERR_LINES_MAX = 20;
 export const GONE = 1;
 export const OVERDUE = 2;
 
-/** Events that a member reports to the dispatcher. */
-export interface MemberEvents {
-  ready(member: Member): void;
+/** Events that a worker reports to the dispatcher. */
+export interface PoolWorkerEvents {
+  ready(worker: PoolWorker): void;
   /** A job was answered, and the worker is done with it. */
-  answered(member: Member, task: Task, outcome: Outcome, micros: number): void;
+  answered(worker: PoolWorker, task: Task, outcome: Outcome, micros: number): void;
   /** All frames received so far have been reported. */
-  drained(member: Member): void;
-  dirty(member: Member): void;
-  log(member: Member, line: unknown): void;
-  line(member: Member, text: string): void;
-  ended(member: Member): void;
+  drained(worker: PoolWorker): void;
+  dirty(worker: PoolWorker): void;
+  log(worker: PoolWorker, line: unknown): void;
+  line(worker: PoolWorker, text: string): void;
+  ended(worker: PoolWorker): void;
 }
 
 /** A job that has been settled for its caller while the worker may still run it. */
@@ -86,7 +86,7 @@ interface Abandoned {
   readonly since: number;
 }
 
-export class Member implements HostEvents {
+export class PoolWorker implements HostEvents {
   readonly id: number;
   readonly generation: number;
   /** The set of handlers the worker has loaded; each `reload` starts a new edition. */
@@ -120,7 +120,7 @@ export class Member implements HostEvents {
   signal: string | null = null;
   readonly abandoned = new Map<number, Abandoned>();
   readonly #settings: Settings;
-  readonly #events: MemberEvents;
+  readonly #events: PoolWorkerEvents;
   readonly #load: readonly string[];
   readonly #tasks: (Task | undefined)[] = [];
   readonly #free: number[] = [];
@@ -133,7 +133,7 @@ export class Member implements HostEvents {
   #isDirty = false;
   #partial: Bytes | null = null;
 
-  constructor(id: number, generation: number, edition: number, settings: Settings, events: MemberEvents, now: number, load: readonly string[]) {
+  constructor(id: number, generation: number, edition: number, settings: Settings, events: PoolWorkerEvents, now: number, load: readonly string[]) {
     this.id = id;
     this.generation = generation;
     this.edition = edition;
@@ -169,7 +169,7 @@ export class Member implements HostEvents {
     this.#tasks[slot] = task;
     this.inFlight++;
     task.state = SENT;
-    task.member = this;
+    task.assignee = this;
     task.worker = this.id;
     task.slot = slot;
     task.number = number;
@@ -209,11 +209,11 @@ export class Member implements HostEvents {
     else this.#touch();
   }
 
-  #hand(task: Task, handed: Handed, left: number): void {
+  #hand(task: Task, handed: Transfer, left: number): void {
     const { type: { prefix } } = task;
     const bytes = new Uint8Array(prefix.length + 1);
     bytes.set(prefix);
-    bytes[prefix.length] = HANDED_MARK;
+    bytes[prefix.length] = TRANSFER_MARK;
     writeRequestHead(bytes as Bytes, 0, bytes.length - HEADER_BYTES, this.generation, task, left);
     this.flush();
     this.host.hand!(bytes, handed);
@@ -271,7 +271,7 @@ export class Member implements HostEvents {
   release(task: Task): void {
     this.#tasks[task.slot] = undefined;
     this.#free.push(task.slot);
-    task.member = null;
+    task.assignee = null;
     task.incoming = null;
     this.#less(task);
   }
@@ -281,7 +281,7 @@ export class Member implements HostEvents {
     this.#tasks[task.slot] = undefined;
     this.abandoned.set(task.slot, { number: task.number, since: now });
     this.loadMs -= task.expectedMs;
-    task.member = null;
+    task.assignee = null;
     task.incoming = null;
     this.#control(frame(ABORT, 0, this.generation, task.number, task.slot, Uint8Array.of(reason)));
   }

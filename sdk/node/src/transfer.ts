@@ -2,18 +2,18 @@
  * Values passed between a pool and its worker threads without serialization: shared memory stays shared, and transferred buffers move
  * without a copy.
  *
- * The body of such a message or reply is {@link HANDED_MARK} alone. The value travels in the same `postMessage` as the frame and is looked
+ * The body of such a message or reply is {@link TRANSFER_MARK} alone. The value travels in the same `postMessage` as the frame and is looked
  * up by the frame's buffer, so it is garbage-collected with that buffer.
  */
 import type { TransferListItem } from 'node:worker_threads';
 
 /** The body of a frame that comes with a value; no JSON text and no structured clone begins with this byte. */
-export const HANDED_MARK = 0xfe;
+export const TRANSFER_MARK = 0xfe;
 
 const MOVED = Symbol.for('forebay.moved');
 
 /** A value to be posted, and its transfer list. */
-export class Handed {
+export class Transfer {
   value: unknown;
   transfer: readonly TransferListItem[];
   /** Whether it was posted with a transfer list, and so cannot be posted again. */
@@ -41,13 +41,13 @@ export class Handed {
 }
 
 /** A frame and its value, as received from a port. */
-export interface HandedFrame {
+export interface TransferFrame {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly value: unknown;
 }
 
 const received = new WeakMap<object, { readonly value: unknown }>();
-const replies = new WeakMap<Uint8Array, Handed>();
+const replies = new WeakMap<Uint8Array, Transfer>();
 let areHanded = false;
 
 /** Allows this thread to hand over replies; processes never do. */
@@ -56,7 +56,7 @@ export function handReplies(): void {
 }
 
 /** Remembers the value that arrived with a frame; returns the frame's bytes. */
-export function unpack({ bytes, value }: HandedFrame): Uint8Array<ArrayBuffer> {
+export function unpack({ bytes, value }: TransferFrame): Uint8Array<ArrayBuffer> {
   received.set(bytes.buffer, { value });
   return bytes;
 }
@@ -97,14 +97,14 @@ export function unmoved(reply: unknown): unknown {
 /** The body of a reply that is handed over; `null` in a process, where replies are copied. */
 export function bodyOfMoved({ value, transfer }: Moved[typeof MOVED]): Uint8Array | null {
   if (!areHanded) return null;
-  const handed = new Handed(value, transfer);
+  const handed = new Transfer(value, transfer);
   handed.take();
-  const body = Uint8Array.of(HANDED_MARK);
+  const body = Uint8Array.of(TRANSFER_MARK);
   replies.set(body, handed);
   return body;
 }
 
 /** The value to be posted with this body, if any. */
-export function handedWith(body: Uint8Array): Handed | undefined {
+export function transferOf(body: Uint8Array): Transfer | undefined {
   return body.length === 1 ? replies.get(body) : undefined;
 }

@@ -7,7 +7,7 @@ const REASONS: Readonly<Record<number, string>> = {
 const DEADLINE_PASSED = 2;
 
 /** The reason of `ctx.signal` once it is aborted. */
-export function goneError(reason: number): Error {
+export function abortError(reason: number): Error {
   const name = reason === DEADLINE_PASSED ? 'TimeoutError' : 'AbortError';
   return new DOMException(REASONS[reason] ?? `aborted (reason ${reason})`, name);
 }

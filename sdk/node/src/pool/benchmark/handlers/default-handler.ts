@@ -2,13 +2,13 @@
 
 let count = 0;
 
-export interface UsualReply {
+export interface DefaultReply {
   readonly messageNo: number;
   readonly workerId: number | string;
   readonly count: number;
 }
 
-export default function usual(message: { readonly messageNo: number }, context: { readonly worker: { readonly id: number | string } }): UsualReply {
+export default function defaultHandler(message: { readonly messageNo: number }, context: { readonly worker: { readonly id: number | string } }): DefaultReply {
   count += 1;
   return { messageNo: message.messageNo, workerId: context.worker.id, count };
 }

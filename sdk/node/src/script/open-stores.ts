@@ -1,6 +1,6 @@
-/** Replaces `store/opened.ts` in scripts, which have only the server's store. */
+/** Replaces `store/open-stores.ts` in scripts, which have only the server's store. */
 import { StoreError } from '../store/error.js';
-import type { OpenOptions } from '../store/opened.js';
+import type { OpenOptions } from '../store/open-stores.js';
 import { Store } from '../store/store.js';
 import { openStore } from './addon.js';
 
