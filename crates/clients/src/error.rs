@@ -1,76 +1,76 @@
-//! What stands in the way of an operation.
+//! Errors of operations on external systems.
 
 use std::time::Duration;
 
-/// Why an operation has come to nothing.
+/// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// The operation itself cannot be read.
+    /// The operation is malformed.
     #[error("this is no operation of a client: {reason}")]
     Operation {
-        /// Why not.
+        /// How it is malformed.
         reason: String,
     },
-    /// `allow` does not name it.
+    /// The rules' `allow` list does not include the target.
     #[error("{what} may not be reached: `allow` of `[workflow]` names {} in `{key}`", names(.allowed))]
     NotAllowed {
-        /// What.
+        /// The target, such as `Redis \`cache\``.
         what: String,
-        /// The key that would name it.
+        /// The key of `allow` that would permit it.
         key: &'static str,
-        /// What it names.
+        /// The names that the key lists.
         allowed: Vec<String>,
     },
-    /// The section of the configuration does not name it.
+    /// The configuration section does not include the target.
     #[error("{what} may not be reached: {place} names {}", names(.named))]
     NotNamed {
-        /// What.
+        /// The target, as the subject of the message.
         what: String,
-        /// The key that would name it, and where it is.
+        /// The section and key that would permit it.
         place: String,
-        /// What it names.
+        /// The names listed there.
         named: Vec<String>,
     },
-    /// A limit of time.
+    /// A time limit was exceeded.
     #[error("{what} has taken longer than {time:?} ({limit})")]
     Time {
-        /// What.
+        /// The operation, as the subject of the message.
         what: String,
-        /// How long it may take.
+        /// The limit's value.
         time: Duration,
-        /// What says so.
+        /// The configuration key of the limit.
         limit: &'static str,
     },
-    /// A limit of size.
+    /// A size limit was exceeded.
     #[error("{what} is longer than {bytes_max} bytes ({limit})")]
     Long {
-        /// What.
+        /// The value that is too long.
         what: String,
-        /// How long it may be.
+        /// The limit in bytes.
         bytes_max: usize,
-        /// What says so.
+        /// The configuration key of the limit.
         limit: &'static str,
     },
-    /// The other side has understood, and refused.
+    /// The server understood the operation and refused it.
     #[error("{what} refused: {reason}")]
     Refused {
-        /// What.
+        /// The server that refused.
         what: String,
-        /// What it says.
+        /// The server's reason.
         reason: String,
     },
-    /// The way there, or what came from there.
+    /// The connection failed, or the response was malformed.
     #[error("{what} failed: {reason}")]
     Failed {
-        /// What.
+        /// The server or connection.
         what: String,
-        /// Why.
+        /// The cause, for people.
         reason: String,
     },
 }
 
 impl ClientError {
-    /// As programs tell it from others.
+    /// The stable code that rules see in `error.code`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Operation { .. } => "operation",

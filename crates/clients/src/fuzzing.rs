@@ -1,4 +1,4 @@
-//! What must hold for any bytes of a server, as functions that panic when it does not. The fuzz targets in `fuzz/` call them, and the tests below with random bytes.
+//! Invariants that must hold for any bytes from a server, as functions that panic if they do not. Called by the fuzz targets in `fuzz/`, and below with random bytes.
 
 use std::{
     pin::pin,
@@ -7,10 +7,10 @@ use std::{
 
 use crate::redis::read_reply;
 
-/// Longest reply that is read.
+/// Longest reply that is accepted.
 const REPLY_BYTES_MAX: usize = 4096;
 
-/// Reads replies until one cannot be read: each is shorter than it may be, and takes bytes.
+/// Decodes replies until one is malformed: none exceeds the limit, and each consumes bytes.
 pub fn redis_reply(bytes: &[u8]) {
     let mut rest = bytes;
     loop {
@@ -24,7 +24,7 @@ pub fn redis_reply(bytes: &[u8]) {
         };
         let Some(length) = reply else { return };
         assert!(rest.len() < before, "a reply takes bytes");
-        // What is no UTF-8 becomes a sign of three bytes.
+        // Each invalid byte becomes U+FFFD, which takes three.
         assert!(length <= 3 * REPLY_BYTES_MAX, "a reply is bounded");
     }
 }

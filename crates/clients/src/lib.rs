@@ -1,7 +1,7 @@
-//! What rules ask of other systems: an operation goes in as JSON, and its outcome comes out as JSON, within a time and a size.
+//! Clients of external systems for rules: an operation and its result are JSON, within limits of time and size.
 //!
-//! [`Clients`] are those of one thread, with its connections; a [`ClientSession`] is what one run has there, and gives back what the run holds when it ends.
-//! Nothing may be reached that [`Options`] do not name. To add a client: a file with its options and what it does, a variant of `Operation`, an arm in `desk.rs`.
+//! [`Clients`] belong to one thread and own its connections. A [`ClientSession`] belongs to one run and releases its locks when the run ends.
+//! Only targets that [`Options`] name can be reached. To add a client: a file with its options and operations, a variant of `Operation`, an arm in `session.rs`.
 
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -1,32 +1,32 @@
-//! What can be asked for, as `sdk/node/src/rules/data/` writes it.
+//! The operations of rules, as `sdk/node/src/rules/data/` encodes them.
 
 use serde::Deserialize;
 
 use crate::{WorkerRequest, kafka, mail};
 
-/// An operation.
+/// An operation on an external system.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Operation {
-    /// One command of Redis.
+    /// One Redis command.
     Redis { source: String, command: Vec<String> },
-    /// Takes a lock in a Redis, the first without a name: the token to give it back with, or null where others had it for `wait_ms`; without that it is waited for.
+    /// Acquires a lock in Redis (the first server if `name` is missing). Returns the token that releases it, or null if it was not free within `wait_ms`; without `wait_ms` it waits until the run ends.
     Lock {
         source: Option<String>,
         key: String,
-        /// After this it ends by itself.
+        /// Expiry of the lock.
         time_ms: u64,
         wait_ms: Option<u64>,
     },
-    /// Gives a lock back: false where it had ended by itself.
+    /// Releases a lock. Returns false if it had expired.
     Unlock { token: String },
-    /// The address with which an object in S3 is asked for: of the first bucket, without a name.
+    /// Signs a URL of an object in S3 (in the first bucket if `name` is missing).
     S3 {
         source: Option<String>,
         method: String,
         object: String,
     },
-    /// Sends a message by a server of mail: by the first, without a name.
+    /// Sends a message (through the first mail server if `name` is missing).
     Mail {
         source: Option<String>,
         message: mail::Draft,
@@ -37,9 +37,9 @@ pub(crate) enum Operation {
         topic: String,
         records: Vec<kafka::Draft>,
     },
-    /// Has a worker of a pool answer.
+    /// Sends a request to a worker pool.
     Pool { pool: String, request: WorkerRequest },
-    /// Runs a program to its end.
+    /// Runs a program and waits until it exits.
     Process {
         program: String,
         args: Vec<String>,

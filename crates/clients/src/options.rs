@@ -1,4 +1,4 @@
-//! What may be reached, and what bounds it.
+//! The targets that may be reached, and their limits.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -6,63 +6,63 @@ use url::Url;
 
 use crate::{ClientError, KafkaOptions, MailOptions, RedisOptions, S3Options, Workers};
 
-/// What may be reached; nothing that is not named.
+/// The targets that rules may reach. Everything else is denied.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Servers of Redis by their names, in the order in which they are allowed.
+    /// Permitted Redis servers by name, in the order of `allow`.
     pub redis: Vec<String>,
-    /// All servers of Redis that there are.
+    /// The names of all configured Redis servers, for error messages.
     pub redis_servers: BTreeMap<String, RedisOptions>,
-    /// Buckets of S3 by their names, in the order in which they are allowed.
+    /// Permitted S3 buckets by name, in the order of `allow`.
     pub s3: Vec<String>,
-    /// All buckets that there are.
+    /// The names of all configured buckets, for error messages.
     pub s3_buckets: BTreeMap<String, S3Options>,
-    /// Servers of mail by their names, in the order in which they are allowed.
+    /// Permitted mail servers by name, in the order of `allow`.
     pub mail: Vec<String>,
-    /// All servers of mail that there are.
+    /// The names of all configured mail servers, for error messages.
     pub mail_servers: BTreeMap<String, MailOptions>,
-    /// Clusters of Kafka by their names, in the order in which they are allowed.
+    /// Permitted Kafka clusters by name, in the order of `allow`.
     pub kafka: Vec<String>,
-    /// All clusters of Kafka that there are.
+    /// The names of all configured clusters, for error messages.
     pub kafka_clusters: BTreeMap<String, KafkaOptions>,
-    /// Pools of workers by their names, in the order in which they are allowed.
+    /// Permitted worker pools by name, in the order of `allow`.
     pub pools: Vec<String>,
-    /// All pools that there are.
+    /// The names of all configured pools, for error messages.
     pub all_pools: BTreeMap<String, Arc<dyn Workers>>,
-    /// Programs that may be run, by their absolute paths.
+    /// Absolute paths of permitted programs.
     pub programs: Vec<PathBuf>,
-    /// Bytes that a program may write, to standard output and to standard error, each.
+    /// Limit in bytes on each of a program's standard output and standard error.
     pub output_bytes_max: usize,
 }
 
 impl Options {
-    /// A server of Redis that may be reached: of this name, or the first.
+    /// Looks up a permitted Redis server by name; the first if there is no name.
     pub(crate) fn redis(&self, name: Option<&str>) -> Result<(&str, &RedisOptions), ClientError> {
         allowed("Redis", "redis", &self.redis, &self.redis_servers, name)
     }
 
-    /// A bucket that may be reached: of this name, or the first.
+    /// Looks up a permitted bucket by name; the first if there is no name.
     pub(crate) fn s3(&self, name: Option<&str>) -> Result<(&str, &S3Options), ClientError> {
         allowed("S3", "s3", &self.s3, &self.s3_buckets, name)
     }
 
-    /// A server of mail that may be used: of this name, or the first.
+    /// Looks up a permitted mail server by name; the first if there is no name.
     pub(crate) fn mail(&self, name: Option<&str>) -> Result<(&str, &MailOptions), ClientError> {
         allowed("mail", "mail", &self.mail, &self.mail_servers, name)
     }
 
-    /// A cluster of Kafka that may be published to.
+    /// Looks up a permitted Kafka cluster by name.
     pub(crate) fn kafka(&self, name: &str) -> Result<(&str, &KafkaOptions), ClientError> {
         allowed("Kafka", "kafka", &self.kafka, &self.kafka_clusters, Some(name))
     }
 
-    /// A pool that may be asked.
+    /// Looks up a permitted worker pool by name.
     pub(crate) fn pool(&self, name: &str) -> Result<&dyn Workers, ClientError> {
         let (_, pool) = allowed("pool", "pool", &self.pools, &self.all_pools, Some(name))?;
         Ok(&**pool)
     }
 
-    /// Whether an address is that of an object in a bucket that may be reached.
+    /// Whether a URL is that of an object in a permitted bucket.
     pub fn has_object(&self, url: &Url) -> bool {
         let buckets = self.s3.iter().filter_map(|name| self.s3_buckets.get(name));
         buckets.into_iter().any(|bucket| bucket.has(url))

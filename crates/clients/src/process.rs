@@ -1,4 +1,4 @@
-//! Programs that are run to their end: without a shell, and with nothing of this process but `PATH`.
+//! Runs programs: without a shell, and with an environment of `PATH` alone.
 
 use std::{path::Path, process::Stdio, time::Duration};
 
@@ -12,16 +12,16 @@ use tokio::{
 
 use crate::{ClientError, Options};
 
-/// A program with all that it has started, which ends when this does.
+/// The process group of a program, killed when this is dropped.
 #[derive(Debug)]
 struct Group {
     child: Child,
-    /// The number of the group, which is that of the program.
+    /// The group id, which is the program's process id.
     number: Option<Pid>,
 }
 
 impl Group {
-    /// Ends whatever of it is left.
+    /// Kills the group.
     fn end(&mut self) {
         if let Some(number) = self.number.take() {
             // It may have ended by itself.
@@ -36,7 +36,7 @@ impl Drop for Group {
     }
 }
 
-/// Runs a program that is allowed; gives `{"exitCode", "stdout", "stderr"}`.
+/// Runs a permitted program. Returns `{"exitCode", "stdout", "stderr"}`.
 pub(crate) async fn run(
     options: &Options,
     program: &str,
@@ -110,7 +110,7 @@ async fn to_its_end(
     };
     let wait = async {
         let status = group.child.wait().await.map_err(|error| failed(what, &error))?;
-        // What it has started is not left behind, and does not hold its output open. Nobody else has been given the number of the group since.
+        // Its children must not stay behind or hold its output open. The id is not reused while the group has processes.
         group.end();
         Ok(status)
     };
@@ -123,7 +123,7 @@ async fn to_its_end(
     Ok(json!({ "exitCode": status.code(), "stdout": stdout, "stderr": stderr }))
 }
 
-/// All that a program writes. What is not UTF-8 is shown as U+FFFD.
+/// Reads all output, within the limit. Invalid UTF-8 becomes U+FFFD.
 async fn read(
     pipe: Option<impl AsyncRead + Unpin>,
     bytes_max: usize,

@@ -1,4 +1,4 @@
-//! Addresses of objects in S3 that say by themselves who asks (AWS Signature Version 4, in the query): whoever has one can do this one thing with it for a while.
+//! Presigned URLs of objects in S3 (AWS Signature Version 4, in the query). A URL permits one method on one object until it expires.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use url::Url;
 
 use crate::ClientError;
 
-/// How long an address is good for.
+/// How long a URL is valid.
 const GOOD_FOR: Duration = Duration::from_mins(15);
-/// Longest name of an object (S3, "Naming objects").
+/// Longest object key (S3, "Naming objects").
 const OBJECT_BYTES_MAX: usize = 1024;
 
-/// A bucket, and who asks for its objects.
+/// A bucket with its credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub struct S3Options {
     bucket: Bucket,
@@ -21,7 +21,7 @@ pub struct S3Options {
 }
 
 impl std::fmt::Debug for S3Options {
-    /// Without who asks.
+    /// Omits the credentials.
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("S3Options")
             .field("bucket", &self.bucket)
@@ -30,7 +30,7 @@ impl std::fmt::Debug for S3Options {
 }
 
 impl S3Options {
-    /// A bucket of the server at `endpoint`; the name of the bucket is the first part of paths there. An error says what is wrong with the endpoint.
+    /// Creates a bucket at `endpoint`, with its name as the first segment of paths. The error says what is wrong with the endpoint.
     pub fn new(endpoint: &str, region: &str, bucket: &str, key: &str, secret: &str) -> Result<Self, String> {
         let endpoint = Url::parse(endpoint).map_err(|error| error.to_string())?;
         if !endpoint.username().is_empty() || endpoint.password().is_some() {
@@ -43,13 +43,13 @@ impl S3Options {
         })
     }
 
-    /// Whether an address is that of an object here.
+    /// Whether a URL is that of an object in this bucket.
     pub(crate) fn has(&self, url: &Url) -> bool {
         let base = self.bucket.base_url();
         base.origin() == url.origin() && url.path().starts_with(base.path())
     }
 
-    /// The address with which an object is asked for from now on.
+    /// Signs a URL that is valid from now.
     pub(crate) fn sign(&self, method: &str, object: &str) -> Result<Url, ClientError> {
         self.sign_at(method, object, &Timestamp::now())
     }
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// As botocore signs the same.
+    /// Compares with signatures of botocore.
     #[test]
     fn signatures_are_those_that_others_make() {
         let secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";

@@ -1,4 +1,4 @@
-//! Has operations done: those of a thread share its connections, those of a run what it holds.
+//! Executes operations: all runs of a thread share its connections, and each run owns the locks it has taken.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -20,9 +20,9 @@ use crate::{
     redis::{Lock, Pool},
 };
 
-/// Most locks of a run at a time, those that were asked for in vain among them.
+/// Limit on the locks of one run, counting those it is still waiting for.
 const LOCKS_MAX: usize = 1024;
-/// Most locks of runs that have ended which wait, on a thread, to be given back to a server.
+/// Limit on the abandoned locks of a thread that wait to be released.
 const LEFT_MAX: usize = 1024;
 
 /// The clients of one thread.
@@ -34,27 +34,27 @@ pub struct Clients {
     producers: RefCell<HashMap<String, Rc<Producer>>>,
 }
 
-/// A server of Redis, and the locks of it that runs have left.
+/// A Redis server with the locks that ended runs have left there.
 #[derive(Debug)]
 struct Server {
     name: String,
     pool: Rc<Pool>,
-    /// To the task that gives locks back.
+    /// Sends locks to the task that releases them.
     left: OnceCell<mpsc::Sender<HeldLock>>,
-    /// Whether the log has been told that there are too many of them.
+    /// Whether the log already reports that too many locks are waiting.
     is_told: Cell<bool>,
 }
 
-/// A lock that a run has, or may have.
+/// A lock that a run holds or is acquiring.
 #[derive(Debug)]
 struct HeldLock {
     lock: Lock,
-    /// When it has ended by itself; `None`: it is being asked for.
+    /// When it expires; `None` while it is being acquired.
     until: Option<Instant>,
 }
 
 impl HeldLock {
-    /// How long it is there yet, for all that is known; `None`: it has ended by itself.
+    /// The time until it expires; `None` if it has expired.
     fn rest(&self) -> Option<Duration> {
         let until = self.until.unwrap_or_else(|| self.lock.end_from_now());
         until
@@ -63,17 +63,17 @@ impl HeldLock {
     }
 }
 
-/// What one run has; dropping it gives back what it holds.
+/// The state of one run; when dropped, its locks are released.
 #[derive(Debug)]
 pub struct ClientSession {
     clients: Rc<Clients>,
-    /// When the run has to be over.
+    /// The run's deadline.
     deadline: Instant,
     locks: RefCell<Vec<(Rc<Server>, HeldLock)>>,
 }
 
 impl Clients {
-    /// Of a thread that may reach this.
+    /// Creates the clients of a thread that may reach these targets.
     pub fn new(options: Arc<Options>) -> Rc<Self> {
         Rc::new(Self {
             options,
@@ -83,7 +83,7 @@ impl Clients {
         })
     }
 
-    /// For a run that has to be over by then.
+    /// Creates the session of a run with this deadline.
     pub fn session(self: &Rc<Self>, deadline: Instant) -> ClientSession {
         ClientSession {
             clients: Rc::clone(self),
@@ -92,7 +92,7 @@ impl Clients {
         }
     }
 
-    /// What sends the messages of a server of mail.
+    /// Returns the sender of a mail server, creating it on first use.
     fn mail(&self, name: Option<&str>) -> Result<Rc<Sender>, ClientError> {
         let (name, options) = self.options.mail(name)?;
         let mut senders = self.senders.borrow_mut();
@@ -102,7 +102,7 @@ impl Clients {
         Ok(Rc::clone(sender))
     }
 
-    /// What publishes to a cluster of Kafka.
+    /// Returns the producer of a Kafka cluster, creating it on first use.
     fn kafka(&self, name: &str) -> Result<Rc<Producer>, ClientError> {
         let (name, options) = self.options.kafka(name)?;
         let mut producers = self.producers.borrow_mut();
@@ -130,7 +130,7 @@ impl Clients {
 }
 
 impl Server {
-    /// Where locks go that are left: a task of this thread gives them back, one after another, and lets those be that have ended by themselves.
+    /// Returns the queue of abandoned locks: a task of this thread releases them one by one and skips those that have expired.
     fn left(&self) -> &mpsc::Sender<HeldLock> {
         self.left.get_or_init(|| {
             let (sender, mut left) = mpsc::channel::<HeldLock>(LEFT_MAX);
@@ -138,7 +138,7 @@ impl Server {
             tokio::task::spawn_local(async move {
                 while let Some(held) = left.recv().await {
                     let Some(rest) = held.rest() else { continue };
-                    // One that cannot be given back ends by itself, and is not tried for longer.
+                    // A lock that cannot be released expires, so later attempts are useless.
                     if let Ok(Err(error)) = timeout(rest, pool.unlock(&held.lock)).await {
                         tracing::warn!(target: "forebay::clients", "a lock stays until its time is over: {error}");
                     }
@@ -148,7 +148,7 @@ impl Server {
         })
     }
 
-    /// Has a lock given back some time, if there is room for it. Where the thread does not go on, it ends by itself.
+    /// Queues a lock for release if there is room. If the thread stops first, the lock expires.
     fn leave(&self, mut held: HeldLock) {
         let Some(left) = self.left.get() else { return };
         if held.rest().is_none() {
@@ -171,7 +171,7 @@ impl Server {
 }
 
 impl ClientSession {
-    /// Has an operation done, on a thread with a `LocalSet`; it ends when its future is dropped, which whoever asks does when the run is over. Gives `{"value": ...}`, or `{"error": {"code", "message"}}`.
+    /// Executes an operation on a thread with a `LocalSet`; dropping the future cancels it. Returns `{"value": ...}` or `{"error": {"code", "message"}}`.
     pub async fn call(&self, operation: &[u8]) -> Vec<u8> {
         let outcome = match self.answer(operation).await {
             Ok(value) => json!({ "value": value }),
@@ -239,7 +239,7 @@ impl ClientSession {
         }
     }
 
-    /// Notes a lock that is asked for.
+    /// Records that a lock is being acquired.
     fn hold(&self, server: &Rc<Server>, lock: Lock) -> Result<(), ClientError> {
         let mut locks = self.locks.borrow_mut();
         if locks.len() >= LOCKS_MAX {
@@ -257,7 +257,7 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Notes that a lock has its time from now on at the latest.
+    /// Records that a lock was acquired, and starts its expiry no later than now.
     fn ends(&self, lock: &Lock) {
         let mut locks = self.locks.borrow_mut();
         let of_it = locks
@@ -268,7 +268,7 @@ impl ClientSession {
         }
     }
 
-    /// Takes a lock away from what is given back at the end.
+    /// Removes a lock from those that are released when the run ends.
     fn take(&self, token: &str) -> Option<(Rc<Server>, HeldLock)> {
         let mut locks = self.locks.borrow_mut();
         let at = locks.iter().position(|(_, held)| held.lock.token() == token)?;
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
     use crate::RedisOptions;
 
-    /// Clients of a server that takes connections and never answers.
+    /// Creates clients of a server that accepts connections and never answers.
     fn clients(listener: &TcpListener) -> Rc<Clients> {
         let url = format!("redis://{}", listener.local_addr().unwrap());
         let options = RedisOptions {
@@ -310,7 +310,7 @@ mod tests {
         }))
     }
 
-    /// Leaves so many locks to a server that does not answer.
+    /// Abandons this many locks on a server that does not answer.
     fn leave(server: &Server, count: usize, time_ms: u64) {
         server.left();
         for _ in 0..count {
@@ -349,7 +349,7 @@ mod tests {
                 let lock = Lock::new("key".to_owned(), time_ms).unwrap();
                 desk.hold(&server, lock.clone()).map(|()| desk.ends(&lock))
             };
-            // What has ended by itself does not count.
+            // Expired locks do not count.
             ask(0).unwrap();
             for _ in 0..LOCKS_MAX {
                 ask(60_000).unwrap();

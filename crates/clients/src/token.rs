@@ -1,6 +1,6 @@
-//! Names that nobody else has.
+//! Random identifiers.
 
-/// 16 random bytes as hexadecimal digits; an error says why the system has none.
+/// Returns 16 random bytes as hexadecimal digits. Fails if the system's random source does.
 pub(crate) fn random() -> Result<String, String> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Pools of workers of this server: they answer runs as they answer the requests of clients.
+//! Requests to the server's own worker pools.
 
 use std::{fmt, future::Future, pin::Pin, time::Instant};
 
@@ -6,36 +6,36 @@ use serde::Deserialize;
 
 use crate::ClientError;
 
-/// What a worker is asked.
+/// A request to a worker.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerRequest {
-    /// In capitals, as a rule.
+    /// The HTTP method, usually in capitals.
     pub method: String,
-    /// Begins with `/`.
+    /// The path, which begins with `/`.
     pub path: String,
-    /// Without the question mark; empty: there is none.
+    /// The query without its question mark; empty if there is none.
     pub query: String,
-    /// Header fields, names in lower case.
+    /// Header fields, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Empty: there is none.
+    /// The body; may be empty.
     pub body: String,
 }
 
-/// What it has answered.
+/// The response of a worker.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WorkerAnswer {
-    /// The HTTP status, 200 to 599.
+    /// HTTP status, 200 to 599.
     pub status: u16,
     /// Header fields.
     pub headers: Vec<(String, String)>,
-    /// All of it.
+    /// The whole body.
     pub body: String,
 }
 
-/// A pool, as far as runs need it.
+/// A worker pool, as runs see it.
 pub trait Workers: fmt::Debug + Send + Sync {
-    /// Has a worker answer by a deadline; it is not asked any more when this is dropped.
+    /// Sends a request with a deadline. Dropping the future cancels the request.
     fn answer<'a>(
         &'a self,
         request: WorkerRequest,

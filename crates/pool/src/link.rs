@@ -114,7 +114,7 @@ struct Outgoing {
     writing: bool,
     /// The socket is full; the reader resumes writing when it is writable again.
     full: bool,
-    course: LinkState,
+    state: LinkState,
     unread: Option<Unread>,
 }
 
@@ -152,7 +152,7 @@ impl Outgoing {
 
     /// Discards everything that is buffered: the worker no longer reads.
     fn close(&mut self) {
-        self.course = LinkState::Closed;
+        self.state = LinkState::Closed;
         self.frames = Vec::new();
         self.returns = VecDeque::new();
         self.return_bytes = 0;
@@ -235,7 +235,7 @@ impl Link {
 
     fn append(&self, header: &Header, payload: &[u8]) {
         let mut outgoing = self.outgoing.lock();
-        if outgoing.course != LinkState::Closed {
+        if outgoing.state != LinkState::Closed {
             forebay_wire::put_frame(&mut outgoing.frames, header, payload);
         }
     }
@@ -249,7 +249,7 @@ impl Link {
     /// Appends a message that is not a frame, and writes.
     pub(crate) fn say(&self, message: &[u8]) {
         let mut outgoing = self.outgoing.lock();
-        if outgoing.course == LinkState::Open {
+        if outgoing.state == LinkState::Open {
             outgoing.frames.extend_from_slice(message);
         }
         drop(outgoing);
@@ -265,8 +265,8 @@ impl Link {
         dialect::put_stop(self.protocol, &mut word, libc::SIGTERM);
         let mut outgoing = self.outgoing.lock();
         outgoing.frames.extend_from_slice(&word);
-        if outgoing.course == LinkState::Open {
-            outgoing.course = LinkState::Ending;
+        if outgoing.state == LinkState::Open {
+            outgoing.state = LinkState::Ending;
         }
         drop(outgoing);
         self.flush();
@@ -310,7 +310,7 @@ impl Link {
         let mut message = Vec::with_capacity(body.len() + id.len() + 32);
         dialect::put_return(self.protocol, &mut message, id, body);
         let mut outgoing = self.outgoing.lock();
-        if outgoing.course != LinkState::Open {
+        if outgoing.state != LinkState::Open {
             return;
         }
         if outgoing.full && outgoing.frames.len() > self.message_bytes_max {
@@ -371,7 +371,7 @@ impl Link {
                 max: RETURN_BYTES_MAX,
             });
         }
-        if outgoing.course != LinkState::Closed {
+        if outgoing.state != LinkState::Closed {
             outgoing.return_bytes += body.len();
             outgoing.returns.push_back(Return {
                 header,
@@ -395,8 +395,8 @@ impl Link {
             return;
         }
         outgoing.writing = true;
-        let before = outgoing.course;
-        while outgoing.course != LinkState::Closed {
+        let before = outgoing.state;
+        while outgoing.state != LinkState::Closed {
             outgoing.add_returns();
             if outgoing.frames.is_empty() {
                 break;
@@ -426,10 +426,10 @@ impl Link {
             }
         }
         outgoing.writing = false;
-        let at_end = outgoing.course != LinkState::Open && outgoing.frames.is_empty();
+        let at_end = outgoing.state != LinkState::Open && outgoing.frames.is_empty();
         if at_end && let Channel::Pipes { to, .. } = &self.channel {
             *to.lock() = None;
-            if outgoing.course == LinkState::Closed && before == LinkState::Open {
+            if outgoing.state == LinkState::Closed && before == LinkState::Open {
                 // The worker no longer reads this pipe, but the other one may still be open.
                 self.hung_up.notify_one();
             }
@@ -495,7 +495,7 @@ impl LinkPort for Arc<Link> {
         }
         if self.protocol.takes_whole_bodies() {
             let mut outgoing = self.outgoing.lock();
-            if outgoing.course != LinkState::Closed {
+            if outgoing.state != LinkState::Closed {
                 dialect::put_request(self.protocol, &mut outgoing.frames, number, payload);
             }
             return;
@@ -723,7 +723,7 @@ mod tests {
         link.offer(0, 2, true, &[0; 100]);
         link.flush();
         let outgoing = link.outgoing.lock();
-        assert!(outgoing.course == LinkState::Closed && outgoing.frames.is_empty() && !outgoing.writing);
+        assert!(outgoing.state == LinkState::Closed && outgoing.frames.is_empty() && !outgoing.writing);
     }
 
     #[test]

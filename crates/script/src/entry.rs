@@ -44,7 +44,7 @@ impl Entry {
         self.run.clone().restore(ctx)?.call((call, head))
     }
 
-    /// Goes on with what has come: a call's number and its wait's, the name and text of an error or nothing, and what has come.
+    /// Resumes a call with the result of one of its waits, which is an error (name and message) or a value.
     pub(crate) fn resume(&self, ctx: &Ctx<'_>, call: CallId, wait: WaitId, came: OpResult) -> Result<()> {
         let resume = self.resume.clone().restore(ctx)?;
         let value = match came {

@@ -167,7 +167,7 @@ pub(crate) struct State {
     pub(crate) queue: BTreeMap<Turn, Job>,
     arrivals: u64,
     pub(crate) members: Vec<Arc<ExecutorThread>>,
-    /// Threads that do nothing: each of them takes a job as soon as it is called. The one that has rested least is called first.
+    /// Idle threads, which take a job as soon as they are woken; the one that became idle last is woken first.
     idle: Vec<Arc<ExecutorThread>>,
     pub(crate) given_up: usize,
     /// Whether the last attempt to start a thread failed.
@@ -453,8 +453,8 @@ impl Shared {
         }
     }
 
-    /// A thread goes on with a call that has waited: it takes no job until that step is over. A job for which it was called just now is
-    /// another's.
+    /// Marks a thread as busy resuming a call: it takes no job until that step ends. If it was just woken for a job, another thread
+    /// gets the job.
     pub(crate) fn step_begins(self: &Arc<Self>, member: &ExecutorThread) {
         let mut state = self.state.lock();
         if !state.rests_no_more(member) {
@@ -523,7 +523,7 @@ impl State {
         }
     }
 
-    /// A thread does something, or has no room; says whether it has rested.
+    /// Removes a thread from the idle ones; returns whether it was among them.
     fn rests_no_more(&mut self, member: &ExecutorThread) -> bool {
         let before = self.idle.len();
         self.idle.retain(|other| other.serial != member.serial);

@@ -83,7 +83,7 @@ impl std::fmt::Debug for Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         self.host.store.end();
-        self.host.course.end();
+        self.host.driver.end();
         self.rejections.end();
     }
 }
@@ -139,7 +139,7 @@ impl Instance {
             calls: RefCell::new(Calls::default()),
             store: StoreHost::new(on_io, budget.clone()),
             declared: host::DeclaredReads::default(),
-            course: host::DriverHost::new(budget.clone()),
+            driver: host::DriverHost::new(budget.clone()),
             place,
             wants: RefCell::default(),
         });
@@ -204,7 +204,7 @@ impl Instance {
 
     /// Creates the driver of an open call.
     pub(crate) fn begin(&self, id: CallId, begin: Begin) {
-        self.host.course.begin(id, begin());
+        self.host.driver.begin(id, begin());
     }
 
     /// Whether no call is open.
@@ -243,7 +243,7 @@ impl Instance {
         })
     }
 
-    /// Goes on with a call that has waited for something.
+    /// Resumes a call with the result of a wait.
     pub(crate) fn resume(&self, id: CallId, wait: WaitId, came: OpResult) -> Step {
         let left = {
             let limits = &self.host.options.limits;
@@ -259,7 +259,7 @@ impl Instance {
             )
         };
         self.step(id, left, |ctx| {
-            self.host.course.resume(wait);
+            self.host.driver.resume(wait);
             self.entry.resume(ctx, id, wait, came)
         })
     }
@@ -299,7 +299,7 @@ impl Instance {
             outcome
         });
         let took = self.budget.end(turn);
-        self.host.course.end_step();
+        self.host.driver.end_step();
         {
             let mut calls = self.host.calls.borrow_mut();
             calls.charge(id, took);
@@ -353,7 +353,7 @@ impl Instance {
         self.host.release_locks();
         {
             let calls = self.host.calls.borrow();
-            self.host.course.retain(|call| calls.is_open(call));
+            self.host.driver.retain(|call| calls.is_open(call));
         }
         self.counted.uses(self.meter.used());
         Step { took, stopped }
@@ -423,7 +423,7 @@ impl Instance {
         self.host.calls.borrow_mut().next_ended()
     }
 
-    /// What the calls wait for since the last step.
+    /// Takes the operations that calls requested in the last step.
     pub(crate) fn take_wants(&self) -> Vec<HostOp> {
         self.host.wants.take()
     }

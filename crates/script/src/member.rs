@@ -327,7 +327,7 @@ impl Executor {
         }
     }
 
-    /// Goes on with a call that has waited for something.
+    /// Resumes a call with the result of a wait.
     fn resume(self: &Rc<Self>, key: CallKey, engine: &Engine, wait: WaitId, came: OpResult) {
         let step = self.step(key, engine, |instance| instance.resume(key.1, wait, came));
         self.settle_step(key, engine, &step);
@@ -538,9 +538,9 @@ impl Executor {
         self.work.add(key, wait, task.abort_handle(), demand);
     }
 
-    /// What a call has waited for has come.
+    /// Handles the result of a call's wait.
     fn came(self: &Rc<Self>, key: CallKey, engine: &Engine, wait: WaitId, came: OpResult) {
-        // This ends the task that has called, when it next waits, which it does not. The script may wait under the same number again.
+        // Aborts the current task. Harmless here: it never awaits again. The script may reuse the number for another wait.
         self.work.remove(key, wait);
         self.resume(key, engine, wait, came);
     }

@@ -20,13 +20,13 @@ use crate::{
     rule_text::{imports_as_requires, required},
 };
 
-/// Names a rule that runs, or a time that passes, within its call; the course chooses it.
+/// Identifies a running rule or a timer within its call; the driver chooses it.
 pub type TaskId = u32;
 
 /// Says which rules a call runs, and what its answer is. It lives on the thread of its call.
 pub trait RunDriver {
-    /// Goes on with what has come about; gives what is to be done now.
-    fn go_on(&mut self, event: Event) -> Vec<Command>;
+    /// Handles an event; returns the commands that follow from it.
+    fn advance(&mut self, event: Event) -> Vec<Command>;
 
     /// Receives a line that a rule of the call has logged.
     fn log(&mut self, line: LogLine);
@@ -59,7 +59,7 @@ pub struct Required {
     pub name: String,
 }
 
-/// Makes the course of a call, on its thread.
+/// Creates the driver of a call, on the call's thread.
 pub type Begin = Box<dyn FnOnce() -> Box<dyn RunDriver> + Send>;
 
 /// An event for a driver.
@@ -69,14 +69,14 @@ pub enum Event {
     Begun,
     /// A rule has finished.
     Ended {
-        /// Which.
+        /// The rule's id.
         ticket: TaskId,
-        /// What it has come to, or why it failed: the error and where it was thrown.
+        /// Its outcome, or the error with the place where it was thrown.
         outcome: Result<RuleOutcome, String>,
     },
     /// A timer has fired.
     Passed {
-        /// Which.
+        /// The timer's id.
         ticket: TaskId,
     },
 }
@@ -93,18 +93,18 @@ pub struct RuleOutcome {
 /// A command of a driver.
 #[derive(Debug)]
 pub enum Command {
-    /// A rule is to run.
+    /// Run a rule.
     Run(RunOrder),
     /// Start a timer.
     Pass {
-        /// Its name.
+        /// The id that its event will carry.
         ticket: TaskId,
-        /// How long.
+        /// From now.
         time: Duration,
     },
     /// Forget a rule or timer: its end is not reported.
     Forget {
-        /// What.
+        /// The id of the rule or timer.
         ticket: TaskId,
     },
     /// End the call with this JSON as its answer.
@@ -114,9 +114,9 @@ pub enum Command {
 /// A command to run a rule.
 #[derive(Debug)]
 pub struct RunOrder {
-    /// Its name from here on.
+    /// The id that its event will carry.
     pub ticket: TaskId,
-    /// The rule.
+    /// The compiled rule to run.
     pub rule: Arc<Rule>,
     /// The id of the node that runs it.
     pub node: String,

@@ -23,9 +23,9 @@ struct CallWork {
     /// Ends the call at its time limit, or when its client leaves.
     guard: Option<Task>,
     waits: HashMap<WaitId, Task>,
-    /// What it has open on databases.
+    /// Its transactions and cursors on databases.
     session: Option<Rc<SqlSession>>,
-    /// What it holds elsewhere.
+    /// Its locks in external systems.
     client_session: Option<Rc<ClientSession>>,
 }
 
@@ -75,7 +75,7 @@ impl Work {
             .insert(wait, task);
     }
 
-    /// What a call has open on databases, which is made when it is first needed and ends with the call.
+    /// Returns the call's SQL session, created on first use and closed with the call.
     pub(crate) fn session(&self, key: CallKey, make: impl FnOnce() -> SqlSession) -> Rc<SqlSession> {
         let mut calls = self.calls.borrow_mut();
         let session = &mut calls.entry(key).or_default().session;

@@ -288,7 +288,7 @@ impl<R: Rules> Walk<'_, R> {
         match &node.work {
             Work::Rule { rule, next } => {
                 let outcome = self.run_rule(graph, node, rule, branch).await?;
-                self.go_on(graph, outcome, *next, branch).await
+                self.advance(graph, outcome, *next, branch).await
             }
             Work::Failback { rule, next } => match self.enter(graph, *next, branch).await {
                 Ok(outcome) => Ok(outcome),
@@ -316,7 +316,7 @@ impl<R: Rules> Walk<'_, R> {
             Work::Loop { over, next } => self.go_over(graph, node, over, *next, branch).await,
             Work::Subflow { workflow, next } => {
                 let outcome = self.run_subflow(node, workflow, branch).await?;
-                self.go_on(graph, outcome, *next, branch).await
+                self.advance(graph, outcome, *next, branch).await
             }
             Work::Delay { time, next } => {
                 self.rules.sleep(*time).await;
@@ -340,7 +340,7 @@ impl<R: Rules> Walk<'_, R> {
         }
     }
 
-    async fn go_on(
+    async fn advance(
         &self,
         graph: &Graph,
         outcome: Outcome<R::Values>,

@@ -13,10 +13,10 @@ const CLOSE: char = '\u{fdd1}';
 /// Check the configuration and its scripts, and print the effective configuration: every key with its value
 ///
 /// Scripts are loaded as `serve` loads them, each within its `time_max`; pools are not started, and the store is not opened. The statements of routes are prepared by their databases, and none is run; a database that
-/// cannot be reached is named. What is wrong is named with its file and line, and ends the command with exit code 3.
+/// cannot be reached is named. Errors name their file and line; the exit code is then 3.
 ///
-/// What it prints is a configuration again. In `env`, `command`, headers and bodies, a value that came out of the environment
-/// is printed as its ${NAME}, so that no secret is.
+/// The output is a valid configuration. In `env`, `command`, headers and bodies, a value from the environment is printed as its
+/// ${NAME}, so that secrets are not printed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

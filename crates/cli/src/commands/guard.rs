@@ -1,11 +1,11 @@
 use forebay_server::guard;
 
-/// End what the workers of a killed server have started
+/// Kill the processes that workers leave behind when the server is killed
 ///
-/// The server starts this with its first worker and speaks to it through standard input.
+/// The server starts it with its first worker and writes to its standard input.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Stay, as a child of nobody
+    /// Run as the guard itself, detached from the server
     #[arg(long)]
     stay: bool,
 }

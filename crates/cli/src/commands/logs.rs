@@ -14,13 +14,13 @@ use crate::{
 /// leaves out (`log.level`) is not among them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Only events as grave as this. Example: --level warn
+    /// The lowest level to print. Example: --level warn
     #[arg(long, default_value = "trace")]
     level: Level,
-    /// What the rules of this workflow have logged, and why its runs have failed. Example: --workflow order
+    /// Only this workflow: the log of its rules, and why runs failed. Example: --workflow order
     #[arg(long)]
     workflow: Option<String>,
-    /// Go on with what is logged from now on, until Ctrl-C. Example: forebay logs --follow
+    /// Keep printing new events until Ctrl-C. Example: forebay logs --follow
     #[arg(long)]
     follow: bool,
     #[command(flatten)]

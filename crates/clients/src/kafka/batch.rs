@@ -1,4 +1,4 @@
-//! Records as a batch of the protocol ("Record Batch", format 2), without compression.
+//! Encodes records as an uncompressed record batch (format 2).
 
 #![allow(
     clippy::cast_possible_wrap,
@@ -7,17 +7,17 @@
 
 use super::codec::Writer;
 
-/// A record.
+/// A record to publish.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) key: Option<String>,
-    /// `None`: whatever has this key is to be forgotten.
+    /// `None` is a tombstone: compaction removes the key.
     pub(super) value: Option<String>,
     pub(super) headers: Vec<(String, String)>,
 }
 
 impl Record {
-    /// What it counts for.
+    /// The bytes that it counts for against `queue_bytes_max`.
     pub(super) fn length(&self) -> usize {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let headers = self
@@ -43,15 +43,15 @@ impl Record {
     }
 }
 
-/// A batch of records made at this time, in milliseconds since 1970.
+/// Encodes a batch with this creation time, in milliseconds since 1970.
 pub(super) fn write(records: &[&Record], now_ms: i64) -> Vec<u8> {
     let mut rest = Writer::default();
-    // No compression, and the time is that of whoever sends.
+    // Attributes: no compression, timestamps set by the producer.
     rest.int16(0);
     rest.int32(records.len() as i32 - 1);
     rest.int64(now_ms);
     rest.int64(now_ms);
-    // No transaction, and nobody counts.
+    // Neither transactional nor idempotent: no producer id, epoch or sequence.
     rest.int64(-1);
     rest.int16(-1);
     rest.int32(-1);
@@ -61,7 +61,7 @@ pub(super) fn write(records: &[&Record], now_ms: i64) -> Vec<u8> {
     }
     let mut batch = Writer::default();
     batch.int64(0);
-    // What follows: the leader's epoch, the format, the checksum, and the rest.
+    // Length of the leader's epoch, the format, the checksum, and the rest.
     batch.int32((4 + 1 + 4 + rest.0.len()) as i32);
     batch.int32(-1);
     batch.int8(2);

@@ -1,11 +1,11 @@
-//! Values as the protocol writes them: big end first, texts with their length before them.
+//! Encoding of protocol values: big-endian numbers, length-prefixed texts.
 
 #![allow(
     clippy::cast_possible_wrap,
     reason = "what is counted here is bounded by `queue_bytes_max`, which is 1 GiB at most"
 )]
 
-/// What is being written. Lengths are those of bounded values.
+/// Output buffer. Lengths are those of bounded values.
 #[derive(Debug, Default)]
 pub(super) struct Writer(pub(super) Vec<u8>);
 
@@ -36,7 +36,7 @@ impl Writer {
         self.0.extend_from_slice(bytes);
     }
 
-    /// A number of few bytes where it is near zero.
+    /// Writes a zigzag varint.
     pub(super) fn varint(&mut self, value: i64) {
         let mut rest = ((value << 1) ^ (value >> 63)).cast_unsigned();
         while rest >= 0x80 {
@@ -46,7 +46,7 @@ impl Writer {
         self.0.push(rest as u8);
     }
 
-    /// Bytes behind such a number; `None` is null.
+    /// Writes bytes with a varint length; `None` is null.
     pub(super) fn varbytes(&mut self, bytes: Option<&[u8]>) {
         match bytes {
             Some(bytes) => {
@@ -58,11 +58,11 @@ impl Writer {
     }
 }
 
-/// That a reply ends too early, or has what no reply has.
+/// The response ends too early or is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unreadable;
 
-/// What is still to be read of a reply.
+/// The unread rest of a response.
 #[derive(Debug)]
 pub(super) struct Reader<'b>(pub(super) &'b [u8]);
 
@@ -93,7 +93,7 @@ impl<'b> Reader<'b> {
         self.array().map(i64::from_be_bytes)
     }
 
-    /// A text, or null.
+    /// Reads a nullable text.
     pub(super) fn text(&mut self) -> Result<Option<&'b str>, Unreadable> {
         match usize::try_from(self.int16()?) {
             Ok(length) => std::str::from_utf8(self.take(length)?)
@@ -103,7 +103,7 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// A list, whose elements take bytes each: it is not longer than the reply. Null has none.
+    /// Reads the count of a list whose elements take at least one byte each, so it cannot exceed the response. Null is an empty list.
     pub(super) fn list<T>(
         &mut self,
         mut each: impl FnMut(&mut Self) -> Result<T, Unreadable>,

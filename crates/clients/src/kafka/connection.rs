@@ -1,4 +1,4 @@
-//! One connection to a broker, on which one request is under way at a time.
+//! A connection to a broker, with one request in flight at a time.
 
 #![allow(
     clippy::cast_possible_wrap,
@@ -16,10 +16,10 @@ use super::{
 };
 use crate::stream::{self, Wire};
 
-/// Longest reply. One about a topic has some dozen bytes for each of its partitions.
+/// Longest response. Metadata has some dozen bytes per partition.
 const REPLY_BYTES_MAX: usize = 8 << 20;
 
-/// A request by its number and version.
+/// A request type: API key and version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Api(i16, i16);
 
@@ -28,14 +28,14 @@ pub(super) const METADATA: Api = Api(3, 4);
 const SASL_HANDSHAKE: Api = Api(17, 1);
 const SASL_AUTHENTICATE: Api = Api(36, 0);
 
-/// Why there is no reply; the connection is of no use any more.
+/// Why there is no response; the connection must be closed.
 #[derive(Debug)]
 pub(super) enum ConnectionError {
-    /// The connection has broken, or was never there.
+    /// The connection failed.
     Broken(io::Error),
-    /// The reply is not what the protocol has.
+    /// The response is malformed.
     Unreadable,
-    /// The broker does not let in who connects.
+    /// The broker refused the credentials.
     Refused(String),
 }
 
@@ -51,10 +51,10 @@ impl From<Unreadable> for ConnectionError {
     }
 }
 
-/// A connection; who stops in the middle of a request drops it.
+/// A connection. Dropping it in the middle of a request closes it.
 pub(super) struct Connection {
     stream: BufReader<Wire>,
-    /// The number of the last request.
+    /// Correlation id of the last request.
     number: i32,
 }
 
@@ -65,7 +65,7 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Connects, and says who does.
+    /// Connects and authenticates.
     pub(super) async fn open(broker: &KafkaBroker, options: &KafkaOptions) -> Result<Self, ConnectionError> {
         let wire = stream::connect(&broker.host, broker.port, options.is_encrypted).await?;
         let mut connection = Self {
@@ -91,7 +91,7 @@ impl Connection {
         refused(error, reader.text()?)
     }
 
-    /// Sends a request, and gives the reply to it.
+    /// Sends a request and returns its response.
     pub(super) async fn ask(
         &mut self,
         api: Api,
@@ -123,13 +123,13 @@ impl Connection {
         Ok(reply)
     }
 
-    /// Whether nothing has come since the last reply: not the end either.
+    /// Whether the connection is idle: no unread bytes, and not closed by the broker.
     pub(super) async fn is_quiet(&mut self) -> bool {
         stream::is_quiet(&mut self.stream).await
     }
 }
 
-/// Says no where the broker does.
+/// Turns a non-zero error code into an error.
 fn refused(error: i16, told: Option<&str>) -> Result<(), ConnectionError> {
     if error == 0 {
         return Ok(());

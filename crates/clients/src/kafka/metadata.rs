@@ -1,23 +1,23 @@
-//! Who leads the partitions of a topic.
+//! The leaders of a topic's partitions.
 
 use super::{
     KafkaBroker,
     codec::{Reader, Unreadable, Writer},
 };
 
-/// That a topic or partition is led by nobody at the moment.
+/// Error code: the topic or partition has no leader at the moment.
 pub(super) const LEADER_NOT_AVAILABLE: i16 = 5;
-/// That a broker does not lead a partition (any more).
+/// Error code: the broker is not, or no longer, the partition's leader.
 pub(super) const NOT_LEADER: i16 = 6;
 
-/// The partitions of a topic, in their order.
+/// The partitions of a topic, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Topic {
-    /// Who leads each of them; `None`: nobody.
+    /// The leader of each partition; `None` if it has none.
     pub(super) leaders: Vec<Option<KafkaBroker>>,
 }
 
-/// Asks about one topic, which is not made by that.
+/// Encodes a request for one topic, without creating it.
 pub(super) fn request(topic: &str) -> Vec<u8> {
     let mut body = Writer::default();
     body.int32(1);
@@ -26,7 +26,7 @@ pub(super) fn request(topic: &str) -> Vec<u8> {
     body.0
 }
 
-/// The reply; the number of an error inside.
+/// Decodes the response; the inner error is a broker's error code.
 pub(super) fn read(reply: &[u8], topic: &str) -> Result<Result<Topic, i16>, Unreadable> {
     let mut reader = Reader(reply);
     reader.int32()?;
@@ -73,7 +73,7 @@ pub(super) fn read(reply: &[u8], topic: &str) -> Result<Result<Topic, i16>, Unre
     Ok(Ok(Topic { leaders }))
 }
 
-/// Errors of brokers by their names.
+/// The names of brokers' error codes.
 pub(super) fn error_name(number: i16) -> String {
     let name = match number {
         2 => "CORRUPT_MESSAGE",

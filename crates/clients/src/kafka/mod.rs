@@ -1,7 +1,8 @@
-//! Kafka: records that are published, each acknowledged with its partition and offset.
+//! Kafka producer: publishes records, each acknowledged with its partition and offset.
 //!
-//! Four requests of the protocol are spoken (kafka.apache.org, "Kafka protocol guide"): who leads a topic's partitions (Metadata 4), batches of records (Produce 3, record format 2), and who connects (`SaslHandshake` 1,
-//! `SaslAuthenticate` 0). A record is never sent twice by itself: it is sent again only where nothing had been sent, or the broker says that it has not been written.
+//! It uses four requests of the protocol (kafka.apache.org, "Kafka protocol guide"): Metadata 4 for the leaders of a topic's partitions, Produce 3 with record format 2, `SaslHandshake` 1,
+//! and `SaslAuthenticate` 0.
+//! A record is sent again only if nothing was sent, or if the broker reports that it was not written, so that no record is duplicated.
 
 mod batch;
 mod codec;
@@ -14,26 +15,26 @@ pub(crate) use producer::{Draft, Producer};
 
 use std::{fmt, time::Duration};
 
-/// Who has to have written a record until it is acknowledged.
+/// Which replicas must have written a record before it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KafkaAcks {
-    /// All replicas that keep up.
+    /// All in-sync replicas.
     All,
-    /// The leader of its partition.
+    /// Only the partition's leader.
     Leader,
 }
 
-/// Who connects to brokers (SASL PLAIN).
+/// Credentials for brokers (SASL PLAIN).
 #[derive(Clone, PartialEq, Eq)]
 pub struct KafkaLogin {
-    /// The user.
+    /// The SASL user name.
     pub user: String,
-    /// Its password.
+    /// Sent in clear text inside the connection, so it should be encrypted.
     pub password: String,
 }
 
 impl fmt::Debug for KafkaLogin {
-    /// Without the password.
+    /// Omits the password.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("KafkaLogin")
             .field("user", &self.user)
@@ -41,12 +42,12 @@ impl fmt::Debug for KafkaLogin {
     }
 }
 
-/// A broker's address.
+/// The address of a broker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KafkaBroker {
-    /// Its name.
+    /// DNS name or IP address.
     pub host: String,
-    /// Its port.
+    /// TCP port.
     pub port: u16,
 }
 
@@ -56,27 +57,27 @@ impl fmt::Display for KafkaBroker {
     }
 }
 
-/// Some brokers of a cluster, and what bounds its use.
+/// A cluster: bootstrap brokers, credentials and limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KafkaOptions {
-    /// Those that are asked for the others.
+    /// Bootstrap brokers, which name all others.
     pub brokers: Vec<KafkaBroker>,
-    /// Whether connections to them are encrypted.
+    /// Whether connections use TLS.
     pub is_encrypted: bool,
-    /// Who connects; none: it is not said.
+    /// Credentials; `None` connects without authentication.
     pub login: Option<KafkaLogin>,
-    /// As brokers know who asks.
+    /// The `client.id` that brokers log.
     pub client_id: String,
-    /// Topics that may be published to.
+    /// Topics to which rules may publish.
     pub topics: Vec<String>,
-    /// Who has to have written a record.
+    /// The required acknowledgement.
     pub acks: KafkaAcks,
-    /// Connections of one thread.
+    /// Connections per thread.
     pub connections_max: usize,
-    /// From a record to its acknowledgement.
+    /// Time limit from publishing a record to its acknowledgement.
     pub request_timeout: Duration,
-    /// Longest record: key, value and headers.
+    /// Longest record in bytes: key, value and headers.
     pub record_bytes_max: usize,
-    /// Bytes of all records of one thread that wait to be acknowledged.
+    /// Limit on the bytes of unacknowledged records per thread.
     pub queue_bytes_max: usize,
 }

@@ -1,6 +1,6 @@
-//! Which partition a record goes to.
+//! Chooses the partition of a record.
 
-/// Murmur2 as Kafka's own producers hash keys (`org.apache.kafka.common.utils.Utils.murmur2`): whoever reads finds a key where others put it.
+/// Murmur2 as in Kafka's own producers (`org.apache.kafka.common.utils.Utils.murmur2`), so that equal keys go to the same partition whichever client sends them.
 fn murmur2(key: &[u8]) -> u32 {
     const MIX: u32 = 0x5bd1_e995;
     let mut hash = 0x9747_b28c_u32 ^ key.len() as u32;
@@ -22,7 +22,7 @@ fn murmur2(key: &[u8]) -> u32 {
     hash ^ (hash >> 15)
 }
 
-/// The partition of a key among so many, at least one.
+/// The partition of a key, out of `count` partitions (at least one).
 pub(super) fn of_key(key: &[u8], partitions: usize) -> usize {
     (murmur2(key) & 0x7fff_ffff) as usize % partitions
 }
@@ -31,7 +31,7 @@ pub(super) fn of_key(key: &[u8], partitions: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// As the tests of Kafka's own hash have it (`UtilsTest.testMurmur2`).
+    /// Vectors of Kafka's own test (`UtilsTest.testMurmur2`).
     #[test]
     fn keys_are_hashed_as_the_producers_of_kafka_hash_them() {
         for (key, hash) in [

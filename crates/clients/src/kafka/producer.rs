@@ -29,14 +29,14 @@ use super::{
 };
 use crate::ClientError;
 
-/// How long it is known who leads what, unless a broker says otherwise.
+/// How long cached metadata is used, unless a broker reports that it is out of date.
 const KNOWN_FOR: Duration = Duration::from_mins(5);
-/// How long it takes until records that nobody has taken are sent again.
+/// Delay before records are retried.
 const TRY_AGAIN: Duration = Duration::from_millis(100);
-/// Most records of one order, and most headers of a record.
+/// Limit on the records of one call, and on the headers of one record.
 const COUNT_MAX: usize = 1000;
 
-/// A record as rules give it.
+/// A record as rules pass it.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Draft {
@@ -53,13 +53,13 @@ pub(crate) struct Producer {
     room: Semaphore,
     idle: RefCell<Vec<(KafkaBroker, Connection)>>,
     topics: RefCell<HashMap<String, (Instant, Rc<Topic>)>>,
-    /// Records without a key go to one partition after another.
+    /// The next partition of records without a key, which rotate.
     turn: Cell<usize>,
-    /// Bytes that wait to be acknowledged.
+    /// Bytes of unacknowledged records.
     waiting: Cell<usize>,
 }
 
-/// Bytes that wait, as long as this does.
+/// Bytes of unacknowledged records, subtracted again when this is dropped.
 struct Waiting<'p>(&'p Cell<usize>, usize);
 
 impl Drop for Waiting<'_> {
@@ -68,11 +68,11 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// What becomes of records that have not been acknowledged.
+/// The handling of records that were not acknowledged.
 enum Outcome {
-    /// They are sent again: nobody has written them.
+    /// Retry: no broker has written them.
     Again(String),
-    /// That is all.
+    /// Report the error.
     Over(ClientError),
 }
 
@@ -89,7 +89,7 @@ impl Producer {
         }
     }
 
-    /// Publishes records to a topic, and waits until they are acknowledged; gives a list of `{"topic", "partition", "offset"}`, in the order of the records.
+    /// Publishes records to a topic and waits for their acknowledgements. Returns a list of `{"topic", "partition", "offset"}` in the order of the records.
     pub(crate) async fn publish(&self, topic: &str, drafts: Vec<Draft>) -> Result<Value, ClientError> {
         let records = self.checked(topic, drafts)?;
         let length = records.iter().map(Record::length).sum();
@@ -191,7 +191,7 @@ impl Producer {
         Ok(places.into())
     }
 
-    /// Has one partition's records written; gives the offset of the first.
+    /// Publishes the records of one partition; returns the offset of the first.
     async fn produce(
         &self,
         topic: &str,
@@ -247,7 +247,7 @@ impl Producer {
         body.0
     }
 
-    /// Who leads the partitions of a topic, as it is known, or as the first broker says that can be reached.
+    /// Returns the leaders of a topic's partitions, from the cache or from the first broker that can be reached.
     async fn known(&self, topic: &str, last: &RefCell<Option<String>>) -> Result<Rc<Topic>, ClientError> {
         if let Some((until, known)) = self.topics.borrow().get(topic)
             && Instant::now() < *until
@@ -294,7 +294,7 @@ impl Producer {
         Err(self.failed(format!("no broker can be reached: {}", reasons.join("; "))))
     }
 
-    /// A connection to a broker that nobody has and that it has not closed, or a new one.
+    /// Takes an idle connection to a broker that is still open, or opens one.
     async fn connection(&self, broker: &KafkaBroker) -> Result<Connection, ConnectionError> {
         loop {
             let rested = {
@@ -310,7 +310,7 @@ impl Producer {
         Connection::open(broker, &self.options).await
     }
 
-    /// Keeps a connection for others. Those that have been kept for longest are closed where there are too many.
+    /// Returns a connection to the idle ones. Above the limit, those that have been idle longest are closed.
     fn rest(&self, broker: KafkaBroker, connection: Connection) {
         let mut idle = self.idle.borrow_mut();
         if idle.len() >= self.options.connections_max {
@@ -349,7 +349,7 @@ impl Producer {
     }
 }
 
-/// The number of an error, and the offset of the first record, of a reply about one partition.
+/// The error code and base offset in a response about one partition.
 fn acknowledged(reply: &[u8]) -> Result<(i16, i64), Unreadable> {
     let topics = Reader(reply).list(|reader| {
         reader.text()?;

@@ -1,21 +1,21 @@
-//! Addresses, and which of them may be written to.
+//! Mail addresses, and the recipients that rules may write to.
 
 use lettre::{Address, message::Mailbox};
 
-/// Longest text of an address with its name. RFC 5321 (4.5.3.1.3) has 254 bytes for an address.
+/// Longest address with a display name. RFC 5321 (4.5.3.1.3) allows 254 bytes for the address.
 const BYTES_MAX: usize = 998;
 
-/// Why a text is no address.
+/// Why a text is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no address such as \"shop@example.org\" or \"Shop <shop@example.org>\": {reason}")]
 pub struct AddressError {
-    /// The text, or how it begins.
+    /// The text, or its beginning.
     pub text: String,
-    /// Why not.
+    /// The rule that it violates.
     pub reason: String,
 }
 
-/// An address, or a name with one.
+/// An address, optionally with a display name.
 pub(super) fn mailbox(text: &str) -> Result<Mailbox, AddressError> {
     let wrong = |reason: &str| AddressError {
         text: text.chars().take(100).collect(),
@@ -32,7 +32,7 @@ pub(super) fn mailbox(text: &str) -> Result<Mailbox, AddressError> {
         .parse()
         .map_err(|error: lettre::address::AddressError| wrong(&error.to_string()))?;
     let address: &str = mailbox.email.as_ref();
-    // What is quoted in an address may be anything, which servers read in many ways.
+    // Quoted local parts may contain anything, and servers disagree on their meaning.
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"<>()[],;:\\".contains(&byte);
     if !address.bytes().all(is_plain) {
         return Err(wrong(
@@ -42,20 +42,20 @@ pub(super) fn mailbox(text: &str) -> Result<Mailbox, AddressError> {
     Ok(mailbox)
 }
 
-/// Who may be written to.
+/// The permitted recipients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recipients(Vec<Pattern>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Pattern {
     Everybody,
-    /// Whoever has an address in this domain.
+    /// Any address in this domain.
     Domain(String),
     One(String),
 }
 
 impl Recipients {
-    /// Lets somebody else be written to: an address, `*@example.org` or `*`.
+    /// Permits another recipient: an address, `*@example.org` or `*`.
     pub fn allow(&mut self, pattern: &str) -> Result<(), AddressError> {
         let wrong = |reason: &str| AddressError {
             text: pattern.chars().take(100).collect(),
@@ -86,7 +86,7 @@ impl Recipients {
         })
     }
 
-    /// As they are written in the configuration.
+    /// Formats them as in the configuration.
     pub fn texts(&self) -> Vec<String> {
         let text = |pattern: &Pattern| match pattern {
             Pattern::Everybody => "*".to_owned(),

@@ -1,4 +1,4 @@
-//! What is said to a server of mail, and what it replies (RFC 5321).
+//! The client side of an SMTP conversation (RFC 5321).
 
 use std::io;
 
@@ -8,21 +8,21 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use super::{MailLogin, MailOptions, MailTls, message::Email};
 use crate::stream::{self, Wire};
 
-/// Longest line of a reply with its end; RFC 5321 (4.5.3.1.5) has 512.
+/// Longest line of a reply including its end; RFC 5321 (4.5.3.1.5) allows 512.
 const LINE_BYTES_MAX: usize = 2048;
-/// Most lines of a reply.
+/// Most lines in a reply.
 const LINES_MAX: usize = 100;
-/// Longest part of a reply that is told.
+/// Longest part of a reply that errors quote.
 const TOLD_CHARS_MAX: usize = 500;
 
-/// Why a message was not taken.
+/// Why a message was not accepted.
 #[derive(Debug)]
 pub(super) enum ConnectionError {
-    /// The server has said no: to what, and how.
+    /// The server refused a command: which one, and its reply.
     Refused(String),
-    /// The connection has broken.
+    /// The connection failed.
     Broken(io::Error),
-    /// What the server says is not what the protocol has, or not what is needed.
+    /// The reply is malformed, or lacks a required extension.
     Unfit(&'static str),
 }
 
@@ -32,23 +32,23 @@ impl From<io::Error> for ConnectionError {
     }
 }
 
-/// What a server has replied.
+/// A reply of the server.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) code: u16,
-    /// Its lines behind the code.
+    /// The text of each line, after the code.
     lines: Vec<String>,
 }
 
 impl Reply {
-    /// What it says besides the code, in one line of bounded length.
+    /// The text as one line of bounded length.
     pub(super) fn text(&self) -> String {
         let joined = self.lines.join(" ");
         let plain = joined.chars().filter(|each| !each.is_control());
         plain.take(TOLD_CHARS_MAX).collect()
     }
 
-    /// What a server offers by this word (RFC 5321, 4.1.1.1), with the words behind it.
+    /// Parameters of the extension with this keyword, if the server offers it (RFC 5321, 4.1.1.1).
     fn offered(&self, word: &str) -> Option<&str> {
         self.lines.iter().find_map(|line| {
             let (first, rest) = line.split_once([' ', '=']).unwrap_or((line, ""));
@@ -57,13 +57,13 @@ impl Reply {
     }
 }
 
-/// A conversation; who stops in the middle drops it.
+/// A conversation. Dropping it closes the connection.
 pub(super) struct Conversation {
     stream: BufReader<Wire>,
 }
 
 impl Conversation {
-    /// Hands a message over, from the beginning of the connection to the server's last reply.
+    /// Sends a message, from connecting to the server's last reply.
     pub(super) async fn hand_over(options: &MailOptions, letter: &Email) -> Result<Reply, ConnectionError> {
         let is_encrypted = options.tls == MailTls::Implicit;
         let wire = stream::connect(&options.host, options.port, is_encrypted).await?;
@@ -86,7 +86,7 @@ impl Conversation {
         conversation.send(letter).await
     }
 
-    /// Goes on encrypted. What has come before that is nothing the server has said (RFC 3207, 4.2).
+    /// Starts TLS. Discards what arrived before it, which may be injected (RFC 3207, 4.2).
     async fn encrypted(self, host: &str) -> Result<Self, ConnectionError> {
         if !self.stream.buffer().is_empty() {
             return Err(ConnectionError::Unfit(
@@ -99,7 +99,7 @@ impl Conversation {
         })
     }
 
-    /// Asks what the server offers, with the sender's domain as the name of who asks: some servers want one that is there.
+    /// Asks for the extensions, with the sender's domain as the client's name, because some servers require one that exists.
     async fn hello(&mut self, letter: &Email) -> Result<Reply, ConnectionError> {
         self.say(&format!("EHLO {}", letter.from.domain()), "EHLO").await
     }
@@ -140,14 +140,14 @@ impl Conversation {
         Ok(reply)
     }
 
-    /// Says a line, and reads the reply to it.
+    /// Sends a line and reads its reply.
     async fn say(&mut self, line: &str, what: &str) -> Result<Reply, ConnectionError> {
         self.stream.write_all(format!("{line}\r\n").as_bytes()).await?;
         self.stream.flush().await?;
         self.reply(what).await
     }
 
-    /// A reply that is no refusal.
+    /// Reads a reply, and turns a refusal into an error.
     async fn reply(&mut self, what: &str) -> Result<Reply, ConnectionError> {
         let mut lines = Vec::new();
         loop {
@@ -174,7 +174,7 @@ impl Conversation {
         }
     }
 
-    /// A line without its end. What is not UTF-8 is shown as U+FFFD.
+    /// Reads a line without its end. Invalid UTF-8 becomes U+FFFD.
     async fn line(&mut self) -> Result<String, ConnectionError> {
         let mut line = Vec::new();
         let mut bounded = (&mut self.stream).take(LINE_BYTES_MAX as u64);
@@ -190,7 +190,7 @@ impl Conversation {
     }
 }
 
-/// A message as it is sent: a point at the beginning of a line is doubled, and one alone is the end (RFC 5321, 4.5.2).
+/// Encodes the message text: doubles a dot at the start of a line, and ends with a line of one dot (RFC 5321, 4.5.2).
 fn stuffed(message: &[u8]) -> Vec<u8> {
     let mut sent = Vec::with_capacity(message.len() + message.len() / 50 + 8);
     for line in message.split_inclusive(|byte| *byte == b'\n') {

@@ -1,4 +1,4 @@
-//! A message: what rules say of it, and what is sent.
+//! Builds messages from what rules pass.
 
 use lettre::{
     Address, Message,
@@ -12,13 +12,13 @@ use crate::{ClientError, token};
 /// Longest subject.
 const SUBJECT_BYTES_MAX: usize = 2000;
 
-/// What a message is made of.
+/// The fields of a message.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Draft {
     to: Vec<String>,
     cc: Vec<String>,
-    /// Who gets it besides, without the others knowing.
+    /// Recipients that do not appear in the headers.
     bcc: Vec<String>,
     reply_to: Vec<String>,
     subject: String,
@@ -26,20 +26,20 @@ pub(crate) struct Draft {
     html: Option<String>,
 }
 
-/// A message as it is sent.
+/// An encoded message.
 #[derive(Debug)]
 pub(super) struct Email {
-    /// What others refer to it by.
+    /// The `Message-ID` header.
     pub(super) id: String,
     pub(super) from: Address,
-    /// All recipients, each once.
+    /// All recipients, without duplicates.
     pub(super) to: Vec<Address>,
-    /// Lines of ASCII that end with CR and LF.
+    /// ASCII lines that end with CRLF.
     pub(super) bytes: Vec<u8>,
 }
 
 impl Draft {
-    /// Writes the message of `[mail.NAME]`, if it may be sent.
+    /// Builds a message of `[mail.NAME]` if its sender and recipients are permitted.
     pub(super) fn letter(&self, name: &str, options: &MailOptions) -> Result<Email, ClientError> {
         let wrong = |reason: String| ClientError::Operation { reason };
         let named = self.to.len() + self.cc.len() + self.bcc.len();
@@ -142,7 +142,7 @@ fn boxes(texts: &[String]) -> Result<Vec<Mailbox>, ClientError> {
         })
 }
 
-/// A text whose lines end as those of mail do, however they ended: a server that takes something else for the end of a line finds none.
+/// Normalises line ends to CRLF, so that no server takes anything else for the end of a line.
 fn in_lines(text: &str) -> String {
     text.replace("\r\n", "\n")
         .replace('\r', "\n")

@@ -1,6 +1,6 @@
-//! E-mail: messages that are handed to a server of SMTP (RFC 5321), one connection each.
+//! E-mail over SMTP (RFC 5321), with one connection per message.
 //!
-//! A message goes to all whom it names, or to nobody: the first recipient that is refused ends the conversation before its text is sent.
+//! A message goes to all of its recipients or to none: if the server refuses one, the conversation ends before the text is sent.
 
 mod address;
 mod conversation;
@@ -13,28 +13,28 @@ pub(crate) use sender::Sender;
 
 use std::{fmt, time::Duration};
 
-/// How a connection to a server of mail is encrypted.
+/// How a connection to a mail server is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailTls {
-    /// It begins plain, and is encrypted before anything is said (RFC 3207); a server that does not offer that is refused.
+    /// STARTTLS before anything else is said (RFC 3207); a server that does not offer it is refused.
     StartTls,
-    /// From its beginning (RFC 8314).
+    /// TLS from the first byte (RFC 8314).
     Implicit,
-    /// Not at all.
+    /// No encryption.
     None,
 }
 
-/// Who says so to a server of mail.
+/// Credentials for a mail server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MailLogin {
-    /// The user.
+    /// The user name for SMTP AUTH.
     pub user: String,
-    /// Its password.
+    /// The password for SMTP AUTH.
     pub password: String,
 }
 
 impl fmt::Debug for MailLogin {
-    /// Without the password.
+    /// Omits the password.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("MailLogin")
             .field("user", &self.user)
@@ -42,32 +42,32 @@ impl fmt::Debug for MailLogin {
     }
 }
 
-/// A server of mail, and what bounds its use.
+/// A mail server, its credentials and limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MailOptions {
-    /// Where it is.
+    /// DNS name or IP address.
     pub host: String,
-    /// Its port.
+    /// TCP port, such as 587.
     pub port: u16,
-    /// How connections to it are encrypted.
+    /// How connections are encrypted.
     pub tls: MailTls,
-    /// Who says so to it; none: it is not asked for.
+    /// Credentials; `None` sends without authentication.
     pub login: Option<MailLogin>,
-    /// The sender of every message, such as `Shop <shop@example.org>`.
+    /// The sender of all messages, such as `Shop <shop@example.org>`.
     pub from: MailSender,
-    /// Who may be written to.
+    /// Permitted recipients.
     pub to: Recipients,
-    /// Connections of one thread.
+    /// Connections per thread.
     pub connections_max: usize,
-    /// From the order to the server's reply to the whole message, waiting for a connection included.
+    /// Time limit for one message, including the wait for a free connection.
     pub send_timeout: Duration,
-    /// Longest message, as it is sent.
+    /// Longest encoded message in bytes.
     pub message_bytes_max: usize,
-    /// Recipients of one message.
+    /// Most recipients per message.
     pub recipients_max: usize,
 }
 
-/// The sender of messages: an address, or a name with one.
+/// Parses the sender of messages: an address, optionally with a display name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MailSender(lettre::message::Mailbox);
 

@@ -1,4 +1,4 @@
-//! Messages of one thread to a server.
+//! Sends the messages of one thread to a mail server.
 
 use serde_json::{Value, json};
 use tokio::{sync::Semaphore, time::timeout};
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::ClientError;
 
-/// Sends the messages of one thread to a server.
+/// Sends the messages of one thread to a mail server.
 #[derive(Debug)]
 pub(crate) struct Sender {
     name: String,
@@ -26,7 +26,7 @@ impl Sender {
         }
     }
 
-    /// Sends a message, within the time that this may take; gives `{"code", "reply", "messageId"}`: what the server has said when it took it.
+    /// Sends a message within the time limit. Returns `{"code", "reply", "messageId"}`, with the server's reply to the message text.
     pub(crate) async fn send(&self, draft: &Draft) -> Result<Value, ClientError> {
         let letter = draft.letter(&self.name, &self.options)?;
         let what = format!("mail `{}`", self.name);

@@ -1,4 +1,4 @@
-//! One connection to a server, on which one command is under way at a time.
+//! A connection to a Redis server, with one command in flight at a time.
 
 use serde_json::Value;
 use tokio::io::{AsyncWriteExt as _, BufReader};
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::stream::{self, Wire};
 
-/// A connection; who stops in the middle of a command drops it.
+/// A connection. Dropping it in the middle of a command closes it.
 pub(super) struct Connection {
     stream: BufReader<Wire>,
 }
@@ -21,7 +21,7 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Connects, says who does, and chooses the database.
+    /// Connects, authenticates and selects the database.
     pub(super) async fn open(url: &RedisUrl, reply_bytes_max: usize) -> Result<Self, ReplyError> {
         let stream = stream::connect(&url.host, url.port, url.is_encrypted).await?;
         let mut connection = Self {
@@ -42,7 +42,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Has a command done.
+    /// Executes a command.
     pub(super) async fn run(
         &mut self,
         words: &[impl AsRef<str>],
@@ -62,7 +62,7 @@ impl Connection {
         reply::read(&mut self.stream, reply_bytes_max).await
     }
 
-    /// Whether nothing has come since its last command: not the end either.
+    /// Whether the connection is idle: no unread bytes, and not closed by the server.
     pub(super) async fn is_quiet(&mut self) -> bool {
         stream::is_quiet(&mut self.stream).await
     }

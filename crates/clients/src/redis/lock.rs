@@ -1,27 +1,27 @@
-//! Locks: a key that nobody else has set, and that ends by itself.
+//! Locks: keys that are set only if they do not exist, with an expiry.
 
 use std::time::{Duration, Instant};
 
 use super::Pool;
 use crate::{ClientError, token};
 
-/// How long it takes until a lock that others have is tried again.
+/// Interval at which a lock that is taken is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(25);
-/// Removes a key that still has this value.
+/// Removes a key if it still has this value.
 const REMOVE_OWN: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
 
-/// A lock that is asked for, or held.
+/// A lock, requested or held.
 #[derive(Clone, Debug)]
 pub(crate) struct Lock {
     key: String,
-    /// Nobody else has this value.
+    /// A random value that identifies the holder.
     token: String,
     time_ms: u64,
 }
 
 impl Lock {
-    /// One that ends by itself after `time_ms`.
+    /// Creates a lock that expires after `time_ms`.
     pub(crate) fn new(key: String, time_ms: u64) -> Result<Self, ClientError> {
         let token = token::random().map_err(|reason| ClientError::Failed {
             what: format!("the lock `{key}`"),
@@ -34,14 +34,14 @@ impl Lock {
         &self.token
     }
 
-    /// When it has ended by itself if it is taken now.
+    /// When it expires if it is acquired now.
     pub(crate) fn end_from_now(&self) -> Instant {
         Instant::now() + Duration::from_millis(self.time_ms)
     }
 }
 
 impl Pool {
-    /// Takes a lock; false: others still had it after `wait_ms`. Without that it is waited for as long as whoever asks waits.
+    /// Acquires the lock. Returns false if it was not free within `wait_ms`; without `wait_ms` it tries until its future is dropped.
     pub(crate) async fn lock(&self, lock: &Lock, wait_ms: Option<u64>) -> Result<bool, ClientError> {
         let time_ms = lock.time_ms.to_string();
         let words = ["SET", &lock.key, &lock.token, "NX", "PX", &time_ms];
@@ -59,7 +59,7 @@ impl Pool {
         }
     }
 
-    /// Gives a lock back; false: it had ended by itself.
+    /// Releases the lock. Returns false if it had expired.
     pub(crate) async fn unlock(&self, lock: &Lock) -> Result<bool, ClientError> {
         let words = ["EVAL", REMOVE_OWN, "1", &lock.key, &lock.token];
         let removed = self.run(&words).await?;

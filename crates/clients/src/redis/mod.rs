@@ -1,6 +1,6 @@
-//! Redis: commands on connections that each do one at a time, and locks.
+//! Redis commands and locks, over connections with one command in flight each.
 //!
-//! The protocol is RESP2 (redis.io, "Redis serialization protocol"), read within the size that a reply may have, so that no reply is in memory that is longer.
+//! The protocol is RESP2 (redis.io, "Redis serialization protocol"). Replies are decoded within a size limit, so that none is ever in memory in excess of it.
 
 mod connection;
 mod lock;
@@ -14,7 +14,7 @@ pub use url::{RedisUrl, UrlError};
 
 use std::time::Duration;
 
-/// Reads a reply, and gives what it counts for: 32 bytes for each part besides those of texts; `None` where it cannot be read.
+/// Decodes a reply and returns the bytes it counts for: its texts, and 32 bytes for each part; `None` if it is malformed.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) async fn read_reply(bytes: &mut &[u8], bytes_max: usize) -> Option<usize> {
     fn counted(value: &serde_json::Value) -> usize {
@@ -30,17 +30,17 @@ pub(crate) async fn read_reply(bytes: &mut &[u8], bytes_max: usize) -> Option<us
     }
 }
 
-/// A server of Redis, and what bounds its use.
+/// A Redis server, its credentials and limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisOptions {
-    /// Where it is, and who connects.
+    /// Address and credentials.
     pub url: RedisUrl,
-    /// Connections of one thread.
+    /// Connections per thread.
     pub connections_max: usize,
-    /// From the beginning of a connection to its first command.
+    /// Time limit for connecting and authenticating.
     pub connect_timeout: Duration,
-    /// From a command to the end of its reply, waiting for a connection included.
+    /// Time limit for a command, including the wait for a free connection.
     pub command_timeout: Duration,
-    /// Longest reply. Each of its parts counts for 32 bytes besides.
+    /// Longest reply in bytes; each of its parts counts for 32 more.
     pub reply_bytes_max: usize,
 }

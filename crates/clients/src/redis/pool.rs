@@ -1,4 +1,4 @@
-//! The connections of one thread to a server.
+//! The connections of one thread to a Redis server.
 
 use std::{cell::RefCell, time::Duration};
 
@@ -8,10 +8,10 @@ use tokio::{sync::Semaphore, time::timeout};
 use super::{RedisOptions, connection::Connection, reply::ReplyError};
 use crate::ClientError;
 
-/// The connections of one thread to a server. One that was left in the middle of a command is closed.
+/// The connections of one thread to a Redis server. A connection that is dropped in the middle of a command is closed.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// As errors name it.
+    /// The server's name in errors.
     what: String,
     options: RedisOptions,
     room: Semaphore,
@@ -28,7 +28,7 @@ impl Pool {
         }
     }
 
-    /// Has a command done, within the time that commands have.
+    /// Executes a command within the command time limit.
     pub(crate) async fn run(&self, words: &[impl AsRef<str>]) -> Result<Value, ClientError> {
         let time = self.options.command_timeout;
         let late = |_| self.late(time, "command_timeout");
@@ -48,7 +48,7 @@ impl Pool {
         outcome.map_err(|error| self.error(error))
     }
 
-    /// A connection that nobody has, and that the server has not closed.
+    /// Takes an idle connection that is still open, or opens one.
     async fn rested(&self) -> Option<Connection> {
         loop {
             let mut connection = self.idle.borrow_mut().pop()?;

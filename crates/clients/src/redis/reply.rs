@@ -1,25 +1,25 @@
-//! What a server replies.
+//! Decodes replies.
 
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 
-/// Arrays in one another.
+/// Deepest nesting of arrays.
 const DEPTH_MAX: usize = 16;
-/// Longest line, with its end.
+/// Longest line including its end.
 const LINE_MAX: usize = 64 * 1024;
-/// What each part of a reply counts for, besides its bytes.
+/// Bytes that each part of a reply counts for besides its text.
 const PART_BYTES: usize = 32;
 
-/// Why a reply cannot be read; the connection is of no use any more, but after `Refused`.
+/// Why there is no reply; after all but `Refused` the connection must be closed.
 #[derive(Debug)]
 pub(super) enum ReplyError {
-    /// The server has refused the command.
+    /// The server refused the command.
     Refused(String),
-    /// It is longer than it may be.
+    /// The reply exceeds its limit.
     Long,
-    /// The connection has broken.
+    /// The connection failed.
     Broken(std::io::Error),
-    /// It is not what the protocol has.
+    /// The reply is malformed.
     Unreadable(&'static str),
 }
 
@@ -29,7 +29,7 @@ impl From<std::io::Error> for ReplyError {
     }
 }
 
-/// Reads one reply of at most `bytes_max` bytes: a text, a number, null, or an array of such. An error in it is that of the whole.
+/// Reads one reply of at most `bytes_max` bytes: a text, a number, null, or an array of these. An error inside an array is the result of the whole.
 pub(super) async fn read<S: AsyncBufRead + Unpin>(
     stream: &mut S,
     bytes_max: usize,
@@ -81,7 +81,7 @@ pub(super) async fn read<S: AsyncBufRead + Unpin>(
     }
 }
 
-/// A line without its end.
+/// Reads a line without its end.
 async fn read_line<S: AsyncBufRead + Unpin>(stream: &mut S, left: &mut usize) -> Result<Vec<u8>, ReplyError> {
     *left = left.checked_sub(PART_BYTES).ok_or(ReplyError::Long)?;
     let mut line = Vec::new();

@@ -1,16 +1,16 @@
-//! Where a server of Redis is.
+//! URLs of Redis servers.
 
 use std::{fmt, str::FromStr};
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use url::Url;
 
-/// The port of servers that say no other.
+/// The default port.
 const PORT: u16 = 6379;
-/// The user of servers that know none but passwords.
+/// The user name for servers that have only a password.
 const DEFAULT_USER: &str = "default";
 
-/// A server of Redis, a database in it, and who connects to it: `redis://user:password@host:6379/0`, or `rediss:` for a connection that is encrypted.
+/// A Redis server, a database, and credentials: `redis://user:password@host:6379/0`, or `rediss:` with TLS.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl {
     pub(crate) host: String,
@@ -21,11 +21,11 @@ pub struct RedisUrl {
     pub(crate) is_encrypted: bool,
 }
 
-/// Why a text is no such URL. It does not repeat the text, which may have a password.
+/// Why a text is not such a URL. Does not quote the text, which may contain a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not a URL such as \"redis://user:password@host:6379/0\", or with `rediss:` for TLS: {reason}")]
 pub struct UrlError {
-    /// Why not.
+    /// The rule that it violates.
     pub reason: String,
 }
 
@@ -64,7 +64,7 @@ impl FromStr for RedisUrl {
 }
 
 impl RedisUrl {
-    /// Who connects, where that is said.
+    /// User and password, if given.
     pub(crate) fn login(&self) -> Option<(&str, &str)> {
         let user = if self.user.is_empty() {
             DEFAULT_USER
@@ -76,7 +76,7 @@ impl RedisUrl {
 }
 
 impl fmt::Display for RedisUrl {
-    /// Without the password.
+    /// Omits the password.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(if self.is_encrypted {
             "rediss://"
@@ -96,7 +96,7 @@ impl fmt::Display for RedisUrl {
 }
 
 impl fmt::Debug for RedisUrl {
-    /// Without the password.
+    /// Omits the password.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{self}")
     }

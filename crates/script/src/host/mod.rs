@@ -49,9 +49,9 @@ pub(crate) struct Host {
     pub(crate) calls: RefCell<Calls>,
     pub(crate) store: StoreHost,
     pub(crate) declared: DeclaredReads,
-    pub(crate) course: DriverHost,
+    pub(crate) driver: DriverHost,
     pub(crate) place: Place,
-    /// What scripts have asked for in this step.
+    /// Operations that scripts requested in this step.
     pub(crate) wants: RefCell<Vec<HostOp>>,
 }
 

@@ -26,10 +26,10 @@ use forebay_wire::ContentKind;
 /// Maximum number of compiled rules per engine.
 const COMPILED_MAX: usize = 4096;
 
-/// The courses of an engine's calls, and the rules that it has compiled.
+/// The drivers of an engine's calls, and the rules that it has compiled.
 pub(crate) struct DriverHost {
     budget: Rc<Budget>,
-    courses: RefCell<HashMap<CallId, Box<dyn RunDriver>>>,
+    drivers: RefCell<HashMap<CallId, Box<dyn RunDriver>>>,
     compiled: RefCell<HashMap<u64, Compiled>>,
     /// The rules that run, of the one call that there is.
     running: RefCell<HashMap<TaskId, Running>>,
@@ -63,19 +63,19 @@ impl std::fmt::Debug for DriverHost {
 pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
     let own = host.clone();
     functions.set("begin", move |ctx: Ctx<'js>, call: CallId| {
-        own.go_on(&ctx, call, Event::Begun)
+        own.advance(&ctx, call, Event::Begun)
     })?;
     let own = host.clone();
     functions.set(
         "ruleOver",
         move |ctx: Ctx<'js>, call: CallId, ticket: TaskId, is_true: bool, values: JsString<'js>| {
             let values = text::owned(values)?;
-            if !own.course.is_over(ticket) {
+            if !own.driver.is_over(ticket) {
                 return Array::new(ctx);
             }
-            own.course.running.borrow_mut().remove(&ticket);
+            own.driver.running.borrow_mut().remove(&ticket);
             let outcome = Ok(RuleOutcome { is_true, values });
-            own.go_on(&ctx, call, Event::Ended { ticket, outcome })
+            own.advance(&ctx, call, Event::Ended { ticket, outcome })
         },
     )?;
     let own = host.clone();
@@ -83,17 +83,17 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         "ruleFailed",
         move |ctx: Ctx<'js>, call: CallId, ticket: TaskId, reason: JsString<'js>| {
             let reason = text::owned(reason)?;
-            if !own.course.is_over(ticket) {
+            if !own.driver.is_over(ticket) {
                 return Array::new(ctx);
             }
-            let outcome = Err(own.course.with_places(ticket, &reason));
-            own.go_on(&ctx, call, Event::Ended { ticket, outcome })
+            let outcome = Err(own.driver.with_places(ticket, &reason));
+            own.advance(&ctx, call, Event::Ended { ticket, outcome })
         },
     )?;
     let own = host.clone();
     functions.set(
         "timePassed",
-        move |ctx: Ctx<'js>, call: CallId, ticket: TaskId| own.go_on(&ctx, call, Event::Passed { ticket }),
+        move |ctx: Ctx<'js>, call: CallId, ticket: TaskId| own.advance(&ctx, call, Event::Passed { ticket }),
     )?;
     let own = host.clone();
     functions.set("ruleTimer", move |call: CallId, wait: WaitId, ms: f64| {
@@ -110,16 +110,16 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         "ruleModule",
         move |ctx: Ctx<'js>, call: CallId, from: JsString<'js>, name: JsString<'js>| {
             let (from, name) = (text::owned(from)?, text::owned(name)?);
-            own.course.module(&ctx, call, &from, &name)
+            own.driver.module(&ctx, call, &from, &name)
         },
     )?;
     let own = host.clone();
-    functions.set("ruleTurn", move |ticket: TaskId| own.course.take_turn(ticket))?;
+    functions.set("ruleTurn", move |ticket: TaskId| own.driver.take_turn(ticket))?;
     let own = host.clone();
     functions.set("ruleLog", move |call: CallId, level: u8, line: JsString<'js>| {
         let text = text::owned(line)?;
-        if let Some(course) = own.course.courses.borrow_mut().get_mut(&call) {
-            course.log(LogLine { level, text });
+        if let Some(driver) = own.driver.drivers.borrow_mut().get_mut(&call) {
+            driver.log(LogLine { level, text });
         }
         Ok::<(), rquickjs::Error>(())
     })
@@ -129,7 +129,7 @@ impl DriverHost {
     pub(crate) fn new(budget: Rc<Budget>) -> Self {
         Self {
             budget,
-            courses: RefCell::default(),
+            drivers: RefCell::default(),
             compiled: RefCell::default(),
             running: RefCell::default(),
             timed: Cell::default(),
@@ -138,22 +138,22 @@ impl DriverHost {
         }
     }
 
-    /// A call has this course from here on.
-    pub(crate) fn begin(&self, call: CallId, course: Box<dyn RunDriver>) {
+    /// A call has this driver from here on.
+    pub(crate) fn begin(&self, call: CallId, driver: Box<dyn RunDriver>) {
         self.running.borrow_mut().clear();
         self.timed_waits.borrow_mut().clear();
         self.modules.borrow_mut().clear();
-        self.courses.borrow_mut().insert(call, course);
+        self.drivers.borrow_mut().insert(call, driver);
     }
 
     /// Drops the drivers of calls that are over.
     pub(crate) fn retain(&self, is_open: impl Fn(CallId) -> bool) {
-        self.courses.borrow_mut().retain(|call, _| is_open(*call));
+        self.drivers.borrow_mut().retain(|call, _| is_open(*call));
     }
 
     /// Releases everything that belongs to the engine; no calls follow.
     pub(crate) fn end(&self) {
-        self.courses.borrow_mut().clear();
+        self.drivers.borrow_mut().clear();
         self.compiled.borrow_mut().clear();
     }
 
@@ -188,7 +188,7 @@ impl DriverHost {
         self.budget.limit_rule(timed.map(|timed| timed.until));
     }
 
-    /// Whether a rule is over when it says so: not where it was stopped, of which its course learns by the time that has passed. What runs after it in this step belongs to others.
+    /// Whether a rule is over when it says so: not where it was stopped, of which its driver learns by the time that has passed. What runs after it in this step belongs to others.
     fn is_over(&self, ticket: TaskId) -> bool {
         if self.timed.get().is_none_or(|timed| timed.ticket != ticket) {
             return true;
@@ -212,8 +212,8 @@ impl DriverHost {
 
     /// Finds a required module. Returns its path and function.
     fn module<'js>(&self, ctx: &Ctx<'js>, call: CallId, from: &str, name: &str) -> Result<Array<'js>> {
-        let found = match self.courses.borrow().get(&call) {
-            Some(course) => course.module(from, name),
+        let found = match self.drivers.borrow().get(&call) {
+            Some(driver) => driver.module(from, name),
             None => Err("the run is over".to_owned()),
         };
         let told = |what: String| Exception::throw_type(ctx, &format!("require(\"{name}\"): {what}"));
@@ -250,22 +250,22 @@ impl Host {
     /// Passes an event to the driver of a call. Returns the commands for the SDK, each as an array: `[ticket, function, node, kind, state,
     /// values, item]` runs a rule, with an additional `true` if it has a timeout; `[ticket, ms]` starts a timer; `[ticket]` forgets a rule
     /// or timer.
-    fn go_on<'js>(&self, ctx: &Ctx<'js>, call: CallId, event: Event) -> Result<Array<'js>> {
+    fn advance<'js>(&self, ctx: &Ctx<'js>, call: CallId, event: Event) -> Result<Array<'js>> {
         let out = Array::new(ctx.clone())?;
         // Rules must not reach the drivers while one of them handles an event.
-        let Some(mut course) = self.course.courses.borrow_mut().remove(&call) else {
+        let Some(mut driver) = self.driver.drivers.borrow_mut().remove(&call) else {
             return Ok(out);
         };
-        let mut orders = std::collections::VecDeque::from(course.go_on(event));
+        let mut orders = std::collections::VecDeque::from(driver.advance(event));
         let mut is_over = false;
         let mut count = 0;
         while let Some(order) = orders.pop_front() {
             let item = match order {
-                Command::Run(order) => match self.course.function(ctx, &order.rule) {
+                Command::Run(order) => match self.driver.function(ctx, &order.rule) {
                     Ok(function) => {
                         let rule = Arc::clone(&order.rule);
                         let until = order.time_max.map(|time| Instant::now() + time);
-                        let mut running = self.course.running.borrow_mut();
+                        let mut running = self.driver.running.borrow_mut();
                         running.insert(order.ticket, (rule, until));
                         drop(running);
                         run_order(ctx, &order, function)?
@@ -273,8 +273,8 @@ impl Host {
                     Err(reason) => {
                         let outcome = Err(reason);
                         let ticket = order.ticket;
-                        let next = course.go_on(Event::Ended { ticket, outcome });
-                        // What was ordered before is not wanted any more once there is an answer.
+                        let next = driver.advance(Event::Ended { ticket, outcome });
+                        // Once there is an answer, earlier commands are obsolete.
                         if next.iter().any(|order| matches!(order, Command::Answer(_))) {
                             orders.clear();
                         }
@@ -304,7 +304,7 @@ impl Host {
             count += 1;
         }
         if !is_over {
-            self.course.courses.borrow_mut().insert(call, course);
+            self.driver.drivers.borrow_mut().insert(call, driver);
         }
         Ok(out)
     }

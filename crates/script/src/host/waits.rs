@@ -55,7 +55,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         let is_open = own.calls.borrow_mut().wait_for_turn(call);
         if is_open {
             let what = What::Turn;
-            own.course.wait(wait);
+            own.driver.wait(wait);
             own.wants.borrow_mut().push(HostOp { call, wait, what });
         }
         is_open
@@ -190,7 +190,7 @@ impl Host {
                 Some(Ok(())) => {}
             }
         }
-        self.course.wait(wait);
+        self.driver.wait(wait);
         self.wants.borrow_mut().push(HostOp { call, wait, what });
         Ok(true)
     }

@@ -50,7 +50,7 @@ pub(super) struct CallInbox(RefCell<HashMap<CallId, Box<CallMessages>>>);
 struct CallMessages {
     over: Option<Over>,
     wants: Vec<HostOp>,
-    /// Who looks for them, when they come from another call's step.
+    /// Wakes the call's task when they come from another call's step.
     waker: Option<Waker>,
 }
 
@@ -91,7 +91,7 @@ impl CallMessages {
     }
 }
 
-/// What statements have come to, for a wait.
+/// The result of statements, for a wait.
 type Come = Pin<Box<dyn Future<Output = (WaitId, OpResult)>>>;
 
 /// A waiting call. Dropping it cancels the call.
@@ -197,7 +197,7 @@ impl Waiting {
         }
     }
 
-    /// What has come for one of its waits; `None`: another call's step has something for it.
+    /// Returns the result of one of the call's waits; `None` if another call's step has requested something for it.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(WaitId, OpResult)>> {
         if let Some(wait) = self.turns.pop_front() {
             return Poll::Ready(Some((wait, OpResult::Nothing)));

@@ -72,7 +72,7 @@ fn context(ctx: &Ctx<'_>) -> *mut qjs::JSContext {
 }
 
 impl<'c, 'js> HeldValue<'c, 'js> {
-    /// Holds a value that somebody else holds, too.
+    /// Holds a value by one more reference.
     pub(crate) fn of(ctx: &'c Ctx<'js>, value: &Value<'js>) -> Self {
         // SAFETY: the value is alive as long as it is borrowed, and counted once more.
         let raw = unsafe { qjs::JS_DupValue(context(ctx), value.as_raw()) };

@@ -45,7 +45,7 @@ impl OneAfterAnother {
 }
 
 impl RunDriver for OneAfterAnother {
-    fn go_on(&mut self, event: Event) -> Vec<Command> {
+    fn advance(&mut self, event: Event) -> Vec<Command> {
         match event {
             Event::Begun => self.next(None),
             Event::Ended {
@@ -128,12 +128,12 @@ impl Rules {
             ..get("/")
         };
         let begin = Box::new(move || {
-            let course: Box<dyn RunDriver> = Box::new(OneAfterAnother {
+            let driver: Box<dyn RunDriver> = Box::new(OneAfterAnother {
                 rules,
                 at: 0,
                 logged: Vec::new(),
             });
-            course
+            driver
         });
         self.0.run(request.payload(), deadline, priority, begin)
     }

@@ -192,7 +192,7 @@ fn many_clients_get_their_own_answers_and_share_what_they_wait_for() {
 const BEGUN: &str = r"
   async begun() {
     return (globalThis.settings ??= (async () => {
-      // It takes so long that others come to wait for it.
+      // Slow enough that other calls wait for it.
       const rows = await main.value('select count(*) from here_many a, here_many b where a.id + b.id < 10');
       await sleep(1);
       return rows > 0 ? 1 : 0;

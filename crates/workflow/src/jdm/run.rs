@@ -226,15 +226,15 @@ impl<R: Functions> Walk<'_, R> {
         place: &Place,
         trace: &mut Option<Vec<Step>>,
     ) -> Result<Variable, RunError<R::Failure>> {
-        let mut course = Traversal::new(decision);
-        while let Some(next) = course.next() {
+        let mut traversal = Traversal::new(decision);
+        while let Some(next) = traversal.next() {
             let node = &decision.nodes[next];
             let begun = self.wants_trace.then(Instant::now);
             if let Task::Switch(switch) = &node.work
-                && !course.is_decided[next]
+                && !traversal.is_decided[next]
             {
-                let given = course.given(next);
-                let gone = switch.decide(&scope_of(&given, course.nodes()), &mut self.machine);
+                let given = traversal.given(next);
+                let gone = switch.decide(&scope_of(&given, traversal.nodes()), &mut self.machine);
                 if let Some((trace, begun)) = trace.as_mut().zip(begun) {
                     let given = to_json(&given);
                     let gone = switch.ids().zip(&gone).filter(|(_, is_gone)| **is_gone);
@@ -245,23 +245,23 @@ impl<R: Functions> Walk<'_, R> {
                         ..step(node, given, begun.elapsed())
                     });
                 }
-                if course.decide(next, &gone) {
+                if traversal.decide(next, &gone) {
                     continue;
                 }
             }
-            course.go_on(next);
-            if course.results[next].is_some() {
+            traversal.advance(next);
+            if traversal.results[next].is_some() {
                 continue;
             }
             let given = match node.work {
                 Task::Input(_) => input.clone(),
-                _ => course.given(next),
+                _ => traversal.given(next),
             };
             self.runs += 1;
             let worked = if self.runs > RUNS_MAX {
                 Err(Cause::TooManyRuns.into())
             } else {
-                self.work(node, given.clone(), course.nodes(), place).await
+                self.work(node, given.clone(), traversal.nodes(), place).await
             };
             let worked = worked.and_then(|(value, shown)| {
                 measure(&value).map_err(Cause::TooMuch)?;
@@ -291,12 +291,12 @@ impl<R: Functions> Walk<'_, R> {
                 }
                 trace.push(step);
             }
-            course.come_to(next, worked?, place.nodes.as_ref());
+            traversal.come_to(next, worked?, place.nodes.as_ref());
             if matches!(node.work, Task::Output(_)) {
                 break;
             }
         }
-        Ok(course.result())
+        Ok(traversal.result())
     }
 
     async fn work(

@@ -75,7 +75,7 @@ impl<'d> Traversal<'d> {
     }
 
     /// Schedules the successors of a node.
-    pub(super) fn go_on(&mut self, node: usize) {
+    pub(super) fn advance(&mut self, node: usize) {
         let edges = self.decision.nodes[node].after.iter();
         let edges = edges.filter(|&&edge| !self.is_cut[edge]);
         self.waiting

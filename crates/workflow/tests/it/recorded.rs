@@ -187,7 +187,7 @@ pub(crate) fn told(run: &Run<String, String>) -> String {
 }
 
 /// Runs a graph; returns the names of the rules that ran, and the outcome as text.
-pub(crate) fn course(graph: &Graph, does: &[(&'static str, Does)]) -> (String, String) {
+pub(crate) fn driver(graph: &Graph, does: &[(&'static str, Does)]) -> (String, String) {
     let (rules, run) = run_with(graph, does);
     let ran: Vec<_> = rules.ran.take().into_iter().map(|(rule, _)| rule).collect();
     (ran.join(" "), told(&run))

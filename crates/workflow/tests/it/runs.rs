@@ -2,7 +2,7 @@
 
 use forebay_workflow::Compat;
 
-use crate::recorded::{Does, Recorded, course, graph, run_in, run_with, told};
+use crate::recorded::{Does, Recorded, driver, graph, run_in, run_with, told};
 
 /// The promotion of an online shop that Rengine's authors announced as their second benchmark.
 const PROMOTION: &str = "
@@ -40,12 +40,12 @@ fn eight_rules_of_the_promotion_run_in_their_order() {
         let graph = graph(PROMOTION, compat);
         assert_eq!(graph.len(), 13);
         let all = "11 21 51 61 71 53 54 63".to_owned();
-        assert_eq!(course(&graph, &[]), (all, "63".into()));
+        assert_eq!(driver(&graph, &[]), (all, "63".into()));
         // The gift is out of stock: points instead of the balance.
-        let (ran, outcome) = course(&graph, &[("61", Does::False)]);
+        let (ran, outcome) = driver(&graph, &[("61", Does::False)]);
         assert_eq!((&*ran, &*outcome), ("11 21 51 61 53 54 63", "!63"));
         // Granting the balance fails: the other branch is used.
-        let (ran, outcome) = course(&graph, &[("71", Does::Fails)]);
+        let (ran, outcome) = driver(&graph, &[("71", Does::Fails)]);
         assert_eq!((&*ran, &*outcome), ("11 21 51 61 71 62 53 54 63", "63"));
     }
 }
@@ -53,15 +53,15 @@ fn eight_rules_of_the_promotion_run_in_their_order() {
 #[test]
 fn a_false_rule_ends_its_branch_with_its_own_values() {
     let graph = graph("0 BOOT\n1 PROCESS a\n2 PROCESS b\n0 -> 1\n1 -> 2", Compat::None);
-    assert_eq!(course(&graph, &[]), ("a b".into(), "b".into()));
-    assert_eq!(course(&graph, &[("a", Does::False)]), ("a".into(), "!a".into()));
-    assert_eq!(course(&graph, &[("b", Does::False)]), ("a b".into(), "!b".into()));
+    assert_eq!(driver(&graph, &[]), ("a b".into(), "b".into()));
+    assert_eq!(driver(&graph, &[("a", Does::False)]), ("a".into(), "!a".into()));
+    assert_eq!(driver(&graph, &[("b", Does::False)]), ("a b".into(), "!b".into()));
 }
 
 #[test]
 fn a_rule_that_fails_ends_the_run_and_says_at_which_node() {
     let graph = graph("0 BOOT\n1 PROCESS a\n2 PROCESS b\n0 -> 1\n1 -> 2", Compat::None);
-    let (ran, outcome) = course(&graph, &[("a", Does::Fails)]);
+    let (ran, outcome) = driver(&graph, &[("a", Does::Fails)]);
     assert_eq!((&*ran, &*outcome), ("a", "?node `1` failed: a throws"));
 }
 
@@ -70,7 +70,7 @@ fn children_decide_as_their_logic_says() {
     use Does::{False, True};
     let decided = |logical: &str, a: Does, b: Does, compat| {
         let text = format!("0 BOOT\n1 LOGICAL {logical}\n2 RUN b @2\n3 RUN a @1\n0 -> 1\n1 -> 2\n1 -> 3");
-        course(&graph(&text, compat), &[("a", a), ("b", b)])
+        driver(&graph(&text, compat), &[("a", a), ("b", b)])
     };
     let ours = Compat::None;
     for (logical, a, b, ran, outcome) in [
@@ -95,20 +95,20 @@ fn children_decide_as_their_logic_says() {
 #[test]
 fn not_is_the_contrary_of_its_child() {
     let graph = graph("0 BOOT\n1 LOGICAL NOT\n2 RUN a\n0 -> 1\n1 -> 2", Compat::None);
-    assert_eq!(course(&graph, &[]), ("a".into(), "!a".into()));
-    assert_eq!(course(&graph, &[("a", Does::False)]), ("a".into(), "a".into()));
-    let (_, outcome) = course(&graph, &[("a", Does::Fails)]);
+    assert_eq!(driver(&graph, &[]), ("a".into(), "!a".into()));
+    assert_eq!(driver(&graph, &[("a", Does::False)]), ("a".into(), "a".into()));
+    let (_, outcome) = driver(&graph, &[("a", Does::Fails)]);
     assert_eq!(outcome, "?node `2` failed: a throws");
 }
 
 #[test]
 fn a_fallback_is_for_failures_only_and_may_fail_too() {
     let graph = graph("0 BOOT\n1 FAILBACK b\n2 PROCESS a\n0 -> 1\n1 -> 2", Compat::None);
-    assert_eq!(course(&graph, &[("a", Does::False)]), ("a".into(), "!a".into()));
-    assert_eq!(course(&graph, &[("a", Does::Fails)]), ("a b".into(), "b".into()));
+    assert_eq!(driver(&graph, &[("a", Does::False)]), ("a".into(), "!a".into()));
+    assert_eq!(driver(&graph, &[("a", Does::Fails)]), ("a b".into(), "b".into()));
     let both = [("a", Does::Fails), ("b", Does::Fails)];
     assert_eq!(
-        course(&graph, &both),
+        driver(&graph, &both),
         ("a b".into(), "?node `1` failed: b throws".into())
     );
 }
@@ -161,7 +161,7 @@ fn what_each_node_has_come_to_is_remembered_in_the_order_of_their_ends() {
 fn in_rengine_a_node_keeps_its_last_successor_and_its_first_parent() {
     let text = "0 BOOT\n1 PROCESS a\n2 RUN b\n3 RUN c\n4 RUN d\n0 -> 1\n1 -> 2\n1 -> 3\n2 -> 4\n3 -> 4";
     assert_eq!(
-        course(&graph(text, Compat::Rengine), &[]),
+        driver(&graph(text, Compat::Rengine), &[]),
         ("a c".into(), "c".into())
     );
 }
@@ -173,7 +173,7 @@ fn a_switch_goes_on_with_the_case_that_its_rule_names() {
             "0 BOOT\n1 SWITCH {rule}\n2 RUN a\n3 RUN b\n4 RUN c\n0 -> 1\n1 -> 2 gold\n1 -> 3 silver\n1 -> 4"
         )
     };
-    let chosen = |rule: &str, does: &[(&'static str, Does)]| course(&graph(&text(rule), Compat::None), does);
+    let chosen = |rule: &str, does: &[(&'static str, Does)]| driver(&graph(&text(rule), Compat::None), does);
     assert_eq!(chosen("r=gold", &[]), ("r=gold a".into(), "a".into()));
     assert_eq!(chosen("r=silver", &[]), ("r=silver b".into(), "b".into()));
     assert_eq!(chosen("r=copper", &[]), ("r=copper c".into(), "c".into()));
@@ -186,7 +186,7 @@ fn a_switch_goes_on_with_the_case_that_its_rule_names() {
         "0 BOOT\n1 SWITCH r=copper\n2 RUN a\n0 -> 1\n1 -> 2 gold",
         Compat::None,
     );
-    assert_eq!(course(&without, &[]), ("r=copper".into(), "!r=copper".into()));
+    assert_eq!(driver(&without, &[]), ("r=copper".into(), "!r=copper".into()));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn children_run_at_the_same_time_and_are_joined_in_their_order() {
         ("b", Does::Takes(50)),
         ("c", Does::Takes(1)),
     ];
-    let (ran, outcome) = course(&graph, &slow);
+    let (ran, outcome) = driver(&graph, &slow);
     assert_eq!((&*ran, &*outcome), ("z a b c", "[3:c 4:b]"));
     // Every branch starts from the result before the parallel node.
     let (rules, _) = run_with(&graph, &slow);
@@ -209,10 +209,10 @@ fn children_run_at_the_same_time_and_are_joined_in_their_order() {
         .map(|(_, last)| last.unwrap_or_default())
         .collect();
     assert_eq!(seen, ["", "z", "z", "a"]);
-    let (_, outcome) = course(&graph, &[("b", Does::False)]);
+    let (_, outcome) = driver(&graph, &[("b", Does::False)]);
     assert_eq!(outcome, "![3:c 4:b]");
     // The first failure cancels the other children.
-    let (ran, outcome) = course(&graph, &[("a", Does::Takes(1000)), ("b", Does::Fails)]);
+    let (ran, outcome) = driver(&graph, &[("a", Does::Takes(1000)), ("b", Does::Fails)]);
     assert_eq!((&*ran, &*outcome), ("z a b", "?node `4` failed: b throws"));
 }
 
@@ -222,13 +222,13 @@ fn of_children_of_which_any_will_do_the_first_is_enough() {
         "0 BOOT\n1 PARALLEL join:\"ANY\"\n2 PROCESS a\n3 RUN b\n4 RUN c\n0 -> 1\n1 -> 2\n1 -> 3\n2 -> 4",
         Compat::None,
     );
-    let (ran, outcome) = course(&graph, &[("a", Does::Takes(100)), ("b", Does::Takes(10))]);
+    let (ran, outcome) = driver(&graph, &[("a", Does::Takes(100)), ("b", Does::Takes(10))]);
     assert_eq!((&*ran, &*outcome), ("a b", "b"));
-    let (ran, outcome) = course(&graph, &[("a", Does::Takes(100)), ("b", Does::Fails)]);
+    let (ran, outcome) = driver(&graph, &[("a", Does::Takes(100)), ("b", Does::Fails)]);
     assert_eq!((&*ran, &*outcome), ("a b c", "c"));
-    let (_, outcome) = course(&graph, &[("a", Does::False), ("b", Does::False)]);
+    let (_, outcome) = driver(&graph, &[("a", Does::False), ("b", Does::False)]);
     assert_eq!(outcome, "![2:a 3:b]");
-    let (_, outcome) = course(&graph, &[("a", Does::False), ("b", Does::Fails)]);
+    let (_, outcome) = driver(&graph, &[("a", Does::False), ("b", Does::Fails)]);
     assert_eq!(outcome, "?node `3` failed: b throws");
 }
 
@@ -236,7 +236,7 @@ fn of_children_of_which_any_will_do_the_first_is_enough() {
 fn a_loop_goes_on_for_each_item_until_one_is_false() {
     let text =
         |over: &str| format!("0 BOOT\n1 LOOP over:\"{over}\"\n2 PROCESS a\n3 RUN b\n0 -> 1\n1 -> 2\n2 -> 3");
-    let looped = |over: &str, does: &[(&'static str, Does)]| course(&graph(&text(over), Compat::None), does);
+    let looped = |over: &str, does: &[(&'static str, Does)]| driver(&graph(&text(over), Compat::None), does);
     assert_eq!(looped("x,y", &[]), ("a b a b".into(), "[0:b(x) 1:b(y)]".into()));
     assert_eq!(
         looped("x,y", &[("a", Does::False)]),
@@ -257,10 +257,10 @@ fn a_loop_goes_on_for_each_item_until_one_is_false() {
     );
     // The replacement for a whole loop sees no item.
     let caught = "0 BOOT\n1 FAILBACK f\n2 LOOP over:\"x,y\"\n3 RUN a\n0 -> 1\n1 -> 2\n2 -> 3";
-    let caught = course(&graph(caught, Compat::None), &[("a", Does::Fails)]);
+    let caught = driver(&graph(caught, Compat::None), &[("a", Does::Fails)]);
     assert_eq!(caught, ("a f".into(), "f".into()));
     let nested = "0 BOOT\n1 LOOP over:\"x,y\"\n2 LOOP over:\"1,2\"\n3 RUN a\n0 -> 1\n1 -> 2\n2 -> 3";
-    let (_, outcome) = course(&graph(nested, Compat::None), &[]);
+    let (_, outcome) = driver(&graph(nested, Compat::None), &[]);
     assert_eq!(outcome, "[0:[0:a(1) 1:a(2)] 1:[0:a(1) 1:a(2)]]");
 }
 
@@ -316,13 +316,13 @@ fn what_is_tried_again_begins_where_it_began() {
         .map(|(rule, last)| format!("{rule}<{}", last.unwrap_or_default()))
         .collect();
     assert_eq!(seen, ["z<", "a<z", "b<a", "a<z", "b<a", "a<z", "b<a"]);
-    let (ran, outcome) = course(&graph, &[("b", Does::FailsAtFirst(3))]);
+    let (ran, outcome) = driver(&graph, &[("b", Does::FailsAtFirst(3))]);
     assert_eq!(
         (&*ran, &*outcome),
         ("z a b a b a b", "?node `4` failed: b throws")
     );
     // A false outcome is a result, not a failure.
-    let (ran, outcome) = course(&graph, &[("b", Does::False)]);
+    let (ran, outcome) = driver(&graph, &[("b", Does::False)]);
     assert_eq!((&*ran, &*outcome), ("z a b", "!b"));
 }
 
@@ -334,7 +334,7 @@ fn a_rule_that_takes_too_long_is_given_up_and_something_may_stand_in_for_it() {
         )
     };
     let late = [("a", Does::Takes(51))];
-    let run = |more: &str, does: &[(&'static str, Does)]| course(&graph(&text(more), Compat::None), does);
+    let run = |more: &str, does: &[(&'static str, Does)]| driver(&graph(&text(more), Compat::None), does);
     assert_eq!(run("", &[("a", Does::Takes(49))]), ("a b".into(), "b".into()));
     assert_eq!(
         run("", &late),

@@ -41,15 +41,15 @@ const REPEATS_MAX: u16 = 1000;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Who gives messages to workers: the server's pool, in this process, or the library forebay/pool in a process of Node or Bun.
+    /// The dispatcher: the server's pool, in this process, or the library forebay/pool in a Node or Bun process.
     /// Example: --dispatcher node
     #[arg(long, value_enum, default_value = "server")]
     dispatcher: Dispatcher,
-    /// What workers run; node if not given, with --dispatcher bun bun. Only the server's pool has workers of another kind than itself.
+    /// The workers' runtime; by default node, or bun with --dispatcher bun. Only the server's pool can run workers in another runtime.
     /// Example: --runtime python
     #[arg(long, value_enum)]
     runtime: Option<RuntimeName>,
-    /// What workers of forebay/pool are. Example: --dispatcher node --kind thread
+    /// Workers of forebay/pool: processes or threads. Example: --dispatcher node --kind thread
     #[arg(long, value_enum, default_value = "process")]
     kind: KindName,
     /// How many workers; several sizes, or `sweep` for 1, 2, 4, 8, 12, 16 and 24, are measured one after the other, and the best is

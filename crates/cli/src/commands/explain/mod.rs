@@ -41,10 +41,10 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Stands for the routes of the whole server.
 const ALL: &str = "all";
 
-/// Print where the time of a request goes: front, queue, handler, each statement, the answer
+/// Print where the time of a request goes: front, queue, handler, each statement, the response
 ///
-/// With a URL it sends that request to the running server and prints its timeline. With --route it looks on for a while at requests that others send, and prints how much of their time each phase takes. Only the
-/// control socket can ask for either: clients cannot. Requests that nobody asks about are not timed.
+/// With a URL it sends that request to the running server and prints its timeline. With --route it watches the requests of clients for a while and prints how much time each phase takes. Only the
+/// control socket can ask for this, not clients. Other requests are not timed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The request, at the server whose control socket is asked. Example: forebay explain http://localhost:8080/users/1

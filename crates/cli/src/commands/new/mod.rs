@@ -17,10 +17,10 @@ use crate::{failure::UsageError, output};
 /// Write a first application that serves at once
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder to make; one that is there must be empty. Example: forebay new app
+    /// The folder to create; it may exist if it is empty. Example: forebay new app
     #[arg(value_name = "DIR", required_unless_present = "list")]
     folder: Option<PathBuf>,
-    /// What it begins with; see --list. Example: forebay new shop --template records
+    /// The template; see --list. Example: forebay new shop --template records
     #[arg(long, short, value_name = "TEMPLATE", value_enum, default_value_t = Template::Api)]
     template: Template,
     /// The kinds of records that the template `records` has, between commas; Article and Person if not given. Example: forebay new library --template records --kinds Book,Author

@@ -2,7 +2,7 @@
 
 use super::kinds::Kinds;
 
-/// What an application begins with.
+/// A starting point for applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Template {
     /// A handler that worker processes run

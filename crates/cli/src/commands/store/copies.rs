@@ -74,7 +74,7 @@ impl Until {
     }
 }
 
-/// Give the space that is not in use back to the system; nobody else may have the store open
+/// Return unused space to the file system; no other process may have the store open
 #[derive(Debug, clap::Args)]
 pub(super) struct Compact {
     #[command(flatten)]

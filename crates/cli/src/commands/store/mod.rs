@@ -37,7 +37,7 @@ enum Command {
     VerifyHere(verify::Arguments),
 }
 
-/// What goes on a store that is open already.
+/// Commands that also run in the shell, on a store that is already open.
 #[derive(Debug, clap::Subcommand)]
 enum Open {
     Get(nodes::Get),

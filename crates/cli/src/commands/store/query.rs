@@ -14,7 +14,7 @@ pub(super) struct Arguments {
     /// The index. Example: forebay store query by-name
     #[arg(value_name = "INDEX")]
     index: Option<String>,
-    /// What its first fields are equal to: JSON, or a text. Example: forebay store query by-name Tweed Rob
+    /// Values of the first fields, as JSON or text. Example: forebay store query by-name Tweed Rob
     #[arg(value_name = "VALUE", allow_negative_numbers = true)]
     values: Vec<String>,
     /// Least value of the next field. Example: forebay store query by-age --from 18

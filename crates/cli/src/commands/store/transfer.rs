@@ -22,7 +22,7 @@ use super::{StoreFailure, data::Data, lists::there, path, progress::Bar};
 /// Write globals or subtrees as lines of text, from one state of the store
 #[derive(Debug, clap::Args)]
 pub(super) struct Export {
-    /// What to export; everything without. Example: forebay store export Person/data Address
+    /// Globals or subtrees to export; by default everything. Example: forebay store export Person/data Address
     #[arg(value_name = "PATH", value_parser = path::parse)]
     paths: Vec<Key>,
     /// Into a file, which is there when it is complete; standard output without. Example: forebay store export --to backup.ndjson

@@ -27,7 +27,7 @@ pub(super) struct Import {
     /// Where the bodies of a Rengine's uploads are, as its object store has them. Example: forebay workflow import rengine.json --files bucket
     #[arg(long, value_name = "DIR")]
     files: Option<PathBuf>,
-    /// What is to be known of it. Example: forebay workflow import workflows --note "twice the points in May"
+    /// A note on the release. Example: forebay workflow import workflows --note "twice the points in May"
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
     #[command(flatten)]
@@ -52,13 +52,13 @@ pub(super) struct Export {
     config: ConfigFile,
 }
 
-/// Make a release one for test, which requests have that ask for it by number, or a draft again
+/// Set the state of a release: `test`, which requests may select by number, or `draft`
 #[derive(Debug, clap::Args)]
 pub(super) struct SetState {
     /// The release. Example: forebay workflow state 7 test
     #[arg(value_name = "N")]
     release: u64,
-    /// What it is to be. Example: forebay workflow state 7 draft
+    /// The new state. Example: forebay workflow state 7 draft
     #[arg(value_name = "STATE")]
     state: ReleaseStage,
     #[command(flatten)]
@@ -107,7 +107,7 @@ pub(super) struct Rollback {
     config: ConfigFile,
 }
 
-/// Remove a release that nobody has
+/// Remove a release that was never published
 #[derive(Debug, clap::Args)]
 pub(super) struct Discard {
     /// The release. Example: forebay workflow discard 7

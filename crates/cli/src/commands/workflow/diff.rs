@@ -17,7 +17,7 @@ pub(super) struct Arguments {
     /// A release by its number, or a folder. Example: forebay workflow diff 6 7
     #[arg(value_name = "A")]
     before: String,
-    /// What it is compared with. Example: forebay workflow diff 7 workflows
+    /// The other release or folder. Example: forebay workflow diff 7 workflows
     #[arg(value_name = "B")]
     after: String,
     /// One JSON object for programs. Example: forebay workflow diff 6 7 --json | jq .files

@@ -27,10 +27,10 @@ pub(super) struct Which {
     pub(super) config: ConfigFile,
 }
 
-/// Who does something.
+/// The author of a change.
 #[derive(Debug, clap::Args)]
 pub(super) struct Who {
-    /// Who does it, for the log; without, the user's name. Example: --by ada
+    /// The author, for the log; by default the name of the user. Example: --by ada
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
 }

@@ -30,7 +30,7 @@ pub(super) struct Check {
     which: Which,
 }
 
-/// What is run.
+/// A workflow and its arguments.
 #[derive(Debug, clap::Args)]
 struct RunArgs {
     /// The workflow. Example: forebay workflow run order --args '{"amount":40}'
@@ -43,7 +43,7 @@ struct RunArgs {
     which: Which,
 }
 
-/// Run a workflow without a server, and print what an answer would have: its result in JSON
+/// Run a workflow without a server, and print its result as JSON
 ///
 /// Rules have the limits and permissions of the configuration.
 #[derive(Debug, clap::Args)]
@@ -52,7 +52,7 @@ pub(super) struct Run {
     asked: RunArgs,
 }
 
-/// Run a workflow, and show what each node has come to, how long it took, and what rules have logged
+/// Run a workflow, and show each node's result and time, and the log of its rules
 #[derive(Debug, clap::Args)]
 pub(super) struct Trace {
     /// The trace as one JSON object. Example: forebay workflow trace order --json | jq .trace

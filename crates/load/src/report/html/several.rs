@@ -125,14 +125,14 @@ fn latencies(reports: &[Report]) -> String {
 }
 
 fn rates(reports: &[Report]) -> String {
-    let courses: Vec<_> = drawn(reports)
+    let drivers: Vec<_> = drawn(reports)
         .map(|(at, class, report)| {
             let steps = steps::of(report).into_iter().filter(|step| step.whole);
             (at, class, steps.collect::<Vec<_>>())
         })
         .filter(|(_, _, steps)| steps.len() > 1)
         .collect();
-    let all = || courses.iter().flat_map(|(_, _, steps)| steps);
+    let all = || drivers.iter().flat_map(|(_, _, steps)| steps);
     if all().next().is_none() {
         return "<p class=\"card\">The runs were too short to show their course.</p>\n".to_owned();
     }
@@ -143,7 +143,7 @@ fn rates(reports: &[Report]) -> String {
     let says = format!("Requests a second over time, up to {}", rate(most));
     let x = Scale::exact(end, |seconds| format!("{} s", rate(seconds)));
     let mut drawing = Drawing::new("Requests a second", &says, x, Scale::linear(most, rate));
-    for (at, class, steps) in &courses {
+    for (at, class, steps) in &drivers {
         let points = steps.iter().map(|step| Some((middle(step), step.per_second)));
         drawing.line(class, &points.collect::<Vec<_>>());
         drawing.name(class, &name(*at, &reports[*at]));

@@ -84,7 +84,7 @@ struct Place<'p> {
 }
 
 impl Place<'_> {
-    /// What an error of the system means here.
+    /// Converts a system error.
     fn failed(&self, done: &'static str) -> impl FnOnce(io::Error) -> FileError {
         let (path, root) = (self.name.to_owned(), self.root.to_owned());
         move |error| {

@@ -168,7 +168,7 @@ impl Wake for Woken {
 }
 
 impl RunDriver for WorkflowDriver {
-    fn go_on(&mut self, event: Event) -> Vec<Command> {
+    fn advance(&mut self, event: Event) -> Vec<Command> {
         match event {
             Event::Begun => {}
             Event::Ended { ticket, outcome } => self.desk.come(ticket, TaskEvent::Ended(outcome)),
