@@ -115,6 +115,7 @@ lint: deps sdk
 	cargo clippy --workspace --all-targets -- --deny warnings
 	cd sdk/node && npx tsc --noEmit
 	cd sdk/python && tests/.venv/bin/python -m mypy --strict forebay
+	@if command -v cargo-deny > /dev/null; then cargo deny check; else echo 'cargo-deny is not installed: advisories were not checked'; fi
 
 bench: dist $(PEER_MODULES) $(PEER_PYTHON)
 	cargo build --profile dist --package forebay-store --example rates

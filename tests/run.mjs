@@ -19,7 +19,11 @@ const SLOWEST = 10;
 /** Longest first, so that no core is left alone with one of them; the others follow in any order. */
 const LONGEST_FIRST = ['cli/it', 'store/it', 'python', 'bun'];
 /** Suites that start many processes and hold them to deadlines: nothing runs beside them. */
-const ALONE = ['testkit/it', 'node', 'load/it', 'bench'];
+const ALONE = ['testkit/it', 'testkit/it, timed', 'node', 'load/it', 'bench'];
+/** Suites whose tests mostly wait for other processes: more threads than cores. */
+const WAITING = ['testkit/it', 'pg/it', 'cli/it'];
+/** Tests of a suite that hold latencies or deadlines to a limit: they run one at a time, after the others. Parts of their names. */
+const TIMED = { 'testkit/it': ['clients::', 'conservation::', 'crashes::', 'deadlines::', 'faulty_workers::', 'limits::', 'queue::', 'shutdown::', 'slow_clients::'] };
 
 const seconds = (since) => `${((Date.now() - since) / 1000).toFixed(0)} s`;
 
@@ -54,18 +58,22 @@ const build = async () => {
 /** A test program of cargo. libtest tells how long each test took only as an unstable feature, which the variable allows. */
 const rust = ({ executable, target, folder }) => {
   const name = `${folder.slice(join(ROOT, 'x').length - 1).replace(/^crates\//, '')}/${target.kind[0] === 'test' ? target.name : target.kind[0]}`;
-  return {
+  const suite = (name, options) => ({
     name,
     cwd: folder,
     env: { RUSTC_BOOTSTRAP: '1', CARGO_MANIFEST_DIR: folder, FOREBAY_BINARY: join(TARGET, 'debug/forebay') },
-    command: [executable, '-Zunstable-options', '--format=json', '--report-time'],
+    command: [executable, '-Zunstable-options', '--format=json', '--report-time', ...options],
     read: (line, suite) => {
       if (!line.startsWith('{ "type"')) return suite.output.push(line);
       const event = JSON.parse(line);
       if (event.type !== 'test' || event.event === 'started') return;
       suite.test(event.name, event.exec_time, event.event === 'ok', event.stdout);
     },
-  };
+  });
+  const threads = `--test-threads=${WAITING.includes(name) ? 2 * CORES : CORES}`;
+  const timed = TIMED[name];
+  if (!timed) return [suite(name, [threads])];
+  return [suite(name, [threads, ...timed.flatMap((part) => ['--skip', part])]), suite(`${name}, timed`, ['--test-threads=1', ...timed])];
 };
 
 /** Node's test runner; `reporter.mjs` prints a line of JSON for each test. */
@@ -123,7 +131,7 @@ console.log('Building the test programs and the server ...');
 const programs = await build();
 console.log(`Built after ${seconds(started)}. Running, the longest first:`);
 const suites = [
-  ...programs.map(rust),
+  ...programs.flatMap(rust),
   node('node', 'sdk/node', ['--test-timeout=60000']),
   other('bun', 'sdk/node', ['npm', 'run', '--silent', 'test:bun'], /^Ran (\d+) tests/gm),
   other('python', 'sdk/python', ['tests/.venv/bin/python', '-W', 'error', '-m', 'unittest', 'discover', '--start-directory', 'tests', '--top-level-directory', '.'], /^Ran (\d+) tests/gm),

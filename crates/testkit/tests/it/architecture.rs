@@ -1,7 +1,7 @@
 //! Checks what ARCHITECTURE.md says of crates and folders against the sources.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -48,22 +48,70 @@ const ARROWS: [(&str, &str); 35] = [
     ("forebay-testkit", "forebay-wire"),
 ];
 
-#[test]
-fn crates_depend_on_each_other_only_along_the_documented_arrows() {
+/// Output of `cargo metadata` for this workspace.
+fn metadata(options: &[&str]) -> Value {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
     let output = Command::new(env!("CARGO"))
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--no-deps",
-            "--offline",
-            "--manifest-path",
-        ])
+        .args(["metadata", "--format-version", "1", "--offline"])
+        .args(options)
+        .arg("--manifest-path")
         .arg(manifest)
         .output()
         .unwrap();
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{error}: {}", String::from_utf8_lossy(&output.stderr));
+    })
+}
+
+#[test]
+fn libraries_have_permitted_licences_and_no_new_duplicates() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let rules: toml_edit::DocumentMut = fs::read_to_string(root.join("deny.toml"))
+        .unwrap()
+        .parse()
+        .unwrap();
+    let texts = |section: &str, key: &str| -> BTreeSet<String> {
+        let values = rules[section][key].as_array().unwrap();
+        values
+            .iter()
+            .map(|value| value.as_str().unwrap().to_owned())
+            .collect()
+    };
+    let licences = texts("licenses", "allow");
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let metadata = metadata(&["--filter-platform", &platform]);
+    let used = metadata["resolve"]["nodes"].as_array().unwrap();
+    let used: BTreeSet<&str> = used.iter().map(|node| node["id"].as_str().unwrap()).collect();
+    let packages = metadata["packages"].as_array().unwrap().iter();
+    let mut versions: BTreeMap<&str, BTreeSet<Vec<u64>>> = BTreeMap::new();
+    for package in packages.filter(|package| used.contains(package["id"].as_str().unwrap())) {
+        let name = package["name"].as_str().unwrap();
+        let licence = package["license"].as_str().unwrap_or_default();
+        let is_permitted = licence.replace(['(', ')'], "").split(" AND ").all(|part| {
+            part.split(" OR ")
+                .flat_map(|one| one.split('/'))
+                .any(|one| licences.contains(one))
+        });
+        assert!(is_permitted, "{name} has the licence {licence}");
+        let version = package["version"].as_str().unwrap();
+        let numbers = version
+            .split(['.', '-', '+'])
+            .map_while(|number| number.parse().ok());
+        versions.entry(name).or_default().insert(numbers.collect());
+    }
+    let older = versions.iter().flat_map(|(name, versions)| {
+        let older = versions.iter().take(versions.len() - 1);
+        older.map(move |numbers| {
+            let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+            format!("{name}@{}", numbers.join("."))
+        })
+    });
+    assert_eq!(older.collect::<BTreeSet<_>>(), texts("bans", "skip"));
+}
+
+#[test]
+fn crates_depend_on_each_other_only_along_the_documented_arrows() {
+    let metadata = metadata(&["--no-deps"]);
     let packages = metadata["packages"].as_array().unwrap();
     let names: BTreeSet<&str> = packages
         .iter()
