@@ -1,4 +1,4 @@
-/** Replaces `sql/desk.ts` in scripts. */
+/** Replaces `sql/session.ts` in scripts. */
 import type { Operation } from '../sql/operation.js';
 import { host } from './host.js';
 import { promiseOf, step } from './waits.js';
@@ -11,7 +11,7 @@ export function call(operation: Operation): Promise<unknown> {
   if (ENDINGS.includes(operation.op) && !host.isOpen(step.call)) return Promise.resolve({});
   return promiseOf(
     (outcome) => outcome,
-    (call, wait) => host.desk(call, wait, JSON.stringify(operation)),
+    (call, wait) => host.sqlOperation(call, wait, JSON.stringify(operation)),
   );
 }
 
