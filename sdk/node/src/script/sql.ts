@@ -1,7 +1,7 @@
 /** Replaces `sql/session.ts` in scripts. */
 import type { Operation } from '../sql/operation.js';
 import { host } from './host.js';
-import { promiseOf, step } from './waits.js';
+import { promiseOf, step } from './pending-operations.js';
 
 /** Operations that close something the call has open. */
 const ENDINGS: readonly Operation['op'][] = ['rollback', 'rollback_to', 'close'];
