@@ -64,7 +64,7 @@ export function unpack({ bytes, value }: TransferFrame): Uint8Array<ArrayBuffer>
 /** The value that arrived with these bytes. @throws RangeError if there is none. */
 export function valueWith(bytes: Uint8Array): unknown {
   const found = received.get(bytes.buffer);
-  if (found === undefined) throw new RangeError('it has a value with it that has not come');
+  if (found === undefined) throw new RangeError('the transferred value of this frame did not arrive');
   return found.value;
 }
 

@@ -278,7 +278,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
 
   /** The value to post to a thread; `null` for processes, to which everything is copied. */
   #makeTransfer(message: unknown, transfer: readonly TransferListItem[]): Transfer | null {
-    if (!Array.isArray(transfer)) throw new TypeError('transfer is a list of what is transferred');
+    if (!Array.isArray(transfer)) throw new TypeError('transfer is a list of buffers and ports');
     if (this.#settings.kind === 'thread') return new Transfer(message, transfer);
     checkTransfer(transfer);
     return null;
@@ -489,7 +489,7 @@ function messageOf(body: Encoded): unknown {
 /** Checks that buffers can be transferred, since the actual transfer happens only after the message is accepted. */
 function checkTransfer(buffers: readonly unknown[]): void {
   for (const buffer of buffers) {
-    if (!(buffer instanceof ArrayBuffer)) throw new TypeError('transfer has what is no ArrayBuffer');
+    if (!(buffer instanceof ArrayBuffer)) throw new TypeError('transfer contains a value that is not an ArrayBuffer');
     if ((buffer as { detached?: boolean }).detached === true) throw new TypeError('transfer has a buffer that was transferred before');
   }
   if (new Set(buffers).size < buffers.length) throw new TypeError('transfer has a buffer twice');

@@ -369,7 +369,7 @@ export class PoolWorker implements HostEvents {
 
   /** Takes all frames from the outbox. */
   takeOutbox(): void {
-    if (this.host.page?.drain(this.#receive) === false) this.#killBroken('its outbox holds what is no frame');
+    if (this.host.page?.drain(this.#receive) === false) this.#killBroken('its outbox contains an invalid frame');
   }
 
   received(bytes: Bytes): void {
@@ -420,7 +420,7 @@ export class PoolWorker implements HostEvents {
     if (type === RESPONSE) this.#response(task, flags, bytes, at, end);
     else if (type === BODY) this.#receiveBody(task, flags, bytes, at, end);
     else if (type === WINDOW && end - at === 4) this.#grant(task, readU32(bytes, at));
-    else if (type === RESET) this.#answered(task, { broken: 'the worker gave up the answer in the middle' }, 0);
+    else if (type === RESET) this.#answered(task, { broken: 'the worker aborted the response' }, 0);
     else this.late++;
   };
 

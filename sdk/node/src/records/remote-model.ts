@@ -62,7 +62,7 @@ function tagsOf(list: string, weakly: boolean): string {
 /** Returns an answer of the server, or throws the error that it reports. */
 function checkAnswer(answer: string): string {
   if (answer.startsWith('{"code":0')) return answer;
-  const { code, error = 'the server has not said why', reason } = JSON.parse(answer) as ErrorAnswer;
+  const { code, error = 'the server gave no reason', reason } = JSON.parse(answer) as ErrorAnswer;
   if (code === 0) return answer;
   if (reason === undefined) throw new HttpError(503, error);
   // The server uses the same error codes as a store in the process.

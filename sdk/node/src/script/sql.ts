@@ -20,5 +20,5 @@ export function urlOf(_source: string): undefined {
 }
 
 export function callSync(operation: Operation): never {
-  throw new TypeError(`database \`${operation.source}\`: a script does not stand still; wait for query(), row(), value() or pipeline() with await`);
+  throw new TypeError(`database \`${operation.source}\`: a script cannot block: await query(), row(), value() or pipeline()`);
 }

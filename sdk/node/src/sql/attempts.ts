@@ -31,7 +31,7 @@ export function attemptsOf(work: unknown, { isolation, readOnly = false, retries
 }
 
 export function checkWork(work: unknown): void {
-  if (typeof work !== 'function') throw new TypeError(`a transaction is given a function, not a ${typeof work}`);
+  if (typeof work !== 'function') throw new TypeError(`a transaction takes a function, not a ${typeof work}`);
 }
 
 export function isConflict(code: string): boolean {

@@ -72,7 +72,7 @@ function within<R>(work: (t: WaitingTransaction) => R, target: Required<Target>,
   let result: R;
   try {
     result = work({ ...queriesOf(target), txSync: (inner) => nest(inner, target) });
-    if (isPromise(result)) throw new TypeError('the function of txSync() gave a promise, which nobody waits for: use tx()');
+    if (isPromise(result)) throw new TypeError('the function of txSync() returned a promise: use tx() for asynchronous functions');
   } catch (error) {
     try {
       undo();

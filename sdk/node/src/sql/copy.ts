@@ -35,7 +35,7 @@ export async function copyIn(target: Target, text: string, pieces: Pieces, guard
           await guard(() => ask({ op: 'copy_send', source, copy, bytes }));
         }
       } else {
-        throw new TypeError(`what is copied is strings and Uint8Array, not a ${typeof piece}`);
+        throw new TypeError(`copyIn() takes strings and Uint8Array, not a ${typeof piece}`);
       }
     }
     await flush();

@@ -94,7 +94,7 @@ export class Calls {
 
   /** Like `call`, but blocks the thread until the outcome arrives. */
   callSync(operation: unknown): unknown {
-    if (this.#socket === null) throw new TypeError('a worker whose link is standard input and output cannot wait for a database: use the calls that give promises');
+    if (this.#socket === null) throw new TypeError('a worker on standard input and output cannot block on a database call: use the methods that return promises');
     // Earlier calls should not wait until this thread continues.
     this.#flush();
     const number = this.#next();

@@ -56,7 +56,7 @@ export function handleSignals(drain: () => void): void {
   process.on('SIGTERM', drain);
   for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
     process.on(event, (error) => {
-      if (isEndedCall(error)) return report('a handler has not waited for what it has asked of a database', error);
+      if (isEndedCall(error)) return report('a handler did not await a database call', error);
       report(`${event}, this worker ends`, error);
       process.exit(1);
     });

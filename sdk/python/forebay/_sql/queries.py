@@ -208,7 +208,7 @@ class _CopyBuffer:
             for at in range(0, len(whole), PART_BYTES):
                 yield {"bytes": hex_of(whole[at : at + PART_BYTES])}
         else:
-            raise TypeError(f"what is copied is str and bytes, not a {type(piece).__name__}")
+            raise TypeError(f"copy_in() takes str and bytes, not {type(piece).__name__}")
 
     def flush(self) -> Iterable[Json]:
         if self._texts:

@@ -100,7 +100,7 @@ class InTransaction(Scope):
         if self._ended:
             raise TypeError("the transaction has ended")
         if self._has_savepoint:
-            raise TypeError("a transaction within this one has not ended: use what its block or its function is given")
+            raise TypeError("a transaction within this one has not ended: use the argument of its block or function")
 
     def _note_conflict(self, outcome: Any) -> Any:
         outcomes: List[Any] = outcome if isinstance(outcome, list) else []

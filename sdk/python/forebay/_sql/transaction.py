@@ -90,7 +90,7 @@ def begin_operation(source: str, isolation: Optional[str], read_only: bool) -> J
 
 def check_work(work: object, retries: object) -> None:
     if not callable(work):
-        raise TypeError(f"a transaction is given a function, not a {type(work).__name__}")
+        raise TypeError(f"a transaction takes a function, not a {type(work).__name__}")
     if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries <= RETRIES_MAX:
         raise ValueError(f"the retries of a transaction are 0 to {RETRIES_MAX}, not {retries}")
 
@@ -148,7 +148,7 @@ def run(begin: Json, work: Callable[[Transaction], R], retries: int) -> R:
                 result = work(transaction)
                 if inspect.isawaitable(result):
                     _close(result)
-                    raise TypeError("the function of tx() gave a coroutine, which nobody awaits: use atx()")
+                    raise TypeError("the function of tx() returned a coroutine: use atx() for coroutine functions")
             return result
         except SqlError as error:
             pause = _pause_after(error, attempt, retries)
