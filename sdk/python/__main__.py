@@ -1,4 +1,4 @@
-"""What the server runs for each Python worker: `python FOLDER`, where FOLDER is the one that this file lies in.
+"""The program of each Python worker: the server runs `python FOLDER`, where FOLDER contains this file.
 
 Python looks for modules in that folder first, so that `forebay` is found without being installed.
 """

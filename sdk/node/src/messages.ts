@@ -3,7 +3,7 @@
  * message of a pool inside a program.
  */
 import type { Context, Log, WorkerInfo, WorkerState } from './context.js';
-import { unmoved } from './transfer.js';
+import { withoutMove } from './transfer.js';
 import type { Handler } from './handler.js';
 import { isPromise } from './outcome.js';
 import { HttpError, Reply, errorReply, toJson } from './reply.js';
@@ -95,13 +95,13 @@ const NO_HEADERS: readonly string[] = [];
 
 /** The format for HTTP clients: JSON lines. Errors reveal only what the handler meant for clients. */
 const LINES: MessageForm = {
-  reply: (value) => (value === undefined ? new Reply(204, KIND_NONE, NO_HEADERS, null) : new Reply(200, KIND_JSON, NO_HEADERS, toJson(unmoved(value)))),
+  reply: (value) => (value === undefined ? new Reply(204, KIND_NONE, NO_HEADERS, null) : new Reply(200, KIND_JSON, NO_HEADERS, toJson(withoutMove(value)))),
   failure: (error) => {
     throw error;
   },
   contentType: 'application/x-ndjson',
   part: (part) => `${toJson({ part })}\n`,
-  lastReply: (reply) => `${toJson({ reply: unmoved(reply) })}\n`,
+  lastReply: (reply) => `${toJson({ reply: withoutMove(reply) })}\n`,
   lastFailure: (error, log) => {
     const { body, failure } = errorReply(error, '');
     if (failure !== null) log.error(`a handler of messages failed: ${error instanceof Error ? (error.stack ?? String(error)) : String(error)}`);

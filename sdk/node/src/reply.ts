@@ -66,7 +66,7 @@ export class Reply {
 export interface Failure {
   readonly error: unknown;
   /** Whether the response itself carries the full error to its recipient, so that it need not be logged. */
-  readonly isTold?: boolean;
+  readonly isReported?: boolean;
 }
 
 const NO_HEADERS: readonly string[] = [];

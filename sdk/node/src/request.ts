@@ -80,7 +80,7 @@ export interface BodySource {
 const BEYOND_ASCII = /[\x80-\xff]/;
 
 /** Values decoded so far. An object literal, because the engine of scripts adds members one by one. */
-interface Known {
+interface RequestCache {
   bodyTaken?: true;
   method?: string;
   path?: string;
@@ -93,25 +93,25 @@ interface Known {
 // Symbol members, because the script engine takes twice as long to construct an object with private ones.
 const SOURCE = Symbol('source');
 const HEAD = Symbol('head');
-const KNOWN = Symbol('known');
-const MATCHED = Symbol('matched');
+const CACHE = Symbol('cache');
+const MATCH = Symbol('match');
 const FROM = Symbol('from');
 
-function knownOf(request: WireRequest): Known {
-  return (request[KNOWN] ??= {});
+function cacheOf(request: WireRequest): RequestCache {
+  return (request[CACHE] ??= {});
 }
 
 /** A matched route whose only parameter is the end of the path. */
-interface Matched {
+interface RouteMatch {
   readonly names: readonly string[];
   readonly Params: new () => Record<string, string>;
 }
 
 /** Marks the body as read. @throws TypeError if it was read before. */
 function takeBody(request: WireRequest): void {
-  const known = knownOf(request);
-  if (known.bodyTaken) throw new TypeError('the body of this request has been read already; it can be read once');
-  known.bodyTaken = true;
+  const cache = cacheOf(request);
+  if (cache.bodyTaken) throw new TypeError('the body of this request has been read already; it can be read once');
+  cache.bodyTaken = true;
 }
 
 /** A request whose parts are read from a {@link Source}. */
@@ -120,9 +120,9 @@ export class WireRequest implements HttpRequest {
   /** Method and path, once they have been decoded as Latin-1. */
   declare [HEAD]: string | undefined;
   /** Undefined until something is cached, since many handlers read nothing else. */
-  declare [KNOWN]: Known | undefined;
+  declare [CACHE]: RequestCache | undefined;
   /** The matched route, whose parameter begins at `FROM` in `methodAndPath`; cleared when the parameters are read. */
-  declare [MATCHED]: Matched | undefined;
+  declare [MATCH]: RouteMatch | undefined;
   declare [FROM]: number;
 
   constructor(source: Source, head?: string) {
@@ -131,11 +131,11 @@ export class WireRequest implements HttpRequest {
   }
 
   get method(): string {
-    return (knownOf(this).method ??= this.methodAndPath.slice(0, methodLength(this[SOURCE])));
+    return (cacheOf(this).method ??= this.methodAndPath.slice(0, methodLength(this[SOURCE])));
   }
 
   get path(): string {
-    const cache = knownOf(this);
+    const cache = cacheOf(this);
     if (cache.path === undefined) {
       const head = this.methodAndPath;
       cache.path = BEYOND_ASCII.test(head) ? part(this[SOURCE], PATH) : head.slice(methodLength(this[SOURCE]));
@@ -164,7 +164,7 @@ export class WireRequest implements HttpRequest {
   }
 
   get query(): URLSearchParams {
-    return (knownOf(this).query ??= new URLSearchParams(part(this[SOURCE], QUERY)));
+    return (cacheOf(this).query ??= new URLSearchParams(part(this[SOURCE], QUERY)));
   }
 
   get route(): string {
@@ -172,14 +172,14 @@ export class WireRequest implements HttpRequest {
   }
 
   get params(): Readonly<Record<string, string>> {
-    const matched = this[MATCHED];
+    const matched = this[MATCH];
     if (matched !== undefined) {
       const params = new matched.Params();
       params[matched.names[0]!] = this.methodAndPath.slice(this[FROM]);
       this.params = params;
       return params;
     }
-    const cache = knownOf(this);
+    const cache = cacheOf(this);
     if (cache.params === undefined) {
       const params = Object.create(null) as Record<string, string>;
       const found = pairs(this[SOURCE], PARAMS);
@@ -191,19 +191,19 @@ export class WireRequest implements HttpRequest {
 
   /** Replaces the parameters of the server's route with those of the router's own match. */
   set params(params: Record<string, string>) {
-    this[MATCHED] = undefined;
-    if (this[KNOWN] === undefined) this[KNOWN] = { params };
-    else this[KNOWN].params = params;
+    this[MATCH] = undefined;
+    if (this[CACHE] === undefined) this[CACHE] = { params };
+    else this[CACHE].params = params;
   }
 
   /** Like the setter of `params`, for a route whose only parameter is the text from `from` on, which needs no decoding. @internal */
-  match(route: Matched, from: number): void {
-    this[MATCHED] = route;
+  match(route: RouteMatch, from: number): void {
+    this[MATCH] = route;
     this[FROM] = from;
   }
 
   get headers(): RequestHeaders {
-    return (knownOf(this).headers ??= new RequestHeaders(this[SOURCE]));
+    return (cacheOf(this).headers ??= new RequestHeaders(this[SOURCE]));
   }
 
   /** `headers.get(name)` for a name in lower case, without creating the headers object. @internal */
@@ -212,7 +212,7 @@ export class WireRequest implements HttpRequest {
   }
 
   get cookies(): Readonly<Record<string, string>> {
-    return (knownOf(this).cookies ??= readCookies(this.field('cookie') ?? ''));
+    return (cacheOf(this).cookies ??= readCookies(this.field('cookie') ?? ''));
   }
 
   get ip(): string {

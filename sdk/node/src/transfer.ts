@@ -48,11 +48,11 @@ export interface TransferFrame {
 
 const received = new WeakMap<object, { readonly value: unknown }>();
 const replies = new WeakMap<Uint8Array, Transfer>();
-let areHanded = false;
+let transfersReplies = false;
 
-/** Allows this thread to hand over replies; processes never do. */
-export function handReplies(): void {
-  areHanded = true;
+/** Lets this thread transfer replies; processes always copy them. */
+export function enableReplyTransfer(): void {
+  transfersReplies = true;
 }
 
 /** Remembers the value that arrived with a frame; returns the frame's bytes. */
@@ -64,7 +64,7 @@ export function unpack({ bytes, value }: TransferFrame): Uint8Array<ArrayBuffer>
 /** The value that arrived with these bytes. @throws RangeError if there is none. */
 export function valueWith(bytes: Uint8Array): unknown {
   const found = received.get(bytes.buffer);
-  if (found === undefined) throw new RangeError('it has a value with it that has not come');
+  if (found === undefined) throw new RangeError('the transferred value of this frame did not arrive');
   return found.value;
 }
 
@@ -83,24 +83,24 @@ export function move<V>(value: V, transfer: readonly TransferListItem[] = []): V
 }
 
 /** The content of the wrapper made by {@link move}; `null` for any other reply. */
-export function movedIn(reply: unknown): Moved[typeof MOVED] | null {
+export function moveOf(reply: unknown): Moved[typeof MOVED] | null {
   if (typeof reply !== 'object' || reply === null || !(MOVED in reply)) return null;
   return (reply as Moved)[MOVED];
 }
 
 /** The reply itself, without the wrapper of {@link move}. */
-export function unmoved(reply: unknown): unknown {
-  const moved = movedIn(reply);
+export function withoutMove(reply: unknown): unknown {
+  const moved = moveOf(reply);
   return moved === null ? reply : moved.value;
 }
 
-/** The body of a reply that is handed over; `null` in a process, where replies are copied. */
-export function bodyOfMoved({ value, transfer }: Moved[typeof MOVED]): Uint8Array | null {
-  if (!areHanded) return null;
-  const handed = new Transfer(value, transfer);
-  handed.take();
+/** The body of a transferred reply; `null` in a process, where replies are copied. */
+export function transferBody({ value, transfer }: Moved[typeof MOVED]): Uint8Array | null {
+  if (!transfersReplies) return null;
+  const outgoing = new Transfer(value, transfer);
+  outgoing.take();
   const body = Uint8Array.of(TRANSFER_MARK);
-  replies.set(body, handed);
+  replies.set(body, outgoing);
   return body;
 }
 

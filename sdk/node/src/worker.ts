@@ -3,19 +3,19 @@
  */
 import { installResolver } from './loader/install.js';
 import { unsupported } from './supported.js';
-import { placeOfProcess, serveFrames } from './worker/framed.js';
-import { endWith, environment, giveUp, loadHandlers } from './worker/life.js';
+import { setupOfProcess, serveFrames } from './worker/framed.js';
+import { dieWithParent, environment, exitWithError, loadHandlers } from './worker/lifecycle.js';
 import { openLink } from './worker/link.js';
 
-const complaint = unsupported(process.versions);
-if (complaint !== undefined) giveUp(complaint);
+const reason = unsupported(process.versions);
+if (reason !== undefined) exitWithError(reason);
 const parent = process.env['FOREBAY_PARENT'];
-if (parent !== undefined) endWith(Number(parent));
+if (parent !== undefined) dieWithParent(Number(parent));
 /** INIT may arrive before the resolver is installed; the handler is imported after both. */
 const resolver = installResolver();
 const fd = Number(environment('FOREBAY_LINK_FD'));
 await serveFrames(
-  placeOfProcess(),
+  setupOfProcess(),
   (events) => openLink(fd, events),
   loadHandlers,
   resolver,

@@ -1,5 +1,5 @@
-"""What the workers of `forebay bench pool --runtime python` run: each request's body is a message, which goes to the function `handler` of
-the file that the environment names, or to one that does nothing but count."""
+"""The application of `forebay bench pool --runtime python`: each request body is a message, passed to the function `handler` of the file in
+`FOREBAY_BENCH_HANDLER`, or to a default that only counts."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ app = App()
 _count = 0
 
 
-def _usual(message: Dict[str, Any], ctx: Context) -> Any:
+def _default_handler(message: Dict[str, Any], ctx: Context) -> Any:
     global _count
     _count += 1
     return {"messageNo": message["messageNo"], "workerId": ctx.worker.id, "count": _count}
 
 
-def _chosen() -> Callable[[Any, Context], Any]:
+def _selected_handler() -> Callable[[Any, Context], Any]:
     file = os.environ.get("FOREBAY_BENCH_HANDLER")
     if not file:
-        return _usual
-    found = runpy.run_path(file).get("handler")
-    if not callable(found):
+        return _default_handler
+    handler = runpy.run_path(file).get("handler")
+    if not callable(handler):
         raise TypeError(f"{file} has no function `handler(message, ctx)`")
-    return found  # type: ignore[no-any-return]
+    return handler  # type: ignore[no-any-return]
 
 
-_handle = _chosen()
+_handle = _selected_handler()
 
 
 @app.post("/benchmark")

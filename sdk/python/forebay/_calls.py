@@ -1,4 +1,4 @@
-"""Calls of a worker into the server (protocol/PROTOCOL.md, section 9): what `forebay.sql` stands on."""
+"""Calls from a worker to the server (protocol/PROTOCOL.md, section 9), on which `forebay.sql` is built."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READ_BYTES = 65_536
 
 
 class Loop(Protocol):
-    """The event loop on which a worker's link is, and a way to send over it."""
+    """The event loop that serves the worker's link, and a way to send frames over it."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop: ...
@@ -47,42 +47,42 @@ class Calls:
         #: Held while the call socket is in use.
         self._lock = threading.Lock()
         #: Calls whose answers are not awaited; sent by the next user of the call socket, before its own call.
-        self._left: "Deque[Tuple[int, bytes]]" = deque()
+        self._deferred: "Deque[Tuple[int, bytes]]" = deque()
         self._engine: Optional[Loop] = None
         #: Runs a function that signals must not interrupt.
-        self._undisturbed: Callable[..., Any] = lambda work, *given: work(*given)
+        self._uninterrupted: Callable[..., Any] = lambda work, *given: work(*given)
         #: Calls over the link without a complete answer.
         self._open: Dict[int, "Tuple[asyncio.Future[str], List[bytes]]"] = {}
         #: Frames written in this turn of the loop, sent together.
-        self._unwritten: List[bytes] = []
+        self._outgoing: List[bytes] = []
 
     def on_loop(self, engine: Loop) -> None:
-        """From now on jobs run on an event loop, and calls go over its link where they can."""
+        """Sends calls over the link from now on, because jobs run on an event loop."""
         self._engine = engine
 
-    def on_thread(self, undisturbed: Callable[..., Any]) -> None:
-        """From now on jobs run on a thread that signals may interrupt."""
-        self._undisturbed = undisturbed
+    def on_thread(self, uninterrupted: Callable[..., Any]) -> None:
+        """Sets the wrapper for calls that signals must not interrupt, because jobs run on the main thread."""
+        self._uninterrupted = uninterrupted
 
     def check(self, database: str) -> Optional[str]:
-        """Why the pool may not reach a database."""
+        """Why the pool may not access a database; None if it may."""
         if database in self._databases:
             return None
         return f"pool `{self._pool}` may not reach database `{database}`: its `sql` names {', '.join(self._databases)}"
 
     def call(self, operation: object) -> Any:
-        """Asks the server for something, and waits for the outcome."""
+        """Makes a call and blocks until its outcome arrives."""
         engine = self._engine
         number, frames = self._frames(operation, JOB.get())
         if engine is None or engine.loop is _running_loop():
             text = self._exchange(number, frames)
         else:
             # Each of the other threads may wait for a call of its own at the same time.
-            text = asyncio.run_coroutine_threadsafe(self._asked(number, frames), engine.loop).result()
+            text = asyncio.run_coroutine_threadsafe(self._ask_from_thread(number, frames), engine.loop).result()
         return json.loads(text)
 
     async def acall(self, operation: object) -> Any:
-        """The same, for coroutines."""
+        """Like `call`, for coroutines."""
         answer = self.begin(operation)
         if self._engine is None or self._engine.loop is not answer.get_loop():
             # A call that waits for a thread is made even if its caller is cancelled.
@@ -90,7 +90,7 @@ class Calls:
         return json.loads(await answer)
 
     def begin(self, operation: object) -> "asyncio.Future[str]":
-        """The same, for coroutines that may have somebody else wait for the outcome, as text."""
+        """Starts a call; the future resolves to the outcome as JSON text. For coroutines that may hand over the future when they are cancelled."""
         engine = self._engine
         number, frames = self._frames(operation, JOB.get())
         loop = asyncio.get_running_loop()
@@ -99,86 +99,86 @@ class Calls:
         return loop.run_in_executor(None, self._exchange, number, frames)
 
     def close(self, operation: object, job: Tuple[int, int]) -> None:
-        """Asks for the end of something that `call` has opened. It waits for nothing that somebody else has, and may be called in the middle of anything: what a loop has left behind ends where Python collects
-        it."""
+        """Closes something that `call` opened, without waiting for the outcome. May be called at any point, even inside another call: the garbage
+        collector closes generators that a loop abandoned."""
         engine = self._engine
         number, frames = self._frames(operation, job)
         if engine is None or engine.loop is _running_loop():
-            self._leave(number, frames)
+            self._defer(number, frames)
         else:
             # The loop is closed when the worker ends, and then the server ends everything that is open.
             with suppress(RuntimeError):
                 engine.loop.call_soon_threadsafe(self._send, frames)
 
     def aclose(self, operation: object, job: Tuple[int, int]) -> None:
-        """The same, of something that coroutines have opened: before whatever they ask for after this."""
+        """Like `close`, for something that coroutines opened. Takes effect before any later call of these coroutines."""
         engine = self._engine
         number, frames = self._frames(operation, job)
         if engine is not None and engine.loop is _running_loop():
             self._send(frames)
         else:
-            self._leave(number, frames)
+            self._defer(number, frames)
 
     # Calls over the call socket.
 
     def _exchange(self, number: int, frames: bytes) -> str:
         try:
             with self._lock:
-                text: str = self._undisturbed(self._exchange_in_turn, number, frames)
+                text: str = self._uninterrupted(self._exchange_in_turn, number, frames)
                 return text
         finally:
-            self._exchange_left()
+            self._send_deferred()
 
     def _exchange_in_turn(self, number: int, frames: bytes) -> str:
-        while self._left:
-            self._socket.exchange(*self._left.popleft())
+        while self._deferred:
+            self._socket.exchange(*self._deferred.popleft())
         return self._socket.exchange(number, frames)
 
-    def _leave(self, number: int, frames: bytes) -> None:
-        self._left.append((number, frames))
-        self._exchange_left()
+    def _defer(self, number: int, frames: bytes) -> None:
+        self._deferred.append((number, frames))
+        self._send_deferred()
 
-    def _exchange_left(self) -> None:
-        """Sends what was left, unless somebody has the socket, who does so when done with it. That may be this very thread, in the middle of whose call this comes."""
-        while self._left:
-            if not self._undisturbed(self._exchange_if_free):
+    def _send_deferred(self) -> None:
+        """Sends deferred calls, unless the call socket is in use: its user then sends them afterwards. That user may be this very thread."""
+        while self._deferred:
+            if not self._uninterrupted(self._exchange_if_free):
                 return
 
     def _exchange_if_free(self) -> bool:
         if not self._lock.acquire(blocking=False):
             return False
         try:
-            while self._left:
-                self._socket.exchange(*self._left.popleft())
+            while self._deferred:
+                self._socket.exchange(*self._deferred.popleft())
         finally:
             self._lock.release()
         return True
 
     # Calls over the link.
 
-    async def _asked(self, number: int, frames: bytes) -> str:
+    async def _ask_from_thread(self, number: int, frames: bytes) -> str:
         return await self._ask(number, frames)
 
     def _ask(self, number: int, frames: bytes) -> "asyncio.Future[str]":
-        assert self._engine is not None, "whoever comes here has seen it"
+        assert self._engine is not None, "only called on a loop"
         answer: "asyncio.Future[str]" = self._engine.loop.create_future()
         self._open[number] = (answer, [])
         self._send(frames)
         return answer
 
     def _send(self, frames: bytes) -> None:
-        assert self._engine is not None, "whoever comes here has seen it"
-        if not self._unwritten:
+        assert self._engine is not None, "only called on a loop"
+        if not self._outgoing:
             self._engine.loop.call_soon(self._flush)
-        self._unwritten.append(frames)
+        self._outgoing.append(frames)
 
     def _flush(self) -> None:
         assert self._engine is not None, "there are frames for it"
-        frames, self._unwritten = self._unwritten, []
+        frames, self._outgoing = self._outgoing, []
         self._engine.write(b"".join(frames))
 
-    def returned(self, flags: int, data: bytes, at: int, end: int) -> None:
-        """A RETURN frame has come over the link."""
+    def handle_return(self, flags: int, data: bytes, at: int, end: int) -> None:
+        """Handles a RETURN frame that arrived over the link."""
         number = U32.unpack_from(data, at)[0]
         known = self._open.get(number)
         if known is None:
@@ -192,7 +192,7 @@ class Calls:
                 answer.set_result(b"".join(parts).decode())
 
     def _frames(self, operation: object, of: Tuple[int, int]) -> Tuple[int, bytes]:
-        """A call of a job: its number and its frames."""
+        """Builds a call of a job; returns its number and its frames."""
         number = next(self._numbers) % 0xFFFF_FFFF + 1
         slot, job = of
         body = json.dumps(operation, ensure_ascii=False, separators=(",", ":")).encode()
@@ -205,7 +205,7 @@ class Calls:
 
 
 class CallSocket:
-    """The second socket between a worker and the server: whoever calls waits for the answer."""
+    """The second socket between a worker and the server, for calls that block the calling thread."""
 
     def __init__(self, descriptor: int, generation: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
@@ -215,11 +215,11 @@ class CallSocket:
         self._data = b""
 
     def close(self) -> None:
-        """Ends it in this process."""
+        """Closes the socket in this process."""
         self._socket.close()
 
     def exchange(self, number: int, frames: bytes) -> str:
-        """Sends the frames of a call; gives its answer."""
+        """Sends the frames of a call and returns its answer."""
         self._socket.sendall(frames)
         parts = []
         while True:
@@ -256,41 +256,41 @@ class CallSocket:
 
 
 #: The call interface of this worker, or the reason why it has none.
-_opened: Union[Calls, str] = (
+_calls_or_reason: Union[Calls, str] = (
     "databases are reached by handlers that a Forebay server runs in a pool (`[pool.NAME]`). This is no such handler"
 )
 
 
 def url_of(database: str) -> Optional[str]:
-    """Where this worker connects to a database itself."""
+    """The URL for the worker's own connection to a database; None unless the configuration allows one."""
     url: Optional[str] = json.loads(os.environ.get("FOREBAY_SQL_DIRECT", "{}")).get(database)
     return url
 
 
 def calls() -> Calls:
-    """The calls of this worker; raises `RuntimeError` where it makes none."""
-    if isinstance(_opened, str):
-        raise RuntimeError(_opened)
-    return _opened
+    """The call interface of this worker. Raises `RuntimeError` if it has none."""
+    if isinstance(_calls_or_reason, str):
+        raise RuntimeError(_calls_or_reason)
+    return _calls_or_reason
 
 
 def open_calls(pool: str, generation: int) -> Optional[Calls]:
-    """Opens the way into the server where there is one."""
-    global _opened
+    """Opens the call interface if the server supports it."""
+    global _calls_or_reason
     descriptor = os.environ.get("FOREBAY_CALL_FD")
     if descriptor is None:
-        _opened = f"pool `{pool}` reaches no database: its `sql` names none"
+        _calls_or_reason = f"pool `{pool}` reaches no database: its `sql` names none"
         return None
     link = CallSocket(int(descriptor), generation)
-    _opened = opened = Calls(pool, os.environ["FOREBAY_SQL"].split(","), generation, link)
+    _calls_or_reason = current = Calls(pool, os.environ["FOREBAY_SQL"].split(","), generation, link)
     os.register_at_fork(after_in_child=lambda: _close_in_fork(link))
-    return opened
+    return current
 
 
 def _close_in_fork(link: CallSocket) -> None:
-    global _opened
+    global _calls_or_reason
     link.close()
-    _opened = "this process is a fork of a worker: databases are reached in the worker itself"
+    _calls_or_reason = "this process is a fork of a worker: databases are reached in the worker itself"
 
 
 def _running_loop() -> Optional[asyncio.AbstractEventLoop]:

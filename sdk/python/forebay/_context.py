@@ -1,4 +1,4 @@
-"""What handlers and hooks are given beside the request."""
+"""The context objects of handlers and hooks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Callable, NamedTuple, Optional
 
 
 class Interrupted(BaseException):
-    """Raised inside of a handler that blocks when its worker has to end and nobody waits for the answer any more, so that `finally` clauses
-    run. That is in workers whose handlers have the main thread: with `concurrency = 1`, and WSGI or an `App` without any `async def`; code
-    that blocks in threads or on an event loop cannot be interrupted. It is no `Exception`, so that a handler does not take it for one of its own failures."""
+    """Raised inside a blocking handler whose response is no longer needed and whose worker must end, so that `finally` clauses run. Only
+    handlers on the main thread can be interrupted: those with `concurrency = 1` that are WSGI or an `App` without any `async def`. Code that
+    blocks in other threads or on an event loop cannot. Not an `Exception`, so that `except Exception` in a handler does not swallow it."""
 
 
 class WorkerInfo(NamedTuple):
@@ -27,7 +27,7 @@ class WorkerInfo(NamedTuple):
 
 
 class State(SimpleNamespace):
-    """Yours: empty at the start, shared by all requests of this worker process and by nobody else. Set what you like on it."""
+    """Your own state: empty at the start, shared by all requests of this worker process. Set any attribute."""
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"ctx.state has no {name!r}: it is set in a start hook, or by an earlier request of this worker")
@@ -60,7 +60,7 @@ class Log:
 
 
 class WorkerContext:
-    """What the hooks `on_start` and `on_stop` are given, and what every request's `Context` includes."""
+    """The argument of the hooks `on_start` and `on_stop`; also part of every request's `Context`."""
 
     def __init__(self, state: State, worker: WorkerInfo, log: Log) -> None:
         #: Your own state, shared by all requests of this worker process: `ctx.state.db = connect()` in a start hook.
@@ -70,11 +70,11 @@ class WorkerContext:
 
 
 class Context:
-    """What a handler is given beside the request."""
+    """The second argument of a handler."""
 
     __slots__ = ("_worker", "_job")
 
-    def __init__(self, worker: WorkerContext, job: "Running") -> None:
+    def __init__(self, worker: WorkerContext, job: "JobView") -> None:
         self._worker = worker
         self._job = job
 
@@ -106,13 +106,13 @@ class Context:
 
     @property
     def aborted(self) -> bool:
-        """Whether nobody waits for the answer any more: the client has gone or the deadline has passed. A long loop looks at it. Threads
-        of the handler's own may look, too: where the handler blocks, they learn what it has learnt."""
+        """Whether the response is no longer needed: the client has disconnected, or the deadline has passed. Check it in long loops. Threads that
+        the handler started may check it too; if the handler blocks meanwhile, they see the state at its last check."""
         return self._job.aborted
 
 
-class Running:
-    """What a context asks of the job that it belongs to."""
+class JobView:
+    """The interface of a job for its context."""
 
     __slots__ = ()
 

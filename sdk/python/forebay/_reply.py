@@ -1,4 +1,4 @@
-"""What handlers answer with: replies, errors, and how returned values become them."""
+"""Replies and errors, and the conversion of returned values to replies."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class HttpError(Exception):
 
 
 def error_reply(error: object, request_id: str) -> Reply:
-    """The answer to an exception: an HttpError's own, that of a database's failure, otherwise 500 without a word about the cause."""
+    """The response to an exception: that of an `HttpError` or a database error, otherwise a 500 that does not reveal the cause."""
     status, message, own, extra = 500, "the handler failed", _NO_HEADERS, {}
     if isinstance(error, HttpError):
         status, message, own, extra = error.status, error.message, error.headers, error.extra
@@ -121,7 +121,8 @@ def error_reply(error: object, request_id: str) -> Reply:
 
 
 def is_failure(error: object) -> bool:
-    """Whether it is the handler that has failed, so that the log is told of it and the request counts as one that did. What clients, or a database that is away, have caused is told and counted elsewhere."""
+    """Whether an exception counts as a failure of the handler, which is logged and counted. Errors caused by clients or by an unreachable
+    database are reported elsewhere."""
     if isinstance(error, SqlError):
         status, _ = error._problem()
         return status >= 500 and status != 503
@@ -129,7 +130,7 @@ def is_failure(error: object) -> bool:
 
 
 def to_reply(value: Any) -> Reply:
-    """Turns what a handler returned into status, headers and body."""
+    """Converts the value that a handler returned to a reply."""
     if value is None:
         return Reply(204, KIND_NONE, [], b"")
     if isinstance(value, Reply):
@@ -149,7 +150,7 @@ def to_reply(value: Any) -> Reply:
 
 
 def pieces_of(body: Any) -> Iterator[Any]:
-    """The pieces of a body, for those who may not await."""
+    """The pieces of a body, for code that cannot await."""
     if hasattr(body, "__aiter__"):
         raise TypeError("the handler returned an async iterator, which is streamed only for handlers that are `async def`")
     return iter(body)
@@ -167,7 +168,7 @@ def to_piece(piece: Any) -> bytes:
 
 
 def header_list(headers: HeadersLike) -> List[Tuple[str, str]]:
-    """Pairs with lower-case names; raises `ValueError` for what HTTP does not allow."""
+    """Pairs with lower-case names. Raises `ValueError` for a header that HTTP does not allow."""
     pairs: List[Tuple[str, str]] = []
     for name, value in headers.items() if isinstance(headers, Mapping) else headers:
         for single in value if isinstance(value, (list, tuple)) else (str(value),):

@@ -21,21 +21,21 @@ _read = _json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
 class BodySource:
-    """Where the rest of a body comes from when it did not arrive with the request."""
+    """Supplies the rest of a body that did not arrive with the request."""
 
     __slots__ = ()
 
     def read_body(self) -> Optional[bytes]:
-        """The next bytes, or None after the last; raises `OSError` when the client or the server gave the body up."""
+        """The next bytes, or None after the last. Raises `OSError` if the client disconnects or the server aborts the request."""
         raise NotImplementedError
 
     async def read_body_async(self) -> Optional[bytes]:
-        """The same for those who may not block."""
+        """Like `read_body`, for coroutines."""
         raise NotImplementedError
 
 
 class Head:
-    """All of a request but its body. Everything is decoded on first access, so a handler pays for what it touches."""
+    """A request without the methods that read its body. Everything is decoded on first access, so a handler pays only for what it reads."""
 
     __slots__ = ("_data", "_ends", "_end", "_more", "_taken", "_head", "_params", "_query", "_headers", "_cookies")
 
@@ -129,7 +129,7 @@ class Head:
         return self.headers.get("x-request-id", "")
 
     def _take(self) -> bytes:
-        """The part of the body that came with the request. It is given once."""
+        """Returns the part of the body that arrived with the request, and marks the body as read."""
         if self._taken:
             raise RuntimeError("the body of the request has been read already; it can be read once")
         self._taken = True
@@ -146,10 +146,10 @@ class Head:
 
 
 class Request(Head):
-    """What a handler is given: one HTTP request.
+    """An HTTP request, the first argument of a handler.
 
-    A body of at most 64 KiB has arrived with the request; a longer one is fetched from the client while it is read, at the pace of the
-    reader. The body can be read once.
+    A body of up to 64 KiB arrives with the request; a longer one is fetched from the client while it is read, at the reader's pace. The body
+    can be read once.
     """
 
     __slots__ = ()
@@ -178,7 +178,7 @@ class Request(Head):
 
 
 class AsyncRequest(Head):
-    """What an `async def` handler is given: a `Request` whose body is awaited."""
+    """The first argument of an `async def` handler: like `Request`, with methods to await."""
 
     __slots__ = ()
 
@@ -245,9 +245,9 @@ def _decoded(value: str) -> str:
 
 
 def decoded_path(raw: bytes, encoded_slashes: bool) -> bytes:
-    """A path as WSGI and ASGI have it, percent-decoded; `HttpError` 400 for one with an encoded slash, unless those may be decoded.
+    """Percent-decodes a path, as WSGI and ASGI expect it. Raises `HttpError` 400 for an encoded slash, unless `encoded_slashes` is set.
 
-    The server's routes take `%2F` for a part of a segment. Decoded it would be a slash, and lead around a route that guards what is below it.
+    The server's routes treat `%2F` as part of a segment. Decoded to a slash, it could bypass a route that protects the path below it.
     """
     if b"%" not in raw:
         return raw
@@ -257,6 +257,6 @@ def decoded_path(raw: bytes, encoded_slashes: bool) -> bytes:
 
 
 def head_of(data: bytes, at: int) -> Tuple[str, str, str]:
-    """Method, path and id of a request, for those who report on it."""
+    """Method, path and id of a request, for log lines."""
     head = Head(data, at, len(data), None)
     return head.method, head.path, head.id

@@ -1,4 +1,4 @@
-"""Chooses a route by method and path, by the same rules as the server's routes and as the SDK for Node."""
+"""Selects a route by method and path, by the same rules as the server's routes and the SDK for Node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})").search
 
 
 class Route(Generic[Target]):
-    """A pattern and what it leads to."""
+    """A pattern and its target."""
 
     __slots__ = ("pattern", "names", "target")
 
@@ -36,7 +36,7 @@ class Route(Generic[Target]):
 
 
 class _Node(Generic[Target]):
-    """A place in the tree of patterns: one segment after another."""
+    """A node in the tree of patterns; each level is a segment."""
 
     __slots__ = ("statics", "param", "rest", "routes")
 
@@ -65,7 +65,7 @@ class Router(Generic[Target]):
         self._last_param: Dict[str, Route[Target]] = {}
 
     def add(self, method: str, pattern: str, target: Target) -> None:
-        """Enters a route; raises `ValueError` for a pattern that cannot match, or that is there already."""
+        """Adds a route. Raises `ValueError` for a pattern that cannot match or already exists."""
         names: List[str] = []
         place = self._root
         routes: Optional[Dict[str, Route[Target]]] = None
@@ -160,7 +160,7 @@ def _parse_pattern(pattern: str) -> Iterable[_Segment]:
 
 
 def _enter(routes: Dict[str, Route[Target]], path: str, table: Dict[str, Route[Target]]) -> None:
-    """Enters what a path leads to into a table of one look-up: the key is method and path in one piece."""
+    """Adds the routes of a path to a flat lookup table, keyed by method and path, concatenated."""
     # Keys are Latin-1: paths with other characters are compared decoded, in the tree.
     if not _VISIBLE_ASCII(path):
         return
@@ -180,8 +180,8 @@ def _of_method(routes: Dict[str, Route[Target]], method: str) -> Optional[Route[
 def _search(
     place: _Node[Target], segments: List[str], at: int, method: str, values: List[str], allowed: Optional[Set[str]]
 ) -> Optional[Route[Target]]:
-    """The most specific route for the segments from `at` on. Leaves the values of its parameters in `values`; notes the methods of paths
-    that matched without the method in `allowed`, where somebody wants to know."""
+    """The most specific route for the segments from `at` on. Adds the values of its parameters to `values`; if `allowed` is not None, adds the
+    methods of patterns that match the path but not the method."""
     if at == len(segments):
         return _pick(place.routes, method, allowed)
     segment = segments[at]

@@ -60,12 +60,12 @@ Pairs = Iterable[Tuple[str, str]]
 
 
 def frame(kind: int, flags: int, generation: int, job: int, slot: int, payload: bytes = b"") -> bytes:
-    """A whole frame."""
+    """Encodes a frame."""
     return HEADER.pack(len(payload), kind, flags, generation, job, slot) + payload
 
 
 def read_pairs(data: bytes, at: int, end: int) -> List[Tuple[bytes, bytes]]:
-    """The pairs of a pair block (section 4)."""
+    """Decodes a pair block (section 4)."""
     pairs = []
     unpack = PAIR.unpack_from
     while at < end:
@@ -77,12 +77,12 @@ def read_pairs(data: bytes, at: int, end: int) -> List[Tuple[bytes, bytes]]:
 
 
 def pair_block(pairs: Iterable[Tuple[bytes, bytes]]) -> bytes:
-    """Pairs as a pair block."""
+    """Encodes pairs as a pair block."""
     return b"".join([PAIR.pack(len(name), len(value)) + name + value for name, value in pairs])
 
 
 def header_block(headers: Pairs) -> bytes:
-    """Headers, whose characters are all below U+0100, as a pair block."""
+    """Encodes headers, whose characters are all below U+0100, as a pair block."""
     return pair_block([(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers])
 
 
@@ -97,7 +97,7 @@ def response(
     headers: bytes,
     body: bytes,
 ) -> bytes:
-    """A RESPONSE frame; `micros` is how long the handler has run, `headers` a pair block."""
+    """Encodes a RESPONSE frame; `micros` is the run time of the handler, `headers` a pair block."""
     block = len(headers)
     head = RESPONSE_HEAD.pack(
         12 + block + len(body), RESPONSE, flags, generation, job, slot, status, kind, 0, micros, block
@@ -117,7 +117,7 @@ def request_payload(
     body: bytes = b"",
     remaining_ms: int = 0,
 ) -> bytes:
-    """The payload of a REQUEST frame, as the server writes it."""
+    """Encodes the payload of a REQUEST frame, as the server does."""
     parts = [
         method.encode(),
         path.encode(),

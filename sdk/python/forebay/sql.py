@@ -20,7 +20,7 @@ from ._sql.listen import Listening as _Listening
 from ._sql.listen import Notification
 from ._sql.queries import Piece, Queries
 from ._sql.scope import Scope
-from ._sql.transaction import RETRIES, Transaction, ablock, arun, beginning, block, check_work, run
+from ._sql.transaction import RETRIES, Transaction, ablock, arun, begin_operation, block, check_work, run
 from ._sql.values import Row, Rows, Statement
 
 __all__ = ["Database", "Listening", "Notification", "Piece", "Queries", "Row", "Rows", "SqlError", "Statement", "Transaction", "sql"]
@@ -29,13 +29,13 @@ R = TypeVar("R")
 
 
 class Listening(_Listening):
-    """Somebody who listens, from when it is `ready()` or iterated on. What was heard is iterated once."""
+    """A listener, active once `ready()` returns or iteration starts. It can be iterated once."""
 
     __slots__ = ()
 
     async def events(self, event: Optional[str] = None) -> Reply:
-        """Server-sent events, for an `async def` handler to return: each payload is one, and `lost` is the name of those that say that something may have been missed. They
-        last until the client goes.
+        """Server-sent events, to be returned by an `async def` handler: one for each payload, and one named `lost` if notifications may have been
+        lost. The stream lasts until the client disconnects.
 
             @app.get("/orders/events")
             async def events(request):
@@ -53,7 +53,7 @@ class Database(Queries):
 
     @property
     def url(self) -> Optional[str]:
-        """Where to connect with a client of one's own, of a database with `direct = true`; None: the server connects."""
+        """The URL for your own client, for a database with `direct = true`; None if the server connects."""
         return url_of(self._scope.source)
 
     @overload
@@ -65,13 +65,13 @@ class Database(Queries):
     ) -> R: ...
 
     def tx(self, work: Any = None, *, isolation: Optional[str] = None, read_only: bool = False, retries: Any = None) -> Any:
-        """A transaction, on a connection of its own. For a block: committed when that ends, undone when it raises.
+        """Runs a transaction on a connection of its own. As a context manager: commits when the block ends, rolls back if it raises.
 
             with sql.main.tx() as t:
                 t.query("update accounts set balance = balance - $1 where id = $2", [amount, sender])
 
-        For a function: what that returns, once it is committed; after a serialization failure (40001) or a deadlock (40P01) the function is run again, after a pause, at most
-        `retries` times (5). So it should change nothing but the database.
+        With a function: returns its result after the commit. After a serialization failure (40001) or a deadlock (40P01) the function is run
+        again after a delay, at most `retries` times (5), so it should change nothing but the database.
 
             sql.main.tx(lambda t: t.query("update counts set n = n + 1"), isolation="serializable")
 
@@ -93,12 +93,12 @@ class Database(Queries):
     ) -> "Awaitable[R]": ...
 
     def atx(self, work: Any = None, *, isolation: Optional[str] = None, read_only: bool = False, retries: Any = None) -> Any:
-        """As `tx`, for `async with`, and for functions that are awaited."""
+        """Like `tx`, for `async with` and for functions that are awaited."""
         begin = _begin(self, work, isolation, read_only, retries)
         return ablock(begin) if work is None else arun(begin, work, RETRIES if retries is None else retries)
 
     def listen(self, channel: str) -> Listening:
-        """Listens to what others tell a channel with `notify`, in `async def` handlers; all who do share one connection.
+        """Listens to notifications (`notify`) on a channel, in `async def` handlers. All listeners share one connection.
 
             async for payload, lost in sql.main.listen("orders"):
                 ...
@@ -111,11 +111,11 @@ def _begin(database: Database, work: object, isolation: Optional[str], read_only
         check_work(work, RETRIES if retries is None else retries)
     elif retries is not None:
         raise TypeError("a block cannot be run again: `retries` is for a function that tx() is given")
-    return beginning(database._scope.source, isolation, read_only)
+    return begin_operation(database._scope.source, isolation, read_only)
 
 
 class Databases:
-    """The databases by the NAMEs of `[sql.NAME]`: `sql.main`, or `sql["main"]` for a name that is no identifier."""
+    """The databases, by the NAME of `[sql.NAME]`: `sql.main`, or `sql["main"]` for a name that is not an identifier."""
 
     __slots__ = ()
 

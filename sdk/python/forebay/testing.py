@@ -19,7 +19,7 @@ import time
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 from ._app import App
-from ._context import Context, Log, Running, State, WorkerContext, WorkerInfo
+from ._context import Context, JobView, Log, State, WorkerContext, WorkerInfo
 from ._fields import Headers
 from ._reply import Reply, error_reply, is_failure, pieces_of, to_json, to_piece, to_reply
 from ._request import AsyncRequest, Request
@@ -27,7 +27,7 @@ from ._wire import CONTENT_TYPES, request_payload
 
 
 class Response(NamedTuple):
-    """What a client would get."""
+    """The response that a client would receive."""
 
     status: int
     headers: Headers
@@ -52,7 +52,7 @@ class LogLine(NamedTuple):
 
 
 def testing(app: App) -> "Client":
-    """A client of the app. As a context manager it runs the stop hooks at its end."""
+    """Makes a client of the app. As a context manager, it runs the stop hooks at its end."""
     return Client(app)
 
 
@@ -129,7 +129,7 @@ class Client:
         return self._answer(payload, sent["x-request-id"], method, deadline)
 
     def _answer(self, payload: bytes, request_id: str, method: str, deadline: Optional[float]) -> Response:
-        context = Context(self._context, _Running(self._log, None if deadline is None else time.monotonic() + deadline))
+        context = Context(self._context, _TestJob(self._log, None if deadline is None else time.monotonic() + deadline))
         try:
             reply = self._call(payload, context)
             return self._response(reply, method)
@@ -164,7 +164,7 @@ class Client:
         return Response(reply.status, Headers(lambda: headers), b"" if bare else body)
 
     def _done(self, value: Any) -> Any:
-        """What it comes to, awaited where it must be: on one loop, as in a worker."""
+        """The result of a handler, awaited if necessary: always on the same loop, as in a worker."""
         if not inspect.isawaitable(value):
             return value
         if self._loop is None:
@@ -204,8 +204,8 @@ async def _joined(body: Any) -> bytes:
     return b"".join([to_piece(piece) async for piece in body])
 
 
-class _Running(Running):
-    """The job of a request under test: nobody leaves."""
+class _TestJob(JobView):
+    """The job of a request under test; it is never aborted by the client."""
 
     __slots__ = ("_log", "_due")
 

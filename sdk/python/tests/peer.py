@@ -1,4 +1,4 @@
-"""The server's side of a link, for what tests and measures the worker program."""
+"""The server's side of a link, for tests and benchmarks of the worker program."""
 
 import json
 import os
@@ -76,7 +76,7 @@ class Peer:
         self.link.sendall(wire.frame(kind, flags, generation, number, slot, payload))
 
     def request(self, path, method="GET", body=b"", *, end=True, headers=(), slot=0, **parts):
-        """Sends a request; gives the job's number."""
+        """Sends a request; returns the job's number."""
         self.numbers += 1
         headers = [("host", "localhost"), ("x-request-id", f"id-{self.numbers}"), *headers]
         payload = wire.request_payload(method=method, path=path, headers=headers, body=body, **parts)
@@ -84,7 +84,7 @@ class Peer:
         return self.numbers
 
     def frame(self):
-        """The next frame: type, flags, job, payload; None at the link's end."""
+        """The next frame: type, flags, job, payload; None at the end of the link."""
         header = self._exactly(wire.HEADER_BYTES)
         if header is None:
             return None
@@ -102,7 +102,7 @@ class Peer:
         return taken
 
     def expect(self, kind, number=None):
-        """The payload of the next frame, which is of this type and, perhaps, this job's."""
+        """The payload of the next frame, which must be of this type and, if given, of this job."""
         found = self.frame()
         assert found is not None, f"the link ended: {self.end()[2]}"
         assert found[0] == kind, found
@@ -110,7 +110,7 @@ class Peer:
         return found[3]
 
     def answer(self, number=None):
-        """The next frame, which is a RESPONSE."""
+        """The next frame, which must be a RESPONSE."""
         found = self.frame()
         assert found is not None, f"the link ended: {self.end()[2]}"
         assert found[0] == wire.RESPONSE, found
@@ -118,7 +118,7 @@ class Peer:
         return Answer(found[1], found[3])
 
     def rest(self, number):
-        """The body of an answer in pieces; None when it was given up."""
+        """The body of a streamed response; None if it was aborted."""
         body = b""
         while True:
             kind, flags, job, payload = self.frame()
@@ -131,7 +131,7 @@ class Peer:
                 return body
 
     def get(self, path, method="GET", **parts):
-        """A request and its whole answer."""
+        """Sends a request and returns its whole response."""
         answer = self.answer(self.request(path, method, **parts))
         if not answer.whole:
             answer.body += self.rest(self.numbers)
@@ -144,7 +144,7 @@ class Peer:
         self.send(wire.ABORT, bytes([reason]), number=number)
 
     def end(self):
-        """Waits for the process: its status, and what it printed."""
+        """Waits for the process; returns its exit status and its output."""
         out, err = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, out.decode(), err.decode()
 

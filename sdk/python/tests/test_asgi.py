@@ -1,4 +1,4 @@
-"""ASGI applications in a worker: what the worker says of their lifespans."""
+"""ASGI applications in a worker: reports about their lifespans."""
 
 import unittest
 
@@ -28,7 +28,7 @@ FAILED = """
 
 class LifespanTest(unittest.TestCase):
     def ended(self, source):
-        """How a worker with this lifespan ends, after a request: its status, and what it printed."""
+        """Runs a worker with this lifespan for one request; returns its exit status and its output."""
         with Peer(APP + source) as peer:
             self.assertEqual(peer.get("/").body, b"served")
             peer.send(wire.DRAIN)

@@ -1,4 +1,4 @@
-"""What the package says of itself: the code of its README, and its version."""
+"""The package's documents: the code of its README, and its version."""
 
 import pathlib
 import re
@@ -12,7 +12,7 @@ FOLDER = pathlib.Path(__file__).parents[1]
 
 
 def code_of(document):
-    """The blocks of Python in a document, by the file name in their first line."""
+    """The Python blocks of a document, by the file name in their first line."""
     blocks = re.findall(r"```python\n# (\S+)\n(.*?)```", document.read_text("utf-8"), re.DOTALL)
     assert blocks, document
     return dict(blocks)

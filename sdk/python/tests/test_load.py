@@ -1,4 +1,4 @@
-"""Which application a pool's words lead to, and what is said when they lead nowhere."""
+"""Finding the application of a pool, and the errors if there is none."""
 
 import json
 import unittest

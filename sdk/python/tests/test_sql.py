@@ -1,4 +1,4 @@
-"""What `forebay.sql` asks of the server, and when: transactions within transactions, loops that are left, coroutines that are cancelled."""
+"""Operations that `forebay.sql` sends to the server: nested transactions, abandoned loops, cancelled coroutines."""
 
 import asyncio
 import gc
@@ -24,7 +24,7 @@ WITHIN = "a transaction within this one has not ended"
 
 
 class Server:
-    """What the server knows of its databases, and says. Operations whose name is among the `held` are answered when they are let go."""
+    """A server's side of databases. Operations whose name is in `held` are answered when they are released."""
 
     def __init__(self):
         self.operations = []
@@ -43,7 +43,7 @@ class Server:
         return [operation["op"] for operation in self.operations]
 
     def hear(self, operation, job, answer):
-        """An operation has come, and `answer` sends its outcome."""
+        """Handles an operation; `answer` sends its outcome."""
         with self._came:
             self.operations.append(operation)
             self.jobs.append(job)
@@ -54,7 +54,7 @@ class Server:
             answer(self._outcome(operation))
 
     def wait_for(self, name):
-        """Waits, in a thread, until an operation has come."""
+        """Waits, in a thread, until an operation arrives."""
         with self._came:
             assert self._came.wait_for(lambda: name in self.names, PATIENCE), self.operations
 
@@ -123,7 +123,7 @@ class Link:
 
     def _answer(self, number, outcome):
         data = returned(number, outcome)
-        self._calls.returned(wire.END, data, 0, len(data))
+        self._calls.handle_return(wire.END, data, 0, len(data))
 
 
 class SqlTest(unittest.IsolatedAsyncioTestCase):
@@ -132,7 +132,7 @@ class SqlTest(unittest.IsolatedAsyncioTestCase):
         ours, self._theirs = socket.socketpair()
         self.socket = CallSocket(ours.detach(), GENERATION)
         self.calls = Calls("api", ["main"], GENERATION, self.socket)
-        patch = mock.patch.object(_calls, "_opened", self.calls)
+        patch = mock.patch.object(_calls, "_calls_or_reason", self.calls)
         patch.start()
         self.addCleanup(patch.stop)
         self._server_thread = threading.Thread(target=self._serve, daemon=True)
@@ -147,7 +147,7 @@ class SqlTest(unittest.IsolatedAsyncioTestCase):
         self.socket.close()
 
     def _serve(self):
-        """Answers at the call socket."""
+        """Answers calls on the call socket."""
         while True:
             data = self._theirs.recv(65_536)
             if not data:
@@ -171,7 +171,7 @@ class SqlTest(unittest.IsolatedAsyncioTestCase):
         await self.until(lambda: name in self.server.names)
 
     def run_in_thread(self, work):
-        """What a function gives that may come to stand still."""
+        """Runs a function that may block in a thread; returns its result."""
         results = []
         thread = threading.Thread(target=lambda: results.append(work()), daemon=True)
         thread.start()
@@ -247,10 +247,10 @@ class SavepointsTest(SqlTest):
 
 
 class CollectedTest(SqlTest):
-    """A loop that was left ends its statement where Python collects what is left of it."""
+    """An abandoned loop ends its statement when the garbage collector runs."""
 
     def leave(self, rows):
-        """Leaves a loop over them after the first, in a cycle."""
+        """Leaves a loop over the rows after the first, in a reference cycle."""
         next(rows)
         cycle = [rows]
         cycle.append(cycle)
@@ -318,11 +318,11 @@ class CollectedTest(SqlTest):
 
             def work():
                 engine._on_sigterm(signal.SIGTERM, None)
-                engine.undisturbed(lambda: None)
+                engine.uninterrupted(lambda: None)
                 return "done"
 
             with self.assertRaises(Interrupted):
-                engine.undisturbed(work)
+                engine.uninterrupted(work)
 
 
 async def first(rows):
@@ -345,7 +345,7 @@ OPENING = {
 
 
 class CancelledTest(SqlTest):
-    """A coroutine that is cancelled leaves nothing open."""
+    """A cancelled coroutine leaves nothing open."""
 
     async def cancelled(self, task):
         task.cancel()

@@ -116,7 +116,7 @@ ASYNC = APP.replace("def hello", "async def hello").replace("def child", "async 
 class WorkerTest(unittest.TestCase):
     def both(self, **options):
         """The worker on its only thread, and on an event loop."""
-        for name, source in (("blocking", APP), ("looping", ASYNC)):
+        for name, source in (("blocking", APP), ("event loop", ASYNC)):
             with self.subTest(name), Peer(source, **options) as peer:
                 yield peer
 

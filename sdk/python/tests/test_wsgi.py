@@ -1,4 +1,4 @@
-"""WSGI applications in a worker: what PEP 3333 promises them, and what it asks of a server."""
+"""WSGI applications in a worker, checked against PEP 3333."""
 
 import json
 import unittest

@@ -36,7 +36,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     })?;
     let own = host.clone();
     functions.set(
-        "desk",
+        "sqlOperation",
         move |ctx: Ctx<'js>, call: CallId, wait: WaitId, operation: JsString<'js>| {
             let operation = text::owned(operation)?.into_bytes();
             own.want(&ctx, call, wait, What::SqlSession(operation))

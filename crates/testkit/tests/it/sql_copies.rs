@@ -86,7 +86,7 @@ fn rows_are_copied_in_and_out_piece_by_piece() {
                     "22P02",
                     "not_sendable",
                     "not_sendable",
-                    "what is copied is strings and Uint8Array, not a number",
+                    "copyIn() takes strings and Uint8Array, not a number",
                     "no more",
                     "not_sendable"
                 ],

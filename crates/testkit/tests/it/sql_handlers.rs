@@ -160,7 +160,7 @@ fn a_transaction_takes_effect_when_its_function_has_returned_and_not_at_all_when
                 "25006",
                 "the isolation of a transaction is one of read committed, repeatable read, serializable, not chaos",
                 "the retries of a transaction are 0 to 100, not -1",
-                "a transaction is given a function, not a string",
+                "a transaction takes a function, not a string",
                 "session",
                 1,
             ]),

@@ -477,7 +477,7 @@ export default () => [
             ["SqlError", "22012"],
             [
                 "TypeError",
-                "the function of txSync() gave a promise, which nobody waits for: use tx()"
+                "the function of txSync() returned a promise: use tx() for asynchronous functions"
             ],
             ["SqlError", "42P01"],
             [
@@ -488,7 +488,7 @@ export default () => [
                 "RangeError",
                 "the isolation of a transaction is one of read committed, repeatable read, serializable, not none"
             ],
-            ["TypeError", "a transaction is given a function, not a string"]
+            ["TypeError", "a transaction takes a function, not a string"]
         ]);
         assert_eq!(get(&server, "/"), (200, told), "{runtime:?}");
     }

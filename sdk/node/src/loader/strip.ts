@@ -20,20 +20,20 @@ export function strip(path: string): string {
   const source = readFileSync(path);
   const cache = process.env['FOREBAY_CACHE_DIR'];
   const folder = cache === undefined ? undefined : join(cache, 'ts');
-  const kept = folder && join(folder, `${createHash('sha256').update(source).digest('hex')}.js`);
-  if (kept !== undefined) {
+  const cached = folder && join(folder, `${createHash('sha256').update(source).digest('hex')}.js`);
+  if (cached !== undefined) {
     try {
-      return readFileSync(kept, 'utf8');
+      return readFileSync(cached, 'utf8');
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     }
   }
   const stripped = runStripper(path);
-  if (folder !== undefined && kept !== undefined) {
+  if (folder !== undefined && cached !== undefined) {
     mkdirSync(folder, { recursive: true });
-    const unfinished = `${kept}.${process.pid}`;
-    writeFileSync(unfinished, stripped);
-    renameSync(unfinished, kept);
+    const temporary = `${cached}.${process.pid}`;
+    writeFileSync(temporary, stripped);
+    renameSync(temporary, cached);
   }
   return stripped;
 }

@@ -24,7 +24,7 @@ export interface CursorOptions {
 }
 
 /** One result of a cursor, before it is formatted. */
-interface Found {
+interface CursorEntry {
   keys: string[];
   data: string | undefined;
 }
@@ -72,12 +72,12 @@ export class mcursor {
       const step = this.#options.multilevel === true ? this.#nextNode(reverse) : this.#nextChild(reverse);
       if (step === null) return null;
       this.#keys = step.keys;
-      return this.#formed(step);
+      return this.#format(step);
     });
     return found === '' ? null : found;
   }
 
-  #formed({ keys, data }: Found): unknown {
+  #format({ keys, data }: CursorEntry): unknown {
     const { multilevel, getdata, format } = this.#options;
     if (format === 'url' && (multilevel === true || getdata === true)) {
       const parts = keys.map((key, index) => `key${index + 1}=${encodeURIComponent(key)}`);
@@ -108,7 +108,7 @@ export class mcursor {
     return `^${found}`;
   }
 
-  #nextChild(reverse: boolean): Found | null {
+  #nextChild(reverse: boolean): CursorEntry | null {
     const keys = this.#keys.slice(0, -1);
     const seed = this.#keys.at(-1)!;
     const node = this.#node(keys);
@@ -118,7 +118,7 @@ export class mcursor {
   }
 
   /** The next node with data in tree order: M's `$QUERY`. */
-  #nextNode(reverse: boolean): Found | null {
+  #nextNode(reverse: boolean): CursorEntry | null {
     const keys = this.#keys.at(-1) === '' ? this.#keys.slice(0, -1) : this.#keys;
     const beginning = keys.length < this.#keys.length || (reverse && keys.length === 0);
     let found: string[] | null;
@@ -136,8 +136,8 @@ export class mcursor {
       const parent = keys.slice(0, depth - 1);
       const sibling = this.#node(parent).next(keys[depth - 1]!);
       if (sibling === undefined) continue;
-      const place = [...parent, sibling];
-      return this.#node(place).hasValue ? place : this.#first(place);
+      const siblingKeys = [...parent, sibling];
+      return this.#node(siblingKeys).hasValue ? siblingKeys : this.#first(siblingKeys);
     }
     return null;
   }

@@ -213,8 +213,8 @@ export class Router {
   }
 
   #failed(error: unknown, plain: MgRequest, request: HttpRequest, ctx: Context): Answer {
-    const told = errorReply(error, request.id);
-    if (told.failure === null) return told;
+    const problem = errorReply(error, request.id);
+    if (problem.failure === null) return problem;
     const text = `Error running handler for ${request.method} ${request.path}`;
     const caught = error instanceof Error ? (error.stack ?? String(error)) : String(error);
     if (this.logging) ctx.log.error(text, { route: plain.routerPath, params: plain.params, query: plain.query });
@@ -234,7 +234,7 @@ export function glsdb(this: Router, options?: ServerOptions): void {
 export function mgdbx(this: Router, options?: ServerOptions): void {
   const db = new server();
   if (db.open(options) === '') throw new Error(db.geterrormessage());
-  const used = new Map<string, mglobal>();
+  const nodes = new Map<string, mglobal>();
   this.context.mgdbx = {
     type: options?.type ?? 'Forebay',
     db,
@@ -243,10 +243,10 @@ export function mgdbx(this: Router, options?: ServerOptions): void {
     mclass,
     use(global, ...keys) {
       const name = JSON.stringify([global, ...keys.map(String)]);
-      let node = used.get(name);
+      let node = nodes.get(name);
       if (node === undefined) {
-        if (used.size >= USED_MAX) used.clear();
-        used.set(name, (node = new mglobal(db, global, ...keys)));
+        if (nodes.size >= USED_MAX) nodes.clear();
+        nodes.set(name, (node = new mglobal(db, global, ...keys)));
       }
       return node;
     },
@@ -328,6 +328,6 @@ function toAnswer(response: MgResponse | undefined): Answer {
   const type = named === undefined ? 'application/json' : headers[named]!;
   const body = payload === null || payload === '' ? null : /^application\/json\s*$/i.test(type) ? JSON.stringify(payload) : payload;
   // The server manages connections itself.
-  const kept = Object.entries(headers).filter(([name]) => name !== named && name.toLowerCase() !== 'connection');
-  return reply(body, { status, headers: { ...Object.fromEntries(kept), 'content-type': type } });
+  const otherHeaders = Object.entries(headers).filter(([name]) => name !== named && name.toLowerCase() !== 'connection');
+  return reply(body, { status, headers: { ...Object.fromEntries(otherHeaders), 'content-type': type } });
 }

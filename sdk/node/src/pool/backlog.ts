@@ -2,7 +2,7 @@
 import { QueueFullError } from './errors.js';
 import type { Settings, Size } from './options.js';
 import type { Task } from './task.js';
-import { Waits } from './waits.js';
+import { ExpiryLists } from './expiry.js';
 
 /** The backlog is crowded above this share of either bound, and roomy again below a quarter of both. */
 const CROWDED = 0.5;
@@ -20,7 +20,7 @@ export class Backlog {
   bytes = 0;
   isCrowded = false;
   /** When waiting messages expire. */
-  readonly waits = new Waits();
+  readonly expiry = new ExpiryLists();
   readonly #settings: Settings;
   readonly #events: BacklogEvents;
   #max: number;
@@ -53,7 +53,7 @@ export class Backlog {
   enter(task: Task): void {
     this.count++;
     this.bytes += task.body.length;
-    this.waits.add(task);
+    this.expiry.add(task);
     if (this.isCrowded || (this.count <= this.#max * CROWDED && this.bytes <= this.#settings.queueBytesMax * CROWDED)) return;
     this.isCrowded = true;
     this.#events.crowded();
@@ -63,7 +63,7 @@ export class Backlog {
   leave(task: Task): void {
     this.count--;
     this.bytes -= task.body.length;
-    this.waits.remove(task);
+    this.expiry.remove(task);
     if (!this.isCrowded || this.count > this.#max * ROOMY || this.bytes > this.#settings.queueBytesMax * ROOMY) return;
     this.isCrowded = false;
     this.#events.roomy();

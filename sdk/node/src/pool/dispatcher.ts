@@ -15,17 +15,17 @@ import {
   type PoolError,
 } from './errors.js';
 import { Backlog, type BacklogEvents } from './backlog.js';
-import { Choice } from './choice.js';
+import { WorkerSelector } from './selector.js';
 import { Fleet, type FleetEvents } from './fleet.js';
 import { Histogram } from './histogram.js';
 import type { Outcome } from './incoming.js';
-import { ENDING, GONE, OVERDUE, READY_PHASE, type PoolWorker, type PoolWorkerEvents } from './worker.js';
+import { ENDING, REASON_GONE, REASON_OVERDUE, READY_PHASE, type PoolWorker, type PoolWorkerEvents } from './worker.js';
 import type { RetryCause, Settings, Size } from './options.js';
 import { Queue } from './queue.js';
 import { HELD, QUEUED, SENT, SETTLED, expectedOf, type Task } from './task.js';
 import type { MessageType } from './types.js';
 import { Signals } from './signals.js';
-import { passed } from './waits.js';
+import { reachedLimit } from './expiry.js';
 
 /** How often deadlines are checked while messages are open, in milliseconds. */
 const TICK_MS = 16;
@@ -54,7 +54,7 @@ export interface Counts {
 }
 
 /** Events that the dispatcher reports to its pool. */
-export interface DispatcherEvents extends BacklogEvents, Omit<FleetEvents, 'ready' | 'used' | 'leaving' | 'gone'> {
+export interface DispatcherEvents extends BacklogEvents, Omit<FleetEvents, 'ready' | 'used' | 'retiring' | 'exited'> {
   /** No message is open any more. */
   idle(): void;
   /** A message failed its last attempt. */
@@ -79,8 +79,8 @@ export class Dispatcher implements PoolWorkerEvents {
   readonly #signals = new Signals((task, reason) => this.abort(task, reason));
   readonly types = new Map<string, MessageType>();
   /** Messages waiting for the delay before their retry. */
-  readonly #backing = new Set<Task>();
-  readonly #choice: Choice;
+  readonly #backingOff = new Set<Task>();
+  readonly #selector: WorkerSelector;
   #dirty: PoolWorker[] = [];
   #isFlushDue = false;
   /** Checks deadlines and keeps the program alive while messages are open; stops itself when none are. */
@@ -88,7 +88,7 @@ export class Dispatcher implements PoolWorkerEvents {
   readonly #flush = (): void => this.#flushAll();
   /** Set until the end of the microtasks that follow a batch of replies. */
   #isAnswering = false;
-  readonly #hasAnswered = (): void => {
+  readonly #endAnswering = (): void => {
     this.#isAnswering = false;
   };
 
@@ -104,14 +104,14 @@ export class Dispatcher implements PoolWorkerEvents {
       line: (worker, text) => events.line(worker, text),
       used: () => [...this.types.values()].filter(({ answered }) => answered > 0).map(({ name }) => name),
       ready: (worker) => this.#fill(worker, performance.now()),
-      leaving: (worker) => this.#leaving(worker),
-      gone: (worker, wasBegun) => this.#gone(worker, wasBegun),
+      retiring: (worker) => this.#requeueBeforeExit(worker),
+      exited: (worker, wasBegun) => this.#requeueAfterExit(worker, wasBegun),
       failed: (error) => {
         this.dropQueued(error);
         events.failed(error);
       },
     });
-    this.#choice = new Choice(this.fleet.workers, settings.credit > 0);
+    this.#selector = new WorkerSelector(this.fleet.workers, settings.credit > 0);
   }
 
   /** @throws RangeError for an invalid size. */
@@ -127,26 +127,26 @@ export class Dispatcher implements PoolWorkerEvents {
     const { type, submitted: now } = task;
     if (this.isClosed) return this.#refuse(new ClosedError());
     let worker: PoolWorker | null = null;
-    if (this.#queue.length === 0 && type.running < type.limit && task.wishes.affinity === undefined) worker = this.#choice.pick(expectedOf(task));
+    if (this.#queue.length === 0 && type.running < type.limit && task.options.affinity === undefined) worker = this.#selector.pick(expectedOf(task));
     if (worker === null) {
       const refusal = this.#refusal(task, now);
       if (refusal !== null) return this.#refuse(refusal);
     }
     try {
-      task.handed?.take();
+      task.transfer?.take();
     } catch (error) {
       return this.#refuse(new NotSendableError((error as Error).message, error));
     }
     this.counts.accepted++;
     if (this.open++ === 0) this.#keepAlive();
-    const { signal } = task.wishes;
-    if (signal !== undefined) this.#signals.heed(task, signal);
+    const { signal } = task.options;
+    if (signal !== undefined) this.#signals.watch(task, signal);
     if (worker !== null) {
       this.#send(worker, task, now);
       return null;
     }
     this.#enqueue(task);
-    if (task.wishes.affinity !== undefined) this.#place(now);
+    if (task.options.affinity !== undefined) this.#assignQueued(now);
     this.fleet.grow(this.#queue.length, now);
     return null;
   }
@@ -156,15 +156,15 @@ export class Dispatcher implements PoolWorkerEvents {
     this.counts.accepted++;
     if (this.open++ === 0) this.#keepAlive();
     task.only = worker;
-    this.#setAside(task, worker);
+    this.#queueFor(task, worker);
     this.#fill(worker, task.submitted);
   }
 
   /** Queues a message for one worker that has no room yet. */
-  #setAside(task: Task, worker: PoolWorker): void {
+  #queueFor(task: Task, worker: PoolWorker): void {
     task.state = HELD;
     this.backlog.enter(task);
-    worker.mine.push(task);
+    worker.ownTasks.push(task);
   }
 
   #refuse(error: PoolError): PoolError {
@@ -185,7 +185,7 @@ export class Dispatcher implements PoolWorkerEvents {
   /** Queues a message again, ahead of those that came later. */
   #putBack(task: Task): void {
     if (task.only !== null) {
-      this.#setAside(task, task.only);
+      this.#queueFor(task, task.only);
       return;
     }
     task.state = QUEUED;
@@ -197,7 +197,7 @@ export class Dispatcher implements PoolWorkerEvents {
 
   #send(worker: PoolWorker, task: Task, now: number): void {
     task.type.running++;
-    const { deadlines: { total, run }, onSent } = task.wishes;
+    const { deadlines: { total, run }, onSent } = task.options;
     const limit = Math.min(run, task.submitted + total - now);
     worker.send(task, now, limit === Infinity ? 0 : Math.max(1, Math.min(Math.ceil(limit), 0xffff_ffff)));
     onSent?.(task);
@@ -205,8 +205,8 @@ export class Dispatcher implements PoolWorkerEvents {
 
   /** Gives a worker messages until it has no room. */
   #fill(worker: PoolWorker, now: number): void {
-    for (let task; (task = worker.mine.peek()) !== undefined && worker.hasRoom(expectedOf(task)); ) {
-      worker.mine.shift();
+    for (let task; (task = worker.ownTasks.peek()) !== undefined && worker.hasRoom(expectedOf(task)); ) {
+      worker.ownTasks.shift();
       if (task.type.running >= task.type.limit) {
         hold(task);
         continue;
@@ -216,32 +216,32 @@ export class Dispatcher implements PoolWorkerEvents {
     }
     for (;;) {
       const first = this.#queue.peek();
-      if (first === undefined || !worker.hasRoom(expectedOf(first)) || this.#choice.isSurplus(worker, expectedOf(first))) break;
-      this.#next(worker, this.#queue.shift()!, now);
+      if (first === undefined || !worker.hasRoom(expectedOf(first)) || this.#selector.isSurplus(worker, expectedOf(first))) break;
+      this.#assign(worker, this.#queue.shift()!, now);
     }
     if (worker.inFlight === 0 && this.#queue.length === 0 && worker.phase === READY_PHASE) this.#steal(worker, now);
   }
 
   /** Gives the next message to the worker, unless the message has to wait for its type's limit or for the worker bound to its key. */
-  #next(worker: PoolWorker, task: Task, now: number): void {
-    const { type, wishes: { affinity } } = task;
+  #assign(worker: PoolWorker, task: Task, now: number): void {
+    const { type, options: { affinity } } = task;
     if (type.running >= type.limit) {
       hold(task);
       return;
     }
     if (affinity !== undefined) {
-      const bound = this.#choice.boundTo(affinity);
+      const bound = this.#selector.boundTo(affinity);
       if (bound !== undefined && bound !== worker && bound.phase === READY_PHASE) {
         if (bound.hasRoom(expectedOf(task))) {
           this.backlog.leave(task);
           this.#send(bound, task, now);
         } else {
           task.state = HELD;
-          bound.mine.push(task);
+          bound.ownTasks.push(task);
         }
         return;
       }
-      this.#choice.bind(affinity, worker);
+      this.#selector.bind(affinity, worker);
     }
     this.backlog.leave(task);
     this.#send(worker, task, now);
@@ -253,10 +253,10 @@ export class Dispatcher implements PoolWorkerEvents {
   }
 
   /** Gives queued messages to all workers with room. */
-  #place(now: number): void {
-    for (let worker; this.#queue.length > 0 && (worker = this.#choice.pick(this.#expectedNext())) !== null; ) {
+  #assignQueued(now: number): void {
+    for (let worker; this.#queue.length > 0 && (worker = this.#selector.pick(this.#expectedNext())) !== null; ) {
       const before = this.#queue.length;
-      this.#next(worker, this.#queue.shift()!, now);
+      this.#assign(worker, this.#queue.shift()!, now);
       if (this.#queue.length >= before) return;
     }
   }
@@ -268,7 +268,7 @@ export class Dispatcher implements PoolWorkerEvents {
       if (!worker.isStalled && worker.loadMs < SPARE_MS) continue;
       this.#takeBack(worker);
       let share = worker.isStalled ? Infinity : Math.ceil(this.#queue.length / 2);
-      for (let task; share-- > 0 && idle.hasRoom(this.#expectedNext()) && (task = this.#queue.shift()) !== undefined; ) this.#next(idle, task, now);
+      for (let task; share-- > 0 && idle.hasRoom(this.#expectedNext()) && (task = this.#queue.shift()) !== undefined; ) this.#assign(idle, task, now);
       if (this.#queue.length > 0 && !worker.isStalled) this.#fill(worker, now);
       return;
     }
@@ -287,11 +287,11 @@ export class Dispatcher implements PoolWorkerEvents {
 
   answered(worker: PoolWorker, task: Task, outcome: Outcome, micros: number): void {
     const { type } = task;
-    this.#over(type);
+    this.#endRun(type);
     type.learn(micros / 1000);
     if ('thrown' in outcome) {
       type.failed++;
-      if (!this.#again(task, 'error')) this.#fail(task, 'failed', new HandlerError(outcome.thrown, outcome.status));
+      if (!this.#retry(task, 'error')) this.#fail(task, 'failed', new HandlerError(outcome.thrown, outcome.status));
       return;
     }
     if ('broken' in outcome) {
@@ -311,13 +311,13 @@ export class Dispatcher implements PoolWorkerEvents {
   }
 
   /** Counts a message of the type that no longer runs. */
-  #over(type: MessageType): void {
+  #endRun(type: MessageType): void {
     type.running--;
-    this.#unhold(type);
+    this.#releaseHeld(type);
   }
 
   /** Requeues a message that was held back by the concurrency limit of its type. */
-  #unhold(type: MessageType): void {
+  #releaseHeld(type: MessageType): void {
     const held = type.held.shift();
     if (held === undefined) return;
     held.state = QUEUED;
@@ -330,30 +330,30 @@ export class Dispatcher implements PoolWorkerEvents {
     this.#fill(worker, now);
     // Other workers may have stayed idle while only quick messages were queued.
     const first = this.#queue.length === 0 ? undefined : this.#queue.peek();
-    if (first !== undefined && !this.#choice.isQuick(first.type.expectedMs)) this.#place(now);
+    if (first !== undefined && !this.#selector.isQuick(first.type.expectedMs)) this.#assignQueued(now);
     this.fleet.afterAnswers(worker, now);
     this.#flushAll();
     this.#isAnswering = true;
-    queueMicrotask(this.#hasAnswered);
+    queueMicrotask(this.#endAnswering);
   }
 
   #fail(task: Task, how: 'failed' | 'crashed' | 'overdue' | 'aborted' | 'dropped', error: PoolError): void {
     this.counts[how]++;
     this.#settle(task);
-    if (task.wishes.attempts > 1 && (how === 'failed' || how === 'crashed' || how === 'overdue')) this.#events.dead(task, error);
+    if (task.options.attempts > 1 && (how === 'failed' || how === 'crashed' || how === 'overdue')) this.#events.dead(task, error);
     task.reject(error);
   }
 
   #settle(task: Task): void {
     task.state = SETTLED;
-    if (task.wishes.signal !== undefined) this.#signals.forget(task, task.wishes.signal);
-    if (--this.open === 0) this.#rest();
+    if (task.options.signal !== undefined) this.#signals.unwatch(task, task.options.signal);
+    if (--this.open === 0) this.#becomeIdle();
   }
 
   /** Retries a message if its limits allow; returns whether it will run again. */
-  #again(task: Task, cause: RetryCause): boolean {
+  #retry(task: Task, cause: RetryCause): boolean {
     const { retry } = this.#settings;
-    if (task.handed?.isSpent === true || task.attempt >= task.wishes.attempts || !retry.after.includes(cause) || !this.mayRetry) return false;
+    if (task.transfer?.isSpent === true || task.attempt >= task.options.attempts || !retry.after.includes(cause) || !this.mayRetry) return false;
     task.attempt++;
     this.counts.retried++;
     const now = performance.now();
@@ -361,19 +361,19 @@ export class Dispatcher implements PoolWorkerEvents {
     const longest = Math.min(BACKOFF_MAX_MS, retry.backoff * 2 ** (task.attempt - 2));
     if (longest === 0) {
       this.#putBack(task);
-      this.#place(now);
+      this.#assignQueued(now);
       this.fleet.grow(this.#queue.length, now);
       return true;
     }
     task.state = HELD;
     this.backlog.enter(task);
-    this.#backing.add(task);
+    this.#backingOff.add(task);
     setTimeout(() => {
-      this.#backing.delete(task);
+      this.#backingOff.delete(task);
       if (task.state !== HELD) return;
       task.state = QUEUED;
       this.#queue.putBack(task);
-      this.#place(performance.now());
+      this.#assignQueued(performance.now());
       this.fleet.grow(this.#queue.length, performance.now());
     }, longest / 2 + (Math.random() * longest) / 2).unref();
     return true;
@@ -384,65 +384,65 @@ export class Dispatcher implements PoolWorkerEvents {
   /** Aborts a message at its caller's request; does nothing if it is settled. */
   abort(task: Task, reason: unknown): void {
     if (task.state === SETTLED) return;
-    this.#giveUp(task, GONE);
+    this.#withdraw(task, REASON_GONE);
     this.#fail(task, 'aborted', new AbortedError(reason));
   }
 
   /** Removes a message from wherever it is. */
-  #giveUp(task: Task, reason: number): void {
+  #withdraw(task: Task, reason: number): void {
     if (task.state === SENT) {
       const worker = task.assignee!;
       // If the worker has not begun it, there is nothing to stop.
       if (worker.host.page?.revoke(task.slot, task.number) === true) worker.release(task);
       else worker.abandon(task, reason, performance.now());
-      this.#over(task.type);
+      this.#endRun(task.type);
     } else if (task.state !== SETTLED) {
       this.backlog.leave(task);
       const wasQueued = task.state === QUEUED;
       task.state = SETTLED;
       if (!wasQueued) return;
       this.#queue.forget(task);
-      this.#unhold(task.type);
+      this.#releaseHeld(task.type);
     }
   }
 
   /** Handles a message whose deadline has passed. */
-  #overdue(task: Task, phase: DeadlinePhase): void {
-    this.#giveUp(task, OVERDUE);
-    if (phase === 'run' && this.#again(task, 'deadline')) return;
-    this.#fail(task, 'overdue', new DeadlineError(phase, task.wishes.deadlines[phase]));
+  #expire(task: Task, phase: DeadlinePhase): void {
+    this.#withdraw(task, REASON_OVERDUE);
+    if (phase === 'run' && this.#retry(task, 'deadline')) return;
+    this.#fail(task, 'overdue', new DeadlineError(phase, task.options.deadlines[phase]));
   }
 
   /** A worker is about to end: it finishes what it has begun, and other workers get the rest. */
-  #leaving(worker: PoolWorker): void {
+  #requeueBeforeExit(worker: PoolWorker): void {
     this.#takeBack(worker);
     this.#unbind(worker);
   }
 
   /** Requeues the messages that were waiting for this worker alone. */
   #unbind(worker: PoolWorker): void {
-    for (const task of worker.mine.takeAll().reverse()) {
+    for (const task of worker.ownTasks.takeAll().reverse()) {
       if (task.only === null) {
         task.state = QUEUED;
         this.#queue.putBack(task);
       } else {
-        this.#giveUp(task, GONE);
+        this.#withdraw(task, REASON_GONE);
         this.#fail(task, 'crashed', new CrashedError(worker.end));
       }
     }
-    this.#choice.forget(worker);
+    this.#selector.forget(worker);
     const now = performance.now();
-    this.#place(now);
+    this.#assignQueued(now);
     this.fleet.grow(this.#queue.length, now);
     this.#flushAll();
   }
 
   /** A worker has ended: messages that it had begun are retried or fail, the rest go to other workers. */
-  #gone(worker: PoolWorker, wasBegun: (task: Task) => boolean): void {
+  #requeueAfterExit(worker: PoolWorker, wasBegun: (task: Task) => boolean): void {
     const end = worker.end;
     const lost: Task[] = [];
     const back: Task[] = [];
-    for (const task of worker.tasks()) (wasBegun(task) || task.handed?.isSpent === true ? lost : back).push(task);
+    for (const task of worker.tasks()) (wasBegun(task) || task.transfer?.isSpent === true ? lost : back).push(task);
     back.sort((a, b) => b.number - a.number);
     for (const task of back) {
       worker.release(task);
@@ -451,8 +451,8 @@ export class Dispatcher implements PoolWorkerEvents {
     }
     for (const task of lost) {
       worker.release(task);
-      this.#over(task.type);
-      if (!this.#again(task, 'crash')) this.#fail(task, 'crashed', new CrashedError(end));
+      this.#endRun(task.type);
+      if (!this.#retry(task, 'crash')) this.#fail(task, 'crashed', new CrashedError(end));
     }
     this.#unbind(worker);
   }
@@ -460,7 +460,7 @@ export class Dispatcher implements PoolWorkerEvents {
   /** Rejects all waiting messages, because no worker can be started. */
   dropQueued(error: PoolError): void {
     for (const task of this.#waitingTasks()) {
-      this.#giveUp(task, GONE);
+      this.#withdraw(task, REASON_GONE);
       this.#fail(task, 'dropped', error);
     }
   }
@@ -470,7 +470,7 @@ export class Dispatcher implements PoolWorkerEvents {
     this.dropQueued(error);
     for (const worker of this.fleet.workers) {
       for (const task of [...worker.tasks()]) {
-        this.#giveUp(task, GONE);
+        this.#withdraw(task, REASON_GONE);
         this.#fail(task, 'dropped', error);
       }
     }
@@ -478,21 +478,21 @@ export class Dispatcher implements PoolWorkerEvents {
 
   *#waitingTasks(): Generator<Task> {
     for (let task; (task = this.#queue.peek()) !== undefined; ) yield task;
-    const aside = [...this.#backing];
+    const aside = [...this.#backingOff];
     for (const { held } of this.types.values()) for (const task of held.takeAll()) aside.push(task);
-    for (const { mine } of this.fleet.workers) for (const task of mine.takeAll()) aside.push(task);
+    for (const { ownTasks } of this.fleet.workers) for (const task of ownTasks.takeAll()) aside.push(task);
     for (const task of aside) if (task.state === HELD) yield task;
   }
 
   // Other events of workers.
 
   ready(worker: PoolWorker): void {
-    this.fleet.becomesReady(worker);
+    this.fleet.handleReady(worker);
     this.#flushAll();
   }
 
   ended(worker: PoolWorker): void {
-    this.fleet.ends(worker);
+    this.fleet.handleEnd(worker);
   }
 
   log(worker: PoolWorker, line: unknown): void {
@@ -506,25 +506,25 @@ export class Dispatcher implements PoolWorkerEvents {
   // Timers and deadlines.
 
   #keepAlive(): void {
-    if (this.#tick === null) this.#tick = setInterval(() => this.#look(performance.now()), TICK_MS);
+    if (this.#tick === null) this.#tick = setInterval(() => this.#checkTimers(performance.now()), TICK_MS);
     else this.#tick.ref();
   }
 
-  #rest(): void {
+  #becomeIdle(): void {
     this.#tick?.unref();
     this.#events.idle();
   }
 
   /** Checks everything that depends on time. */
-  #look(now: number): void {
+  #checkTimers(now: number): void {
     if (this.open === 0) {
       clearInterval(this.#tick!);
       this.#tick = null;
     }
-    for (const task of this.backlog.waits.expired(now)) this.#overdue(task, passed(task));
-    for (const worker of this.fleet.workers) this.#lookAt(worker, now);
+    for (const task of this.backlog.expiry.takeExpired(now)) this.#expire(task, reachedLimit(task));
+    for (const worker of this.fleet.workers) this.#checkWorker(worker, now);
     if (this.backlog.count > 0) {
-      this.#place(now);
+      this.#assignQueued(now);
       const oldest = this.#queue.oldest();
       if (oldest !== undefined) this.fleet.grow(this.#queue.length, now, now - oldest.waitsSince > STALLED_MS);
     }
@@ -532,7 +532,7 @@ export class Dispatcher implements PoolWorkerEvents {
     this.#flushAll();
   }
 
-  #lookAt(worker: PoolWorker, now: number): void {
+  #checkWorker(worker: PoolWorker, now: number): void {
     if (worker.inFlight === 0) return;
     let oldest = Infinity;
     for (const task of [...worker.tasks()]) {
@@ -541,15 +541,15 @@ export class Dispatcher implements PoolWorkerEvents {
         task.began = this.#settings.concurrency === 1 ? Math.max(task.sent, worker.lastAnswer) : task.sent;
       }
       oldest = Math.min(oldest, task.began);
-      const { run, total } = task.wishes.deadlines;
-      if (now - task.submitted >= total) this.#overdue(task, 'total');
-      else if (now - task.began >= run) this.#overdue(task, 'run');
+      const { run, total } = task.options.deadlines;
+      if (now - task.submitted >= total) this.#expire(task, 'total');
+      else if (now - task.began >= run) this.#expire(task, 'run');
     }
     if (now - oldest < STALLED_MS || worker.phase >= ENDING) return;
     worker.isStalled = true;
     if (worker.inFlight > this.#settings.concurrency) {
       this.#takeBack(worker);
-      this.#place(now);
+      this.#assignQueued(now);
     }
   }
 

@@ -1,14 +1,14 @@
-/** The bell: a socket pair over which a worker signals that its outbox has new frames. */
+/** The doorbell: a socket pair over which a worker signals that its outbox has new frames. */
 import { closeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { pageAddon } from '../page-addon.js';
 
-/** The bell of one worker process. */
-export interface Bell {
+/** The doorbell of one worker process. */
+export interface Doorbell {
   /** The `stdio` entry for `spawn`, which becomes the worker's end. */
   readonly stdio: number | 'pipe';
   /** Call after `spawn`. `own` is the stream that `spawn` made for the pool's end, or `null` if the pool has its own socket. */
-  open(own: Socket | null, rung: () => void): Socket;
+  open(own: Socket | null, onRing: () => void): Socket;
   /** Call instead of `open` if the worker could not be started. */
   close(): void;
 }
@@ -17,10 +17,10 @@ export interface Bell {
 const READ_BYTES = 64;
 
 /**
- * Makes a bell. In Node it is a socket of our own with a single small read buffer: streams made by `spawn` allocate memory for each ring,
+ * Makes a doorbell. In Node it is a socket of our own with a single small read buffer: streams made by `spawn` allocate memory for each ring,
  * which costs an eighth of the time of a message that is sent on its own.
  */
-export function newBell(): Bell {
+export function newDoorbell(): Doorbell {
   if (process.versions['bun'] !== undefined) return PIPE;
   let ours: number;
   let theirs: number;
@@ -32,12 +32,12 @@ export function newBell(): Bell {
   }
   return {
     stdio: theirs,
-    open(_, rung) {
+    open(_, onRing) {
       closeSync(theirs);
       const onread = {
         buffer: Buffer.alloc(READ_BYTES),
         callback() {
-          rung();
+          onRing();
           return true;
         },
       };
@@ -53,11 +53,11 @@ export function newBell(): Bell {
   };
 }
 
-/** A bell made by `spawn`. */
-const PIPE: Bell = {
+/** A doorbell made by `spawn`. */
+const PIPE: Doorbell = {
   stdio: 'pipe',
-  open(own, rung) {
-    own!.on('data', rung);
+  open(own, onRing) {
+    own!.on('data', onRing);
     own!.on('error', () => {});
     return own!;
   },

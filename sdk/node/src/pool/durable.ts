@@ -76,6 +76,7 @@ export interface DurableEvents {
   error: [error: Error];
 }
 
+/** A message in the store; the names of its members are part of the stored format. */
 interface StoredMessage {
   /** The options for the pool's `run()`, as JSON. */
   readonly wishes: string;
@@ -87,16 +88,23 @@ interface StoredMessage {
   lives: number;
 }
 
-interface Incoming {
+/** A dead letter in the store; the names of its members are part of the stored format. */
+interface DeadRecord {
   readonly kept: StoredMessage;
+  readonly error: DeadMessage['error'];
+  readonly at: number;
+}
+
+interface PendingEnqueue {
+  readonly stored: StoredMessage;
   readonly resolve: (enqueued: Enqueued<any>) => void;
   readonly reject: (error: unknown) => void;
 }
 
 /** A finished message whose end is not written yet. */
-interface Over {
+interface FinishedMessage {
   readonly id: number;
-  readonly kept: StoredMessage;
+  readonly stored: StoredMessage;
   readonly error: { code: string; message: string } | null;
 }
 
@@ -111,7 +119,7 @@ const KEY_LENGTH_MAX = 256;
 /** How many messages are read from the store at a time. */
 const PAGE = 100;
 /** Delay before messages that the pool did not accept are offered again, in milliseconds. */
-const AGAIN_MS = 100;
+const RETRY_MS = 100;
 
 /**
  * A queue of messages in a store, run by a pool.
@@ -131,18 +139,18 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
   /** The number of the last message read from the store. */
   #cursor = 0;
   /** The last number assigned by earlier programs. */
-  readonly #inherited: number;
+  readonly #lastPriorId: number;
   readonly #replies = new Map<number, Reply>();
   readonly #running = new Set<number>();
   /** Messages that were read but not given to the pool yet. */
-  #next: [id: number, kept: StoredMessage][] = [];
-  #incoming: Incoming[] = [];
-  #over: Over[] = [];
+  #next: [id: number, stored: StoredMessage][] = [];
+  #incoming: PendingEnqueue[] = [];
+  #finished: FinishedMessage[] = [];
   #isWriteDue = false;
   #isPumpDue = false;
-  #again: NodeJS.Timeout | null = null;
+  #retryTimer: NodeJS.Timeout | null = null;
   #isClosed = false;
-  #whenRested: (() => void)[] = [];
+  #idleWaiters: (() => void)[] = [];
 
   /** @throws Error if another program has the queue open, and StoreError if the store cannot be opened. */
   constructor(pool: Pool<M>, { store, name = 'queue', global = 'ForebayQueue', max = 1_000_000, inFlight = 1_000, lives = 10, keyMax = 86_400_000 }: DurableOptions) {
@@ -156,7 +164,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     this.#options = { name, global, max, inFlight, lives, keyMax: duration('keyMax', keyMax) };
     if (!this.#node.lock(0)) throw new Error(`another program has the queue ${JSON.stringify(name)} of ${this.#store.path}`);
     for (const _ of this.#node.at('open').keys()) this.#size++;
-    this.#inherited = Number(this.#node.get('last') ?? 0);
+    this.#lastPriorId = Number(this.#node.get('last') ?? 0);
     this.#pumpSoon();
   }
 
@@ -169,40 +177,40 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
    * Stores a message. Resolves once it is committed, with the durability of the store. From then on it is run at least once, by this
    * program or the next one. Messages enqueued in the same turn of the event loop share a commit.
    */
-  enqueue<T extends keyof M & string>(message: Parameters<M[T]>[0], { key, ...wishes }: EnqueueOptions<T> = {}): Promise<Enqueued<Awaited<ReturnType<M[T]>>>> {
+  enqueue<T extends keyof M & string>(message: Parameters<M[T]>[0], { key, ...options }: EnqueueOptions<T> = {}): Promise<Enqueued<Awaited<ReturnType<M[T]>>>> {
     return new Promise((resolve, reject) => {
       if (this.#isClosed) throw new ClosedError('the queue is closed');
       if (key !== undefined && !isKey(key)) throw new TypeError(`key is a text of 1 to ${KEY_LENGTH_MAX} characters`);
-      this.#pool.check(wishes);
+      this.#pool.check(options);
       if (this.#size + this.#incoming.length >= this.#options.max) {
         throw new QueueFullError('queue_full', `queue ${JSON.stringify(this.#options.name)} is full (max ${this.#options.max})`);
       }
-      const kept: StoredMessage = { wishes: textOf(wishes), ...bodyOf(message), ...(key === undefined ? {} : { key }), lives: 1 };
-      this.#incoming.push({ kept, resolve, reject });
+      const stored: StoredMessage = { wishes: textOf(options), ...bodyOf(message), ...(key === undefined ? {} : { key }), lives: 1 };
+      this.#incoming.push({ stored, resolve, reject });
       this.#writeSoon();
     });
   }
 
   /** Failed messages, oldest first. */
   *deadLetters(): Generator<DeadMessage, void, void> {
-    for (const [id, { kept, error, at }] of this.#node.at('dead').entries<{ kept: StoredMessage; error: DeadMessage['error']; at: number }>()) {
-      yield { id: Number(id), type: wishesOf(kept).type, message: messageOf(kept), error, at: new Date(at) };
+    for (const [id, { kept: stored, error, at }] of this.#node.at('dead').entries<DeadRecord>()) {
+      yield { id: Number(id), type: runOptionsOf(stored).type, message: messageOf(stored), error, at: new Date(at) };
     }
   }
 
   /** Runs a dead letter again, as a new message. @throws RangeError if there is no dead letter with this number. */
   async retryDeadLetter(id: number): Promise<Enqueued> {
     if (this.#isClosed) throw new ClosedError('the queue is closed');
-    const dead = this.#node.get<{ kept: StoredMessage }>('dead', id);
+    const dead = this.#node.get<DeadRecord>('dead', id);
     if (dead === undefined) throw new RangeError(`there is no dead letter ${id}`);
-    const kept = { ...dead.kept, lives: 1 };
+    const stored = { ...dead.kept, lives: 1 };
     const newId = this.#store.transaction(() => {
       this.#node.at('dead', id).kill();
-      return this.#keep(kept);
+      return this.#insert(stored);
     });
     this.#size++;
     this.#pumpSoon();
-    return { id: newId, reply: this.#expect(newId) };
+    return { id: newId, reply: this.#createReply(newId) };
   }
 
   /** Removes a dead letter; returns whether it existed. */
@@ -218,9 +226,9 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#next = [];
-    if (this.#again !== null) clearTimeout(this.#again);
+    if (this.#retryTimer !== null) clearTimeout(this.#retryTimer);
     this.#write();
-    if (this.#running.size > 0) await new Promise<void>((resolve) => this.#whenRested.push(resolve));
+    if (this.#running.size > 0) await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
     this.#write();
     for (const { reject } of this.#replies.values()) reject(new ClosedError('the queue was closed; the message is kept for the next program'));
     this.#replies.clear();
@@ -241,48 +249,48 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
   /** Writes new and finished messages in one transaction. */
   #write(): void {
     const incoming = this.#incoming;
-    const over = this.#over;
-    if (incoming.length === 0 && over.length === 0) return;
+    const finished = this.#finished;
+    if (incoming.length === 0 && finished.length === 0) return;
     this.#incoming = [];
-    this.#over = [];
+    this.#finished = [];
     let ids: [id: number, isNew: boolean][];
     try {
       ids = this.#store.transaction(() => {
-        for (const each of over) this.#forget(each);
-        return incoming.map(({ kept }) => {
-          const known = kept.key === undefined ? undefined : this.#node.get<number>('keys', kept.key);
-          return known === undefined ? [this.#keep(kept), true] : [known, false];
+        for (const each of finished) this.#remove(each);
+        return incoming.map(({ stored }) => {
+          const known = stored.key === undefined ? undefined : this.#node.get<number>('keys', stored.key);
+          return known === undefined ? [this.#insert(stored), true] : [known, false];
         });
       });
     } catch (error) {
-      this.#over = over.concat(this.#over);
+      this.#finished = finished.concat(this.#finished);
       for (const { reject } of incoming) reject(error);
-      if (over.length > 0) this.emit('error', error as Error);
+      if (finished.length > 0) this.emit('error', error as Error);
       return;
     }
-    this.#size -= over.length;
+    this.#size -= finished.length;
     for (const [index, { resolve }] of incoming.entries()) {
       const [id, isNew] = ids[index]!;
       if (isNew) this.#size++;
-      resolve({ id, reply: isNew ? this.#expect(id) : (this.#replies.get(id)?.promise ?? null) });
+      resolve({ id, reply: isNew ? this.#createReply(id) : (this.#replies.get(id)?.promise ?? null) });
     }
     this.#pumpSoon();
   }
 
-  #keep(kept: StoredMessage): number {
+  #insert(stored: StoredMessage): number {
     const id = Number(this.#node.at('last').increment());
-    this.#node.set('open', id, kept);
-    if (kept.key !== undefined) this.#node.set('keys', kept.key, id);
+    this.#node.set('open', id, stored);
+    if (stored.key !== undefined) this.#node.set('keys', stored.key, id);
     return id;
   }
 
-  #forget({ id, kept, error }: Over): void {
+  #remove({ id, stored, error }: FinishedMessage): void {
     this.#node.at('open', id).kill();
-    if (error !== null) this.#node.set('dead', id, { kept, error, at: Date.now() });
-    if (kept.key !== undefined && this.#node.get('keys', kept.key) === id) this.#node.at('keys', kept.key).expire(Date.now() + this.#options.keyMax);
+    if (error !== null) this.#node.set('dead', id, { kept: stored, error, at: Date.now() });
+    if (stored.key !== undefined && this.#node.get('keys', stored.key) === id) this.#node.at('keys', stored.key).expire(Date.now() + this.#options.keyMax);
   }
 
-  #expect(id: number): Promise<any> {
+  #createReply(id: number): Promise<any> {
     let resolve!: Reply['resolve'];
     let reject!: Reply['reject'];
     const promise = new Promise<any>((...both) => ([resolve, reject] = both));
@@ -316,67 +324,67 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
   }
 
   #pumpLater(): void {
-    this.#again ??= setTimeout(() => {
-      this.#again = null;
+    this.#retryTimer ??= setTimeout(() => {
+      this.#retryTimer = null;
       this.#pump();
-    }, AGAIN_MS).unref();
+    }, RETRY_MS).unref();
   }
 
   #read(): void {
-    const found: [id: number, kept: StoredMessage][] = [];
-    for (const [id, kept] of this.#node.at('open').entries<StoredMessage>({ after: this.#cursor, limit: PAGE })) found.push([Number(id), kept]);
+    const found: [id: number, stored: StoredMessage][] = [];
+    for (const [id, stored] of this.#node.at('open').entries<StoredMessage>({ after: this.#cursor, limit: PAGE })) found.push([Number(id), stored]);
     if (found.length === 0) return;
     this.#cursor = found.at(-1)![0];
-    const inherited = found.filter(([id]) => id <= this.#inherited);
+    const prior = found.filter(([id]) => id <= this.#lastPriorId);
     // Counted before they run, because they may be what ended the earlier programs.
-    if (inherited.length > 0) {
+    if (prior.length > 0) {
       this.#store.transaction(() => {
-        for (const [id, kept] of inherited) this.#node.set('open', id, 'lives', ++kept.lives);
+        for (const [id, stored] of prior) this.#node.set('open', id, 'lives', ++stored.lives);
       });
     }
     this.#next = found;
   }
 
-  #run(id: number, kept: StoredMessage): void {
-    if (kept.lives > this.#options.lives) {
-      this.#fail(id, kept, Object.assign(new Error(`${kept.lives - 1} programs ended while they had the message (lives ${this.#options.lives})`), { code: 'lives' }));
+  #run(id: number, stored: StoredMessage): void {
+    if (stored.lives > this.#options.lives) {
+      this.#fail(id, stored, Object.assign(new Error(`${stored.lives - 1} programs ended while they had the message (lives ${this.#options.lives})`), { code: 'lives' }));
       return;
     }
     this.#running.add(id);
-    this.#pool.run(messageOf(kept) as Parameters<M[string]>[0], wishesOf(kept)).then(
+    this.#pool.run(messageOf(stored) as Parameters<M[string]>[0], runOptionsOf(stored)).then(
       (reply) => {
-        this.#rest(id);
-        this.#over.push({ id, kept, error: null });
+        this.#endRun(id);
+        this.#finished.push({ id, stored, error: null });
         this.#writeSoon();
         this.#replies.get(id)?.resolve(reply);
         this.#replies.delete(id);
         this.emit('answered', id, reply);
       },
       (error: PoolError) => {
-        this.#rest(id);
+        this.#endRun(id);
         if (error.code === 'closed') return;
         if (error.code === 'start_failed' || error.code === 'queue_full' || error.code === 'queue_bytes_full') {
-          this.#next.unshift([id, kept]);
+          this.#next.unshift([id, stored]);
           this.#next.sort(([a], [b]) => a - b);
           this.#pumpLater();
           return;
         }
-        this.#fail(id, kept, error);
+        this.#fail(id, stored, error);
       },
     );
   }
 
-  #fail(id: number, kept: StoredMessage, error: PoolError | (Error & { code: string })): void {
-    this.#over.push({ id, kept, error: { code: error.code, message: error.message } });
+  #fail(id: number, stored: StoredMessage, error: PoolError | (Error & { code: string })): void {
+    this.#finished.push({ id, stored, error: { code: error.code, message: error.message } });
     this.#writeSoon();
     this.#replies.get(id)?.reject(error);
     this.#replies.delete(id);
     this.emit('deadLetter', id, error);
   }
 
-  #rest(id: number): void {
+  #endRun(id: number): void {
     this.#running.delete(id);
-    if (this.#running.size === 0) for (const resolve of this.#whenRested.splice(0)) setImmediate(resolve);
+    if (this.#running.size === 0) for (const resolve of this.#idleWaiters.splice(0)) setImmediate(resolve);
     this.#pumpSoon();
   }
 }
@@ -385,11 +393,11 @@ function isKey(key: unknown): boolean {
   return typeof key === 'string' && key !== '' && key.length <= KEY_LENGTH_MAX && Buffer.from(key).toString() === key;
 }
 
-function textOf(wishes: RunOptions): string {
-  return JSON.stringify(wishes, (_, value: unknown) => (value === Infinity ? DURATION_MAX : value));
+function textOf(options: RunOptions): string {
+  return JSON.stringify(options, (_, value: unknown) => (value === Infinity ? DURATION_MAX : value));
 }
 
-function wishesOf({ wishes }: StoredMessage): RunOptions<string> {
+function runOptionsOf({ wishes }: StoredMessage): RunOptions<string> {
   return JSON.parse(wishes) as RunOptions<string>;
 }
 

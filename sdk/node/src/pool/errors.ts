@@ -73,7 +73,7 @@ export class CrashedError extends PoolError {
 
   /** @internal */
   constructor(end: WorkerEnd) {
-    super(`worker ${end.worker} ended while it ran the message: ${howItEnded(end)}`);
+    super(`worker ${end.worker} ended while it ran the message: ${describeEnd(end)}`);
     ({ worker: this.worker, pid: this.pid, exitCode: this.exitCode, signal: this.signal, stderr: this.stderr } = end);
   }
 }
@@ -161,8 +161,8 @@ export class ClosedError extends PoolError {
 }
 
 /** How a worker ended, as text, with the last line of its standard error. */
-export function howItEnded({ exitCode, signal, stderr }: WorkerEnd): string {
+export function describeEnd({ exitCode, signal, stderr }: WorkerEnd): string {
   const how = signal === null ? `exit code ${exitCode ?? 'unknown'}` : `signal ${signal}`;
-  const said = stderr.at(-1);
-  return said === undefined ? how : `${how}, ${said}`;
+  const lastLine = stderr.at(-1);
+  return lastLine === undefined ? how : `${how}, ${lastLine}`;
 }

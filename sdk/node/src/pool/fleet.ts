@@ -5,7 +5,7 @@
  * refused.
  */
 import { DRAINING, ENDED, ENDING, PoolWorker, READY_PHASE, STARTING, type PoolWorkerEvents } from './worker.js';
-import { ClosedError, StartFailedError, howItEnded } from './errors.js';
+import { ClosedError, StartFailedError, describeEnd } from './errors.js';
 import { settleSize, type Settings, type Size } from './options.js';
 import type { Task } from './task.js';
 
@@ -19,7 +19,7 @@ const DRAIN_MAX_MS = 30_000;
 /** How long to wait for the end of a killed worker, such as a thread stuck in native code. */
 const UNKILLABLE_MS = 2_000;
 /** How often idle workers are checked. */
-const ROUND_MS = 500;
+const CHECK_MS = 500;
 /** Spread of `recycle.age`: each worker lives up to this share longer, so that they are not all replaced at once. */
 const AGE_SPREAD = 0.1;
 
@@ -40,16 +40,16 @@ export interface FleetEvents {
   /** A worker is ready for messages. */
   ready(worker: PoolWorker): void;
   /** A worker takes no more messages; those that it has not begun go to others. */
-  leaving(worker: PoolWorker): void;
+  retiring(worker: PoolWorker): void;
   /** A worker has ended, with the messages that it had. */
-  gone(worker: PoolWorker, wasBegun: (task: Task) => boolean): void;
+  exited(worker: PoolWorker, wasBegun: (task: Task) => boolean): void;
 }
 
 export class Fleet {
   readonly workers: PoolWorker[] = [];
   size: Size;
   readonly #settings: Settings;
-  readonly #memberEvents: PoolWorkerEvents;
+  readonly #workerEvents: PoolWorkerEvents;
   readonly #events: FleetEvents;
   #ids = 0;
   #generation = 0;
@@ -61,19 +61,19 @@ export class Fleet {
   #failure: StartFailedError | null = null;
   #retryAt = 0;
   #isClosed = false;
-  #round: NodeJS.Timeout | null = null;
-  #lastRound = 0;
+  #checkTimer: NodeJS.Timeout | null = null;
+  #lastCheck = 0;
   /** Called when the last worker has ended. */
   #whenEmpty: (() => void)[] = [];
   /** Settles when the last reload has finished, successfully or not. */
-  #reloaded: Promise<unknown> = Promise.resolve();
+  #lastReload: Promise<unknown> = Promise.resolve();
   /** Callers waiting until enough workers of an edition are ready. */
   #waiters: { readonly edition: number; readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
 
-  constructor(settings: Settings, size: Size, memberEvents: PoolWorkerEvents, events: FleetEvents) {
+  constructor(settings: Settings, size: Size, workerEvents: PoolWorkerEvents, events: FleetEvents) {
     this.#settings = settings;
     this.size = size;
-    this.#memberEvents = memberEvents;
+    this.#workerEvents = workerEvents;
     this.#events = events;
   }
 
@@ -124,8 +124,8 @@ export class Fleet {
     if (this.#isClosed || now < this.#retryAt) return;
     // As long as the workers that are ready keep up, more would only share the same work.
     if (this.ready > 0 && !isSlow) return;
-    const wanted = Math.min(this.size.max, this.ready + Math.ceil(waiting / this.#settings.concurrency));
-    while (this.lasting < wanted) this.#start(now);
+    const target = Math.min(this.size.max, this.ready + Math.ceil(waiting / this.#settings.concurrency));
+    while (this.lasting < target) this.#start(now);
   }
 
   /** @throws RangeError for an invalid size. */
@@ -141,7 +141,7 @@ export class Fleet {
   /** Starts a worker that loads the handlers of these types before it is ready. */
   #start(now: number, load: readonly string[] = []): void {
     this.#generation = (this.#generation % 0xffff) + 1;
-    const worker = new PoolWorker(++this.#ids, this.#generation, this.#edition, this.#settings, this.#memberEvents, now, load);
+    const worker = new PoolWorker(++this.#ids, this.#generation, this.#edition, this.#settings, this.#workerEvents, now, load);
     this.workers.push(worker);
     this.#watch();
     this.#events.started(worker);
@@ -149,7 +149,7 @@ export class Fleet {
 
   // Events of workers.
 
-  becomesReady(worker: PoolWorker): void {
+  handleReady(worker: PoolWorker): void {
     const now = performance.now();
     worker.move(READY_PHASE, now);
     worker.readyAt = worker.lastAnswer = now;
@@ -161,7 +161,7 @@ export class Fleet {
     this.#events.ready(worker);
   }
 
-  ends(worker: PoolWorker): void {
+  handleEnd(worker: PoolWorker): void {
     const now = performance.now();
     const wasReady = worker.readyAt > 0;
     const { phase } = worker;
@@ -170,17 +170,17 @@ export class Fleet {
     worker.move(ENDED, now);
     this.workers.splice(this.workers.indexOf(worker), 1);
     // Before the `gone` event, whose handler may start workers: a failed start must back off first.
-    if (phase <= READY_PHASE && !hasSettled && !this.#causes.has(worker)) this.#failedStart(worker, now);
-    this.#events.gone(worker, (task) => wasReady && worker.hasBegun(task));
+    if (phase <= READY_PHASE && !hasSettled && !this.#causes.has(worker)) this.#handleFailedStart(worker, now);
+    this.#events.exited(worker, (task) => wasReady && worker.hasBegun(task));
     this.#events.stopped(worker, cause);
-    this.#settle();
+    this.#resolveIfEmpty();
     if (!this.#isClosed) this.fillUp(now);
   }
 
-  #failedStart(worker: PoolWorker, now: number): void {
+  #handleFailedStart(worker: PoolWorker, now: number): void {
     const { message, stack } = worker.startFailure ?? {};
     const end = worker.end;
-    const reason = message ?? `worker ${worker.id} ended before it was ready: ${howItEnded(end)}`;
+    const reason = message ?? `worker ${worker.id} ended before it was ready: ${describeEnd(end)}`;
     const cause = message === undefined ? undefined : Object.assign(new Error(message), stack === undefined ? {} : { stack });
     const error = new StartFailedError(reason, end, cause);
     this.#failures++;
@@ -213,7 +213,7 @@ export class Fleet {
       return;
     }
     worker.drain(now);
-    this.#events.leaving(worker);
+    this.#events.retiring(worker);
   }
 
   /** Ends a worker without letting it finish. */
@@ -254,8 +254,8 @@ export class Fleet {
    * stay then.
    */
   reload(): Promise<void> {
-    const reloaded = this.#reloaded.then(() => this.#reload());
-    this.#reloaded = reloaded.catch(() => {});
+    const reloaded = this.#lastReload.then(() => this.#reload());
+    this.#lastReload = reloaded.catch(() => {});
     return reloaded;
   }
 
@@ -264,10 +264,10 @@ export class Fleet {
     const now = performance.now();
     const edition = ++this.#edition;
     const old = this.workers.filter(({ phase }) => phase <= READY_PHASE);
-    const wanted = Math.max(1, this.lasting);
+    const target = Math.max(1, this.lasting);
     for (const worker of old) worker.isOutgoing = true;
     const isReady = new Promise<void>((resolve, reject) => this.#waiters.push({ edition, resolve, reject }));
-    for (let started = 0; started < wanted; started++) this.#start(now, this.#events.used());
+    for (let started = 0; started < target; started++) this.#start(now, this.#events.used());
     try {
       await isReady;
     } catch (error) {
@@ -292,8 +292,8 @@ export class Fleet {
 
   #answerWaiters(): void {
     this.#waiters = this.#waiters.filter(({ edition, resolve }) => {
-      const of = this.workers.filter((worker) => worker.edition >= edition);
-      if (of.some(({ phase }) => phase === STARTING) || !of.some(({ phase }) => phase === READY_PHASE)) return true;
+      const editionWorkers = this.workers.filter((worker) => worker.edition >= edition);
+      if (editionWorkers.some(({ phase }) => phase === STARTING) || !editionWorkers.some(({ phase }) => phase === READY_PHASE)) return true;
       resolve();
       return false;
     });
@@ -311,16 +311,16 @@ export class Fleet {
       else if (phase === STARTING && now - since >= startMax) {
         worker.startFailure ??= { message: `worker ${worker.id} was not ready within startMax (${startMax} ms)` };
         worker.host.kill();
-      } else if (phase === READY_PHASE || phase === DRAINING) this.#endUnresponsive(worker, now, killGrace, concurrency);
+      } else if (phase === READY_PHASE || phase === DRAINING) this.#endOverdue(worker, now, killGrace, concurrency);
     }
-    if (now - this.#lastRound >= ROUND_MS) this.#goRound(now);
+    if (now - this.#lastCheck >= CHECK_MS) this.#checkIdleWorkers(now);
   }
 
   /**
    * Handles a worker that still runs an abandoned message: ends it if it has no other messages; otherwise it gets no more and finishes
    * those first.
    */
-  #endUnresponsive(worker: PoolWorker, now: number, killGrace: number, concurrency: number): void {
+  #endOverdue(worker: PoolWorker, now: number, killGrace: number, concurrency: number): void {
     const isOverdue = () => [...worker.abandoned.values()].some(({ since }) => now - since >= killGrace);
     if (worker.abandoned.size === 0 || !isOverdue()) return;
     // Its answer may have arrived meanwhile.
@@ -328,7 +328,7 @@ export class Fleet {
     if (!isOverdue()) return;
     if (concurrency === 1 || worker.inFlight === worker.abandoned.size) {
       this.#stop(worker, 'overran', now);
-      this.#events.leaving(worker);
+      this.#events.retiring(worker);
       this.fillUp(now);
     } else if (worker.phase === READY_PHASE && !worker.isOutgoing) {
       worker.isOutgoing = true;
@@ -338,8 +338,8 @@ export class Fleet {
     }
   }
 
-  #goRound(now: number): void {
-    this.#lastRound = now;
+  #checkIdleWorkers(now: number): void {
+    this.#lastCheck = now;
     const { recycle, idleMax } = this.#settings;
     for (const worker of [...this.workers]) {
       if (worker.phase !== READY_PHASE) continue;
@@ -353,12 +353,12 @@ export class Fleet {
 
   /** Checks workers regularly while there are any. */
   #watch(): void {
-    this.#round ??= setInterval(() => {
+    this.#checkTimer ??= setInterval(() => {
       this.enforce(performance.now());
       if (this.workers.length > 0) return;
-      clearInterval(this.#round!);
-      this.#round = null;
-    }, Math.min(ROUND_MS, Math.max(10, this.#settings.killGrace / 2))).unref();
+      clearInterval(this.#checkTimer!);
+      this.#checkTimer = null;
+    }, Math.min(CHECK_MS, Math.max(10, this.#settings.killGrace / 2))).unref();
   }
 
   // Closing the fleet.
@@ -390,7 +390,7 @@ export class Fleet {
     });
   }
 
-  #settle(): void {
+  #resolveIfEmpty(): void {
     if (this.workers.length === 0) for (const resolve of this.#whenEmpty.splice(0)) resolve();
   }
 }

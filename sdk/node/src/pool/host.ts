@@ -24,7 +24,7 @@ export interface Host {
   /** Sends bytes; the host owns the buffer until they are sent. */
   write(bytes: Uint8Array): void;
   /** Sends a frame together with a value. Threads only. */
-  hand?(bytes: Uint8Array<ArrayBuffer>, handed: Transfer): void;
+  postTransfer?(bytes: Uint8Array<ArrayBuffer>, transfer: Transfer): void;
   /** Asks the worker to finish what it runs and end. */
   terminate(): void;
   /** Ends the worker at once. */

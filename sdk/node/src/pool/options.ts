@@ -191,7 +191,7 @@ export function settle(options: PoolOptions): { settings: Settings; size: Size }
     if (options.recycle?.rss !== undefined) throw new TypeError("recycle.rss is for workers that are processes; kind is 'thread': see resourceLimits");
   }
   const size = settleSize(options.size ?? {});
-  const concurrency = whole('concurrency', options.concurrency ?? 1, 1, CONCURRENCY_MAX);
+  const concurrency = checkInteger('concurrency', options.concurrency ?? 1, 1, CONCURRENCY_MAX);
   const root = resolve(options.root ?? '.');
   const { sources, limits } = settleHandlers(handlers, root);
   const execArgv = [...(options.execArgv ?? [])];
@@ -204,9 +204,9 @@ export function settle(options: PoolOptions): { settings: Settings; size: Size }
     root,
     kind,
     concurrency,
-    credit: whole('credit', options.credit ?? CREDIT_MAX, 0, CREDIT_MAX),
-    queueMax: options.queueMax === 'auto' ? 'auto' : whole('queueMax', options.queueMax ?? 10_000, 0, Infinity),
-    queueBytesMax: whole('queueBytesMax', options.queueBytesMax ?? 67_108_864, 0, Infinity),
+    credit: checkInteger('credit', options.credit ?? CREDIT_MAX, 0, CREDIT_MAX),
+    queueMax: options.queueMax === 'auto' ? 'auto' : checkInteger('queueMax', options.queueMax ?? 10_000, 0, Infinity),
+    queueBytesMax: checkInteger('queueBytesMax', options.queueBytesMax ?? 67_108_864, 0, Infinity),
     deadlines: {
       queue: duration('deadlines.queue', options.deadlines?.queue ?? Infinity),
       run: duration('deadlines.run', options.deadlines?.run ?? 60_000),
@@ -214,10 +214,10 @@ export function settle(options: PoolOptions): { settings: Settings; size: Size }
     },
     retry: settleRetry(options.retry),
     recycle: {
-      messages: whole('recycle.messages', options.recycle?.messages ?? Infinity, 1, Infinity),
+      messages: checkInteger('recycle.messages', options.recycle?.messages ?? Infinity, 1, Infinity),
       age: duration('recycle.age', options.recycle?.age ?? Infinity),
-      rss: whole('recycle.rss', options.recycle?.rss ?? Infinity, 1, Infinity),
-      errors: whole('recycle.errors', options.recycle?.errors ?? Infinity, 1, Infinity),
+      rss: checkInteger('recycle.rss', options.recycle?.rss ?? Infinity, 1, Infinity),
+      errors: checkInteger('recycle.errors', options.recycle?.errors ?? Infinity, 1, Infinity),
     },
     idleMax: duration('idleMax', options.idleMax ?? 60_000),
     startMax: duration('startMax', options.startMax ?? 30_000),
@@ -244,8 +244,8 @@ export function encodeData(data: unknown): string | null {
 export function settleSize(size: { min?: number; max?: number }): Size {
   known('size', size, ['min', 'max']);
   const { min = 1, max = Math.max(min, availableParallelism()) } = size;
-  whole('size.max', max, 1, WORKERS_MAX);
-  return { min: whole('size.min', min, 0, max), max };
+  checkInteger('size.max', max, 1, WORKERS_MAX);
+  return { min: checkInteger('size.min', min, 0, max), max };
 }
 
 function settleHandlers(handlers: PoolOptions['handlers'], root: string): Pick<Settings, 'sources' | 'limits'> {
@@ -263,7 +263,7 @@ function settleHandlers(handlers: PoolOptions['handlers'], root: string): Pick<S
     }
     if ('source' in option) sources[type] = { source: option.source };
     else sources[type] = { file: fileOf(option.file, root), export: option.export ?? null };
-    if (option.concurrency !== undefined) limits.set(type, whole(`handlers.${type}.concurrency`, option.concurrency, 1, Infinity));
+    if (option.concurrency !== undefined) limits.set(type, checkInteger(`handlers.${type}.concurrency`, option.concurrency, 1, Infinity));
   }
   return { sources, limits };
 }
@@ -273,7 +273,7 @@ function settleRetry(retry: RetryOptions | undefined): Required<RetryOptions> {
   for (const cause of after) {
     if (!['crash', 'deadline', 'error'].includes(cause)) throw new TypeError(`retry.after has 'crash', 'deadline' and 'error', not ${JSON.stringify(cause)}`);
   }
-  return { attempts: whole('retry.attempts', retry?.attempts ?? 1, 1, 1_000), after, backoff: duration('retry.backoff', retry?.backoff ?? 0) };
+  return { attempts: checkInteger('retry.attempts', retry?.attempts ?? 1, 1, 1_000), after, backoff: duration('retry.backoff', retry?.backoff ?? 0) };
 }
 
 /** Validates the keys of an option that is an object, if given: a misspelt key would otherwise be ignored. */
@@ -304,9 +304,9 @@ function limitArguments({ maxOldGenerationSizeMb, maxYoungGenerationSizeMb, stac
   return args;
 }
 
-function whole(name: string, value: number, least: number, most: number): number {
-  if ((Number.isInteger(value) || value === Infinity) && value >= least && value <= most) return value;
-  const bounds = most === Infinity ? `of at least ${least}` : `from ${least} to ${most}`;
+function checkInteger(name: string, value: number, min: number, max: number): number {
+  if ((Number.isInteger(value) || value === Infinity) && value >= min && value <= max) return value;
+  const bounds = max === Infinity ? `of at least ${min}` : `from ${min} to ${max}`;
   throw new RangeError(`${name} is a whole number ${bounds}, not ${typeof value === 'number' ? value : JSON.stringify(value)}`);
 }
 

@@ -87,12 +87,12 @@ export interface PageFile {
 }
 
 /** Pages of workers that have ended, for reuse: mapped memory is never unmapped. */
-const free: PageFile[] = [];
+const freePages: PageFile[] = [];
 
 /** A page for a worker process; `null` if there is no addon for this system. */
 export function takePageFile(): PageFile | null {
-  const known = free.pop();
-  if (known !== undefined) return known;
+  const page = freePages.pop();
+  if (page !== undefined) return page;
   try {
     const addon = pageAddon();
     const fd = addon.createPage();
@@ -104,7 +104,7 @@ export function takePageFile(): PageFile | null {
 
 /** Returns a page for reuse once its process has ended. */
 export function givePageFile(file: PageFile): void {
-  free.push(file);
+  freePages.push(file);
 }
 
 /** A page for a worker thread. */

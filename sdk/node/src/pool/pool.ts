@@ -11,8 +11,8 @@ import type { EndCause } from './fleet.js';
 import type { HistogramSummary } from './histogram.js';
 import { READY_PHASE, type PoolWorker } from './worker.js';
 import { duration, encodeData, fileOf, settle, type Deadlines, type PoolOptions, type Settings } from './options.js';
-import { PartStream, listen } from './stream.js';
-import { Task, type Wishes } from './task.js';
+import { PartStream, partListener } from './stream.js';
+import { Task, type TaskOptions } from './task.js';
 import { MessageType } from './types.js';
 
 /** Handler functions by message type, from which `run` infers the types of messages and replies: `new Pool<typeof handlers>`. */
@@ -140,9 +140,9 @@ const CLOSE_MAX_MS = 30_000;
 export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents> {
   readonly #settings: Settings;
   readonly #dispatcher: Dispatcher;
-  readonly #usual: Wishes;
+  readonly #defaultOptions: TaskOptions;
   readonly #onlyType: string | undefined;
-  readonly #made = performance.now();
+  readonly #createdAt = performance.now();
   #closing: Promise<void> | null = null;
   #whenIdle: (() => void)[] = [];
 
@@ -151,26 +151,26 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     super();
     const { settings, size } = settle(options);
     this.#settings = settings;
-    this.#usual = {
+    this.#defaultOptions = {
       priority: 0,
       affinity: undefined,
       deadlines: settings.deadlines,
       attempts: settings.retry.attempts,
       onPart: undefined,
-      mayGoOn: undefined,
+      whenReadyForMore: undefined,
       signal: undefined,
     };
     const types = settings.sources === null ? [] : Object.keys(settings.sources);
     this.#onlyType = settings.sources === null ? '' : types.length === 1 ? types[0] : undefined;
     this.#dispatcher = new Dispatcher(settings, size, {
-      started: (poolWorker) => this.#tell('workerStart', idOf(poolWorker)),
-      readied: (poolWorker) => this.#tell('workerReady', idOf(poolWorker)),
-      stopped: (poolWorker, cause) => this.#tell('workerStop', { ...poolWorker.end, cause }),
-      failed: (error) => this.#tell('startFailed', error),
-      crowded: () => this.#tell('needsDrain'),
-      roomy: () => this.#tell('drain'),
+      started: (poolWorker) => this.#emit('workerStart', idOf(poolWorker)),
+      readied: (poolWorker) => this.#emit('workerReady', idOf(poolWorker)),
+      stopped: (poolWorker, cause) => this.#emit('workerStop', { ...poolWorker.end, cause }),
+      failed: (error) => this.#emit('startFailed', error),
+      crowded: () => this.#emit('needsDrain'),
+      roomy: () => this.#emit('drain'),
       idle: () => this.#idle(),
-      dead: (task, error) => this.#tell('deadLetter', { type: task.type.name, message: task.handed === null ? messageOf(task.body) : undefined, attempts: task.attempt, error }),
+      dead: (task, error) => this.#emit('deadLetter', { type: task.type.name, message: task.transfer === null ? messageOf(task.body) : undefined, attempts: task.attempt, error }),
       line: (poolWorker, text) => this.#line(poolWorker, text),
       log: (poolWorker, line) => this.#log(poolWorker, line as LogEntry),
     });
@@ -184,37 +184,37 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
    */
   run<T extends keyof M & string>(message: Parameters<M[T]>[0], options?: RunOptions<T>): Promise<Awaited<ReturnType<M[T]>>> {
     const onPart = options?.onPart;
-    if (onPart === undefined || 'mayGoOn' in options!) return this.#run(message, options);
-    const { whenTaken, ...listener } = listen(onPart, options!.signal);
-    return whenTaken(this.#run(message, { ...options, ...listener }));
+    if (onPart === undefined || 'whenReadyForMore' in options!) return this.#run(message, options);
+    const { afterParts, ...listener } = partListener(onPart, options!.signal);
+    return afterParts(this.#run(message, { ...options, ...listener }));
   }
 
   #run<T extends keyof M & string>(message: Parameters<M[T]>[0], options?: RunOptions<T>): Promise<Awaited<ReturnType<M[T]>>> {
     return new Promise((resolve, reject) => {
       let type: MessageType;
       let body: Encoded;
-      let wishes = this.#usual;
-      let handed: Transfer | null = null;
+      let taskOptions = this.#defaultOptions;
+      let transfer: Transfer | null = null;
       try {
         type = this.#typeOf(options);
-        if (options !== undefined) wishes = this.#wishes(options);
-        if (options?.transfer !== undefined) handed = this.#handed(message, options.transfer);
-        body = handed === null ? encodeMessage(message) : Uint8Array.of(TRANSFER_MARK);
+        if (options !== undefined) taskOptions = this.#taskOptions(options);
+        if (options?.transfer !== undefined) transfer = this.#makeTransfer(message, options.transfer);
+        body = transfer === null ? encodeMessage(message) : Uint8Array.of(TRANSFER_MARK);
       } catch (error) {
         this.#dispatcher.counts.refused++;
         reject(error);
         return;
       }
-      if (wishes.signal?.aborted === true) {
+      if (taskOptions.signal?.aborted === true) {
         this.#dispatcher.counts.refused++;
-        reject(new AbortedError(wishes.signal.reason));
+        reject(new AbortedError(taskOptions.signal.reason));
         return;
       }
-      const task = new Task(type, body, wishes, performance.now(), resolve as (value: unknown) => void, reject);
-      task.handed = handed;
+      const task = new Task(type, body, taskOptions, performance.now(), resolve as (value: unknown) => void, reject);
+      task.transfer = transfer;
       const refusal = this.#dispatcher.submit(task);
       if (refusal !== null) reject(refusal);
-      else if (handed === null && options?.transfer !== undefined) structuredClone(null, { transfer: [...options.transfer] as ArrayBuffer[] });
+      else if (transfer === null && options?.transfer !== undefined) structuredClone(null, { transfer: [...options.transfer] as ArrayBuffer[] });
     });
   }
 
@@ -231,7 +231,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     const controller = new AbortController();
     const signal = options?.signal === undefined ? controller.signal : AbortSignal.any([controller.signal, options.signal]);
     const stream = new PartStream<Awaited<ReturnType<M[T]>>>(() => controller.abort());
-    const withParts = { ...options, signal, onPart: stream.push, mayGoOn: stream.mayGoOn } as RunOptions<T>;
+    const withParts = { ...options, signal, onPart: stream.push, whenReadyForMore: stream.whenReadyForMore } as RunOptions<T>;
     stream.follow(this.run(message, withParts));
     return stream;
   }
@@ -256,12 +256,12 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
   /** @throws what `run()` would reject with for these options. @internal */
   check(options: RunOptions): void {
     this.#typeOf(options);
-    this.#wishes(options);
+    this.#taskOptions(options);
   }
 
   /** The statistics and settings of a message type. @internal */
-  typeNamed(name: string): MessageType {
-    return this.#known(name);
+  messageType(name: string): MessageType {
+    return this.#typeByName(name);
   }
 
   /** Replaces a worker: it gets no more messages and ends when it has answered those that it has begun. @internal */
@@ -276,9 +276,9 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     this.#settings.data = encodeData(data);
   }
 
-  /** The value to hand to a thread; `null` for processes, to which everything is copied. */
-  #handed(message: unknown, transfer: readonly TransferListItem[]): Transfer | null {
-    if (!Array.isArray(transfer)) throw new TypeError('transfer is a list of what is transferred');
+  /** The value to post to a thread; `null` for processes, to which everything is copied. */
+  #makeTransfer(message: unknown, transfer: readonly TransferListItem[]): Transfer | null {
+    if (!Array.isArray(transfer)) throw new TypeError('transfer is a list of buffers and ports');
     if (this.#settings.kind === 'thread') return new Transfer(message, transfer);
     checkTransfer(transfer);
     return null;
@@ -287,16 +287,16 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
   #typeOf(options: RunOptions | undefined): MessageType {
     if (options?.file !== undefined) {
       const { href } = pathToFileURL(fileOf(options.file, this.#settings.root));
-      return this.#known(`${href}#${options.export ?? ''}`);
+      return this.#typeByName(`${href}#${options.export ?? ''}`);
     }
     const name = options?.type ?? this.#onlyType;
     const { sources } = this.#settings;
     if (name === undefined) throw new TypeError(`a message needs a type: one of ${Object.keys(sources!).join(', ')}`);
     if (sources !== null && !Object.hasOwn(sources, name)) throw new UnknownTypeError(name, Object.keys(sources));
-    return this.#known(name);
+    return this.#typeByName(name);
   }
 
-  #known(name: string): MessageType {
+  #typeByName(name: string): MessageType {
     const { types } = this.#dispatcher;
     let type = types.get(name);
     if (type === undefined) {
@@ -306,21 +306,21 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     return type;
   }
 
-  #wishes(options: RunOptions): Wishes {
+  #taskOptions(options: RunOptions): TaskOptions {
     const { signal, deadline, priority = 0, affinity, attempts, onPart } = options;
-    const { mayGoOn } = options as { mayGoOn?: () => Promise<void> | null };
+    const { whenReadyForMore } = options as { whenReadyForMore?: () => Promise<void> | null };
     if (signal === undefined && deadline === undefined && priority === 0 && affinity === undefined && attempts === undefined && onPart === undefined) {
-      return this.#usual;
+      return this.#defaultOptions;
     }
     if (!Number.isSafeInteger(priority)) throw new RangeError(`priority is a whole number, not ${priority}`);
     if (attempts !== undefined && !(Number.isInteger(attempts) && attempts >= 1)) throw new RangeError(`attempts is a whole number of at least 1, not ${attempts}`);
     if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('signal is an AbortSignal');
     if (affinity !== undefined && typeof affinity !== 'string') throw new TypeError(`affinity is a string, not ${typeof affinity}`);
-    return { priority, affinity, deadlines: this.#deadlines(deadline), attempts: attempts ?? this.#usual.attempts, onPart, mayGoOn, signal };
+    return { priority, affinity, deadlines: this.#deadlines(deadline), attempts: attempts ?? this.#defaultOptions.attempts, onPart, whenReadyForMore, signal };
   }
 
-  #deadlines(deadline: number | Deadlines | undefined): Wishes['deadlines'] {
-    const { deadlines } = this.#usual;
+  #deadlines(deadline: number | Deadlines | undefined): TaskOptions['deadlines'] {
+    const { deadlines } = this.#defaultOptions;
     if (deadline === undefined) return deadlines;
     if (typeof deadline === 'number') return { ...deadlines, total: duration('deadline', deadline) };
     return {
@@ -344,7 +344,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
 
   /** Resolves when the minimum number of workers is ready; rejects if none can be started. */
   get ready(): Promise<void> {
-    return this.#hold(this.#dispatcher.fleet.isReady());
+    return this.#keepAlive(this.#dispatcher.fleet.isReady());
   }
 
   /** Counts and durations. `wait`, `run` and the figures by type cover the time since the start or the last {@link resetStats}. */
@@ -360,7 +360,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
       wait: wait.summary(),
       run: run.summary(),
       types: Object.fromEntries([...types.values()].map((type) => [type.name, statsOfType(type)])),
-      uptimeMs: now - this.#made,
+      uptimeMs: now - this.#createdAt,
     };
   }
 
@@ -384,7 +384,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
    */
   async reload(): Promise<void> {
     if (this.#dispatcher.isClosed) throw new ClosedError();
-    await this.#hold(this.#dispatcher.fleet.reload());
+    await this.#keepAlive(this.#dispatcher.fleet.reload());
   }
 
   /**
@@ -393,7 +393,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
    */
   close({ drain = true, deadline = CLOSE_MAX_MS }: { drain?: boolean; deadline?: number } = {}): Promise<void> {
     duration('deadline', deadline);
-    return (this.#closing ??= this.#hold(this.#close(drain, deadline)));
+    return (this.#closing ??= this.#keepAlive(this.#close(drain, deadline)));
   }
 
   /** Rejects all messages and ends the workers at once. */
@@ -402,7 +402,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     this.#dispatcher.mayRetry = false;
     this.#dispatcher.fleet.close();
     this.#dispatcher.dropAll(new ClosedError('the pool was destroyed'));
-    await this.#hold(this.#dispatcher.fleet.end(0));
+    await this.#keepAlive(this.#dispatcher.fleet.end(0));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -430,14 +430,14 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
 
   #idle(): void {
     for (const resolve of this.#whenIdle.splice(0)) resolve();
-    this.#tell('idle');
+    this.#emit('idle');
   }
 
   /**
    * Emits an event; returns whether it has listeners. An error of a listener becomes an uncaught exception, but outside of the pool's own
    * code.
    */
-  #tell<E extends keyof PoolEvents>(event: E, ...args: PoolEvents[E]): boolean {
+  #emit<E extends keyof PoolEvents>(event: E, ...args: PoolEvents[E]): boolean {
     try {
       return (this.emit as (event: string, ...args: unknown[]) => boolean).call(this, event, ...args);
     } catch (error) {
@@ -449,7 +449,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
   }
 
   /** Keeps the program alive until the promise is settled. */
-  async #hold<V>(promise: Promise<V>): Promise<V> {
+  async #keepAlive<V>(promise: Promise<V>): Promise<V> {
     const timer = setInterval(() => {}, 1_000_000);
     try {
       return await promise;
@@ -459,11 +459,11 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
   }
 
   #line(poolWorker: PoolWorker, text: string): void {
-    if (!this.#tell('stderr', poolWorker.id, text)) process.stderr.write(`${text}\n`);
+    if (!this.#emit('stderr', poolWorker.id, text)) process.stderr.write(`${text}\n`);
   }
 
   #log(poolWorker: PoolWorker, entry: LogEntry): void {
-    if (this.#tell('log', poolWorker.id, entry)) return;
+    if (this.#emit('log', poolWorker.id, entry)) return;
     const fields = entry.fields === undefined ? '' : ` ${JSON.stringify(entry.fields)}`;
     process.stderr.write(`${entry.level} ${this.#settings.name} ${poolWorker.id}: ${entry.message}${fields}\n`);
   }
@@ -489,7 +489,7 @@ function messageOf(body: Encoded): unknown {
 /** Checks that buffers can be transferred, since the actual transfer happens only after the message is accepted. */
 function checkTransfer(buffers: readonly unknown[]): void {
   for (const buffer of buffers) {
-    if (!(buffer instanceof ArrayBuffer)) throw new TypeError('transfer has what is no ArrayBuffer');
+    if (!(buffer instanceof ArrayBuffer)) throw new TypeError('transfer contains a value that is not an ArrayBuffer');
     if ((buffer as { detached?: boolean }).detached === true) throw new TypeError('transfer has a buffer that was transferred before');
   }
   if (new Set(buffers).size < buffers.length) throw new TypeError('transfer has a buffer twice');

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import type { Socket } from 'node:net';
 import type { Bytes } from '../wire.js';
 import { PROTOCOL } from '../wire.js';
-import { newBell } from './doorbell.js';
+import { newDoorbell } from './doorbell.js';
 import { Lines, type Host, type HostEvents } from './host.js';
 import { SharedPage, givePageFile, takePageFile, type PageFile } from './page.js';
 import type { Settings } from './options.js';
@@ -38,29 +38,29 @@ export function startProcess(settings: Settings, generation: number, events: Hos
     FOREBAY_PARENT: String(process.pid),
   };
   if (file !== null) Object.assign(env, { FOREBAY_PAGE_FD: String(PAGE_FD), FOREBAY_BELL_FD: String(BELL_FD) });
-  const bells = file === null ? null : newBell();
+  const doorbell = file === null ? null : newDoorbell();
   const [command, ...args] = settings.command ?? [settings.runtime, ...settings.execArgv, WORKER, ...settings.argv];
   const child = spawn(command!, args, {
     cwd: settings.cwd,
     env,
     // In a process group of its own: it is killed with all its children, and a terminal's Ctrl-C does not reach it.
     detached: true,
-    stdio: ['ignore', 'inherit', 'pipe', 'pipe', ...(file === null ? [] : [bells!.stdio, file.fd])],
+    stdio: ['ignore', 'inherit', 'pipe', 'pipe', ...(file === null ? [] : [doorbell!.stdio, file.fd])],
   });
   const lines = new Lines((text) => events.line(text));
   if (child.pid === undefined) {
-    bells?.close();
-    return neverStarted(child, file, lines, events);
+    doorbell?.close();
+    return failedHost(child, file, lines, events);
   }
   const link = child.stdio[LINK_FD] as Duplex as Socket;
-  const bell = bells?.open(child.stdio[BELL_FD] as Duplex as Socket | null, () => events.rung());
+  const bell = doorbell?.open(child.stdio[BELL_FD] as Duplex as Socket | null, () => events.rung());
   /** Counts down the exit and the ends of both streams, in any order. */
   let open = 3;
   let exit: [exitCode: number | null, signal: string | null] = [null, null];
   let isOver = false;
   let timer: NodeJS.Timeout | undefined;
 
-  function over(): void {
+  function finish(): void {
     if (--open > 0 || isOver) return;
     isOver = true;
     clearTimeout(timer);
@@ -74,13 +74,13 @@ export function startProcess(settings: Settings, generation: number, events: Hos
   link.on('close', () => {
     // A worker without a link is useless. Usually it has ended, and its exit is reported next.
     if (timer === undefined) timer = setTimeout(() => signalGroup('SIGKILL'), LAST_WORDS_MS).unref();
-    over();
+    finish();
   });
   // An error on the link also ends the worker.
   link.on('error', () => {});
   child.stderr!.setEncoding('utf8');
   child.stderr!.on('data', (text: string) => lines.push(text));
-  child.stderr!.on('close', over);
+  child.stderr!.on('close', finish);
   child.once('exit', (exitCode, signal) => {
     exit = [exitCode, signal];
     signalGroup('SIGKILL');
@@ -90,7 +90,7 @@ export function startProcess(settings: Settings, generation: number, events: Hos
       link.destroy();
       child.stderr!.destroy();
     }, LAST_WORDS_MS).unref();
-    over();
+    finish();
   });
   // Emitted for a signal that could not be sent, for example because the process has ended.
   child.on('error', () => {});
@@ -125,7 +125,7 @@ export function startProcess(settings: Settings, generation: number, events: Hos
 }
 
 /** The program does not exist, or the system cannot start another process: the error is reported as the worker's end. */
-function neverStarted(child: ChildProcess, file: PageFile | null, lines: Lines, events: HostEvents): Host {
+function failedHost(child: ChildProcess, file: PageFile | null, lines: Lines, events: HostEvents): Host {
   let isOver = false;
   // Node creates streams even for some processes that never started; Bun does not.
   for (const stream of child.stdio ?? []) stream?.destroy();

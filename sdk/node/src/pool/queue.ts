@@ -8,7 +8,7 @@ const AGEING = 8;
 export class Queue {
   /** One ring for each priority in use, highest first. */
   readonly #levels: { readonly priority: number; readonly ring: Ring }[] = [];
-  #usual: Ring | null = null;
+  #defaultRing: Ring | null = null;
   #count = 0;
   #turn = 0;
 
@@ -19,13 +19,13 @@ export class Queue {
 
   push(task: Task): void {
     this.#count++;
-    this.#ring(task.wishes.priority).push(task);
+    this.#ring(task.options.priority).push(task);
   }
 
   /** Puts a task at the front of its priority, because it has waited before. */
   putBack(task: Task): void {
     this.#count++;
-    this.#ring(task.wishes.priority).unshift(task);
+    this.#ring(task.options.priority).unshift(task);
   }
 
   shift(): Task | undefined {
@@ -47,7 +47,7 @@ export class Queue {
   /** Counts a task that left the queue by a change of its state. */
   forget(task: Task): void {
     this.#count--;
-    const ring = this.#ring(task.wishes.priority);
+    const ring = this.#ring(task.options.priority);
     if (ring.length > 1_024 && ring.length > this.#count * 2) ring.compact();
   }
 
@@ -64,7 +64,7 @@ export class Queue {
   #next(): Ring | undefined {
     const levels = this.#levels;
     if (levels.length === 1) return levels[0]!.ring;
-    let chosen: Ring | undefined;
+    let oldestRing: Ring | undefined;
     let oldest = Infinity;
     const ages = ++this.#turn % AGEING === 0;
     for (const { ring } of levels) {
@@ -73,14 +73,14 @@ export class Queue {
       if (!ages) return ring;
       if (task.submitted < oldest) {
         oldest = task.submitted;
-        chosen = ring;
+        oldestRing = ring;
       }
     }
-    return chosen;
+    return oldestRing;
   }
 
   #ring(priority: number): Ring {
-    if (priority === 0 && this.#usual !== null) return this.#usual;
+    if (priority === 0 && this.#defaultRing !== null) return this.#defaultRing;
     const levels = this.#levels;
     let index = 0;
     while (index < levels.length && levels[index]!.priority > priority) index++;
@@ -88,7 +88,7 @@ export class Queue {
     if (found !== undefined && found.priority === priority) return found.ring;
     const ring = new Ring(QUEUED);
     levels.splice(index, 0, { priority, ring });
-    if (priority === 0) this.#usual = ring;
+    if (priority === 0) this.#defaultRing = ring;
     return ring;
   }
 }

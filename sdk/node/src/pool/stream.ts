@@ -12,7 +12,7 @@ export class PartStream<Reply = unknown> implements AsyncIterableIterator<unknow
   #isOver = false;
   #failure: { readonly error: unknown } | null = null;
   #wake: (() => void)[] = [];
-  #goOn: { readonly promise: Promise<void>; readonly resolve: () => void } | null = null;
+  #resumption: { readonly promise: Promise<void>; readonly resolve: () => void } | null = null;
   readonly #leave: () => void;
 
   /** @internal */
@@ -28,13 +28,13 @@ export class PartStream<Reply = unknown> implements AsyncIterableIterator<unknow
   };
 
   /** @internal */
-  readonly mayGoOn = (): Promise<void> | null => {
+  readonly whenReadyForMore = (): Promise<void> | null => {
     if (this.#parts.length < WAITING_MAX || this.#isOver) return null;
-    if (this.#goOn === null) {
+    if (this.#resumption === null) {
       let resolve!: () => void;
-      this.#goOn = { promise: new Promise((done) => (resolve = done)), resolve: () => resolve() };
+      this.#resumption = { promise: new Promise((done) => (resolve = done)), resolve: () => resolve() };
     }
-    return this.#goOn.promise;
+    return this.#resumption.promise;
   };
 
   /** @internal */
@@ -83,8 +83,8 @@ export class PartStream<Reply = unknown> implements AsyncIterableIterator<unknow
   }
 
   #resume(): void {
-    this.#goOn?.resolve();
-    this.#goOn = null;
+    this.#resumption?.resolve();
+    this.#resumption = null;
   }
 
   [Symbol.asyncIterator](): this {
@@ -95,16 +95,16 @@ export class PartStream<Reply = unknown> implements AsyncIterableIterator<unknow
 /** The options that connect a message to an `onPart` callback. */
 interface Listener {
   readonly onPart: (part: unknown) => void;
-  readonly mayGoOn: () => Promise<void> | null;
+  readonly whenReadyForMore: () => Promise<void> | null;
   readonly signal: AbortSignal;
   /** Resolves to the reply once `onPart` has processed all parts; rejects if it failed. */
-  readonly whenTaken: <Reply>(result: Promise<Reply>) => Promise<Reply>;
+  readonly afterParts: <Reply>(result: Promise<Reply>) => Promise<Reply>;
 }
 
 /** Applies back-pressure through the promises that `onPart` returns. If it fails, the message is aborted. */
-export function listen(onPart: (part: unknown) => unknown, outer: AbortSignal | undefined): Listener {
+export function partListener(onPart: (part: unknown) => unknown, outer: AbortSignal | undefined): Listener {
   const controller = new AbortController();
-  let taken: Promise<void> | null = null;
+  let processed: Promise<void> | null = null;
   let failure: { readonly error: unknown } | null = null;
 
   function fail(error: unknown): void {
@@ -122,16 +122,16 @@ export function listen(onPart: (part: unknown) => unknown, outer: AbortSignal | 
         return;
       }
       if (typeof (result as PromiseLike<unknown> | null | undefined)?.then !== 'function') return;
-      const both: Promise<void> = Promise.all([taken, result]).then(() => {}, fail).finally(() => {
-        if (taken === both) taken = null;
+      const both: Promise<void> = Promise.all([processed, result]).then(() => {}, fail).finally(() => {
+        if (processed === both) processed = null;
       });
-      taken = both;
+      processed = both;
     },
-    mayGoOn: () => taken,
+    whenReadyForMore: () => processed,
     signal: outer === undefined ? controller.signal : AbortSignal.any([controller.signal, outer]),
-    async whenTaken(result) {
+    async afterParts(result) {
       const reply = await result;
-      await taken;
+      await processed;
       if (failure !== null) throw new AbortedError(failure.error);
       return reply;
     },

@@ -14,7 +14,7 @@ export const SETTLED = 3;
 export type TaskState = typeof QUEUED | typeof HELD | typeof SENT | typeof SETTLED;
 
 /** Options of one message apart from its type. */
-export interface Wishes {
+export interface TaskOptions {
   readonly priority: number;
   readonly affinity: string | undefined;
   readonly deadlines: { readonly queue: number; readonly run: number; readonly total: number };
@@ -23,19 +23,19 @@ export interface Wishes {
   /** Called whenever the message is sent to a worker, from which it may be taken back until its handler begins. */
   readonly onSent?: ((task: Task) => void) | undefined;
   /** Returns the promise to await before more parts are read; `null` if none. */
-  readonly mayGoOn: (() => Promise<void> | null) | undefined;
+  readonly whenReadyForMore: (() => Promise<void> | null) | undefined;
   readonly signal: AbortSignal | undefined;
 }
 
-/** Expected duration in milliseconds. 0 for handed-over values, which cannot be taken back and so must not wait in an inbox. */
-export function expectedOf({ handed, type }: Task): number {
-  return handed === null ? type.expectedMs : 0;
+/** Expected duration in milliseconds. 0 for transferred values, which cannot be taken back and so must not wait in an inbox. */
+export function expectedOf({ transfer, type }: Task): number {
+  return transfer === null ? type.expectedMs : 0;
 }
 
 export class Task {
   readonly type: MessageType;
   readonly body: Encoded;
-  readonly wishes: Wishes;
+  readonly options: TaskOptions;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
   /** Timestamp of `performance.now()`. */
@@ -60,7 +60,7 @@ export class Task {
   /** A response of which more pieces are expected. */
   incoming: Incoming | null = null;
   /** The value that a thread gets instead of the body. */
-  handed: Transfer | null = null;
+  transfer: Transfer | null = null;
   /** The body of a long message as bytes, and how many of them have been sent. */
   bytes: Bytes | null = null;
   bodySent = 0;
@@ -71,14 +71,14 @@ export class Task {
   constructor(
     type: MessageType,
     body: Encoded,
-    wishes: Wishes,
+    options: TaskOptions,
     submitted: number,
     resolve: (value: unknown) => void,
     reject: (error: unknown) => void,
   ) {
     this.type = type;
     this.body = body;
-    this.wishes = wishes;
+    this.options = options;
     this.submitted = submitted;
     this.waitsSince = submitted;
     this.resolve = resolve;

@@ -46,7 +46,7 @@ export function startThread(settings: Settings, generation: number, events: Host
   link.on('message', received);
   let isOver = false;
   let ending: Promise<number> | undefined;
-  function over(exitCode: number | null): void {
+  function finish(exitCode: number | null): void {
     if (isOver) return;
     isOver = true;
     lines.end();
@@ -56,7 +56,7 @@ export function startThread(settings: Settings, generation: number, events: Host
   }
   worker.once('error', (error: Error) => lines.push(`${error.stack ?? String(error)}\n`));
   // The last output to standard error may arrive after `exit`.
-  worker.once('exit', (exitCode) => void setImmediate(over, exitCode));
+  worker.once('exit', (exitCode) => void setImmediate(finish, exitCode));
   worker.unref();
   link.unref();
   return {
@@ -67,7 +67,7 @@ export function startThread(settings: Settings, generation: number, events: Host
       const copy = ownBytes(bytes);
       link.postMessage(copy, [copy.buffer]);
     },
-    hand: (bytes, handed) => handed.post(link, bytes),
+    postTransfer: (bytes, transfer) => transfer.post(link, bytes),
     terminate: () => {},
     kill() {
       ending ??= worker.terminate();

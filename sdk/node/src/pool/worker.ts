@@ -64,8 +64,8 @@ const BODY_FRAME_MAX = 262_144;
 const WINDOW_BYTES = 1_048_576;
 const STDERR_LINES_MAX = 20;
 /** Reasons of ABORT frames. */
-export const GONE = 1;
-export const OVERDUE = 2;
+export const REASON_GONE = 1;
+export const REASON_OVERDUE = 2;
 
 /** Events that a worker reports to the dispatcher. */
 export interface PoolWorkerEvents {
@@ -107,7 +107,7 @@ export class PoolWorker implements HostEvents {
   /** Whether the worker is to be replaced. */
   isOutgoing = false;
   /** Messages that wait for this worker only, oldest first. */
-  readonly mine = new Ring(HELD);
+  readonly ownTasks = new Ring(HELD);
   messages = 0;
   errors = 0;
   busyMs = 0;
@@ -182,23 +182,23 @@ export class PoolWorker implements HostEvents {
   }
 
   #request(task: Task, left: number): void {
-    const { body, handed, type: { prefix } } = task;
-    if (handed !== null) {
-      this.#hand(task, handed, left);
+    const { body, transfer, type: { prefix } } = task;
+    if (transfer !== null) {
+      this.#requestTransfer(task, transfer, left);
       return;
     }
     // A UTF-16 code unit takes at most three bytes in UTF-8.
-    const most = typeof body === 'string' ? body.length * 3 : body.length;
-    if (most > GATHERED_BODY_MAX) {
-      this.#long(task, left);
+    const bytesMax = typeof body === 'string' ? body.length * 3 : body.length;
+    if (bytesMax > GATHERED_BODY_MAX) {
+      this.#requestLong(task, left);
       return;
     }
-    this.#reserve(prefix.length + most);
+    this.#reserve(prefix.length + bytesMax);
     const slab = this.#slab;
     const at = this.#to;
     slab.set(prefix, at);
     let end = at + prefix.length;
-    if (typeof body === 'string') end += slab.utf8Write(body, end, most);
+    if (typeof body === 'string') end += slab.utf8Write(body, end, bytesMax);
     else {
       slab.set(body, end);
       end += body.length;
@@ -206,20 +206,20 @@ export class PoolWorker implements HostEvents {
     this.#to = end;
     writeRequestHead(slab, at, end - at - HEADER_BYTES, this.generation, task, left);
     if (++this.#gathered === GATHERED_MAX) this.flush();
-    else this.#touch();
+    else this.#markDirty();
   }
 
-  #hand(task: Task, handed: Transfer, left: number): void {
+  #requestTransfer(task: Task, transfer: Transfer, left: number): void {
     const { type: { prefix } } = task;
     const bytes = new Uint8Array(prefix.length + 1);
     bytes.set(prefix);
     bytes[prefix.length] = TRANSFER_MARK;
     writeRequestHead(bytes as Bytes, 0, bytes.length - HEADER_BYTES, this.generation, task, left);
     this.flush();
-    this.host.hand!(bytes, handed);
+    this.host.postTransfer!(bytes, transfer);
   }
 
-  #long(task: Task, left: number): void {
+  #requestLong(task: Task, left: number): void {
     const { type: { prefix } } = task;
     const body = (task.bytes ??= bytesOf(task.body));
     const isInline = body.length <= INLINE_BODY_MAX;
@@ -250,7 +250,7 @@ export class PoolWorker implements HostEvents {
     const { page } = this.host;
     if (page === null) return [];
     const found: Task[] = [];
-    for (const task of this.#tasks) if (task !== undefined && task.handed === null && page.revoke(task.slot, task.number)) found.push(task);
+    for (const task of this.#tasks) if (task !== undefined && task.transfer === null && page.revoke(task.slot, task.number)) found.push(task);
     found.sort((a, b) => a.sent - b.sent || a.number - b.number);
     for (const task of found) this.release(task);
     return found;
@@ -273,7 +273,7 @@ export class PoolWorker implements HostEvents {
     this.#free.push(task.slot);
     task.assignee = null;
     task.incoming = null;
-    this.#less(task);
+    this.#uncount(task);
   }
 
   /** Removes a job that was settled for its caller while the worker may still run it: its slot stays taken until the worker answers. */
@@ -286,7 +286,7 @@ export class PoolWorker implements HostEvents {
     this.#control(frame(ABORT, 0, this.generation, task.number, task.slot, Uint8Array.of(reason)));
   }
 
-  #less(task: Task): void {
+  #uncount(task: Task): void {
     this.inFlight--;
     this.loadMs = this.inFlight === 0 ? 0 : this.loadMs - task.expectedMs;
   }
@@ -339,7 +339,7 @@ export class PoolWorker implements HostEvents {
     this.#from = this.#to = 0;
   }
 
-  #touch(): void {
+  #markDirty(): void {
     if (this.#isDirty) return;
     this.#isDirty = true;
     this.#events.dirty(this);
@@ -369,7 +369,7 @@ export class PoolWorker implements HostEvents {
 
   /** Takes all frames from the outbox. */
   takeOutbox(): void {
-    if (this.host.page?.drain(this.#take) === false) this.#broken('its outbox holds what is no frame');
+    if (this.host.page?.drain(this.#receive) === false) this.#killBroken('its outbox contains an invalid frame');
   }
 
   received(bytes: Bytes): void {
@@ -382,24 +382,24 @@ export class PoolWorker implements HostEvents {
     while (all.length - at >= HEADER_BYTES) {
       const length = readU32(all, at);
       if (length > FRAME_PAYLOAD_MAX) {
-        this.#broken(`it sent a frame of ${length} bytes (at most ${FRAME_PAYLOAD_MAX})`);
+        this.#killBroken(`it sent a frame of ${length} bytes (at most ${FRAME_PAYLOAD_MAX})`);
         return;
       }
       const start = at + HEADER_BYTES;
       if (start + length > all.length) break;
-      this.#take(all[at + 4]!, all[at + 5]!, all[at + 6]! | (all[at + 7]! << 8), readU32(all, at + 8), readU32(all, at + 12), all, start, start + length);
+      this.#receive(all[at + 4]!, all[at + 5]!, all[at + 6]! | (all[at + 7]! << 8), readU32(all, at + 8), readU32(all, at + 12), all, start, start + length);
       at = start + length;
     }
     this.#partial = at < all.length ? (all.subarray(at) as Bytes) : null;
     this.#events.drained(this);
   }
 
-  #broken(why: string): void {
+  #killBroken(why: string): void {
     this.line(`forebay: the worker is ended: ${why}`);
     this.host.kill();
   }
 
-  readonly #take = (type: number, flags: number, generation: number, number: number, slot: number, bytes: Bytes, at: number, end: number): void => {
+  readonly #receive = (type: number, flags: number, generation: number, number: number, slot: number, bytes: Bytes, at: number, end: number): void => {
     if (generation !== this.generation) {
       this.late++;
       return;
@@ -418,9 +418,9 @@ export class PoolWorker implements HostEvents {
       return;
     }
     if (type === RESPONSE) this.#response(task, flags, bytes, at, end);
-    else if (type === BODY) this.#piece(task, flags, bytes, at, end);
+    else if (type === BODY) this.#receiveBody(task, flags, bytes, at, end);
     else if (type === WINDOW && end - at === 4) this.#grant(task, readU32(bytes, at));
-    else if (type === RESET) this.#answered(task, { broken: 'the worker gave up the answer in the middle' }, 0);
+    else if (type === RESET) this.#answered(task, { broken: 'the worker aborted the response' }, 0);
     else this.late++;
   };
 
@@ -453,7 +453,7 @@ export class PoolWorker implements HostEvents {
 
   #response(task: Task, flags: number, bytes: Bytes, at: number, end: number): void {
     if (end - at < RESPONSE_TABLE_BYTES) {
-      this.#broken('it sent a RESPONSE that is too short');
+      this.#killBroken('it sent a RESPONSE that is too short');
       return;
     }
     const status = bytes[at]! | (bytes[at + 1]! << 8);
@@ -461,7 +461,7 @@ export class PoolWorker implements HostEvents {
     const micros = readU32(bytes, at + 4);
     const headersEnd = at + RESPONSE_TABLE_BYTES + readU32(bytes, at + 8);
     if (headersEnd > end) {
-      this.#broken('it sent a RESPONSE whose headers are cut off');
+      this.#killBroken('it sent a RESPONSE whose headers are cut off');
       return;
     }
     const headers = headersEnd === at + RESPONSE_TABLE_BYTES ? NO_HEADERS : headersOf(bytes, at + RESPONSE_TABLE_BYTES, headersEnd);
@@ -475,7 +475,7 @@ export class PoolWorker implements HostEvents {
       return;
     }
     const { number, slot } = task;
-    const incoming = new Incoming(status, kind, headers, (part) => task.wishes.onPart?.(part, task));
+    const incoming = new Incoming(status, kind, headers, (part) => task.options.onPart?.(part, task));
     task.incoming = incoming;
     incoming.push(Buffer.from(bytes.subarray(headersEnd, end)) as Bytes);
     // A callback for a part may have aborted the message.
@@ -483,7 +483,7 @@ export class PoolWorker implements HostEvents {
     else if ((flags & END) !== 0) this.#answered(task, incoming.end(), micros);
   }
 
-  #piece(task: Task, flags: number, bytes: Bytes, at: number, end: number): void {
+  #receiveBody(task: Task, flags: number, bytes: Bytes, at: number, end: number): void {
     const { incoming, number, slot } = task;
     if (incoming === null) {
       this.late++;
@@ -498,10 +498,10 @@ export class PoolWorker implements HostEvents {
       this.#answered(task, incoming.end(), (performance.now() - (task.began || task.sent)) * 1000);
       return;
     }
-    const { wishes: { mayGoOn } } = task;
-    const goesOn = mayGoOn?.() ?? null;
-    if (goesOn === null) this.#allow(task, end - at);
-    else void goesOn.then(() => this.#allow(task, end - at));
+    const { options: { whenReadyForMore } } = task;
+    const readyForMore = whenReadyForMore?.() ?? null;
+    if (readyForMore === null) this.#allow(task, end - at);
+    else void readyForMore.then(() => this.#allow(task, end - at));
   }
 
   /** Allows the worker to send `bytes` more of a response. */
@@ -515,7 +515,7 @@ export class PoolWorker implements HostEvents {
   #answered(task: Task, outcome: Outcome, micros: number): void {
     this.#tasks[task.slot] = undefined;
     this.#free.push(task.slot);
-    this.#less(task);
+    this.#uncount(task);
     this.messages++;
     this.busyMs += micros / 1000;
     task.incoming = null;

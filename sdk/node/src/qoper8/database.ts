@@ -11,12 +11,12 @@ export function openDatabase(self: HandlerThis, { type, open }: DatabaseOption):
   self['mgdbx'] = { db, mglobal, mclass, mcursor };
   const use = (global: string, ...keys: Key[]): mglobal => {
     const key = [global, ...keys].join('\0');
-    let kept = self.cache.get(key) as { container: mglobal; at: number } | undefined;
-    if (kept === undefined) {
-      kept = { container: new mglobal(db, global, ...keys), at: Date.now() };
-      self.cache.set(key, kept);
+    let entry = self.cache.get(key) as { container: mglobal; at: number } | undefined;
+    if (entry === undefined) {
+      entry = { container: new mglobal(db, global, ...keys), at: Date.now() };
+      self.cache.set(key, entry);
     }
-    return kept.container;
+    return entry.container;
   };
   self['use'] = use;
   self['glsdb'] = new glsDB({ type, db, use });

@@ -1,7 +1,7 @@
 /** One QOper8 message, from the queue until its sender has the reply. */
 import type { Encoded } from '../message.js';
 import type { PoolError } from '../pool/errors.js';
-import { Task, type Wishes } from '../pool/task.js';
+import { Task, type TaskOptions } from '../pool/task.js';
 import type { MessageType } from '../pool/types.js';
 import { throwLater } from './listeners.js';
 
@@ -39,10 +39,10 @@ export class Delivery extends Task {
     takesParts: boolean,
     type: MessageType,
     body: Encoded,
-    wishes: Wishes,
+    options: TaskOptions,
     now: number,
   ) {
-    super(type, body, wishes, now, replied, failed);
+    super(type, body, options, now, replied, failed);
     this.owner = owner;
     this.message = message;
     this.callback = callback;

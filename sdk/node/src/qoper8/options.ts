@@ -75,13 +75,13 @@ export function settle(options: QOper8Options): QOper8Settings {
   if (typeof options !== 'object' || options === null) throw new TypeError('QOper8 takes an object of options');
   const { kind = 'process', pool = {} } = options;
   if (kind !== 'process' && kind !== 'thread') throw new TypeError(`kind is 'process' or 'thread', not ${JSON.stringify(kind)}`);
-  const maxPoolSize = whole('maxPoolSize', options.maxPoolSize ?? 32, 1, 1_024);
+  const maxPoolSize = checkInteger('maxPoolSize', options.maxPoolSize ?? 32, 1, 1_024);
   const [lengthName, length] = options.maxQueueLength === undefined ? ['maxQLength', options.maxQLength] : ['maxQueueLength', options.maxQueueLength];
   return {
-    poolSize: Math.min(maxPoolSize, whole('poolSize', Number(options.poolSize || 1), 1, Infinity)),
+    poolSize: Math.min(maxPoolSize, checkInteger('poolSize', Number(options.poolSize || 1), 1, Infinity)),
     maxPoolSize,
-    maxQueueLength: whole(lengthName!, (length as number | undefined) ?? 1_000_000, 0, Infinity),
-    maxQueueBytes: whole('maxQueueBytes', options.maxQueueBytes ?? 268_435_456, 0, Infinity),
+    maxQueueLength: checkInteger(lengthName!, (length as number | undefined) ?? 1_000_000, 0, Infinity),
+    maxQueueBytes: checkInteger('maxQueueBytes', options.maxQueueBytes ?? 268_435_456, 0, Infinity),
     handlerTimeout: duration('handlerTimeout', options.handlerTimeout || Infinity),
     checkInterval: duration('workerInactivityCheckInterval', (options.workerInactivityCheckInterval || 60) * 1_000),
     inactivityLimit: duration('workerInactivityLimit', (options.workerInactivityLimit || 20) * MINUTE_MS),
@@ -106,7 +106,7 @@ export function handlersOf(map: Map<string, HandlerEntry>): [type: string, entry
   });
 }
 
-function whole(name: string, value: number, least: number, most: number): number {
-  if ((Number.isInteger(value) || value === Infinity) && value >= least && value <= most) return value;
-  throw new RangeError(`${name} is a whole number of at least ${least}${most === Infinity ? '' : `, at most ${most}`}, not ${String(value)}`);
+function checkInteger(name: string, value: number, min: number, max: number): number {
+  if ((Number.isInteger(value) || value === Infinity) && value >= min && value <= max) return value;
+  throw new RangeError(`${name} is a whole number of at least ${min}${max === Infinity ? '' : `, at most ${max}`}, not ${String(value)}`);
 }

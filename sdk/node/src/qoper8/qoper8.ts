@@ -5,7 +5,7 @@ import { encode, type Encoded } from '../message.js';
 import { AbortedError, ClosedError, NotSendableError, UnknownTypeError, type PoolError } from '../pool/errors.js';
 import { duration } from '../pool/options.js';
 import { Pool } from '../pool/pool.js';
-import { Task, type Wishes } from '../pool/task.js';
+import { Task, type TaskOptions } from '../pool/task.js';
 import type { MessageType } from '../pool/types.js';
 import { VERSION } from '../version.js';
 import { Delivery, Outbox, type Callback, type QOper8Message } from './delivery.js';
@@ -13,7 +13,7 @@ import { failureOf, isNotLoaded, type WorkerName } from './failures.js';
 import { Listeners, type Listener } from './listeners.js';
 import { handlersOf, settle, type QOper8Options, type QOper8Settings } from './options.js';
 import { memoryOf, pack, upTime, type Control, type HandlerEntry, type Setup, type StartupModule, type WorkerReport } from './setup.js';
-import { forget, heed } from './signals.js';
+import { unregister, register } from './signals.js';
 
 const WORKER_FILE = fileURLToPath(new URL('./worker.js', import.meta.url));
 /** A worker that does not report its state within this time is described from outside. */
@@ -86,9 +86,9 @@ export class QOper8 {
   #submitting: Delivery | null = null;
   /** Ids for QBackup continue above those of earlier runs of the program. */
   #lastBackupId = Date.now() * 1_000;
-  readonly #quiet: Wishes;
+  readonly #defaultOptions: TaskOptions;
   /** Options for messages when `sentToWorker` events or log lines are wanted. */
-  readonly #told: Wishes;
+  readonly #notifyingOptions: TaskOptions;
 
   /** @throws TypeError or RangeError for invalid options. */
   constructor(options: QOper8Options = {}) {
@@ -102,16 +102,16 @@ export class QOper8 {
     const isThread = settings.kind === 'thread';
     this.name = isThread ? 'QOper8-wt' : 'QOper8-cp';
     this.#workerName = isThread ? 'Worker Thread' : 'Child Process';
-    this.#quiet = {
+    this.#defaultOptions = {
       priority: 0,
       affinity: undefined,
       deadlines: { queue: Infinity, run: settings.handlerTimeout, total: Infinity },
       attempts: 1,
       onPart: (part, task) => this.#part(task as Delivery, part),
-      mayGoOn: undefined,
+      whenReadyForMore: undefined,
       signal: undefined,
     };
-    this.#told = { ...this.#quiet, onSent: (task) => this.#sent(task as Delivery) };
+    this.#notifyingOptions = { ...this.#defaultOptions, onSent: (task) => this.#sent(task as Delivery) };
     this.log(`Forebay ${VERSION} as ${this.name} in process ${process.pid}, at most ${this.#poolSize} workers`);
   }
 
@@ -159,15 +159,15 @@ export class QOper8 {
     const type = this.#types.get(message?.type) ?? this.#typeOf(message);
     if (type === null) return new UnknownTypeError(String(message.type), this.handlersByMessageType.keys());
     const body: Encoded = encode(message);
-    let wishes = this.#listeners.has('sentToWorker') || this.#logging ? this.#told : this.#quiet;
+    let taskOptions = this.#listeners.has('sentToWorker') || this.#logging ? this.#notifyingOptions : this.#defaultOptions;
     if (options !== null) {
       const { signal, timeout } = options;
       if (signal?.aborted === true) return new AbortedError(signal.reason);
-      const { deadlines } = wishes;
+      const { deadlines } = taskOptions;
       const run = timeout === undefined ? deadlines.run : duration('timeout', timeout);
-      wishes = { ...wishes, signal, deadlines: run === deadlines.run ? deadlines : { ...deadlines, run } };
+      taskOptions = { ...taskOptions, signal, deadlines: run === deadlines.run ? deadlines : { ...deadlines, run } };
     }
-    const delivery = new Delivery(this, message, callback, takesParts, type, body, wishes, performance.now());
+    const delivery = new Delivery(this, message, callback, takesParts, type, body, taskOptions, performance.now());
     delivery.isMarked = isMarked;
     this.#submitting = delivery;
     const refusal = this.#pool!.submit(delivery);
@@ -189,7 +189,7 @@ export class QOper8 {
     if (!this.handlersByMessageType.has(type)) return null;
     const pool = this.#open();
     if (!this.#toldTypes.has(type)) this.#configure();
-    const found = pool.typeNamed(type);
+    const found = pool.messageType(type);
     this.#types.set(type, found);
     return found;
   }
@@ -311,7 +311,7 @@ export class QOper8 {
       this.log(error.message);
       this.#listeners.emit('workerFailed', error);
     });
-    heed(this);
+    register(this);
     return pool;
   }
 
@@ -351,8 +351,8 @@ export class QOper8 {
     const pool = this.#pool;
     if (pool === null) return Promise.resolve();
     const body = encode(control);
-    const type = pool.typeNamed(this.#control);
-    const wishes: Wishes = { ...this.#quiet, onPart: undefined, deadlines: { queue: REPORT_MAX_MS, run: Infinity, total: REPORT_MAX_MS } };
+    const type = pool.messageType(this.#control);
+    const taskOptions: TaskOptions = { ...this.#defaultOptions, onPart: undefined, deadlines: { queue: REPORT_MAX_MS, run: Infinity, total: REPORT_MAX_MS } };
     const all: Promise<void>[] = [];
     pool.submitToEach(() => {
       let task!: Task;
@@ -362,7 +362,7 @@ export class QOper8 {
             answered(answer);
             resolve();
           };
-          task = new Task(type, body, wishes, performance.now(), reply, () => resolve());
+          task = new Task(type, body, taskOptions, performance.now(), reply, () => resolve());
         }),
       );
       return task;
@@ -398,7 +398,7 @@ export class QOper8 {
    */
   stop({ deadline = STOP_MAX_MS }: { deadline?: number } = {}): Promise<void> {
     this.#isStopped = true;
-    forget(this);
+    unregister(this);
     return (this.#stopping ??= this.#close(deadline).finally(() => (this.#stopping = null)));
   }
 

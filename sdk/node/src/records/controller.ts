@@ -141,7 +141,7 @@ export class Controller {
     const etag = found.slice(0, TAG_LENGTH);
     const conditions = conditionsOf(request);
     if (conditions !== FREE && !allows(conditions, etag)) {
-      if (!allows({ ...conditions, noneMatch: null }, etag)) throw unwanted();
+      if (!allows({ ...conditions, noneMatch: null }, etag)) throw preconditionFailed();
       return new Reply(304, KIND_NONE, ['etag', etag], null);
     }
     return new Reply(200, KIND_JSON, ['etag', etag], body);
@@ -171,11 +171,11 @@ export class Controller {
 
   #change({ request, kind, refText }: Call, change: Change, document: string | undefined): Reply {
     const { isWabur } = this.settings;
-    const changed = this.#model.change(change, refText, kind, document, isWabur ? FREE : conditionsOf(request));
-    if (changed === 'unwanted') throw unwanted();
-    if (changed === 'moves') throw this.#otherKind(kind);
-    if (changed === 'missing' && !isWabur) throw missing(kind, refText);
-    return answer(`{"code":0,"${change === 'delete' ? 'deleted' : 'updated'}":[${changed === 'done' ? refText : ''}]}`);
+    const result = this.#model.change(change, refText, kind, document, isWabur ? FREE : conditionsOf(request));
+    if (result === 'precondition_failed') throw preconditionFailed();
+    if (result === 'kind_changed') throw this.#otherKind(kind);
+    if (result === 'missing' && !isWabur) throw missing(kind, refText);
+    return answer(`{"code":0,"${change === 'delete' ? 'deleted' : 'updated'}":[${result === 'done' ? refText : ''}]}`);
   }
 
   /** Executes a statement; returns the JSON text of the answer. */
@@ -196,9 +196,9 @@ export class Controller {
   #ofKind(kind: string, data: unknown, text: string | undefined): string {
     if (typeof data !== 'object' || data === null || Array.isArray(data)) throw new HttpError(422, 'a record is a JSON object');
     const steps = this.settings.typeKey.split('.');
-    const said = steps.reduce<unknown>((place, step) => memberOf(place, step), data);
-    if (said === kind) return text ?? jsonText(data);
-    if (said !== undefined) throw this.#otherKind(kind);
+    const documentKind = steps.reduce<unknown>((place, step) => memberOf(place, step), data);
+    if (documentKind === kind) return text ?? jsonText(data);
+    if (documentKind !== undefined) throw this.#otherKind(kind);
     if (memberOf(data, steps[0]!) !== undefined) return jsonText(this.#withKind(data, steps, kind));
     const document = (text ?? jsonText(data)).trimStart();
     const member = steps.reduceRight((value, step, index) => (index === 0 ? value : `{${JSON.stringify(step)}:${value}}`), JSON.stringify(kind));
@@ -253,7 +253,7 @@ function missing(kind: string, reference: string): HttpError {
   return new HttpError(404, `there is no record ${reference} of kind ${kind}`);
 }
 
-function unwanted(): HttpError {
+function preconditionFailed(): HttpError {
   return new HttpError(412, 'precondition failed: If-Match or If-None-Match does not hold');
 }
 

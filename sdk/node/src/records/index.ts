@@ -13,7 +13,7 @@
  */
 import { StoreError, store as serverStore, type JsonValue, type Store } from '../store/index.js';
 import { jsonText } from '../store/json.js';
-import { OwnModel, TAG_LENGTH, type Model } from './model.js';
+import { LocalModel, TAG_LENGTH, type Model } from './model.js';
 
 /** A record's reference: a number, or a bigint if a number would be inexact. */
 export type Reference = number | bigint;
@@ -74,7 +74,7 @@ export class Records {
 
   /** The model used by {@link rest}. @internal */
   get model(): Model {
-    return new OwnModel(this.#store);
+    return new LocalModel(this.#store);
   }
 
   /**

@@ -8,7 +8,7 @@ export const TAG_LENGTH = 34;
 export type Change = 'update' | 'patch' | 'delete';
 
 /** The outcome: done; no such record; the conditions on the entity tag do not hold; the record would change its kind. */
-export type Changed = 'done' | 'missing' | 'unwanted' | 'moves';
+export type ChangeResult = 'done' | 'missing' | 'precondition_failed' | 'kind_changed';
 
 /** The entity tag conditions of a request. */
 export interface Conditions {
@@ -25,13 +25,13 @@ export interface Model {
   /** The entity tag of a record of the kind, directly followed by the record; undefined if there is none. */
   read(reference: string, kind: string): string | undefined;
   /** Changes a record of the kind if the conditions hold. The changed record must stay of that kind. */
-  change(change: Change, reference: string, kind: string, document: string | undefined, conditions: Conditions): Changed;
+  change(change: Change, reference: string, kind: string, document: string | undefined, conditions: Conditions): ChangeResult;
 }
 
 const CHANGES = { update: 0, patch: 1, delete: 2 } as const;
 
 /** The records of a store opened in this process. */
-export class OwnModel implements Model {
+export class LocalModel implements Model {
   readonly #store: Store;
 
   constructor(store: Store) {
@@ -46,10 +46,10 @@ export class OwnModel implements Model {
     return this.#store.native.recordTagged(reference, kind);
   }
 
-  change(change: Change, reference: string, kind: string, document: string | undefined, conditions: Conditions): Changed {
+  change(change: Change, reference: string, kind: string, document: string | undefined, conditions: Conditions): ChangeResult {
     const store = this.#store;
     const { native } = store;
-    const work = (): Changed => (native.recordWrite(CHANGES[change], reference, kind, document) ? 'done' : 'missing');
+    const work = (): ChangeResult => (native.recordWrite(CHANGES[change], reference, kind, document) ? 'done' : 'missing');
     const isFree = conditions.match === null && conditions.noneMatch === null;
     if (isFree && change !== 'patch') return work();
     try {
@@ -57,37 +57,37 @@ export class OwnModel implements Model {
         if (!isFree) {
           const found = native.recordTagged(reference, kind);
           if (found === undefined) return 'missing';
-          if (!allows(conditions, found.slice(0, TAG_LENGTH))) return 'unwanted';
+          if (!allows(conditions, found.slice(0, TAG_LENGTH))) return 'precondition_failed';
         }
         const outcome = work();
         // Methods of the other kind may not be open, so a patch must not move the record there.
-        if (change === 'patch' && outcome === 'done' && native.recordKind(reference) !== kind) throw new Moves();
+        if (change === 'patch' && outcome === 'done' && native.recordKind(reference) !== kind) throw new KindChangeError();
         return outcome;
       });
     } catch (error) {
-      if (error instanceof Moves) return 'moves';
+      if (error instanceof KindChangeError) return 'kind_changed';
       throw error;
     }
   }
 }
 
 /** Rolls back a patch that would change the kind. */
-class Moves extends Error {}
+class KindChangeError extends Error {}
 
 /** Whether the conditions allow reading or changing a record with this tag. */
 export function allows({ match, noneMatch }: Conditions, tag: string): boolean {
-  if (match !== null && !names(match, tag, false)) return false;
-  return noneMatch === null || !names(noneMatch, tag, true);
+  if (match !== null && !listsTag(match, tag, false)) return false;
+  return noneMatch === null || !listsTag(noneMatch, tag, true);
 }
 
 /**
  * Whether a list of entity tags contains this strong tag; with `weakly`, the weak form of the same tag matches too (RFC 9110, section
  * 8.8.3.2).
  */
-export function names(list: string, tag: string, weakly: boolean): boolean {
+export function listsTag(list: string, tag: string, weakly: boolean): boolean {
   for (const item of list.split(',')) {
-    const named = item.trim();
-    if (named === '*' || named === tag || (weakly && named === `W/${tag}`)) return true;
+    const candidate = item.trim();
+    if (candidate === '*' || candidate === tag || (weakly && candidate === `W/${tag}`)) return true;
   }
   return false;
 }

@@ -2,7 +2,7 @@
 import { askServer } from '../stdio/call.js';
 import { HttpError } from '../reply.js';
 import { StoreError, type StoreErrorCode } from '../store/error.js';
-import type { Change, Changed, Conditions, Model } from './model.js';
+import type { Change, ChangeResult, Conditions, Model } from './model.js';
 
 /** The text around the tag at the start of an answer with a record. */
 const TAGGED = '{"code":0,"tag":"';
@@ -11,38 +11,38 @@ const TAG_DIGITS = 32;
 /** A tag that no record can have. */
 const NO_TAG = '""';
 
-interface Refused {
+interface ErrorAnswer {
   code: number;
   error?: string;
   reason?: string;
 }
 
-export class ServedModel implements Model {
+export class RemoteModel implements Model {
   tql(statement: string): string {
-    return checked(askServer(statement));
+    return checkAnswer(askServer(statement));
   }
 
   read(reference: string, kind: string): string | undefined {
     if (!isPossible(reference)) return undefined;
-    const answer = checked(askServer(`{"record":${reference},"kind":${JSON.stringify(kind)}}`));
+    const answer = checkAnswer(askServer(`{"record":${reference},"kind":${JSON.stringify(kind)}}`));
     if (!answer.startsWith(TAGGED)) return undefined;
     const record = TAGGED.length + TAG_DIGITS;
     return `"${answer.slice(TAGGED.length, record)}"${answer.slice(record + RECORD.length, -2)}`;
   }
 
-  change(change: Change, reference: string, kind: string, document: string | undefined, { match, noneMatch }: Conditions): Changed {
+  change(change: Change, reference: string, kind: string, document: string | undefined, { match, noneMatch }: Conditions): ChangeResult {
     if (!isPossible(reference)) return 'missing';
     let call = `{"record":${reference},"kind":${JSON.stringify(kind)}`;
     if (match !== null) call += `,"match":${JSON.stringify(tagsOf(match, false))}`;
     if (noneMatch !== null) call += `,"none_match":${JSON.stringify(tagsOf(noneMatch, true))}`;
     const answer = askServer(`${call},"${change}":${document ?? 'null'}}`);
     if (!answer.startsWith('{"code":0')) {
-      const { reason } = JSON.parse(answer) as Refused;
+      const { reason } = JSON.parse(answer) as ErrorAnswer;
       if (reason === 'no_record') return 'missing';
-      if (reason === 'precondition') return 'unwanted';
-      if (reason === 'denied') return 'moves';
+      if (reason === 'precondition') return 'precondition_failed';
+      if (reason === 'denied') return 'kind_changed';
     }
-    checked(answer);
+    checkAnswer(answer);
     return 'done';
   }
 }
@@ -60,9 +60,9 @@ function tagsOf(list: string, weakly: boolean): string {
 }
 
 /** Returns an answer of the server, or throws the error that it reports. */
-function checked(answer: string): string {
+function checkAnswer(answer: string): string {
   if (answer.startsWith('{"code":0')) return answer;
-  const { code, error = 'the server has not said why', reason } = JSON.parse(answer) as Refused;
+  const { code, error = 'the server gave no reason', reason } = JSON.parse(answer) as ErrorAnswer;
   if (code === 0) return answer;
   if (reason === undefined) throw new HttpError(503, error);
   // The server uses the same error codes as a store in the process.

@@ -9,7 +9,7 @@ import { canAsk } from '../stdio/call.js';
 import { hasStore } from '../store/open-stores.js';
 import { records as serverRecords, type Records, type Reference } from './index.js';
 import type { Model } from './model.js';
-import { ServedModel } from './remote-model.js';
+import { RemoteModel } from './remote-model.js';
 
 /** A request, as passed to the methods of a {@link RestKind}; the method's return value is the response. */
 export interface RestCall<Data = any> {
@@ -270,7 +270,7 @@ function isListOf([last]: readonly string[], method: string): boolean {
 
 function modelFor(records: Records, wanted: 'own' | 'server' | undefined): Model {
   const isOwn = wanted === 'own' || records !== serverRecords || !canAsk() || (wanted === undefined && hasStore());
-  return isOwn ? records.model : new ServedModel();
+  return isOwn ? records.model : new RemoteModel();
 }
 
 /** Handles errors of an asynchronous answer. */

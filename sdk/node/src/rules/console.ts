@@ -1,6 +1,6 @@
 /** The `console` of rules: lines go to the log of their workflow. Keeps no state, because rules of other runs follow in the same engine. */
 import { host } from '../script/host.js';
-import { step } from '../script/waits.js';
+import { step } from '../script/pending-operations.js';
 import { format } from '../script/web/console.js';
 
 /** Longer lines are cut, in characters. */

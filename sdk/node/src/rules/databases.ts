@@ -31,9 +31,9 @@ export const sql: Readonly<Record<string, Database>> = new Proxy(known, {
 });
 
 /** Objects that no global refers to but that runs can obtain. */
-export const besides: unknown[] = [SqlError, StoreError, StoreNode, ...Object.values(cursors), ...Object.values(copies), ...Object.values(queries)];
+export const reachable: unknown[] = [SqlError, StoreError, StoreNode, ...Object.values(cursors), ...Object.values(copies), ...Object.values(queries)];
 // Shared by all runs as well.
-if (host.hasStore()) besides.push(store.native);
+if (host.hasStore()) reachable.push(store.native);
 
 /** Wipes data of the run from the store's memory. */
 export function clean(): void {

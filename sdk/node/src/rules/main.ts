@@ -1,7 +1,7 @@
 /** The entry points of rules for the server: runs the rules that the driver of a run orders, one run at a time. */
 import { isPromise } from '../outcome.js';
 import { host, type RuleOrder, type RunOrder } from '../script/host.js';
-import { cancelWait, forgetWaits, step, waitFor, wake } from '../script/waits.js';
+import { cancelOperation, dropOperations, step, waitFor, wake } from '../script/pending-operations.js';
 import { installGlobals, loadAll } from '../script/web/install.js';
 import { console } from './console.js';
 import { ScriptContext, ScriptParameter, ScriptResult, type RunInput } from './context.js';
@@ -13,18 +13,18 @@ import { tools } from './tools/index.js';
 installGlobals();
 const loaded = loadAll();
 const databases = loadDatabases();
-const besides = [
-  ...databases.besides,
+const reachable = [
+  ...databases.reachable,
   ...classes,
   ScriptParameter,
   ...loaded.flatMap((module) => Object.values(module)),
   ...Object.values(host.module('dist/script/web/inspect.js')),
 ];
 const { store, sql } = databases;
-realm.close({ ScriptContext, ScriptResult, ...tools, console, store, sql, pools, require: modules.require }, besides);
+realm.close({ ScriptContext, ScriptResult, ...tools, console, store, sql, pools, require: modules.require }, reachable);
 
 /** Loads `databases.ts` only if there is anything to access. */
-function loadDatabases(): Pick<typeof import('./databases.js'), 'store' | 'sql' | 'besides' | 'clean'> {
+function loadDatabases(): Pick<typeof import('./databases.js'), 'store' | 'sql' | 'reachable' | 'clean'> {
   if (host.hasStore() || host.databases().length > 0) return host.module('dist/rules/databases.js') as typeof import('./databases.js');
   const missing = (name: string, what: string) =>
     new Proxy(Object.create(null) as never, {
@@ -32,7 +32,7 @@ function loadDatabases(): Pick<typeof import('./databases.js'), 'store' | 'sql' 
         throw new TypeError(`\`${name}\`: \`allow\` of \`[workflow]\` names no ${what} in \`${name}\``);
       },
     });
-  return { store: missing('store', 'global'), sql: missing('sql', 'database'), besides: [], clean() {} };
+  return { store: missing('store', 'global'), sql: missing('sql', 'database'), reachable: [], clean() {} };
 }
 
 /** The kind of nodes whose rule is a function of its input. */
@@ -41,30 +41,30 @@ const FUNCTION = 'functionNode';
 /** The input of the current run; parsed when its first rule runs. */
 let input: RunInput | null = null;
 /** Numbers of the waits until rules continue, or start in a step of their own, by ticket. */
-const times = new Map<number, number>();
+const operations = new Map<number, number>();
 
 /** Starts a call. */
 export function run(call: number): void {
   step.call = call;
   input = null;
-  times.clear();
+  operations.clear();
   follow(call, host.begin(call));
 }
 
 /** Resumes a call whose wait has ended: with the named error, or with a value. */
 export function resume(call: number, wait: number, error: string | null, value: unknown): void {
   step.call = call;
-  wake(wait, error === null ? null : madeError(error, value as string), value);
+  wake(wait, error === null ? null : makeError(error, value as string), value);
 }
 
-function madeError(name: string, message: string): Error {
+function makeError(name: string, message: string): Error {
   return name === 'TypeError' ? new TypeError(message) : new DOMException(message, name);
 }
 
 /** The client no longer waits for the call: its rules do not continue. */
 export function abort(call: number): void {
   step.call = call;
-  forgetWaits(call);
+  dropOperations(call);
 }
 
 export function stop(): Promise<void> {
@@ -72,9 +72,9 @@ export function stop(): Promise<void> {
 }
 
 export function clean(): void {
-  forgetWaits(step.call);
+  dropOperations(step.call);
   input = null;
-  times.clear();
+  operations.clear();
   databases.clean();
   modules.clean();
   realm.clean();
@@ -82,18 +82,18 @@ export function clean(): void {
 
 /** Executes the server's orders. An order that is cancelled by a later one before its turn is skipped. */
 function follow(call: number, orders: RuleOrder[]): void {
-  const forgotten = new Set<number>();
+  const cancelled = new Set<number>();
   const waiting: Exclude<RuleOrder, { length: 1 }>[] = [];
   const take = (orders: RuleOrder[]) => {
     for (const order of orders) {
       if (order.length !== 1) waiting.push(order);
-      else if (!forget(order[0])) forgotten.add(order[0]);
+      else if (!cancel(order[0])) cancelled.add(order[0]);
     }
   };
   take(orders);
   for (let at = 0; at < waiting.length && host.isOpen(call); at++) {
     const order = waiting[at]!;
-    if (forgotten.has(order[0])) continue;
+    if (cancelled.has(order[0])) continue;
     if (order.length === 2) pass(call, order[0], order[1]);
     else if (order.length === 8) runInTurn(call, order);
     else take(runRule(call, order) ?? []);
@@ -122,24 +122,24 @@ function runInTurn(call: number, order: [...RunOrder, isTimed: true]): void {
 }
 
 /** Waits for the operation that `begin` starts; forgetting the ticket cancels the wait. */
-function wait(ticket: number, come: () => void, begin: (call: number, wait: number) => boolean): void {
+function wait(ticket: number, proceed: () => void, begin: (call: number, wait: number) => boolean): void {
   const number = waitFor(
     () => {
-      times.delete(ticket);
-      come();
+      operations.delete(ticket);
+      proceed();
     },
     begin,
     false,
   );
-  times.set(ticket, number);
+  operations.set(ticket, number);
 }
 
 /** Cancels the wait of a ticket; false if there is none. */
-function forget(ticket: number): boolean {
-  const number = times.get(ticket);
+function cancel(ticket: number): boolean {
+  const number = operations.get(ticket);
   if (number === undefined) return false;
-  times.delete(ticket);
-  cancelWait(number);
+  operations.delete(ticket);
+  cancelOperation(number);
   return true;
 }
 
@@ -153,16 +153,16 @@ function runRule(call: number, order: RunOrder | [...RunOrder, isTimed: true]): 
     if (typeof process !== 'function') throw new TypeError('it has no function `process`');
     const last = lastValues === null ? null : new ScriptResult(lastState, JSON.parse(lastValues) as Record<string, unknown>);
     const result = process(new ScriptContext(node, kind, input, last, item === null ? undefined : JSON.parse(item)));
-    return settled(call, ticket, result, over);
+    return whenSettled(call, ticket, result, finishRule);
   } catch (error) {
-    return failed(call, ticket, error);
+    return failRule(call, ticket, error);
   }
 }
 
 type Take = (call: number, ticket: number, result: unknown) => RuleOrder[];
 
 /** Passes the result of a rule to `take`, now or when its promise settles. */
-function settled(call: number, ticket: number, result: unknown, take: Take): RuleOrder[] | null {
+function whenSettled(call: number, ticket: number, result: unknown, take: Take): RuleOrder[] | null {
   if (!isPromise(result)) return take(call, ticket, result);
   result.then(
     (result) => {
@@ -170,11 +170,11 @@ function settled(call: number, ticket: number, result: unknown, take: Take): Rul
       try {
         next = take(call, ticket, result);
       } catch (error) {
-        next = failed(call, ticket, error);
+        next = failRule(call, ticket, error);
       }
       follow(call, next);
     },
-    (error: unknown) => follow(call, failed(call, ticket, error)),
+    (error: unknown) => follow(call, failRule(call, ticket, error)),
   );
   return null;
 }
@@ -182,21 +182,21 @@ function settled(call: number, ticket: number, result: unknown, take: Take): Rul
 /** Calls the function of a decision with its JSON input. */
 function callFunction(call: number, ticket: number, handler: unknown, input: string): RuleOrder[] | null {
   if (typeof handler !== 'function') throw new TypeError('it exports no function `handler`');
-  return settled(call, ticket, (handler as (input: unknown) => unknown)(JSON.parse(input)), given);
+  return whenSettled(call, ticket, (handler as (input: unknown) => unknown)(JSON.parse(input)), finishFunction);
 }
 
-function given(call: number, ticket: number, result: unknown): RuleOrder[] {
+function finishFunction(call: number, ticket: number, result: unknown): RuleOrder[] {
   return host.ruleOver(call, ticket, true, JSON.stringify(result ?? null) ?? 'null');
 }
 
-function over(call: number, ticket: number, result: unknown): RuleOrder[] {
+function finishRule(call: number, ticket: number, result: unknown): RuleOrder[] {
   if (!ScriptResult.is(result)) throw new TypeError(`\`process\` gives a ScriptResult, not ${result === null ? 'null' : typeof result}`);
   const values = JSON.stringify(result.getValueMap()) as string | undefined;
   if (values?.startsWith('{') !== true) throw new TypeError('the values of a ScriptResult are an object in JSON');
   return host.ruleOver(call, ticket, result.getState(), values);
 }
 
-function failed(call: number, ticket: number, error: unknown): RuleOrder[] {
+function failRule(call: number, ticket: number, error: unknown): RuleOrder[] {
   return host.ruleFailed(call, ticket, describe(error));
 }
 

@@ -1,6 +1,6 @@
 /** `require` for rules. Modules are instantiated anew for each run. */
 import { host } from '../script/host.js';
-import { step } from '../script/waits.js';
+import { step } from '../script/pending-operations.js';
 
 /** Loaded modules by path. */
 const loaded = new Map<string, { exports: unknown }>();

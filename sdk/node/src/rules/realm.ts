@@ -89,7 +89,7 @@ let known: ReadonlySet<PropertyKey>;
  * Freezes the globals: the engine's, the given ones, and other objects that runs can obtain. After this, a run can leave only new globals
  * behind.
  */
-export function close(globals: Readonly<Record<string, unknown>>, besides: readonly unknown[]): void {
+export function close(globals: Readonly<Record<string, unknown>>, reachable: readonly unknown[]): void {
   for (const name of ABSENT) Reflect.deleteProperty(globalThis, name);
   // The engine stores their values outside of the object, and calls `prepareStackTrace` for every error.
   for (const name of ['prepareStackTrace', 'stackTraceLimit']) Reflect.deleteProperty(Error, name);
@@ -99,7 +99,7 @@ export function close(globals: Readonly<Record<string, unknown>>, besides: reado
   for (const [prototype, names] of ASSIGNABLE) {
     for (const name of names ?? ownKeys(prototype)) if (typeof name === 'string' && name !== '__proto__') makeAssignable(prototype, name);
   }
-  const all: unknown[] = [...HIDDEN, ...besides];
+  const all: unknown[] = [...HIDDEN, ...reachable];
   for (const key of ownKeys(globalThis)) {
     const member = getOwnPropertyDescriptor(globalThis, key)!;
     all.push(member.value, member.get, member.set);

@@ -93,7 +93,7 @@ export interface Host {
   /** The names of the databases that may be accessed. */
   databases(): string[];
   /** Any database operation, as JSON. */
-  desk(call: number, wait: number, operation: string): boolean;
+  sqlOperation(call: number, wait: number, operation: string): boolean;
   /** An operation of a rule on another system, as JSON. Resumes with `{ value }` or `{ error: { code, message } }`. */
   client(call: number, wait: number, operation: string): boolean;
   /** Reads the next piece of the response to the fetch whose wait had the number `fetch`. */

@@ -7,16 +7,16 @@ import { isPromise } from '../outcome.js';
 import { HttpError, errorReply, toReply, type Reply } from '../reply.js';
 import { requestOf, type WireRequest } from '../request.js';
 import type { Source } from '../source.js';
-import { isBegun, rollBackBegun } from '../store/open-transactions.js';
+import { hasOpenTransaction, rollBackOpenTransactions } from '../store/open-transactions.js';
 import { abortSignal, contextOf, forgetSignal, logOf, setOwner } from './context.js';
 import { host } from './host.js';
-import { keepPromisesApart } from './promises.js';
+import { isolatePromises } from './promises.js';
 import { closeStream, streamReply } from './stream.js';
-import { forgetWaits, step, wake } from './waits.js';
+import { dropOperations, step, wake } from './pending-operations.js';
 import { installGlobals } from './web/install.js';
 
 installGlobals();
-keepPromisesApart();
+isolatePromises();
 
 const PLAIN = Object.prototype;
 const HTML = Html.prototype;
@@ -52,16 +52,16 @@ export function run(call: number, methodAndPath: string): void {
   let value: unknown;
   try {
     value = handle(request, contextOf(call), methodAndPath);
-    if (answeredPlain(call, value)) return;
+    if (answerPlain(call, value)) return;
   } catch (error) {
     fail(call, request, error);
     return;
   }
   if (!isPromise(value)) {
-    returned(call, request, value);
+    complete(call, request, value);
   } else {
     value.then(
-      (result) => returned(call, request, result),
+      (result) => complete(call, request, result),
       (error: unknown) => fail(call, request, error),
     );
   }
@@ -70,10 +70,10 @@ export function run(call: number, methodAndPath: string): void {
 /** Resumes a call whose wait has ended: with the named error, or with a value. */
 export function resume(call: number, wait: number, error: string | null, value: unknown): void {
   step.call = call;
-  wake(wait, error === null ? null : madeError(error, value as string), value);
+  wake(wait, error === null ? null : makeError(error, value as string), value);
 }
 
-function madeError(name: string, message: string): Error {
+function makeError(name: string, message: string): Error {
   return name === 'TypeError' ? new TypeError(message) : new DOMException(message, name);
 }
 
@@ -83,34 +83,34 @@ export function abort(call: number, reason: number): void {
   const error = abortError(reason);
   abortSignal(call, error);
   closeStream(call);
-  forgetWaits(call, error);
+  dropOperations(call, error);
   forgetSignal(call);
 }
 
 /** Ends the waits of a call that was answered. With `stillWaits`, this takes time proportional to the number of open calls. */
-function ended(call: number, stillWaits = true): void {
-  if (stillWaits) forgetWaits(call);
+function endCall(call: number, stillWaits = true): void {
+  if (stillWaits) dropOperations(call);
   forgetSignal(call);
 }
 
 /** Answers with text, JSON or HTML, which most handlers return; false for any other value. */
-function answeredPlain(call: number, value: unknown): boolean {
+function answerPlain(call: number, value: unknown): boolean {
   const answered = host.plain(call, value, PLAIN, HTML);
   if (answered === NOT_ANSWERED) return false;
-  ended(call, answered === STILL_WAITS);
+  endCall(call, answered === STILL_WAITS);
   return true;
 }
 
-function returned(call: number, request: WireRequest, value: unknown): void {
-  if (isBegun()) {
-    leftOpen(request);
+function complete(call: number, request: WireRequest, value: unknown): void {
+  if (hasOpenTransaction()) {
+    rollBackLeftOpen(request);
     const error = new HttpError(500, 'the handler left a transaction open, which was rolled back');
     send(call, request, errorReply(error, request.id), true);
     return;
   }
   let reply: Reply;
   try {
-    if (answeredPlain(call, value)) return;
+    if (answerPlain(call, value)) return;
     reply = toReply(value);
   } catch (error) {
     fail(call, request, error);
@@ -121,7 +121,7 @@ function returned(call: number, request: WireRequest, value: unknown): void {
 
 /** Answers a call whose handler threw, or returned a value that cannot be sent. */
 function fail(call: number, request: WireRequest, error: unknown): void {
-  if (isBegun()) leftOpen(request);
+  if (hasOpenTransaction()) rollBackLeftOpen(request);
   // The client has gone, and that is why the handler failed.
   if (!host.isOpen(call)) return;
   let reply: Reply;
@@ -134,8 +134,8 @@ function fail(call: number, request: WireRequest, error: unknown): void {
   send(call, request, reply);
 }
 
-function leftOpen(request: WireRequest): void {
-  rollBackBegun();
+function rollBackLeftOpen(request: WireRequest): void {
+  rollBackOpenTransactions();
   const { method, path, route } = request;
   owner.log.warn(`the handler of ${method} ${path} left a transaction open, which was rolled back`, { route });
 }
@@ -144,12 +144,12 @@ function send(call: number, request: WireRequest, reply: Reply, isFault = reply.
   const { status, kind, headers, body, failure } = reply;
   if (failure !== null) report(call, `${request.method} ${request.path} failed`, failure.error);
   if (body === null || typeof body === 'string' || body instanceof Uint8Array) {
-    ended(call, host.answer(call, status, kind, isFault, headers.length === 0 ? null : headers, body));
+    endCall(call, host.answer(call, status, kind, isFault, headers.length === 0 ? null : headers, body));
     return;
   }
-  const broke = (error: unknown) => report(call, `the response to ${request.path} broke off`, error);
-  streamReply(call, request.method === 'HEAD', reply, body[Symbol.asyncIterator](), broke).then(
-    () => ended(call),
+  const reportBroken = (error: unknown) => report(call, `the response to ${request.path} broke off`, error);
+  streamReply(call, request.method === 'HEAD', reply, body[Symbol.asyncIterator](), reportBroken).then(
+    () => endCall(call),
     (error: unknown) => fail(call, request, error),
   );
 }

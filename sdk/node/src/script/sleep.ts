@@ -1,7 +1,7 @@
 /** Replaces `sleep.ts` in scripts. If the call is aborted, the sleep rejects with the reason. */
 import { toDelay } from '../delay.js';
 import type { SleepOptions } from '../sleep.js';
-import { cancelWait, waitFor, type Wake } from './waits.js';
+import { cancelOperation, waitFor, type Wake } from './pending-operations.js';
 import { host } from './host.js';
 
 export function sleep(ms: number, options: SleepOptions = {}): Promise<void> {
@@ -19,7 +19,7 @@ export function sleep(ms: number, options: SleepOptions = {}): Promise<void> {
     };
     const wait = waitFor(wake, (call, number) => host.timer(call, number, delay));
     const abort = () => {
-      cancelWait(wait);
+      cancelOperation(wait);
       reject(signal!.reason as Error);
     };
     signal?.addEventListener('abort', abort, { once: true });

@@ -1,7 +1,7 @@
-/** Replaces `sql/desk.ts` in scripts. */
+/** Replaces `sql/session.ts` in scripts. */
 import type { Operation } from '../sql/operation.js';
 import { host } from './host.js';
-import { promiseOf, step } from './waits.js';
+import { promiseOf, step } from './pending-operations.js';
 
 /** Operations that close something the call has open. */
 const ENDINGS: readonly Operation['op'][] = ['rollback', 'rollback_to', 'close'];
@@ -11,7 +11,7 @@ export function call(operation: Operation): Promise<unknown> {
   if (ENDINGS.includes(operation.op) && !host.isOpen(step.call)) return Promise.resolve({});
   return promiseOf(
     (outcome) => outcome,
-    (call, wait) => host.desk(call, wait, JSON.stringify(operation)),
+    (call, wait) => host.sqlOperation(call, wait, JSON.stringify(operation)),
   );
 }
 
@@ -20,5 +20,5 @@ export function urlOf(_source: string): undefined {
 }
 
 export function callSync(operation: Operation): never {
-  throw new TypeError(`database \`${operation.source}\`: a script does not stand still; wait for query(), row(), value() or pipeline() with await`);
+  throw new TypeError(`database \`${operation.source}\`: a script cannot block: await query(), row(), value() or pipeline()`);
 }

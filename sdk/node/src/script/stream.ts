@@ -2,7 +2,7 @@
 import { closeQuietly, pieceBytes } from '../pieces.js';
 import type { Reply } from '../reply.js';
 import { host } from './host.js';
-import { waitFor } from './waits.js';
+import { waitFor } from './pending-operations.js';
 
 /** Longer pieces are split: the data that waits for a client is bounded by the number of pieces. */
 const PIECE_BYTES_MAX = 65_536;
@@ -62,13 +62,13 @@ export function closeStream(call: number): void {
 async function send(call: number, bytes: Uint8Array): Promise<boolean> {
   for (let at = 0; at < bytes.length; at += PIECE_BYTES_MAX) {
     const piece = bytes.subarray(at, at + PIECE_BYTES_MAX);
-    let said = 1;
+    let status = 1;
     await new Promise<void>((resolve) => {
-      const begin = (_: number, wait: number) => (said = host.piece(call, wait, piece)) === FULL;
+      const begin = (_: number, wait: number) => (status = host.piece(call, wait, piece)) === FULL;
       waitFor(() => resolve(), begin);
-      if (said !== FULL) resolve();
+      if (status !== FULL) resolve();
     });
-    if (said === GONE) return false;
+    if (status === GONE) return false;
   }
   return true;
 }

@@ -14,7 +14,7 @@ const PAUSE_MAX_MS = 500;
 /** Validated options. */
 export interface Attempts {
   /** Parameters of the `begin` operation. */
-  readonly how: { readonly isolation?: string; readonly read_only: boolean };
+  readonly begin: { readonly isolation?: string; readonly read_only: boolean };
   readonly retries: number;
 }
 
@@ -27,11 +27,11 @@ export function attemptsOf(work: unknown, { isolation, readOnly = false, retries
   if (!Number.isInteger(retries) || retries < 0 || retries > RETRIES_MAX) {
     throw new RangeError(`the retries of a transaction are 0 to ${RETRIES_MAX}, not ${String(retries)}`);
   }
-  return { how: { ...(isolation === undefined ? {} : { isolation }), read_only: Boolean(readOnly) }, retries };
+  return { begin: { ...(isolation === undefined ? {} : { isolation }), read_only: Boolean(readOnly) }, retries };
 }
 
 export function checkWork(work: unknown): void {
-  if (typeof work !== 'function') throw new TypeError(`a transaction is given a function, not a ${typeof work}`);
+  if (typeof work !== 'function') throw new TypeError(`a transaction takes a function, not a ${typeof work}`);
 }
 
 export function isConflict(code: string): boolean {

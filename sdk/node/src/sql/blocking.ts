@@ -3,9 +3,9 @@ import { isPromise } from '../outcome.js';
 import { attemptsOf, checkWork, pauseAfter } from './attempts.js';
 import { callSync } from './session.js';
 import type { Operation } from './operation.js';
-import { errorOf, rowsOf, type Failed, type Outcome, type Row, type Rows } from './outcome.js';
+import { errorOf, rowsOf, type ErrorOutcome, type Outcome, type Row, type Rows } from './outcome.js';
 import { allResults, firstRow, firstValue, onlyResult, type Statement } from './queries.js';
-import { writtenOf } from './statement.js';
+import { toWireStatement } from './statement.js';
 import type { TransactionOptions } from './transaction.js';
 
 export interface WaitingQueries {
@@ -33,18 +33,18 @@ export interface WaitingDatabase extends WaitingQueries {
   txSync<R>(work: (t: WaitingTransaction) => R, options?: TransactionOptions): R;
 }
 
-interface Place {
+interface Target {
   readonly source: string;
   readonly transaction?: number;
 }
 
-export function waitingDatabaseOf(source: string): WaitingDatabase {
+export function blockingDatabaseOf(source: string): WaitingDatabase {
   return { ...queriesOf({ source }), txSync: (work, options) => transact(source, work, options) };
 }
 
 function ask<O>(operation: Operation): O {
-  const outcome = callSync(operation) as O & Partial<Failed>;
-  if (outcome.error !== undefined) throw errorOf(outcome as Failed);
+  const outcome = callSync(operation) as O & Partial<ErrorOutcome>;
+  if (outcome.error !== undefined) throw errorOf(outcome as ErrorOutcome);
   return outcome;
 }
 
@@ -53,8 +53,8 @@ function transact<R>(source: string, work: (t: WaitingTransaction) => R, options
   for (let attempt = 0; ; attempt++) {
     let pause: number;
     try {
-      const place = { source, ...ask<{ transaction: number }>({ op: 'begin', source, ...attempts.how }) };
-      return within(work, place, () => ask({ op: 'commit', ...place }), () => ask({ op: 'rollback', ...place }));
+      const target = { source, ...ask<{ transaction: number }>({ op: 'begin', source, ...attempts.begin }) };
+      return within(work, target, () => ask({ op: 'commit', ...target }), () => ask({ op: 'rollback', ...target }));
     } catch (error) {
       pause = pauseAfter(error, attempt, attempts);
     }
@@ -62,17 +62,17 @@ function transact<R>(source: string, work: (t: WaitingTransaction) => R, options
   }
 }
 
-function nest<R>(work: (t: WaitingTransaction) => R, place: Required<Place>): R {
+function nest<R>(work: (t: WaitingTransaction) => R, target: Required<Target>): R {
   checkWork(work);
-  const savepoint = { ...place, ...ask<{ savepoint: number }>({ op: 'savepoint', ...place }) };
-  return within(work, place, () => ask({ op: 'release', ...savepoint }), () => ask({ op: 'rollback_to', ...savepoint }));
+  const savepoint = { ...target, ...ask<{ savepoint: number }>({ op: 'savepoint', ...target }) };
+  return within(work, target, () => ask({ op: 'release', ...savepoint }), () => ask({ op: 'rollback_to', ...savepoint }));
 }
 
-function within<R>(work: (t: WaitingTransaction) => R, place: Required<Place>, keep: () => void, undo: () => void): R {
+function within<R>(work: (t: WaitingTransaction) => R, target: Required<Target>, keep: () => void, undo: () => void): R {
   let result: R;
   try {
-    result = work({ ...queriesOf(place), txSync: (inner) => nest(inner, place) });
-    if (isPromise(result)) throw new TypeError('the function of txSync() gave a promise, which nobody waits for: use tx()');
+    result = work({ ...queriesOf(target), txSync: (inner) => nest(inner, target) });
+    if (isPromise(result)) throw new TypeError('the function of txSync() returned a promise: use tx() for asynchronous functions');
   } catch (error) {
     try {
       undo();
@@ -85,10 +85,10 @@ function within<R>(work: (t: WaitingTransaction) => R, place: Required<Place>, k
   return result;
 }
 
-function queriesOf(place: Place): WaitingQueries {
+function queriesOf(target: Target): WaitingQueries {
   const run = <R>(statements: readonly Statement[], take: (results: Rows[]) => R): R => {
     if (statements.length === 0) return take([]);
-    const outcomes = ask<readonly Outcome[]>({ op: 'statements', ...place, statements: statements.map(writtenOf) });
+    const outcomes = ask<readonly Outcome[]>({ op: 'statements', ...target, statements: statements.map(toWireStatement) });
     return take(outcomes.map(rowsOf));
   };
   return {

@@ -1,5 +1,5 @@
 /** Bulk copy of rows in and out (`copy ... from stdin`, `copy ... to stdout`). */
-import { free, type Hold, type Place } from './cursor.js';
+import { unguarded, type Guard, type Target } from './cursor.js';
 import { ask } from './outcome.js';
 import { bytesOf, hexOf } from './values.js';
 
@@ -12,17 +12,17 @@ const GATHER = 32_768;
 const PART_BYTES = 65_536;
 
 /** Copies rows in; returns their number. */
-export async function copyIn(place: Place, text: string, pieces: Pieces, hold: Hold = free): Promise<number> {
-  const { source } = place;
+export async function copyIn(target: Target, text: string, pieces: Pieces, guard: Guard = unguarded): Promise<number> {
+  const { source } = target;
   const all = typeof pieces === 'string' || pieces instanceof Uint8Array ? [pieces] : pieces;
-  const { copy } = await hold(() => ask<{ copy: number }>({ op: 'copy_in', ...place, text: String(text) }));
+  const { copy } = await guard(() => ask<{ copy: number }>({ op: 'copy_in', ...target, text: String(text) }));
   try {
     let gathered = '';
     const flush = async (): Promise<void> => {
       if (gathered === '') return;
       const text = gathered;
       gathered = '';
-      await hold(() => ask({ op: 'copy_send', source, copy, text }));
+      await guard(() => ask({ op: 'copy_send', source, copy, text }));
     };
     for await (const piece of all) {
       if (typeof piece === 'string') {
@@ -32,35 +32,35 @@ export async function copyIn(place: Place, text: string, pieces: Pieces, hold: H
         await flush();
         for (let at = 0; at < piece.length; at += PART_BYTES) {
           const bytes = hexOf(piece.subarray(at, at + PART_BYTES));
-          await hold(() => ask({ op: 'copy_send', source, copy, bytes }));
+          await guard(() => ask({ op: 'copy_send', source, copy, bytes }));
         }
       } else {
-        throw new TypeError(`what is copied is strings and Uint8Array, not a ${typeof piece}`);
+        throw new TypeError(`copyIn() takes strings and Uint8Array, not a ${typeof piece}`);
       }
     }
     await flush();
   } catch (error) {
-    await hold(() => ask({ op: 'close', source, id: copy })).catch(() => {});
+    await guard(() => ask({ op: 'close', source, id: copy })).catch(() => {});
     throw error;
   }
-  const { count } = await hold(() => ask<{ count: number }>({ op: 'copy_done', source, copy }));
+  const { count } = await guard(() => ask<{ count: number }>({ op: 'copy_done', source, copy }));
   return count;
 }
 
 /** Copies rows out, as the consumer asks for them. */
-export async function* copyOut(place: Place, text: string, hold: Hold = free): AsyncGenerator<string | Uint8Array, void, undefined> {
-  const { source } = place;
-  const { copy } = await hold(() => ask<{ copy: number }>({ op: 'copy_out', ...place, text: String(text) }));
+export async function* copyOut(target: Target, text: string, guard: Guard = unguarded): AsyncGenerator<string | Uint8Array, void, undefined> {
+  const { source } = target;
+  const { copy } = await guard(() => ask<{ copy: number }>({ op: 'copy_out', ...target, text: String(text) }));
   let isOver = false;
   try {
     for (;;) {
       isOver = true;
-      const piece = await hold(() => ask<{ text?: string; bytes?: string }>({ op: 'copy_read', source, copy }));
+      const piece = await guard(() => ask<{ text?: string; bytes?: string }>({ op: 'copy_read', source, copy }));
       if (piece.text === undefined && piece.bytes === undefined) return;
       isOver = false;
       yield piece.text ?? bytesOf(piece.bytes!);
     }
   } finally {
-    if (!isOver) await hold(() => ask({ op: 'close', source, id: copy }));
+    if (!isOver) await guard(() => ask({ op: 'close', source, id: copy }));
   }
 }

@@ -1,6 +1,6 @@
 /** Results that are fetched in batches. */
 import { ask, readBytes, type StatementResult, type Row } from './outcome.js';
-import { written } from './statement.js';
+import { wireStatement } from './statement.js';
 
 /** Options of a cursor. */
 export interface CursorOptions {
@@ -9,43 +9,43 @@ export interface CursorOptions {
 }
 
 /** A batch of rows, and the cursor to continue with. */
-interface Part extends StatementResult {
+interface CursorBatch extends StatementResult {
   readonly cursor: number | null;
 }
 
 const BATCH = 256;
 
 /** The target of an operation: a database, or a transaction in it. */
-export interface Place {
+export interface Target {
   readonly source: string;
   readonly transaction?: number;
 }
 
 /** Runs an operation if its transaction allows one now. */
-export type Hold = <R>(operation: () => Promise<R>) => Promise<R>;
+export type Guard = <R>(operation: () => Promise<R>) => Promise<R>;
 
-export const free: Hold = (operation) => operation();
+export const unguarded: Guard = (operation) => operation();
 
 /** The rows of a statement, fetched as the consumer asks for them. Leaving the loop early ends the statement on the server. */
 export async function* cursorOf(
-  place: Place,
+  target: Target,
   text: string,
   parameters: readonly unknown[] | undefined,
   { batch = BATCH }: CursorOptions = {},
-  hold: Hold = free,
+  guard: Guard = unguarded,
 ): AsyncGenerator<Row, void, undefined> {
-  const { source } = place;
-  let { cursor, ...given } = await hold(() => ask<Part>({ op: 'cursor', ...place, statement: written(text, parameters), batch }));
+  const { source } = target;
+  let { cursor, ...result } = await guard(() => ask<CursorBatch>({ op: 'cursor', ...target, statement: wireStatement(text, parameters), batch }));
   try {
     for (;;) {
-      yield* readBytes(given);
+      yield* readBytes(result);
       const id = cursor;
       if (id === null) return;
       cursor = null;
-      ({ cursor, ...given } = await hold(() => ask<Part>({ op: 'fetch', source, cursor: id })));
+      ({ cursor, ...result } = await guard(() => ask<CursorBatch>({ op: 'fetch', source, cursor: id })));
     }
   } finally {
     const id = cursor;
-    if (id !== null) await hold(() => ask({ op: 'close', source, id }));
+    if (id !== null) await guard(() => ask({ op: 'close', source, id }));
   }
 }

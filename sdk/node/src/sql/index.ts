@@ -14,7 +14,7 @@
  */
 import { databaseOf, type Database } from './database.js';
 import { urlOf } from './session.js';
-import { waitingDatabaseOf, type WaitingDatabase } from './blocking.js';
+import { blockingDatabaseOf, type WaitingDatabase } from './blocking.js';
 
 export { SqlError } from './error.js';
 export type { Pieces } from './copy.js';
@@ -39,7 +39,7 @@ export const sql: Readonly<Record<string, HandlerDatabase>> = new Proxy(Object.c
   get(_, name) {
     if (typeof name !== 'string') return undefined;
     let database = databases.get(name);
-    if (database === undefined) databases.set(name, (database = Object.assign(databaseOf(name), waitingDatabaseOf(name), { url: urlOf(name) })));
+    if (database === undefined) databases.set(name, (database = Object.assign(databaseOf(name), blockingDatabaseOf(name), { url: urlOf(name) })));
     return database;
   },
 });

@@ -40,22 +40,22 @@ export interface Listening extends AsyncIterable<Notification> {
 const WAIT_MS = 15_000;
 
 export function listenTo(source: string, channel: string): Listening {
-  const begun = ask<{ listen: number }>({ op: 'listen', source, channel: String(channel) });
+  const opening = ask<{ listen: number }>({ op: 'listen', source, channel: String(channel) });
   // The error is reported by iterating and by `ready()`.
-  begun.catch(() => {});
+  opening.catch(() => {});
   let isClosed = false;
 
   const hear = async (): Promise<readonly (string | null)[]> => {
-    const { listen } = await begun;
+    const { listen } = await opening;
     return (await ask<{ heard: readonly (string | null)[] }>({ op: 'hear', source, listen, wait_ms: WAIT_MS })).heard;
   };
   const ready = async (): Promise<void> => {
-    await begun;
+    await opening;
   };
   const close = async (): Promise<void> => {
     if (isClosed) return;
     isClosed = true;
-    const { listen } = await begun;
+    const { listen } = await opening;
     await ask({ op: 'close', source, id: listen });
   };
   async function* notifications(): AsyncGenerator<Notification, void, undefined> {
@@ -66,7 +66,7 @@ export function listenTo(source: string, channel: string): Listening {
     }
   }
   async function* texts(name: string): AsyncGenerator<string, void, undefined> {
-    let spoken = Date.now();
+    let lastSent = Date.now();
     try {
       // Makes the response begin at once.
       yield ':\n\n';
@@ -74,9 +74,9 @@ export function listenTo(source: string, channel: string): Listening {
         let text = '';
         for (const payload of await hear()) text += payload === null ? 'event: lost\ndata:\n\n' : `${name}data: ${payload.replace(/\r\n|\r|\n/g, '\ndata: ')}\n\n`;
         // A proxy might close a connection that stays silent.
-        if (text === '' && Date.now() - spoken >= WAIT_MS) text = ':\n\n';
+        if (text === '' && Date.now() - lastSent >= WAIT_MS) text = ':\n\n';
         if (text === '') continue;
-        spoken = Date.now();
+        lastSent = Date.now();
         yield text;
       }
     } finally {

@@ -1,4 +1,4 @@
-/** Operations on databases, as parsed by `crates/pg/src/desk/operation.rs`. */
+/** Operations on databases, as parsed by `crates/pg/src/session/operation.rs`. */
 import type { Text } from './values.js';
 
 /** A statement with its parameters. */

@@ -18,21 +18,21 @@ export interface StatementResult {
 }
 
 /** An operation or statement that failed. */
-export interface Failed {
+export interface ErrorOutcome {
   readonly error: SqlErrorMembers & { readonly message: string };
 }
 
 /** The outcome of one statement. */
-export type Outcome = StatementResult | Failed;
+export type Outcome = StatementResult | ErrorOutcome;
 
 /** Performs an operation. @throws SqlError if it fails as a whole. */
 export async function ask<O>(operation: Operation): Promise<O> {
-  const outcome = (await call(operation)) as O & Partial<Failed>;
-  if (outcome.error !== undefined) throw errorOf(outcome as Failed);
+  const outcome = (await call(operation)) as O & Partial<ErrorOutcome>;
+  if (outcome.error !== undefined) throw errorOf(outcome as ErrorOutcome);
   return outcome;
 }
 
-export function errorOf({ error }: Failed): SqlError {
+export function errorOf({ error }: ErrorOutcome): SqlError {
   return new SqlError(error.message, error);
 }
 

@@ -10,12 +10,12 @@ import type { Operation } from './operation.js';
  * and not closed (transactions, cursors) is rolled back and closed when it ends.
  */
 export async function call(operation: Operation): Promise<unknown> {
-  return allowed(operation).call(operation);
+  return callsFor(operation).call(operation);
 }
 
 /** Like `call`, but blocks the thread until the outcome arrives. Pools only. */
 export function callSync(operation: Operation): unknown {
-  return allowed(operation).callSync(operation);
+  return callsFor(operation).callSync(operation);
 }
 
 /** The URL for a handler's own connection to a database; `undefined` unless the configuration allows one. */
@@ -23,12 +23,12 @@ export function urlOf(source: string): string | undefined {
   return (JSON.parse(process.env['FOREBAY_SQL_DIRECT'] ?? '{}') as Record<string, string>)[source];
 }
 
-function allowed({ source }: Operation): Calls {
+function callsFor({ source }: Operation): Calls {
   if (urlOf(source) !== undefined) {
     throw new SqlError(`database \`${source}\` has \`direct = true\`: handlers in pools connect to it with a client of their own, to sql.${source}.url`, { code: 'direct' });
   }
-  const way = calls();
-  const refusal = way.refusal(source);
+  const channel = calls();
+  const refusal = channel.refusal(source);
   if (refusal !== null) throw new SqlError(refusal, { code: 'not_allowed' });
-  return way;
+  return channel;
 }

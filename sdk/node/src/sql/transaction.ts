@@ -2,11 +2,11 @@
 import { sleep } from '../sleep.js';
 import { attemptsOf, checkWork, isConflict, pauseAfter, type Attempts } from './attempts.js';
 import { copyIn, copyOut, type Pieces } from './copy.js';
-import { cursorOf, type CursorOptions, type Hold } from './cursor.js';
+import { cursorOf, type CursorOptions, type Guard } from './cursor.js';
 import { SqlError } from './error.js';
 import { ask, rowsOf, type Outcome, type Row } from './outcome.js';
 import { queriesOf, type Queries, type Run } from './queries.js';
-import { writtenOf } from './statement.js';
+import { toWireStatement } from './statement.js';
 
 /** Options of a transaction. */
 export interface TransactionOptions {
@@ -41,7 +41,7 @@ export async function transact<R>(source: string, work: Work<R>, options: Transa
   for (let attempt = 0; ; attempt++) {
     let pause: number;
     try {
-      return await attemptOf(source, work, attempts.how);
+      return await runAttempt(source, work, attempts.begin);
     } catch (error) {
       pause = pauseAfter(error, attempt, attempts);
     }
@@ -49,57 +49,57 @@ export async function transact<R>(source: string, work: Work<R>, options: Transa
   }
 }
 
-async function attemptOf<R>(source: string, work: Work<R>, how: Attempts['how']): Promise<R> {
-  const { transaction } = await ask<{ transaction: number }>({ op: 'begin', source, ...how });
-  const place = { source, transaction };
-  const scope = new Scope(place);
+async function runAttempt<R>(source: string, work: Work<R>, begin: Attempts['begin']): Promise<R> {
+  const { transaction } = await ask<{ transaction: number }>({ op: 'begin', source, ...begin });
+  const target = { source, transaction };
+  const scope = new Scope(target);
   let result: R;
   try {
-    result = await work(transactionOf(place, scope));
+    result = await work(transactionOf(target, scope));
     await scope.end();
   } catch (error) {
     await scope.end();
     // If the rollback fails, the transaction has ended anyway.
-    await ask({ op: 'rollback', ...place }).catch(() => {});
+    await ask({ op: 'rollback', ...target }).catch(() => {});
     throw error;
   }
   try {
-    await ask({ op: 'commit', ...place });
+    await ask({ op: 'commit', ...target });
   } catch (error) {
     throw error instanceof SqlError && error.code === 'rolled_back' ? (scope.conflict ?? error) : error;
   }
   return result;
 }
 
-interface Place {
+interface Target {
   readonly source: string;
   readonly transaction: number;
 }
 
 /** A transaction or savepoint; ensures that it is used only while it is open and has no open savepoint. */
 class Scope {
-  readonly #place: Place;
-  readonly #begun = new Set<Promise<unknown>>();
-  #nested = false;
-  #ended = false;
+  readonly #target: Target;
+  readonly #pending = new Set<Promise<unknown>>();
+  #hasSavepoint = false;
+  #isEnded = false;
   /** The last conflict with another transaction; reported instead of `rolled_back`, so that the transaction is retried. */
   conflict: SqlError | undefined;
 
-  constructor(place: Place) {
-    this.#place = place;
+  constructor(target: Target) {
+    this.#target = target;
   }
 
   /** Runs an operation in this scope. */
-  readonly hold: Hold = <R>(operation: () => Promise<R>): Promise<R> => {
+  readonly guard: Guard = <R>(operation: () => Promise<R>): Promise<R> => {
     this.#check();
-    return this.#keep(operation());
+    return this.#track(operation());
   };
 
   readonly run: Run = async (statements, take) => {
-    const written = statements.map(writtenOf);
-    if (written.length === 0) return take([]);
-    return this.hold(async () => {
-      const outcomes = await ask<readonly Outcome[]>({ op: 'statements', ...this.#place, statements: written });
+    const wireStatements = statements.map(toWireStatement);
+    if (wireStatements.length === 0) return take([]);
+    return this.guard(async () => {
+      const outcomes = await ask<readonly Outcome[]>({ op: 'statements', ...this.#target, statements: wireStatements });
       for (const outcome of outcomes) if ('error' in outcome && isConflict(outcome.error.code)) this.conflict = new SqlError(outcome.error.message, outcome.error);
       return take(outcomes.map(rowsOf));
     });
@@ -109,58 +109,58 @@ class Scope {
   readonly nest = <R>(work: Work<R>): Promise<R> => {
     checkWork(work);
     this.#check();
-    this.#nested = true;
-    return this.#keep(
+    this.#hasSavepoint = true;
+    return this.#track(
       this.#inSavepoint(work).finally(() => {
-        this.#nested = false;
+        this.#hasSavepoint = false;
       }),
     );
   };
 
   async #inSavepoint<R>(work: Work<R>): Promise<R> {
-    const place = this.#place;
-    const { savepoint } = await ask<{ savepoint: number }>({ op: 'savepoint', ...place });
-    const scope = new Scope(place);
+    const target = this.#target;
+    const { savepoint } = await ask<{ savepoint: number }>({ op: 'savepoint', ...target });
+    const scope = new Scope(target);
     let result: R;
     try {
-      result = await work(transactionOf(place, scope));
+      result = await work(transactionOf(target, scope));
       await scope.end();
     } catch (error) {
       await scope.end();
-      await ask({ op: 'rollback_to', ...place, savepoint });
+      await ask({ op: 'rollback_to', ...target, savepoint });
       throw error;
     }
     this.conflict ??= scope.conflict;
-    await ask({ op: 'release', ...place, savepoint });
+    await ask({ op: 'release', ...target, savepoint });
     return result;
   }
 
   /** Waits for operations that were not awaited, then closes the scope. */
   async end(): Promise<void> {
-    while (this.#begun.size > 0) await Promise.allSettled(this.#begun);
-    this.#ended = true;
+    while (this.#pending.size > 0) await Promise.allSettled(this.#pending);
+    this.#isEnded = true;
   }
 
   #check(): void {
-    if (this.#ended) throw new TypeError('the transaction has ended');
-    if (this.#nested) throw new TypeError('a transaction within this one has not ended: use the argument of its function');
+    if (this.#isEnded) throw new TypeError('the transaction has ended');
+    if (this.#hasSavepoint) throw new TypeError('a transaction within this one has not ended: use the argument of its function');
   }
 
-  #keep<R>(promise: Promise<R>): Promise<R> {
-    this.#begun.add(promise);
+  #track<R>(promise: Promise<R>): Promise<R> {
+    this.#pending.add(promise);
     const forget = (): void => {
-      this.#begun.delete(promise);
+      this.#pending.delete(promise);
     };
     promise.then(forget, forget);
     return promise;
   }
 }
 
-function transactionOf(place: Place, { run, nest, hold }: Scope): Transaction {
+function transactionOf(target: Target, { run, nest, guard }: Scope): Transaction {
   return Object.assign(queriesOf(run), {
     tx: async <R>(work: Work<R>) => nest(work),
-    cursor: (text: string, parameters?: readonly unknown[], options?: CursorOptions) => cursorOf(place, text, parameters, options, hold),
-    copyIn: (text: string, pieces: Pieces) => copyIn(place, text, pieces, hold),
-    copyOut: (text: string) => copyOut(place, text, hold),
+    cursor: (text: string, parameters?: readonly unknown[], options?: CursorOptions) => cursorOf(target, text, parameters, options, guard),
+    copyIn: (text: string, pieces: Pieces) => copyIn(target, text, pieces, guard),
+    copyOut: (text: string) => copyOut(target, text, guard),
   });
 }

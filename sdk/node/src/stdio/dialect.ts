@@ -4,7 +4,7 @@ import type { Bytes } from '../wire.js';
 import type { LogLine, Outcome } from './gateway.js';
 
 /** A parsed message from the server. */
-export type Incoming =
+export type ServerMessage =
   | { readonly is: 'request'; readonly id: string | number; readonly request: Message }
   /** A request that cannot be passed to a handler. */
   | { readonly is: 'refused'; readonly id: string | number; readonly why: string }
@@ -16,7 +16,7 @@ export type Incoming =
 
 export interface Dialect {
   /** Interprets a message, given as a parsed JSON object and as its text. */
-  read(message: Record<string, unknown>, text: string): Incoming;
+  read(message: Record<string, unknown>, text: string): ServerMessage;
   /** Formats a response. Like the following methods, returns text with a line end. */
   answer(id: string | number, outcome: Outcome): string;
   /** Formats the failure of a request without a complete response. */

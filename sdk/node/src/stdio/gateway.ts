@@ -44,7 +44,7 @@ export interface LogLine {
 }
 
 /** Receives the responses. */
-export interface Outward {
+export interface ResponseSink {
   answer(number: number, outcome: Outcome): void;
   /** There is no complete response: it broke off, or is too long. */
   failed(number: number, why: string): void;
@@ -55,16 +55,16 @@ export class Gateway implements Link {
   readonly backlog = 0;
   readonly #engine: Engine;
   readonly #generation: number;
-  readonly #outward: Outward;
+  readonly #sink: ResponseSink;
   readonly #bytesMax: number;
   /** Responses that have not ended. */
   readonly #open = new Map<number, { outcome: Outcome; pieces: Uint8Array[]; size: number }>();
 
-  constructor(engine: Engine, generation: number, bytesMax: number, outward: Outward) {
+  constructor(engine: Engine, generation: number, bytesMax: number, sink: ResponseSink) {
     this.#engine = engine;
     this.#generation = generation;
     this.#bytesMax = bytesMax;
-    this.#outward = outward;
+    this.#sink = sink;
   }
 
   #feed(bytes: Bytes): void {
@@ -73,7 +73,7 @@ export class Gateway implements Link {
 
   answer(number: number, status: number, kind: number, headers: readonly string[], body: string | Uint8Array): void {
     const content = typeof body === 'string' ? body : (Buffer.from(body.buffer, body.byteOffset, body.length) as Bytes);
-    this.#outward.answer(number, { status, kind, headers, body: content });
+    this.#sink.answer(number, { status, kind, headers, body: content });
   }
 
   write(bytes: Uint8Array): void {
@@ -88,10 +88,10 @@ export class Gateway implements Link {
         this.#piece(number, frame, ends);
         break;
       case RESET:
-        if (this.#open.delete(number)) this.#outward.failed(number, 'the response broke off');
+        if (this.#open.delete(number)) this.#sink.failed(number, 'the response broke off');
         break;
       case LOG:
-        this.#outward.log(JSON.parse(frame.utf8Slice(HEADER_BYTES, frame.length)) as LogLine);
+        this.#sink.log(JSON.parse(frame.utf8Slice(HEADER_BYTES, frame.length)) as LogLine);
         break;
     }
   }
@@ -106,7 +106,7 @@ export class Gateway implements Link {
       headers: block === at ? [] : readPairs(frame, at, block, 'latin1'),
       body,
     };
-    if (ends) this.#outward.answer(number, outcome);
+    if (ends) this.#sink.answer(number, outcome);
     else this.#open.set(number, { outcome, pieces: [body], size: body.length });
   }
 
@@ -119,12 +119,12 @@ export class Gateway implements Link {
     if (open.size > this.#bytesMax) {
       this.#open.delete(number);
       const why = `the response has more than ${this.#bytesMax} bytes (message_bytes_max)`;
-      this.#outward.failed(number, why);
+      this.#sink.failed(number, why);
       queueMicrotask(() => this.#feed(frame1(ABORT, this.#generation, number, SERVER_ENDS)));
     } else if (ends) {
       this.#open.delete(number);
       const body = Buffer.concat(open.pieces) as Bytes;
-      this.#outward.answer(number, { ...open.outcome, body });
+      this.#sink.answer(number, { ...open.outcome, body });
     } else if (piece.length > 0) {
       queueMicrotask(() => this.#feed(frame4(WINDOW, this.#generation, number, piece.length)));
     }

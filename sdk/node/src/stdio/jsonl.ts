@@ -1,7 +1,7 @@
 /** The jsonl dialect, one JSON object per line (protocol/PROTOCOL.md, section 7). */
 import type { Message } from '../source.js';
 import { CONTENT_TYPES, KIND_BYTES, KIND_JSON, KIND_NONE, KIND_TEXT } from '../wire.js';
-import { between, jsonOf, oneLine, textOf, type Dialect, type Incoming } from './dialect.js';
+import { between, jsonOf, oneLine, textOf, type Dialect, type ServerMessage } from './dialect.js';
 import type { Outcome } from './gateway.js';
 
 interface Request extends Message {
@@ -9,7 +9,7 @@ interface Request extends Message {
 }
 
 export const jsonl: Dialect = {
-  read(message): Incoming {
+  read(message): ServerMessage {
     if ('call' in message) return { is: 'result', call: message['call'], result: message['result'] };
     const request = message as unknown as Request;
     return { is: 'request', id: request.id, request };

@@ -3,7 +3,7 @@ import type { WorkerContext } from '../context.js';
 import type { LoadedHandler } from '../handler.js';
 import type { Bytes } from '../wire.js';
 import { Engine, type Init } from '../worker/engine.js';
-import { environment, heed, start } from '../worker/life.js';
+import { environment, handleSignals, start } from '../worker/lifecycle.js';
 import { report } from '../worker/report.js';
 import { setCaller } from './call.js';
 import type { Dialect } from './dialect.js';
@@ -39,8 +39,8 @@ export class Messages {
     this.#engine = new Engine(generation, null, () => {}, (status) => this.#end(status));
     const bytesMax = Number(environment('FOREBAY_MESSAGE_BYTES_MAX'));
     this.#engine.link = new Gateway(this.#engine, generation, bytesMax, {
-      answer: (number, outcome) => this.#say(number, (id) => dialect.answer(id, outcome)),
-      failed: (number, why) => this.#say(number, (id) => dialect.failed(id, why)),
+      answer: (number, outcome) => this.#respond(number, (id) => dialect.answer(id, outcome)),
+      failed: (number, why) => this.#respond(number, (id) => dialect.failed(id, why)),
       log: (line) => this.#write(dialect.log(line)),
     });
     this.#pipes = openPipes({
@@ -50,7 +50,7 @@ export class Messages {
       },
       ended: () => this.#ended(),
     });
-    heed(() => this.#engine.drain());
+    handleSignals(() => this.#engine.drain());
     setCaller((text, timeoutMs) => this.#call(text, timeoutMs));
     void this.#begin(prepared, load);
   }
@@ -147,7 +147,7 @@ export class Messages {
 
   // Sending messages.
 
-  #say(number: number, text: (id: Id) => string): void {
+  #respond(number: number, text: (id: Id) => string): void {
     const id = this.#ids.get(number);
     if (id === undefined) return;
     this.#ids.delete(number);

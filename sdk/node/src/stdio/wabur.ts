@@ -1,7 +1,7 @@
 /** The dialect of WABuR (protocol/PROTOCOL.md, section 8). */
 import type { Message } from '../source.js';
 import { CONTENT_TYPES, KIND_JSON } from '../wire.js';
-import { between, headerPairs, jsonOf, oneLine, textOf, type Dialect, type Incoming } from './dialect.js';
+import { between, headerPairs, jsonOf, oneLine, textOf, type Dialect, type ServerMessage } from './dialect.js';
 
 const METHODS: Readonly<Record<string, string>> = { NEW: 'PUT', GET: 'GET', MOD: 'POST', DEL: 'DELETE' };
 /** The method for messages without a known operation, which go to the controller's fallback. */
@@ -10,7 +10,7 @@ const JSON_TYPE: [string, string] = ['content-type', 'application/json'];
 const NO_BODY = 'No body in request.';
 
 export const wabur: Dialect = {
-  read(message, text): Incoming {
+  read(message, text): ServerMessage {
     const rid = message['rid'];
     const api = message['api'];
     const body = message['body'];
@@ -33,10 +33,10 @@ export const wabur: Dialect = {
     const pairs = headerPairs(headers);
     const type = CONTENT_TYPES[kind];
     if (type !== undefined && kind !== KIND_JSON) pairs.unshift(['content-type', type]);
-    const said = pairs.find(([name]) => name === 'content-type')?.[1];
+    const contentType = pairs.find(([name]) => name === 'content-type')?.[1];
     const text = textOf(body);
     if (text === null) return wabur.failed(id, 'the answer is not text, and a message of this protocol has nothing else');
-    const isJson = said === undefined ? kind === KIND_JSON : /json/i.test(said);
+    const isJson = contentType === undefined ? kind === KIND_JSON : /json/i.test(contentType);
     const content = body.length === 0 ? 'null' : isJson ? oneLine(text) : JSON.stringify(text);
     const more = pairs.length === 0 ? '' : `,"headers":${JSON.stringify(pairs)}`;
     return `{"rid":${rid},"api":2,"body":${content},"status":${status}${more}}\n`;

@@ -5,21 +5,21 @@
 import type { NativeStore } from './native.js';
 
 /** Called when a store has uncommitted transactions: must call `settle` within the same turn, and send no responses before. */
-type Holder = (native: NativeStore) => void;
+type Deferrer = (native: NativeStore) => void;
 
-let holder: Holder | undefined;
+let deferrer: Deferrer | undefined;
 
-/** Sets the holder; without one, everything is committed at once. */
-export function setHolder(named: Holder): void {
-  holder = named;
+/** Sets the deferrer; without one, everything is committed at once. */
+export function setDeferrer(newDeferrer: Deferrer): void {
+  deferrer = newDeferrer;
 }
 
 /** Whether commits may be deferred. */
-export function mayHold(): boolean {
-  return holder !== undefined;
+export function mayDefer(): boolean {
+  return deferrer !== undefined;
 }
 
 /** Reports that a store may have deferred commits. */
-export function noteHeld(native: NativeStore): void {
-  holder!(native);
+export function deferCommits(native: NativeStore): void {
+  deferrer!(native);
 }

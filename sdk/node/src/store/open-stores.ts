@@ -30,11 +30,11 @@ export interface OpenOptions {
 }
 
 /** Stores opened by this thread, by folder. Two for the same folder would deadlock on each other's transactions. */
-const opened = new Map<string, Opening>();
+const openStores = new Map<string, Opening>();
 
 /** Counts another opening of a store that is open already, or registers a new one. */
 function share(native: NativeStore, store: Store): Opening {
-  const found = opened.get(native.path);
+  const found = openStores.get(native.path);
   if (found === undefined) {
     const { path } = native;
     const opening: Opening = {
@@ -42,10 +42,10 @@ function share(native: NativeStore, store: Store): Opening {
       store,
       count: 1,
       closed() {
-        if (opened.get(path) === opening) opened.delete(path);
+        if (openStores.get(path) === opening) openStores.delete(path);
       },
     };
-    opened.set(path, opening);
+    openStores.set(path, opening);
     return opening;
   }
   native.close();

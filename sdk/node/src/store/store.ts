@@ -1,5 +1,5 @@
 import { StoreError } from './error.js';
-import { mayHold, noteHeld } from './deferred-commits.js';
+import { mayDefer, deferCommits } from './deferred-commits.js';
 import { CLOBBERED, putJson, takeLong } from './json.js';
 import { START, answer, type NativeStore } from './native.js';
 import { StoreNode } from './node.js';
@@ -144,7 +144,7 @@ export class Store {
     const waits = waitsForAnswer(options.commit);
     const level = native.begin(waits ? 1 : 0);
     // Before running the function, because anything that it commits is deferred, too.
-    if (waits) noteHeld(native);
+    if (waits) deferCommits(native);
     let outcome: T;
     try {
       outcome = work(this);
@@ -278,7 +278,7 @@ export function durabilityNumber(durability: Durability | undefined): number {
 
 function waitsForAnswer(commit: TransactionOptions['commit']): boolean {
   if (commit === undefined || commit === 'now') return false;
-  if (commit === 'answer') return mayHold();
+  if (commit === 'answer') return mayDefer();
   throw new StoreError('unsupported', `a transaction is committed now or with the answer, not ${JSON.stringify(commit)}`);
 }
 

@@ -5,49 +5,49 @@ import { CallSocket } from './call-socket.js';
 import type { Init } from './engine.js';
 
 /** The job that makes a call; both are 0 outside of jobs. */
-interface Place {
+interface JobId {
   readonly number: number;
   readonly slot: number;
 }
 
-const NO_JOB: Place = { number: 0, slot: 0 };
+const NO_JOB: JobId = { number: 0, slot: 0 };
 
 /** A call without a complete answer. */
-interface Open {
+interface PendingCall {
   readonly resolve: (outcome: unknown) => void;
   /** The parts of the answer received so far. */
   parts: Bytes[] | null;
 }
 
 /** The call interface of this worker, or the reason why it has none. */
-let opened: Calls | string =
+let callsOrReason: Calls | string =
   'databases are reached by handlers that a Forebay server runs: in scripts (`[script.NAME]`) and in pools (`[pool.NAME]`). This is neither';
 
 /** Opens the call interface if the server supports it. */
 export function openCalls(init: Init, generation: number, write: (bytes: Uint8Array) => void): Calls | null {
   if (init.library === true) {
-    opened = 'a pool of `forebay/pool` has no server, and so no databases: its workers use a client of their own';
+    callsOrReason = 'a pool of `forebay/pool` has no server, and so no databases: its workers use a client of their own';
     return null;
   }
   const names = process.env['FOREBAY_SQL'];
   if (names === undefined) {
-    opened = `pool \`${init.pool}\` reaches no database: its \`sql\` names none`;
+    callsOrReason = `pool \`${init.pool}\` reaches no database: its \`sql\` names none`;
     return null;
   }
   const descriptor = process.env['FOREBAY_CALL_FD'];
   const socket = descriptor === undefined ? null : new CallSocket(Number(descriptor), generation);
-  opened = new Calls(init.pool, names.split(','), generation, write, socket);
-  return opened;
+  callsOrReason = new Calls(init.pool, names.split(','), generation, write, socket);
+  return callsOrReason;
 }
 
 /** The call interface of this worker. @throws TypeError if it has none. */
 export function calls(): Calls {
-  if (typeof opened === 'string') throw new TypeError(opened);
-  return opened;
+  if (typeof callsOrReason === 'string') throw new TypeError(callsOrReason);
+  return callsOrReason;
 }
 
 /** Whether this is the error of a call whose request has ended. Its promise was not awaited, so that need not end the worker. */
-export function isOver(error: unknown): boolean {
+export function isEndedCall(error: unknown): boolean {
   return error instanceof Error && (error as { code?: unknown }).code === 'over';
 }
 
@@ -57,10 +57,10 @@ export class Calls {
   readonly #generation: number;
   readonly #write: (bytes: Uint8Array) => void;
   readonly #socket: CallSocket | null;
-  readonly #jobs = new AsyncLocalStorage<Place>();
-  readonly #open = new Map<number, Open>();
+  readonly #jobs = new AsyncLocalStorage<JobId>();
+  readonly #open = new Map<number, PendingCall>();
   /** Frames written in this turn, sent together. */
-  #unwritten: Uint8Array[] = [];
+  #outgoing: Uint8Array[] = [];
   #last = 0;
 
   constructor(pool: string, databases: readonly string[], generation: number, write: (bytes: Uint8Array) => void, socket: CallSocket | null) {
@@ -72,8 +72,8 @@ export class Calls {
   }
 
   /** Runs a function so that its calls, and those of everything it starts, belong to a job. */
-  within<A extends unknown[], R>(job: Place, work: (...given: A) => R, ...given: A): R {
-    return this.#jobs.run(job, work, ...given);
+  within<A extends unknown[], R>(job: JobId, work: (...args: A) => R, ...args: A): R {
+    return this.#jobs.run(job, work, ...args);
   }
 
   /** Why the pool may not access this database; `null` if it may. */
@@ -87,14 +87,14 @@ export class Calls {
     return new Promise((resolve) => {
       const number = this.#next();
       this.#open.set(number, { resolve, parts: null });
-      if (this.#unwritten.length === 0) queueMicrotask(() => this.#flush());
-      this.#unwritten.push(this.#frames(number, operation));
+      if (this.#outgoing.length === 0) queueMicrotask(() => this.#flush());
+      this.#outgoing.push(this.#frames(number, operation));
     });
   }
 
   /** Like `call`, but blocks the thread until the outcome arrives. */
   callSync(operation: unknown): unknown {
-    if (this.#socket === null) throw new TypeError('a worker whose link is standard input and output cannot wait for a database: use the calls that give promises');
+    if (this.#socket === null) throw new TypeError('a worker on standard input and output cannot block on a database call: use the methods that return promises');
     // Earlier calls should not wait until this thread continues.
     this.#flush();
     const number = this.#next();
@@ -102,7 +102,7 @@ export class Calls {
   }
 
   /** Handles a RETURN frame, whose payload is `bytes` from `at` to `end`. */
-  returned(flags: number, bytes: Bytes, at: number, end: number): void {
+  handleReturn(flags: number, bytes: Bytes, at: number, end: number): void {
     const number = readU32(bytes, at);
     const call = this.#open.get(number);
     if (call === undefined) return;
@@ -129,9 +129,9 @@ export class Calls {
   }
 
   #flush(): void {
-    const frames = this.#unwritten;
+    const frames = this.#outgoing;
     if (frames.length === 0) return;
-    this.#unwritten = [];
+    this.#outgoing = [];
     this.#write(frames.length === 1 ? frames[0]! : Buffer.concat(frames));
   }
 }

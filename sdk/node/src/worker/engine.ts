@@ -12,7 +12,7 @@ import type { Handler, Hook } from '../handler.js';
 import { isPlain, isPromise } from '../outcome.js';
 import { HttpError, Reply, errorReply, toJson, toReply } from '../reply.js';
 import { messageSource, type Message, type Source } from '../source.js';
-import { isBegun, rollBackBegun } from '../store/open-transactions.js';
+import { hasOpenTransaction, rollBackOpenTransactions } from '../store/open-transactions.js';
 import {
   ABORT,
   BODY,
@@ -45,7 +45,7 @@ import type { Link, LinkEvents } from './link.js';
 import type { HandlerSource } from './messages.js';
 import type { Page } from './page.js';
 import { report } from './report.js';
-import { LOST, SharedCommits, lost, type Whole } from './shared-commits.js';
+import { LOST_DETAIL, SharedCommits, lostResponse, type CompleteResponse } from './shared-commits.js';
 import { streamReply, type FrameSink } from './stream.js';
 
 /** Log lines are dropped, and counted, while this many bytes wait to be sent. */
@@ -77,7 +77,7 @@ export interface Init {
 }
 
 /** A REQUEST that is not claimed yet. */
-interface Waiting {
+interface QueuedRequest {
   readonly source: Source;
   /** Whether it contains the whole body. */
   readonly whole: boolean;
@@ -108,13 +108,13 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   #writer: Job | null = null;
   /** Shared commits of handlers, and the responses that wait for them. */
   readonly #commits: SharedCommits;
-  #inbox: Waiting[] = [];
+  #inbox: QueuedRequest[] = [];
   /** The last reading of the clock: before a batch, and whenever a handler has returned. */
   #now = 0;
   #ringing = false;
   #draining = false;
   #stopping = false;
-  #ended = false;
+  #hasEnded = false;
   #idle: (() => void)[] = [];
   #droppedLogs = 0;
 
@@ -179,8 +179,8 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   }
 
   #end(status: number): void {
-    if (this.#ended) return;
-    this.#ended = true;
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     this.#onEnd(status);
   }
 
@@ -219,7 +219,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   }
 
   #request(source: Source, whole: boolean, number: number, slot: number, received: number): void {
-    if (this.#free && this.#inbox.length === 0) this.#run(source, whole, number, slot, received);
+    if (this.#hasRoom && this.#inbox.length === 0) this.#run(source, whole, number, slot, received);
     else if (!this.#draining || this.#page === null) this.#inbox.push({ source, whole, number, slot, received });
   }
 
@@ -231,7 +231,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     } else if (type === PROFILE) {
       void this.#profile((JSON.parse(bytes.utf8Slice(at, end)) as { ms: number }).ms);
     } else if (type === RETURN) {
-      this.calls?.returned(flags, bytes, at, end);
+      this.calls?.handleReturn(flags, bytes, at, end);
     } else {
       const job = this.#jobs.get(slot);
       if (job === undefined || job.number !== number) return;
@@ -268,13 +268,13 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   // Running jobs.
 
   /** Whether another job may be claimed: fewer than `concurrency` are running, and no response waits in our own memory. */
-  get #free(): boolean {
+  get #hasRoom(): boolean {
     return this.#running < this.#concurrency && this.link.backlog === 0 && (!this.#draining || this.#page === null);
   }
 
   /** Starts waiting requests while there is room. */
   #pump(): void {
-    while (this.#inbox.length > 0 && this.#free) {
+    while (this.#inbox.length > 0 && this.#hasRoom) {
       const { source, whole, number, slot, received } = this.#inbox.shift()!;
       this.#run(source, whole, number, slot, received);
     }
@@ -288,11 +288,11 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       page.ringIfLate(this.#now);
     }
     const job = new Job(this, source, whole, number, slot, received, this.#now, this.#window);
-    if (this.#commits.areHeld && !this.#commits.joins(job, this.#now)) this.#commits.settle();
+    if (this.#commits.areDeferred && !this.#commits.joins(job, this.#now)) this.#commits.settle();
     this.#running++;
     // A transaction that is already open belongs to another job, and does not concern this one unless it runs asynchronously.
-    const begun = isBegun();
-    if (!begun) this.#writer = job;
+    const wasOpen = hasOpenTransaction();
+    if (!wasOpen) this.#writer = job;
     let value: unknown;
     let promise: Promise<unknown> | null = null;
     try {
@@ -300,27 +300,27 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       // Reading or calling `then` runs code of the handler, which may throw.
       if (isPromise(value)) promise = Promise.resolve(value);
     } catch (error) {
-      if (begun) this.#fail(job, error);
-      else this.#failed(job, error);
+      if (wasOpen) this.#fail(job, error);
+      else this.#completeFailed(job, error);
       return;
     }
     if (promise !== null) this.#await(job, promise);
-    else if (begun) this.#answer(job, value);
-    else this.#returned(job, value);
+    else if (wasOpen) this.#answer(job, value);
+    else this.#complete(job, value);
   }
 
   #await(job: Job, promise: Promise<unknown>): void {
     this.#jobs.set(job.slot, job);
-    if (!isBegun()) this.#writer = null;
+    if (!hasOpenTransaction()) this.#writer = null;
     this.#now = performance.now();
     promise.then(
-      (value) => this.#returned(job, value),
-      (error: unknown) => this.#failed(job, error),
+      (value) => this.#complete(job, value),
+      (error: unknown) => this.#completeFailed(job, error),
     );
   }
 
-  #returned(job: Job, value: unknown): void {
-    if (isBegun() && this.#rollsBack(job)) {
+  #complete(job: Job, value: unknown): void {
+    if (hasOpenTransaction() && this.#rollBack(job)) {
       const error = new HttpError(500, 'the handler left a transaction open, which was rolled back');
       this.#send(job, errorReply(error, job.request.id), FAULT);
     } else {
@@ -328,8 +328,8 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     }
   }
 
-  #failed(job: Job, error: unknown): void {
-    if (isBegun()) this.#rollsBack(job);
+  #completeFailed(job: Job, error: unknown): void {
+    if (hasOpenTransaction()) this.#rollBack(job);
     this.#fail(job, error);
   }
 
@@ -337,9 +337,9 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
    * Rolls back a transaction that a handler left open, because it would block all writers; `false` if it belongs to another job. A
    * transaction that began after an `await` is attributed to the job that ends next.
    */
-  #rollsBack(job: Job): boolean {
+  #rollBack(job: Job): boolean {
     if (this.#writer !== null && this.#writer !== job) return false;
-    rollBackBegun();
+    rollBackOpenTransactions();
     const { method, path, route } = job.request;
     this.#log(job, 'warn', `the handler of ${method} ${path} left a transaction open, which was rolled back`, { route });
     return true;
@@ -378,7 +378,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
 
   #send(job: Job, reply: Reply, flags = reply.failure === null ? 0 : FAULT): void {
     const { body } = reply;
-    if (reply.failure !== null && reply.failure.isTold !== true) {
+    if (reply.failure !== null && reply.failure.isReported !== true) {
       const { method, path, id } = job.request;
       report(`${method} ${path} failed (request ${id})`, reply.failure.error);
     }
@@ -416,24 +416,24 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   ): void {
     const now = (this.#now = performance.now());
     if (!this.#commits.takes(body.length + pairsBytes(headers)) && !this.#commits.settle()) job.isLost = true;
-    let answer: Whole = { job, status, kind, headers, body, flags, micros: microseconds(now - job.started) };
-    if (job.isLost) answer = lost(answer);
-    if (this.#commits.areHeld) {
+    let answer: CompleteResponse = { job, status, kind, headers, body, flags, micros: microseconds(now - job.started) };
+    if (job.isLost) answer = lostResponse(answer);
+    if (this.#commits.areDeferred) {
       this.#commits.keep(answer);
     } else if (!this.#put(answer)) {
       const sized = new Reply(status, kind, [...headers, 'content-length', String(Buffer.byteLength(body))], null);
       this.#stream(job, sized, once(typeof body === 'string' ? Buffer.from(body) : body));
       return;
     }
-    this.#over(job);
+    this.#endJob(job);
   }
 
   /** Writes a complete response, to the outbox if it fits; `false` if it is too long for a frame. */
-  #put({ job, status, kind, headers, body, flags, micros }: Whole): boolean {
+  #put({ job, status, kind, headers, body, flags, micros }: CompleteResponse): boolean {
     const { number, slot } = job;
-    const handed = typeof body === 'string' ? undefined : transferOf(body);
-    if (handed !== undefined) {
-      this.link.hand!(responseFrame(flags | END, this.#generation, number, slot, status, kind, micros, headers, body as Uint8Array), handed);
+    const transfer = typeof body === 'string' ? undefined : transferOf(body);
+    if (transfer !== undefined) {
+      this.link.postTransfer!(responseFrame(flags | END, this.#generation, number, slot, status, kind, micros, headers, body as Uint8Array), transfer);
       return true;
     }
     if (this.#page?.put(flags, number, slot, status, kind, micros, headers, body, this.#now) === true) return true;
@@ -450,11 +450,11 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   }
 
   /** Ends a job whose last frame has been written, or waits for a commit. */
-  #over(job: Job): void {
+  #endJob(job: Job): void {
     this.#running--;
     job.end();
     this.#commits.learn(job);
-    if (this.#writer === job && !isBegun()) this.#writer = null;
+    if (this.#writer === job && !hasOpenTransaction()) this.#writer = null;
     // A job outside of the table was answered synchronously, and the loop in `frames` continues by itself.
     if (this.#jobs.get(job.slot) !== job) {
       this.#stopIfDone();
@@ -462,7 +462,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     }
     this.#jobs.delete(job.slot);
     // The streamed body may have left a transaction open.
-    if (isBegun()) this.#rollsBack(job);
+    if (hasOpenTransaction()) this.#rollBack(job);
     if (this.#writer === job) this.#writer = null;
     this.#pump();
     this.#stopIfDone();
@@ -496,7 +496,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       return;
     }
     this.#commits.settle();
-    if (job.isLost) throw new HttpError(500, LOST);
+    if (job.isLost) throw new HttpError(500, LOST_DETAIL);
     const micros = microseconds(performance.now() - job.started);
     const { status, kind, headers } = reply;
     this.link.write(responseFrame(0, this.#generation, job.number, job.slot, status, kind, micros, headers, body));
@@ -504,14 +504,14 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
 
   body(job: Job, bytes: Uint8Array, end: boolean): void {
     this.#commits.settle();
-    if (job.isLost) throw new HttpError(500, LOST);
+    if (job.isLost) throw new HttpError(500, LOST_DETAIL);
     this.link.write(frame(BODY, end ? END : 0, this.#generation, job.number, job.slot, bytes));
-    if (end) this.#over(job);
+    if (end) this.#endJob(job);
   }
 
   reset(job: Job): void {
     this.link.write(frame(RESET, 0, this.#generation, job.number, job.slot));
-    this.#over(job);
+    this.#endJob(job);
   }
 
   idle(): Promise<void> {

@@ -6,26 +6,26 @@ import { VERSION } from '../version.js';
 import { FAILED, HELLO, PROTOCOL, READY, frame, type Bytes } from '../wire.js';
 import { openCalls } from './calls.js';
 import { Engine, type Init } from './engine.js';
-import { environment, heed, start } from './life.js';
+import { environment, handleSignals, start } from './lifecycle.js';
 import type { Link, LinkEvents } from './link.js';
 import { Page } from './page.js';
 import { report } from './report.js';
 
 /** The worker's generation in its pool, and the page that it shares with its server or pool. */
-export interface Place {
+export interface WorkerSetup {
   readonly generation: number;
   readonly page: Page | null;
 }
 
 /** Reads generation and page from the environment. */
-export function placeOfProcess(): Place {
+export function setupOfProcess(): WorkerSetup {
   const generation = Number(environment('FOREBAY_GENERATION'));
   return { generation, page: Page.open(process.env['FOREBAY_PAGE_FD'], process.env['FOREBAY_BELL_FD'], generation) };
 }
 
 /** Serves over the link made by `open`. After INIT has arrived and `prepared` has resolved, `load` loads the handler. */
 export async function serveFrames(
-  { generation, page }: Place,
+  { generation, page }: WorkerSetup,
   open: (events: LinkEvents) => Link | Promise<Link>,
   load: (init: Init) => Promise<LoadedHandler>,
   prepared: Promise<void> = Promise.resolve(),
@@ -33,7 +33,7 @@ export async function serveFrames(
   const engine = new Engine(generation, page, (init) => void begin(init), (status) => process.exit(status));
   engine.link = await open(engine);
   engine.link.write(frame(HELLO, 0, generation, 0, 0, JSON.stringify(hello(page !== null))));
-  heed(() => engine.drain());
+  handleSignals(() => engine.drain());
 
   async function begin(init: Init): Promise<void> {
     const worker: WorkerInfo = { id: init.worker, pool: init.pool, pid: process.pid, ...dataOf(init) };

@@ -32,9 +32,9 @@ export class Job implements Context, BodySource {
   /** As of `performance.now()`; 0 without a deadline. */
   readonly #deadline: number;
   #controller: AbortController | null = null;
-  #gone = 0;
+  #abortReason = 0;
   #incoming: Incoming | null = null;
-  #answered = false;
+  #isAnswered = false;
 
   constructor(
     owner: JobOwner,
@@ -79,19 +79,19 @@ export class Job implements Context, BodySource {
   get signal(): AbortSignal {
     if (this.#controller === null) {
       this.#controller = new AbortController();
-      if (this.#gone !== 0) this.#controller.abort(abortError(this.#gone));
+      if (this.#abortReason !== 0) this.#controller.abort(abortError(this.#abortReason));
     }
     return this.#controller.signal;
   }
 
   get aborted(): boolean {
-    return this.#gone !== 0;
+    return this.#abortReason !== 0;
   }
 
   /** The server no longer wants the response. */
   abort(reason: number): void {
-    if (this.#gone !== 0) return;
-    this.#gone = reason;
+    if (this.#abortReason !== 0) return;
+    this.#abortReason = reason;
     this.#controller?.abort(abortError(reason));
     this.failBody(abortError(reason));
     this.wake?.();
@@ -120,7 +120,7 @@ export class Job implements Context, BodySource {
 
   /** Call when the last frame of the response is written or waits for a commit. Reading the request body fails from now on. */
   end(): void {
-    this.#answered = true;
+    this.#isAnswered = true;
     this.#incoming?.wake?.();
   }
 
@@ -130,7 +130,7 @@ export class Job implements Context, BodySource {
       const part = incoming.parts.shift();
       if (part !== undefined) {
         incoming.used += part.length;
-        if (incoming.used * 2 >= READ_WINDOW_BYTES && !incoming.ended && !this.#answered) {
+        if (incoming.used * 2 >= READ_WINDOW_BYTES && !incoming.ended && !this.#isAnswered) {
           this.#owner.grant(this, incoming.used);
           incoming.used = 0;
         }
@@ -138,7 +138,7 @@ export class Job implements Context, BodySource {
       }
       if (incoming.ended) return null;
       if (incoming.failure !== null) throw incoming.failure;
-      if (this.#answered) throw new Error('the request was answered before all of its body was read');
+      if (this.#isAnswered) throw new Error('the request was answered before all of its body was read');
       if (!incoming.granted) {
         incoming.granted = true;
         this.#owner.grant(this, READ_WINDOW_BYTES);

@@ -29,7 +29,7 @@ export interface Link {
   /** Written bytes that have not been sent yet. */
   readonly backlog: number;
   /** Sends a frame together with a value. */
-  hand?(bytes: Uint8Array, handed: Transfer): void;
+  postTransfer?(bytes: Uint8Array, transfer: Transfer): void;
   /** Sends a complete response directly, on links without RESPONSE frames. */
   answer?(number: number, status: number, kind: number, headers: readonly string[], body: string | Uint8Array): void;
 }

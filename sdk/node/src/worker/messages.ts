@@ -4,7 +4,7 @@
 import { pathToFileURL } from 'node:url';
 import type { Context } from '../context.js';
 import { encodeThrown } from '../failure.js';
-import { bodyOfMoved, movedIn, unmoved } from '../transfer.js';
+import { transferBody, moveOf, withoutMove } from '../transfer.js';
 import type { LoadedHandler } from '../handler.js';
 import { decode, encode, type Encoded } from '../message.js';
 import { Message, callHandler, typeOf, type MessageForm, type MessageHandler, type MessageTable } from '../messages.js';
@@ -23,16 +23,16 @@ const NO_HEADERS: readonly string[] = [];
 /** The format for the program around the pool, which gets full errors. */
 const POOL_FORM: MessageForm = {
   reply: (value) => new Reply(200, KIND_JSON, NO_HEADERS, bodyOf(value)),
-  failure: (error) => new Reply(500, KIND_JSON, NO_HEADERS, encodeThrown(error), { error, isTold: true }),
+  failure: (error) => new Reply(500, KIND_JSON, NO_HEADERS, encodeThrown(error), { error, isReported: true }),
   contentType: PARTS_TYPE,
   part: (value) => part(PART, encode(value)),
-  lastReply: (value) => part(REPLY, encode(unmoved(value))),
+  lastReply: (value) => part(REPLY, encode(withoutMove(value))),
   lastFailure: (error) => part(FAILURE, encodeThrown(error)),
 };
 
 function bodyOf(value: unknown): Encoded {
-  const moved = movedIn(value);
-  return moved === null ? encode(value) : (bodyOfMoved(moved) ?? encode(moved.value));
+  const moved = moveOf(value);
+  return moved === null ? encode(value) : (transferBody(moved) ?? encode(moved.value));
 }
 
 /**
@@ -40,26 +40,26 @@ function bodyOf(value: unknown): Encoded {
  * those of the types in `first` before any message.
  */
 export function loadMessages(sources: Readonly<Record<string, HandlerSource>>, first: readonly string[]): LoadedHandler {
-  return answering((type) => loadSource(Object.hasOwn(sources, type) ? sources[type] : fileOf(type), type), first);
+  return dispatcherOf((type) => loadSource(Object.hasOwn(sources, type) ? sources[type] : fileOf(type), type), first);
 }
 
 /** Like `loadMessages`, for functions that are already loaded. */
 export function answerMessages(table: MessageTable): LoadedHandler {
-  return answering(async (type) => {
+  return dispatcherOf(async (type) => {
     if (Object.hasOwn(table, type)) return table[type]!;
     throw new TypeError(`no handler for messages of type ${JSON.stringify(type)}; there are ${Object.keys(table).join(', ')}`);
   });
 }
 
-function answering(find: (type: string) => Promise<MessageHandler>, first: readonly string[] = []): LoadedHandler {
+function dispatcherOf(find: (type: string) => Promise<MessageHandler>, first: readonly string[] = []): LoadedHandler {
   /** Loaded handlers by concatenated method and path. */
-  const found = new Map<string, MessageHandler>();
+  const handlers = new Map<string, MessageHandler>();
   const loading = new Map<string, Promise<MessageHandler>>();
 
   function handle(request: HttpRequest, ctx: Context): unknown {
     const { methodAndPath } = request as WireRequest;
     const message = new Message(ctx, methodAndPath, POOL_FORM);
-    const handler = found.get(methodAndPath);
+    const handler = handlers.get(methodAndPath);
     if (handler !== undefined) return answer(handler, request as WireRequest, message);
     return load(methodAndPath).then(
       // The message may have been aborted while its handler was being loaded.
@@ -74,7 +74,7 @@ function answering(find: (type: string) => Promise<MessageHandler>, first: reado
       promise = find(typeOf(head));
       loading.set(head, promise);
       // If loading fails, the next message tries again.
-      promise.then((handler) => found.set(head, handler)).catch(() => {}).finally(() => loading.delete(head));
+      promise.then((handler) => handlers.set(head, handler)).catch(() => {}).finally(() => loading.delete(head));
     }
     return promise;
   }

@@ -38,7 +38,7 @@ export async function profile(ms: number): Promise<string> {
     // Rejects only if aborted.
     await setTimeout(ms, undefined, { signal }).catch(() => {});
     const { profile } = (await post(session, 'Profiler.stop')) as Profiler.StopReturnType;
-    return told(profile);
+    return payloadOf(profile);
   } catch (error) {
     return JSON.stringify({ error: error instanceof Error ? error.message : String(error) });
   } finally {
@@ -53,7 +53,7 @@ function post(session: Session, method: string, parameters?: object): Promise<un
 }
 
 /** Stacks from the outermost to the running function, with their wall-clock time in microseconds, longest first. */
-function told({ nodes, samples = [], timeDeltas = [] }: Profiler.Profile): string {
+function payloadOf({ nodes, samples = [], timeDeltas = [] }: Profiler.Profile): string {
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const parents = new Map<number, number>();
   for (const node of nodes) for (const child of node.children ?? []) parents.set(child, node.id);

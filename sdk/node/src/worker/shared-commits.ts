@@ -5,23 +5,23 @@
  * it.
  */
 import { HttpError, errorReply } from '../reply.js';
-import { setHolder } from '../store/deferred-commits.js';
+import { setDeferrer } from '../store/deferred-commits.js';
 import type { NativeStore } from '../store/native.js';
 import { FAULT } from '../wire.js';
 import type { Job } from './job.js';
 import { report } from './report.js';
 
 /** Milliseconds after which no further handler may join, because other writers are waiting. */
-const HELD_MAX_MS = 1;
+const DEFERRED_MAX_MS = 1;
 /** Maximum number of request shapes remembered as sharing their commits. */
 const SHAPES_MAX = 256;
 /** Longest response that waits in memory for a commit: headers in bytes, body in bytes or UTF-16 units of text. */
 const UNSENT_MAX = 8_192;
 
-export const LOST = 'what the request has written could not be committed';
+export const LOST_DETAIL = 'what the request has written could not be committed';
 
 /** A complete response. */
-export interface Whole {
+export interface CompleteResponse {
   readonly job: Job;
   readonly status: number;
   readonly kind: number;
@@ -35,7 +35,7 @@ export interface Whole {
 /** The interface of the worker for shared commits. */
 export interface CommitsOwner {
   /** Sends a response whose commit has finished; it fits into one frame. */
-  send(answer: Whole): void;
+  send(answer: CompleteResponse): void;
   /** All waiting responses have been sent. */
   settled(): void;
   /** Jobs that did not finish synchronously; if a commit fails, their writes are lost too. */
@@ -45,44 +45,44 @@ export interface CommitsOwner {
 export class SharedCommits {
   readonly #owner: CommitsOwner;
   /** The store with uncommitted writes of handlers, since when it has them, and the responses that wait for the commit. */
-  #held: NativeStore | null = null;
-  #heldSince = 0;
-  #unsent: Whole[] = [];
+  #deferred: NativeStore | null = null;
+  #deferredSince = 0;
+  #unsent: CompleteResponse[] = [];
   /** Whether the current job has deferred a commit; and the shapes of requests whose jobs have. */
-  #asked = false;
+  #hasDeferred = false;
   readonly #sharing = new Set<string>();
 
   constructor(owner: CommitsOwner) {
     this.#owner = owner;
-    setHolder((native) => this.#hold(native));
+    setDeferrer((native) => this.#defer(native));
   }
 
-  get areHeld(): boolean {
-    return this.#held !== null;
+  get areDeferred(): boolean {
+    return this.#deferred !== null;
   }
 
   /** Defers the commit of a store to the end of this turn, so that other handlers of the turn can join. */
-  #hold(native: NativeStore): void {
-    this.#asked = true;
-    if (this.#held === native) return;
+  #defer(native: NativeStore): void {
+    this.#hasDeferred = true;
+    if (this.#deferred === native) return;
     this.settle();
-    this.#held = native;
-    this.#heldSince = performance.now();
+    this.#deferred = native;
+    this.#deferredSince = performance.now();
     process.nextTick(() => this.settle());
   }
 
   /** Whether a job may start before the commit: requests of the same shape shared commits before, and the wait is still short. */
   joins(job: Job, now: number): boolean {
-    return now - this.#heldSince <= HELD_MAX_MS && this.#sharing.has(shape(job));
+    return now - this.#deferredSince <= DEFERRED_MAX_MS && this.#sharing.has(shape(job));
   }
 
   /** Whether a response of this length may wait for a commit, if there is one. */
   takes(length: number): boolean {
-    return this.#held === null || length <= UNSENT_MAX;
+    return this.#deferred === null || length <= UNSENT_MAX;
   }
 
   /** Keeps a response until the commit. */
-  keep(answer: Whole): void {
+  keep(answer: CompleteResponse): void {
     this.#unsent.push(answer);
   }
 
@@ -91,9 +91,9 @@ export class SharedCommits {
    * those of all open jobs become errors.
    */
   settle(): boolean {
-    const native = this.#held;
+    const native = this.#deferred;
     if (native === null) return true;
-    this.#held = null;
+    this.#deferred = null;
     const unsent = this.#unsent;
     this.#unsent = [];
     let isLost = false;
@@ -104,15 +104,15 @@ export class SharedCommits {
       report('what requests have written could not be committed', error);
       for (const job of this.#owner.openJobs()) job.isLost = true;
     }
-    for (const answer of unsent) this.#owner.send(isLost ? lost(answer) : answer);
+    for (const answer of unsent) this.#owner.send(isLost ? lostResponse(answer) : answer);
     this.#owner.settled();
     return !isLost;
   }
 
   /** Call when a job ends: remembers the shape of its request if it deferred a commit. */
   learn(job: Job): void {
-    if (!this.#asked) return;
-    this.#asked = false;
+    if (!this.#hasDeferred) return;
+    this.#hasDeferred = false;
     if (this.#sharing.size >= SHAPES_MAX) this.#sharing.clear();
     this.#sharing.add(shape(job));
   }
@@ -126,7 +126,7 @@ function shape({ request }: Job): string {
 }
 
 /** The response to a job whose writes are lost. */
-export function lost({ job, micros }: Whole): Whole {
-  const { status, kind, headers, body } = errorReply(new HttpError(500, LOST), job.request.id);
+export function lostResponse({ job, micros }: CompleteResponse): CompleteResponse {
+  const { status, kind, headers, body } = errorReply(new HttpError(500, LOST_DETAIL), job.request.id);
   return { job, status, kind, headers, body: body as string, flags: FAULT, micros };
 }

@@ -1,10 +1,10 @@
 /** The program of a worker thread. */
 import { workerData } from 'node:worker_threads';
 import { ownBytes, type ThreadData } from '../pool/thread.js';
-import { handReplies, unpack, type TransferFrame } from '../transfer.js';
+import { enableReplyTransfer, unpack, type TransferFrame } from '../transfer.js';
 import type { Bytes } from '../wire.js';
 import { serveFrames } from './framed.js';
-import { loadHandlers } from './life.js';
+import { loadHandlers } from './lifecycle.js';
 import type { Link, LinkEvents } from './link.js';
 import { Page } from './page.js';
 
@@ -16,7 +16,7 @@ process.stderr.write = ((text: string | Uint8Array, ...rest: unknown[]) => {
   return true;
 }) as typeof process.stderr.write;
 
-handReplies();
+enableReplyTransfer();
 const page = new Page(memory, () => port.postMessage(null), generation);
 
 function openPort(events: LinkEvents): Link {
@@ -36,7 +36,7 @@ function openPort(events: LinkEvents): Link {
       const copy = ownBytes(bytes);
       port.postMessage(copy, [copy.buffer]);
     },
-    hand: (bytes, handed) => handed.post(port, ownBytes(bytes)),
+    postTransfer: (bytes, transfer) => transfer.post(port, ownBytes(bytes)),
   };
 }
 

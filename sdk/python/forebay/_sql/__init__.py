@@ -1,1 +1,1 @@
-"""What `forebay.sql` is made of."""
+"""The implementation of `forebay.sql`."""

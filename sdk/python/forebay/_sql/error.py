@@ -1,4 +1,4 @@
-"""What goes wrong with a database, and what clients are told when a handler lets that through."""
+"""Errors of databases, and their responses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ _STATE = re.compile("[0-9A-Z]{5}").fullmatch
 
 
 class SqlError(Exception):
-    """What the database said of a statement, or why it said nothing. When a handler lets it through, its client is told what a route of that statement would tell."""
+    """An error of a statement, reported by the database or by the server. If a handler does not catch it, the client gets the response that a
+    route with the same statement would give."""
 
     def __init__(self, message: str, code: str, **more: Optional[str]) -> None:
         super().__init__(message)
@@ -27,8 +28,8 @@ class SqlError(Exception):
         self.database = more.get("database")
 
     def _problem(self) -> Tuple[int, str]:
-        """Status and text, the same as those of a route that is this statement (`crates/server/src/failure/sql.rs`): `protocol/vectors/sql/problems.json` holds both
-        to it."""
+        """Status and message, the same as those of a route with this statement (`crates/server/src/failure/sql.rs`);
+        `protocol/vectors/sql/problems.json` tests both."""
         code, message, database = self.code, str(self), f"database `{self.database}`"
         known = {
             "timeout": (504, message),

@@ -1,4 +1,4 @@
-"""What others tell a channel of a database."""
+"""Notifications on a channel of a database."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import time
 from typing import AsyncGenerator, List, NamedTuple, Optional
 
 from .._calls import JOB
-from .asking import Json, aask, aclose, aopen
+from .operations import Json, aask, aclose, aopen
 
 #: Longest wait of one operation, and the interval of keep-alive comments on a silent stream, in seconds.
 WAIT = 15
 
 
 class Notification(NamedTuple):
-    """What was heard."""
+    """A notification, or the report of a gap."""
 
     #: The payload of the notification; None if `lost` is set.
     payload: Optional[str]
@@ -24,7 +24,7 @@ class Notification(NamedTuple):
 
 
 class Listening:
-    """Somebody who listens, from when it is `ready()` or iterated on. What was heard is iterated once."""
+    """A listener, active once `ready()` returns or iteration starts. It can be iterated once."""
 
     __slots__ = ("_source", "_channel", "_job", "_listen", "_closed")
 
@@ -36,7 +36,7 @@ class Listening:
         self._closed = False
 
     async def ready(self) -> None:
-        """Returns when nothing is missed any more; raises `SqlError`."""
+        """Returns when the listener is active, so that later notifications reach it. Raises `SqlError`."""
         if self._listen is None and not self._closed:
             operation = {"op": "listen", "source": self._source, "channel": self._channel}
             self._listen = (await aopen(operation, lambda opened: self._end(opened["listen"])))["listen"]
@@ -45,7 +45,7 @@ class Listening:
         return self._notifications()
 
     async def close(self) -> None:
-        """Listens no more."""
+        """Stops listening."""
         listen, self._closed = self._listen, True
         if listen is not None:
             self._listen = None
@@ -70,7 +70,7 @@ class Listening:
         return heard
 
     def texts(self, event: Optional[str] = None) -> AsyncGenerator[str, None]:
-        """Server-sent events, as a body: each payload is one, of the name `event` if that is given, and `lost` is the name of those that say that something may have been missed."""
+        """Server-sent events as a body: one for each payload, named `event` if given, and one named `lost` if notifications may have been lost."""
         if event is not None and (not isinstance(event, str) or "\r" in event or "\n" in event):
             raise TypeError("the name of events is text in one line")
         return self._texts("" if event is None else f"event: {event}\n")

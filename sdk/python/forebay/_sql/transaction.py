@@ -1,4 +1,4 @@
-"""Transactions, and how often they are tried."""
+"""Transactions with retries and savepoints."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import time
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, AsyncIterator, Awaitable, Callable, Iterator, Optional, TypeVar
 
-from .asking import Json, aask, aopen, ask
 from .error import SqlError
+from .operations import Json, aask, aopen, ask
 from .queries import Queries
 from .scope import CONFLICTS, InTransaction
 
@@ -25,7 +25,7 @@ PAUSE_MAX = 0.500
 
 
 class Transaction(Queries):
-    """A transaction that is open, with what a database has. Nothing can be asked of it once its block or its function has ended."""
+    """An open transaction, with the methods of a database. It cannot be used after its block or function has ended."""
 
     __slots__ = ()
 
@@ -33,15 +33,16 @@ class Transaction(Queries):
 
     @contextmanager
     def tx(self) -> "Iterator[Transaction]":
-        """A savepoint: what the block did is undone when it raises, and the transaction can go on. Until its end only what it is given can be used.
+        """A savepoint: if the block raises, its changes are rolled back, and the transaction can continue. Until it ends, only its own object may be
+        used.
 
             with t.tx() as u:
                 u.query("insert into marks values ($1)", [mark])
         """
-        scope, place = self._scope, self._scope.place
+        scope, target = self._scope, self._scope.target
         inner = scope.nest()
         try:
-            savepoint = {**place, **ask({"op": "savepoint", **place})}
+            savepoint = {**target, **ask({"op": "savepoint", **target})}
             try:
                 yield Transaction(inner)
             except BaseException:
@@ -52,16 +53,16 @@ class Transaction(Queries):
             inner.end()
             ask({"op": "release", **savepoint})
         finally:
-            scope.left(inner)
+            scope.leave(inner)
 
     @asynccontextmanager
     async def atx(self) -> "AsyncIterator[Transaction]":
-        """As `tx`, for `async with`."""
-        scope, place = self._scope, self._scope.place
+        """Like `tx`, for `async with`."""
+        scope, target = self._scope, self._scope.target
         inner = scope.nest()
         try:
-            opened = aopen({"op": "savepoint", **place}, lambda opened: {"op": "release", **place, **opened}, until_over=True)
-            savepoint = {**place, **await scope.keep(opened)}
+            opened = aopen({"op": "savepoint", **target}, lambda opened: {"op": "release", **target, **opened}, until_over=True)
+            savepoint = {**target, **await scope.track(opened)}
             try:
                 yield Transaction(inner)
                 await inner.settle()
@@ -76,49 +77,49 @@ class Transaction(Queries):
             inner.end()
             await aask({"op": "release", **savepoint})
         finally:
-            scope.left(inner)
+            scope.leave(inner)
 
 
-def beginning(source: str, isolation: Optional[str], read_only: bool) -> Json:
-    """Checks how a transaction is to be begun."""
+def begin_operation(source: str, isolation: Optional[str], read_only: bool) -> Json:
+    """Validates the options of a transaction and makes its `begin` operation."""
     if isolation is not None and isolation not in ISOLATIONS:
         raise ValueError(f"the isolation of a transaction is one of {', '.join(ISOLATIONS)}, not {isolation}")
-    wanted = {} if isolation is None else {"isolation": isolation}
-    return {"op": "begin", "source": source, **wanted, "read_only": bool(read_only)}
+    options = {} if isolation is None else {"isolation": isolation}
+    return {"op": "begin", "source": source, **options, "read_only": bool(read_only)}
 
 
 def check_work(work: object, retries: object) -> None:
     if not callable(work):
-        raise TypeError(f"a transaction is given a function, not a {type(work).__name__}")
+        raise TypeError(f"a transaction takes a function, not a {type(work).__name__}")
     if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries <= RETRIES_MAX:
         raise ValueError(f"the retries of a transaction are 0 to {RETRIES_MAX}, not {retries}")
 
 
 @contextmanager
 def block(begin: Json) -> Iterator[Transaction]:
-    """A transaction that is committed when the block ends, and undone when it raises."""
-    place = {"source": begin["source"], **ask(begin)}
-    scope = InTransaction(place)
+    """A transaction that commits when the block ends and rolls back if it raises."""
+    target = {"source": begin["source"], **ask(begin)}
+    scope = InTransaction(target)
     try:
         yield Transaction(scope)
     except BaseException:
         scope.end()
         with suppress(SqlError):
-            ask({"op": "rollback", **place})
+            ask({"op": "rollback", **target})
         raise
     scope.end()
     try:
-        ask({"op": "commit", **place})
+        ask({"op": "commit", **target})
     except SqlError as error:
         raise _cause(error, scope) from None
 
 
 @asynccontextmanager
 async def ablock(begin: Json) -> AsyncIterator[Transaction]:
-    """As `block`. What was not waited for is waited for at the end."""
+    """Like `block`, for coroutines. At the end, waits for operations that were not awaited."""
     source = begin["source"]
-    place = {"source": source, **await aopen(begin, lambda begun: {"op": "rollback", "source": source, **begun})}
-    scope = InTransaction(place)
+    target = {"source": source, **await aopen(begin, lambda begun: {"op": "rollback", "source": source, **begun})}
+    scope = InTransaction(target)
     try:
         yield Transaction(scope)
         await scope.settle()
@@ -129,17 +130,17 @@ async def ablock(begin: Json) -> AsyncIterator[Transaction]:
         finally:
             scope.end()
             with suppress(SqlError):
-                await aask({"op": "rollback", **place})
+                await aask({"op": "rollback", **target})
         raise
     scope.end()
     try:
-        await aask({"op": "commit", **place})
+        await aask({"op": "commit", **target})
     except SqlError as error:
         raise _cause(error, scope) from None
 
 
 def run(begin: Json, work: Callable[[Transaction], R], retries: int) -> R:
-    """Runs a function in a transaction, and again when others were in the way."""
+    """Runs a function in a transaction, with retries after conflicts."""
     attempt = 0
     while True:
         try:
@@ -147,7 +148,7 @@ def run(begin: Json, work: Callable[[Transaction], R], retries: int) -> R:
                 result = work(transaction)
                 if inspect.isawaitable(result):
                     _close(result)
-                    raise TypeError("the function of tx() gave a coroutine, which nobody awaits: use atx()")
+                    raise TypeError("the function of tx() returned a coroutine: use atx() for coroutine functions")
             return result
         except SqlError as error:
             pause = _pause_after(error, attempt, retries)
@@ -156,7 +157,7 @@ def run(begin: Json, work: Callable[[Transaction], R], retries: int) -> R:
 
 
 async def arun(begin: Json, work: "Callable[[Transaction], Awaitable[R]]", retries: int) -> R:
-    """As `run`, with a function that is awaited."""
+    """Like `run`, with a function that is awaited."""
     attempt = 0
     while True:
         try:
@@ -175,12 +176,12 @@ def _close(coroutine: Any) -> None:
 
 
 def _cause(error: SqlError, scope: InTransaction) -> SqlError:
-    """What another attempt may be spared: that is why it was rolled back."""
+    """The conflict that made the database roll back, if any, so that the transaction is retried; otherwise the error itself."""
     return scope.conflict if error.code == "rolled_back" and scope.conflict is not None else error
 
 
 def _pause_after(error: SqlError, attempt: int, retries: int) -> float:
-    """How long to wait before another attempt; raises the error that the last one has come to where there is none."""
+    """The delay before the next attempt, in seconds. Raises the error itself if there is to be no further attempt."""
     if attempt >= retries or error.code not in CONFLICTS:
         raise error
     return random.uniform(0, min(PAUSE * 2**attempt, PAUSE_MAX))

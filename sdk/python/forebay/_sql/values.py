@@ -1,4 +1,4 @@
-"""Values on their way into statements, and out of them."""
+"""Conversion of parameters and results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 from uuid import UUID
 
-from .asking import Json, error_of
+from .operations import Json, error_of
 
 #: A row, by column name.
 Row = Dict[str, Any]
@@ -20,7 +20,7 @@ class Rows(List[Row]):
     """The rows of a result."""
 
     #: The number of rows returned or changed.
-    count: int  # type: ignore[assignment]  # as in JavaScript; whoever counts equal rows has `list.count(rows, row)`
+    count: int  # type: ignore[assignment]  # as in JavaScript; hides `list.count`
 
     def __init__(self, rows: Iterable[Row], count: int) -> None:
         super().__init__(rows)
@@ -28,14 +28,14 @@ class Rows(List[Row]):
 
 
 def rows_of(outcome: Json) -> Rows:
-    """The rows of one statement; raises what went wrong with it."""
+    """The rows of a statement. Raises `SqlError` if the statement failed."""
     if "error" in outcome:
         raise error_of(outcome)
     return Rows(with_bytes(outcome), outcome["count"])
 
 
 def with_bytes(outcome: Json) -> List[Row]:
-    """The rows, with bytes in the columns that have such."""
+    """The rows, with their `bytea` columns decoded."""
     rows: List[Row] = outcome["rows"]
     for name in outcome.get("bytea", ()):
         for row in rows:
@@ -44,14 +44,14 @@ def with_bytes(outcome: Json) -> List[Row]:
 
 
 def _bytes(value: Any) -> Any:
-    """A value of type `bytea`, or an array of such."""
+    """Decodes a `bytea` value, or an array of them."""
     if isinstance(value, str):
         return bytes_of(value)
     return [_bytes(one) for one in value] if isinstance(value, list) else value
 
 
 def bytes_of(text: str) -> bytes:
-    """Bytes as the database writes them (manual, 8.4.1)."""
+    """Decodes bytes in the format of the database (manual, 8.4.1)."""
     return bytes.fromhex(text[2:])
 
 
@@ -59,15 +59,15 @@ def hex_of(value: "Union[bytes, bytearray, memoryview]") -> str:
     return "\\x" + bytes(value).hex()
 
 
-def written(text: object, parameters: Sequence[object] = ()) -> List[object]:
-    """A statement as it is sent."""
+def wire_statement(text: object, parameters: Sequence[object] = ()) -> List[object]:
+    """Encodes a statement with its parameters."""
     if not isinstance(text, str):
         raise TypeError(f"a statement is text, not a {type(text).__name__}")
     return [text, [text_of(value) for value in parameters]]
 
 
 def text_of(value: object) -> Optional[str]:
-    """A parameter as the database reads it; None is null. A list or tuple is one of the database's arrays, a dict is JSON."""
+    """Encodes a parameter as text; None is null. A list or tuple becomes an array of the database, a dict becomes JSON."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -88,7 +88,7 @@ def text_of(value: object) -> Optional[str]:
 
 
 def _element(value: object) -> str:
-    """An element of an array (manual, 8.15.6)."""
+    """Encodes an element of an array (manual, 8.15.6)."""
     text = text_of(value)
     if text is None:
         return "NULL"

@@ -7,14 +7,14 @@ from typing import Any, Tuple
 from .._reply import Reply, error_reply, is_failure, pieces_of, to_json, to_piece, to_reply
 from .._sql.error import SqlError
 from .._wire import FAULT, KIND_JSON, KIND_TEXT, header_block
-from .job import BEGUN, NEW, Exchange, Gone
+from .job import BEGUN, NEW, Exchange, RequestAborted
 from .report import report
 
 _NOTHING = object()
 
 
 def answer(job: Exchange, value: Any) -> None:
-    """Sends what a handler returned, and ends the job."""
+    """Sends the value that a handler returned, and ends the job."""
     kind = type(value)
     if kind is dict or kind is list:
         job.respond(200, KIND_JSON, b"", to_json(value))
@@ -30,19 +30,19 @@ def answer(job: Exchange, value: Any) -> None:
 
 
 def send_error(job: Exchange, error: object) -> None:
-    """Sends the answer to an exception; None is one that says nothing to the client."""
+    """Sends the response to an exception; None stands for one whose cause is not revealed."""
     job.respond(*error_parts(error, job.job.request_id), FAULT if is_failure(error) else 0)
 
 
 def error_parts(error: object, request_id: str) -> Tuple[int, int, bytes, bytes]:
-    """Status, kind, headers and body of the answer to an exception."""
+    """Status, kind, headers and body of the response to an exception."""
     known = error_reply(error, request_id)
     assert isinstance(known.body, bytes), "the body of an error is written whole"
     return known.status, known.kind, header_block(known.headers), known.body
 
 
 def stream(job: Exchange, reply: Reply) -> None:
-    """Sends a reply whose body comes in pieces, each as soon as it is there and the client takes it."""
+    """Streams a reply, each piece as soon as it is available and the client's window allows."""
     pieces = pieces_of(reply.body)
     try:
         if job.job.is_head:
@@ -64,16 +64,16 @@ def stream(job: Exchange, reply: Reply) -> None:
 
 
 def fail(job: Exchange, error: Exception) -> None:
-    """Answers a job whose application raised, or gives its answer up when it has begun; whoever waits in vain is told in the log."""
+    """Answers a job whose application raised, or aborts its response if that has begun; logs the failure in that case."""
     state = job.job.state
-    if isinstance(error, Gone) and job.job.gone:
+    if isinstance(error, RequestAborted) and job.job.gone:
         return
     if state == NEW:
         # An `HttpError` has been sent already, or its response could not be encoded.
-        told = error if isinstance(error, SqlError) else None
-        if is_failure(told):
+        shown = error if isinstance(error, SqlError) else None
+        if is_failure(shown):
             report(f"{job.job.label} failed", error)
-        send_error(job, told)
+        send_error(job, shown)
     elif state == BEGUN:
         report(f"the response to {job.job.label} broke off", error)
         job.reset()

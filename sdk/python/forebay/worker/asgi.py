@@ -9,8 +9,8 @@ from .._reply import HttpError
 from .._request import decoded_path
 from .._wire import KIND_NONE, PAIR, REQUEST_TABLE, read_pairs
 from .answer import error_parts
-from .job import DONE, NEW, Gone, bounded
-from .looping import LoopingJob
+from .event_loop import AsyncJob
+from .job import DONE, NEW, RequestAborted, bounded
 from .report import report
 
 Message = MutableMapping[str, Any]
@@ -36,8 +36,8 @@ class Asgi:
         #: The lifespan state, for every request.
         self.state: Dict[str, Any] = {}
 
-    async def __call__(self, job: LoopingJob) -> None:
-        """Answers one job, and goes on with what the application does after that."""
+    async def __call__(self, job: AsyncJob) -> None:
+        """Answers one job; returns when the application does, which may be after the response."""
         try:
             scope = self._scope(job)
         except HttpError as refused:
@@ -56,7 +56,7 @@ class Asgi:
         missing = "an answer" if job.state == NEW else "the last part of its answer"
         raise RuntimeError(f"the ASGI application returned without {missing}")
 
-    def _scope(self, job: LoopingJob) -> Scope:
+    def _scope(self, job: AsyncJob) -> Scope:
         data = job.data
         at = job.at
         _, method, path, query, route, params, headers, peer = REQUEST_TABLE.unpack_from(data, at)
@@ -89,18 +89,18 @@ class Asgi:
 
 
 def _server(pairs: Any) -> Any:
-    """What the client calls the server: the worker does not know its address."""
+    """Server name and port, from the `host` header: the worker does not know its own address."""
     host = next((value for name, value in pairs if name == b"host"), b"localhost").decode("latin-1")
     name, colon, port = host.rpartition(":")
     return (name, int(port)) if colon and port.isdecimal() else (host, 80)
 
 
 class _Channel:
-    """What an application receives and sends for one request."""
+    """The `receive` and `send` of one request."""
 
     __slots__ = ("_job", "_bare", "_status", "_headers", "_first", "_received")
 
-    def __init__(self, job: LoopingJob, bare: bool) -> None:
+    def __init__(self, job: AsyncJob, bare: bool) -> None:
         self._job = job
         #: Whether the response has no body, whatever the application sends.
         self._bare = bare
@@ -111,7 +111,7 @@ class _Channel:
         self._received = False
 
     async def receive(self) -> Message:
-        """The next part of the request's body; after the last, `http.disconnect` as soon as the request is over."""
+        """The next part of the request body; after the last, `http.disconnect` as soon as the request has ended."""
         job = self._job
         if not self._received and job.state != DONE:
             first, self._first = self._first, None
@@ -119,7 +119,7 @@ class _Channel:
                 return {"type": "http.request", "body": first, "more_body": True}
             try:
                 part = (first or b"") if job.whole else await job.read_body_async()
-            except Gone:
+            except RequestAborted:
                 self._received = True
                 return {"type": "http.disconnect"}
             self._received = job.whole or part is None
@@ -129,11 +129,11 @@ class _Channel:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Takes a part of the answer, at the client's pace. Raises `OSError` when the client has gone."""
+        """Sends a part of the response, at the client's pace. Raises `OSError` if the client has disconnected."""
         job = self._job
         kind = message["type"]
         if job.gone:
-            raise Gone(job.reason)
+            raise RequestAborted(job.reason)
         if kind == "http.response.start":
             if self._status:
                 raise RuntimeError("the ASGI application sent http.response.start a second time")
@@ -174,11 +174,11 @@ def _pair(name: bytes, value: bytes) -> bytes:
 
 
 class LifespanFailed(Exception):
-    """The application said that it cannot start."""
+    """The application reported that it cannot start."""
 
 
 class Lifespan:
-    """Start and end of an ASGI application. One that does not know of lifespans is let alone."""
+    """Startup and shutdown of an ASGI application. Applications without support for the lifespan protocol are left alone."""
 
     def __init__(self, application: Application, state: Dict[str, Any]) -> None:
         self._application = application
@@ -194,7 +194,7 @@ class Lifespan:
         self._broke = False
 
     async def start(self) -> None:
-        """Raises `LifespanFailed` when the application says so."""
+        """Raises `LifespanFailed` if the application reports a failure."""
         scope = {"type": "lifespan", "asgi": _VERSIONS, "state": self._state}
         self._task = asyncio.get_running_loop().create_task(self._lead(scope))
         answer = await self._ask("startup")
@@ -203,7 +203,7 @@ class Lifespan:
             raise LifespanFailed(answer.get("message") or "the lifespan of the ASGI application failed to start")
 
     async def stop(self) -> bool:
-        """Whether the application has ended well; the log has been told when it has not."""
+        """Whether the application has shut down without an error; an error is logged."""
         if self._task is None:
             return True
         if not self._task.done():
@@ -238,7 +238,7 @@ class Lifespan:
         self._answers.put_nowait(message)
 
     async def _ask(self, what: str) -> Optional[Message]:
-        """Its answer to an order; None when it has ended instead."""
+        """Sends an event and returns the application's answer; None if it ended instead."""
         assert self._task is not None, "it was started"
         self._orders.put_nowait({"type": f"lifespan.{what}"})
         answer = asyncio.ensure_future(self._answers.get())

@@ -1,7 +1,7 @@
-"""Runs one job after another on the worker's only thread: for applications that block, one job at a time.
+"""Runs one job after another on the worker's main thread, for applications that block.
 
-Everything here is on the way of every request, so it is short. Under load, one read brings several requests; each is claimed before its
-handler starts, and its answer has left this process before the next one is claimed.
+Every request passes through this module, so it does as little as possible. Under load, one read brings several requests; each is claimed
+before its handler starts, and its response is sent before the next one is claimed.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from .report import log_to, report
 READ_BYTES = 65_536
 
 
-class _Woken(Exception):
-    """A signal came while the worker waited for work."""
+class _WakeUp(Exception):
+    """A signal arrived while the worker waited for work."""
 
 
 class LinkClosed(Exception):
-    """The server is gone."""
+    """The server has closed the link."""
 
 
 class BlockingJob(Job, Exchange):
-    """A job of the only thread: whoever waits for it reads the link."""
+    """A job on the main thread. While it waits, it reads the link."""
 
     __slots__ = ()
     owner: "BlockingEngine"
@@ -74,7 +74,7 @@ class BlockingJob(Job, Exchange):
 
 
 class BlockingEngine(Owner):
-    """The link, and the job that runs."""
+    """The link and the running job."""
 
     __slots__ = (
         "generation",
@@ -112,13 +112,13 @@ class BlockingEngine(Owner):
         #: The start of an incomplete frame.
         self._partial = b""
         self._draining = False
-        #: What a signal may interrupt: the wait for work, a handler, or nothing.
+        #: Whether a signal may interrupt the wait for work, a handler, or nothing.
         self._waiting = False
         self._in_handler = False
         self._interrupt = False
 
     def serve(self, handle: Callable[[BlockingJob], None]) -> None:
-        """Runs jobs until the server drains this worker. Raises `LinkClosed` when the server is gone."""
+        """Runs jobs until the server drains this worker. Raises `LinkClosed` if the server closes the link."""
         self._handle = handle
         signal.signal(signal.SIGTERM, self._on_sigterm)
         page, inbox = self._page, self._inbox
@@ -140,7 +140,7 @@ class BlockingEngine(Owner):
                 return
 
     def _await_work(self) -> bool:
-        """Whether something has arrived; otherwise a signal has."""
+        """Waits for data; returns whether there is any. If not, a signal arrived."""
         # The signal's exception is allowed only while nothing has been taken from the link.
         arrived = False
         try:
@@ -149,21 +149,21 @@ class BlockingEngine(Owner):
                 self._poll()
                 arrived = True
             self._waiting = False
-        except _Woken:
+        except _WakeUp:
             self._waiting = False
         return arrived
 
     def _on_sigterm(self, number: int, stack: object) -> None:
         self._draining = True
         if self._waiting:
-            raise _Woken
+            raise _WakeUp
         if self._in_handler:
             self._interrupt_handler()
         else:
             self._interrupt = True
 
     def _interrupt_handler(self) -> None:
-        """Ends the handler when nobody waits for its answer. The server has said so before it sent the signal."""
+        """Raises `Interrupted` if the running job was aborted: the server sends ABORT before the signal."""
         self._in_handler = False
         if self._poll(0):
             self._receive()
@@ -174,20 +174,20 @@ class BlockingEngine(Owner):
     # Receiving frames.
 
     def look(self) -> None:
-        """Takes what has arrived, without waiting."""
+        """Handles data that has arrived, without waiting."""
         inside, self._in_handler = self._in_handler, False
         if self._poll(0):
             self._receive()
         self._back(inside)
 
     def look_for(self, job: Job) -> None:
-        """The same for whoever asks whether a job is still waited for, in any thread and for as long as they like: the link is read by this
-        thread alone, and what the server says of a job that is over concerns nobody."""
+        """Like `look`, for a check of whether a job was aborted, which any thread may make at any time. Reads the link only on the main thread and
+        while the job runs."""
         if self._running is job and threading.get_ident() == self._thread:
             self.look()
 
     def wait(self) -> None:
-        """Waits until something arrives, and takes it."""
+        """Waits for data and handles it."""
         inside, self._in_handler = self._in_handler, False
         self._receive()
         self._back(inside)
@@ -249,8 +249,8 @@ class BlockingEngine(Owner):
             missing -= count
         return bytes(rest)
 
-    def undisturbed(self, work: Callable[..., Any], *given: object) -> Any:
-        """Does something for a handler that a signal must not break off in the middle; one that came meanwhile has its effect after it."""
+    def uninterrupted(self, work: Callable[..., Any], *given: object) -> Any:
+        """Runs a function that signals must not interrupt; a signal that arrives meanwhile takes effect afterwards."""
         if threading.get_ident() != self._thread:
             return work(*given)
         inside, self._in_handler = self._in_handler, False
@@ -297,7 +297,7 @@ class BlockingEngine(Owner):
             raise LinkClosed from error
 
     def over(self, job: Job) -> None:
-        """The loop in `serve` goes on by itself."""
+        """Nothing to do: the loop in `serve` continues by itself."""
 
     def log_of(self, job: Optional[Job]) -> Log:
         return log_to(self.write, self.generation, job)

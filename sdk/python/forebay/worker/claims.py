@@ -1,8 +1,8 @@
-"""The shared page's claim words (PROTOCOL.md, section 6): they decide whether a job that has arrived is this worker's to run, or has been
-taken back by the server.
+"""The shared page's claim words (PROTOCOL.md, section 6): they decide whether a job that has arrived is this worker's to run or has been
+revoked by the server.
 
-Python has no atomic exchange on shared memory. So a word is read and written under a lock on the page, which the server takes too
-before it takes a job back. The lock is the kernel's and ends with its process.
+Python has no atomic exchange on shared memory. So a word is read and written under a lock on the page, which the server also takes
+before it revokes a job. It is a kernel lock, released when its process ends.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Page:
             raise RuntimeError(f"the shared page has the format {self._words[0]:#x}, this worker knows {FORMAT:#x}")
 
     def claim(self, number: int, slot: int) -> bool:
-        """Makes the job this worker's; False: the server has taken it back."""
+        """Claims a job; False if the server has revoked it."""
         word = CLAIMS_AT + slot
         offered = (number << 2 | OFFERED) & 0xFFFF_FFFF
         fcntl.lockf(self._descriptor, fcntl.LOCK_EX)
@@ -46,6 +46,6 @@ class Page:
 
 
 def open_page() -> Optional[Page]:
-    """The page that the server has given this worker, if it has."""
+    """Maps the page that the server provides; None if it provides none."""
     descriptor = os.environ.get("FOREBAY_PAGE_FD")
     return None if descriptor is None else Page(int(descriptor))

@@ -10,12 +10,12 @@ from .._reply import HttpError, Reply, to_piece, to_reply
 from .._request import AsyncRequest, Request
 from .._wire import header_block
 from .answer import answer, error_parts, send_error, stream
+from .event_loop import AsyncJob, ThreadRunner
 from .job import NEW, Exchange
-from .looping import InThreads, LoopingJob
 
 
 class Handlers:
-    """Calls the handler that an app has for a job, and sends what it returns."""
+    """Calls the handler of an app for a job, and sends its reply."""
 
     def __init__(self, app: App, context: WorkerContext) -> None:
         self._route = app._route
@@ -33,14 +33,14 @@ class Handlers:
 
 
 class AsyncHandlers:
-    """The same on an event loop: `async def` handlers as tasks, the others in threads."""
+    """Like `Handlers`, on an event loop: `async def` handlers run as tasks, others in threads."""
 
     def __init__(self, app: App, context: WorkerContext, threads: int) -> None:
         self._route = app._route
         self._context = context
-        self._blocking = InThreads(Handlers(app, context), threads)
+        self._blocking = ThreadRunner(Handlers(app, context), threads)
 
-    async def __call__(self, job: LoopingJob) -> None:
+    async def __call__(self, job: AsyncJob) -> None:
         request = AsyncRequest(job.data, job.at, job.end, None if job.whole else job)
         try:
             target = self._route(request)
@@ -55,7 +55,7 @@ class AsyncHandlers:
                 raise
             await job.respond(*error_parts(error, job.request_id))
 
-    async def _answer(self, job: LoopingJob, value: Any) -> None:
+    async def _answer(self, job: AsyncJob, value: Any) -> None:
         reply = to_reply(value)
         if isinstance(reply.body, bytes):
             await self._send(job, reply)
@@ -65,11 +65,11 @@ class AsyncHandlers:
             # An iterator may block between pieces, so it runs in a thread.
             await self._blocking.run(job, lambda exchange: stream(exchange, reply))
 
-    async def _send(self, job: LoopingJob, reply: Reply) -> None:
+    async def _send(self, job: AsyncJob, reply: Reply) -> None:
         assert isinstance(reply.body, bytes), "the body is there"
         await job.respond(reply.status, reply.kind, header_block(reply.headers), reply.body)
 
-    async def _stream(self, job: LoopingJob, reply: Reply) -> None:
+    async def _stream(self, job: AsyncJob, reply: Reply) -> None:
         pieces: AsyncIterator[Any] = reply.body.__aiter__()  # type: ignore[union-attr]
         try:
             if job.is_head:

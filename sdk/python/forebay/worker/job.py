@@ -1,4 +1,4 @@
-"""One request on its way through an application: its answer, and the two bodies' flow control."""
+"""One claimed request while its application runs: its response, and flow control for both bodies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections import deque
 from typing import Deque, Optional
 
-from .._context import Log, Running
+from .._context import JobView, Log
 from .._reply import HEADERS_BYTES_MAX
 from .._request import BodySource, head_of
 from .._wire import (
@@ -36,32 +36,32 @@ CLIENT_GONE = 1
 _REASONS = {CLIENT_GONE: "the client has gone", 2: "the deadline has passed", 3: "the server ends"}
 
 
-class Gone(OSError):
-    """Nobody waits for this answer any more: the client has gone, the deadline has passed, or the server ends."""
+class RequestAborted(OSError):
+    """The response is no longer needed: the client has disconnected, the deadline has passed, or the server is shutting down."""
 
 
 class Owner:
-    """What a job needs of the worker around it."""
+    """The interface of the worker for its jobs."""
 
     __slots__ = ()
     generation: int
     window_bytes: int
 
     def write(self, data: bytes) -> None:
-        """Sends frames."""
+        """Sends frames to the server."""
         raise NotImplementedError
 
     def over(self, job: "Job") -> None:
-        """The job's last frame has been written."""
+        """Call it when the job's last frame has been written."""
         raise NotImplementedError
 
     def log_of(self, job: Optional["Job"]) -> Log:
-        """A log whose lines name the job; None: those of the worker itself."""
+        """A logger that adds the job to its lines; None for the logger of the worker."""
         raise NotImplementedError
 
 
 class Incoming:
-    """The part of a request's body that did not come with the REQUEST frame."""
+    """The part of a request body that did not arrive with the REQUEST frame."""
 
     __slots__ = ("parts", "granted", "used", "ended", "failure")
 
@@ -74,8 +74,8 @@ class Incoming:
         self.failure: Optional[str] = None
 
 
-class Job(BodySource, Running):
-    """What both ways of running an application have in common. Nothing here waits."""
+class Job(BodySource, JobView):
+    """The parts of a job that do not wait, common to blocking and asynchronous workers."""
 
     __slots__ = ("owner", "data", "at", "end", "number", "slot", "whole", "started", "state", "window", "gone", "incoming")
 
@@ -100,7 +100,7 @@ class Job(BodySource, Running):
     # Frames from the server.
 
     def take(self, kind: int, flags: int, data: bytes, at: int, end: int) -> None:
-        """A frame for this job has arrived."""
+        """Handles a frame for this job."""
         if kind == WINDOW:
             self.window += U32.unpack_from(data, at)[0]
         elif kind == BODY:
@@ -124,7 +124,7 @@ class Job(BodySource, Running):
         incoming.failure = incoming.failure or why
 
     def next_part(self) -> Optional[bytes]:
-        """The next bytes of the body, b"" after the last; None: they have not come yet, and the server has been asked for them."""
+        """The next bytes of the body, b"" after the last. None if they have not arrived yet; the server has been asked for them."""
         incoming = self._incoming()
         if incoming.parts:
             part = incoming.parts.popleft()
@@ -136,9 +136,9 @@ class Job(BodySource, Running):
         if self.whole or incoming.ended:
             return b""
         if incoming.failure is not None:
-            raise Gone(incoming.failure)
+            raise RequestAborted(incoming.failure)
         if self.state == DONE:
-            raise Gone("the request was answered before all of its body was read")
+            raise RequestAborted("the request was answered before all of its body was read")
         if not incoming.granted:
             incoming.granted = True
             self._grant(READ_WINDOW_BYTES)
@@ -151,7 +151,7 @@ class Job(BodySource, Running):
 
     @property
     def reason(self) -> str:
-        """Why it is aborted, in words."""
+        """Why the job was aborted, as text."""
         return _REASONS.get(self.gone, f"aborted (reason {self.gone})")
 
     @property
@@ -169,7 +169,7 @@ class Job(BodySource, Running):
 
     @property
     def label(self) -> str:
-        """What its log lines call it."""
+        """The job's name in log lines."""
         method, path, request_id = head_of(self.data, self.at)
         return f"{method} {path} (request {request_id})"
 
@@ -179,13 +179,13 @@ class Job(BodySource, Running):
 
     @property
     def is_head(self) -> bool:
-        """Whether only the head of the answer is wanted."""
+        """Whether the response must not have a body."""
         return head_of(self.data, self.at)[0] == "HEAD"
 
     # Sending the response.
 
     def respond_whole(self, status: int, kind: int, headers: bytes, body: bytes, flags: int = 0) -> bool:
-        """Sends a whole answer, whose headers are a pair block, and ends the job; False when it is longer than a frame."""
+        """Sends a complete response, whose headers are a pair block, and ends the job; False if it does not fit into a frame."""
         if len(body) + len(headers) > FRAME_PAYLOAD_MAX - RESPONSE_TABLE.size:
             return False
         owner = self.owner
@@ -197,20 +197,20 @@ class Job(BodySource, Running):
         return True
 
     def begin(self, status: int, kind: int, headers: bytes) -> None:
-        """Sends the head of an answer whose body comes in pieces."""
+        """Sends the head of a streamed response."""
         owner = self.owner
         head = response(0, owner.generation, self.number, self.slot, status, kind, self._micros(), headers, b"")
         self.state = BEGUN
         owner.write(head)
 
     def _micros(self) -> int:
-        """How long the application has run, as far as the protocol can say."""
+        """Run time of the application in microseconds, capped at the maximum of the protocol."""
         return min(int((time.monotonic() - self.started) * 1e6), 0xFFFF_FFFF)
 
     def cut(self, piece: bytes, at: int) -> int:
-        """Sends as much of a piece, from `at` on, as a frame and the window take; gives where the rest begins."""
+        """Sends as much of a piece, from `at` on, as a frame and the window allow; returns the position of the rest."""
         if self.gone:
-            raise Gone(self.reason)
+            raise RequestAborted(self.reason)
         size = min(len(piece) - at, self.window, BODY_FRAME_MAX)
         if size > 0:
             self.window -= size
@@ -219,20 +219,20 @@ class Job(BodySource, Running):
         return at + size
 
     def finish(self) -> None:
-        """Ends an answer that has begun."""
+        """Ends a streamed response."""
         self.state = DONE
         self.owner.write(frame(BODY, END, self.owner.generation, self.number, self.slot))
         self.owner.over(self)
 
     def reset(self) -> None:
-        """Gives the answer up."""
+        """Aborts the response."""
         self.state = DONE
         self.owner.write(frame(RESET, 0, self.owner.generation, self.number, self.slot))
         self.owner.over(self)
 
 
-class Exchange(BodySource, Running):
-    """A job as those see it who may wait: applications that block, on the worker's only thread or on one of several."""
+class Exchange(BodySource, JobView):
+    """The blocking interface of a job: for applications on the main thread or in other threads."""
 
     __slots__ = ()
 
@@ -241,14 +241,14 @@ class Exchange(BodySource, Running):
         raise NotImplementedError
 
     def respond(self, status: int, kind: int, headers: bytes, body: bytes, flags: int = 0) -> None:
-        """Sends a whole answer of any length and ends the job."""
+        """Sends a complete response of any length and ends the job."""
         raise NotImplementedError
 
     def begin(self, status: int, kind: int, headers: bytes) -> None:
         raise NotImplementedError
 
     def send(self, piece: bytes) -> None:
-        """Sends a piece of the body at the client's pace; raises `Gone` when nobody takes it."""
+        """Sends a piece of the body at the client's pace. Raises `RequestAborted` if the request was aborted."""
         raise NotImplementedError
 
     def finish(self) -> None:
@@ -259,14 +259,14 @@ class Exchange(BodySource, Running):
 
 
 def bounded(headers: bytes) -> bytes:
-    """The header block of an application; raises `ValueError` when it is too long."""
+    """The header block of an application. Raises `ValueError` if it is too long."""
     if len(headers) > HEADERS_BYTES_MAX:
         raise ValueError(f"the answer's headers take {len(headers)} bytes, at most {HEADERS_BYTES_MAX}")
     return headers
 
 
 def sized(headers: bytes, body: bytes) -> bytes:
-    """The header block of a body that is longer than a frame, with its length in it."""
+    """The header block of a body that does not fit into a frame, with its length added."""
     if b"content-length" in headers:
         return headers
     return headers + header_block([("content-length", str(len(body)))])

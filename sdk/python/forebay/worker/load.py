@@ -1,4 +1,4 @@
-"""Finds the application that a pool names, and what kind of one it is."""
+"""Finds the application that a pool names, and its interface."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FOREBAY, WSGI, ASGI = "forebay", "wsgi", "asgi"
 
 
 class LoadError(Exception):
-    """The pool names no application that can be run; the text says what to do."""
+    """The pool names no application that can be run; the message says what to do."""
 
 
 class LoadRequest(NamedTuple):
-    """What the server says on the command line; the handler's file stands in INIT."""
+    """The application named on the command line; the path of a handler file is in INIT instead."""
 
     #: The module name, if the handler is not a file.
     module: str
@@ -39,8 +39,8 @@ class LoadRequest(NamedTuple):
     encoded_slashes: bool
 
 
-class Loaded(NamedTuple):
-    """An application and how it is called."""
+class LoadedApplication(NamedTuple):
+    """An application and how to call it."""
 
     application: Any
     interface: str
@@ -48,7 +48,7 @@ class Loaded(NamedTuple):
     encoded_slashes: bool
 
 
-def load(file: Optional[str], request: LoadRequest) -> Loaded:
+def load(file: Optional[str], request: LoadRequest) -> LoadedApplication:
     """Imports the module, a file or one by name, and finds the application in it."""
     # The application may look at its command line, and the worker's own is of no use to it.
     sys.argv = [file or request.module]
@@ -62,11 +62,11 @@ def load(file: Optional[str], request: LoadRequest) -> Loaded:
         raise LoadError(f"the application of {where} is a {type(application).__name__}, which cannot be called")
     if interface == FOREBAY and request.mount:
         raise LoadError(f'the patterns of an App are whole paths: write {request.mount} into them, mount = "{request.mount}" is for WSGI and ASGI')
-    return Loaded(application, interface, request.mount, request.encoded_slashes)
+    return LoadedApplication(application, interface, request.mount, request.encoded_slashes)
 
 
 def import_file(file: str) -> ModuleType:
-    """Imports a file under the name by which its neighbours import it: in a package, that of the package's module."""
+    """Imports a file under the name that its neighbours would use: in a package, the name of the package's module."""
     folder, name = os.path.split(file)
     parts = [os.path.splitext(name)[0]]
     while os.path.exists(os.path.join(folder, "__init__.py")):
@@ -77,11 +77,11 @@ def import_file(file: str) -> ModuleType:
     _look_in(folder)
     module_name = ".".join(parts)
     if all(part.isidentifier() for part in parts):
-        module = _imported(module_name, file)
-        found = getattr(module, "__file__", None)
-        if found is None or not os.path.samefile(found, file):
+        module = _import(module_name, file)
+        value = getattr(module, "__file__", None)
+        if value is None or not os.path.samefile(value, file):
             raise LoadError(
-                f"{file} has the name of another module, `{module_name}`, which is {found or 'built in'}: give the file another name"
+                f"{file} has the name of another module, `{module_name}`, which is {value or 'built in'}: give the file another name"
             )
         return module
     spec = importlib.util.spec_from_file_location(module_name, file)
@@ -98,7 +98,7 @@ def import_file(file: str) -> ModuleType:
 def import_module(name: str) -> ModuleType:
     """Imports a module as `python -m` finds it: from the working folder, or an installed one."""
     _look_in(os.getcwd())
-    return _imported(name, name)
+    return _import(name, name)
 
 
 def _look_in(folder: str) -> None:
@@ -106,7 +106,7 @@ def _look_in(folder: str) -> None:
         sys.path.insert(0, folder)
 
 
-def _imported(name: str, where: str) -> ModuleType:
+def _import(name: str, where: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -130,28 +130,28 @@ def _object(module: ModuleType, expression: Optional[str], where: str) -> Any:
         for name in NAMES:
             if hasattr(module, name):
                 return getattr(module, name)
-        raise LoadError(f"{where} has no application: expected an object called {_listed(NAMES)}{_hint(module, where)}")
+        raise LoadError(f"{where} has no application: expected an object called {_join_names(NAMES)}{_hint(module, where)}")
     called = expression.endswith("()")
-    found: Any = module
+    value: Any = module
     for part in (expression[:-2] if called else expression).split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             raise LoadError(f"{where} has no object `{expression}`{_hint(module, where)}")
-        found = getattr(found, part)
-    return found() if called else found
+        value = getattr(value, part)
+    return value() if called else value
 
 
 def _hint(module: ModuleType, where: str) -> str:
-    """What the module has instead."""
+    """A hint at applications that the module does have; empty if there are none."""
     factory = next((name for name in FACTORIES if hasattr(module, name)), None)
-    place = os.path.basename(where) if where.endswith(".py") else module.__name__
+    module_path = os.path.basename(where) if where.endswith(".py") else module.__name__
     if factory is not None:
-        return f'; it has a function that makes one: handler = "{place}:{factory}()"'
+        return f'; it has a function that makes one: handler = "{module_path}:{factory}()"'
     names = [name for name, value in vars(module).items() if isinstance(value, App) or _shape(value) is not None]
     names = [name for name in names if not name.startswith("_") and not inspect.isclass(vars(module)[name])]
-    return f'; it has {_listed(names[:5])}: handler = "{place}:{names[0]}" names it' if names else ""
+    return f'; it has {_join_names(names[:5])}: handler = "{module_path}:{names[0]}" names it' if names else ""
 
 
-def _listed(names: Any) -> str:
+def _join_names(names: Any) -> str:
     quoted = [f"`{name}`" for name in names]
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
 
@@ -169,7 +169,7 @@ def _interface(application: Any, where: str) -> str:
 
 
 def _shape(application: Any) -> Optional[str]:
-    """What kind of application takes such parameters."""
+    """The interface that an application has, judged by its parameters; None if unknown."""
     if not callable(application) or inspect.isclass(application):
         return None
     try:
@@ -189,5 +189,5 @@ def _shape(application: Any) -> Optional[str]:
 
 def parse_arguments(arguments: List[str]) -> LoadRequest:
     """Reads the command line: `--name=value`, each at most once."""
-    given = dict(argument[2:].split("=", 1) for argument in arguments if argument.startswith("--") and "=" in argument)
-    return LoadRequest(given.get("module", ""), given.get("object"), given.get("interface", "auto"), given.get("mount", ""), given.get("encoded-slashes") == "decode")
+    values = dict(argument[2:].split("=", 1) for argument in arguments if argument.startswith("--") and "=" in argument)
+    return LoadRequest(values.get("module", ""), values.get("object"), values.get("interface", "auto"), values.get("mount", ""), values.get("encoded-slashes") == "decode")

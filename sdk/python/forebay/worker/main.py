@@ -1,4 +1,4 @@
-"""The life of a worker: opens the link, shakes hands, loads the application, serves."""
+"""The life cycle of a worker: opens the link, shakes hands, loads the application, serves."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .._wire import FAILED, FRAME_PAYLOAD_MAX, HEADER, HELLO, INIT, PROTOCOL, RE
 from .asgi import Asgi, Lifespan, LifespanFailed
 from .blocking import BlockingEngine, LinkClosed
 from .claims import Page, open_page
+from .event_loop import AsyncEngine, AsyncJob, ThreadRunner
 from .handlers import AsyncHandlers, Handlers
-from .load import ASGI, FOREBAY, Loaded, LoadError, import_file, load, parse_arguments
-from .looping import InThreads, LoopingEngine, LoopingJob
+from .load import ASGI, FOREBAY, LoadedApplication, LoadError, import_file, load, parse_arguments
 from .report import report
 from .wsgi import Wsgi
 
@@ -50,9 +50,9 @@ class StartFailed(Exception):
 
 
 class Program(NamedTuple):
-    """What the worker runs."""
+    """The loaded application and its hooks."""
 
-    loaded: Loaded
+    loaded: LoadedApplication
     start: List[Hook]
     stop: List[Hook]
     #: Whether a hook of the startup module is asynchronous.
@@ -60,7 +60,7 @@ class Program(NamedTuple):
 
 
 def main(arguments: List[str]) -> int:
-    """Runs a worker to its end; gives the exit status."""
+    """Runs a worker to its end; returns the exit status."""
     # A terminal's Ctrl-C reaches the whole process group, but the server drains its workers itself. Not SIG_IGN, which programs started
     # by a handler would inherit.
     signal.signal(signal.SIGINT, lambda number, stack: None)
@@ -97,7 +97,7 @@ def _environment(name: str) -> str:
 
 
 def _open_link(descriptor: int) -> socket.socket:
-    """The inherited socket, which neither programs that a handler starts nor its forks hold open."""
+    """The inherited socket, closed in child processes and forks."""
     link = socket.socket(fileno=descriptor)
     link.set_inheritable(False)
     os.register_at_fork(after_in_child=link.close)
@@ -106,7 +106,7 @@ def _open_link(descriptor: int) -> socket.socket:
 
 
 def _let_signals_end_it() -> None:
-    """A fork is no worker: a signal ends it like any other process, and does not wake this one's event loop."""
+    """Restores the default effect of signals in a fork, which is not a worker, and detaches it from this process's event loop."""
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
@@ -166,7 +166,7 @@ def _load(init: Init, arguments: List[str]) -> Program:
 
 
 def _is_async(program: Program, init: Init) -> bool:
-    """Whether jobs run on an event loop; otherwise they run one after another on this thread, which costs less."""
+    """Whether jobs run on an event loop; otherwise they run one after another on the main thread, which costs less."""
     if program.loaded.interface == ASGI or init.concurrency > 1:
         return True
     return program.awaits or (program.loaded.interface == FOREBAY and program.loaded.application._is_async)
@@ -176,8 +176,8 @@ def _context(init: Init, log: Any) -> WorkerContext:
     return WorkerContext(State(), WorkerInfo(init.worker, init.pool, os.getpid()), log)
 
 
-def _settle_memory() -> None:
-    """What has been loaded stays: the collector need not look at it again, and a request pays less for it."""
+def _freeze_memory() -> None:
+    """Excludes loaded modules from garbage collection, which makes each collection cheaper."""
     gc.collect()
     gc.freeze()
 
@@ -187,7 +187,7 @@ def _serve_blocking(
 ) -> int:
     engine = BlockingEngine(link, generation, init.window_bytes, page)
     if calls is not None:
-        calls.on_thread(engine.undisturbed)
+        calls.on_thread(engine.uninterrupted)
     context = _context(init, engine.log_of(None))
     try:
         for hook in program.start:
@@ -196,7 +196,7 @@ def _serve_blocking(
         raise StartFailed from error
     application = program.loaded.application
     handle = Handlers(application, context) if program.loaded.interface == FOREBAY else Wsgi(application, program.loaded.mount, encoded_slashes=program.loaded.encoded_slashes)
-    _settle_memory()
+    _freeze_memory()
     engine.write(frame(READY, 0, generation, 0, 0))
     engine.serve(handle)
     status = 0
@@ -212,11 +212,11 @@ def _serve_blocking(
 async def _serve_async(
     link: socket.socket, generation: int, init: Init, program: Program, page: Optional[Page], calls: Optional[Calls]
 ) -> int:
-    engine = LoopingEngine(generation, init.window_bytes, init.concurrency, page, calls)
+    engine = AsyncEngine(generation, init.window_bytes, init.concurrency, page, calls)
     await engine.open(link)
     context = _context(init, engine.log_of(None))
     application = program.loaded.application
-    handle: Callable[[LoopingJob], Awaitable[None]]
+    handle: Callable[[AsyncJob], Awaitable[None]]
     lifespan: Optional[Lifespan] = None
     if program.loaded.interface == FOREBAY:
         handle = AsyncHandlers(application, context, init.concurrency)
@@ -224,7 +224,7 @@ async def _serve_async(
         handle = asgi = Asgi(application, program.loaded.mount, encoded_slashes=program.loaded.encoded_slashes)
         lifespan = Lifespan(application, asgi.state)
     else:
-        handle = InThreads(Wsgi(application, program.loaded.mount, threads=True, encoded_slashes=program.loaded.encoded_slashes), init.concurrency)
+        handle = ThreadRunner(Wsgi(application, program.loaded.mount, threads=True, encoded_slashes=program.loaded.encoded_slashes), init.concurrency)
     try:
         for hook in program.start:
             await _run_hook(hook, context)
@@ -234,7 +234,7 @@ async def _serve_async(
         engine.write(_failed(generation, error))
         await engine.close()
         return 1
-    _settle_memory()
+    _freeze_memory()
     engine.write(frame(READY, 0, generation, 0, 0))
     if not await engine.serve(handle):
         _end_now(0)
@@ -273,7 +273,7 @@ def _stop_failed(error: Exception) -> int:
 
 
 def _failed(generation: int, error: BaseException) -> bytes:
-    """The FAILED frame, after the log has been told."""
+    """Logs a failed start and makes the FAILED frame."""
     report("the worker cannot start", None if isinstance(error, (LoadError, LifespanFailed)) and error.__cause__ is None else error)
     stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     known = isinstance(error, (LoadError, LifespanFailed))
@@ -289,7 +289,7 @@ def _tell(link: socket.socket, generation: int, error: BaseException) -> int:
 
 
 def _end_now(status: int) -> NoReturn:
-    """Ends the process whatever its threads do: nobody waits for them any more."""
+    """Ends the process at once, without waiting for its threads."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)

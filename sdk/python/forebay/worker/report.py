@@ -1,4 +1,4 @@
-"""What a worker says about itself: failures on standard error, which the server logs line by line, and lines of `ctx.log`."""
+"""Reports of a worker: failures on standard error, which the server logs line by line, and lines of `ctx.log`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def report(what: str, error: Optional[BaseException] = None) -> None:
 
 
 def log_to(write: Callable[[bytes], None], generation: int, job: Optional[Job]) -> Log:
-    """A log whose lines are LOG frames, of a job or of the worker."""
+    """Makes a logger whose lines are LOG frames, of a job or of the worker."""
     number, slot = (0, 0) if job is None else (job.number, job.slot)
 
     def line(level: str, message: str, fields: Dict[str, Any]) -> None:
@@ -40,7 +40,7 @@ def log_to(write: Callable[[bytes], None], generation: int, job: Optional[Job]) 
 
 
 def _encoded(content: Dict[str, Any], fields: Dict[str, Any]) -> bytes:
-    """A line as JSON; fields that are not JSON are written as text, and those that cannot be written at all are dropped."""
+    """Encodes a line as JSON; fields that JSON cannot represent are written as text, and dropped if that fails."""
     if not fields:
         return json.dumps(content).encode()
     try:

@@ -74,7 +74,7 @@ class Wsgi:
         response.end(body)
 
     def _environ(self, exchange: Exchange) -> Optional[Dict[str, Any]]:
-        """What PEP 3333 has an application given; None for a path that is not below the mount point."""
+        """The `environ` of PEP 3333; None for a path that is not below the mount point."""
         job = exchange.job
         data = job.data
         at = job.at
@@ -123,7 +123,7 @@ class Wsgi:
         return environ
 
     def _name(self, header: bytes) -> str:
-        """A header's name in the environ. One with an underscore has none: it would be taken for the one with a hyphen."""
+        """The name of a header in the environ; empty for a header with an underscore, which would be mistaken for one with a hyphen."""
         name = "" if b"_" in header else header.decode("latin-1").upper().replace("-", "_")
         if name and name not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
             name = f"HTTP_{name}"
@@ -133,7 +133,7 @@ class Wsgi:
         return name
 
     def _host(self, host: str) -> Tuple[str, str]:
-        """`SERVER_NAME` and `SERVER_PORT`, which are what the client calls the server: the worker does not know its address."""
+        """`SERVER_NAME` and `SERVER_PORT`, from the `host` header: the worker does not know its own address."""
         name, colon, port = host.rpartition(":")
         # The last colon in `[::1]` does not start a port.
         known = (name, port) if colon and port.isdecimal() else (host or "localhost", "80")
@@ -144,7 +144,7 @@ class Wsgi:
 
 
 class _Input(io.RawIOBase):
-    """A request's body that has not arrived whole: each read beyond what is there asks the server for more."""
+    """A request body that did not arrive whole: reading beyond its start fetches more from the server."""
 
     def __init__(self, exchange: Exchange, first: io.BytesIO) -> None:
         self._exchange = exchange
@@ -165,7 +165,7 @@ class _Input(io.RawIOBase):
 
 
 class _Response:
-    """What `start_response` was told, and how far the answer is."""
+    """The response of an application: status and headers from `start_response`, and progress."""
 
     __slots__ = ("_exchange", "_bare", "_status", "_headers", "_length", "_begun", "_sent")
 
@@ -181,7 +181,7 @@ class _Response:
         self._sent = 0
 
     def start(self, status: str, headers: List[Tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], None]:
-        """`start_response`."""
+        """The `start_response` of PEP 3333."""
         if exc_info is not None:
             try:
                 if self._begun:
@@ -213,14 +213,14 @@ class _Response:
         return self.write
 
     def write(self, data: bytes) -> None:
-        """What `start_response` returns: sends a piece at once."""
+        """The `write` callable returned by `start_response`: sends a piece at once."""
         _check(data)
         if not self._begun:
             self._begin()
         self._piece(data)
 
     def take(self, result: Iterable[bytes]) -> Optional[bytes]:
-        """Sends what the application returned piece by piece, or gives all of it when it can be sent as one."""
+        """Sends the pieces that the application returned; returns the whole body instead if it can be sent at once."""
         if type(result) in (list, tuple) and not self._begun:
             return b"".join(result)
         pieces = iter(result)
@@ -239,7 +239,7 @@ class _Response:
         return None if self._begun else b""
 
     def end(self, body: Optional[bytes]) -> None:
-        """Ends the answer, with its whole body where nothing was sent yet. The application has been closed."""
+        """Ends the response, with its whole body if nothing was sent yet. Call it after closing the application."""
         self._started()
         exchange = self._exchange
         if body is None or self._bare:
@@ -275,6 +275,6 @@ class _Response:
 
 
 def _check(piece: bytes) -> None:
-    """Pieces are looked at before anything is sent, so that a wrong one can still fail with a status."""
+    """Checks a piece before anything is sent, so that an invalid one can still be answered with an error status."""
     if not isinstance(piece, (bytes, bytearray, memoryview)):
         raise TypeError(f"the application gave a piece of type {type(piece).__name__}, expected bytes")

@@ -353,7 +353,7 @@ fn rows_are_copied_in_and_out_and_not_at_all_when_something_is_wrong() {
             [
                 "ValueError: no more",
                 "22P02",
-                "TypeError: what is copied is str and bytes, not a int",
+                "TypeError: copy_in() takes str and bytes, not int",
                 "not_sendable"
             ],
             "1\ta\n30003\té\n",
@@ -401,13 +401,13 @@ fn transactions_that_collide_are_run_again_and_what_they_are_given_is_checked() 
         );
         // A single worker with one request at a time has no conflicts.
         assert!(turn == 0 || runs > 40, "{way}: {runs}");
-        let within = "TypeError: a transaction within this one has not ended: use what its block or its function is given";
+        let within = "TypeError: a transaction within this one has not ended: use the argument of its block or function";
         let ended = "TypeError: the transaction has ended";
         let told = json!([
             {"isolation": "serializable", "reads": "on"},
             "40001",
-            "TypeError: the function of tx() gave a coroutine, which nobody awaits: use atx()",
-            "TypeError: a transaction is given a function, not a str",
+            "TypeError: the function of tx() returned a coroutine: use atx() for coroutine functions",
+            "TypeError: a transaction takes a function, not a str",
             "ValueError: the retries of a transaction are 0 to 100, not -1",
             "ValueError: the retries of a transaction are 0 to 100, not 101",
             "ValueError: the isolation of a transaction is one of read committed, repeatable read, serializable, not chaos",
@@ -436,7 +436,7 @@ fn what_a_coroutine_begins_ends_when_it_is_cancelled() {
         "create table python_given_up (n int); grant all on python_given_up to public",
     );
     let within =
-        "TypeError: a transaction within this one has not ended: use what its block or its function is given";
+        "TypeError: a transaction within this one has not ended: use the argument of its block or function";
     let told = json!([true, ["undone", within], [4]]);
     assert_eq!(get(&server, "/async/given-up"), (200, told), "{}", server.log());
 }

@@ -54,7 +54,7 @@ class Loop {
   readonly #reject: (error: Error) => void;
   readonly #payload: string | null;
   /** Whether replies come from the default handler, so that they can be matched with their messages. */
-  readonly #checked: boolean;
+  readonly #checksReplies: boolean;
   readonly #delay: AdaptiveDelay;
   readonly #latency = new LatencyHistogram();
   readonly #smallWorkers = new Float64Array(SMALL_ID_MAX + 1);
@@ -72,9 +72,9 @@ class Loop {
   #started: Float64Array;
   #numbers: Float64Array;
   #filling = false;
-  #begun = 0;
+  #startedAt = 0;
   #watch: NodeJS.Timeout | undefined;
-  #ended = false;
+  #hasEnded = false;
 
   constructor(contender: Contender, plan: Plan, messages: number, observer: Observer, resolve: (outcome: Outcome) => void, reject: (error: Error) => void) {
     this.#contender = contender;
@@ -84,7 +84,7 @@ class Loop {
     this.#resolve = resolve;
     this.#reject = reject;
     this.#payload = plan.payload > 0 ? 'x'.repeat(plan.payload) : null;
-    this.#checked = plan.handler === null;
+    this.#checksReplies = plan.handler === null;
     this.#delay = new AdaptiveDelay(plan.delay_ms);
     const tickets = plan.outstanding ?? plan.block;
     this.#started = new Float64Array(tickets);
@@ -92,7 +92,7 @@ class Loop {
   }
 
   begin(): void {
-    this.#begun = performance.now();
+    this.#startedAt = performance.now();
     this.#watchOver();
     if (this.#plan.outstanding === null) this.#blockLater();
     else this.#fill(this.#plan.outstanding);
@@ -143,23 +143,23 @@ class Loop {
     const { index } = ticket;
     this.#latency.record(performance.now() - this.#started[index]!);
     const found = (typeof reply === 'object' && reply !== null ? reply : {}) as { readonly messageNo?: unknown; readonly workerId?: unknown };
-    if (this.#checked && found.messageNo !== this.#numbers[index]) {
+    if (this.#checksReplies && found.messageNo !== this.#numbers[index]) {
       this.#fault(this.#numbers[index] === 0 ? 'a message got a second reply' : 'a message got the reply of another');
       if (this.#numbers[index] === 0) return;
     }
     const id = found.workerId ?? worker;
     if (typeof id === 'number' && id >= 0 && id <= SMALL_ID_MAX && Number.isInteger(id)) this.#smallWorkers[id]! += 1;
     else if (id !== undefined) this.#otherWorkers.set(id, (this.#otherWorkers.get(id) ?? 0) + 1);
-    this.#ends(ticket);
+    this.#release(ticket);
   }
 
   #failed(ticket: Ticket, error: unknown): void {
     if (this.#numbers[ticket.index] === 0) return this.#fault('a message got a second reply');
     this.#fault(error instanceof Error ? error.message : typeof error === 'string' ? error : JSON.stringify(error));
-    this.#ends(ticket);
+    this.#release(ticket);
   }
 
-  #ends(ticket: Ticket): void {
+  #release(ticket: Ticket): void {
     this.#numbers[ticket.index] = 0;
     this.#free.push(ticket);
     this.#answered += 1;
@@ -182,7 +182,7 @@ class Loop {
   }
 
   #sendBlock(): void {
-    if (this.#ended) return;
+    if (this.#hasEnded) return;
     const waiting = this.#submitted - this.#answered;
     const size = Math.min(this.#plan.block, OUTSTANDING_MAX - waiting);
     if (size <= 0) return this.#blockLater();
@@ -222,23 +222,23 @@ class Loop {
   }
 
   #end(): void {
-    this.#ended = true;
+    this.#hasEnded = true;
     clearInterval(this.#watch);
   }
 
   #finish(): void {
-    if (this.#ended) return;
-    const elapsed_ms = performance.now() - this.#begun;
+    if (this.#hasEnded) return;
+    const elapsed_ms = performance.now() - this.#startedAt;
     this.#end();
-    const counted = [...this.#otherWorkers].map(([worker, messages]) => ({ worker: String(worker), messages }));
+    const counts = [...this.#otherWorkers].map(([worker, messages]) => ({ worker: String(worker), messages }));
     this.#smallWorkers.forEach((messages, worker) => {
-      if (messages > 0) counted.push({ worker: String(worker), messages });
+      if (messages > 0) counts.push({ worker: String(worker), messages });
     });
     this.#resolve({
       messages: this.#messages,
       elapsed_ms,
       latency: this.#latency,
-      workers: counted.sort((a, b) => a.worker.localeCompare(b.worker, 'en', { numeric: true })),
+      workers: counts.sort((a, b) => a.worker.localeCompare(b.worker, 'en', { numeric: true })),
       errors: this.#errors,
       errorTexts: [...this.#errorTexts].map(([text, count]) => ({ text, count })),
       delay_ms: this.#delay.delay_ms,

@@ -21,14 +21,14 @@ const JUDGED_MS_MIN = 500;
 
 const PERCENTILES = { p50_us: 0.5, p90_us: 0.9, p99_us: 0.99, p999_us: 0.999 } as const;
 
-function tell(kind: string, members: object): void {
+function writeLine(kind: string, members: object): void {
   process.stdout.write(`${JSON.stringify({ forebay: kind, ...members })}\n`);
 }
 
 async function run(plan: Plan): Promise<void> {
   const begun = performance.now();
   const contender = await within(start(plan), START_MS_MAX, `${plan.contender} was not ready`);
-  tell('ready', { version: contender.version, settings: contender.settings, start_ms: performance.now() - begun });
+  writeLine('ready', { version: contender.version, settings: contender.settings, start_ms: performance.now() - begun });
   const { adaptive } = plan;
   // Warm up with a fixed number of messages in flight; the pace of blocks does not matter for it.
   const warm: Plan = { ...plan, outstanding: plan.outstanding ?? plan.block * 2, adaptive: false };
@@ -39,11 +39,11 @@ async function run(plan: Plan): Promise<void> {
   const outcome = await drive(contender, plan, plan.messages, observer('measured', plan.messages));
   const [mainAfter, everythingAfter, busyAfter] = [mainThread_us(), everything_us(), machineBusy_us()];
   if (adaptive) {
-    const handled = outcome.workers.map((each) => each.messages);
-    for (const text of summary(outcome.messages, outcome.elapsed_ms / 1000, handled)) tell('line', { text });
+    const handledCounts = outcome.workers.map((each) => each.messages);
+    for (const text of summary(outcome.messages, outcome.elapsed_ms / 1000, handledCounts)) writeLine('line', { text });
   }
   const times = contender.times?.();
-  tell('result', {
+  writeLine('result', {
     ...figures(outcome),
     wait: times?.wait ?? null,
     run: times?.run ?? null,
@@ -92,8 +92,8 @@ function figures(outcome: Outcome): object {
 
 function observer(part: 'warmup' | 'measured', messages: number): Observer {
   return {
-    progress: (submitted, answered) => tell('progress', { part, messages, submitted, answered }),
-    line: (text) => tell('line', { text }),
+    progress: (submitted, answered) => writeLine('progress', { part, messages, submitted, answered }),
+    line: (text) => writeLine('line', { text }),
   };
 }
 
@@ -118,7 +118,7 @@ function end(code: number): void {
 }
 
 function fail(error: unknown): void {
-  tell('error', { text: error instanceof Error ? error.message : String(error) });
+  writeLine('error', { text: error instanceof Error ? error.message : String(error) });
   end(1);
 }
 

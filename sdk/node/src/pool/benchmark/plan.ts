@@ -57,13 +57,13 @@ export function readPlan(text: string): Plan {
   if (typeof found !== 'object' || found === null) throw new Error('a plan is an object of JSON');
   const members = new Map(Object.entries(found));
 
-  function whole(name: string, least: number, most: number): number {
+  function checkInteger(name: string, min: number, max: number): number {
     const value = members.get(name);
-    if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= most) return value;
-    throw new Error(`${name} is ${JSON.stringify(value)}: a whole number from ${least} to ${most} is accepted`);
+    if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value;
+    throw new Error(`${name} is ${JSON.stringify(value)}: a whole number from ${min} to ${max} is accepted`);
   }
-  function wholeOrNull(name: string, least: number, most: number): number | null {
-    return (members.get(name) ?? null) === null ? null : whole(name, least, most);
+  function checkIntegerOrNull(name: string, min: number, max: number): number | null {
+    return (members.get(name) ?? null) === null ? null : checkInteger(name, min, max);
   }
   function oneOf<Word extends string>(name: string, words: readonly Word[]): Word {
     const value = members.get(name);
@@ -80,17 +80,17 @@ export function readPlan(text: string): Plan {
   return {
     contender: oneOf('contender', CONTENDERS),
     kind: oneOf('kind', ['process', 'thread']),
-    workers: whole('workers', 1, WORKERS_MAX),
-    messages: whole('messages', 1, MESSAGES_MAX),
-    warmup: whole('warmup', 0, MESSAGES_MAX),
-    block: whole('block', 1, OUTSTANDING_MAX),
-    outstanding: wholeOrNull('outstanding', 1, OUTSTANDING_MAX),
-    delay_ms: whole('delay_ms', 0, DELAY_MS_MAX),
+    workers: checkInteger('workers', 1, WORKERS_MAX),
+    messages: checkInteger('messages', 1, MESSAGES_MAX),
+    warmup: checkInteger('warmup', 0, MESSAGES_MAX),
+    block: checkInteger('block', 1, OUTSTANDING_MAX),
+    outstanding: checkIntegerOrNull('outstanding', 1, OUTSTANDING_MAX),
+    delay_ms: checkInteger('delay_ms', 0, DELAY_MS_MAX),
     adaptive: members.get('adaptive') === true,
-    payload: whole('payload', 0, PAYLOAD_MAX),
+    payload: checkInteger('payload', 0, PAYLOAD_MAX),
     handler: path('handler'),
     packages: path('packages'),
-    concurrency: wholeOrNull('concurrency', 1, 65_535),
-    deadline_ms: whole('deadline_ms', 1, DEADLINE_MS_MAX),
+    concurrency: checkIntegerOrNull('concurrency', 1, 65_535),
+    deadline_ms: checkInteger('deadline_ms', 1, DEADLINE_MS_MAX),
   };
 }

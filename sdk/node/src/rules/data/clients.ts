@@ -1,6 +1,6 @@
 /** Sends operations on other systems to the server, which performs those that `allow` of `[workflow]` permits. */
 import { host } from '../../script/host.js';
-import { promiseOf } from '../../script/waits.js';
+import { promiseOf } from '../../script/pending-operations.js';
 
 /** An operation in the form that the server parses. */
 export interface Operation {

@@ -3,14 +3,14 @@ import { Files } from '../tools/files.js';
 import { filledText, isNothing, wholeNumber } from '../tools/arguments.js';
 
 /** Limits of a client. `fetch_time_max` and `fetch_bytes_max` of `[workflow]` apply as well. */
-const CONNECT = { usual: 6000, least: 100, most: 5 * 60_000 };
-const READ = { usual: 60_000, least: 100, most: 15 * 60_000 };
-const BYTES = { usual: 2 * 1024 * 1024, least: 1, most: 10 * 1024 * 1024 };
+const CONNECT = { fallback: 6000, min: 100, max: 5 * 60_000 };
+const READ = { fallback: 60_000, min: 100, max: 15 * 60_000 };
+const BYTES = { fallback: 2 * 1024 * 1024, min: 1, max: 10 * 1024 * 1024 };
 
 interface Bounds {
-  readonly usual: number;
-  readonly least: number;
-  readonly most: number;
+  readonly fallback: number;
+  readonly min: number;
+  readonly max: number;
 }
 
 type Headers = Readonly<Record<string, unknown>>;
@@ -58,8 +58,8 @@ export class HttpClient {
   readonly #bytesMax: number;
 
   /** Timeouts in milliseconds, which are added up here, and the maximum size of a response in bytes. */
-  constructor(connectTimeout: number = CONNECT.usual, readTimeout: number = READ.usual, maxResponseSize: number = BYTES.usual) {
-    const bound = (value: number, name: string, { least, most }: Bounds) => wholeNumber(value, name, least, most);
+  constructor(connectTimeout: number = CONNECT.fallback, readTimeout: number = READ.fallback, maxResponseSize: number = BYTES.fallback) {
+    const bound = (value: number, name: string, { min, max }: Bounds) => wholeNumber(value, name, min, max);
     this.#timeMs = bound(connectTimeout, 'connectTimeout', CONNECT) + bound(readTimeout, 'readTimeout', READ);
     this.#bytesMax = bound(maxResponseSize, 'maxResponseSize', BYTES);
   }
@@ -85,7 +85,7 @@ export class HttpClient {
   /** Sends any request; returns the response whatever its status. */
   async exchange(url: string, method: string, request: unknown = null, headers: Headers | null = null): Promise<HttpAnswer> {
     const { status, headers: own, bytes } = await this.#send(url, filledText(method, 'method').toUpperCase(), request, headers, false);
-    return new HttpAnswer(status, own, decoded(bytes));
+    return new HttpAnswer(status, own, decodeUtf8(bytes));
   }
 
   /** Downloads a response to a file, as `Files` would write it; returns the file's path. */
@@ -105,14 +105,14 @@ export class HttpClient {
     return textOf(await this.#send(url, 'POST', form));
   }
 
-  async #send(url: string, method: string, body: unknown = null, headers: Headers | null = null, isRefusedByStatus = true): Promise<Answered> {
+  async #send(url: string, method: string, body: unknown = null, headers: Headers | null = null, failsOnStatus = true): Promise<ReceivedResponse> {
     filledText(url, 'url');
-    return send({ url, what: url, method, body, headers, timeMs: this.#timeMs, bytesMax: this.#bytesMax, isRefusedByStatus });
+    return send({ url, what: url, method, body, headers, timeMs: this.#timeMs, bytesMax: this.#bytesMax, failsOnStatus });
   }
 }
 
 /** A request with its own limits. */
-export interface Sent {
+export interface OutgoingRequest {
   readonly url: string;
   /** The request's description in error messages. */
   readonly what: string;
@@ -122,11 +122,11 @@ export interface Sent {
   readonly timeMs: number;
   readonly bytesMax: number;
   /** Whether a status of 400 or above is an error. */
-  readonly isRefusedByStatus: boolean;
+  readonly failsOnStatus: boolean;
 }
 
 /** Sends a request and reads the whole response. */
-export async function send({ url, what, method, body, headers, timeMs, bytesMax, isRefusedByStatus }: Sent): Promise<Answered> {
+export async function send({ url, what, method, body, headers, timeMs, bytesMax, failsOnStatus }: OutgoingRequest): Promise<ReceivedResponse> {
   const fields = new globalThis.Headers();
   for (const [name, value] of Object.entries(headers ?? {})) {
     if (!isNothing(value)) for (const each of Array.isArray(value) ? (value as unknown[]) : [value]) fields.append(name, String(each));
@@ -136,8 +136,8 @@ export async function send({ url, what, method, body, headers, timeMs, bytesMax,
   try {
     const response = await fetch(url, { method, headers: fields, body: bodyOf(body, fields), signal: aborted.signal } as RequestInit);
     const bytes = await readAll(what, response, bytesMax);
-    if (isRefusedByStatus && response.status >= 400) {
-      throw new Error(`${what} has answered ${response.status}: ${decoded(bytes.subarray(0, 500))}`);
+    if (failsOnStatus && response.status >= 400) {
+      throw new Error(`${what} has answered ${response.status}: ${decodeUtf8(bytes.subarray(0, 500))}`);
     }
     return { status: response.status, headers: Object.fromEntries(response.headers), bytes };
   } finally {
@@ -162,7 +162,7 @@ async function readAll(what: string, response: Response, bytesMax: number): Prom
   return bytes;
 }
 
-export interface Answered {
+export interface ReceivedResponse {
   readonly status: number;
   readonly headers: Record<string, string>;
   readonly bytes: Uint8Array;
@@ -178,11 +178,11 @@ function bodyOf(request: unknown, headers: globalThis.Headers): unknown {
   return json;
 }
 
-function textOf({ bytes }: Answered): string {
-  return decoded(bytes);
+function textOf({ bytes }: ReceivedResponse): string {
+  return decodeUtf8(bytes);
 }
 
-export function decoded(bytes: Uint8Array): string {
+export function decodeUtf8(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes);
 }
 

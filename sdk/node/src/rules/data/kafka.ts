@@ -10,7 +10,7 @@ export interface RecordOptions {
 }
 
 /** Where a record was written. */
-export interface Published {
+export interface RecordPosition {
   readonly topic: string;
   readonly partition: number;
   readonly offset: number;
@@ -28,19 +28,19 @@ export class KafkaFacade {
    * Publishes a record or a list of records, and waits until they are acknowledged. A string is the value itself, null an absent value,
    * anything else is sent as JSON. If publishing a list fails, some of its records may have been written.
    */
-  publish(topic: string, records: readonly unknown[], options?: RecordOptions): Promise<Published[]>;
-  publish(topic: string, record: unknown, options?: RecordOptions): Promise<Published>;
-  async publish(topic: string, records: unknown, options: RecordOptions = {}): Promise<Published | Published[]> {
+  publish(topic: string, records: readonly unknown[], options?: RecordOptions): Promise<RecordPosition[]>;
+  publish(topic: string, record: unknown, options?: RecordOptions): Promise<RecordPosition>;
+  async publish(topic: string, records: unknown, options: RecordOptions = {}): Promise<RecordPosition | RecordPosition[]> {
     const key = isNothing(options.key) ? null : text(options.key, 'key');
     const headers = Object.entries(options.headers ?? {}).map(([name, value]) => [name, text(value, `headers.${name}`)]);
     const list: readonly unknown[] = Array.isArray(records) ? records : [records];
-    const published = await ask<Published[]>({
+    const positions = await ask<RecordPosition[]>({
       op: 'kafka',
       source: this.#name,
       topic: filledText(topic, 'topic'),
       records: list.map((record) => ({ key, value: valueOf(record), headers })),
     });
-    return Array.isArray(records) ? published : published[0]!;
+    return Array.isArray(records) ? positions : positions[0]!;
   }
 }
 

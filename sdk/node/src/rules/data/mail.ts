@@ -18,7 +18,7 @@ export interface MailMessage {
 }
 
 /** The server's reply when it accepted a message. */
-export interface MailTaken {
+export interface MailReceipt {
   readonly code: number;
   /** For example `2.0.0 Ok: queued as 4F1B2`. */
   readonly reply: string;
@@ -44,13 +44,13 @@ export class MailNotifier {
    * Sends a message to all of its recipients, or to none. After a connection error or a timeout, the message may have been accepted
    * nevertheless.
    */
-  async send(message: MailMessage): Promise<MailTaken> {
+  async send(message: MailMessage): Promise<MailReceipt> {
     if (typeof message !== 'object' || message === null) throw new TypeError('`message` is an object');
     for (const name of Object.keys(message)) {
       if (!MEMBERS.includes(name)) throw new TypeError(`a message has no \`${name}\`; it has ${MEMBERS.join(', ')}`);
     }
     if (!isNothing(message.text) && !isNothing(message.msg)) throw new TypeError('a message has `text` or `msg`, which are the same');
-    return ask<MailTaken>({
+    return ask<MailReceipt>({
       op: 'mail',
       source: this.#source,
       message: {

@@ -8,7 +8,7 @@ const ORIGIN = 'http://pool';
 /** Statuses whose responses have no body. */
 const BODILESS = [204, 205, 304];
 
-interface Answered {
+interface PoolResponse {
   readonly status: number;
   readonly headers: readonly [string, string][];
   readonly body: string;
@@ -31,7 +31,7 @@ export class WorkerPool {
     if (!text(path, 'path').startsWith('/') || url.origin !== ORIGIN) throw new TypeError(`\`path\` begins with one \`/\`, and this one is ${JSON.stringify(path)}`);
     const request = new Request(url.href, init);
     const { method } = request;
-    const { status, headers, body } = await ask<Answered>({
+    const { status, headers, body } = await ask<PoolResponse>({
       op: 'pool',
       pool: this.name,
       request: { method, path: url.pathname, query: url.search.slice(1), headers: [...request.headers], body: await request.text() },

@@ -3,7 +3,7 @@ import { filledText, text, wholeNumber } from '../tools/arguments.js';
 import { ask } from './clients.js';
 
 const SECONDS_MAX = 10 * 365 * 24 * 3600;
-const LOCK_MS = { usual: 6000, least: 1, most: 24 * 3600_000 };
+const LOCK_MS = { fallback: 6000, min: 1, max: 24 * 3600_000 };
 /** Maximum number of keys and arguments of a script. */
 const PARAMETERS_MAX = 1000;
 
@@ -91,8 +91,8 @@ export class RedisFacade {
 /** Locks in the first Redis server that `allow` names, or in another. */
 export class RedisLockClient {
   /** A lock by name, not acquired yet. Once acquired, it expires after `timeoutMs`, and at the end of the run in any case. */
-  getLock(name: string, timeoutMs: number = LOCK_MS.usual, source: string | null = null): RedisLock {
-    return new RedisLock(filledText(name, 'name'), wholeNumber(timeoutMs, 'timeoutMs', LOCK_MS.least, LOCK_MS.most), source);
+  getLock(name: string, timeoutMs: number = LOCK_MS.fallback, source: string | null = null): RedisLock {
+    return new RedisLock(filledText(name, 'name'), wholeNumber(timeoutMs, 'timeoutMs', LOCK_MS.min, LOCK_MS.max), source);
   }
 }
 
@@ -115,7 +115,7 @@ export class RedisLock {
 
   /** Acquires the lock if it is free or becomes free within `waitMs`; returns whether it did. */
   async tryLock(waitMs = 0): Promise<boolean> {
-    return this.#take(wholeNumber(waitMs, 'waitMs', 0, LOCK_MS.most));
+    return this.#take(wholeNumber(waitMs, 'waitMs', 0, LOCK_MS.max));
   }
 
   /** Releases the lock; returns false if it had expired. */
@@ -137,8 +137,8 @@ function keyOf(key: unknown): string {
   return filledText(key, 'key');
 }
 
-function secondsOf(seconds: unknown, least: number): string {
-  return String(wholeNumber(seconds, 'seconds', least, SECONDS_MAX));
+function secondsOf(seconds: unknown, min: number): string {
+  return String(wholeNumber(seconds, 'seconds', min, SECONDS_MAX));
 }
 
 function parsed(key: string, value: string | null): unknown {

@@ -1,7 +1,7 @@
 import { Files } from '../tools/files.js';
 import { filledText, isNothing } from '../tools/arguments.js';
 import { ask } from './clients.js';
-import { decoded, send, type Answered } from './http.js';
+import { decodeUtf8, send, type ReceivedResponse } from './http.js';
 
 /** Longest object. `fetch_time_max` and `fetch_bytes_max` of `[workflow]` apply as well. */
 const OBJECT_BYTES_MAX = 10 * 1024 * 1024;
@@ -48,7 +48,7 @@ export class S3Client {
 
   /** The content of an object as UTF-8 text. */
   async getObjectAsString(object: string): Promise<string> {
-    return decoded((await this.#send('GET', object)).bytes);
+    return decodeUtf8((await this.#send('GET', object)).bytes);
   }
 
   async statObject(object: string): Promise<ObjectFacts> {
@@ -57,9 +57,9 @@ export class S3Client {
     return { object, etag: etagOf(headers), size: Number(headers['content-length'] ?? 0), lastModified: Number.isNaN(modified) ? null : modified, headers };
   }
 
-  async #send(method: string, object: string, body: Uint8Array | null = null): Promise<Answered> {
+  async #send(method: string, object: string, body: Uint8Array | null = null): Promise<ReceivedResponse> {
     const url = await ask<string>({ op: 's3', source: this.#source, method, object: filledText(object, 'object') });
-    return send({ url, what: `S3, which was asked to ${method} \`${object}\`,`, method, body, headers: null, timeMs: TIME_MS, bytesMax: OBJECT_BYTES_MAX, isRefusedByStatus: true });
+    return send({ url, what: `S3, which was asked to ${method} \`${object}\`,`, method, body, headers: null, timeMs: TIME_MS, bytesMax: OBJECT_BYTES_MAX, failsOnStatus: true });
   }
 }
 

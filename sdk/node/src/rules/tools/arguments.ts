@@ -6,7 +6,7 @@ export const TEXT_MAX = 10 * 1024 * 1024;
 /** Accepts a string, which may be empty. */
 export function text(value: unknown, name: string): string {
   if (typeof value === 'string') return value;
-  throw new TypeError(`\`${name}\` is a text, and not ${described(value)}`);
+  throw new TypeError(`\`${name}\` is a text, and not ${describe(value)}`);
 }
 
 /** Accepts a string that is not blank. */
@@ -20,23 +20,23 @@ export function isNothing(value: unknown): value is null | undefined {
   return value === null || value === undefined;
 }
 
-export function wholeNumber(value: unknown, name: string, least: number, most: number): number {
-  if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= most) return value;
-  throw new RangeError(`\`${name}\` is a whole number from ${least} to ${most}, and not ${described(value)}`);
+export function wholeNumber(value: unknown, name: string, min: number, max: number): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value;
+  throw new RangeError(`\`${name}\` is a whole number from ${min} to ${max}, and not ${describe(value)}`);
 }
 
-export function finiteNumber(value: unknown, name: string, least: number, most: number): number {
-  if (typeof value === 'number' && value >= least && value <= most) return value;
-  throw new RangeError(`\`${name}\` is a number from ${least} to ${most}, and not ${described(value)}`);
+export function finiteNumber(value: unknown, name: string, min: number, max: number): number {
+  if (typeof value === 'number' && value >= min && value <= max) return value;
+  throw new RangeError(`\`${name}\` is a number from ${min} to ${max}, and not ${describe(value)}`);
 }
 
 export function callable<T extends (...values: never[]) => unknown>(value: unknown, name: string): T {
   if (typeof value === 'function') return value as T;
-  throw new TypeError(`\`${name}\` is a function, and not ${described(value)}`);
+  throw new TypeError(`\`${name}\` is a function, and not ${describe(value)}`);
 }
 
 /** A value as shown in error messages. */
-function described(value: unknown): string {
+function describe(value: unknown): string {
   if (value === null || typeof value === 'number' || typeof value === 'boolean' || value === undefined) return String(value);
   if (Array.isArray(value)) return 'an array';
   return typeof value === 'object' ? 'an object' : `a ${typeof value}`;

@@ -166,27 +166,27 @@ function fieldOf(date: Date, field: string): number {
 }
 
 function parsed(dateString: string, pattern: string): Date {
-  const refused = (): RangeError => new RangeError(`\`${dateString.slice(0, PATTERN_MAX)}\` is no date that \`${pattern}\` describes`);
+  const refusal = (): RangeError => new RangeError(`\`${dateString.slice(0, PATTERN_MAX)}\` is no date that \`${pattern}\` describes`);
   const fields = new Map<string, number>();
   let at = 0;
   for (const part of partsOf(pattern)) {
     if ('text' in part) {
-      if (!dateString.startsWith(part.text, at)) throw refused();
+      if (!dateString.startsWith(part.text, at)) throw refusal();
       at += part.text.length;
       continue;
     }
     const digits = /^[0-9]+/.exec(dateString.slice(at, at + FIELDS[part.field]!))?.[0];
-    if (digits === undefined) throw refused();
+    if (digits === undefined) throw refusal();
     at += digits.length;
     fields.set(part.field, Number(digits));
   }
-  if (at < dateString.length) throw refused();
+  if (at < dateString.length) throw refusal();
   const of = (field: string, otherwise: number): number => fields.get(field) ?? otherwise;
   const date = new RuleDate(0);
   date.setUTCFullYear(of('yyyy', 1970), of('MM', 1) - 1, of('dd', 1));
   date.setUTCHours(of('HH', 0), of('mm', 0), of('ss', 0), of('SSS', 0));
   // An out-of-range field, such as the 30th of February, has been normalized to another date.
-  for (const [field, value] of fields) if (fieldOf(date, field) !== value) throw refused();
+  for (const [field, value] of fields) if (fieldOf(date, field) !== value) throw refusal();
   return date;
 }
 

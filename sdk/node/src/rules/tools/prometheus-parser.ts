@@ -98,9 +98,9 @@ export class PrometheusParser {
 }
 
 function sampleOf(line: string, number: number, families: ReadonlyMap<string, { help: string; type: string }>): PrometheusMetrics {
-  const refused = (what: string): RangeError => new RangeError(`line ${number} is no sample: ${what} in \`${line.slice(0, 200)}\``);
+  const refusal = (what: string): RangeError => new RangeError(`line ${number} is no sample: ${what} in \`${line.slice(0, 200)}\``);
   const name = /^[^\s{]+/.exec(line)?.[0];
-  if (name === undefined) throw refused('there is no name');
+  if (name === undefined) throw refusal('there is no name');
   const tags: [string, string][] = [];
   let rest = line.slice(name.length).trimStart();
   if (rest.startsWith('{')) {
@@ -109,14 +109,14 @@ function sampleOf(line: string, number: number, families: ReadonlyMap<string, { 
     label.lastIndex = 1;
     for (;;) {
       const match = label.exec(rest);
-      if (match === null) throw refused('the labels are not as `name="value"`, with commas between them and braces around them,');
+      if (match === null) throw refusal('the labels are not as `name="value"`, with commas between them and braces around them,');
       if (match[1] === undefined) break;
       tags.push([match[1], unescaped(match[2]!)]);
     }
     rest = rest.slice(label.lastIndex).trimStart();
   }
   const value = rest.split(/\s+/, 1)[0]!;
-  if (!/^(?:[+-]?(?:[0-9.]+(?:e[+-]?[0-9]+)?|inf)|nan)$/i.test(value)) throw refused('there is no number behind the name');
+  if (!/^(?:[+-]?(?:[0-9.]+(?:e[+-]?[0-9]+)?|inf)|nan)$/i.test(value)) throw refusal('there is no number behind the name');
   const family = familyOf(name, families);
   const metrics = new PrometheusMetrics();
   metrics.setName(name);

@@ -96,15 +96,15 @@ export class RandomHolder {
   }
 }
 
-type NumberCheck = (value: unknown, name: string, least: number, most: number) => number;
+type NumberCheck = (value: unknown, name: string, min: number, max: number) => number;
 
-function checkRange(start: number, end: number, most: number, check: NumberCheck): void {
-  check(start, 'startInclusive', 0, most);
-  check(end, 'endExclusive', start, most);
+function checkRange(start: number, end: number, max: number, check: NumberCheck): void {
+  check(start, 'startInclusive', 0, max);
+  check(end, 'endExclusive', start, max);
 }
 
-function wholeBetween(start: number, end: number, most: number): number {
-  checkRange(start, end, most, wholeNumber);
+function wholeBetween(start: number, end: number, max: number): number {
+  checkRange(start, end, max, wholeNumber);
   return start === end ? start : start + host.randomBelow(end - start);
 }
 
@@ -117,14 +117,14 @@ function checkCount(count: number): void {
   wholeNumber(count, 'count', 0, COUNT_MAX);
 }
 
-function lengthOf(least: number, end: number | undefined): number {
+function lengthOf(min: number, end: number | undefined): number {
   if (isNothing(end)) {
-    checkCount(least);
-    return least;
+    checkCount(min);
+    return min;
   }
-  wholeNumber(least, 'minLengthInclusive', 0, COUNT_MAX);
-  wholeNumber(end, 'maxLengthExclusive', least, COUNT_MAX + 1);
-  return wholeBetween(least, end, INT_MAX);
+  wholeNumber(min, 'minLengthInclusive', 0, COUNT_MAX);
+  wholeNumber(end, 'maxLengthExclusive', min, COUNT_MAX + 1);
+  return wholeBetween(min, end, INT_MAX);
 }
 
 /** The characters of strings or arrays of strings. */
@@ -132,10 +132,10 @@ function charactersOf(chars: readonly unknown[]): string[] {
   return chars.flat().flatMap((some) => [...text(some, 'chars')]);
 }
 
-function bounds(start: unknown, end: unknown, most: number): [number, number] {
-  if (start === 0 && end === 0) return [0, most];
-  wholeNumber(start, 'start', 0, most);
-  wholeNumber(end, 'end', start as number, most);
+function bounds(start: unknown, end: unknown, max: number): [number, number] {
+  if (start === 0 && end === 0) return [0, max];
+  wholeNumber(start, 'start', 0, max);
+  wholeNumber(end, 'end', start as number, max);
   return [start as number, end as number];
 }
 

@@ -1,6 +1,6 @@
 /** `console`: output goes to the server's log, with the script's name and the request's id. */
 import { host } from '../host.js';
-import { step } from '../waits.js';
+import { step } from '../pending-operations.js';
 
 const DEBUG = 0;
 const INFO = 1;

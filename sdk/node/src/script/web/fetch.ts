@@ -1,6 +1,6 @@
 /** Requests to other servers, within the limits of the configuration. */
 import { host } from '../host.js';
-import { cancelWait, step, waitFor } from '../waits.js';
+import { cancelOperation, step, waitFor } from '../pending-operations.js';
 import { Request, Response, type RequestInit } from './messages.js';
 import { ReadableStream, type Controller } from './streams.js';
 
@@ -16,7 +16,7 @@ export async function fetch(input: unknown, init?: RequestInit | null): Promise<
   const head = [method, request.url, request.redirect, ...[...request.headers].flat()];
   return new Promise((resolve, reject) => {
     const abort = () => {
-      cancelWait(wait);
+      cancelOperation(wait);
       reject(signal.reason as Error);
     };
     const wait = waitFor(

@@ -48,7 +48,7 @@ export interface ReadResult {
   value: unknown;
 }
 
-interface Waiting {
+interface PendingRead {
   resolve(result: ReadResult): void;
   reject(reason: unknown): void;
 }
@@ -65,7 +65,7 @@ class State {
   isPulling = false;
   pullsAgain = false;
   isStarted = false;
-  readonly waiting: Waiting[] = [];
+  readonly waiting: PendingRead[] = [];
   readonly closed: Promise<void>;
   readonly source: Source;
   readonly highWaterMark: number;
@@ -80,7 +80,7 @@ class State {
     this.closed.catch(() => {});
   }
 
-  get desired(): number | null {
+  get desiredSize(): number | null {
     if (this.stage === 'errored') return null;
     return this.stage === 'closed' ? 0 : this.highWaterMark - this.queued;
   }
@@ -130,7 +130,7 @@ class State {
 
   pull(): void {
     if (!this.isStarted || this.stage !== 'readable' || this.isClosing) return;
-    if (this.waiting.length === 0 && this.desired! <= 0) return;
+    if (this.waiting.length === 0 && this.desiredSize! <= 0) return;
     if (this.isPulling) {
       this.pullsAgain = true;
       return;
@@ -186,7 +186,7 @@ function controllerOf(state: State): Controller {
   if (controller === undefined) {
     controller = {
       get desiredSize() {
-        return state.desired;
+        return state.desiredSize;
       },
       enqueue: (chunk) => state.enqueue(chunk),
       close: () => state.close(),

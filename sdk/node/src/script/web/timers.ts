@@ -1,6 +1,6 @@
 /** Timers. A timer belongs to the call that sets it, and ends with it. */
 import { host } from '../host.js';
-import { cancelWait, waitFor } from '../waits.js';
+import { cancelOperation, waitFor } from '../pending-operations.js';
 
 type Callback = (...args: unknown[]) => void;
 
@@ -25,7 +25,7 @@ export function setInterval(callback: Callback, ms = 0, ...args: unknown[]): num
 }
 
 export function clearTimer(timer: unknown): void {
-  if (typeof timer === 'number') cancelWait(timer);
+  if (typeof timer === 'number') cancelOperation(timer);
 }
 
 function run(callback: Callback, args: unknown[]): void {

@@ -1,5 +1,5 @@
 /**
- * Chooses the worker for the next message by how busy each one is, and remembers which worker each affinity key is bound to.
+ * Selects the worker for the next message by how busy each one is, and remembers which worker each affinity key is bound to.
  */
 import { availableParallelism } from 'node:os';
 import { READY_PHASE, type PoolWorker } from './worker.js';
@@ -14,7 +14,7 @@ const SHARE_MS = 0.01;
 /** Maximum number of affinity keys that are remembered. */
 const AFFINITIES_MAX = 10_000;
 
-export class Choice {
+export class WorkerSelector {
   readonly #workers: readonly PoolWorker[];
   readonly #hasCredit: boolean;
   readonly #cores = availableParallelism();

@@ -6,7 +6,7 @@ import { open } from '../dist/store/index.js';
 import { Peer, RUNTIMES, until } from './peer.mjs';
 import { freshFolder } from './stores.mjs';
 
-const HANDLER = fileURLToPath(new URL('handlers/unfinished.mjs', import.meta.url));
+const HANDLER = fileURLToPath(new URL('handlers/open-transactions.mjs', import.meta.url));
 
 for (const runtime of RUNTIMES) {
   describe(`a transaction that a handler leaves open in ${runtime}`, () => {

@@ -1,4 +1,4 @@
-"""Runs jobs on an event loop: for applications that await, and for those that block in several threads at a time."""
+"""Runs jobs on an event loop, for asynchronous applications and for blocking ones that run in several threads."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .report import log_to, report
 LOG_BACKLOG_MAX = 1_048_576
 
 
-class LoopingJob(Job):
-    """A job of the event loop: whoever waits for it waits for an event."""
+class AsyncJob(Job):
+    """A job on the event loop. While it waits, it awaits a future."""
 
     __slots__ = ("task", "_changed")
-    owner: "LoopingEngine"
+    owner: "AsyncEngine"
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -41,25 +41,25 @@ class LoopingJob(Job):
             self.task.cancel()
 
     def wake(self) -> None:
-        """What it waits for may have happened."""
+        """Call it when the state of the job has changed."""
         if self._changed is not None and not self._changed.done():
             self._changed.set_result(None)
 
     async def changed(self) -> None:
-        """Waits until the server has said something about this job, or its answer has been sent."""
+        """Waits until a frame for this job arrives, or its response has been sent."""
         if self._changed is None or self._changed.done():
             self._changed = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._changed)
 
     async def respond(self, status: int, kind: int, headers: bytes, body: bytes, flags: int = 0) -> None:
-        """Sends a whole answer of any length and ends the job."""
+        """Sends a complete response of any length and ends the job."""
         if not self.respond_whole(status, kind, headers, body, flags):
             self.begin(status, kind, sized(headers, body))
             await self.send(body)
             self.finish()
 
     async def send(self, piece: bytes) -> None:
-        """Sends a piece of the body at the client's pace; raises `Gone` when nobody takes it."""
+        """Sends a piece of the body at the client's pace. Raises `RequestAborted` if the request was aborted."""
         at = self.cut(piece, 0)
         while True:
             await self.owner.room()
@@ -77,12 +77,12 @@ class LoopingJob(Job):
             await self.changed()
 
 
-class Threaded(Exchange):
-    """A job as a thread sees it: what waits is done on the loop, and the thread waits for that."""
+class ThreadExchange(Exchange):
+    """A job on the event loop as seen from a thread: the thread blocks while the loop does the work."""
 
     __slots__ = ("_job", "_loop")
 
-    def __init__(self, job: LoopingJob, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, job: AsyncJob, loop: asyncio.AbstractEventLoop) -> None:
         self._job = job
         self._loop = loop
 
@@ -129,8 +129,8 @@ async def _called(function: Callable[..., None], *arguments: Any) -> None:
     function(*arguments)
 
 
-class LoopingEngine(asyncio.Protocol, Owner):
-    """The link, and the jobs that run."""
+class AsyncEngine(asyncio.Protocol, Owner):
+    """The link and the running jobs."""
 
     def __init__(
         self, generation: int, window_bytes: int, concurrency: int, page: Optional[Page], calls: Optional[Calls]
@@ -141,11 +141,11 @@ class LoopingEngine(asyncio.Protocol, Owner):
         self._page = page
         self._calls = calls
         #: Requests that have arrived and are not claimed yet.
-        self._inbox: Deque[LoopingJob] = deque()
+        self._inbox: Deque[AsyncJob] = deque()
         self._loop = asyncio.get_running_loop()
         self._transport: Optional[asyncio.Transport] = None
-        self._handle: Optional[Callable[[LoopingJob], Awaitable[None]]] = None
-        self._jobs: Dict[int, LoopingJob] = {}
+        self._handle: Optional[Callable[[AsyncJob], Awaitable[None]]] = None
+        self._jobs: Dict[int, AsyncJob] = {}
         #: Running tasks, including those that continue after their response.
         self._tasks: Set["asyncio.Task[None]"] = set()
         self._partial = b""
@@ -157,25 +157,25 @@ class LoopingEngine(asyncio.Protocol, Owner):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop that all of this runs on."""
+        """The event loop of the worker."""
         return self._loop
 
     async def open(self, link: socket.socket) -> None:
-        """Takes the link over."""
+        """Attaches the link to the loop."""
         if self._calls is not None:
             self._calls.on_loop(self)
         link.setblocking(False)
         await self._loop.create_unix_connection(lambda: self, sock=link)
         self._loop.add_signal_handler(signal.SIGTERM, self.drain)
 
-    async def serve(self, handle: Callable[[LoopingJob], Awaitable[None]]) -> bool:
-        """Runs jobs until the server drains this worker; False when the server is gone."""
+    async def serve(self, handle: Callable[[AsyncJob], Awaitable[None]]) -> bool:
+        """Runs jobs until the server drains this worker; False if the server closes the link."""
         self._handle = handle
         self._end_if_done()
         return await self._over
 
     def drain(self) -> None:
-        """Finishes what has been sent, with what goes on after its answer, and ends."""
+        """Finishes claimed jobs, including work that continues after their response, and ends."""
         self._draining = True
         if self._page is not None:
             # The server gives unclaimed jobs to other workers.
@@ -188,7 +188,7 @@ class LoopingEngine(asyncio.Protocol, Owner):
             self._over.set_result(True)
 
     async def close(self) -> None:
-        """Sends what is left and closes the link."""
+        """Sends buffered data and closes the link."""
         assert self._transport is not None, "it was opened"
         await self.room()
         self._transport.close()
@@ -223,12 +223,12 @@ class LoopingEngine(asyncio.Protocol, Owner):
                 continue
             if kind == REQUEST:
                 if self._page is None or not self._draining:
-                    self._inbox.append(LoopingJob(self, data, start, at, flags, number, slot))
+                    self._inbox.append(AsyncJob(self, data, start, at, flags, number, slot))
             elif kind == DRAIN:
                 self.drain()
             elif kind == RETURN:
                 if self._calls is not None:
-                    self._calls.returned(flags, data, start, at)
+                    self._calls.handle_return(flags, data, start, at)
             else:
                 job = self._jobs.get(slot)
                 if job is not None and job.number == number:
@@ -249,22 +249,22 @@ class LoopingEngine(asyncio.Protocol, Owner):
             self.log_of(None).warning(f"{dropped} log lines were dropped: the server took them too slowly")
 
     async def room(self) -> None:
-        """Waits while much waits to leave this process."""
+        """Waits until the write buffer of the link is empty."""
         while self._paused is not None:
             await asyncio.shield(self._paused)
 
     # Running jobs.
 
     def _pump(self) -> None:
-        """Starts what has arrived, as far as there is room now. What cannot start yet stays unclaimed, so that the server may give it to
-        another worker; without a page it counts as begun when it was sent."""
+        """Starts waiting requests while there is room. The rest stays unclaimed, so that the server may give it to another worker; without a page, the
+        server counts every job that it has sent as started."""
         page, inbox = self._page, self._inbox
         while inbox and (page is None or (len(self._jobs) < self._concurrency and self._paused is None)):
             job = inbox.popleft()
             if page is None or page.claim(job.number, job.slot):
                 self._run(job)
 
-    def _run(self, job: LoopingJob) -> None:
+    def _run(self, job: AsyncJob) -> None:
         job.started = time.monotonic()
         self._jobs[job.slot] = job
         job.task = self._loop.create_task(self._lead(job))
@@ -275,7 +275,7 @@ class LoopingEngine(asyncio.Protocol, Owner):
         self._tasks.discard(task)
         self._end_if_done()
 
-    async def _lead(self, job: LoopingJob) -> None:
+    async def _lead(self, job: AsyncJob) -> None:
         assert self._handle is not None, "requests come when the worker is ready"
         # The task has its own context, which the tasks that it starts inherit.
         JOB.set((job.slot, job.number))
@@ -285,7 +285,7 @@ class LoopingEngine(asyncio.Protocol, Owner):
             if not job.gone:
                 raise
         except Exception as error:
-            fail(_Now(job), error)
+            fail(ImmediateExchange(job), error)
         finally:
             if job.state != DONE:
                 job.reset()
@@ -299,7 +299,7 @@ class LoopingEngine(asyncio.Protocol, Owner):
     def over(self, job: Job) -> None:
         if self._jobs.get(job.slot) is job:
             del self._jobs[job.slot]
-        assert isinstance(job, LoopingJob), "the engine makes its own jobs"
+        assert isinstance(job, AsyncJob), "the engine makes its own jobs"
         job.wake()
         if self._inbox:
             self._pump()
@@ -321,12 +321,12 @@ class LoopingEngine(asyncio.Protocol, Owner):
             self._transport.write(line)
 
 
-class _Now(Exchange):
-    """A job whose answer is short enough to be sent at once."""
+class ImmediateExchange(Exchange):
+    """A job whose response is short enough to be sent at once."""
 
     __slots__ = ("_job",)
 
-    def __init__(self, job: LoopingJob) -> None:
+    def __init__(self, job: AsyncJob) -> None:
         self._job = job
 
     @property
@@ -341,22 +341,22 @@ class _Now(Exchange):
         self._job.reset()
 
 
-class InThreads:
-    """Has an application that blocks answer each job in a thread of its own, as many at a time as the pool allows."""
+class ThreadRunner:
+    """Runs a blocking application in threads, as many at a time as the pool's concurrency."""
 
     def __init__(self, handle: Callable[[Exchange], None], threads: int) -> None:
         self._handle = handle
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="forebay")
 
-    async def __call__(self, job: LoopingJob) -> None:
+    async def __call__(self, job: AsyncJob) -> None:
         """Answers one job."""
         await self.run(job, self._handle)
 
-    async def run(self, job: LoopingJob, handle: Callable[[Exchange], None]) -> None:
-        """Has a thread do something with a job."""
+    async def run(self, job: AsyncJob, handle: Callable[[Exchange], None]) -> None:
+        """Runs a function with a job in a thread."""
         loop = asyncio.get_running_loop()
         # A thread cannot be cancelled: the job ends when the thread returns.
-        work = loop.run_in_executor(self._threads, self._guarded, handle, Threaded(job, loop))
+        work = loop.run_in_executor(self._threads, self._guarded, handle, ThreadExchange(job, loop))
         while not work.done():
             try:
                 await asyncio.shield(work)

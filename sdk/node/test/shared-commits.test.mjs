@@ -8,7 +8,7 @@ import { open } from '../dist/store/index.js';
 import { LAYOUT, Peer, RUNTIMES } from './peer.mjs';
 import { freshFolder } from './stores.mjs';
 
-const HANDLER = fileURLToPath(new URL('handlers/together.mjs', import.meta.url));
+const HANDLER = fileURLToPath(new URL('handlers/shared-commits.mjs', import.meta.url));
 
 for (const runtime of RUNTIMES) {
   describe(`a transaction that is committed with the answer in ${runtime}`, () => {

@@ -6,7 +6,7 @@ interface List {
   last: Task | null;
 }
 
-export class Waits {
+export class ExpiryLists {
   readonly #lists = new Map<number, List>();
 
   /** Adds a task that starts to wait; the shorter of its two limits counts. */
@@ -40,7 +40,7 @@ export class Waits {
   }
 
   /** Removes and returns all tasks that have waited too long. */
-  expired(now: number): Task[] {
+  takeExpired(now: number): Task[] {
     const found: Task[] = [];
     for (const list of [...this.#lists.values()]) {
       for (let task = list.first; task !== null && endOf(task) <= now; task = list.first) {
@@ -53,16 +53,16 @@ export class Waits {
 }
 
 /** The shorter time limit of a task, in milliseconds; the key of its list. */
-function limitOf({ wishes: { deadlines } }: Task): number {
+function limitOf({ options: { deadlines } }: Task): number {
   return Math.min(deadlines.queue, deadlines.total);
 }
 
 function endOf(task: Task): number {
-  const { queue, total } = task.wishes.deadlines;
+  const { queue, total } = task.options.deadlines;
   return Math.min(task.waitsSince + queue, task.submitted + total);
 }
 
 /** The limit that a waiting task reached first. */
-export function passed({ submitted, waitsSince, wishes: { deadlines: { queue, total } } }: Task): 'queue' | 'total' {
+export function reachedLimit({ submitted, waitsSince, options: { deadlines: { queue, total } } }: Task): 'queue' | 'total' {
   return submitted + total <= waitsSince + queue ? 'total' : 'queue';
 }

@@ -3,13 +3,13 @@ import { pathToFileURL } from 'node:url';
 import type { WorkerContext } from '../context.js';
 import { loadHandler, type Handler, type Hook, type LoadedHandler } from '../handler.js';
 import { pageAddon } from '../page-addon.js';
-import { isOver } from './calls.js';
+import { isEndedCall } from './calls.js';
 import type { Init } from './engine.js';
 import { tableOf } from '../messages.js';
 import { report } from './report.js';
 
 /** A handler whose start hooks have run. */
-export interface Started {
+export interface StartedHandler {
   readonly handle: Handler;
   /** Stop hooks in the order in which they run. */
   readonly stop: readonly Hook[];
@@ -20,7 +20,7 @@ export async function start(
   startUp: string | null,
   load: () => Promise<LoadedHandler>,
   context: WorkerContext,
-): Promise<Started> {
+): Promise<StartedHandler> {
   const first = startUp === null ? null : startHooks(await import(pathToFileURL(startUp).href));
   const handler = await load();
   for (const hook of [...(first?.start ?? []), ...handler.start]) await hook(context);
@@ -50,13 +50,13 @@ export async function loadFile(file: string | null): Promise<LoadedHandler> {
 }
 
 /** Makes SIGTERM drain the worker, and uncaught errors end it. */
-export function heed(drain: () => void): void {
+export function handleSignals(drain: () => void): void {
   // A terminal's Ctrl-C reaches the whole process group, but the server drains its workers itself.
   process.on('SIGINT', () => {});
   process.on('SIGTERM', drain);
   for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
     process.on(event, (error) => {
-      if (isOver(error)) return report('a handler has not waited for what it has asked of a database', error);
+      if (isEndedCall(error)) return report('a handler did not await a database call', error);
       report(`${event}, this worker ends`, error);
       process.exit(1);
     });
@@ -66,7 +66,7 @@ export function heed(drain: () => void): void {
 /**
  * Makes this process end with the one that started it, even if its event loop is blocked. Without the addon, the end of the link has to do.
  */
-export function endWith(parent: number): void {
+export function dieWithParent(parent: number): void {
   try {
     pageAddon().dieWithParent();
   } catch {
@@ -79,10 +79,10 @@ export function endWith(parent: number): void {
 export function environment(name: string): string {
   const value = process.env[name];
   if (value !== undefined) return value;
-  return giveUp(`${name} is not set: this program is started by \`forebay serve\``);
+  return exitWithError(`${name} is not set: this program is started by \`forebay serve\``);
 }
 
-export function giveUp(why: string): never {
+export function exitWithError(why: string): never {
   process.stderr.write(`forebay: ${why}\n`);
   process.exit(1);
 }
