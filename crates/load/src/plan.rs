@@ -1,16 +1,10 @@
 //! The plan of a run: addresses, requests, limits, and the conditions for a correct response.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    engine::{Notes, ring},
-    expect::Expect,
-    request::Requests,
-    target::Address,
-    tls::Tls,
-};
+use crate::{engine::ring, expect::Expect, request::Requests, target::is_local, tls::Tls};
 
 /// A complete and consistent run: [`Plan::check`] accepts it.
 #[derive(Clone, Debug)]
@@ -33,8 +27,8 @@ pub struct Plan {
     pub expect: Expect,
     /// Seed of everything random.
     pub seed: u64,
-    /// Optional records of single responses.
-    pub notes: Notes,
+    /// Whether the requests of a lane are measured separately too, up to [`URLS_MAX`](crate::engine::URLS_MAX) of them.
+    pub by_url: bool,
     /// The kernel interface for receiving and sending.
     pub engine: Engine,
 }
@@ -68,7 +62,7 @@ impl Engine {
 #[derive(Clone, Debug)]
 pub struct Lane {
     /// Address of the server.
-    pub address: Address,
+    pub address: SocketAddr,
     /// TLS configuration; `None`: plain HTTP.
     pub tls: Option<Tls>,
     /// Requests sent on its connections.
@@ -117,18 +111,15 @@ pub enum Arrivals {
     Uniform,
     /// At random, as from many independent users.
     Poisson,
-    /// This many at once, at equal intervals.
-    Burst(u32),
 }
 
 impl Arrivals {
-    /// The part of `asked` requests by which fewer may be due in a stretch of time than the rate says: the last one or the last burst may
-    /// fall beyond its end, and random arrivals are seldom more than three standard deviations fewer than their mean.
+    /// The part of `asked` requests by which fewer may be due in a stretch of time than the rate says: the last one may fall
+    /// beyond its end, and random arrivals are seldom more than three standard deviations fewer than their mean.
     pub(crate) fn shortfall(self, asked: f64) -> f64 {
         match self {
             Self::Uniform => 1.0 / asked,
             Self::Poisson => 1.0 / asked + 3.0 / asked.sqrt(),
-            Self::Burst(size) => f64::from(size) / asked,
         }
     }
 }
@@ -198,8 +189,6 @@ pub const THREADS_MAX: usize = 256;
 const RING_CONNECTIONS_MIN: usize = 16;
 /// Most requests in flight on one connection.
 pub const PIPELINE_MAX: usize = 1024;
-/// Most requests of a burst.
-pub const BURST_MAX: u32 = 100_000;
 
 impl Plan {
     /// A plan with default limits: one thread, one request at a time, 10 s for a response.
@@ -214,7 +203,7 @@ impl Plan {
             connect_timeout: Duration::from_secs(5),
             expect: Expect::default(),
             seed: 1,
-            notes: Notes::default(),
+            by_url: false,
             engine: Engine::default(),
         }
     }
@@ -241,7 +230,7 @@ impl Plan {
             return Err(PlanError::EngineForOthers);
         }
         for lane in &self.lanes {
-            if !remote && !lane.address.is_local() {
+            if !remote && !is_local(&lane.address) {
                 return Err(PlanError::Remote {
                     address: lane.address.to_string(),
                 });
@@ -304,24 +293,6 @@ impl Plan {
 impl Pace {
     /// Checks that the rate is a positive finite number.
     pub fn check(&self) -> Result<(), PlanError> {
-        if let Self::Open {
-            arrivals: Arrivals::Burst(size),
-            ..
-        } = *self
-        {
-            let what = "the size of a burst";
-            match size {
-                0 => return Err(PlanError::Zero { what }),
-                1..=BURST_MAX => {}
-                _ => {
-                    return Err(PlanError::TooMany {
-                        what,
-                        value: size as usize,
-                        max: BURST_MAX as usize,
-                    });
-                }
-            }
-        }
         match *self {
             Self::Closed => Ok(()),
             Self::Open { per_second, .. } => {
@@ -337,7 +308,7 @@ impl Pace {
 
 impl Lane {
     /// A lane without TLS.
-    pub fn new(address: Address, requests: Requests) -> Self {
+    pub fn new(address: SocketAddr, requests: Requests) -> Self {
         Self {
             address,
             tls: None,

@@ -1,9 +1,6 @@
 //! Targets of requests: URLs as they are typed, and the addresses behind them.
 
-use std::{
-    net::{IpAddr, SocketAddr, ToSocketAddrs},
-    path::PathBuf,
-};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 /// A parsed `http` or `https` URL. The path and query stay as they were typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,34 +143,11 @@ impl std::fmt::Display for Url {
     }
 }
 
-/// An address to connect to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// A TCP address and port.
-    Tcp(SocketAddr),
-    /// A Unix socket.
-    Unix(PathBuf),
-}
-
-impl Address {
-    /// Whether it is on this machine: loading any other needs a permission of its own.
-    pub fn is_local(&self) -> bool {
-        match self {
-            Self::Tcp(address) => match address.ip() {
-                IpAddr::V4(ip) => ip.is_loopback() || ip.is_unspecified(),
-                IpAddr::V6(ip) => ip.to_canonical().is_loopback() || ip.is_unspecified(),
-            },
-            Self::Unix(_) => true,
-        }
-    }
-}
-
-impl std::fmt::Display for Address {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(f),
-            Self::Unix(path) => path.display().fmt(f),
-        }
+/// Whether an address is on this machine: loading any other needs a permission of its own.
+pub fn is_local(address: &SocketAddr) -> bool {
+    match address.ip() {
+        IpAddr::V4(ip) => ip.is_loopback() || ip.is_unspecified(),
+        IpAddr::V6(ip) => ip.to_canonical().is_loopback() || ip.is_unspecified(),
     }
 }
 
@@ -228,10 +202,9 @@ mod tests {
     }
 
     #[test]
-    fn only_loopback_and_unix_sockets_are_local() {
-        let local = |text: &str| Address::Tcp(text.parse().unwrap()).is_local();
+    fn only_loopback_addresses_are_local() {
+        let local = |text: &str| is_local(&text.parse().unwrap());
         assert!(local("127.0.0.9:1") && local("[::1]:1") && local("[::ffff:127.0.0.1]:1"));
         assert!(!local("10.0.0.1:1") && !local("[2001:db8::1]:1"));
-        assert!(Address::Unix("/tmp/s".into()).is_local());
     }
 }

@@ -104,15 +104,6 @@ pub struct Tls {
     pub(crate) name: ServerName<'static>,
 }
 
-/// The TLS parameters that client and server agreed on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Negotiated {
-    /// `TLSv1.2` or `TLSv1.3`.
-    pub version: &'static str,
-    /// The cipher suite, such as `TLS13_AES_128_GCM_SHA256`.
-    pub cipher: &'static str,
-}
-
 impl Options {
     /// Reads all files and checks that they fit together.
     pub fn load(&self) -> Result<Config, TlsError> {

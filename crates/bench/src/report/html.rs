@@ -89,8 +89,7 @@ fn curves(report: &Report) -> String {
             .map(|(workers, rate)| (*workers as f64, *rate))
             .collect();
         drawing.name(class, &contender.name());
-        let line: Vec<_> = points.iter().copied().map(Some).collect();
-        drawing.line(class, &line);
+        drawing.line(class, &points);
         let _ = writeln!(
             html,
             "<p>{}: {}.</p>",

@@ -33,7 +33,6 @@ mod tests {
     use crate::{
         plan::{Engine, Lane, Load, Pace, Plan},
         request::{Parts, Requests},
-        target::Address,
     };
 
     thread_local! {
@@ -59,7 +58,7 @@ mod tests {
     /// Sends so many requests from this very thread: all its calls, up to the last answer.
     fn calls(engine: Engine, connections: usize, pipeline: usize, requests: u64) -> Vec<Call> {
         let server = Server::start(1);
-        let mut plan = Plan::new(vec![Lane::new(Address::Tcp(server.address()), requests_alike())]);
+        let mut plan = Plan::new(vec![Lane::new(server.address(), requests_alike())]);
         plan.pipeline = pipeline;
         plan.engine = engine;
         let (sender, notices) = channel();
@@ -132,7 +131,7 @@ mod tests {
 
     fn has_io_uring() -> bool {
         let server = Server::start(1);
-        let mut plan = Plan::new(vec![Lane::new(Address::Tcp(server.address()), requests_alike())]);
+        let mut plan = Plan::new(vec![Lane::new(server.address(), requests_alike())]);
         plan.engine = Engine::IoUring;
         granted(crate::Session::start(plan).map(drop))
     }
@@ -141,7 +140,7 @@ mod tests {
     fn io_uring_is_chosen_where_many_answers_come_at_once() {
         let server = Server::start(1);
         let chosen = |connections, pace, keep_alive| {
-            let mut plan = Plan::new(vec![Lane::new(Address::Tcp(server.address()), requests_alike())]);
+            let mut plan = Plan::new(vec![Lane::new(server.address(), requests_alike())]);
             (plan.threads, plan.keep_alive) = (2, keep_alive);
             plan.settle_engine(Load { connections, pace }).unwrap();
             plan.engine

@@ -4,8 +4,6 @@ mod budget;
 mod calls;
 mod clock;
 mod connection;
-mod notes;
-mod once;
 mod outbox;
 mod pacing;
 pub(crate) mod ring;
@@ -28,15 +26,12 @@ use std::{
 pub(crate) use self::window::slice_latencies;
 use self::{budget::Budget, clock::Clock, thread::Thread};
 pub use self::{
-    notes::{FirstAnswer, Notes, URLS_MAX, UrlWindow},
-    once::{Exchange, ExchangeError, exchange},
     timeline::{Slice, Timeline},
-    window::{LATENCY_DIGITS, LATENCY_MAX_NS, Window, latencies},
+    window::{LATENCY_DIGITS, LATENCY_MAX_NS, URLS_MAX, UrlWindow, Window, latencies},
 };
 use crate::{
     failure::Class,
     plan::{Load, Plan},
-    tls::Negotiated,
 };
 
 /// How long a thread may take to acknowledge a command.
@@ -105,10 +100,6 @@ enum Notice {
     },
     /// The first failure of a class in the stretch with this number.
     Example { epoch: u64, class: Class, text: String },
-    /// TLS version and cipher suite of the first connection.
-    Negotiated(Negotiated),
-    /// The first response of the run.
-    First(FirstAnswer),
     /// The thread has begun the stretch with this number.
     Began(u64),
     /// Nothing is in flight any more, and nothing more will be sent in the stretch with this number.
@@ -264,8 +255,6 @@ pub struct Session {
     epoch: u64,
     /// Requests and responses before and between measurements.
     between: Stretch,
-    negotiated: Option<Negotiated>,
-    first_answer: Option<FirstAnswer>,
     /// Threads with nothing to do in this stretch.
     idle: usize,
     /// Windows of this stretch that came before all threads had begun it.
@@ -301,8 +290,6 @@ impl Session {
             load: Load::PAUSED,
             epoch: 0,
             between: Stretch::nothing(Load::PAUSED),
-            negotiated: None,
-            first_answer: None,
             idle: 0,
             early: Vec::new(),
             early_examples: Vec::new(),
@@ -312,16 +299,6 @@ impl Session {
     /// The plan that this session runs.
     pub fn plan(&self) -> &Plan {
         &self.plan
-    }
-
-    /// TLS version and cipher suite, once a connection has been opened.
-    pub fn negotiated(&self) -> Option<&Negotiated> {
-        self.negotiated.as_ref()
-    }
-
-    /// The first response of all, if the plan asks for it and one has arrived.
-    pub fn first_answer(&self) -> Option<&FirstAnswer> {
-        self.first_answer.as_ref()
     }
 
     /// Setting it ends the measurement under way, and every further one at once.
@@ -376,8 +353,6 @@ impl Session {
                     before.note_example(class, &text);
                 }
                 Ok(Notice::Example { class, text, .. }) => self.early_examples.push((class, text)),
-                Ok(Notice::Negotiated(negotiated)) => self.negotiated = Some(negotiated),
-                Ok(Notice::First(first)) => self.first_answer = Some(first),
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     panic!("a thread of the load generator does not answer")
@@ -427,8 +402,6 @@ impl Session {
             match self.notices.recv_timeout(wake.saturating_duration_since(now)) {
                 Ok(Notice::Window { window, .. }) => stretch.take(&window),
                 Ok(Notice::Example { class, text, .. }) => stretch.note_example(class, &text),
-                Ok(Notice::Negotiated(negotiated)) => self.negotiated = Some(negotiated),
-                Ok(Notice::First(first)) => self.first_answer = Some(first),
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
                 Ok(Notice::Began(_)) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => panic!("the threads of the load generator have ended"),
@@ -465,7 +438,7 @@ impl Session {
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
                 Ok(Notice::Window { window, .. }) => after.take(&window),
                 Ok(Notice::Example { class, text, .. }) => after.note_example(class, &text),
-                Ok(Notice::Began(_) | Notice::Negotiated(_) | Notice::First(_)) => {}
+                Ok(Notice::Began(_)) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }

@@ -14,23 +14,15 @@ pub(crate) const BACKLOG_MAX: usize = 1 << 18;
 #[derive(Debug)]
 pub(crate) struct Pacer {
     interval_ns: f64,
-    spread: Spread,
+    /// The generator of random arrivals; `None`: they are at equal intervals.
+    random: Option<Random>,
     next_ns: f64,
     /// Times at which requests were due that have not been sent.
     pub(crate) backlog: VecDeque<u64>,
 }
 
-/// Distribution of a thread's requests over time.
-#[derive(Debug)]
-enum Spread {
-    Uniform,
-    Poisson(Random),
-    /// This many at a time.
-    Burst(usize),
-}
-
 impl Pacer {
-    /// `None` unless the load is an open one. Threads start one after the other within the first interval, but for bursts.
+    /// `None` unless the load is an open one. Threads start one after the other within the first interval.
     pub(crate) fn new(pace: Pace, thread: usize, plan: &Plan, now: u64) -> Option<Self> {
         let Pace::Open { per_second, arrivals } = pace else {
             return None;
@@ -38,25 +30,16 @@ impl Pacer {
         let (threads, now) = (plan.threads, now as f64);
         let interval_ns = 1e9 * threads as f64 / per_second;
         let mut random = Random::new(plan.seed ^ (thread as u64) << 32);
-        let mut pacer = Self {
-            interval_ns,
-            spread: Spread::Uniform,
-            next_ns: now,
-            backlog: VecDeque::new(),
+        let (first, random) = match arrivals {
+            Arrivals::Uniform => (interval_ns * thread as f64 / threads as f64, None),
+            Arrivals::Poisson => (exponential(&mut random, interval_ns), Some(random)),
         };
-        match arrivals {
-            Arrivals::Uniform => pacer.next_ns += interval_ns * thread as f64 / threads as f64,
-            Arrivals::Poisson => {
-                pacer.next_ns += exponential(&mut random, interval_ns);
-                pacer.spread = Spread::Poisson(random);
-            }
-            Arrivals::Burst(size) => {
-                let size = size as usize;
-                pacer.interval_ns = 1e9 * size as f64 / per_second;
-                pacer.spread = Spread::Burst(size / threads + usize::from(thread < size % threads));
-            }
-        }
-        Some(pacer)
+        Some(Self {
+            interval_ns,
+            random,
+            next_ns: now + first,
+            backlog: VecDeque::new(),
+        })
     }
 
     /// When the next request is due.
@@ -68,18 +51,15 @@ impl Pacer {
     pub(crate) fn advance(&mut self, now: u64) -> u64 {
         let mut dropped = 0;
         while self.next_ns <= now as f64 {
-            let count = match self.spread {
-                Spread::Burst(size) => size,
-                _ => 1,
-            };
-            let taken = count.min(BACKLOG_MAX - self.backlog.len());
-            let due = self.next_ns as u64;
-            self.backlog.extend(std::iter::repeat_n(due, taken));
-            dropped += (count - taken) as u64;
-            match &mut self.spread {
-                Spread::Uniform | Spread::Burst(_) => self.next_ns += self.interval_ns,
-                Spread::Poisson(random) => self.next_ns += exponential(random, self.interval_ns),
+            if self.backlog.len() < BACKLOG_MAX {
+                self.backlog.push_back(self.next_ns as u64);
+            } else {
+                dropped += 1;
             }
+            self.next_ns += match &mut self.random {
+                Some(random) => exponential(random, self.interval_ns),
+                None => self.interval_ns,
+            };
         }
         dropped
     }
@@ -88,13 +68,12 @@ impl Pacer {
     pub(crate) fn resume(&mut self, after: Self, now: u64) {
         let phase = (self.next_ns - now as f64).max(0.0) / self.interval_ns;
         self.interval_ns = after.interval_ns;
-        match (&mut self.spread, after.spread) {
-            (Spread::Poisson(_), Spread::Poisson(_)) => self.next_ns = now as f64 + phase * self.interval_ns,
-            (spread, next) => {
-                *spread = next;
-                self.next_ns = now as f64 + phase.min(1.0) * self.interval_ns;
-            }
+        let random = self.random.is_some() && after.random.is_some();
+        if !random {
+            self.random = after.random;
         }
+        let phase = if random { phase } else { phase.min(1.0) };
+        self.next_ns = now as f64 + phase * self.interval_ns;
     }
 }
 
@@ -153,19 +132,6 @@ mod tests {
         let gaps = |due: &[u64]| due.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>();
         let after: Vec<u64> = going.backlog.into();
         assert_ne!(gaps(&before)[..50], gaps(&after)[..50]);
-    }
-
-    #[test]
-    fn bursts_are_as_far_apart_as_the_rate_allows() {
-        let mut due = Vec::new();
-        for thread in 0..4 {
-            let mut pacer = pacer(1000.0, Arrivals::Burst(10), thread, 4);
-            pacer.advance(29_999_999);
-            due.extend(pacer.backlog);
-        }
-        due.sort_unstable();
-        let expected = [0, 10_000_000, 20_000_000].map(|at| [at; 10]).concat();
-        assert_eq!(due, expected);
     }
 
     #[test]

@@ -6,7 +6,6 @@ mod commands;
 mod completions;
 mod exchange;
 mod opening;
-mod recording;
 mod timeouts;
 
 use std::{
@@ -101,15 +100,10 @@ struct Context {
     /// Whether [`Notice::Idle`] was sent for the current stretch.
     idle_reported: bool,
     examples_reported: u32,
-    negotiated_reported: bool,
     timeouts: Timeouts,
     next_sweep: u64,
     sweep_every: u64,
     looks: Looks,
-    /// The value of `looks` once the first response has been recorded.
-    looks_later: Looks,
-    /// Whether the first response on the first connection is still to be recorded.
-    wants_first: bool,
     /// For each lane, the index of its first request among those that are measured separately.
     first_urls: Vec<usize>,
 }
@@ -120,7 +114,7 @@ enum Looks {
     Status,
     /// The length of the body, too.
     Length,
-    /// Everything, so heads and bodies are kept.
+    /// Everything, so bodies are kept.
     All,
 }
 
@@ -171,16 +165,10 @@ impl Thread {
         let timeouts = Timeouts::new(&plan);
         let now = clock.now();
         let ring = ring::for_thread(&plan)?;
-        let notes = &plan.notes;
-        let wants_first = notes.first_answer && index == 0;
-        let looks_later = match &plan.expect {
+        let looks = match &plan.expect {
             expect if expect.keeps() => Looks::All,
-            expect if expect.looks() || notes.urls => Looks::Length,
+            expect if expect.looks() || plan.by_url => Looks::Length,
             _ => Looks::Status,
-        };
-        let looks = match looks_later {
-            Looks::Status if wants_first => Looks::Length,
-            later => later,
         };
         let first_urls = plan.lanes.iter().scan(0, |all, lane| {
             let first = *all;
@@ -214,13 +202,10 @@ impl Thread {
             in_flight: 0,
             idle_reported: true,
             examples_reported: 0,
-            negotiated_reported: false,
             next_sweep: now,
             sweep_every: timeouts.sweep_every_ns(),
             timeouts,
             looks,
-            looks_later,
-            wants_first,
             first_urls,
             plan,
         };
@@ -354,12 +339,9 @@ impl Thread {
         let mut after = After::Goes;
         let moved = hung_up || flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::OUT);
         if connection.phase == Phase::Connecting && moved {
-            let now = self.context.clock.now();
-            after = self.context.connected(connection, hung_up, now);
+            after = self.context.connected(connection, hung_up);
             if after == After::Goes {
-                let now = connection
-                    .handshake_since
-                    .map_or(now, |_| self.context.clock.now());
+                let now = self.context.clock.now();
                 after = self.context.fill(connection, now);
             }
         }

@@ -15,8 +15,6 @@ pub struct Slice {
     pub answers: u64,
     /// Failures of all classes.
     pub failures: u64,
-    /// Bytes of responses.
-    pub bytes_in: u64,
     /// Latencies in nanoseconds, to two digits.
     #[serde(with = "crate::stats::encoded")]
     pub latency: Histogram<u32>,
@@ -27,7 +25,6 @@ impl Slice {
         Self {
             answers: 0,
             failures: 0,
-            bytes_in: 0,
             latency: slice_latencies(),
         }
     }
@@ -35,7 +32,6 @@ impl Slice {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.answers = self.answers.saturating_add(other.answers);
         self.failures = self.failures.saturating_add(other.failures);
-        self.bytes_in = self.bytes_in.saturating_add(other.bytes_in);
         self.latency
             .add(&other.latency)
             .expect("all histograms have the same bounds");
@@ -94,7 +90,6 @@ impl Timeline {
             let slice = &mut self.slices[at];
             slice.answers += part(window.answers);
             slice.failures += part(failures);
-            slice.bytes_in += part(window.bytes_in);
         }
         let middle = (from + (until - 1 - from) / 2) / self.slice_ns;
         let slice = &mut self.slices[middle as usize];
@@ -187,7 +182,6 @@ mod tests {
             now += WINDOW_NS + 700_000;
             window.end_ns = now;
             window.answers = 100_700;
-            window.bytes_in = 3;
             timeline.add(&window);
         }
         let (_, whole) = timeline.slices.split_last().unwrap();
@@ -198,10 +192,6 @@ mod tests {
         assert_eq!(
             timeline.slices.iter().map(|slice| slice.answers).sum::<u64>(),
             290 * 100_700
-        );
-        assert_eq!(
-            timeline.slices.iter().map(|slice| slice.bytes_in).sum::<u64>(),
-            290 * 3
         );
     }
 

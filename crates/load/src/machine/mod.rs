@@ -1,7 +1,6 @@
 //! The machine of a run: its properties, how busy it was, and how much CPU and memory the server under load used. Everything is read from
-//! `/proc` and `/sys` (proc(5)); a file that is missing or unreadable leaves its figure out, and never ends a run.
+//! `/proc` (proc(5)); a file that is missing or unreadable leaves its figure out, and never ends a run.
 
-mod environment;
 mod process;
 mod usage;
 
@@ -11,11 +10,10 @@ use std::{
     time::Instant,
 };
 
+use serde::{Deserialize, Serialize};
+
 use self::process::{Thread, Tree};
-pub use self::{
-    environment::Environment,
-    usage::{Capacity, LoopUsage, ServerUsage, Usage},
-};
+pub use self::usage::{ServerUsage, Usage};
 
 /// Why a machine's state cannot be read.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -34,11 +32,25 @@ pub enum MachineError {
     },
 }
 
-/// Reads the state of a machine from `/proc` and `/sys`.
+/// The properties of a machine that affect a measurement. `None` where the system does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Version of the load generator.
+    pub version: String,
+    /// Model of the processor.
+    pub cpu: Option<String>,
+    /// Cores that this process may use.
+    pub cores: usize,
+    /// Name and version of the kernel.
+    pub kernel: Option<String>,
+    /// Runnable processes when it was read, on average over the last minute.
+    pub load_average: Option<f64>,
+}
+
+/// Reads the state of a machine from `/proc`.
 #[derive(Clone, Debug)]
 pub struct Machine {
     proc: PathBuf,
-    sys: PathBuf,
     own: u32,
 }
 
@@ -64,21 +76,26 @@ struct Cpu {
 impl Machine {
     /// The machine that this process runs on.
     pub fn this() -> Self {
-        Self::at("/proc", "/sys", std::process::id())
+        Self::at("/proc", std::process::id())
     }
 
-    /// A machine whose `/proc` and `/sys` are in other places, as in a test; `own` is the generator's pid.
-    pub fn at(proc: impl Into<PathBuf>, sys: impl Into<PathBuf>, own: u32) -> Self {
-        Self {
-            proc: proc.into(),
-            sys: sys.into(),
-            own,
-        }
+    /// A machine whose `/proc` is in another place, as in a test; `own` is the generator's pid.
+    pub fn at(proc: impl Into<PathBuf>, own: u32) -> Self {
+        let proc = proc.into();
+        Self { proc, own }
     }
 
     /// Reads the properties of the machine.
     pub fn environment(&self) -> Environment {
-        Environment::read(self)
+        let kernel = self.read("sys/kernel/osrelease");
+        let average = |text: String| text.split_whitespace().next()?.parse().ok();
+        Environment {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            cpu: self.read("cpuinfo").and_then(|text| model(&text)),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            kernel: kernel.map(|version| format!("Linux {version}")),
+            load_average: self.read("loadavg").and_then(average),
+        }
     }
 
     /// Reads the current state, with that of the server of the given pid and all its descendants. Reads a few files, and one for each
@@ -98,22 +115,24 @@ impl Machine {
         })
     }
 
-    /// A file below `/proc`.
+    /// The text of a file below `/proc` without spaces at its ends; `None` if there is nothing to read.
     fn read(&self, path: impl AsRef<Path>) -> Option<String> {
-        read(&self.proc.join(path))
-    }
-
-    /// A file below `/sys`.
-    fn read_sys(&self, path: &str) -> Option<String> {
-        read(&self.sys.join(path))
+        let bytes = fs::read(self.proc.join(path)).ok()?;
+        let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+        (!text.is_empty()).then_some(text)
     }
 }
 
-/// A file's text without spaces at its ends; `None` if there is nothing to read.
-fn read(path: &Path) -> Option<String> {
-    let bytes = fs::read(path).ok()?;
-    let text = String::from_utf8_lossy(&bytes).trim().to_owned();
-    (!text.is_empty()).then_some(text)
+/// The processor's name in `/proc/cpuinfo`; which field has it depends on the architecture.
+fn model(cpuinfo: &str) -> Option<String> {
+    let field = |name: &str| {
+        let fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        let mut found = fields.filter(|(key, value)| key.trim() == name && !value.trim().is_empty());
+        found.next().map(|(_, value)| value.trim().to_owned())
+    };
+    ["model name", "Model", "Hardware", "cpu model", "uarch"]
+        .into_iter()
+        .find_map(field)
 }
 
 impl Cpu {
@@ -166,7 +185,7 @@ mod tests {
         }
 
         pub(super) fn machine(&self) -> Machine {
-            Machine::at(self.0.join("proc"), self.0.join("sys"), 7)
+            Machine::at(self.0.join("proc"), 7)
         }
     }
 
@@ -186,6 +205,20 @@ mod tests {
         assert!((cpu.total - 1250.0 / ticks).abs() < 1e-9);
         assert_eq!(Cpu::parse("nothing"), None);
         assert!(Cpu::parse("cpu  \n").unwrap().total.abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_environment_is_what_the_files_say_and_no_more() {
+        let folder = Folder::new("environment");
+        folder.put("proc/cpuinfo", "processor\t: 0\nmodel name\t: Fast 3000\n");
+        folder.put("proc/loadavg", "0.25 0.5 0.5 1/100 5\n");
+        folder.put("proc/sys/kernel/osrelease", "6.1.0\n");
+        let found = folder.machine().environment();
+        assert_eq!(found.cpu.as_deref(), Some("Fast 3000"));
+        assert_eq!(found.kernel.as_deref(), Some("Linux 6.1.0"));
+        assert_eq!(found.load_average, Some(0.25));
+        folder.put("proc/cpuinfo", "\u{0}\u{0}");
+        assert_eq!(folder.machine().environment().cpu, None);
     }
 
     #[test]

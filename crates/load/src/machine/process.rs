@@ -7,9 +7,6 @@ use super::{Machine, ticks_per_second};
 /// Most processes of a server that are counted; those beyond are left out.
 const TREE_MAX: usize = 10_000;
 
-/// Most threads of a server whose context switches are counted.
-const THREADS_MAX: usize = 1_000;
-
 /// CPU time and identity of one process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Process {
@@ -28,10 +25,6 @@ pub(super) struct Tree {
     pub(super) processes: usize,
     pub(super) cpu_seconds: f64,
     pub(super) rss_bytes: u64,
-    /// Context switches of the threads that run now.
-    pub(super) voluntary_switches: u64,
-    /// As above, but forced by the scheduler.
-    pub(super) involuntary_switches: u64,
 }
 
 /// A thread of this process.
@@ -40,10 +33,6 @@ pub(super) struct Thread {
     pub(super) id: u32,
     pub(super) name: String,
     pub(super) cpu_seconds: f64,
-    /// How long it was runnable without a core; `None` if the kernel does not say.
-    pub(super) waited_seconds: Option<f64>,
-    /// How often the scheduler took a core from it.
-    pub(super) involuntary_switches: u64,
 }
 
 impl Machine {
@@ -60,22 +49,17 @@ impl Machine {
 
     fn thread(&self, id: u32) -> Option<Thread> {
         let folder = format!("{}/task/{id}", self.own);
-        // Nanoseconds on a core, nanoseconds in line for one.
+        // Its first field is the nanoseconds on a core.
         let times = self.read(format!("{folder}/schedstat")).unwrap_or_default();
-        let mut times = times
-            .split_whitespace()
-            .map(|field| field.parse::<f64>().unwrap_or(0.0) / 1e9);
-        let cpu_seconds = match times.next() {
-            Some(seconds) => seconds,
+        let on_core = times.split_whitespace().next();
+        let cpu_seconds = match on_core.and_then(|field| field.parse::<f64>().ok()) {
+            Some(nanoseconds) => nanoseconds / 1e9,
             None => parse(&self.read(format!("{folder}/stat"))?)?.cpu_seconds,
         };
-        let status = self.read(format!("{folder}/status")).unwrap_or_default();
         Some(Thread {
             id,
             name: self.read(format!("{folder}/comm")).unwrap_or_default(),
             cpu_seconds,
-            waited_seconds: times.next(),
-            involuntary_switches: number_after(&status, "nonvoluntary_ctxt_switches:").unwrap_or(0),
         })
     }
 }
@@ -96,24 +80,13 @@ impl Tree {
             processes: 0,
             cpu_seconds: 0.0,
             rss_bytes: 0,
-            voluntary_switches: 0,
-            involuntary_switches: 0,
         };
-        let mut threads = 0;
         let mut left = vec![(pid, root)];
         while let Some((pid, process)) = left.pop() {
             tree.processes += 1;
             tree.cpu_seconds += process.cpu_seconds;
             let status = machine.read(format!("{pid}/status")).unwrap_or_default();
             tree.rss_bytes += number_after(&status, "VmRSS:").unwrap_or(0) * 1024;
-            let tasks = format!("{pid}/task");
-            for task in numbers(&machine.proc.join(&tasks)).take(THREADS_MAX - threads) {
-                threads += 1;
-                let status = machine.read(format!("{tasks}/{task}/status")).unwrap_or_default();
-                tree.voluntary_switches += number_after(&status, "voluntary_ctxt_switches:").unwrap_or(0);
-                tree.involuntary_switches +=
-                    number_after(&status, "nonvoluntary_ctxt_switches:").unwrap_or(0);
-            }
             // Removed from the table, so that a process is counted once even if the table changed while it was read.
             let mut next = children.remove(&pid).unwrap_or_default();
             next.retain(|(child, _)| *child != machine.own);
@@ -145,7 +118,7 @@ fn parse(stat: &str) -> Option<Process> {
 }
 
 /// The number in the line that begins with `name`.
-pub(super) fn number_after(text: &str, name: &str) -> Option<u64> {
+fn number_after(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()
 }
@@ -214,28 +187,17 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_told_with_their_waits_where_the_kernel_has_them() {
+    fn threads_are_told_with_their_cpu_time() {
         let folder = Folder::new("threads");
         folder.put("proc/7/task/7/comm", "forebay\n");
         folder.put("proc/7/task/7/stat", &stat(7, "forebay", 1, [100, 0, 0, 0]));
         folder.put("proc/7/task/8/comm", "load-0\n");
         folder.put("proc/7/task/8/schedstat", "1500000000 250000000 12\n");
-        folder.put(
-            "proc/7/task/8/status",
-            "voluntary_ctxt_switches:\t9\nnonvoluntary_ctxt_switches:\t4\n",
-        );
         let mut threads = folder.machine().threads();
         threads.sort_by_key(|thread| thread.id);
         assert_eq!(threads.len(), 2);
-        assert_eq!(
-            (threads[0].waited_seconds, threads[0].involuntary_switches),
-            (None, 0)
-        );
+        assert!((threads[0].cpu_seconds - 100.0 / ticks_per_second()).abs() < 1e-9);
         assert_eq!(threads[1].name, "load-0");
         assert!((threads[1].cpu_seconds - 1.5).abs() < 1e-9);
-        assert_eq!(
-            (threads[1].waited_seconds, threads[1].involuntary_switches),
-            (Some(0.25), 4)
-        );
     }
 }

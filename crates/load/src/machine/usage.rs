@@ -20,23 +20,12 @@ pub struct Usage {
     pub steal_share: Option<f64>,
     /// CPU time of the generator.
     pub own_cpu_seconds: Option<f64>,
-    /// The generator's event loops.
-    pub loops: Vec<LoopUsage>,
-    /// How often the scheduler took a core from a thread of the generator.
-    pub involuntary_switches: u64,
+    /// Share of the time that each of the generator's event loops ran. Close to 1: it was saturated.
+    pub loops: Vec<f64>,
     /// CPU time of all processes but generator and server. Known only with a server.
     pub others_cpu_seconds: Option<f64>,
     /// Usage of the server, if its pid was given.
     pub server: Option<ServerUsage>,
-}
-
-/// An event loop's use of its time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LoopUsage {
-    /// Share of the time that it ran. Close to 1: it was saturated.
-    pub busy_share: f64,
-    /// Share of the time that it was runnable without a core.
-    pub waiting_share: Option<f64>,
 }
 
 /// Resources that a server and all its descendants used. The kernel counts CPU time in ticks (10 ms as a rule) for each process: measure a
@@ -51,12 +40,6 @@ pub struct ServerUsage {
     pub cpu_seconds: f64,
     /// Resident memory at the end. Shared memory counts for each process.
     pub rss_bytes: u64,
-    /// Resident memory at the start.
-    pub rss_bytes_before: u64,
-    /// How often its threads gave up a core to wait. Threads that ended meanwhile are left out.
-    pub voluntary_switches: u64,
-    /// How often the scheduler took a core from them.
-    pub involuntary_switches: u64,
 }
 
 impl ServerUsage {
@@ -91,41 +74,33 @@ impl Usage {
             processes: after.processes,
             cpu_seconds: (after.cpu_seconds - before.cpu_seconds).max(0.0),
             rss_bytes: after.rss_bytes,
-            rss_bytes_before: before.rss_bytes,
-            voluntary_switches: after.voluntary_switches.saturating_sub(before.voluntary_switches),
-            involuntary_switches: after
-                .involuntary_switches
-                .saturating_sub(before.involuntary_switches),
         });
         let others = || {
             let (before, after) = cpu?;
             let known = own_cpu_seconds? + server?.cpu_seconds;
             Some((after.busy - before.busy - known).max(0.0))
         };
-        let threads: Vec<_> = after
+        let ran = |thread: &Thread| {
+            // A thread that is not in the earlier sample started later.
+            let known = before.threads.iter().find(|known| known.id == thread.id);
+            let used = thread.cpu_seconds - known.map_or(0.0, |known| known.cpu_seconds);
+            if seconds > 0.0 {
+                (used / seconds).clamp(0.0, 1.0)
+            } else {
+                0.0
+            }
+        };
+        let loops = after
             .threads
             .iter()
-            .map(|thread| (thread, start_of(thread, before)))
-            .collect();
-        let switches = |(after, before): &(&Thread, Option<&Thread>)| {
-            after.involuntary_switches
-                - before.map_or(0, |before| {
-                    before.involuntary_switches.min(after.involuntary_switches)
-                })
-        };
-        let loops = threads
-            .iter()
-            .filter(|(thread, _)| thread.name.starts_with(LOOP_NAMES));
+            .filter(|thread| thread.name.starts_with(LOOP_NAMES));
         Self {
             seconds,
             cores: after.cpu.map(|cpu| cpu.cores),
             busy_share: share(|cpu| cpu.busy),
             steal_share: share(|cpu| cpu.steal),
             own_cpu_seconds,
-            loops: loops
-                .map(|(after, before)| LoopUsage::between(*before, after, seconds))
-                .collect(),
-            involuntary_switches: threads.iter().map(switches).sum(),
+            loops: loops.map(ran).collect(),
             others_cpu_seconds: others(),
             server,
         }
@@ -133,15 +108,7 @@ impl Usage {
 
     /// The busiest event loop's share of a core.
     pub fn busiest_loop(&self) -> Option<f64> {
-        self.loops.iter().map(|one| one.busy_share).max_by(f64::total_cmp)
-    }
-
-    /// The longest time that an event loop was runnable without a core, as a share of the time.
-    pub fn longest_wait(&self) -> Option<f64> {
-        self.loops
-            .iter()
-            .filter_map(|one| one.waiting_share)
-            .max_by(f64::total_cmp)
+        self.loops.iter().copied().max_by(f64::total_cmp)
     }
 
     /// The generator's share of all CPU time used.
@@ -151,51 +118,6 @@ impl Usage {
             .filter(|_| busy > 0.0)
             .map(|own| (own / busy).clamp(0.0, 1.0))
     }
-
-    /// Responses per second for which all cores of this machine suffice, as far as CPU time alone limits them.
-    pub fn capacity(&self, answers: u64) -> Option<Capacity> {
-        let cores_us = self.cores? as f64 * 1e6;
-        let server_us = self
-            .server?
-            .cpu_us_per_request(answers)
-            .filter(|each| *each > 0.0)?;
-        let generator_us = self.own_cpu_seconds? * 1e6 / answers as f64;
-        Some(Capacity {
-            shared: cores_us / (server_us + generator_us),
-            alone: cores_us / server_us,
-        })
-    }
-}
-
-/// Responses per second for which the CPU time suffices.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Capacity {
-    /// With the generator on the same cores.
-    pub shared: f64,
-    /// Without it.
-    pub alone: f64,
-}
-
-impl LoopUsage {
-    fn between(before: Option<&Thread>, after: &Thread, seconds: f64) -> Self {
-        let share = |after: f64, before: Option<f64>| {
-            if seconds > 0.0 {
-                ((after - before.unwrap_or(0.0)) / seconds).clamp(0.0, 1.0)
-            } else {
-                0.0
-            }
-        };
-        let waited_before = before.and_then(|before| before.waited_seconds);
-        Self {
-            busy_share: share(after.cpu_seconds, before.map(|before| before.cpu_seconds)),
-            waiting_share: after.waited_seconds.map(|after| share(after, waited_before)),
-        }
-    }
-}
-
-/// The same thread in the earlier sample; `None` if it started later.
-fn start_of<'a>(thread: &Thread, before: &'a Sample) -> Option<&'a Thread> {
-    before.threads.iter().find(|known| known.id == thread.id)
 }
 
 #[cfg(test)]
@@ -217,8 +139,6 @@ mod tests {
             id,
             name: name.into(),
             cpu_seconds: share * at_seconds,
-            waited_seconds: Some(0.05 * at_seconds),
-            involuntary_switches: 10 * at,
         };
         Sample {
             at: start + Duration::from_secs(at),
@@ -235,8 +155,6 @@ mod tests {
                 processes: 3,
                 cpu_seconds,
                 rss_bytes: 1 << 20,
-                voluntary_switches: 7 * at,
-                involuntary_switches: 3 * at,
             }),
         }
     }
@@ -252,15 +170,11 @@ mod tests {
         let near = |found: Option<f64>, expected: f64| (found.unwrap() - expected).abs() < 1e-9;
         assert!((usage.seconds - 10.0).abs() < 1e-9 && usage.cores == Some(2));
         assert!(near(usage.busy_share, 0.75) && near(usage.steal_share, 0.05));
-        assert!(near(usage.busiest_loop(), 0.95) && near(usage.longest_wait(), 0.05));
+        assert!(near(usage.busiest_loop(), 0.95));
         // 15 s of two cores were used: 6 by the generator, 6 by the server.
         assert!(near(usage.own_share_of_busy(), 0.4) && near(usage.others_cpu_seconds, 3.0));
-        assert_eq!(usage.involuntary_switches, 300);
         let server = usage.server.unwrap();
         assert!(near(server.cpu_us_per_request(1_000_000), 6.0) && server.cpu_us_per_request(0).is_none());
-        let capacity = usage.capacity(1_000_000).unwrap();
-        assert!(near(Some(capacity.alone), 2e6 / 6.0) && near(Some(capacity.shared), 2e6 / 12.0));
-        assert_eq!((server.voluntary_switches, server.involuntary_switches), (70, 30));
     }
 
     #[test]
@@ -278,10 +192,7 @@ mod tests {
         let start = Instant::now();
         let one = sample(start, 1, 1.0, Some((5, 2.0)));
         let usage = Usage::between(&one, &one);
-        assert_eq!(
-            (usage.busy_share, usage.own_share_of_busy(), usage.capacity(1)),
-            (None, None, None)
-        );
+        assert_eq!((usage.busy_share, usage.own_share_of_busy()), (None, None));
         assert_eq!(usage.busiest_loop(), Some(0.0));
     }
 

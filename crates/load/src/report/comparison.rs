@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{Options, Report, steps, words};
-use crate::stats::Interval;
+use super::{Options, Report, percentile, words};
 
 /// Reads a figure of a report, if the report has it.
 type Of<'a> = &'a dyn Fn(&Report) -> Option<f64>;
@@ -51,18 +50,20 @@ impl Comparison {
             unit: Unit::PerSecond,
             first: first.per_second,
             second: second.per_second,
-            differs: apart(first.rate_interval(), second.rate_interval()),
+            differs: first
+                .rate_interval()
+                .zip(second.rate_interval())
+                .map(|(first, second)| !first.overlaps(&second)),
         }];
-        let of_both = [first, second].map(|report| report.latency_intervals(&options.percentiles));
         let empty = [first, second].iter().any(|report| report.latency_ns.is_empty());
-        for (at, &percent) in options.percentiles.iter().enumerate().filter(|_| !empty) {
-            let value = |report: &Report| steps::percentile(&report.latency_ns, percent) as f64;
+        for &percent in options.percentiles.iter().filter(|_| !empty) {
+            let value = |report: &Report| percentile(&report.latency_ns, percent) as f64;
             figures.push(Figure {
                 name: format!("p{}", words::percentile(percent)),
                 unit: Unit::Nanoseconds,
                 first: value(first),
                 second: value(second),
-                differs: apart(of_both[0][at], of_both[1][at]),
+                differs: None,
             });
         }
         let mean = |report: &Report| (!report.latency_ns.is_empty()).then(|| report.latency_ns.mean());
@@ -157,10 +158,6 @@ impl Figure {
     pub fn change(&self) -> Option<f64> {
         (self.first > 0.0).then(|| self.second / self.first - 1.0)
     }
-}
-
-fn apart(first: Option<Interval>, second: Option<Interval>) -> Option<bool> {
-    Some(!first?.overlaps(&second?))
 }
 
 #[cfg(test)]

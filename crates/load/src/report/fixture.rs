@@ -1,13 +1,11 @@
 //! Two finished runs with fixed figures that agree with each other, for the tests of everything that writes reports. Only exact arithmetic
 //! is used, so that every machine gets the same text.
 
-use hdrhistogram::Histogram;
-
 use super::{Failure, Report, Run, UrlFigures};
 use crate::{
-    engine::{FirstAnswer, LATENCY_MAX_NS, Slice, Timeline, latencies, slice_latencies},
+    engine::{Slice, Stretch, Timeline, latencies, slice_latencies},
     failure::Class,
-    machine::{Environment, LoopUsage, ServerUsage, Usage},
+    machine::{Environment, ServerUsage, Usage},
     plan::{Arrivals, Engine, Load, Pace},
     search::WarmedUp,
 };
@@ -47,7 +45,7 @@ fn slice(at: u64, waited_ns: u64) -> Slice {
         slowness = 12;
         failures = 17;
     }
-    let mut latency = Histogram::new_with_bounds(1_000, LATENCY_MAX_NS, 2).expect("the bounds are valid");
+    let mut latency = slice_latencies();
     for point in 0..1_000 {
         let count = answers / 1_000 + u64::from(point < answers % 1_000);
         let waited = if point % 100 == 99 { waited_ns } else { 0 };
@@ -57,7 +55,6 @@ fn slice(at: u64, waited_ns: u64) -> Slice {
     Slice {
         answers,
         failures,
-        bytes_in: answers * 149,
         latency,
     }
 }
@@ -67,41 +64,26 @@ fn environment() -> Environment {
         version: "0.1.0".into(),
         cpu: Some("Example (R) CPU <E-2> @ 3.00GHz".into()),
         cores: 4,
-        cpu_quota: None,
-        governor: Some("performance".into()),
         kernel: Some("Linux 6.12.0".into()),
-        memory_bytes: Some(8 << 30),
         load_average: Some(0.25),
-        open_files: Some(65_536),
-        ports: Some((32_768, 60_999)),
-        backlog: Some(4_096),
-        boot: Some("0c5a6a55-fb2c-4d3e-8f0e-5d2a7a3a9d10".into()),
     }
 }
 
 /// Of 40 seconds of CPU time on 4 cores the server used 14.22, the generator 8.7 and the rest of the machine 0.4.
 fn usage() -> Usage {
-    let event_loop = |busy_share| LoopUsage {
-        busy_share,
-        waiting_share: Some(0.02),
-    };
     Usage {
         seconds: 10.0,
         cores: Some(4),
         busy_share: Some(0.583),
         steal_share: Some(0.001),
         own_cpu_seconds: Some(8.7),
-        loops: vec![event_loop(0.44), event_loop(0.43)],
-        involuntary_switches: 310,
+        loops: vec![0.44, 0.43],
         others_cpu_seconds: Some(0.4),
         server: Some(ServerUsage {
             pid: 4_242,
             processes: 5,
             cpu_seconds: 14.22,
             rss_bytes: 18_350_080,
-            rss_bytes_before: 17_301_504,
-            voluntary_switches: 48_100,
-            involuntary_switches: 2_210,
         }),
     }
 }
@@ -109,7 +91,7 @@ fn usage() -> Usage {
 fn url(name: &str, answers: u64) -> UrlFigures {
     let mut latency_ns = slice_latencies();
     for point in 0..1_000 {
-        latency_ns.saturating_record_n(latency_ns_at(point), answers / 1_000);
+        latency_ns.saturating_record_n(self::latency_ns(middle(point, 1_000)), answers / 1_000);
     }
     UrlFigures {
         name: name.into(),
@@ -117,10 +99,6 @@ fn url(name: &str, answers: u64) -> UrlFigures {
         failures: 0,
         latency_ns,
     }
-}
-
-fn latency_ns_at(point: u64) -> u64 {
-    latency_ns(middle(point, 1_000))
 }
 
 impl Report {
@@ -132,10 +110,8 @@ impl Report {
         for point in 0..POINTS {
             latency_ns_of_all.saturating_record_n(latency_ns(middle(point, POINTS)), 100);
         }
-        let first_byte_ns = latency_ns_of_all.clone();
         latency_ns_of_all.saturating_record_n(TIMEOUT_NS, timeouts);
-        let mut connecting_ns =
-            Histogram::new_with_bounds(1_000, LATENCY_MAX_NS, 2).expect("the bounds are valid");
+        let mut connecting_ns = slice_latencies();
         (0..67).for_each(|at| connecting_ns.saturating_record(60_000 + at * 4_000));
         let sent = answers + timeouts + resets;
         let failure = |class, count, example: &str| Failure {
@@ -177,9 +153,6 @@ impl Report {
             connects_failed: 0,
             latency_ns: latency_ns_of_all,
             service_ns: None,
-            handshakes_ns: Histogram::new_from(&connecting_ns),
-            first_byte_ns,
-            in_pieces: 0,
             connecting_ns,
             statuses: vec![(200, answers - refusals), (503, refusals)],
             failures: vec![
@@ -212,13 +185,6 @@ impl Report {
                 steady: Some(true),
             },
             interrupted: false,
-            first_answer: Some(FirstAnswer {
-                status: 200,
-                body_bytes: 12,
-                sha256: Some("6ae8a75555209fd6c44157c0aed8016e763ff435a19cf186f76863140143ff72".into()),
-                server: Some("nginx/1.24.0".into()),
-                head: "HTTP/1.1 200 OK\r\nserver: nginx/1.24.0\r\nx: \x1b[31m".into(),
-            }),
             urls: vec![
                 url("GET http://localhost:8080/local?a=1&b=<2>", 1_800_000),
                 url("GET http://localhost:8080/b", 570_000),
@@ -246,7 +212,6 @@ impl Report {
             let waited = if point % 100 == 99 { WAITED_NS } else { 0 };
             due.saturating_record_n(latency_ns(middle(point, POINTS)) + waited, 100);
         }
-        report.first_byte_ns = due.clone();
         due.saturating_record_n(TIMEOUT_NS, 2);
         report.timeline.slices = (0..SLICES).map(|at| slice(at, WAITED_NS)).collect();
         report.service_ns = Some(std::mem::replace(&mut report.latency_ns, due));
@@ -254,13 +219,22 @@ impl Report {
         report.environment = None;
         report.usage = None;
         report.urls.clear();
-        report.first_answer = None;
         report.failures.push(Failure {
             class: Class::Dropped,
             count: 29_995,
             example: Some("more than 65536 requests were due and not sent".into()),
         });
         report
+    }
+
+    /// A run in which nothing was sent.
+    pub(crate) fn empty() -> Self {
+        let run = Run {
+            threads: 1,
+            ..Run::default()
+        };
+        let nothing = Stretch::nothing(Load::PAUSED);
+        Self::new(run, &nothing, &nothing)
     }
 }
 
@@ -307,10 +281,6 @@ mod tests {
             report.answers
         );
         assert_eq!(slices.iter().map(|slice| slice.failures).sum::<u64>(), failed);
-        assert_eq!(
-            slices.iter().map(|slice| slice.bytes_in).sum::<u64>(),
-            report.bytes_in
-        );
         assert!(slices.iter().all(|slice| slice.latency.len() == slice.answers));
         assert_eq!(
             report.statuses.iter().map(|(_, count)| count).sum::<u64>(),

@@ -139,7 +139,7 @@ pub(crate) fn load(run: &Run) -> String {
             .stages
             .iter()
             .take(STAGES_TOLD_MAX)
-            .map(|stage| stage.load.as_str())
+            .map(String::as_str)
             .collect();
         let more = if run.stages.len() > stages.len() {
             ", and so on"
@@ -164,9 +164,8 @@ pub(crate) fn load(run: &Run) -> String {
         Pace::Open { per_second, arrivals } => {
             let rate = rate(per_second);
             let spread = match arrivals {
-                Arrivals::Uniform => "at equal distances".to_owned(),
-                Arrivals::Poisson => "at random moments".to_owned(),
-                Arrivals::Burst(size) => format!("in bursts of {size}"),
+                Arrivals::Uniform => "at equal distances",
+                Arrivals::Poisson => "at random moments",
             };
             format!(
                 "open load: {rate} requests a second {spread} over {connections}, whatever the answers do"

@@ -30,37 +30,24 @@ pub enum Requests {
 #[derive(Clone, Debug)]
 pub struct Several {
     templates: Box<[Template]>,
-    /// The sum of the weights up to and including each.
-    weights: Box<[u64]>,
     order: Order,
 }
 
 /// The order in which several requests are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// One after the other, starting again at the end. Weights do not matter.
+    /// One after the other, starting again at the end.
     #[default]
     InTurn,
-    /// At random, as often as each one's weight says.
-    Weighted,
+    /// Each at random.
+    Random,
 }
 
 impl Requests {
-    /// Several requests with their weights. `None` when there are none, or all weights are 0.
-    pub fn several(templates: Vec<(Template, u32)>, order: Order) -> Option<Self> {
-        let mut sum = 0;
-        let weigh = |(_, weight): &(Template, u32)| {
-            sum += u64::from(*weight);
-            sum
-        };
-        let weights: Box<[u64]> = templates.iter().map(weigh).collect();
-        (sum > 0).then(|| {
-            Self::Several(Arc::new(Several {
-                templates: templates.into_iter().map(|(template, _)| template).collect(),
-                weights,
-                order,
-            }))
-        })
+    /// Several requests. `None` when there are none.
+    pub fn several(templates: Vec<Template>, order: Order) -> Option<Self> {
+        let templates: Box<[Template]> = templates.into();
+        (!templates.is_empty()).then(|| Self::Several(Arc::new(Several { templates, order })))
     }
 
     /// One request: the same bytes each time unless it has placeholders.
@@ -69,7 +56,6 @@ impl Requests {
             Ok(message) => Self::Same(message),
             Err(template) => Self::Several(Arc::new(Several {
                 templates: [template].into(),
-                weights: [1].into(),
                 order: Order::InTurn,
             })),
         })

@@ -3,7 +3,7 @@
 //! ```text
 //! # a comment
 //! http://localhost:8080/one
-//! /two weight=3
+//! /two
 //! POST http://localhost:8080/three
 //! ```
 
@@ -21,8 +21,6 @@ use crate::{
 
 /// Most requests of a list.
 const TARGETS_MAX: usize = 200_000;
-/// Largest weight.
-const WEIGHT_MAX: u32 = 1_000_000;
 
 /// A request and its URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +29,6 @@ pub struct Target {
     pub url: Url,
     /// Method, fields and body.
     pub parts: Parts,
-    /// How often it is sent, relative to the others, in [`Order::Weighted`].
-    pub weight: u32,
     /// Its line in the file, from 1.
     pub line: usize,
 }
@@ -57,7 +53,7 @@ pub struct Origin {
 pub enum TargetsError {
     /// The list is empty.
     #[error(
-        "there is no request in it; accepted are lines such as `http://localhost:8080/` and `POST /path weight=3`"
+        "there is no request in it; accepted are lines such as `http://localhost:8080/` and `POST /path`"
     )]
     Empty,
     /// More requests than are accepted.
@@ -71,13 +67,11 @@ pub enum TargetsError {
         /// Path as written.
         path: String,
     },
-    /// A weight that is not a number in the accepted range.
-    #[error("line {line}: `{text}` is not a weight; accepted are 1 to {WEIGHT_MAX}")]
+    /// A weight, which lines had once.
+    #[error("line {line}: weights are no longer there; repeat a line to send it more often")]
     Weight {
         /// Line number, from 1.
         line: usize,
-        /// Weight as written.
-        text: String,
     },
     /// An invalid URL.
     #[error("line {line}")]
@@ -124,11 +118,6 @@ impl Targets {
         &self.0
     }
 
-    /// Whether any weight other than 1 was given.
-    pub fn has_weights(&self) -> bool {
-        self.0.iter().any(|target| target.weight != 1)
-    }
-
     /// The requests for each server, in the order in which servers first occur. Connections take the servers in turn, so each server gets
     /// as many connections as any other; the order of requests holds within a server.
     pub fn origins(&self, order: Order, grammar: &Grammar<'_>) -> Result<Vec<Origin>, TargetsError> {
@@ -150,9 +139,8 @@ impl Targets {
             let requests = match group[..] {
                 [only] => Requests::one(&only.parts, grammar).map_err(|error| failed(only, error))?,
                 _ => {
-                    let template = |target: &&Target| match Template::new(&target.parts, grammar) {
-                        Ok(template) => Ok((template, target.weight)),
-                        Err(error) => Err(failed(target, error)),
+                    let template = |target: &&Target| {
+                        Template::new(&target.parts, grammar).map_err(|error| failed(target, error))
                     };
                     let templates = group.iter().map(template).collect::<Result<_, _>>()?;
                     Requests::several(templates, order).ok_or(TargetsError::Empty)?
@@ -169,18 +157,21 @@ impl Targets {
     }
 }
 
-/// Reads `[METHOD] URL [weight=N]`.
+/// Reads `[METHOD] URL`.
 fn target(text: &str, line: usize, base: Option<&Url>, defaults: &Parts) -> Result<Target, TargetsError> {
     let is_method =
         |word: &str| is_token(word) && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
-    let (method, rest) = match text.split_once(char::is_whitespace) {
+    let (method, url) = match text.split_once(char::is_whitespace) {
         Some((word, rest)) if is_method(word) => (Some(word), rest.trim_start()),
         _ => (None, text),
     };
-    let (url, weight) = match rest.rsplit_once(char::is_whitespace) {
-        Some((url, last)) if last.starts_with("weight=") => (url.trim_end(), last.strip_prefix("weight=")),
-        _ => (rest, None),
-    };
+    if url
+        .split_whitespace()
+        .nth(1)
+        .is_some_and(|word| word.starts_with("weight="))
+    {
+        return Err(TargetsError::Weight { line });
+    }
     let url = match base {
         _ if !url.starts_with('/') => split_url(url).map_err(|source| TargetsError::Url { line, source })?,
         Some(base) => Url {
@@ -192,15 +183,6 @@ fn target(text: &str, line: usize, base: Option<&Url>, defaults: &Parts) -> Resu
             return Err(TargetsError::Host { line, path });
         }
     };
-    let weight = weight.map_or(Ok(1), |text| {
-        let weight = text.parse().ok();
-        weight
-            .filter(|weight| (1..=WEIGHT_MAX).contains(weight))
-            .ok_or_else(|| TargetsError::Weight {
-                line,
-                text: text.to_owned(),
-            })
-    })?;
     let mut parts = defaults.clone();
     if let Some(method) = method {
         method.clone_into(&mut parts.method);
@@ -217,12 +199,7 @@ fn target(text: &str, line: usize, base: Option<&Url>, defaults: &Parts) -> Resu
     }
     parts.path_and_query.clone_from(&url.path_and_query);
     parts.asked_by(&url);
-    Ok(Target {
-        url,
-        parts,
-        weight,
-        line,
-    })
+    Ok(Target { url, parts, line })
 }
 
 #[cfg(test)]
@@ -244,30 +221,24 @@ mod tests {
     }
 
     #[test]
-    fn lines_name_methods_urls_and_weights() {
+    fn lines_name_methods_and_urls() {
         let targets = parse(
-            "\u{feff}# list\nhttp://localhost:8080/one\r\n/two weight=3\n\nPOST http://other/three\nother:81/{{random 1 9}} weight=2\n",
+            "\u{feff}# list\nhttp://localhost:8080/one\r\n/two\n\nPOST http://other/three\nother:81/{{random 1 9}}\n",
         )
         .unwrap();
         let shown = |target: &Target| {
-            let Target {
-                url,
-                parts,
-                weight,
-                line,
-            } = target;
-            format!("{line}: {} {url} {weight} {:?}", parts.method, parts.fields)
+            let Target { url, parts, line } = target;
+            format!("{line}: {} {url} {:?}", parts.method, parts.fields)
         };
         assert_eq!(
             targets.all().iter().map(shown).collect::<Vec<_>>(),
             [
-                "2: GET http://localhost:8080/one 1 [(\"host\", \"localhost:8080\")]",
-                "3: GET http://localhost:8080/two 3 [(\"host\", \"localhost:8080\")]",
-                "5: POST http://other/three 1 [(\"host\", \"other\")]",
-                "6: GET http://other:81/{{random 1 9}} 2 [(\"host\", \"other:81\")]",
+                "2: GET http://localhost:8080/one [(\"host\", \"localhost:8080\")]",
+                "3: GET http://localhost:8080/two [(\"host\", \"localhost:8080\")]",
+                "5: POST http://other/three [(\"host\", \"other\")]",
+                "6: GET http://other:81/{{random 1 9}} [(\"host\", \"other:81\")]",
             ]
         );
-        assert!(targets.has_weights());
     }
 
     #[test]
@@ -309,11 +280,7 @@ mod tests {
                 "\nftp://h/\n",
                 "line 2: `ftp://h` has the scheme `ftp`; accepted are http and https",
             ),
-            (
-                "/a weight=0",
-                "line 1: `0` is not a weight; accepted are 1 to 1000000",
-            ),
-            ("/a weight=x", "line 1: `x` is not a weight"),
+            ("/a weight=2", "line 1: weights are no longer there"),
         ] {
             let error = chain(&parse(text).unwrap_err());
             assert!(error.contains(says), "{text:?}: {error}");

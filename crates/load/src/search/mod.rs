@@ -1,14 +1,12 @@
 //! Searches over loads: the best number of connections, the highest rate that keeps a promise.
 
 mod connections;
-mod precision;
 mod rate;
 mod versus;
 mod warm_up;
 
 pub use self::{
     connections::{Best, Sweep, best_connections},
-    precision::{Precision, Repeated, until_precise},
     rate::{Promise, RateSearch, Sustained, highest_rate},
     versus::{Comparison, Versus, compare},
     warm_up::{WarmUp, WarmedUp, warm_up},

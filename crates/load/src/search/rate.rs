@@ -29,7 +29,7 @@ pub struct RateSearch {
     pub first_per_second: f64,
     /// Settling time before each measurement.
     pub settle: Duration,
-    /// Shortest duration of each measurement; it grows until the promise's quantiles have enough samples and several bursts occur.
+    /// Shortest duration of each measurement; it grows until the promise's quantiles have enough samples.
     pub measure: Duration,
 }
 
@@ -50,8 +50,6 @@ const ACHIEVED: f64 = 0.99;
 const PRECISION: f64 = 0.02;
 /// Samples beyond a quantile that a measurement needs.
 const SAMPLES: f64 = 10.0;
-/// Bursts that a measurement needs.
-const BURSTS: f64 = 10.0;
 /// Most rates that are tried.
 const TRIES_MAX: usize = 40;
 /// Longest single measurement.
@@ -74,12 +72,7 @@ pub fn highest_rate(
                 arrivals: search.arrivals,
             },
         };
-        let measure = promise
-            .time_at(per_second)
-            .max(bursts(search.arrivals, per_second))
-            .max(search.measure)
-            .min(MEASURE_MAX)
-            * times;
+        let measure = promise.time_at(per_second).max(search.measure).min(MEASURE_MAX) * times;
         let stretch = try_load(session, load, search.settle, measure);
         // The backlog must not count as load of the next rate.
         session.measure(Load::PAUSED, Until::passed(search.settle), &mut |_| {});
@@ -129,16 +122,6 @@ pub fn highest_rate(
         per_second: kept.filter(|_| confirmed.is_some()),
         confirmed,
         tried,
-    }
-}
-
-/// Time in which enough bursts occur to measure their rate; zero where requests are due one by one.
-fn bursts(arrivals: Arrivals, per_second: f64) -> Duration {
-    match arrivals {
-        Arrivals::Burst(size) => {
-            Duration::try_from_secs_f64(BURSTS * f64::from(size) / per_second).unwrap_or(MEASURE_MAX)
-        }
-        Arrivals::Uniform | Arrivals::Poisson => Duration::ZERO,
     }
 }
 

@@ -30,7 +30,7 @@ impl Drift {
 /// Sources: H. B. Mann, "Nonparametric tests against trend", Econometrica 13 (1945); P. K. Sen, "Estimates of the regression
 /// coefficient based on Kendall's tau", Journal of the American Statistical Association 63 (1968).
 pub fn drift(values: &[f64]) -> Option<Drift> {
-    let (values, _) = independent(values);
+    let values = independent(values);
     let count = values.len();
     if count < VALUES_MIN {
         return None;

@@ -10,11 +10,11 @@ use forebay_load::{
     request::{Grammar, Order, Requests, Template},
 };
 
-use forebay_testkit::http_target::Stats;
+use forebay_testkit::http_target::{Server, Stats};
 
 use crate::rig::{
-    FOREVER, Server, beside_others, closed, failures, lane, millis, parts, plan, plan_of, requests, run,
-    server, server_with, unix_server,
+    FOREVER, beside_others, closed, failures, lane, millis, parts, plan, plan_of, requests, run, server,
+    server_with,
 };
 
 /// Every request was written once, read once, answered once and counted once.
@@ -143,10 +143,10 @@ pub(crate) fn a_server_that_announces_its_close_costs_a_connection_and_nothing_e
 pub(crate) fn several_requests_are_sent_in_turn() {
     let server = server();
     let paths = ["/bytes/1", "/chunked/20000", "/status/204"];
-    let template = |path| (Template::new(&parts(path), &Grammar::none()).unwrap(), 1);
+    let template = |path| Template::new(&parts(path), &Grammar::none()).unwrap();
     let messages = paths.map(template);
     let requests_in_turn = Requests::several(messages.into(), Order::InTurn).unwrap();
-    let mut plan = plan_of(vec![Lane::new(server.address().clone(), requests_in_turn)]);
+    let mut plan = plan_of(vec![Lane::new(server.address(), requests_in_turn)]);
     plan.pipeline = 5;
     let measured = run(plan, closed(4), requests(900));
     let stats = agree(&measured, server);
@@ -235,13 +235,6 @@ pub(crate) fn an_open_load_of_a_fixed_number_ends_although_more_is_due_and_conne
     };
     let measured = run(plan(server.address(), "/"), load, requests(20));
     assert_eq!(agree(&measured, server).total.answered, 20);
-}
-
-#[test]
-fn a_unix_socket_counts_like_tcp() {
-    let server = unix_server();
-    let measured = run(plan(server.address(), "/"), closed(4), requests(500));
-    assert_eq!(agree(&measured, server).total.answered, 500);
 }
 
 #[test]

@@ -13,7 +13,10 @@ use forebay_load::{
     failure::Class,
     tls::{Options, TlsError},
 };
-use rustls::version::{TLS12, TLS13};
+use rustls::{
+    HandshakeKind,
+    version::{TLS12, TLS13},
+};
 
 use crate::{
     rig::{example, failures, requests},
@@ -30,7 +33,7 @@ fn both_versions_count_what_the_server_counts() {
         let peer = Peer::tls(authority.localhost().server(&[version]), answer_all(100, &served));
         let mut plan = plan(peer.lane(secure(&authority.trusted()), &get()));
         plan.threads = 2;
-        let (stretch, negotiated) = run(plan, 4, requests(2_000));
+        let stretch = run(plan, 4, requests(2_000));
         assert_eq!(
             (failures(&stretch), &stretch.total.statuses),
             (vec![], &vec![(200, 2_000)]),
@@ -46,7 +49,6 @@ fn both_versions_count_what_the_server_counts() {
             (2_000, 2_000, 4)
         );
         assert_eq!(stretch.total.body_bytes_in, 200_000);
-        assert_eq!(negotiated.unwrap().version, name);
     }
 }
 
@@ -61,7 +63,7 @@ fn large_bodies_both_ways_and_pipelined_are_whole() {
     );
     let mut plan = plan(peer.lane(secure(&authority.trusted()), &post(length)));
     plan.pipeline = 4;
-    let (stretch, _) = run(plan, 2, requests(60));
+    let stretch = run(plan, 2, requests(60));
     assert_eq!(failures(&stretch), vec![], "{:?}", stretch.examples);
     assert_eq!((served.load(Ordering::Relaxed), stretch.total.answers), (60, 60));
     assert_eq!(stretch.total.body_bytes_in, 60 * length as u64);
@@ -109,7 +111,7 @@ fn a_server_that_is_not_trusted_is_a_failure_of_tls() {
             insecure: true,
             ..options
         };
-        let (stretch, _) = run(plan(peer.lane(secure(&insecure), &get())), 1, requests(5));
+        let stretch = run(plan(peer.lane(secure(&insecure), &get())), 1, requests(5));
         assert_eq!((failures(&stretch), stretch.total.answers), (vec![], 5), "{why}");
     }
     let served = Arc::default();
@@ -117,7 +119,7 @@ fn a_server_that_is_not_trusted_is_a_failure_of_tls() {
         authority.identity("elsewhere.test", 2020..4000).server(&[&TLS12]),
         answer_all(1, &served),
     );
-    let (stretch, _) = run(plan(peer.lane(secure(&elsewhere), &get())), 1, requests(5));
+    let stretch = run(plan(peer.lane(secure(&elsewhere), &get())), 1, requests(5));
     assert_eq!(
         (failures(&stretch), stretch.total.answers),
         (vec![], 5),
@@ -138,7 +140,7 @@ fn a_client_certificate_is_shown_where_it_is_demanded() {
         answer_all(1, &served),
     );
 
-    let (stretch, _) = run(
+    let stretch = run(
         plan(peer.lane(secure(&authority.trusted()), &get())),
         1,
         requests(3),
@@ -160,7 +162,7 @@ fn a_client_certificate_is_shown_where_it_is_demanded() {
             key,
             ..authority.trusted()
         };
-        let (stretch, _) = run(plan(peer.lane(secure(&options), &get())), 2, requests(10));
+        let stretch = run(plan(peer.lane(secure(&options), &get())), 2, requests(10));
         assert_eq!((failures(&stretch), stretch.total.answers), (vec![], 10));
     }
     assert_eq!(served.load(Ordering::Relaxed), 20);
@@ -226,7 +228,7 @@ fn an_end_without_close_notify_is_told_from_one_that_was_meant() {
                 let _ = stream.flush();
             }
         });
-        let (stretch, _) = run(
+        let stretch = run(
             plan(peer.lane(secure(&authority.trusted()), &get())),
             1,
             requests(4),
@@ -248,11 +250,13 @@ fn an_end_without_close_notify_is_told_from_one_that_was_meant() {
 fn sessions_are_taken_up_again() {
     let authority = Authority::new();
     for version in [&TLS12, &TLS13] {
-        let served: Arc<AtomicU64> = Arc::default();
-        let counted = served.clone();
+        let resumed: Arc<AtomicU64> = Arc::default();
+        let counted = resumed.clone();
         let peer = Peer::tls(authority.localhost().server(&[version]), move |stream| {
             if read_request(stream).is_some() {
-                counted.fetch_add(1, Ordering::Relaxed);
+                if stream.conn.handshake_kind() == Some(HandshakeKind::Resumed) {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
                 let answer = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok";
                 let _ = stream.write_all(answer);
                 stream.conn.send_close_notify();
@@ -261,11 +265,9 @@ fn sessions_are_taken_up_again() {
         });
         let mut plan = plan(peer.lane(secure(&authority.trusted()), &get()));
         plan.keep_alive = false;
-        let (stretch, _) = run(plan, 1, requests(10));
+        let stretch = run(plan, 1, requests(10));
         assert_eq!((failures(&stretch), stretch.total.answers), (vec![], 10));
-        assert_eq!(served.load(Ordering::Relaxed), 10);
-        let connects = stretch.total.connects;
-        assert_eq!(stretch.total.resumed, connects - 1, "{version:?}");
+        assert_eq!(resumed.load(Ordering::Relaxed), 9, "{version:?}");
     }
 }
 
@@ -332,7 +334,7 @@ fn answers_that_arrive_together_with_a_fault_are_counted_first() {
             let _ = std::io::copy(&mut stream.sock, &mut std::io::sink());
         }
     });
-    let (stretch, _) = run(
+    let stretch = run(
         plan(peer.lane(secure(&authority.trusted()), &get())),
         1,
         requests(3),

@@ -15,8 +15,7 @@ use forebay_load::{
     engine::{Stretch, Until},
     plan::Lane,
     request::{Parts, Requests},
-    target::Address,
-    tls::{Negotiated, Options, Tls},
+    tls::{Options, Tls},
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{
@@ -210,7 +209,7 @@ impl Peer {
 
     pub(crate) fn lane(&self, tls: Tls, parts: &Parts) -> Lane {
         Lane {
-            address: Address::Tcp(self.address),
+            address: self.address,
             tls: Some(tls),
             requests: Requests::Same(parts.message().unwrap()),
         }
@@ -321,11 +320,10 @@ pub(crate) fn run_until_failure(plan: Plan) -> Stretch {
 }
 
 /// Runs a plan once; returns the measurement, late responses included.
-pub(crate) fn run(plan: Plan, connections: usize, until: Until) -> (Stretch, Option<Negotiated>) {
+pub(crate) fn run(plan: Plan, connections: usize, until: Until) -> Stretch {
     plan.check(connections, false).unwrap();
     let mut session = Session::start(plan).unwrap();
     let mut measured = session.measure(closed(connections), until, &mut |_| {});
-    let negotiated = session.negotiated().cloned();
     measured.absorb(&session.finish());
-    (measured, negotiated)
+    measured
 }

@@ -10,7 +10,7 @@ use crate::{
         Notice,
         connection::{Connection, Phase, Sent},
         transport::{Received, Transport, TransportError},
-        window::Window,
+        window::{URLS_MAX, Window},
     },
     expect::Seen,
     failure::Class,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl Context {
-    /// Whether heads and bodies of responses are kept.
+    /// Whether bodies of responses are kept.
     pub(super) fn keeps(&self) -> bool {
         self.looks == Looks::All
     }
@@ -224,15 +224,11 @@ impl Context {
                 .reader
                 .read(&self.scratch[at..received], sent.head_only, known)
             {
-                Ok(Read::Partial) => {
-                    connection.begun.get_or_insert(self.woke);
-                    break;
-                }
+                Ok(Read::Partial) => break,
                 Ok(Read::Whole { used, answer }) => {
                     at += used;
                     connection.in_flight.pop_front();
-                    let begun = connection.begun.take();
-                    self.count_answer(connection, sent, answer, begun);
+                    self.count_answer(connection, sent, answer);
                 }
                 Err(broken) => return self.close(connection, broken.class, broken.what),
             }
@@ -249,25 +245,13 @@ impl Context {
         After::Goes
     }
 
-    /// Counts a response; `begun`: when its first bytes arrived, if it did not arrive at once.
-    pub(super) fn count_answer(
-        &mut self,
-        connection: &mut Connection,
-        sent: Sent,
-        answer: Answer,
-        begun: Option<u64>,
-    ) {
+    fn count_answer(&mut self, connection: &mut Connection, sent: Sent, answer: Answer) {
         let now = self.woke;
         self.in_flight -= 1;
         let window = &mut self.window;
         window.answers += 1;
         let latency_ns = now.saturating_sub(sent.due);
-        match begun {
-            Some(begun) if begun < now => {
-                window.record_split(latency_ns, Some(begun.saturating_sub(sent.due)));
-            }
-            _ => window.latency.saturating_record(latency_ns),
-        }
+        window.latency.saturating_record(latency_ns);
         if let Some(service) = &mut window.service {
             service.saturating_record(now.saturating_sub(sent.at));
         }
@@ -277,7 +261,9 @@ impl Context {
         connection.ending |= !answer.keep_alive;
         if self.looks != Looks::Status {
             let failed = self.check(connection, answer);
-            self.note(connection, sent, answer, failed);
+            if self.plan.by_url {
+                self.count_url(connection.lane, sent, Some(latency_ns), failed);
+            }
         } else if !self.plan.expect.accepts(answer.status) {
             window.fail(Class::Status);
             self.example(Class::Status, || {
@@ -288,12 +274,10 @@ impl Context {
 
     /// Runs the checks beyond the status. True: the response is not as expected.
     fn check(&mut self, connection: &Connection, answer: Answer) -> bool {
-        let kept = connection.reader.kept.as_ref();
         let seen = Seen {
             status: answer.status,
             body_bytes: answer.body_bytes,
-            head: kept.map_or(&[], |kept| &kept.head),
-            body: kept.map_or(&[], |kept| &kept.body),
+            body: connection.reader.kept.as_deref().unwrap_or_default(),
         };
         let Err(unexpected) = self.plan.expect.check(&seen) else {
             return false;
@@ -303,6 +287,24 @@ impl Context {
         true
     }
 
+    /// Counts a request among those of its URL; without a latency, it was lost.
+    fn count_url(&mut self, lane: usize, sent: Sent, latency_ns: Option<u64>, failed: bool) {
+        let at = self.first_urls[lane] + sent.which as usize;
+        if at >= URLS_MAX {
+            return;
+        }
+        let urls = &mut self.window.urls;
+        if urls.len() <= at {
+            urls.resize_with(at + 1, || None);
+        }
+        let url = urls[at].get_or_insert_default();
+        url.answers += u64::from(latency_ns.is_some());
+        url.failures += u64::from(failed);
+        if let Some(latency_ns) = latency_ns {
+            url.latency.saturating_record(latency_ns);
+        }
+    }
+
     /// Handles the end of the server's stream.
     pub(super) fn ended(&mut self, connection: &mut Connection) -> After {
         let whole = connection.transport.as_ref().is_some_and(Transport::ends_whole);
@@ -310,8 +312,7 @@ impl Context {
             && let Some(answer) = connection.reader.end()
             && let Some(sent) = connection.in_flight.pop_front()
         {
-            let begun = connection.begun.take();
-            self.count_answer(connection, sent, answer, begun);
+            self.count_answer(connection, sent, answer);
         }
         if connection.in_flight.is_empty() {
             return self.reopen(connection);
@@ -342,8 +343,7 @@ impl Context {
         };
         connection.phase = Phase::Closed;
         self.drop_transport(connection);
-        connection.reader = crate::response::Reader::new(self.keeps_on(connection.index));
-        connection.begun = None;
+        connection.reader = crate::response::Reader::new(self.keeps());
         connection.unsent.clear();
         After::Reopen
     }
@@ -360,7 +360,11 @@ impl Context {
             connection.carried = 0;
         }
         self.in_flight -= lost;
-        self.note_lost(connection.lane, connection.in_flight.drain(..));
+        for sent in connection.in_flight.drain(..) {
+            if self.plan.by_url {
+                self.count_url(connection.lane, sent, None, true);
+            }
+        }
         self.window.failures.add(class, lost.max(1) as u64);
         self.example(class, || what.to_owned());
         self.reopen(connection)
