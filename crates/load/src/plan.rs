@@ -17,8 +17,6 @@ pub struct Plan {
     pub pipeline: usize,
     /// Whether a connection serves more than one request.
     pub keep_alive: bool,
-    /// Requests after which a connection is closed and opened again; 0 for never.
-    pub requests_per_connection: u64,
     /// Longest wait for a complete response. The request then counts as failed, and with this latency.
     pub timeout: Duration,
     /// Longest wait for a connection.
@@ -198,7 +196,6 @@ impl Plan {
             threads: 1,
             pipeline: 1,
             keep_alive: true,
-            requests_per_connection: 0,
             timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(5),
             expect: Expect::default(),
@@ -243,7 +240,7 @@ impl Plan {
 
     /// Whether io_uring can serve a lane's connections.
     pub(crate) fn suits_ring(&self, lane: &Lane) -> bool {
-        lane.tls.is_none() && self.keep_alive && self.requests_per_connection == 0
+        lane.tls.is_none() && self.keep_alive
     }
 
     /// Replaces [`Engine::Auto`] by the engine that suits the load, after trying it. Where few responses arrive at once there is nothing to
@@ -263,25 +260,6 @@ impl Plan {
             }
         }
         Ok(())
-    }
-
-    /// Whether a connection carries a limited number of requests.
-    pub(crate) fn bounds_connections(&self) -> bool {
-        !self.keep_alive || self.requests_per_connection > 0
-    }
-
-    /// Most requests of a connection.
-    pub(crate) fn carried_max(&self) -> u64 {
-        match (self.keep_alive, self.requests_per_connection) {
-            (false, _) => 1,
-            (true, 0) => u64::MAX,
-            (true, most) => most,
-        }
-    }
-
-    /// How many more requests a connection may carry that has carried `carried`.
-    pub(crate) fn room(&self, carried: u64) -> usize {
-        usize::try_from(self.carried_max().saturating_sub(carried)).unwrap_or(usize::MAX)
     }
 
     /// Shares it between threads.

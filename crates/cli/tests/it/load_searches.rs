@@ -96,14 +96,6 @@ fn a_server_beside_another_has_a_ratio_and_one_beside_itself() {
 }
 
 #[test]
-fn a_run_until_the_rate_is_known_has_a_report() {
-    let narrow = search(&["--until-ci", "90%", "-d", "0.5", "-c", "2", "--warmup", "0"]);
-    assert!(narrow["requests"]["total"].as_u64().unwrap() > 0, "{narrow}");
-    assert!(narrow["machine"]["cores"].as_u64().unwrap() > 0, "{narrow}");
-    assert!(narrow["environment"]["kernel"].is_string(), "{narrow}");
-}
-
-#[test]
 fn a_search_for_the_rate_can_be_interrupted() {
     let folder = Folder::new();
     let server = Server::start(1);
@@ -128,37 +120,4 @@ fn a_search_for_the_rate_can_be_interrupted() {
     let found = json(&ended);
     assert_eq!(found["interrupted"], true, "{ended:?}");
     assert_eq!(found["find_rate"]["tried"][0]["rate"], 500.0, "{ended:?}");
-}
-
-#[test]
-fn a_search_for_the_rate_sends_as_it_is_told() {
-    let folder = Folder::new();
-    let server = Server::start(1);
-    let url = server.url("/delay/1");
-    let first_p50 = |arrivals: &str| {
-        let words = [
-            "load",
-            &url,
-            "--json",
-            "--find-rate",
-            "--slo",
-            "p50<1min,errors<50%",
-            "-d",
-            "0.2",
-            "-c",
-            "1",
-            "--arrivals",
-            arrivals,
-        ];
-        let mut running = Running::start(&folder, &words);
-        running.wait_until_told("asked");
-        running.signal(Signal::INT);
-        let ended = running.end();
-        let found = json(&ended);
-        let first = &found["find_rate"]["tried"][0];
-        assert_eq!(first["rate"], 500.0, "{ended:?}");
-        first["latency_ms"]["p50"].as_f64().unwrap()
-    };
-    // Of a hundred at once on one connection, most wait for fifty others that take a millisecond each.
-    assert!(first_p50("burst:100") > 40.0);
 }

@@ -23,9 +23,7 @@ mod tests {
     use std::{cell::RefCell, sync::mpsc::channel};
 
     use super::{
-        super::{
-            Command, Inbox, Notice, budget::Budget, clock::Clock, ring::granted::granted, thread::Thread,
-        },
+        super::{Clock, Command, Inbox, Notice, budget::Budget, ring::granted::granted, thread::Thread},
         Call,
     };
     use forebay_testkit::http_target::Server;
@@ -33,6 +31,7 @@ mod tests {
     use crate::{
         plan::{Engine, Lane, Load, Pace, Plan},
         request::{Parts, Requests},
+        target::Url,
     };
 
     thread_local! {
@@ -44,14 +43,7 @@ mod tests {
     }
 
     fn requests_alike() -> Requests {
-        let parts = Parts {
-            method: "GET".into(),
-            path_and_query: "/".into(),
-            fields: vec![("host".into(), "a".into())],
-            body: Vec::new(),
-            keep_alive: true,
-            version: crate::request::Version::Http11,
-        };
+        let parts = Parts::get(&Url::parse("http://a/").unwrap());
         Requests::Same(parts.message().unwrap())
     }
 

@@ -2,7 +2,6 @@
 
 mod budget;
 mod calls;
-mod clock;
 mod connection;
 mod outbox;
 mod pacing;
@@ -23,11 +22,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[cfg(test)]
 pub(crate) use self::window::slice_latencies;
-use self::{budget::Budget, clock::Clock, thread::Thread};
+use self::{budget::Budget, thread::Thread};
 pub use self::{
     timeline::{Slice, Timeline},
-    window::{LATENCY_DIGITS, LATENCY_MAX_NS, URLS_MAX, UrlWindow, Window, latencies},
+    window::{LATENCY_MAX_NS, URLS_MAX, UrlWindow, Window, latencies},
 };
 use crate::{
     failure::Class,
@@ -40,6 +40,20 @@ const HEARING: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(50);
 /// How long the threads have to begin a pause, which lasts beyond it.
 const PAUSING: Duration = Duration::from_millis(1);
+
+/// Time as nanoseconds since the session began.
+#[derive(Clone, Copy, Debug)]
+struct Clock(Instant);
+
+impl Clock {
+    fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    fn now(self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+}
 
 /// A command from a session to one of its threads.
 #[derive(Clone, Debug)]
@@ -212,23 +226,13 @@ impl Stretch {
         }
     }
 
-    /// Adds another stretch as if it had followed without a pause.
+    /// Adds the counts of another stretch as if it had followed without a pause; the timeline stays as it is.
     pub fn extend(&mut self, next: &Self) {
         let length_ns = |stretch: &Self| stretch.total.end_ns.saturating_sub(stretch.total.start_ns);
-        let own_ns = length_ns(self);
-        let both_ns = own_ns + length_ns(next);
-        // Connections and requests carried over from the first stretch are counted once, as the first stretch has them.
-        let first = if self.total.end_ns == 0 { next } else { &*self };
-        let (held, under_way) = (first.total.held, first.total.under_way);
-        self.total.merge(&next.total);
+        let both_ns = length_ns(self) + length_ns(next);
+        self.absorb(next);
         self.total.end_ns = self.total.start_ns + both_ns;
-        (self.total.held, self.total.under_way) = (held, under_way);
-        self.timeline.append(own_ns, &next.timeline);
-        self.cpu_ns += next.cpu_ns;
         self.interrupted |= next.interrupted;
-        for (class, text) in &next.examples {
-            self.note_example(*class, text);
-        }
     }
 
     fn note_example(&mut self, class: Class, text: &str) {

@@ -24,10 +24,9 @@ use rustix::{
 
 use self::timeouts::Timeouts;
 use super::{
-    Command, Inbox, Notice,
+    Clock, Command, Inbox, Notice,
     budget::Budget,
     calls::{self, Call},
-    clock::Clock,
     connection::{Connection, Phase},
     outbox::Outbox,
     pacing::Pacer,

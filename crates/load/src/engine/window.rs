@@ -11,12 +11,10 @@ pub const URLS_MAX: usize = 100;
 pub(crate) const WINDOW_NS: u64 = 100_000_000;
 /// The longest latency that is distinguished, in nanoseconds: an hour.
 pub const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
-/// Decimal digits to which a latency is recorded.
-pub const LATENCY_DIGITS: u8 = 3;
 
-/// An empty histogram of latencies in nanoseconds.
+/// An empty histogram of latencies in nanoseconds, to three digits.
 pub fn latencies() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_MAX_NS, LATENCY_DIGITS).expect("the bounds are valid")
+    Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("the bounds are valid")
 }
 
 /// Like [`latencies`], but to two digits and from a microsecond on, because many of these are kept.

@@ -6,7 +6,7 @@ use crate::{
     engine::{Slice, Stretch, Timeline, latencies, slice_latencies},
     failure::Class,
     machine::{Environment, ServerUsage, Usage},
-    plan::{Arrivals, Engine, Load, Pace},
+    plan::{Arrivals, Load, Pace},
     search::WarmedUp,
 };
 
@@ -124,9 +124,7 @@ impl Report {
                 title: Some("local route".into()),
                 urls: vec!["http://localhost:8080/local?a=1&b=<2>".into()],
                 method: "GET".into(),
-                body_bytes: 0,
                 threads: 2,
-                engine: Engine::Epoll,
                 connections: 64,
                 pipeline: 1,
                 keep_alive: true,
@@ -135,24 +133,18 @@ impl Report {
                     pace: Pace::Closed,
                 }),
                 duration_seconds: Some(10.0),
-                requests: None,
                 started_unix_ms: 1_760_000_000_000,
-                named: Vec::new(),
-                stages: Vec::new(),
+                ..Run::default()
             },
             seconds: 10.0,
             sent,
             answers,
-            under_way: 0,
             per_second: 237_000.0,
             bytes_in: answers * 149,
             body_bytes_in: answers * 12,
             bytes_out: sent * 78,
             connects: 67,
-            held: 0,
-            connects_failed: 0,
             latency_ns: latency_ns_of_all,
-            service_ns: None,
             connecting_ns,
             statuses: vec![(200, answers - refusals), (503, refusals)],
             failures: vec![
@@ -177,20 +169,19 @@ impl Report {
                 slice_ns: 100_000_000,
                 slices: (0..SLICES).map(|at| slice(at, 0)).collect(),
             },
-            lag_max_ns: 0,
             cpu_seconds: 8.7,
             warm_up: WarmedUp {
                 seconds: 0.901,
                 requests: 212_004,
                 steady: Some(true),
             },
-            interrupted: false,
             urls: vec![
                 url("GET http://localhost:8080/local?a=1&b=<2>", 1_800_000),
                 url("GET http://localhost:8080/b", 570_000),
             ],
             environment: Some(environment()),
             usage: Some(usage()),
+            ..Self::empty()
         }
     }
 
@@ -264,30 +255,4 @@ pub(crate) fn assert_golden(name: &str, text: &str) {
         "{} differs in its length or its line ends",
         path.display()
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// One format shows figures that another leaves out, so they must agree.
-    #[test]
-    fn the_example_agrees_with_itself() {
-        let report = Report::example();
-        let failed: u64 = report.failures.iter().map(|failure| failure.count).sum();
-        let slices = &report.timeline.slices;
-        assert_eq!(
-            slices.iter().map(|slice| slice.answers).sum::<u64>(),
-            report.answers
-        );
-        assert_eq!(slices.iter().map(|slice| slice.failures).sum::<u64>(), failed);
-        assert!(slices.iter().all(|slice| slice.latency.len() == slice.answers));
-        assert_eq!(
-            report.statuses.iter().map(|(_, count)| count).sum::<u64>(),
-            report.answers
-        );
-        assert_eq!(report.latency_ns.len(), report.answers + 2);
-        let little = report.per_second * report.latency_ns.mean() / 1e9;
-        assert!((little - 64.0).abs() < 1.0, "{little} requests under way");
-    }
 }

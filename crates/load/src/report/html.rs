@@ -18,6 +18,7 @@ const POINTS: u32 = 120;
 /// The page of one run or several: for each its text, and the distribution of its latency. `found` is the result of a search, or empty.
 pub fn write(reports: &[Report], found: &str, options: &Options) -> String {
     let title = match reports {
+        [] => "forebay load".to_owned(),
         [report] => name(report),
         _ => several(reports.len() as u64, "run"),
     };

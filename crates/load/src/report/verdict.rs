@@ -261,9 +261,9 @@ fn variation(report: &Report) -> Option<String> {
         ));
     };
     let drift = stats::drift(&stats::rates(&report.timeline));
-    if let Some(drift) = drift.filter(|drift| drift.is_certain() && drift.change.abs() > DRIFT_MAX) {
-        let way = if drift.change < 0.0 { "fell" } else { "rose" };
-        let change = share(drift.change.abs());
+    if let Some(change) = drift.filter(|change| change.abs() > DRIFT_MAX) {
+        let way = if change < 0.0 { "fell" } else { "rose" };
+        let change = share(change.abs());
         return Some(format!(
             "The rate {way} by {change} from start to end; warm up or measure for longer, and look for what grows or throttles."
         ));

@@ -4,7 +4,11 @@
 //! Each request has a number that is unique within the run. `{{counter}}` and `{{line FILE}}` both use it, so they agree within a request;
 //! `{{uuid}}` and `{{random}}` are drawn for each occurrence.
 
-use std::{io, path::Path, sync::Arc};
+use std::{
+    io::{self, Write as _},
+    path::Path,
+    sync::Arc,
+};
 
 use super::{
     body::{Bodies, Lines, LinesError},
@@ -239,7 +243,7 @@ impl Piece {
     fn render(&self, draw: &mut Draw<'_>, length: usize, out: &mut Vec<u8>) {
         match self {
             Self::Literal(bytes) => out.extend_from_slice(bytes),
-            Self::Length => push_decimal(length as u64, out),
+            Self::Length => push(length, out),
             Self::Value(value, part) => value.render(*part, draw, out),
         }
     }
@@ -248,15 +252,11 @@ impl Piece {
 impl Value {
     fn render(&self, part: Part, draw: &mut Draw<'_>, out: &mut Vec<u8>) {
         match self {
-            Self::Counter { first } => push_decimal(first.wrapping_add(draw.number), out),
+            Self::Counter { first } => push(first.wrapping_add(draw.number), out),
             Self::Uuid => push_uuid(draw.random, out),
             Self::Random { low, span } => {
                 // Two's complement: the sum is right whatever the sign.
-                let number = low.wrapping_add(draw.random.up_to(*span).cast_signed());
-                if number < 0 {
-                    out.push(b'-');
-                }
-                push_decimal(number.unsigned_abs(), out);
+                push(low.wrapping_add(draw.random.up_to(*span).cast_signed()), out);
             }
             Self::Line(bodies) => {
                 let count = bodies.lines.len();
@@ -398,37 +398,21 @@ fn next_marker(text: &[u8]) -> Option<usize> {
     })
 }
 
-fn push_decimal(mut number: u64, out: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
-}
-
-fn push_hex(number: u64, digits: u32, out: &mut Vec<u8>) {
-    let digit = |at: u32| b"0123456789abcdef"[(number >> (4 * at) & 15) as usize];
-    out.extend((0..digits).rev().map(digit));
+fn push(value: impl std::fmt::Display, out: &mut Vec<u8>) {
+    // Writing to a Vec cannot fail.
+    let _ = write!(out, "{value}");
 }
 
 /// A random UUID (RFC 9562, version 4).
 fn push_uuid(random: &mut Random, out: &mut Vec<u8>) {
     let (high, low) = (random.next(), random.next());
-    push_hex(high >> 32, 8, out);
-    out.push(b'-');
-    push_hex(high >> 16, 4, out);
-    out.push(b'-');
-    push_hex(high & 0xfff | 0x4000, 4, out);
-    out.push(b'-');
-    push_hex(low >> 48 & 0x3fff | 0x8000, 4, out);
-    out.push(b'-');
-    push_hex(low, 12, out);
+    let (first, second, third) = (high >> 32, high >> 16 & 0xffff, high & 0xfff | 0x4000);
+    let (fourth, fifth) = (low >> 48 & 0x3fff | 0x8000, low & 0xffff_ffff_ffff);
+    // Writing to a Vec cannot fail.
+    let _ = write!(
+        out,
+        "{first:08x}-{second:04x}-{third:04x}-{fourth:04x}-{fifth:012x}"
+    );
 }
 
 /// Parses a URL whose path may have placeholders: the path and query stay as they were typed.

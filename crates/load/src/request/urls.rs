@@ -198,7 +198,6 @@ fn target(text: &str, line: usize, base: Option<&Url>, defaults: &Parts) -> Resu
         parts.fields.insert(0, ("host".into(), url.authority()));
     }
     parts.path_and_query.clone_from(&url.path_and_query);
-    parts.asked_by(&url);
     Ok(Target { url, parts, line })
 }
 

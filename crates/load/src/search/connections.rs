@@ -5,7 +5,7 @@ use std::{fmt::Write as _, sync::atomic::Ordering, time::Duration};
 
 use super::{Point, try_load};
 use crate::{
-    engine::{Session, Stretch},
+    engine::Session,
     plan::{Load, Pace},
     request::Random,
 };
@@ -54,12 +54,8 @@ const FAILED_MAX: f64 = 0.001;
 /// Rounds in which the best few are measured again.
 const ROUNDS: usize = 2;
 
-/// Sweeps the number of connections. `watch` sees each point as it is measured, and its measurements.
-pub fn best_connections(
-    session: &mut Session,
-    sweep: Sweep,
-    watch: &mut dyn FnMut(&Point, &Stretch),
-) -> Best {
+/// Sweeps the number of connections. `watch` sees each point as it is measured.
+pub fn best_connections(session: &mut Session, sweep: Sweep, watch: &mut dyn FnMut(&Point)) -> Best {
     let mut curve = Curve::default();
     let mut random = Random::new(session.plan().seed);
     let stopper = session.stopper();
@@ -69,12 +65,11 @@ pub fn best_connections(
             connections,
             pace: Pace::Closed,
         };
-        let stretch = try_load(session, load, sweep.settle, sweep.measure);
-        let point = Point::of(&stretch);
+        let point = Point::of(&try_load(session, load, sweep.settle, sweep.measure));
         if stopper.load(Ordering::Relaxed) && !curve.points.is_empty() {
             return None;
         }
-        watch(&point, &stretch);
+        watch(&point);
         curve.add(connections, point);
         Some(curve.mean(connections))
     };

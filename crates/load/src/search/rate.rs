@@ -5,7 +5,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use super::{Point, try_load};
 use crate::{
-    engine::{Session, Stretch, Until},
+    engine::{Session, Until},
     plan::{Arrivals, Load, Pace},
 };
 
@@ -55,12 +55,12 @@ const TRIES_MAX: usize = 40;
 /// Longest single measurement.
 const MEASURE_MAX: Duration = Duration::from_mins(1);
 
-/// Searches for the highest rate. `watch` sees each point as it is measured, and its measurements.
+/// Searches for the highest rate. `watch` sees each point as it is measured.
 pub fn highest_rate(
     session: &mut Session,
     search: RateSearch,
     promise: &Promise,
-    watch: &mut dyn FnMut(&Point, Option<&str>, &Stretch),
+    watch: &mut dyn FnMut(&Point, Option<&str>),
 ) -> Sustained {
     let stopper = session.stopper();
     let mut tried = Vec::new();
@@ -79,7 +79,7 @@ pub fn highest_rate(
         let point = Point::of(&stretch);
         let carried_min = ACHIEVED - search.arrivals.shortfall(per_second * measure.as_secs_f64());
         let broken = promise.broken(&stretch.total.latency, &point, per_second, carried_min);
-        watch(&point, broken.as_deref(), &stretch);
+        watch(&point, broken.as_deref());
         let kept = broken.is_none();
         tried.push((point, broken));
         kept

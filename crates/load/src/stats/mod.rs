@@ -6,7 +6,6 @@
 //! requests is much too narrow.
 
 mod batches;
-mod drift;
 pub(crate) mod encoded;
 mod interval;
 mod ratio;
@@ -15,7 +14,6 @@ mod student;
 
 pub use self::{
     batches::throughput,
-    drift::{Drift, drift},
     interval::{Interval, coefficient_of_variation, mean, standard_deviation},
     ratio::{Ratio, Side, interleave, ratio},
     steady::is_steady,
@@ -57,6 +55,19 @@ pub fn variation(timeline: &Timeline) -> Option<f64> {
     let by_chance = 1.0 / (mean(&parts) * seconds * part as f64);
     let squared = coefficient_of_variation(&parts)?.powi(2) - by_chance;
     Some(squared.max(0.0).sqrt())
+}
+
+/// By how much of its mean the rate of a run changed from its first third to its last, if that is certain: their 95 % intervals lie apart.
+/// Neighbours that depend on each other are joined before, or they would look like a change. `None` otherwise.
+pub fn drift(rates: &[f64]) -> Option<f64> {
+    let means = batches::independent(rates);
+    let third = means.len() / 3;
+    let (first, last) = (
+        Interval::of_mean(&means[..third])?,
+        Interval::of_mean(&means[means.len() - third..])?,
+    );
+    let change = (last.value - first.value) / mean(&means);
+    (!first.overlaps(&last) && change.is_finite()).then_some(change)
 }
 
 /// Samples that must lie beyond a percentile for it to mean anything.
@@ -126,6 +137,25 @@ pub(crate) mod tests {
         assert_eq!(variation(&timeline(&few, 5_000)), Some(0.0));
         assert_eq!(variation(&timeline(&[5; 4], 5_000)), None);
         assert_eq!(variation(&timeline(&[0; 10], 5_000)), None);
+    }
+
+    #[test]
+    fn a_run_that_slows_down_is_seen_and_a_steady_one_hardly_ever() {
+        let run = |seed, slope: f64| {
+            let mut random = crate::request::Random::new(seed);
+            let rate = |at| 1000.0 + slope * f64::from(at) + 60.0 * random.unit();
+            drift(&(0..100).map(rate).collect::<Vec<_>>())
+        };
+        for seed in 0..50 {
+            let change = run(seed, -1.0).unwrap();
+            assert!((-0.09..-0.04).contains(&change), "seed {seed}: {change}");
+        }
+        let certain = (0..300).filter(|seed| run(*seed, 0.0).is_some()).count();
+        assert!(certain <= 9, "{certain} of 300");
+        assert_eq!(
+            (drift(&[5.0; 20]), drift(&[0.0; 20]), drift(&[1.0; 4])),
+            (None, None, None)
+        );
     }
 
     #[test]

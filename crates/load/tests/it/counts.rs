@@ -113,24 +113,6 @@ pub(crate) fn connections_without_keep_alive_carry_one_request_each() {
 }
 
 #[test]
-pub(crate) fn connections_are_made_anew_after_as_many_requests_as_asked_for() {
-    for (pipeline, each) in [(1, 10), (4, 10), (16, 1)] {
-        let server = server();
-        let mut plan = plan(server.address(), "/");
-        (plan.pipeline, plan.requests_per_connection) = (pipeline, each);
-        let measured = run(plan, closed(2), requests(600));
-        let stats = agree(&measured, server);
-        assert_eq!(stats.total.answered, 600);
-        let whole = 600 / each;
-        assert!(
-            (whole..=whole + 2).contains(&stats.accepted),
-            "{} connections",
-            stats.accepted
-        );
-    }
-}
-
-#[test]
 pub(crate) fn a_server_that_announces_its_close_costs_a_connection_and_nothing_else() {
     let server = server();
     let measured = run(plan(server.address(), "/close"), closed(3), requests(300));

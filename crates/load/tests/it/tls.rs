@@ -2,6 +2,7 @@
 
 use std::{
     io::{Read, Write},
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -13,25 +14,33 @@ use forebay_load::{
     failure::Class,
     tls::{Options, TlsError},
 };
+use forebay_testkit::Folder;
 use rustls::{
     HandshakeKind,
     version::{TLS12, TLS13},
 };
 
 use crate::{
+    peer::Peer,
     rig::{example, failures, requests},
     tls_peer::{
-        Authority, Directory, Peer, answer_all, get, plan, post, read_request, run, run_until_failure, secure,
+        Authority, answer_all, get, lane_of, plan, post, read_request, run, run_until_failure, secure, tls,
     },
 };
+
+/// Writes a file of a test, and returns its path.
+fn write(folder: &Folder, name: &str, text: &str) -> PathBuf {
+    folder.write(name, text);
+    folder.path().join(name)
+}
 
 #[test]
 fn both_versions_count_what_the_server_counts() {
     let authority = Authority::new();
     for (version, name) in [(&TLS12, "TLSv1.2"), (&TLS13, "TLSv1.3")] {
         let served = Arc::default();
-        let peer = Peer::tls(authority.localhost().server(&[version]), answer_all(100, &served));
-        let mut plan = plan(peer.lane(secure(&authority.trusted()), &get()));
+        let peer = tls(authority.localhost().server(&[version]), answer_all(100, &served));
+        let mut plan = plan(lane_of(&peer, secure(&authority.trusted()), &get()));
         plan.threads = 2;
         let stretch = run(plan, 4, requests(2_000));
         assert_eq!(
@@ -57,11 +66,11 @@ fn large_bodies_both_ways_and_pipelined_are_whole() {
     let authority = Authority::new();
     let served = Arc::default();
     let length = 300_000;
-    let peer = Peer::tls(
+    let peer = tls(
         authority.localhost().server(&[&TLS13]),
         answer_all(length, &served),
     );
-    let mut plan = plan(peer.lane(secure(&authority.trusted()), &post(length)));
+    let mut plan = plan(lane_of(&peer, secure(&authority.trusted()), &post(length)));
     plan.pipeline = 4;
     let stretch = run(plan, 2, requests(60));
     assert_eq!(failures(&stretch), vec![], "{:?}", stretch.examples);
@@ -91,8 +100,8 @@ fn a_server_that_is_not_trusted_is_a_failure_of_tls() {
         (authority.localhost(), elsewhere.clone(), "not valid for name"),
     ] {
         let served = Arc::default();
-        let peer = Peer::tls(identity.server(&[&TLS13]), answer_all(1, &served));
-        let stretch = run_until_failure(plan(peer.lane(secure(&options), &get())));
+        let peer = tls(identity.server(&[&TLS13]), answer_all(1, &served));
+        let stretch = run_until_failure(plan(lane_of(&peer, secure(&options), &get())));
         assert!(
             example(&stretch, Class::Tls).contains(why),
             "{:?}",
@@ -111,15 +120,15 @@ fn a_server_that_is_not_trusted_is_a_failure_of_tls() {
             insecure: true,
             ..options
         };
-        let stretch = run(plan(peer.lane(secure(&insecure), &get())), 1, requests(5));
+        let stretch = run(plan(lane_of(&peer, secure(&insecure), &get())), 1, requests(5));
         assert_eq!((failures(&stretch), stretch.total.answers), (vec![], 5), "{why}");
     }
     let served = Arc::default();
-    let peer = Peer::tls(
+    let peer = tls(
         authority.identity("elsewhere.test", 2020..4000).server(&[&TLS12]),
         answer_all(1, &served),
     );
-    let stretch = run(plan(peer.lane(secure(&elsewhere), &get())), 1, requests(5));
+    let stretch = run(plan(lane_of(&peer, secure(&elsewhere), &get())), 1, requests(5));
     assert_eq!(
         (failures(&stretch), stretch.total.answers),
         (vec![], 5),
@@ -131,17 +140,21 @@ fn a_server_that_is_not_trusted_is_a_failure_of_tls() {
 fn a_client_certificate_is_shown_where_it_is_demanded() {
     let authority = Authority::new();
     let own = authority.identity("client.test", 2020..4000);
-    let directory = &authority.directory;
-    let certificate = directory.write("client.pem", &own.certificate_pem);
-    let both = directory.write("both.pem", &format!("{}{}", own.key_pem, own.certificate_pem));
+    let folder = &authority.folder;
+    let certificate = write(folder, "client.pem", &own.certificate_pem);
+    let both = write(
+        folder,
+        "both.pem",
+        &format!("{}{}", own.key_pem, own.certificate_pem),
+    );
     let served = Arc::default();
-    let peer = Peer::tls(
+    let peer = tls(
         authority.localhost().demanding_server(&authority),
         answer_all(1, &served),
     );
 
     let stretch = run(
-        plan(peer.lane(secure(&authority.trusted()), &get())),
+        plan(lane_of(&peer, secure(&authority.trusted()), &get())),
         1,
         requests(3),
     );
@@ -155,14 +168,14 @@ fn a_client_certificate_is_shown_where_it_is_demanded() {
         stretch.examples
     );
 
-    let key = directory.write("client.key", &own.key_pem);
+    let key = write(folder, "client.key", &own.key_pem);
     for (certificate, key) in [(certificate, Some(key)), (both, None)] {
         let options = Options {
             certificate: Some(certificate),
             key,
             ..authority.trusted()
         };
-        let stretch = run(plan(peer.lane(secure(&options), &get())), 2, requests(10));
+        let stretch = run(plan(lane_of(&peer, secure(&options), &get())), 2, requests(10));
         assert_eq!((failures(&stretch), stretch.total.answers), (vec![], 10));
     }
     assert_eq!(served.load(Ordering::Relaxed), 20);
@@ -180,7 +193,7 @@ fn a_handshake_that_breaks_says_how() {
         let _ = std::io::copy(&mut socket, &mut std::io::sink());
     });
     for (peer, why) in [(&gone, "in the handshake"), (&plain, "corrupt message")] {
-        let stretch = run_until_failure(plan(peer.lane(secure(&authority.trusted()), &get())));
+        let stretch = run_until_failure(plan(lane_of(peer, secure(&authority.trusted()), &get())));
         let told = example(&stretch, Class::Tls);
         assert!(told.contains(why) || told.contains("of the handshake"), "{told}");
         assert_eq!((stretch.total.sent, stretch.total.connects), (0, 0));
@@ -193,7 +206,7 @@ fn a_handshake_that_stalls_ends_with_the_time_to_connect() {
     let peer = Peer::start(|mut socket| {
         let _ = std::io::copy(&mut socket, &mut std::io::sink());
     });
-    let mut plan = plan(peer.lane(secure(&authority.trusted()), &get()));
+    let mut plan = plan(lane_of(&peer, secure(&authority.trusted()), &get()));
     plan.connect_timeout = Duration::from_millis(50);
     let stretch = run_until_failure(plan);
     assert!(
@@ -219,7 +232,7 @@ fn an_end_without_close_notify_is_told_from_one_that_was_meant() {
             0,
         ),
     ] {
-        let peer = Peer::tls(authority.localhost().server(&[&TLS13]), move |stream| {
+        let peer = tls(authority.localhost().server(&[&TLS13]), move |stream| {
             if read_request(stream).is_some() {
                 stream.write_all(format!("{head}hello").as_bytes()).unwrap();
                 if says_goodbye {
@@ -229,7 +242,7 @@ fn an_end_without_close_notify_is_told_from_one_that_was_meant() {
             }
         });
         let stretch = run(
-            plan(peer.lane(secure(&authority.trusted()), &get())),
+            plan(lane_of(&peer, secure(&authority.trusted()), &get())),
             1,
             requests(4),
         );
@@ -252,7 +265,7 @@ fn sessions_are_taken_up_again() {
     for version in [&TLS12, &TLS13] {
         let resumed: Arc<AtomicU64> = Arc::default();
         let counted = resumed.clone();
-        let peer = Peer::tls(authority.localhost().server(&[version]), move |stream| {
+        let peer = tls(authority.localhost().server(&[version]), move |stream| {
             if read_request(stream).is_some() {
                 if stream.conn.handshake_kind() == Some(HandshakeKind::Resumed) {
                     counted.fetch_add(1, Ordering::Relaxed);
@@ -263,7 +276,7 @@ fn sessions_are_taken_up_again() {
                 let _ = stream.flush();
             }
         });
-        let mut plan = plan(peer.lane(secure(&authority.trusted()), &get()));
+        let mut plan = plan(lane_of(&peer, secure(&authority.trusted()), &get()));
         plan.keep_alive = false;
         let stretch = run(plan, 1, requests(10));
         assert_eq!((failures(&stretch), stretch.total.answers), (vec![], 10));
@@ -275,11 +288,11 @@ fn sessions_are_taken_up_again() {
 fn files_and_options_are_checked_before_anything_is_opened() {
     let authority = Authority::new();
     let (one, other) = (authority.localhost(), authority.localhost());
-    let directory = Directory::new();
-    let certificate = directory.write("cert.pem", &one.certificate_pem);
-    let key = directory.write("key.pem", &other.key_pem);
-    let text = directory.write("text.pem", "no certificate\n");
-    let missing = directory.write("there.pem", "").with_file_name("missing.pem");
+    let folder = &authority.folder;
+    let certificate = write(folder, "cert.pem", &one.certificate_pem);
+    let key = write(folder, "key.pem", &other.key_pem);
+    let text = write(folder, "text.pem", "no certificate\n");
+    let missing = write(folder, "there.pem", "").with_file_name("missing.pem");
     let with = |change: &dyn Fn(&mut Options)| {
         let mut options = authority.trusted();
         change(&mut options);
@@ -322,7 +335,7 @@ fn files_and_options_are_checked_before_anything_is_opened() {
 #[test]
 fn answers_that_arrive_together_with_a_fault_are_counted_first() {
     let authority = Authority::new();
-    let peer = Peer::tls(authority.localhost().server(&[&TLS13]), |stream| {
+    let peer = tls(authority.localhost().server(&[&TLS13]), |stream| {
         if read_request(stream).is_some() {
             stream
                 .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
@@ -335,7 +348,7 @@ fn answers_that_arrive_together_with_a_fault_are_counted_first() {
         }
     });
     let stretch = run(
-        plan(peer.lane(secure(&authority.trusted()), &get())),
+        plan(lane_of(&peer, secure(&authority.trusted()), &get())),
         1,
         requests(3),
     );

@@ -8,7 +8,6 @@ use forebay_load::{
     engine::URLS_MAX as NAMED_URLS_MAX,
     plan::Lane,
     request::{Bodies, Grammar, Lines, Order, Parts, RequestError, Requests, Targets, Version, split_url},
-    target::Address,
     tls::{self, Tls},
 };
 
@@ -27,8 +26,6 @@ pub(crate) struct Sent {
     pub(crate) body_bytes: u64,
     /// Names of the requests that are measured separately, in the order of lanes.
     pub(crate) named: Vec<String>,
-    /// Notes to print before the run, in sentences.
-    pub(crate) notes: Vec<String>,
 }
 
 /// Reads all options on requests.
@@ -47,7 +44,6 @@ pub(crate) fn read(options: &Options, environment: &Environment<'_>) -> anyhow::
         method: base.method.clone(),
         body_bytes: longest.unwrap_or(base.body.len()) as u64,
         named: Vec::new(),
-        notes: Vec::new(),
     };
     if let Some(file) = &options.urls_file {
         if urls.len() > 1 {
@@ -154,7 +150,7 @@ fn base(options: &Options, environment: &Environment<'_>) -> anyhow::Result<Part
         parts.basic_auth(user).map_err(wrong)?;
     }
     for (name, value) in &options.headers {
-        parts.add_field(&format!("{name}: {value}")).map_err(wrong)?;
+        parts.add_field(name, value).map_err(wrong)?;
     }
     Ok(parts)
 }
@@ -166,7 +162,6 @@ fn for_url(base: &Parts, url: &Url) -> Parts {
     if !parts.has_field("host") {
         parts.fields.insert(0, ("host".to_owned(), url.authority()));
     }
-    parts.asked_by(url);
     parts
 }
 
@@ -188,14 +183,10 @@ fn list(
     sent.urls = named.map(|target| target.url.to_string()).collect();
     sent.method.clone_from(&all[0].parts.method);
     let order = if options.shuffle {
-        Order::Weighted
+        Order::Random
     } else {
         Order::InTurn
     };
-    if !options.shuffle && targets.has_weights() {
-        let note = "requests are sent in turn; their weights count with --shuffle";
-        sent.notes.push(note.to_owned());
-    }
     for origin in targets
         .origins(order, grammar)
         .map_err(|error| refused(file, &error))?
@@ -216,13 +207,8 @@ fn lane(
     requests: Requests,
     environment: &Environment<'_>,
 ) -> anyhow::Result<Lane> {
-    let address = match &options.unix_socket {
-        Some(file) => Address::Unix(file.clone()),
-        None => {
-            let found = (environment.resolve)(url);
-            Address::Tcp(found.with_context(|| format!("cannot find the address of {}", url.host))?)
-        }
-    };
+    let found = (environment.resolve)(url);
+    let address = found.with_context(|| format!("cannot find the address of {}", url.host))?;
     Ok(Lane {
         tls: tls(options, url)?,
         ..Lane::new(address, requests)

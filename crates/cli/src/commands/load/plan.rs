@@ -5,12 +5,11 @@ use std::{io, net::SocketAddr, path::Path, time::Duration};
 
 use forebay_load::{
     Plan, Url,
-    engine::{Notes, Until},
+    engine::Until,
     expect::{Check, Expect, FirstLength},
     plan::{Engine, Load, Pace, PlanError},
     report::Run,
     search::WarmUp,
-    target::Address,
 };
 
 use super::{
@@ -51,8 +50,6 @@ pub(crate) struct Job {
     pub(crate) schedule: Option<Schedule>,
     /// Most simultaneous connections.
     pub(crate) connections_max: usize,
-    /// Notes to print before the run, in sentences.
-    pub(crate) notes: Vec<String>,
 }
 
 /// Builds a job from options.
@@ -83,7 +80,6 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
         method,
         body_bytes,
         named,
-        notes,
     } = lanes::read(options, environment)?;
     let load = schedule.as_ref().map_or_else(
         || Load {
@@ -97,7 +93,6 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
         threads,
         pipeline: options.pipeline.unwrap_or(1),
         keep_alive: !options.no_keepalive,
-        requests_per_connection: options.requests_per_connection.unwrap_or(0),
         timeout: options.timeout.unwrap_or(Duration::from_secs(10)),
         connect_timeout: options.connect_timeout.unwrap_or(Duration::from_secs(5)),
         expect: expect(options)?,
@@ -107,10 +102,7 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
             Some(EngineName::Epoll) => Engine::Epoll,
             Some(EngineName::IoUring) => Engine::IoUring,
         },
-        notes: Notes {
-            urls: !named.is_empty(),
-            first_answer: true,
-        },
+        by_url: !named.is_empty(),
         ..Plan::new(lanes)
     };
     // A comparison of two servers holds the connections of both all the time.
@@ -130,7 +122,7 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
     let until = until(options, schedule.as_ref());
     let run = Run {
         named,
-        stages: schedule.as_ref().map(Schedule::report).unwrap_or_default(),
+        stages: schedule.as_ref().map(Schedule::words).unwrap_or_default(),
         title: options.title.clone(),
         urls,
         method,
@@ -153,7 +145,6 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
         until,
         schedule,
         connections_max,
-        notes,
     })
 }
 
@@ -232,16 +223,6 @@ fn expect(options: &Options) -> Result<Expect, UsageError> {
         let check = check.map_err(|error| UsageError(format!("--expect-body: {error}")))?;
         expect.checks.push(check);
     }
-    if let Some(text) = &options.expect_json {
-        let check = Check::json(text);
-        let check = check.map_err(|error| UsageError(format!("--expect-json: {error}")))?;
-        expect.checks.push(check);
-    }
-    for text in &options.expect_header {
-        let check = Check::field(text);
-        let check = check.map_err(|error| UsageError(format!("--expect-header: {error}")))?;
-        expect.checks.push(check);
-    }
     if options.of_tool.same_length {
         expect.checks.push(Check::LengthOfFirst(FirstLength::default()));
     }
@@ -250,16 +231,11 @@ fn expect(options: &Options) -> Result<Expect, UsageError> {
 
 /// Checks that the system has a port for each connection.
 fn ports(plan: &Plan, connections: usize, environment: &Environment<'_>) -> Result<(), UsageError> {
-    let by_tcp = plan
-        .lanes
-        .iter()
-        .filter(|lane| matches!(lane.address, Address::Tcp(_)));
-    let mut addresses: Vec<String> = by_tcp.map(|lane| lane.address.to_string()).collect();
+    let mut addresses: Vec<SocketAddr> = plan.lanes.iter().map(|lane| lane.address).collect();
     addresses.sort_unstable();
     addresses.dedup();
-    let ends = addresses.len();
     match environment.ports {
-        Some(ports) if !addresses.is_empty() && connections > ports * ends => Err(UsageError(format!(
+        Some(ports) if connections > ports * addresses.len() => Err(UsageError(format!(
             "{connections} connections need as many local ports, the system gives out {ports}; give it more with: sysctl -w \
              net.ipv4.ip_local_port_range=\"1024 65535\""
         ))),

@@ -8,7 +8,7 @@ const OHA: &str = "oha (https://github.com/hatoo/oha) has it";
 const TEMPLATE: &str = "--template fills in {{counter}}, {{random LOW HIGH}}, {{uuid}} and {{line FILE}}";
 const JSON: &str = "--json has every figure, slices and percentiles included; jq makes other formats of it";
 
-const REMOVED: [(&[&str], &str); 18] = [
+const REMOVED: [(&[&str], &str); 25] = [
     (
         &["--style", "wrk", "wrk2"],
         "the report has the same figures, and --json has them for programs",
@@ -82,6 +82,31 @@ const REMOVED: [(&[&str], &str); 18] = [
             "--http1.0",
         ],
         "the server's configuration decides what is spoken",
+    ),
+    (
+        &["--on-port"],
+        "start the server before the load; --vs-cmd starts a second one to compare with",
+    ),
+    (
+        &["--requests-per-connection"],
+        "--no-keepalive closes each connection after one answer",
+    ),
+    (&["--debug"], "curl -v shows one request and its answer"),
+    (
+        &["--until-ci"],
+        "-d measures for longer; the report has the interval of the rate",
+    ),
+    (
+        &["--compare"],
+        "--save keeps a run, and `forebay load report --compare` sets two beside each other",
+    ),
+    (
+        &["--unix-socket"],
+        "let the server listen on a port of 127.0.0.1, too",
+    ),
+    (
+        &["--expect-json", "--expect-header"],
+        "--expect-body '~TEXT' says what must be in every body",
     ),
 ];
 

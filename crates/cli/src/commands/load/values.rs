@@ -101,29 +101,12 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     if value > 0.0 { Ok(value) } else { Err(wrong()) }
 }
 
-/// Reads a share: `1%` or `0.01`.
-pub(crate) fn share(text: &str) -> Result<f64, String> {
-    let value = match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
-        None => text.parse::<f64>(),
-    };
-    match value {
-        Ok(value) if value > 0.0 && value < 1.0 => Ok(value),
-        _ => Err(format!("found {text:?}, expected a share such as 1% or 0.01")),
-    }
-}
-
-/// Reads the distribution of requests: `uniform`, `poisson`, `burst:N`.
+/// Reads the distribution of requests: `uniform` or `poisson`.
 pub(crate) fn arrivals(text: &str) -> Result<Arrivals, String> {
     match text {
         "uniform" => Ok(Arrivals::Uniform),
         "poisson" => Ok(Arrivals::Poisson),
-        _ => {
-            let size = text.strip_prefix("burst:").and_then(|size| size.parse().ok());
-            size.map(Arrivals::Burst).ok_or_else(|| {
-                format!("found {text:?}, expected uniform, poisson, or burst:N such as burst:100")
-            })
-        }
+        _ => Err(format!("found {text:?}, expected uniform or poisson")),
     }
 }
 
@@ -286,24 +269,6 @@ mod tests {
         }
         for text in ["0", "", "5/h", "-1", "fast"] {
             assert!(rate(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn arrivals_are_read() {
-        assert_eq!(arrivals("burst:100"), Ok(Arrivals::Burst(100)));
-        assert_eq!(arrivals("poisson"), Ok(Arrivals::Poisson));
-        for text in ["", "burst", "burst:", "burst:-1", "Poisson"] {
-            assert!(arrivals(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn shares_are_read_as_percentages_and_as_fractions() {
-        assert_eq!(share("1%"), Ok(0.01));
-        assert_eq!(share("0.05"), Ok(0.05));
-        for text in ["0", "1", "100%", "-1%", "", "x%"] {
-            assert!(share(text).is_err(), "{text}");
         }
     }
 

@@ -40,8 +40,8 @@ impl Context {
             return After::Goes;
         }
         let mut room = self.plan.pipeline - connection.in_flight.len();
-        if self.plan.bounds_connections() {
-            room = room.min(self.plan.room(connection.carried));
+        if !self.plan.keep_alive {
+            room = room.min(1_usize.saturating_sub(connection.carried as usize));
         }
         let due = match (self.load.pace, &mut self.pacer) {
             (Pace::Open { .. }, Some(pacer)) => room.min(pacer.backlog.len()),
@@ -234,9 +234,7 @@ impl Context {
             }
         }
         let over = connection.in_flight.is_empty();
-        let served = self.plan.requests_per_connection;
-        if over && (connection.ending || (served > 0 && connection.carried >= served)) && self.plan.keep_alive
-        {
+        if over && connection.ending && self.plan.keep_alive {
             return self.reopen(connection);
         }
         if connection.in_flight.len() < before {
