@@ -25,8 +25,6 @@ pub struct Plan {
     pub expect: Expect,
     /// Seed of everything random.
     pub seed: u64,
-    /// Whether the requests of a lane are measured separately too, up to [`URLS_MAX`](crate::engine::URLS_MAX) of them.
-    pub by_url: bool,
     /// The kernel interface for receiving and sending.
     pub engine: Engine,
 }
@@ -200,7 +198,6 @@ impl Plan {
             connect_timeout: Duration::from_secs(5),
             expect: Expect::default(),
             seed: 1,
-            by_url: false,
             engine: Engine::default(),
         }
     }

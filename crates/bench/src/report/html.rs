@@ -78,7 +78,7 @@ fn curves(report: &Report) -> String {
     let mut drawing = Drawing::new(
         "Messages a second by number of workers",
         "Messages a second by number of workers",
-        Scale::exact(most as f64, |value| format!("{value}")),
+        Scale::linear(most as f64, |value| format!("{value}")),
         Scale::linear(highest, rate),
     );
     let mut html = String::from("<h2>How many workers</h2>\n");

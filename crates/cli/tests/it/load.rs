@@ -89,7 +89,7 @@ fn a_run_prints_its_result_to_standard_output_and_what_it_does_to_standard_error
     let address = target.serving.address();
     assert_eq!(
         ended.err,
-        format!("GET http://{address}/local: 4 connections on 1 thread, 1000 requests\n")
+        format!("GET http://{address}/local: 4 connections on 1 thread, 1,000 requests\n")
     );
     assert!(ended.out.contains("1,000 answers in"), "{ended:?}");
     let quiet = target.load("http://HOST:PORT/local -n 10 -c 4 --quiet");

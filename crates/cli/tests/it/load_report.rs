@@ -95,17 +95,6 @@ fn what_cannot_be_used_is_refused_with_the_reason() {
 }
 
 #[test]
-fn each_url_has_figures_of_its_own() {
-    let saved = Saved::new();
-    let ended = saved.forebay("http://HOST:PORT/ http://HOST:PORT/status/500 -n 300 -c 2 --quiet --json");
-    let report = value(&ended.out);
-    let failed = &report["errors"]["status"];
-    let urls = report["urls"].as_array().unwrap();
-    assert_eq!(urls.len(), 2);
-    assert_eq!((&urls[0]["failures"], &urls[1]["failures"]), (&0.into(), failed));
-}
-
-#[test]
 fn a_page_of_a_search_has_its_finding() {
     let saved = Saved::new();
     saved.forebay("http://HOST:PORT/ --find-best -c 4 -d 0.05 --quiet --html best.html");

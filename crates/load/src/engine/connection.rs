@@ -20,8 +20,6 @@ pub(super) struct Sent {
     pub(super) due: u64,
     /// When it was.
     pub(super) at: u64,
-    /// Which of the lane's requests it is.
-    pub(super) which: u32,
     pub(super) head_only: bool,
 }
 

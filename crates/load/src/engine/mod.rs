@@ -1,7 +1,6 @@
 //! Generates load: a [`Session`] keeps threads and their connections over several measurements, each under a load of its own.
 
 mod budget;
-mod calls;
 mod connection;
 mod outbox;
 mod pacing;
@@ -27,7 +26,7 @@ pub(crate) use self::window::slice_latencies;
 use self::{budget::Budget, thread::Thread};
 pub use self::{
     timeline::{Slice, Timeline},
-    window::{LATENCY_MAX_NS, URLS_MAX, UrlWindow, Window, latencies},
+    window::{LATENCY_MAX_NS, Window, latencies},
 };
 use crate::{
     failure::Class,
@@ -346,22 +345,26 @@ impl Session {
         let mut hearing = self.plan.threads;
         let until = Instant::now() + HEARING;
         while hearing > 0 {
-            match self
-                .notices
-                .recv_timeout(until.saturating_duration_since(Instant::now()))
-            {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.notices.recv_timeout(left) {
                 Ok(Notice::Began(number)) => hearing -= usize::from(number == self.epoch),
-                Ok(Notice::Window { window, .. }) if window.epoch < self.epoch => before.take(&window),
-                Ok(Notice::Window { window, .. }) => self.early.push(*window),
-                Ok(Notice::Example { epoch, class, text }) if epoch < self.epoch => {
-                    before.note_example(class, &text);
+                Ok(Notice::Window { window, .. }) if window.epoch == self.epoch => self.early.push(*window),
+                Ok(Notice::Example { epoch, class, text }) if epoch == self.epoch => {
+                    self.early_examples.push((class, text));
                 }
-                Ok(Notice::Example { class, text, .. }) => self.early_examples.push((class, text)),
-                Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    panic!("a thread of the load generator does not answer")
-                }
+                Ok(notice) => self.take(notice, before),
+                Err(_) => panic!("a thread of the load generator does not answer"),
             }
+        }
+    }
+
+    /// Adds what a thread tells to a stretch.
+    fn take(&mut self, notice: Notice, stretch: &mut Stretch) {
+        match notice {
+            Notice::Window { window, .. } => stretch.take(&window),
+            Notice::Example { class, text, .. } => stretch.note_example(class, &text),
+            Notice::Idle(number) => self.idle += usize::from(number == self.epoch),
+            Notice::Began(_) => {}
         }
     }
 
@@ -404,10 +407,8 @@ impl Session {
             }
             let wake = end.map_or(look, |end| end.min(look));
             match self.notices.recv_timeout(wake.saturating_duration_since(now)) {
-                Ok(Notice::Window { window, .. }) => stretch.take(&window),
-                Ok(Notice::Example { class, text, .. }) => stretch.note_example(class, &text),
-                Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
-                Ok(Notice::Began(_)) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(notice) => self.take(notice, &mut stretch),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => panic!("the threads of the load generator have ended"),
             }
         }
@@ -435,16 +436,11 @@ impl Session {
         self.hand_early(&mut after);
         let until = Instant::now() + self.plan.timeout;
         while self.idle < self.plan.threads {
-            match self
-                .notices
-                .recv_timeout(until.saturating_duration_since(Instant::now()))
-            {
-                Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
-                Ok(Notice::Window { window, .. }) => after.take(&window),
-                Ok(Notice::Example { class, text, .. }) => after.note_example(class, &text),
-                Ok(Notice::Began(_)) => {}
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
-            }
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(notice) = self.notices.recv_timeout(left) else {
+                break;
+            };
+            self.take(notice, &mut after);
         }
         self.tell(&Command::End);
         for thread in self.threads.drain(..) {
@@ -453,9 +449,7 @@ impl Session {
             }
         }
         while let Ok(notice) = self.notices.try_recv() {
-            if let Notice::Window { window, .. } = notice {
-                after.take(&window);
-            }
+            self.take(notice, &mut after);
         }
         after
     }

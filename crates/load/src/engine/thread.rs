@@ -26,7 +26,6 @@ use self::timeouts::Timeouts;
 use super::{
     Clock, Command, Inbox, Notice,
     budget::Budget,
-    calls::{self, Call},
     connection::{Connection, Phase},
     outbox::Outbox,
     pacing::Pacer,
@@ -103,8 +102,6 @@ struct Context {
     next_sweep: u64,
     sweep_every: u64,
     looks: Looks,
-    /// For each lane, the index of its first request among those that are measured separately.
-    first_urls: Vec<usize>,
 }
 
 /// How much of a response is inspected.
@@ -166,15 +163,9 @@ impl Thread {
         let ring = ring::for_thread(&plan)?;
         let looks = match &plan.expect {
             expect if expect.keeps() => Looks::All,
-            expect if expect.looks() || plan.by_url => Looks::Length,
+            expect if expect.looks() => Looks::Length,
             _ => Looks::Status,
         };
-        let first_urls = plan.lanes.iter().scan(0, |all, lane| {
-            let first = *all;
-            *all += lane.requests.kinds();
-            Some(first)
-        });
-        let first_urls = first_urls.collect();
         let context = Context {
             index,
             clock,
@@ -205,7 +196,6 @@ impl Thread {
             sweep_every: timeouts.sweep_every_ns(),
             timeouts,
             looks,
-            first_urls,
             plan,
         };
         Ok(Self {
@@ -256,7 +246,6 @@ impl Thread {
     /// Waits for events of epoll and handles them; true if there are commands.
     fn take_events(&mut self, longest: Duration) -> bool {
         let mut space = [const { MaybeUninit::uninit() }; EVENTS_MAX];
-        calls::count(Call::Wait);
         let longest = Timespec {
             tv_sec: longest.as_secs().cast_signed(),
             tv_nsec: longest.subsec_nanos().into(),

@@ -4,9 +4,6 @@ use hdrhistogram::{Counter, Histogram};
 
 use crate::failure::{Class, Counts};
 
-/// Most requests that are measured separately.
-pub const URLS_MAX: usize = 100;
-
 /// Length of a window.
 pub(crate) const WINDOW_NS: u64 = 100_000_000;
 /// The longest latency that is distinguished, in nanoseconds: an hour.
@@ -59,8 +56,6 @@ pub struct Window {
     pub held: u64,
     /// Requests that were in flight when the stretch began. Their responses count in it, but they count among those sent before it.
     pub under_way: u64,
-    /// Measurements of each request that is measured separately; `None` for those without any.
-    pub urls: Vec<Option<Box<UrlWindow>>>,
     /// Longest delay between when a request was due and when it was sent, in nanoseconds; with a rate only.
     pub lag_max_ns: u64,
 }
@@ -85,7 +80,6 @@ impl Window {
             connects_failed: 0,
             held: 0,
             under_way: 0,
-            urls: Vec::new(),
             lag_max_ns: 0,
         }
     }
@@ -132,45 +126,6 @@ impl Window {
         self.connects_failed += other.connects_failed;
         self.held += other.held;
         self.under_way += other.under_way;
-        if self.urls.len() < other.urls.len() {
-            self.urls.resize_with(other.urls.len(), || None);
-        }
-        for (mine, theirs) in self.urls.iter_mut().zip(&other.urls) {
-            if let Some(theirs) = theirs {
-                mine.get_or_insert_default().merge(theirs);
-            }
-        }
         self.lag_max_ns = self.lag_max_ns.max(other.lag_max_ns);
-    }
-}
-
-/// Measurements of one of several requests.
-#[derive(Clone, Debug)]
-pub struct UrlWindow {
-    /// Complete responses, whatever their status.
-    pub answers: u64,
-    /// Failed requests, with a response or without.
-    pub failures: u64,
-    /// Latencies in nanoseconds, to two digits.
-    pub latency: Histogram<u64>,
-}
-
-impl Default for UrlWindow {
-    fn default() -> Self {
-        Self {
-            answers: 0,
-            failures: 0,
-            latency: slice_latencies(),
-        }
-    }
-}
-
-impl UrlWindow {
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.answers += other.answers;
-        self.failures += other.failures;
-        self.latency
-            .add(&other.latency)
-            .expect("all histograms have the same bounds");
     }
 }

@@ -1,7 +1,7 @@
 //! Two finished runs with fixed figures that agree with each other, for the tests of everything that writes reports. Only exact arithmetic
 //! is used, so that every machine gets the same text.
 
-use super::{Failure, Report, Run, UrlFigures};
+use super::{Failure, Report, Run};
 use crate::{
     engine::{Slice, Stretch, Timeline, latencies, slice_latencies},
     failure::Class,
@@ -76,28 +76,12 @@ fn usage() -> Usage {
         cores: Some(4),
         busy_share: Some(0.583),
         steal_share: Some(0.001),
-        own_cpu_seconds: Some(8.7),
-        loops: vec![0.44, 0.43],
-        others_cpu_seconds: Some(0.4),
         server: Some(ServerUsage {
             pid: 4_242,
             processes: 5,
             cpu_seconds: 14.22,
             rss_bytes: 18_350_080,
         }),
-    }
-}
-
-fn url(name: &str, answers: u64) -> UrlFigures {
-    let mut latency_ns = slice_latencies();
-    for point in 0..1_000 {
-        latency_ns.saturating_record_n(self::latency_ns(middle(point, 1_000)), answers / 1_000);
-    }
-    UrlFigures {
-        name: name.into(),
-        answers,
-        failures: 0,
-        latency_ns,
     }
 }
 
@@ -175,10 +159,6 @@ impl Report {
                 requests: 212_004,
                 steady: Some(true),
             },
-            urls: vec![
-                url("GET http://localhost:8080/local?a=1&b=<2>", 1_800_000),
-                url("GET http://localhost:8080/b", 570_000),
-            ],
             environment: Some(environment()),
             usage: Some(usage()),
             ..Self::empty()
@@ -209,7 +189,6 @@ impl Report {
         report.lag_max_ns = 41_250_000;
         report.environment = None;
         report.usage = None;
-        report.urls.clear();
         report.failures.push(Failure {
             class: Class::Dropped,
             count: 29_995,

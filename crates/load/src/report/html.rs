@@ -152,7 +152,6 @@ mod tests {
         report.run.title = Some(evil.into());
         report.run.urls = vec![format!("http://h/{evil}"), evil.into()];
         report.run.method = evil.into();
-        report.urls[0].name = evil.into();
         report.failures = vec![Failure {
             class: Class::Mismatch,
             count: 5,

@@ -31,14 +31,6 @@ pub(super) fn whole(report: &Report, options: &Options) -> Value {
         .iter()
         .map(|(status, count)| (status.to_string(), (*count).into()))
         .collect();
-    let urls = report.urls.iter().map(|url| {
-        json!({
-            "request": url.name,
-            "answers": url.answers,
-            "failures": url.failures,
-            "latency_ms": latency(&url.latency_ns, options),
-        })
-    });
     let warm_up = report.warm_up;
     let whole = json!({
         "title": report.run.title,
@@ -58,7 +50,6 @@ pub(super) fn whole(report: &Report, options: &Options) -> Value {
         "errors": counts,
         "error_examples": examples,
         "statuses": statuses,
-        "urls": (!report.urls.is_empty()).then(|| urls.collect::<Vec<_>>()),
         "bytes": {"in": report.bytes_in, "body_in": report.body_bytes_in, "out": report.bytes_out},
         "connections": {
             "held": report.held,
@@ -75,8 +66,6 @@ pub(super) fn whole(report: &Report, options: &Options) -> Value {
             "cores": usage.cores,
             "busy_share": usage.busy_share.map(round),
             "steal_share": usage.steal_share.map(round),
-            "busiest_loop_share": usage.busiest_loop().map(round),
-            "others_cpu_seconds": usage.others_cpu_seconds.map(round),
         })),
         "server": usage.and_then(|usage| usage.server).map(|server| json!({
             "pid": server.pid,

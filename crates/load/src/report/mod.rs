@@ -15,7 +15,7 @@ use hdrhistogram::{Counter, Histogram};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    engine::{Slice, Stretch, Timeline, UrlWindow},
+    engine::{Slice, Stretch, Timeline},
     failure::Class,
     machine::{Environment, Usage},
     plan::{Engine, Load},
@@ -73,8 +73,6 @@ pub struct Report {
     pub warm_up: WarmedUp,
     /// Whether it was ended early.
     pub interrupted: bool,
-    /// Figures of each request, where several are measured separately.
-    pub urls: Vec<UrlFigures>,
     /// Properties of the machine.
     pub environment: Option<Environment>,
     /// Resources that machine, generator and server used within the measured time.
@@ -110,8 +108,6 @@ pub struct Run {
     pub requests: Option<u64>,
     /// When the measured time began, as milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// Names of the requests, if they are measured separately.
-    pub named: Vec<String>,
     /// The load of each stage, such as `1 to 100 connections`, if it changed during the measured time.
     pub stages: Vec<String>,
 }
@@ -140,34 +136,6 @@ pub struct Failure {
     pub count: u64,
     /// Text of the first one.
     pub example: Option<String>,
-}
-
-/// Figures of one of several requests.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UrlFigures {
-    /// Method and URL.
-    pub name: String,
-    /// Complete responses, whatever their status.
-    pub answers: u64,
-    /// Failed requests, with a response or without.
-    pub failures: u64,
-    /// Latencies in nanoseconds, to two digits.
-    #[serde(with = "stats::encoded")]
-    pub latency_ns: Histogram<u64>,
-}
-
-fn urls(names: &[String], measured: &[Option<Box<UrlWindow>>]) -> Vec<UrlFigures> {
-    let nothing = UrlWindow::default();
-    let of = |(at, name): (usize, &String)| {
-        let found = measured.get(at).and_then(Option::as_deref).unwrap_or(&nothing);
-        UrlFigures {
-            name: name.clone(),
-            answers: found.answers,
-            failures: found.failures,
-            latency_ns: found.latency.clone(),
-        }
-    };
-    names.iter().enumerate().map(of).collect()
 }
 
 /// The value below which `percent` of all lie, but never more than the largest.
@@ -212,7 +180,6 @@ impl Report {
             cpu_seconds: measured.cpu_ns as f64 / 1e9,
             warm_up: WarmedUp::default(),
             interrupted: measured.interrupted,
-            urls: urls(&run.named, &all.total.urls),
             environment: None,
             usage: None,
             run,
@@ -238,8 +205,8 @@ impl Report {
     /// CPU time of the server for each response within the measured time, in nanoseconds. `None` when the server is not known.
     pub fn server_ns_per_answer(&self) -> Option<f64> {
         let server = self.usage.as_ref()?.server?;
-        let us = server.cpu_us_per_request(self.measured_answers())?;
-        Some(us * 1e3)
+        let answers = self.measured_answers();
+        (answers > 0).then(|| server.cpu_seconds * 1e9 / answers as f64)
     }
 
     /// Responses within the measured time.

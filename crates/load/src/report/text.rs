@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use hdrhistogram::Histogram;
 
 use super::{
-    Options, Report, UrlFigures, percentile,
+    Options, Report, percentile,
     verdict::Verdict,
     words::{self, bytes, count, duration, percent, plain, rate, several},
 };
@@ -22,8 +22,6 @@ const URL_WIDTH_MAX: usize = 300;
 const SENTENCE_MAX: usize = 600;
 /// Most URLs that are listed.
 const URLS_MAX: usize = 5;
-/// Most rows of the table of requests.
-const URL_ROWS_MAX: usize = 20;
 
 /// The report as text, with a line end after every line.
 pub fn write(report: &Report, options: &Options) -> String {
@@ -35,7 +33,6 @@ pub fn write(report: &Report, options: &Options) -> String {
     page.what_was_run();
     page.requests();
     page.latency();
-    page.urls();
     page.statuses();
     page.errors();
     page.transfer();
@@ -188,31 +185,6 @@ impl Page<'_> {
         self.line("");
     }
 
-    fn urls(&mut self) {
-        let report = self.report;
-        if report.urls.is_empty() {
-            return;
-        }
-        let said = common_prefix(&report.urls);
-        let head = format!("{:>14}{:>10}{:>14}{:>14}", "answers", "failed", "50 %", "99 %");
-        self.section("Each request", &head);
-        for url in report.urls.iter().take(URL_ROWS_MAX) {
-            let took = |percent| match url.latency_ns.is_empty() {
-                true => "none".to_owned(),
-                false => duration(percentile(&url.latency_ns, percent) as f64),
-            };
-            let (answers, failed) = (count(url.answers), count(url.failures));
-            let figures = format!("{answers:>14}{failed:>10}{:>14}{:>14}", took(50.0), took(99.0));
-            let name = plain(&url.name[said..], WIDTH - INDENT - figures.len() - 3);
-            self.more(&format!("{figures}   {name}"));
-        }
-        if report.urls.len() > URL_ROWS_MAX {
-            let more = several((report.urls.len() - URL_ROWS_MAX) as u64, "more request");
-            self.more(&format!("and {more}; --json has all"));
-        }
-        self.line("");
-    }
-
     fn statuses(&mut self) {
         let total: u64 = self.report.statuses.iter().map(|(_, count)| count).sum();
         for (at, &(status, number)) in self.report.statuses.iter().enumerate() {
@@ -336,20 +308,6 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
-}
-
-/// Length of the common prefix of all names, up to the start of their paths: method and server are shown above the table.
-fn common_prefix(urls: &[UrlFigures]) -> usize {
-    let server = |url: &UrlFigures| {
-        let slash = url.name.match_indices('/').nth(2);
-        url.name[..slash.map_or(0, |(at, _)| at)].to_owned()
-    };
-    let first = urls.first().map(server).unwrap_or_default();
-    if urls.iter().all(|url| server(url) == first) {
-        first.len()
-    } else {
-        0
-    }
 }
 
 #[cfg(test)]

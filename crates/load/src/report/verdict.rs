@@ -8,7 +8,6 @@ use super::{
 use crate::{
     engine::Stretch,
     failure::{Class, Counts},
-    machine::Usage,
     plan::Pace,
     search::Versus,
     stats,
@@ -168,31 +167,32 @@ fn named(failures: &Counts) -> String {
     }
 }
 
-/// The part of their time that the busiest event loop, or all of them on average, used.
-fn busiest(report: &Report) -> f64 {
-    let on_average = report.cpu_seconds / (report.seconds * report.run.threads.max(1) as f64);
-    let busiest = report.usage.as_ref().and_then(Usage::busiest_loop);
-    busiest.unwrap_or(on_average)
+/// The part of their time that the event loops used on average.
+fn busy(report: &Report) -> f64 {
+    report.cpu_seconds / (report.seconds * report.run.threads.max(1) as f64)
 }
 
 /// Why the generator may have been the limit.
 fn client(report: &Report) -> Option<String> {
     let (run, usage) = (&report.run, report.usage.as_ref());
-    let busiest = busiest(report);
-    if busiest > LOOP_BUSY_MAX {
+    let busy = busy(report);
+    if busy > LOOP_BUSY_MAX {
         let cores = usage.and_then(|usage| usage.cores);
         let remedy = if cores.is_none_or(|cores| run.threads < cores) && run.connections > run.threads {
             format!("give it more threads (-t {})", run.threads + 1)
         } else {
             "let it run on another machine, or compare CPU time for each request (--server-pid)".to_owned()
         };
-        let busy = share(busiest.min(1.0));
+        let busy = share(busy.min(1.0));
         return Some(format!(
-            "An event loop of the generator was busy {busy} of the time, so it may be the limit and not the server; {remedy}."
+            "The threads of the generator were busy {busy} of the time, so it may be the limit and not the server; {remedy}."
         ));
     }
     let full = usage?.busy_share.filter(|busy| *busy > FULL)?;
-    let own = usage?.own_share_of_busy().filter(|own| *own > OWN_SHARE_MAX)?;
+    let own = report.cpu_seconds / usage?.busy_seconds()?.max(report.cpu_seconds);
+    if own <= OWN_SHARE_MAX {
+        return None;
+    }
     let (full, own) = (share(full), share(own));
     Some(format!(
         "The machine was full ({full} busy) and the generator used {own} of that itself; let it run on another machine, or compare CPU \
@@ -249,7 +249,7 @@ fn disturbances(report: &Report) -> impl Iterator<Item = String> {
     } else {
         None
     };
-    let others = report.usage.as_ref().map(neighbours).unwrap_or_default();
+    let others = neighbours(report);
     unsteady.into_iter().chain(varied).chain(others)
 }
 
@@ -276,23 +276,26 @@ fn variation(report: &Report) -> Option<String> {
     })
 }
 
-fn neighbours(usage: &Usage) -> Vec<String> {
-    let mut reasons = Vec::new();
-    if let Some(steal) = usage.steal_share.filter(|steal| *steal > STEAL_MAX) {
-        let steal = share(steal);
-        reasons.push(format!(
+fn neighbours(report: &Report) -> Vec<String> {
+    let Some(usage) = &report.usage else {
+        return Vec::new();
+    };
+    let steal = usage.steal_share.filter(|steal| *steal > STEAL_MAX).map(share);
+    let steal = steal.map(|steal| {
+        format!(
             "The hypervisor gave {steal} of the CPU time to other machines; measure at another hour or place."
-        ));
-    }
-    if let (Some(others), Some(cores)) = (usage.others_cpu_seconds, usage.cores)
-        && others > OTHERS_MAX * cores as f64 * usage.seconds
-    {
+        )
+    });
+    // Without the server, its own CPU time is not known.
+    let others = usage.busy_seconds().zip(usage.server);
+    let others = others.map(|(busy, server)| busy - report.cpu_seconds - server.cpu_seconds);
+    let others = others.zip(usage.cores).and_then(|(others, cores)| {
         let busy = others / usage.seconds;
-        reasons.push(format!(
-            "Processes other than server and generator used {busy:.2} of {cores} cores; stop them."
-        ));
-    }
-    reasons
+        (busy > OTHERS_MAX * cores as f64).then(|| {
+            format!("Processes other than server and generator used {busy:.2} of {cores} cores; stop them.")
+        })
+    });
+    steal.into_iter().chain(others).collect()
 }
 
 /// The checks that a clean run has passed, in a sentence.
@@ -303,7 +306,7 @@ fn nothing_found(report: &Report) -> String {
             share(variation)
         )
     });
-    let own = share(busiest(report).clamp(0.0, 1.0));
+    let own = share(busy(report).clamp(0.0, 1.0));
     let failed = if report.failed() == 0 {
         "nothing"
     } else {
@@ -377,7 +380,7 @@ mod tests {
     use super::*;
     use crate::{
         engine::Slice,
-        machine::ServerUsage,
+        machine::{ServerUsage, Usage},
         plan::{Arrivals, Load},
         report::Failure,
         stats::{Ratio, ratio},
@@ -416,9 +419,6 @@ mod tests {
             cores: Some(4),
             busy_share: Some(0.5),
             steal_share: Some(0.0),
-            own_cpu_seconds: Some(13.0),
-            loops: vec![0.65, 0.65],
-            others_cpu_seconds: Some(0.1),
             server: Some(ServerUsage {
                 pid: 9,
                 processes: 1,
@@ -483,14 +483,9 @@ mod tests {
         let mut report = calm();
         report.cpu_seconds = 19.5;
         assert_one(&report, Kind::ClientBound, &["busy 97.5 %", "-t 3"]);
-        let mut usage = quiet();
-        usage.cores = Some(2);
-        usage.loops[1] = 0.97;
-        assert_one(
-            &with(&usage),
-            Kind::ClientBound,
-            &["busy 97.0 %", "another machine"],
-        );
+        report.usage = Some(quiet());
+        report.usage.as_mut().unwrap().cores = Some(2);
+        assert_one(&report, Kind::ClientBound, &["busy 97.5 %", "another machine"]);
         let mut usage = quiet();
         (usage.cores, usage.busy_share) = (Some(2), Some(0.99));
         assert_one(&with(&usage), Kind::ClientBound, &["99.0 % busy", "used 66 %"]);
@@ -511,7 +506,7 @@ mod tests {
         usage.steal_share = Some(0.031);
         assert_one(&with(&usage), Kind::Noisy, &["hypervisor gave 3.1 %"]);
         let mut usage = quiet();
-        usage.others_cpu_seconds = Some(7.0);
+        usage.busy_share = Some(0.6725);
         assert_one(&with(&usage), Kind::Noisy, &["0.70 of 4 cores"]);
     }
 

@@ -261,19 +261,6 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_those_of_the_calendar() {
-        for (unix_s, words) in [
-            (0, "1970-01-01 00:00:00 UTC"),
-            (951_782_400, "2000-02-29 00:00:00 UTC"),
-            (1_760_000_000, "2025-10-09 08:53:20 UTC"),
-            (4_107_542_399, "2100-02-28 23:59:59 UTC"),
-            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
-        ] {
-            assert_eq!(moment(unix_s * 1000), words);
-        }
-    }
-
-    #[test]
     fn text_from_outside_cannot_steer_a_terminal() {
         assert_eq!(plain("a\u{1b}[31mb\r\nc\u{202e}d", 80), "a [31mb  c d");
         assert_eq!(plain("abcdefgh", 8), "abcdefgh");

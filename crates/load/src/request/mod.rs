@@ -14,7 +14,7 @@ pub use self::{
     body::{Bodies, Lines, LinesError},
     parts::{Message, Parts, RequestError, Version},
     template::{Grammar, ReadFile, Template, TemplateError, split_url},
-    urls::{Origin, Target, Targets, TargetsError},
+    urls::{Targets, TargetsError},
 };
 
 /// The requests that a lane sends.
@@ -59,13 +59,5 @@ impl Requests {
                 order: Order::InTurn,
             })),
         })
-    }
-
-    /// How many different requests are measured separately.
-    pub fn kinds(&self) -> usize {
-        match self {
-            Self::Same(_) => 1,
-            Self::Several(several) => several.templates.len(),
-        }
     }
 }

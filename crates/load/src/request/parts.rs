@@ -94,6 +94,14 @@ impl Parts {
         }
     }
 
+    /// Directs it to a URL: to its path, and to its host unless a field names another.
+    pub fn go_to(&mut self, url: &Url) {
+        self.path_and_query.clone_from(&url.path_and_query);
+        if !self.has_field("host") {
+            self.fields.insert(0, ("host".to_owned(), url.authority()));
+        }
+    }
+
     /// Whether a field with this name is set.
     pub fn has_field(&self, name: &str) -> bool {
         self.fields

@@ -9,14 +9,7 @@ const REPEATED_BYTES_MAX: usize = 1024 * 1024;
 
 /// Source of one thread's requests for one lane.
 #[derive(Debug)]
-pub(crate) struct Source {
-    kind: Kind,
-    /// Index of the request produced last, where there are several.
-    which: u32,
-}
-
-#[derive(Debug)]
-enum Kind {
+pub(crate) enum Source {
     /// The bytes of one request, repeated so that one write can carry a whole pipeline.
     Same {
         repeated: Vec<u8>,
@@ -32,7 +25,7 @@ enum Kind {
 
 /// Values for placeholders.
 #[derive(Debug)]
-struct Draws {
+pub(crate) struct Draws {
     /// The number of the next request.
     number: u64,
     /// Step from one number to the next. Threads and lanes take turns, so that no two requests have the same number.
@@ -76,10 +69,10 @@ pub(crate) struct Put {
 impl Source {
     /// A source for writes of at most `depth` requests.
     pub(crate) fn new(requests: &Requests, depth: usize, seed: u64, seat: Seat) -> Self {
-        let kind = match requests {
+        match requests {
             Requests::Same(message) => {
                 let each = message.bytes.len();
-                Kind::Same {
+                Self::Same {
                     repeated: message
                         .bytes
                         .repeat(depth.min((REPEATED_BYTES_MAX / each.max(1)).max(1))),
@@ -87,25 +80,19 @@ impl Source {
                     head_only: message.head_only,
                 }
             }
-            Requests::Several(several) => Kind::Several {
+            Requests::Several(several) => Self::Several {
                 // Threads begin at different requests; otherwise they would run in step.
                 next: seat.thread % several.templates.len(),
                 several: several.clone(),
                 draws: Draws::new(seed, seat),
             },
-        };
-        Self { kind, which: 0 }
-    }
-
-    /// Index of the request that [`Source::next`] has produced last; 0 where the lane has only one.
-    pub(crate) fn which(&self) -> u32 {
-        self.which
+        }
     }
 
     /// The bytes of the next `count` requests if all are the same, and not too many to be kept ready.
     pub(crate) fn same(&self, count: usize) -> Option<(&[u8], Put)> {
-        match &self.kind {
-            Kind::Same {
+        match self {
+            Self::Same {
                 repeated,
                 each,
                 head_only,
@@ -116,14 +103,14 @@ impl Source {
                 };
                 Some((bytes, put))
             }
-            Kind::Several { .. } => None,
+            Self::Several { .. } => None,
         }
     }
 
     /// Appends the next request.
     pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> Put {
-        match &mut self.kind {
-            Kind::Same {
+        match self {
+            Self::Same {
                 repeated,
                 each,
                 head_only,
@@ -133,13 +120,12 @@ impl Source {
                     head_only: *head_only,
                 }
             }
-            Kind::Several { several, next, draws } => {
+            Self::Several { several, next, draws } => {
                 let count = several.templates.len();
                 let at = match several.order {
                     Order::InTurn => std::mem::replace(next, (*next + 1) % count),
                     Order::Random => draws.random.below(count),
                 };
-                self.which = at as u32;
                 let mut draw = Draw {
                     number: draws.take_number(),
                     random: &mut draws.random,

@@ -40,9 +40,6 @@ pub struct Best {
     pub chosen: usize,
     /// Why it was chosen.
     pub reason: String,
-    /// Number of connections at which a server that works on requests in parallel without any cost would level off: its highest throughput
-    /// times the lowest median latency of all points.
-    pub knee: f64,
 }
 
 /// Throughput below this part of the best counts as falling.
@@ -220,9 +217,7 @@ impl Curve {
             }
             _ => reason += "; more bring no more",
         }
-        let fastest_answer = all.iter().map(|(_, point)| point.p50_ns).min().unwrap_or(0);
         Best {
-            knee: top.per_second * fastest_answer as f64 / 1e9,
             curve: all.into_iter().map(|(_, point)| point).collect(),
             chosen,
             reason,

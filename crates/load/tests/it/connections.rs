@@ -5,9 +5,14 @@ use std::{
     net::{TcpListener, TcpStream},
 };
 
-use forebay_load::{Session, request::Version};
+use forebay_load::{
+    Session,
+    plan::{Arrivals, Engine, Load, Pace},
+    request::Version,
+};
 
 use crate::{
+    granted::granted,
     peer::{Peer, request},
     rig::{beside_others, closed, failures, lane, millis, parts, plan, requests, run, server},
 };
@@ -68,4 +73,33 @@ fn attempts_to_connect_that_fail_are_counted_as_such() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let measured = run(plan(address, "/"), closed(3), requests(9));
     assert_eq!((measured.total.connects_failed, measured.total.connects), (9, 0));
+}
+
+#[test]
+fn io_uring_is_chosen_where_many_answers_come_at_once() {
+    let server = server();
+    let chosen = |connections, pace, keep_alive| {
+        let mut plan = plan(server.address(), "/");
+        (plan.threads, plan.keep_alive, plan.engine) = (2, keep_alive, Engine::Auto);
+        plan.settle_engine(Load { connections, pace }).unwrap();
+        plan.engine
+    };
+    let open = Pace::Open {
+        per_second: 1.0,
+        arrivals: Arrivals::Uniform,
+    };
+    for (connections, pace, keep_alive) in [
+        (31, Pace::Closed, true),
+        (64, open, true),
+        (64, Pace::Closed, false),
+    ] {
+        assert_eq!(chosen(connections, pace, keep_alive), Engine::Epoll);
+    }
+    let mut asked_for = plan(server.address(), "/");
+    asked_for.engine = Engine::IoUring;
+    let many = match granted(asked_for.settle_engine(closed(1))) {
+        true => Engine::IoUring,
+        false => Engine::Epoll,
+    };
+    assert_eq!(chosen(32, Pace::Closed, true), many);
 }

@@ -2,7 +2,6 @@
 
 use std::{
     io::{Read, Write},
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -14,7 +13,6 @@ use forebay_load::{
     failure::Class,
     tls::{Options, TlsError},
 };
-use forebay_testkit::Folder;
 use rustls::{
     HandshakeKind,
     version::{TLS12, TLS13},
@@ -27,12 +25,6 @@ use crate::{
         Authority, answer_all, get, lane_of, plan, post, read_request, run, run_until_failure, secure, tls,
     },
 };
-
-/// Writes a file of a test, and returns its path.
-fn write(folder: &Folder, name: &str, text: &str) -> PathBuf {
-    folder.write(name, text);
-    folder.path().join(name)
-}
 
 #[test]
 fn both_versions_count_what_the_server_counts() {
@@ -134,51 +126,6 @@ fn a_server_that_is_not_trusted_is_a_failure_of_tls() {
         (vec![], 5),
         "the name that was asked for"
     );
-}
-
-#[test]
-fn a_client_certificate_is_shown_where_it_is_demanded() {
-    let authority = Authority::new();
-    let own = authority.identity("client.test", 2020..4000);
-    let folder = &authority.folder;
-    let certificate = write(folder, "client.pem", &own.certificate_pem);
-    let both = write(
-        folder,
-        "both.pem",
-        &format!("{}{}", own.key_pem, own.certificate_pem),
-    );
-    let served = Arc::default();
-    let peer = tls(
-        authority.localhost().demanding_server(&authority),
-        answer_all(1, &served),
-    );
-
-    let stretch = run(
-        plan(lane_of(&peer, secure(&authority.trusted()), &get())),
-        1,
-        requests(3),
-    );
-    assert_eq!(
-        (failures(&stretch), stretch.total.answers),
-        (vec![(Class::Tls, 3)], 0)
-    );
-    assert!(
-        example(&stretch, Class::Tls).contains("CertificateRequired"),
-        "{:?}",
-        stretch.examples
-    );
-
-    let key = write(folder, "client.key", &own.key_pem);
-    for (certificate, key) in [(certificate, Some(key)), (both, None)] {
-        let options = Options {
-            certificate: Some(certificate),
-            key,
-            ..authority.trusted()
-        };
-        let stretch = run(plan(lane_of(&peer, secure(&options), &get())), 2, requests(10));
-        assert_eq!((failures(&stretch), stretch.total.answers), (vec![], 10));
-    }
-    assert_eq!(served.load(Ordering::Relaxed), 20);
 }
 
 #[test]
@@ -287,47 +234,20 @@ fn sessions_are_taken_up_again() {
 #[test]
 fn files_and_options_are_checked_before_anything_is_opened() {
     let authority = Authority::new();
-    let (one, other) = (authority.localhost(), authority.localhost());
-    let folder = &authority.folder;
-    let certificate = write(folder, "cert.pem", &one.certificate_pem);
-    let key = write(folder, "key.pem", &other.key_pem);
-    let text = write(folder, "text.pem", "no certificate\n");
-    let missing = write(folder, "there.pem", "").with_file_name("missing.pem");
-    let with = |change: &dyn Fn(&mut Options)| {
-        let mut options = authority.trusted();
-        change(&mut options);
+    authority.folder.write("text.pem", "no certificate\n");
+    let error = |name: &str| {
+        let options = Options {
+            ca: Some(authority.folder.path().join(name)),
+            ..Options::default()
+        };
         options.load().unwrap_err()
     };
-    let error = with(&|options| options.ca = Some(missing.clone()));
+    assert!(matches!(error("missing.pem"), TlsError::Read { .. }));
+    let text = error("text.pem").to_string();
     assert!(
-        matches!(&error, TlsError::Read { path, .. } if *path == missing),
-        "{error:?}"
+        text.contains("a file with `-----BEGIN CERTIFICATE-----` is needed"),
+        "{text}"
     );
-    let error = with(&|options| options.ca = Some(text.clone()));
-    assert!(
-        error
-            .to_string()
-            .contains("no certificate in PEM form; a file with `-----BEGIN CERTIFICATE-----`"),
-        "{error}"
-    );
-    let error = with(&|options| options.certificate = Some(certificate.clone()));
-    assert!(
-        matches!(
-            &error,
-            TlsError::NotPem {
-                what: "private key",
-                ..
-            }
-        ),
-        "{error:?}"
-    );
-    let error = with(&|options| {
-        options.certificate = Some(certificate.clone());
-        options.key = Some(key.clone());
-    });
-    assert!(matches!(&error, TlsError::Key { .. }), "{error:?}");
-    let error = with(&|options| options.key = Some(key.clone()));
-    assert!(matches!(error, TlsError::KeyAlone), "{error:?}");
     let error = authority.trusted().load().unwrap().for_host("a b").unwrap_err();
     assert!(matches!(error, TlsError::Name { .. }), "{error:?}");
 }

@@ -19,10 +19,9 @@ use forebay_load::{
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{
-    RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+    ServerConfig, ServerConnection, StreamOwned,
     crypto::ring::default_provider,
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
-    server::WebPkiClientVerifier,
 };
 
 use forebay_testkit::Folder;
@@ -48,8 +47,6 @@ pub(crate) struct Authority {
 pub(crate) struct Identity {
     certificate: CertificateDer<'static>,
     key: KeyPair,
-    pub(crate) certificate_pem: String,
-    pub(crate) key_pem: String,
 }
 
 impl Authority {
@@ -73,8 +70,6 @@ impl Authority {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         Identity {
-            certificate_pem: certificate.pem(),
-            key_pem: key.serialize_pem(),
             certificate: certificate.der().clone(),
             key,
         }
@@ -83,12 +78,6 @@ impl Authority {
     /// A certificate for `localhost` that any client of this authority trusts.
     pub(crate) fn localhost(&self) -> Identity {
         self.identity("localhost", 2020..4000)
-    }
-
-    pub(crate) fn roots(&self) -> RootCertStore {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.issuer.der().clone()).unwrap();
-        roots
     }
 
     /// Options that trust this authority.
@@ -110,19 +99,6 @@ impl Identity {
             .with_protocol_versions(versions)
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![self.certificate.clone()], self.key())
-            .unwrap()
-    }
-
-    /// A server that demands a certificate of the authority from its clients.
-    pub(crate) fn demanding_server(&self, authority: &Authority) -> ServerConfig {
-        let provider = Arc::new(default_provider());
-        let verifier =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(authority.roots()), provider.clone());
-        ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_client_cert_verifier(verifier.build().unwrap())
             .with_single_cert(vec![self.certificate.clone()], self.key())
             .unwrap()
     }

@@ -158,16 +158,6 @@ pub(crate) struct Options {
     /// Example: --cacert ca.pem
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub(crate) cacert: Option<PathBuf>,
-    /// The client's certificate (PEM)
-    ///
-    /// Example: --cert client.pem --key client.key
-    #[arg(long, value_name = "FILE", requires = "key")]
-    pub(crate) cert: Option<PathBuf>,
-    /// The client's private key (PEM)
-    ///
-    /// Example: --cert client.pem --key client.key
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    pub(crate) key: Option<PathBuf>,
     /// Trust any server
     ///
     /// Example: --insecure

@@ -5,7 +5,6 @@ use std::{path::Path, sync::Arc};
 use anyhow::Context as _;
 use forebay_load::{
     Url,
-    engine::URLS_MAX as NAMED_URLS_MAX,
     plan::Lane,
     request::{Bodies, Grammar, Lines, Order, Parts, RequestError, Requests, Targets, Version, split_url},
     tls::{self, Tls},
@@ -24,8 +23,6 @@ pub(crate) struct Sent {
     pub(crate) urls: Vec<String>,
     pub(crate) method: String,
     pub(crate) body_bytes: u64,
-    /// Names of the requests that are measured separately, in the order of lanes.
-    pub(crate) named: Vec<String>,
 }
 
 /// Reads all options on requests.
@@ -43,34 +40,34 @@ pub(crate) fn read(options: &Options, environment: &Environment<'_>) -> anyhow::
         urls: urls.iter().map(Url::to_string).collect(),
         method: base.method.clone(),
         body_bytes: longest.unwrap_or(base.body.len()) as u64,
-        named: Vec::new(),
     };
     if let Some(file) = &options.urls_file {
         if urls.len() > 1 {
             let text = "found several URLs besides --urls; one at most says where paths go";
             return Err(UsageError(text.to_owned()).into());
         }
-        list(
-            file,
-            options,
-            &base,
-            urls.first(),
-            &grammar,
-            &mut sent,
-            environment,
-        )?;
+        let text = String::from_utf8(bytes(file, environment)?)
+            .map_err(|_| UsageError(format!("{} is not UTF-8 text", file.display())))?;
+        let order = if options.shuffle {
+            Order::Random
+        } else {
+            Order::InTurn
+        };
+        let targets = Targets::parse(&text, urls.first(), &base, order, &grammar);
+        let Targets { url, requests, names } = targets.map_err(|error| refused(file, &error))?;
+        let (methods, urls): (Vec<_>, Vec<_>) = names.iter().filter_map(|name| name.split_once(' ')).unzip();
+        methods[0].clone_into(&mut sent.method);
+        sent.urls = urls.into_iter().take(URLS_MAX).map(str::to_owned).collect();
+        sent.lanes.push(lane(options, &url, requests, environment)?);
     } else if urls.is_empty() {
         return Err(UsageError("a URL is missing, such as http://localhost:8080/".to_owned()).into());
     } else {
         for url in &urls {
-            let requests = Requests::one(&for_url(&base, url), &grammar).map_err(|error| usage(&error))?;
-            sent.named.push(format!("{} {url}", base.method));
+            let mut parts = base.clone();
+            parts.go_to(url);
+            let requests = Requests::one(&parts, &grammar).map_err(|error| usage(&error))?;
             sent.lanes.push(lane(options, url, requests, environment)?);
         }
-    }
-    sent.named.truncate(NAMED_URLS_MAX);
-    if sent.named.len() < 2 {
-        sent.named.clear();
     }
     Ok(sent)
 }
@@ -155,52 +152,6 @@ fn base(options: &Options, environment: &Environment<'_>) -> anyhow::Result<Part
     Ok(parts)
 }
 
-/// The request for one URL: with its path, and its host unless a header names another.
-fn for_url(base: &Parts, url: &Url) -> Parts {
-    let mut parts = base.clone();
-    parts.path_and_query.clone_from(&url.path_and_query);
-    if !parts.has_field("host") {
-        parts.fields.insert(0, ("host".to_owned(), url.authority()));
-    }
-    parts
-}
-
-/// Adds the lanes of a list of requests.
-fn list(
-    file: &Path,
-    options: &Options,
-    base: &Parts,
-    url: Option<&Url>,
-    grammar: &Grammar<'_>,
-    sent: &mut Sent,
-    environment: &Environment<'_>,
-) -> anyhow::Result<()> {
-    let text = String::from_utf8(bytes(file, environment)?)
-        .map_err(|_| UsageError(format!("{} is not UTF-8 text", file.display())))?;
-    let targets = Targets::parse(&text, url, base).map_err(|error| refused(file, &error))?;
-    let all = targets.all();
-    let named = all.iter().take(URLS_MAX);
-    sent.urls = named.map(|target| target.url.to_string()).collect();
-    sent.method.clone_from(&all[0].parts.method);
-    let order = if options.shuffle {
-        Order::Random
-    } else {
-        Order::InTurn
-    };
-    for origin in targets
-        .origins(order, grammar)
-        .map_err(|error| refused(file, &error))?
-    {
-        // Once a lane has more names than are measured separately, later lanes get none either: their indices would be wrong.
-        if sent.named.len() < NAMED_URLS_MAX {
-            sent.named.extend(origin.names);
-        }
-        sent.lanes
-            .push(lane(options, &origin.url, origin.requests, environment)?);
-    }
-    Ok(())
-}
-
 fn lane(
     options: &Options,
     url: &Url,
@@ -218,15 +169,13 @@ fn lane(
 /// The TLS configuration for an https URL.
 fn tls(options: &Options, url: &Url) -> Result<Option<Tls>, UsageError> {
     if !url.tls {
-        if options.cacert.is_some() || options.cert.is_some() {
+        if options.cacert.is_some() {
             return Err(UsageError(format!("certificates need https; {url} is http")));
         }
         return Ok(None);
     }
     let files = tls::Options {
         ca: options.cacert.clone(),
-        certificate: options.cert.clone(),
-        key: options.key.clone(),
         insecure: options.insecure,
         server_name: options.server_name.clone(),
     };

@@ -73,7 +73,7 @@ pub(crate) fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
     };
     let style = style(forms);
     let names = [first, second].map(|report| report.run.title.as_deref().unwrap_or_default());
-    let found = Comparison::of(first, second, &style);
+    let found = Comparison::of([first, second], &style);
     if let Some(file) = &forms.html {
         put(file, &html::write(&reports, &found.text(names), &style))?;
     }

@@ -79,7 +79,6 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
         urls,
         method,
         body_bytes,
-        named,
     } = lanes::read(options, environment)?;
     let load = schedule.as_ref().map_or_else(
         || Load {
@@ -102,7 +101,6 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
             Some(EngineName::Epoll) => Engine::Epoll,
             Some(EngineName::IoUring) => Engine::IoUring,
         },
-        by_url: !named.is_empty(),
         ..Plan::new(lanes)
     };
     // A comparison of two servers holds the connections of both all the time.
@@ -121,7 +119,6 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
     ports(&plan, connections_max, environment)?;
     let until = until(options, schedule.as_ref());
     let run = Run {
-        named,
         stages: schedule.as_ref().map(Schedule::words).unwrap_or_default(),
         title: options.title.clone(),
         urls,

@@ -45,7 +45,7 @@ With `--template` these are filled in in the URL, in headers and in the body, an
 ## Lists of requests
 
 `--urls` reads a file whose lines are `[METHOD] URL`, such as `PUT /two`; `#` begins a comment. A path without a host goes
-to the URL of the command line. The report has a row for each of the first 100 requests.
+to the URL of the command line.
 
 ## Defaults
 

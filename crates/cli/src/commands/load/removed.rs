@@ -8,7 +8,7 @@ const OHA: &str = "oha (https://github.com/hatoo/oha) has it";
 const TEMPLATE: &str = "--template fills in {{counter}}, {{random LOW HIGH}}, {{uuid}} and {{line FILE}}";
 const JSON: &str = "--json has every figure, slices and percentiles included; jq makes other formats of it";
 
-const REMOVED: [(&[&str], &str); 25] = [
+const REMOVED: [(&[&str], &str); 26] = [
     (
         &["--style", "wrk", "wrk2"],
         "the report has the same figures, and --json has them for programs",
@@ -91,6 +91,7 @@ const REMOVED: [(&[&str], &str); 25] = [
         &["--requests-per-connection"],
         "--no-keepalive closes each connection after one answer",
     ),
+    (&["--cert", "--key"], OHA),
     (&["--debug"], "curl -v shows one request and its answer"),
     (
         &["--until-ci"],

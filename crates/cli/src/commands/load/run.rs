@@ -2,10 +2,10 @@
 
 use std::{
     cell::OnceCell,
-    fmt::Write as _,
     fs,
     io::{self, Read as _},
     net::{SocketAddr, TcpStream},
+    num::NonZero,
     path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -88,7 +88,7 @@ pub(crate) fn job(options: &Options) -> anyhow::Result<Job> {
 /// This machine, whose files are read by `read`.
 fn here(read: &dyn Fn(&Path) -> io::Result<Vec<u8>>) -> Environment<'_> {
     Environment {
-        cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        cores: std::thread::available_parallelism().map_or(1, NonZero::get),
         resolve: &|url: &Url| url.resolve(),
         read,
         ports: local_ports(),
@@ -182,56 +182,40 @@ fn second(
 
 /// The line that announces a run, such as `GET http://localhost:8080/local: 64 connections on 1 thread, 10s after 2s of warm-up`.
 fn announcement(job: &Job, options: &Options) -> String {
-    let mut text = format!("{} {}", job.run.method, job.run.urls[0]);
-    if job.run.urls.len() > 1 {
-        // Writing to a String cannot fail.
-        let _ = write!(text, " and {} more", job.run.urls.len() - 1);
-    }
-    let (connections, threads) = (job.connections_max as u64, job.plan.threads as u64);
-    let most = if options.find_best || options.of_tool.sizes.len() > 1 {
-        "up to "
-    } else {
-        ""
-    };
-    let connections = several(connections, "connection");
-    let _ = write!(text, ": {most}{connections} on {}", several(threads, "thread"));
+    let connections = several(job.connections_max as u64, "connection");
+    let threads = several(job.plan.threads as u64, "thread");
+    let mut parts = vec![format!("{connections} on {threads}")];
     if job.plan.engine == Engine::IoUring {
-        text += " with io_uring";
+        parts.push("io_uring".to_owned());
     }
     if let Some(other) = options.vs.as_ref().or(options.vs_cmd.as_ref()) {
-        let _ = write!(text, ", in turn with {other}");
-    } else if let Some(slo) = &options.slo {
-        let _ = write!(text, ", looking for the highest rate with {slo}");
+        parts.push(format!("in turn with {other}"));
     } else if options.find_best {
-        text += ", looking for the best number";
+        parts.push("looking for the best number up to that".to_owned());
+    } else if let Some(slo) = &options.slo {
+        parts.push(format!("looking for the highest rate with {slo}"));
     } else {
-        if job.schedule.is_some() {
-            let _ = write!(text, ", {}", several(options.stages.len() as u64, "stage"));
+        if let Some(stages) = NonZero::new(options.stages.len()) {
+            parts.push(several(stages.get() as u64, "stage"));
         } else if let Pace::Open { per_second, .. } = job.load.pace {
-            let _ = write!(text, ", {per_second} requests/s");
+            parts.push(format!("{per_second} requests/s"));
         }
-        if let Some(requests) = job.until.requests {
-            let _ = write!(
-                text,
-                ", {requests} request{}",
-                if requests == 1 { "" } else { "s" }
-            );
-        }
-        if let Some(duration) = job.until.duration {
-            let _ = write!(text, ", {duration:?}");
-        }
+        parts.extend(job.until.requests.map(|requests| several(requests, "request")));
+        parts.extend(job.until.duration.map(|duration| format!("{duration:?}")));
     }
-    let _ = match job.warm_up {
-        WarmUp::For(Duration::ZERO) => Ok(()),
-        WarmUp::For(time) => write!(text, " after {time:?} of warm-up"),
+    let warm_up = match job.warm_up {
+        WarmUp::For(Duration::ZERO) => String::new(),
+        WarmUp::For(time) => format!(" after {time:?} of warm-up"),
         WarmUp::UntilSteady { least, most } => {
-            write!(
-                text,
-                " after a warm-up until it is steady ({least:?} to {most:?})"
-            )
+            format!(" after a warm-up until it is steady ({least:?} to {most:?})")
         }
     };
-    text
+    let more = match job.run.urls.len() {
+        1 => String::new(),
+        urls => format!(" and {} more", urls - 1),
+    };
+    let (method, url) = (&job.run.method, &job.run.urls[0]);
+    format!("{method} {url}{more}: {}{warm_up}", parts.join(", "))
 }
 
 /// Makes a connection to every address of the job, so that a server that does not listen gives a clear error. Nothing is sent on them.

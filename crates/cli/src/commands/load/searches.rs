@@ -184,7 +184,6 @@ fn best(options: &Options, job: &Job, mut session: Session, tell: &dyn Fn(String
             "connections": chosen.load.connections,
             "chosen": point_json(chosen),
             "reason": best.reason,
-            "knee": best.knee,
             "curve": best.curve.iter().map(point_json).collect::<Vec<_>>(),
         }}),
     }

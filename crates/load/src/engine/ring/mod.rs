@@ -2,8 +2,6 @@
 //! operations to the kernel in few calls. Everything else (making connections, TLS, proxies, HTTP/2, connections for one request)
 //! stays with epoll, whose descriptor the ring watches.
 
-#[cfg(test)]
-pub(crate) mod granted;
 mod sys;
 
 use std::io;

@@ -10,7 +10,7 @@ use crate::{
         Notice,
         connection::{Connection, Phase, Sent},
         transport::{Received, Transport, TransportError},
-        window::{URLS_MAX, Window},
+        window::Window,
     },
     expect::Seen,
     failure::Class,
@@ -66,18 +66,14 @@ impl Context {
         let same = self.sources[connection.lane].same(count).map(|(_, put)| put);
         for _ in 0..count {
             let due = self.next_due(now);
-            let (put, which) = match same {
-                Some(put) => (put, 0),
-                None => {
-                    let source = &mut self.sources[connection.lane];
-                    (source.next(&mut self.rendered), source.which())
-                }
+            let put = match same {
+                Some(put) => put,
+                None => self.sources[connection.lane].next(&mut self.rendered),
             };
             self.window.lag_max_ns = self.window.lag_max_ns.max(now.saturating_sub(due));
             connection.in_flight.push_back(Sent {
                 due,
                 at: now,
-                which,
                 head_only: put.head_only,
             });
         }
@@ -258,10 +254,7 @@ impl Context {
         window.body_bytes_in += answer.body_bytes;
         connection.ending |= !answer.keep_alive;
         if self.looks != Looks::Status {
-            let failed = self.check(connection, answer);
-            if self.plan.by_url {
-                self.count_url(connection.lane, sent, Some(latency_ns), failed);
-            }
+            self.check(connection, answer);
         } else if !self.plan.expect.accepts(answer.status) {
             window.fail(Class::Status);
             self.example(Class::Status, || {
@@ -270,36 +263,16 @@ impl Context {
         }
     }
 
-    /// Runs the checks beyond the status. True: the response is not as expected.
-    fn check(&mut self, connection: &Connection, answer: Answer) -> bool {
+    /// Runs the checks beyond the status.
+    fn check(&mut self, connection: &Connection, answer: Answer) {
         let seen = Seen {
             status: answer.status,
             body_bytes: answer.body_bytes,
             body: connection.reader.kept.as_deref().unwrap_or_default(),
         };
-        let Err(unexpected) = self.plan.expect.check(&seen) else {
-            return false;
-        };
-        self.window.fail(unexpected.class);
-        self.example(unexpected.class, || unexpected.text);
-        true
-    }
-
-    /// Counts a request among those of its URL; without a latency, it was lost.
-    fn count_url(&mut self, lane: usize, sent: Sent, latency_ns: Option<u64>, failed: bool) {
-        let at = self.first_urls[lane] + sent.which as usize;
-        if at >= URLS_MAX {
-            return;
-        }
-        let urls = &mut self.window.urls;
-        if urls.len() <= at {
-            urls.resize_with(at + 1, || None);
-        }
-        let url = urls[at].get_or_insert_default();
-        url.answers += u64::from(latency_ns.is_some());
-        url.failures += u64::from(failed);
-        if let Some(latency_ns) = latency_ns {
-            url.latency.saturating_record(latency_ns);
+        if let Err(unexpected) = self.plan.expect.check(&seen) {
+            self.window.fail(unexpected.class);
+            self.example(unexpected.class, || unexpected.text);
         }
     }
 
@@ -358,11 +331,7 @@ impl Context {
             connection.carried = 0;
         }
         self.in_flight -= lost;
-        for sent in connection.in_flight.drain(..) {
-            if self.plan.by_url {
-                self.count_url(connection.lane, sent, None, true);
-            }
-        }
+        connection.in_flight.clear();
         self.window.failures.add(class, lost.max(1) as u64);
         self.example(class, || what.to_owned());
         self.reopen(connection)

@@ -15,7 +15,6 @@ use rustix::{
 
 pub(crate) use self::secured::PLAIN_BYTES_MIN;
 use self::secured::Secured;
-use super::calls::{self, Call};
 use crate::{failure::Class, tls::Tls};
 
 /// A connection, or one that is being made.
@@ -148,7 +147,6 @@ impl Transport {
     pub(crate) fn receive(&mut self, into: &mut [u8]) -> Result<Received, TransportError> {
         match &mut self.layer {
             Layer::Plain => {
-                calls::count(Call::Receive);
                 let (count, _) = rustix::net::recv(&self.socket, &mut *into, RecvFlags::empty())?;
                 if count == 0 {
                     return Ok(Received::End);
@@ -167,10 +165,7 @@ impl Transport {
     /// Sends; returns how many bytes were accepted. The rest must be sent again when the socket is writable.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         match &mut self.layer {
-            Layer::Plain => {
-                calls::count(Call::Send);
-                rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL)
-            }
+            Layer::Plain => rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL),
             Layer::Tls(secured) => secured.send(&self.socket, bytes),
             Layer::Connecting => Err(Errno::AGAIN),
         }

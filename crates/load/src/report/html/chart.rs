@@ -30,27 +30,18 @@ impl Scale {
     /// From 0 to at least `most`, in equal steps.
     pub fn linear(most: f64, name: impl Fn(f64) -> String) -> Self {
         let step = step_for(most);
-        let high = (most / step).ceil().max(1.0) * step;
-        Self::marked(high, high, step, name)
-    }
-
-    /// From 0 to exactly `most`, in equal steps.
-    pub fn exact(most: f64, name: impl Fn(f64) -> String) -> Self {
-        let high = most.max(f64::MIN_POSITIVE);
-        Self::marked(high, most, step_for(most), name)
-    }
-
-    fn marked(high: f64, last: f64, step: f64, name: impl Fn(f64) -> String) -> Self {
-        let count = (last / step + 1e-9).floor() as usize;
-        let marks = (0..=count).map(|at| Mark {
-            value: at as f64 * step,
-            name: name(at as f64 * step),
-        });
+        let count = (most / step).ceil().max(1.0) as usize;
+        let marks = (0..=count).map(|at| at as f64 * step);
         Self {
             low: 0.0,
-            high,
+            high: count as f64 * step,
             logarithmic: false,
-            marks: marks.collect(),
+            marks: marks
+                .map(|value| Mark {
+                    value,
+                    name: name(value),
+                })
+                .collect(),
         }
     }
 
@@ -257,7 +248,6 @@ mod tests {
             marks(&Scale::linear(243_900.0, shown)),
             [0.0, 50e3, 100e3, 150e3, 200e3, 250e3]
         );
-        assert_eq!(marks(&Scale::exact(9.95, shown)), [0.0, 2.0, 4.0, 6.0, 8.0]);
         assert_eq!(
             marks(&Scale::logarithmic(150e3, 2e9, shown)),
             [1e5, 1e6, 1e7, 1e8, 1e9, 1e10]

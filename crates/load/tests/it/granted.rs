@@ -1,4 +1,4 @@
-//! For tests alone, this crate's own and those in `tests/it`: whether the system lets them prove anything about io_uring. Containers often
+//! Whether the system lets them prove anything about io_uring. Containers often
 //! forbid it, and kernels before 6.1 lack what is needed.
 
 use std::{fmt::Display, io::Write as _, sync::Once};
