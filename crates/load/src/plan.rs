@@ -88,36 +88,12 @@ impl Load {
 pub enum Pace {
     /// Each connection sends the next request as soon as a response has arrived: a number of users, each waiting for a response.
     Closed,
-    /// A fixed rate over all connections, whatever the responses do. A request that is due while every connection is busy waits, and its
+    /// A fixed, even rate over all connections, whatever the responses do. A request that is due while every connection is busy waits, and its
     /// latency counts from when it was due.
     Open {
         /// Requests a second.
         per_second: f64,
-        /// Distribution of the requests over time.
-        arrivals: Arrivals,
     },
-}
-
-/// Distribution of an open load's requests over time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Arrivals {
-    /// At equal intervals.
-    #[default]
-    Uniform,
-    /// At random, as from many independent users.
-    Poisson,
-}
-
-impl Arrivals {
-    /// The part of `asked` requests by which fewer may be due in a stretch of time than the rate says: the last one may fall
-    /// beyond its end, and random arrivals are seldom more than three standard deviations fewer than their mean.
-    pub(crate) fn shortfall(self, asked: f64) -> f64 {
-        match self {
-            Self::Uniform => 1.0 / asked,
-            Self::Poisson => 1.0 / asked + 3.0 / asked.sqrt(),
-        }
-    }
 }
 
 /// Why a plan cannot be run.

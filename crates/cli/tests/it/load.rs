@@ -140,7 +140,7 @@ fn impossible_options_end_with_2_before_a_connection_is_made() {
         ),
         (
             &["--pipeline", "4", "--no-keepalive"],
-            "--pipeline needs keep-alive",
+            "pipelining needs keep-alive",
         ),
         (&["-d", "soon"], "expected a duration"),
         (

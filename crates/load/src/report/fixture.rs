@@ -6,7 +6,7 @@ use crate::{
     engine::{Slice, Stretch, Timeline, latencies, slice_latencies},
     failure::Class,
     machine::{Environment, ServerUsage, Usage},
-    plan::{Arrivals, Load, Pace},
+    plan::{Load, Pace},
     search::WarmedUp,
 };
 
@@ -175,7 +175,6 @@ impl Report {
             connections: 128,
             pace: Pace::Open {
                 per_second: 240_000.0,
-                arrivals: Arrivals::Poisson,
             },
         });
         let mut due = latencies();

@@ -5,7 +5,7 @@ use hdrhistogram::{Counter, Histogram};
 use serde_json::{Map, Value, json};
 
 use super::{Options, Report, percentile, verdict::Verdict, words};
-use crate::plan::{Arrivals, Pace};
+use crate::plan::Pace;
 
 /// Percentiles that are always included, so that saved runs can be compared.
 const ALWAYS: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -96,14 +96,10 @@ fn without_nulls(value: Value, within: fn(&str) -> bool) -> Value {
 
 fn run(report: &Report) -> Value {
     let run = &report.run;
-    let (model, per_second, arrivals) = match run.load.map_or(Pace::Closed, |load| load.pace) {
-        Pace::Closed => ("closed", None, None),
-        Pace::Open { per_second, arrivals } => ("open", Some(per_second), Some(arrivals)),
+    let (model, per_second) = match run.load.map_or(Pace::Closed, |load| load.pace) {
+        Pace::Closed => ("closed", None),
+        Pace::Open { per_second } => ("open", Some(per_second)),
     };
-    let arrivals = arrivals.map(|arrivals| match arrivals {
-        Arrivals::Uniform => "uniform",
-        Arrivals::Poisson => "poisson",
-    });
     let started = Some(run.started_unix_ms).filter(|started| *started > 0);
     json!({
         "urls": run.urls,
@@ -116,7 +112,6 @@ fn run(report: &Report) -> Value {
         "keep_alive": run.keep_alive,
         "model": model,
         "asked_per_second": per_second,
-        "arrivals": arrivals,
         "duration_seconds": run.duration_seconds,
         "requests": run.requests,
         "started": started.map(words::moment),
@@ -209,9 +204,9 @@ mod tests {
         let example = &value["error_examples"]["status"];
         assert_eq!(example, "503; the body is `<p>busy & \"full\"</p>`");
         assert_eq!(value["server"]["cpu_us_per_request"], 6.0);
-        assert!(value.get("service_ms").is_none() && value["run"].get("arrivals").is_none());
+        assert!(value.get("service_ms").is_none() && value["run"].get("asked_per_second").is_none());
         let open = read(&Report::example_open());
-        assert!(open["service_ms"]["p99"].is_f64() && open["run"]["arrivals"] == "poisson");
+        assert!(open["service_ms"]["p99"].is_f64() && open["run"]["model"] == "open");
         let slices = value["timeline"].as_array().unwrap();
         let requests = slices.iter().map(|slice| slice["requests"].as_u64().unwrap());
         assert_eq!(requests.sum::<u64>(), 2_370_000);

@@ -3,11 +3,7 @@
 
 use jiff::Timestamp;
 
-use crate::{
-    plan::{Arrivals, Pace},
-    report::Run,
-    search::WarmedUp,
-};
+use crate::{plan::Pace, report::Run, search::WarmedUp};
 
 /// A duration in the unit that suits it, with four digits: `950 ns`, `213.4 us`, `1.049 ms`, `12.50 s`.
 pub fn duration(ns: f64) -> String {
@@ -161,15 +157,9 @@ pub(crate) fn load(run: &Run) -> String {
             };
             format!("closed load: {connections}, {next}")
         }
-        Pace::Open { per_second, arrivals } => {
+        Pace::Open { per_second } => {
             let rate = rate(per_second);
-            let spread = match arrivals {
-                Arrivals::Uniform => "at equal distances",
-                Arrivals::Poisson => "at random moments",
-            };
-            format!(
-                "open load: {rate} requests a second {spread} over {connections}, whatever the answers do"
-            )
+            format!("open load: {rate} requests a second over {connections}, whatever the answers do")
         }
     }
 }

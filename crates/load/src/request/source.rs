@@ -169,6 +169,7 @@ impl Random {
     }
 
     /// From 0 up to, not including, 1.
+    #[cfg(test)]
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

@@ -6,7 +6,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 use super::{Point, try_load};
 use crate::{
     engine::{Session, Until},
-    plan::{Arrivals, Load, Pace},
+    plan::{Load, Pace},
 };
 
 /// Conditions that must hold at a rate.
@@ -23,8 +23,6 @@ pub struct Promise {
 pub struct RateSearch {
     /// Connections that the load may use.
     pub connections: usize,
-    /// Distribution of the requests over time.
-    pub arrivals: Arrivals,
     /// The first rate that is tried.
     pub first_per_second: f64,
     /// Settling time before each measurement.
@@ -67,17 +65,15 @@ pub fn highest_rate(
     let mut try_rate = |per_second: f64, times: u32, tried: &mut Vec<(Point, Option<String>)>| {
         let load = Load {
             connections: search.connections,
-            pace: Pace::Open {
-                per_second,
-                arrivals: search.arrivals,
-            },
+            pace: Pace::Open { per_second },
         };
         let measure = promise.time_at(per_second).max(search.measure).min(MEASURE_MAX) * times;
         let stretch = try_load(session, load, search.settle, measure);
         // The backlog must not count as load of the next rate.
         session.measure(Load::PAUSED, Until::passed(search.settle), &mut |_| {});
         let point = Point::of(&stretch);
-        let carried_min = ACHIEVED - search.arrivals.shortfall(per_second * measure.as_secs_f64());
+        // The last request may be due beyond the end.
+        let carried_min = ACHIEVED - 1.0 / (per_second * measure.as_secs_f64());
         let broken = promise.broken(&stretch.total.latency, &point, per_second, carried_min);
         watch(&point, broken.as_deref());
         let kept = broken.is_none();

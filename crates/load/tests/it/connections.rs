@@ -7,7 +7,7 @@ use std::{
 
 use forebay_load::{
     Session,
-    plan::{Arrivals, Engine, Load, Pace},
+    plan::{Engine, Load, Pace},
     request::Version,
 };
 
@@ -84,10 +84,7 @@ fn io_uring_is_chosen_where_many_answers_come_at_once() {
         plan.settle_engine(Load { connections, pace }).unwrap();
         plan.engine
     };
-    let open = Pace::Open {
-        per_second: 1.0,
-        arrivals: Arrivals::Uniform,
-    };
+    let open = Pace::Open { per_second: 1.0 };
     for (connections, pace, keep_alive) in [
         (31, Pace::Closed, true),
         (64, open, true),

@@ -6,7 +6,7 @@ use forebay_load::{
     Session,
     engine::Stretch,
     failure::Class,
-    plan::{Arrivals, Lane, Load, Pace},
+    plan::{Lane, Load, Pace},
     request::{Grammar, Order, Requests, Template},
 };
 
@@ -187,15 +187,14 @@ pub(crate) fn answers_of_another_status_are_answers_and_failures() {
 
 #[test]
 pub(crate) fn an_open_load_counts_as_exactly_as_a_closed_one() {
-    let (uniform, poisson) = (Arrivals::Uniform, Arrivals::Poisson);
     // The last request is due long before it can be sent: requests beyond the number asked for must not be waited for.
-    for (per_second, arrivals) in [(20_000.0, uniform), (20_000.0, poisson), (1e6, uniform)] {
+    for per_second in [20_000.0, 1e6] {
         let server = server();
         let mut plan = plan(server.address(), "/");
         plan.threads = 2;
         let load = Load {
             connections: 8,
-            pace: Pace::Open { per_second, arrivals },
+            pace: Pace::Open { per_second },
         };
         let measured = run(plan, load, requests(1500));
         let stats = agree(&measured, server);
@@ -212,7 +211,6 @@ pub(crate) fn an_open_load_of_a_fixed_number_ends_although_more_is_due_and_conne
         connections: 64,
         pace: Pace::Open {
             per_second: 1_000_000.0,
-            arrivals: Arrivals::Uniform,
         },
     };
     let measured = run(plan(server.address(), "/"), load, requests(20));

@@ -10,7 +10,7 @@ use forebay_load::{
     Plan,
     engine::Stretch,
     failure::Class,
-    plan::{Arrivals, Load, Pace},
+    plan::{Load, Pace},
 };
 
 use crate::{
@@ -153,10 +153,7 @@ pub(crate) fn a_peer_that_only_accepts_is_not_flooded_with_connections() {
     // Nor where its next request is due before the pause after a failure has ended.
     let paced = Load {
         connections: 1,
-        pace: Pace::Open {
-            per_second: 500.0,
-            arrivals: Arrivals::Uniform,
-        },
+        pace: Pace::Open { per_second: 500.0 },
     };
     for load in [closed(1), paced] {
         let peer = Peer::start(|stream| reset_on_drop(&stream));
@@ -251,10 +248,7 @@ pub(crate) fn bytes_on_a_connection_that_waits_are_unsolicited() {
     });
     let load = Load {
         connections: 3,
-        pace: Pace::Open {
-            per_second: 60.0,
-            arrivals: Arrivals::Uniform,
-        },
+        pace: Pace::Open { per_second: 60.0 },
     };
     let measured = run(plan(peer.address(), "/"), load, requests(3));
     assert_eq!(measured.total.answers, 3);

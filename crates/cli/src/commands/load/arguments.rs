@@ -8,7 +8,7 @@
 use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use clap::ValueEnum;
-use forebay_load::{plan::Arrivals, search::WarmUp};
+use forebay_load::search::WarmUp;
 
 use super::values::{self, Stage};
 
@@ -50,12 +50,6 @@ pub(crate) struct Options {
     /// Requests are sent when they are due, and latencies count from then. Example: --rate 5k
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     pub(crate) rate: Option<f64>,
-    /// Spread of --rate: uniform, poisson
-    ///
-    /// uniform is at equal distances, poisson at random as from many users. It holds for --find-rate too.
-    /// Example: --rate 1k --arrivals poisson
-    #[arg(long, value_name = "KIND", value_parser = values::arrivals)]
-    pub(crate) arrivals: Option<Arrivals>,
     /// A part of the run with its own load
     ///
     /// May be repeated, instead of -c, --rate and -d: so many connections, requests a second (/s), or a rise (..).

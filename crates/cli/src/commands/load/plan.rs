@@ -8,7 +8,7 @@ use forebay_load::{
     engine::Until,
     expect::{Check, Expect, FirstLength},
     plan::{Engine, Load, Pace, PlanError},
-    report::Run,
+    report::{Run, words::several},
     search::WarmUp,
 };
 
@@ -54,7 +54,6 @@ pub(crate) struct Job {
 
 /// Builds a job from options.
 pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::Result<Job> {
-    together(options)?;
     let schedule = (!options.stages.is_empty())
         .then(|| Schedule::new(&options.stages, options.connections.unwrap_or(CONNECTIONS)))
         .transpose()
@@ -150,41 +149,18 @@ fn refused(error: PlanError) -> UsageError {
     UsageError(error.to_string())
 }
 
-/// Rejects combinations of options that are valid on their own but not together.
-fn together(options: &Options) -> Result<(), UsageError> {
-    let refuse = |text: &str| Err(UsageError(text.to_owned()));
-    if options.pipeline.is_some_and(|depth| depth > 1) && options.no_keepalive {
-        return refuse(
-            "--pipeline needs keep-alive: a connection that is closed after one answer carries one request",
-        );
-    }
-    if options.arrivals.is_some() && options.rate.is_none() && !options.find_rate {
-        return refuse(
-            "--arrivals needs --rate or --find-rate: it says how the requests of a rate are spread",
-        );
-    }
-    Ok(())
-}
-
 fn pace(options: &Options) -> Pace {
     // A search begins with a rate of its own.
     let rate = options.rate.or(options.find_rate.then_some(searches::FIRST_RATE));
-    rate.map_or(Pace::Closed, |per_second| Pace::Open {
-        per_second,
-        arrivals: options.arrivals.unwrap_or_default(),
-    })
+    rate.map_or(Pace::Closed, |per_second| Pace::Open { per_second })
 }
 
 /// Number of threads, no more than have something to do.
 fn threads(options: &Options, cores: usize, connections: usize) -> Result<usize, UsageError> {
     match options.threads {
         Some(threads) if threads > connections => Err(UsageError(format!(
-            "{threads} threads are too many for {connections} {}: some would have nothing to do",
-            if connections == 1 {
-                "connection"
-            } else {
-                "connections"
-            }
+            "{threads} threads are too many for {}: some would have nothing to do",
+            several(connections as u64, "connection")
         ))),
         Some(threads) => Ok(threads),
         None => Ok((cores / 2).max(1).min(connections)),

@@ -18,7 +18,6 @@ page says what they have in common, and which command lines of other tools are u
 | time | `10`, `1.5s`, `500ms`, `1m30s`, `1h` | without a unit, seconds; at most a year |
 | count | `1000`, `10k`, `2m`, `1.5k` | k is a thousand, m a million |
 | rate | `5000`, `2.5k`, `100/s`, `300/m` | requests a second, or a minute |
-| arrivals | `uniform`, `poisson` | how the requests of `--rate` or `--find-rate` are spread |
 | header | `Name: value`, `Name=value` | |
 | statuses | `200`, `2xx`, `200-299`, `2xx,304` | any of them |
 | stage | `10s:100` | 100 connections for 10 s |

@@ -211,7 +211,6 @@ fn highest(
     let slo = options.slo.as_deref().unwrap_or_default();
     let search = RateSearch {
         connections: job.load.connections,
-        arrivals: options.arrivals.unwrap_or_default(),
         first_per_second: FIRST_RATE,
         settle: SETTLE,
         measure: options.duration.unwrap_or(Duration::from_secs(2)),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forebay_load::plan::{Arrivals, Load, Pace};
+use forebay_load::plan::{Load, Pace};
 
 use super::values::{STAGES_MAX, Stage, StageTarget};
 
@@ -90,7 +90,6 @@ impl Schedule {
                 connections: self.connections,
                 pace: Pace::Open {
                     per_second: between(from, to).max(to * RISE_FROM),
-                    arrivals: Arrivals::Uniform,
                 },
             },
         }

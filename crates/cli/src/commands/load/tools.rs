@@ -260,56 +260,32 @@ impl Table {
         self.finish(settings).map(|options| Line::Run(Box::new(options)))
     }
 
-    /// Parses a word of flags: one with its value behind `=` or in the next word, or several of one letter, whose last may have its value
-    /// attached. False: help was asked for.
+    /// Parses a flag, whose value stands behind `=` or in the next word. False: help was asked for.
     fn flag(
         &self,
         text: &str,
         following: &mut dyn FnMut() -> Option<String>,
         settings: &mut Settings,
     ) -> Result<bool, String> {
-        let (whole, mut inline) = match text.split_once('=') {
+        let (name, inline) = match text.split_once('=') {
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (text, None),
         };
-        let is_whole = whole.starts_with("--") || self.find(whole).is_ok();
-        let mut names: Vec<String> = if is_whole {
-            vec![whole.to_owned()]
-        } else {
-            Vec::new()
+        let Flag(_, value_name, sets, _) = self.find(name)?;
+        if sets.first() == Some(&HELP_ASKED) {
+            return Ok(false);
+        }
+        let value = match inline.or_else(|| if value_name.is_empty() { None } else { following() }) {
+            None if value_name.is_empty() => None,
+            None => return Err(format!("{name}: its {value_name} is missing")),
+            Some(value) if !value_name.is_empty() => Some(value),
+            // Go's switches take a value behind `=`.
+            Some(value) if value == "true" => None,
+            Some(value) if value == "false" => return Ok(true),
+            Some(value) => return Err(format!("{name}: found {value:?}, expected true or false")),
         };
-        if !is_whole {
-            for (at, letter) in text[1..].char_indices() {
-                names.push(format!("-{letter}"));
-                let rest = &text[1 + at + letter.len_utf8()..];
-                if !self.find(&format!("-{letter}"))?.1.is_empty() {
-                    let value = rest.strip_prefix('=').unwrap_or(rest);
-                    inline = (!value.is_empty()).then(|| value.to_owned());
-                    break;
-                }
-            }
-        }
-        for name in &names {
-            let Flag(_, value_name, sets, _) = self.find(name)?;
-            if sets.first() == Some(&HELP_ASKED) {
-                return Ok(false);
-            }
-            let value = match (value_name.is_empty(), inline.take()) {
-                (false, Some(value)) => Some(value),
-                (false, None) => {
-                    Some(following().ok_or_else(|| format!("{name}: its {value_name} is missing"))?)
-                }
-                (true, None) => None,
-                // Go's switches take a value behind `=`.
-                (true, Some(value)) if value == "true" => None,
-                (true, Some(value)) if value == "false" => return Ok(true),
-                (true, Some(value)) => {
-                    return Err(format!("{name}: found {value:?}, expected true or false"));
-                }
-            };
-            self.apply(name, sets, value.as_deref(), settings)
-                .map_err(|wrong| format!("{name}: {wrong}"))?;
-        }
+        self.apply(name, sets, value.as_deref(), settings)
+            .map_err(|wrong| format!("{name}: {wrong}"))?;
         Ok(true)
     }
 

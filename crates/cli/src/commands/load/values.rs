@@ -3,7 +3,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use forebay_load::{plan::Arrivals, search::WarmUp};
+use forebay_load::search::WarmUp;
 use jiff::SignedDuration;
 
 /// Longest accepted duration: a year. It keeps sums of durations far from overflow.
@@ -87,15 +87,6 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     };
     let value = scaled(amount).ok_or_else(wrong)? / seconds;
     if value > 0.0 { Ok(value) } else { Err(wrong()) }
-}
-
-/// Reads the distribution of requests: `uniform` or `poisson`.
-pub(crate) fn arrivals(text: &str) -> Result<Arrivals, String> {
-    match text {
-        "uniform" => Ok(Arrivals::Uniform),
-        "poisson" => Ok(Arrivals::Poisson),
-        _ => Err(format!("found {text:?}, expected uniform or poisson")),
-    }
 }
 
 /// Reads a header: `Name: value` or `Name=value`.

@@ -77,9 +77,9 @@ impl Thread {
         self.context.load = load;
         self.context.active = self.context.share(load.connections);
         self.context.idle_reported = false;
-        let pacer = Pacer::new(load.pace, self.context.index, &self.context.plan, now);
+        let pacer = Pacer::new(load.pace, self.context.index, threads, now);
         match (&mut self.context.pacer, pacer) {
-            (Some(going), Some(next)) => going.resume(next, now),
+            (Some(going), Some(next)) => going.resume(&next, now),
             (pacer, next) => *pacer = next,
         }
         let paced = load.pace != Pace::Closed;

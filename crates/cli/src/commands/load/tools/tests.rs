@@ -76,7 +76,7 @@ fn the_command_lines_of_the_founding_benchmarks_mean_what_they_meant() {
 
 #[test]
 fn flags_are_written_as_the_tool_takes_them() {
-    let ab = read("ab -kqc 10 -n100 -A me:secret -l http://h/").unwrap();
+    let ab = read("ab -k -q -c 10 -n=100 -A me:secret -l http://h/").unwrap();
     assert!(!ab.no_keepalive && ab.quiet && !ab.of_tool.same_length);
     assert_eq!(
         (ab.connections, ab.count, ab.user.as_deref()),
