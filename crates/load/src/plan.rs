@@ -1,6 +1,6 @@
 //! The plan of a run: addresses, requests, limits, and the conditions for a correct response.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -233,11 +233,6 @@ impl Plan {
             }
         }
         Ok(())
-    }
-
-    /// Shares it between threads.
-    pub fn shared(self) -> Arc<Self> {
-        Arc::new(self)
     }
 }
 

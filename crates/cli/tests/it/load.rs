@@ -132,55 +132,47 @@ fn impossible_options_end_with_2_before_a_connection_is_made() {
     let folder = Folder::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    for (words, complaint) in [
-        (&["-c", "0"][..], "expected at least 1"),
+    let refused = |line: &str, complaint: &str| {
+        let words: Vec<&str> = std::iter::once("load").chain(line.split_whitespace()).collect();
+        let ended = run(folder.path(), &words);
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{line}: {ended:?}");
+        assert!(ended.err.contains(complaint), "{line}: {ended:?}");
+    };
+    for (line, complaint) in [
+        ("-c 0", "expected at least 1"),
+        ("-c 2 -t 3", "3 threads are too many for 2 connections"),
+        ("--pipeline 4 --no-keepalive", "pipelining needs keep-alive"),
+        ("-d soon", "expected a duration"),
         (
-            &["-c", "2", "-t", "3"],
-            "3 threads are too many for 2 connections",
-        ),
-        (
-            &["--pipeline", "4", "--no-keepalive"],
-            "pipelining needs keep-alive",
-        ),
-        (&["-d", "soon"], "expected a duration"),
-        (
-            &["--json=nowhere/result.json"],
+            "--json=nowhere/result.json",
             "lies in a folder that does not exist",
         ),
-        (&["--body-file", "none.json"], "cannot read none.json"),
-        (&["--server-pid", "4194305"], "no process has the pid 4194305"),
-        (&["-H", "Accept"], "expected \"Name: value\""),
+        ("--body-file none.json", "cannot read none.json"),
+        ("--server-pid 4194305", "no process has the pid 4194305"),
+        ("-H Accept", "expected \"Name: value\""),
+        (
+            "--http2",
+            "`--http2` is no longer there: h2load of nghttp2 measures HTTP/2",
+        ),
+        (
+            "--csv=latency.csv",
+            "`--csv` is no longer there: --json has every figure",
+        ),
+        (
+            "--on-port -- node x.mjs",
+            "`--on-port` is no longer there: start the server before",
+        ),
     ] {
-        let ended = run(folder.path(), &[&["load", &url], words].concat());
-        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{words:?}: {ended:?}");
-        assert!(ended.err.contains(complaint), "{words:?}: {ended:?}");
+        refused(&format!("{url} {line}"), complaint);
     }
+    refused("hose -t", "-t: its N is missing");
+    refused("serve", "`load serve` is no longer there: `forebay serve`");
     let remote = run(folder.path(), &["load", "http://192.0.2.1/"]);
     assert_eq!(remote.code, 2);
     assert!(
         remote.err.contains("192.0.2.1:80 is not this machine") && remote.err.contains("--allow-remote"),
         "{remote:?}"
     );
-    for (words, advice) in [
-        (&["hose", "-t"][..], "-t: its N is missing"),
-        (
-            &[&url, "--http2"],
-            "`--http2` is no longer there: h2load of nghttp2 measures HTTP/2",
-        ),
-        (
-            &[&url, "--csv=latency.csv"],
-            "`--csv` is no longer there: --json has every figure",
-        ),
-        (
-            &["--on-port", "/", "--", "node", "x.mjs"],
-            "`--on-port` is no longer there: start the server before",
-        ),
-        (&["serve"], "`load serve` is no longer there: `forebay serve`"),
-    ] {
-        let ended = run(folder.path(), &[&["load"], words].concat());
-        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{words:?}: {ended:?}");
-        assert!(ended.err.contains(advice), "{words:?}: {ended:?}");
-    }
     listener.set_nonblocking(true).unwrap();
     assert!(listener.accept().is_err(), "a refused command line has connected");
 }
@@ -266,18 +258,8 @@ fn a_second_interrupt_ends_it_at_once() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", silent.local_addr().unwrap());
     let folder = Folder::new();
-    let words = [
-        "load",
-        &url,
-        "-d",
-        "1h",
-        "--timeout",
-        "1h",
-        "-c",
-        "1",
-        "--warmup",
-        "0",
-    ];
+    let line = format!("load {url} -d 1h --timeout 1h -c 1 --warmup 0");
+    let words: Vec<&str> = line.split(' ').collect();
     let mut running = Running::start(&folder, &words);
     running.wait_until_told("3600s");
     // The trial connection, and one that carries a request.

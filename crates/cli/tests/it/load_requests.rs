@@ -122,16 +122,9 @@ fn requests_come_from_templates_lists_and_files() {
         assert_eq!(json(&ended)["requests"]["failed"], 0, "{line}: {ended:?}");
     };
     load("http://HOST:PORT/bytes/{{counter}} --template -n 3 -c 1", 3);
-    let words = [
-        "load",
-        &server.url("/bytes/{{line sizes}}"),
-        "--template",
-        "-n",
-        "4",
-        "-c",
-        "1",
-    ];
-    assert_eq!(run(folder.path(), &words).code, 0);
+    let url = server.url("/bytes/{{line sizes}}");
+    let ended = run(folder.path(), &["load", &url, "--template", "-n", "4", "-c", "1"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
     load(
         "http://HOST:PORT/echo --body-file body --user ann:x --expect-body hello -n 1 -c 1",
         1,
@@ -155,36 +148,28 @@ fn requests_come_from_templates_lists_and_files() {
 fn requests_that_cannot_be_sent_are_refused() {
     let folder = Folder::new();
     folder.write("empty", "");
-    for (words, complaint) in [
-        (&["http://127.0.0.1:9/{{cuonter}}", "--template"][..], "cuonter"),
+    for (line, complaint) in [
+        ("http://127.0.0.1:9/{{cuonter}} --template", "cuonter"),
         (
-            &["http://127.0.0.1:9/", "--shuffle"],
+            "http://127.0.0.1:9/ --shuffle",
             "--shuffle needs --urls or --body-lines",
         ),
+        ("http://127.0.0.1:9/ --urls empty", "there is no request in it"),
+        ("http://127.0.0.1:9/ --urls nowhere", "cannot read nowhere"),
         (
-            &["http://127.0.0.1:9/", "--urls", "empty"],
-            "there is no request in it",
-        ),
-        (
-            &["http://127.0.0.1:9/", "--urls", "nowhere"],
-            "cannot read nowhere",
-        ),
-        (
-            &["http://127.0.0.1:9/", "--body-lines", "empty"],
+            "http://127.0.0.1:9/ --body-lines empty",
             "empty: there is no line in it",
         ),
         (
-            &["http://127.0.0.1:9/", "--body-lines", "empty", "-b", "x"],
+            "http://127.0.0.1:9/ --body-lines empty -b x",
             "cannot be used with",
         ),
-        (
-            &["http://127.0.0.1:9/", "--cacert", "empty"],
-            "certificates need https",
-        ),
-        (&["https://127.0.0.1:9/", "--cacert", "empty"], "empty"),
+        ("http://127.0.0.1:9/ --cacert empty", "certificates need https"),
+        ("https://127.0.0.1:9/ --cacert empty", "empty"),
     ] {
-        let ended = run(folder.path(), &[&["load"], words].concat());
-        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{words:?}: {ended:?}");
-        assert!(ended.err.contains(complaint), "{words:?}: {ended:?}");
+        let words: Vec<&str> = std::iter::once("load").chain(line.split_whitespace()).collect();
+        let ended = run(folder.path(), &words);
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{line}: {ended:?}");
+        assert!(ended.err.contains(complaint), "{line}: {ended:?}");
     }
 }

@@ -269,7 +269,7 @@ pub struct Session {
 impl Session {
     /// Starts the threads. Nothing is connected yet.
     pub fn start(plan: Plan) -> std::io::Result<Self> {
-        let plan = plan.shared();
+        let plan = Arc::new(plan);
         let clock = Clock::start();
         let (sender, notices) = channel();
         let mut inboxes = Vec::new();

@@ -87,9 +87,13 @@ fn without_nulls(value: Value, within: fn(&str) -> bool) -> Value {
         return value;
     };
     let members = members.into_iter().filter(|(_, value)| !value.is_null());
-    let inside = |(name, value): (String, Value)| match within(&name) {
-        true => (name, without_nulls(value, |_| false)),
-        false => (name, value),
+    let inside = |(name, value): (String, Value)| {
+        let value = if within(&name) {
+            without_nulls(value, |_| false)
+        } else {
+            value
+        };
+        (name, value)
     };
     members.map(inside).collect()
 }

@@ -108,16 +108,6 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_run_is_surer() {
-        let width = |length| {
-            batch_means(&series(length, 0.3, 9))
-                .unwrap()
-                .relative_half_width()
-        };
-        assert!(width(3000) < width(300) && width(300) < width(30));
-    }
-
-    #[test]
     fn equal_slices_have_an_interval_of_no_width() {
         let interval = batch_means(&[0.1; 50]).unwrap();
         assert!(interval.relative_half_width() < 1e-9, "{interval:?}");

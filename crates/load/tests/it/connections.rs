@@ -94,9 +94,10 @@ fn io_uring_is_chosen_where_many_answers_come_at_once() {
     }
     let mut asked_for = plan(server.address(), "/");
     asked_for.engine = Engine::IoUring;
-    let many = match granted(asked_for.settle_engine(closed(1))) {
-        true => Engine::IoUring,
-        false => Engine::Epoll,
+    let many = if granted(asked_for.settle_engine(closed(1))) {
+        Engine::IoUring
+    } else {
+        Engine::Epoll
     };
     assert_eq!(chosen(32, Pace::Closed, true), many);
 }
