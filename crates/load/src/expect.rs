@@ -83,13 +83,6 @@ pub(crate) struct Seen<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// Why a response is not as expected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unexpected {
-    pub(crate) class: Class,
-    pub(crate) text: String,
-}
-
 impl Expect {
     /// Whether bodies must be kept for the checks.
     pub(crate) fn keeps(&self) -> bool {
@@ -105,13 +98,10 @@ impl Expect {
         self.statuses.iter().any(|range| range.contains(&status))
     }
 
-    /// Checks a response: its status first, then the rest, up to the first condition that fails.
-    pub(crate) fn check(&self, seen: &Seen<'_>) -> Result<(), Unexpected> {
+    /// Checks a response: its status first, then the rest, up to the first condition that fails, whose class and text it returns.
+    pub(crate) fn check(&self, seen: &Seen<'_>) -> Result<(), (Class, String)> {
         if !self.accepts(seen.status) {
-            return Err(Unexpected {
-                class: Class::Status,
-                text: format!("an answer has status {}", seen.status),
-            });
+            return Err((Class::Status, format!("an answer has status {}", seen.status)));
         }
         let Some(mut text) = self.checks.iter().find_map(|check| check.against(seen)) else {
             return Ok(());
@@ -120,10 +110,7 @@ impl Expect {
             let shown = &seen.body[..seen.body.len().min(SHOWN_BYTES)];
             text = format!("{text}; the body is `{}`", String::from_utf8_lossy(shown));
         }
-        Err(Unexpected {
-            class: Class::Mismatch,
-            text,
-        })
+        Err((Class::Mismatch, text))
     }
 }
 
@@ -210,7 +197,7 @@ mod tests {
     fn the_first_answer_sets_the_length_for_all() {
         let expect = expect(Check::LengthOfFirst(FirstLength::default()));
         assert!(expect.check(&seen("12345")).is_ok() && expect.check(&seen("54321")).is_ok());
-        let wrong = expect.check(&seen("1")).unwrap_err().text;
+        let wrong = expect.check(&seen("1")).unwrap_err().1;
         assert_eq!(
             wrong,
             "the body has 1 bytes, that of the first answer has 5; the body is `1`"
@@ -227,7 +214,7 @@ mod tests {
             body_bytes: 1 << 30,
             ..seen("hello")
         };
-        let wrong = expect(Check::body("~h").unwrap()).check(&cut).unwrap_err();
-        assert!(wrong.text.contains("more than are looked into"), "{wrong:?}");
+        let (_, wrong) = expect(Check::body("~h").unwrap()).check(&cut).unwrap_err();
+        assert!(wrong.contains("more than are looked into"), "{wrong}");
     }
 }

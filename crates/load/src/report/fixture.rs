@@ -14,8 +14,6 @@ use crate::{
 const POINTS: u64 = 23_700;
 /// Slices of the timeline: 10 seconds by 100 milliseconds.
 const SLICES: u64 = 100;
-/// The slice in which the server stalls.
-const STALLED: u64 = 60;
 const TIMEOUT_NS: u64 = 2_000_000_000;
 /// Time that the slowest hundredth of the open load's requests waited.
 const WAITED_NS: u64 = 40_000_000;
@@ -30,31 +28,19 @@ fn middle(at: u64, of: u64) -> f64 {
     (at as f64 + 0.5) / of as f64
 }
 
-/// Slice number `at`; `waited_ns` is how long the slowest hundredth waited to be sent.
-fn slice(at: u64, waited_ns: u64) -> Slice {
+/// Slice number `at`.
+fn slice(at: u64) -> Slice {
     let change = (at / 2 * 37) % 41 * 15;
-    let mut answers = if at.is_multiple_of(2) {
-        23_790 + change
+    let answers = if at.is_multiple_of(2) {
+        POINTS + change
     } else {
-        23_790 - change
+        POINTS - change
     };
-    let mut slowness = 1;
-    let mut failures = 0;
-    if at == STALLED {
-        answers -= 9_000;
-        slowness = 12;
-        failures = 17;
-    }
     let mut latency = slice_latencies();
-    for point in 0..1_000 {
-        let count = answers / 1_000 + u64::from(point < answers % 1_000);
-        let waited = if point % 100 == 99 { waited_ns } else { 0 };
-        let ns = latency_ns(middle(point, 1_000)) * slowness + waited;
-        latency.saturating_record_n(ns, count as u32);
-    }
+    latency.saturating_record_n(latency_ns(0.5), answers as u32);
     Slice {
         answers,
-        failures,
+        failures: 0,
         latency,
     }
 }
@@ -86,7 +72,7 @@ fn usage() -> Usage {
 }
 
 impl Report {
-    /// A closed load of 64 connections for 10 seconds: 2,370,000 answers, and a few failures while the server stalled once.
+    /// A closed load of 64 connections for 10 seconds: 2,370,000 answers, and a few failures.
     pub(crate) fn example() -> Self {
         let answers = 100 * POINTS;
         let (timeouts, resets, refusals) = (2, 3, 12);
@@ -151,7 +137,7 @@ impl Report {
             timeline: Timeline {
                 start_ns: 500_000_000,
                 slice_ns: 100_000_000,
-                slices: (0..SLICES).map(|at| slice(at, 0)).collect(),
+                slices: (0..SLICES).map(slice).collect(),
             },
             cpu_seconds: 8.7,
             warm_up: WarmedUp {
@@ -183,7 +169,6 @@ impl Report {
             due.saturating_record_n(latency_ns(middle(point, POINTS)) + waited, 100);
         }
         due.saturating_record_n(TIMEOUT_NS, 2);
-        report.timeline.slices = (0..SLICES).map(|at| slice(at, WAITED_NS)).collect();
         report.service_ns = Some(std::mem::replace(&mut report.latency_ns, due));
         report.lag_max_ns = 41_250_000;
         report.environment = None;

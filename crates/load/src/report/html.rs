@@ -12,7 +12,7 @@ use super::{
 /// Most characters that are shown of a text from outside.
 const TEXT_MAX: usize = 2_000;
 const STYLE: &str = include_str!("html/page.css");
-/// Points of the curve of percentiles; each has a hint.
+/// Points of the curve of percentiles.
 const POINTS: u32 = 120;
 
 /// The page of one run or several: for each its text, and the distribution of its latency. `found` is the result of a search, or empty.
@@ -105,13 +105,6 @@ fn latency(report: &Report) -> String {
     if report.service_ns.is_some() {
         drawing.name("one", "from when due");
         drawing.name("two", "from when sent");
-    }
-    for part in 0..POINTS {
-        let (from, to) = (nines(part), nines(part + 1));
-        let middle = percent(f64::midpoint(from, to));
-        let took = duration(percentile(latency, middle) as f64);
-        let shown = super::words::percentile(middle);
-        drawing.hint(from, to, &format!("{shown} % took at most {took}"));
     }
     drawing.write()
 }

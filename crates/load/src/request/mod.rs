@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 pub(crate) use self::source::{Random, Seat, Source};
 pub use self::{
-    body::{Bodies, Lines, LinesError},
+    body::{Lines, LinesError},
     parts::{Message, Parts, RequestError, Version},
     template::{Grammar, ReadFile, Template, TemplateError, split_url},
     urls::{Targets, TargetsError},
@@ -22,42 +22,16 @@ pub use self::{
 pub enum Requests {
     /// The same request every time.
     Same(Message),
-    /// Several requests, or one with placeholders.
-    Several(Arc<Several>),
-}
-
-/// Several requests and the order in which they are sent.
-#[derive(Clone, Debug)]
-pub struct Several {
-    templates: Box<[Template]>,
-    order: Order,
-}
-
-/// The order in which several requests are sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// One after the other, starting again at the end.
-    #[default]
-    InTurn,
-    /// Each at random.
-    Random,
+    /// Several requests, one after the other, or one with placeholders.
+    Several(Arc<[Template]>),
 }
 
 impl Requests {
-    /// Several requests. `None` when there are none.
-    pub fn several(templates: Vec<Template>, order: Order) -> Option<Self> {
-        let templates: Box<[Template]> = templates.into();
-        (!templates.is_empty()).then(|| Self::Several(Arc::new(Several { templates, order })))
-    }
-
     /// One request: the same bytes each time unless it has placeholders.
     pub fn one(parts: &Parts, grammar: &Grammar<'_>) -> Result<Self, TemplateError> {
         Ok(match Template::new(parts, grammar)?.into_fixed() {
             Ok(message) => Self::Same(message),
-            Err(template) => Self::Several(Arc::new(Several {
-                templates: [template].into(),
-                order: Order::InTurn,
-            })),
+            Err(template) => Self::Several([template].into()),
         })
     }
 }

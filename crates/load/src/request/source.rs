@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Order, Requests, Several, template::Draw};
+use super::{Requests, Template, template::Draw};
 
 /// Most bytes of repeated copies of one request: a larger write gains nothing.
 const REPEATED_BYTES_MAX: usize = 1024 * 1024;
@@ -17,7 +17,7 @@ pub(crate) enum Source {
         head_only: bool,
     },
     Several {
-        several: Arc<Several>,
+        templates: Arc<[Template]>,
         next: usize,
         draws: Draws,
     },
@@ -80,10 +80,10 @@ impl Source {
                     head_only: message.head_only,
                 }
             }
-            Requests::Several(several) => Self::Several {
+            Requests::Several(templates) => Self::Several {
                 // Threads begin at different requests; otherwise they would run in step.
-                next: seat.thread % several.templates.len(),
-                several: several.clone(),
+                next: seat.thread % templates.len(),
+                templates: templates.clone(),
                 draws: Draws::new(seed, seat),
             },
         }
@@ -120,18 +120,18 @@ impl Source {
                     head_only: *head_only,
                 }
             }
-            Self::Several { several, next, draws } => {
-                let count = several.templates.len();
-                let at = match several.order {
-                    Order::InTurn => std::mem::replace(next, (*next + 1) % count),
-                    Order::Random => draws.random.below(count),
-                };
+            Self::Several {
+                templates,
+                next,
+                draws,
+            } => {
+                let at = std::mem::replace(next, (*next + 1) % templates.len());
                 let mut draw = Draw {
                     number: draws.take_number(),
                     random: &mut draws.random,
                     body: &mut draws.body,
                 };
-                several.templates[at].render(&mut draw, out)
+                templates[at].render(&mut draw, out)
             }
         }
     }
@@ -228,29 +228,13 @@ mod tests {
 
     #[test]
     fn several_requests_follow_their_order() {
-        let several = |order| {
-            let template = |path| Template::new(&parts(path), &Grammar::none()).unwrap();
-            let list = vec![template("/a"), template("/b"), template("/c")];
-            Requests::several(list, order).unwrap()
-        };
-        let count = |paths: &[String], path: &str| paths.iter().filter(|known| *known == path).count();
+        let template = |path| Template::new(&parts(path), &Grammar::none()).unwrap();
+        let several = Requests::Several(["/a", "/b", "/c"].map(template).into());
         assert_eq!(
-            paths(&mut source(&several(Order::InTurn), 0, 1, 0, 1), 4),
+            paths(&mut source(&several, 0, 1, 0, 1), 4),
             ["/a", "/b", "/c", "/a"]
         );
-        assert_eq!(
-            paths(&mut source(&several(Order::InTurn), 1, 2, 0, 1), 2),
-            ["/b", "/c"]
-        );
-        let at_random = paths(&mut source(&several(Order::Random), 0, 1, 0, 1), 3_000);
-        for path in ["/a", "/b", "/c"] {
-            assert!((900..1100).contains(&count(&at_random, path)), "{path}");
-        }
-    }
-
-    #[test]
-    fn nothing_to_send_is_no_list() {
-        assert!(Requests::several(Vec::new(), Order::InTurn).is_none());
+        assert_eq!(paths(&mut source(&several, 1, 2, 0, 1), 2), ["/b", "/c"]);
     }
 
     #[test]

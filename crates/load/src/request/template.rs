@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    body::{Bodies, Lines, LinesError},
+    body::{Lines, LinesError},
     parts::{Message, Parts, RequestError, check_path, check_text, check_token, push_path},
     source::{Put, Random},
 };
@@ -41,10 +41,16 @@ enum Piece {
 
 #[derive(Clone, Debug)]
 enum Value {
-    Counter { first: u64 },
+    Counter {
+        first: u64,
+    },
     Uuid,
-    Random { low: i64, span: u64 },
-    Line(Bodies),
+    Random {
+        low: i64,
+        span: u64,
+    },
+    /// The line of the request with this number.
+    Line(Arc<Lines>),
 }
 
 /// The part of a request that a value is inserted into, which decides which bytes are allowed.
@@ -64,7 +70,7 @@ pub struct Grammar<'a> {
     /// Reads the files of `{{line FILE}}`; `None`: placeholders are off.
     pub braces: Option<&'a ReadFile<'a>>,
     /// Lines that replace the request's own body. Placeholders in them are not recognised.
-    pub bodies: Option<Bodies>,
+    pub bodies: Option<Arc<Lines>>,
 }
 
 impl<'a> Grammar<'a> {
@@ -258,14 +264,8 @@ impl Value {
                 // Two's complement: the sum is right whatever the sign.
                 push(low.wrapping_add(draw.random.up_to(*span).cast_signed()), out);
             }
-            Self::Line(bodies) => {
-                let count = bodies.lines.len();
-                let at = if bodies.random {
-                    draw.random.below(count)
-                } else {
-                    (draw.number % count as u64) as usize
-                };
-                let text = bodies.lines.get(at);
+            Self::Line(lines) => {
+                let text = lines.get((draw.number % lines.len() as u64) as usize);
                 match part {
                     Part::Path => push_path(text, out),
                     // A line end would begin another field.
@@ -373,10 +373,7 @@ fn value(text: &str, read: &ReadFile<'_>) -> Result<Option<Value>, TemplateError
                 path: path.to_owned(),
                 source,
             })?;
-            Some(Value::Line(Bodies {
-                lines: Arc::new(lines),
-                random: false,
-            }))
+            Some(Value::Line(Arc::new(lines)))
         }
         _ => None,
     })
@@ -551,25 +548,16 @@ mod tests {
     }
 
     #[test]
-    fn bodies_of_a_file_are_taken_in_turn_or_at_random() {
-        let lines = Arc::new(Lines::parse(b"a\nbb\n{{counter}}").unwrap());
-        let url = Url::parse("http://h/").unwrap();
-        let requests = |random| {
-            let grammar = Grammar {
-                bodies: Some(Bodies {
-                    lines: lines.clone(),
-                    random,
-                }),
-                ..Grammar::braces(&read)
-            };
-            let template = Template::new(&Parts::get(&url), &grammar).unwrap();
-            render(&template, 0..100, 7)
+    fn bodies_of_a_file_are_taken_in_turn() {
+        let lines = Lines::parse(b"a\nbb\n{{counter}}").unwrap();
+        let grammar = Grammar {
+            bodies: Some(Arc::new(lines)),
+            ..Grammar::braces(&read)
         };
-        let in_turn = requests(false);
-        assert!(in_turn[1].ends_with("content-length: 2\r\n\r\nbb") && in_turn[2].ends_with("{{counter}}"));
-        assert!(in_turn[3].ends_with("\r\n\r\na"), "{}", in_turn[3]);
-        let at_random = requests(true);
-        assert!((40..95).contains(&at_random.iter().filter(|one| !one.ends_with("\r\n\r\na")).count()));
+        let parts = Parts::get(&Url::parse("http://h/").unwrap());
+        let sent = render(&Template::new(&parts, &grammar).unwrap(), 0..4, 7);
+        assert!(sent[1].ends_with("content-length: 2\r\n\r\nbb") && sent[2].ends_with("{{counter}}"));
+        assert!(sent[3].ends_with("\r\n\r\na"), "{}", sent[3]);
     }
 
     proptest! {

@@ -8,7 +8,7 @@
 //! ```
 
 use super::{
-    Grammar, Order, Requests, Template, TemplateError,
+    Grammar, Requests, Template, TemplateError,
     parts::{Parts, is_token},
     template::split_url,
 };
@@ -87,7 +87,6 @@ impl Targets {
         text: &str,
         base: Option<&Url>,
         defaults: &Parts,
-        order: Order,
         grammar: &Grammar<'_>,
     ) -> Result<Self, TargetsError> {
         let mut first: Option<Url> = None;
@@ -109,10 +108,12 @@ impl Targets {
             let template = Template::new(&parts, grammar);
             templates.push(template.map_err(|source| TargetsError::Request { line, source })?);
         }
-        match (first, Requests::several(templates, order)) {
-            (Some(url), Some(requests)) => Ok(Self { url, requests, names }),
-            _ => Err(TargetsError::Empty),
-        }
+        let url = first.ok_or(TargetsError::Empty)?;
+        Ok(Self {
+            url,
+            requests: Requests::Several(templates.into()),
+            names,
+        })
     }
 }
 
@@ -166,7 +167,7 @@ mod tests {
     fn parse(text: &str, base: Option<&Url>) -> Result<Targets, TargetsError> {
         let mut defaults = Parts::get(&self::base());
         defaults.fields.clear();
-        Targets::parse(text, base, &defaults, Order::InTurn, &Grammar::none())
+        Targets::parse(text, base, &defaults, &Grammar::none())
     }
 
     /// An error with its causes.

@@ -7,7 +7,7 @@ use forebay_load::{
     engine::Stretch,
     failure::Class,
     plan::{Lane, Load, Pace},
-    request::{Grammar, Order, Requests, Template},
+    request::{Grammar, Requests, Template},
 };
 
 use forebay_testkit::http_target::{Server, Stats};
@@ -127,7 +127,7 @@ pub(crate) fn several_requests_are_sent_in_turn() {
     let paths = ["/bytes/1", "/chunked/20000", "/status/204"];
     let template = |path| Template::new(&parts(path), &Grammar::none()).unwrap();
     let messages = paths.map(template);
-    let requests_in_turn = Requests::several(messages.into(), Order::InTurn).unwrap();
+    let requests_in_turn = Requests::Several(messages.into());
     let mut plan = plan_of(vec![Lane::new(server.address(), requests_in_turn)]);
     plan.pipeline = 5;
     let measured = run(plan, closed(4), requests(900));

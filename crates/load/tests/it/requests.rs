@@ -12,7 +12,7 @@ use forebay_load::{
     expect::{Check, FirstLength},
     failure::Class,
     plan::Lane,
-    request::{Grammar, Order, Requests, Template},
+    request::{Grammar, Requests, Template},
 };
 
 /// A server that responds to each request as a function says, and remembers all of them.
@@ -137,7 +137,7 @@ fn answers_of_another_length_than_the_first_are_counted() {
     let server = server();
     let list = ["/bytes/10", "/bytes/20"].map(|path| Template::new(&parts(path), &Grammar::none()).unwrap());
     let mut plan = plan(server.address(), "/");
-    plan.lanes[0].requests = Requests::several(list.into(), Order::InTurn).unwrap();
+    plan.lanes[0].requests = Requests::Several(list.into());
     plan.expect.checks = vec![Check::LengthOfFirst(FirstLength::default())];
     let measured = run(plan, closed(1), requests(100));
     assert_eq!(failures(&measured), [(Class::Mismatch, 50)]);

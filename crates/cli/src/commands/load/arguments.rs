@@ -122,7 +122,7 @@ pub(crate) struct Options {
     pub(crate) body_file: Option<PathBuf>,
     /// A file with a body on each line
     ///
-    /// Requests take the lines in turn, or at random with --shuffle. Example: --body-lines orders.ndjson
+    /// Requests take the lines in turn. Example: --body-lines orders.ndjson
     #[arg(long, value_name = "FILE", conflicts_with_all = ["body", "body_file", "urls_file"])]
     pub(crate) body_lines: Option<PathBuf>,
     /// Fill in {{counter}}, {{random 1 9}}, {{uuid}}, {{line FILE}}
@@ -133,14 +133,9 @@ pub(crate) struct Options {
     pub(crate) template: bool,
     /// A file of requests: [METHOD] URL on each line
     ///
-    /// They are sent in turn, or at random with --shuffle. Example: --urls urls.txt
+    /// They are sent in turn. Example: --urls urls.txt
     #[arg(long = "urls", value_name = "FILE")]
     pub(crate) urls_file: Option<PathBuf>,
-    /// Take --urls or --body-lines at random
-    ///
-    /// Example: --urls urls.txt --shuffle
-    #[arg(long)]
-    pub(crate) shuffle: bool,
     /// Seed of everything random [default: 1]
     ///
     /// Example: --seed 7

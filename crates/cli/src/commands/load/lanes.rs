@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use forebay_load::{
     Url,
     plan::Lane,
-    request::{Bodies, Grammar, Lines, Order, Parts, RequestError, Requests, Targets, Version, split_url},
+    request::{Grammar, Lines, Parts, RequestError, Requests, Targets, Version, split_url},
     tls::{self, Tls},
 };
 
@@ -30,11 +30,7 @@ pub(crate) fn read(options: &Options, environment: &Environment<'_>) -> anyhow::
     let grammar = grammar(options, environment)?;
     let urls = urls(options)?;
     let base = base(options, environment)?;
-    if options.shuffle && options.urls_file.is_none() && options.body_lines.is_none() {
-        let text = "--shuffle needs --urls or --body-lines: there is nothing else to choose from";
-        return Err(UsageError(text.to_owned()).into());
-    }
-    let longest = grammar.bodies.as_ref().map(|bodies| bodies.lines.longest());
+    let longest = grammar.bodies.as_ref().map(|lines| lines.longest());
     let mut sent = Sent {
         lanes: Vec::new(),
         urls: urls.iter().map(Url::to_string).collect(),
@@ -48,12 +44,7 @@ pub(crate) fn read(options: &Options, environment: &Environment<'_>) -> anyhow::
         }
         let text = String::from_utf8(bytes(file, environment)?)
             .map_err(|_| UsageError(format!("{} is not UTF-8 text", file.display())))?;
-        let order = if options.shuffle {
-            Order::Random
-        } else {
-            Order::InTurn
-        };
-        let targets = Targets::parse(&text, urls.first(), &base, order, &grammar);
+        let targets = Targets::parse(&text, urls.first(), &base, &grammar);
         let Targets { url, requests, names } = targets.map_err(|error| refused(file, &error))?;
         let (methods, urls): (Vec<_>, Vec<_>) = names.iter().filter_map(|name| name.split_once(' ')).unzip();
         methods[0].clone_into(&mut sent.method);
@@ -100,10 +91,7 @@ fn grammar<'a>(options: &Options, environment: &Environment<'a>) -> anyhow::Resu
     };
     if let Some(file) = &options.body_lines {
         let lines = Lines::parse(&bytes(file, environment)?).map_err(|error| refused(file, &error))?;
-        grammar.bodies = Some(Bodies {
-            lines: Arc::new(lines),
-            random: options.shuffle,
-        });
+        grammar.bodies = Some(Arc::new(lines));
     }
     Ok(grammar)
 }

@@ -25,12 +25,8 @@ pub(crate) mod values;
 
 use std::ffi::OsString;
 
-use self::{arguments::Options, tools::TABLES};
-pub(crate) use self::{
-    error::LoadError,
-    loading::Loading,
-    run::{Once, once},
-};
+use self::tools::TABLES;
+pub(crate) use self::{arguments::Options, error::LoadError, loading::Loading, run::once};
 use crate::{failure::UsageError, output};
 
 /// Load a server, and say what its figures are worth

@@ -9,7 +9,7 @@ const TEMPLATE: &str = "--template fills in {{counter}}, {{random LOW HIGH}}, {{
 const JSON: &str = "--json has every figure, slices and percentiles included; jq makes other formats of it";
 
 #[rustfmt::skip]
-const REMOVED: [(&[&str], &str); 27] = [
+const REMOVED: [(&[&str], &str); 28] = [
     (&["--style", "wrk", "wrk2"], "the report has the same figures, and --json has them for programs"),
     (&["serve"], "`forebay serve` with a route that has `respond` is a server to aim at"),
     (&["--http2"], "h2load of nghttp2 measures HTTP/2"),
@@ -36,6 +36,7 @@ const REMOVED: [(&[&str], &str); 27] = [
     (&["--compare"], "--save keeps a run, and `forebay load report --compare` sets two beside each other"),
     (&["--unix-socket"], "let the server listen on a port of 127.0.0.1, too"),
     (&["--expect-json", "--expect-header"], "--expect-body '~TEXT' says what must be in every body"),
+    (&["--shuffle"], "--urls and --body-lines are taken in turn; {{random LOW HIGH}} of --template is random"),
     (&["--arrivals"], "--rate is even; --stage changes it over time"),
 ];
 

@@ -6,7 +6,7 @@ use std::{
     io::{self, Read as _},
     net::{SocketAddr, TcpStream},
     num::NonZero,
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -41,30 +41,13 @@ const STALL: Duration = Duration::from_secs(5);
 /// Time between two lines of progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
-/// A single request, described in the same terms as those of a load.
-#[derive(Debug)]
-pub(crate) struct Once {
-    pub(crate) url: String,
-    pub(crate) method: Option<String>,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Option<String>,
-    pub(crate) body_file: Option<PathBuf>,
-    pub(crate) timeout: Option<Duration>,
-}
-
 /// Sends one request, and waits for its response, whatever its status.
-pub(crate) fn once(request: Once) -> anyhow::Result<()> {
+pub(crate) fn once(request: Options) -> anyhow::Result<()> {
     let options = Options {
-        url: vec![request.url],
-        method: request.method,
-        headers: request.headers,
-        body: request.body,
-        body_file: request.body_file,
-        timeout: request.timeout,
         connections: Some(1),
         count: Some(1),
         allow_remote: true,
-        ..Options::default()
+        ..request
     };
     let job = job(&options)?;
     let mut session = Session::start(job.plan.clone())?;

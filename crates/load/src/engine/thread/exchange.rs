@@ -270,9 +270,9 @@ impl Context {
             body_bytes: answer.body_bytes,
             body: connection.reader.kept.as_deref().unwrap_or_default(),
         };
-        if let Err(unexpected) = self.plan.expect.check(&seen) {
-            self.window.fail(unexpected.class);
-            self.example(unexpected.class, || unexpected.text);
+        if let Err((class, text)) = self.plan.expect.check(&seen) {
+            self.window.fail(class);
+            self.example(class, || text);
         }
     }
 

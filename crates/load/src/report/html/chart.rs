@@ -135,7 +135,6 @@ pub struct Drawing {
     y: Scale,
     legend: Vec<(&'static str, String)>,
     layers: String,
-    hints: String,
 }
 
 impl Drawing {
@@ -148,7 +147,6 @@ impl Drawing {
             y,
             legend: Vec::new(),
             layers: String::new(),
-            hints: String::new(),
         }
     }
 
@@ -165,17 +163,6 @@ impl Drawing {
             let _ = write!(path, "{}{x} {y}", if at == 0 { 'M' } else { 'L' });
         }
         let _ = write!(self.layers, "<path class=\"line {class}\" d=\"{path}\"/>");
-    }
-
-    /// Adds a hint that is shown while the pointer rests between two values.
-    pub fn hint(&mut self, from: f64, to: f64, text: &str) {
-        let (left, right) = (tenth(self.x.at(from) * SIDE), tenth(self.x.at(to) * SIDE));
-        let width = tenth(right - left);
-        let text = escape(text);
-        let _ = write!(
-            self.hints,
-            "<rect x=\"{left}\" width=\"{width}\" height=\"{SIDE}\"><title>{text}</title></rect>"
-        );
     }
 
     /// Renders the drawing as HTML.
@@ -200,11 +187,7 @@ impl Drawing {
             let _ = write!(grid, "M0 {}H{SIDE}", tenth((1.0 - self.y.at(mark.value)) * SIDE));
         }
         let _ = write!(html, "<path class=\"grid\" d=\"{grid}\"/>{}", self.layers);
-        let _ = write!(
-            html,
-            "<g class=\"hints\">{}</g></svg>\n<div class=\"x\" aria-hidden=\"true\">",
-            self.hints
-        );
+        html += "</svg>\n<div class=\"x\" aria-hidden=\"true\">";
         for mark in &self.x.marks {
             let at = tenth(self.x.at(mark.value) * 100.0);
             let class = match at {
