@@ -313,12 +313,6 @@ impl Session {
         self.inboxes.iter().for_each(|inbox| inbox.put(command.clone()));
     }
 
-    /// Changes the load while it is measured, as stages do. It stays until the next one.
-    pub fn set_load(&mut self, load: Load) {
-        self.load = load;
-        self.tell(&Command::Load(load));
-    }
-
     /// Adds the measurements of this stretch that arrived before all threads had begun it.
     fn hand_early(&mut self, stretch: &mut Stretch) {
         self.early.drain(..).for_each(|window| stretch.take(&window));
@@ -401,7 +395,10 @@ impl Session {
                 look = now + TICK;
                 match watch(&stretch) {
                     Control::Continue => {}
-                    Control::SetLoad(load) => self.set_load(load),
+                    Control::SetLoad(load) => {
+                        self.load = load;
+                        self.tell(&Command::Load(load));
+                    }
                     Control::Stop => break,
                 }
             }

@@ -288,7 +288,6 @@ mod tests {
     use crate::{
         engine::latencies,
         machine::{ServerUsage, Usage},
-        request::Random,
     };
 
     #[test]
@@ -356,17 +355,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn no_text_makes_the_reader_panic() {
-        let pieces = [
-            "p", "99", ".", "<", "=", ">", "ms", "µs", "%", ",", " ", "errors", "\u{0}", "é", "1",
-        ];
-        let mut random = Random::new(11);
-        for _ in 0..20_000 {
-            let length = random.below(8);
-            let text: String = (0..length).map(|_| pieces[random.below(pieces.len())]).collect();
-            let _ = parse(&text);
-            let _ = promise(&text);
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_the_reader_panic(text in "(p|99|[.<=>%,éµ\u{0} ]|ms|errors|1){0,8}") {
+            let _ = (parse(&text), promise(&text));
         }
     }
 

@@ -50,7 +50,7 @@ pub enum SavedError {
 /// Serializes a report as a saved run.
 pub fn write(report: &Report, options: &Options) -> String {
     let mut whole = json::whole(report, options);
-    whole[RECORD] = record(report);
+    whole[RECORD] = json!({"version": VERSION, "report": report});
     format!("{whole}\n")
 }
 
@@ -61,11 +61,6 @@ pub fn read(text: &str) -> Result<Report, SavedError> {
         Some(record) => from_record(&record),
         None => Err(SavedError::NoRecord),
     }
-}
-
-/// The record of a report.
-fn record(report: &Report) -> Value {
-    json!({"version": VERSION, "report": report})
 }
 
 /// The report of a record. Records may come from anywhere: figures that would lead the arithmetic astray are rejected.
@@ -119,7 +114,7 @@ mod tests {
         assert!(told("{").contains("not JSON"));
         let json = json::write(&Report::example(), &Options::default());
         assert!(told(&json).contains("--save"));
-        let record = record(&Report::example());
+        let record = json!({"version": VERSION, "report": Report::example()});
         let changed = |path: &str, value: Value| {
             let mut record = record.clone();
             *record.pointer_mut(path).unwrap() = value;

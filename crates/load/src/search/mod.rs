@@ -52,9 +52,3 @@ fn try_load(session: &mut Session, load: Load, settle: Duration, measure: Durati
     session.measure(load, Until::passed(settle).and_on(), &mut |_| {});
     session.measure(load, Until::passed(measure).and_on(), &mut |_| {})
 }
-
-/// As [`try_load`], but pauses afterwards and leaves the machine to others.
-fn turn(session: &mut Session, load: Load, settle: Duration, measure: Duration) -> Stretch {
-    session.measure(load, Until::passed(settle).and_on(), &mut |_| {});
-    session.measure(load, Until::passed(measure), &mut |_| {})
-}

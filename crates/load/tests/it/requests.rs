@@ -2,10 +2,11 @@
 
 use std::{
     io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::TcpStream,
     sync::{Arc, Mutex},
 };
 
+use crate::peer::Peer;
 use crate::rig::{FOREVER, closed, failures, parts, plan, requests, run, server};
 use forebay_load::{
     Plan,
@@ -15,52 +16,14 @@ use forebay_load::{
     request::{Grammar, Requests, Template},
 };
 
-/// A server that responds to each request as a function says, and remembers all of them.
-struct Peer {
-    address: SocketAddr,
-    seen: Arc<Mutex<Vec<String>>>,
-}
-
-/// Makes the response to the request with this number; an empty one closes the connection.
-type Answer = fn(&str, usize) -> String;
-
-impl Peer {
-    fn start(answer: Answer) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let seen = Arc::<Mutex<Vec<String>>>::default();
-        let log = seen.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let log = log.clone();
-                std::thread::spawn(move || serve(stream.unwrap(), answer, &log));
-            }
-        });
-        Self { address, seen }
-    }
-
-    fn seen(&self) -> Vec<String> {
-        self.seen.lock().unwrap().clone()
-    }
-}
-
-/// Takes requests with a Content-Length or without a body.
-fn serve(mut stream: TcpStream, answer: Answer, log: &Mutex<Vec<String>>) {
-    let mut held = String::new();
-    let mut piece = [0; 4096];
+/// Takes requests with a Content-Length, and remembers them.
+fn serve(mut stream: TcpStream, seen: &Mutex<Vec<String>>) {
+    let (mut held, mut piece) = (String::new(), [0; 4096]);
     loop {
         while let Some(length) = whole(&held) {
-            let request: String = held.drain(..length).collect();
-            let number = {
-                let mut log = log.lock().unwrap();
-                log.push(request.clone());
-                log.len() - 1
-            };
-            let text = answer(&request, number);
-            if text.is_empty() {
-                return;
-            }
-            stream.write_all(text.as_bytes()).unwrap();
+            seen.lock().unwrap().push(held.drain(..length).collect());
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+            stream.write_all(answer).unwrap();
         }
         match stream.read(&mut piece) {
             Ok(0) | Err(_) => return,
@@ -77,21 +40,16 @@ fn whole(held: &str) -> Option<usize> {
     (held.len() >= head + length).then_some(head + length)
 }
 
-fn ok(fields: &str, body: &str) -> String {
-    format!(
-        "HTTP/1.1 200 OK\r\n{fields}content-length: {}\r\n\r\n{body}",
-        body.len()
-    )
-}
-
 #[test]
 fn every_request_has_a_number_of_its_own_over_threads_lanes_and_pipelines() {
-    let peer = Peer::start(|_, _| ok("", ""));
+    let seen = Arc::<Mutex<Vec<String>>>::default();
+    let log = seen.clone();
+    let peer = Peer::start(move |stream| serve(stream, &log));
     let mut parts = parts("/{{counter}}");
     parts.method = "POST".into();
     parts.body = b"{{counter}}-{{random 1 100000}}".to_vec();
     let sent = Requests::one(&parts, &Grammar::braces(&|path| std::fs::read(path))).unwrap();
-    let lane = || Lane::new(peer.address, sent.clone());
+    let lane = || Lane::new(peer.address(), sent.clone());
     let mut plan = Plan::new(vec![lane(), lane()]);
     (plan.threads, plan.pipeline, plan.timeout) = (2, 4, FOREVER);
     let measured = run(plan, closed(4), requests(400));
@@ -106,7 +64,7 @@ fn every_request_has_a_number_of_its_own_over_threads_lanes_and_pipelines() {
         );
         path
     };
-    let mut numbers: Vec<_> = peer.seen().iter().map(number).collect();
+    let mut numbers: Vec<_> = seen.lock().unwrap().iter().map(number).collect();
     numbers.sort_unstable();
     numbers.dedup();
     assert_eq!(numbers.len(), 400);

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use forebay_load::{
     Url,
     plan::Lane,
+    report::Run,
     request::{Grammar, Lines, Parts, RequestError, Requests, Targets, Version, split_url},
     tls::{self, Tls},
 };
@@ -16,26 +17,18 @@ use crate::failure::UsageError;
 /// Most URLs on a command line, and most that a report names.
 const URLS_MAX: usize = 1_000;
 
-/// The lanes, and their description in a report.
-#[derive(Debug)]
-pub(crate) struct Sent {
-    pub(crate) lanes: Vec<Lane>,
-    pub(crate) urls: Vec<String>,
-    pub(crate) method: String,
-    pub(crate) body_bytes: u64,
-}
-
-/// Reads all options on requests.
-pub(crate) fn read(options: &Options, environment: &Environment<'_>) -> anyhow::Result<Sent> {
+/// Reads all options on requests: the lanes, and their description in a report.
+pub(crate) fn read(options: &Options, environment: &Environment<'_>) -> anyhow::Result<(Vec<Lane>, Run)> {
     let grammar = grammar(options, environment)?;
     let urls = urls(options)?;
     let base = base(options, environment)?;
     let longest = grammar.bodies.as_ref().map(|lines| lines.longest());
-    let mut sent = Sent {
-        lanes: Vec::new(),
+    let mut lanes = Vec::new();
+    let mut run = Run {
         urls: urls.iter().map(Url::to_string).collect(),
         method: base.method.clone(),
         body_bytes: longest.unwrap_or(base.body.len()) as u64,
+        ..Run::default()
     };
     if let Some(file) = &options.urls_file {
         if urls.len() > 1 {
@@ -47,9 +40,9 @@ pub(crate) fn read(options: &Options, environment: &Environment<'_>) -> anyhow::
         let targets = Targets::parse(&text, urls.first(), &base, &grammar);
         let Targets { url, requests, names } = targets.map_err(|error| refused(file, &error))?;
         let (methods, urls): (Vec<_>, Vec<_>) = names.iter().filter_map(|name| name.split_once(' ')).unzip();
-        methods[0].clone_into(&mut sent.method);
-        sent.urls = urls.into_iter().take(URLS_MAX).map(str::to_owned).collect();
-        sent.lanes.push(lane(options, &url, requests, environment)?);
+        methods[0].clone_into(&mut run.method);
+        run.urls = urls.into_iter().take(URLS_MAX).map(str::to_owned).collect();
+        lanes.push(lane(options, &url, requests, environment)?);
     } else if urls.is_empty() {
         return Err(UsageError("a URL is missing, such as http://localhost:8080/".to_owned()).into());
     } else {
@@ -57,10 +50,10 @@ pub(crate) fn read(options: &Options, environment: &Environment<'_>) -> anyhow::
             let mut parts = base.clone();
             parts.go_to(url);
             let requests = Requests::one(&parts, &grammar).map_err(|error| usage(&error))?;
-            sent.lanes.push(lane(options, url, requests, environment)?);
+            lanes.push(lane(options, url, requests, environment)?);
         }
     }
-    Ok(sent)
+    Ok((lanes, run))
 }
 
 /// An error with its causes, as a usage error.

@@ -10,7 +10,6 @@ mod arguments;
 mod error;
 mod interrupt;
 mod lanes;
-mod loading;
 pub(crate) mod outputs;
 mod plan;
 #[cfg(test)]
@@ -26,7 +25,11 @@ pub(crate) mod values;
 use std::ffi::OsString;
 
 use self::tools::TABLES;
-pub(crate) use self::{arguments::Options, error::LoadError, loading::Loading, run::once};
+pub(crate) use self::{
+    arguments::Options,
+    error::LoadError,
+    run::{Loading, once},
+};
 use crate::{failure::UsageError, output};
 
 /// Load a server, and say what its figures are worth

@@ -14,8 +14,7 @@ use forebay_load::{
 
 use super::{
     arguments::{EngineName, Options},
-    lanes::{self, Sent},
-    searches,
+    lanes, searches,
     stages::Schedule,
 };
 use crate::failure::UsageError;
@@ -73,12 +72,7 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
         .or(steps_max)
         .unwrap_or(connections);
     let threads = threads(options, environment.cores, connections_max)?;
-    let Sent {
-        lanes,
-        urls,
-        method,
-        body_bytes,
-    } = lanes::read(options, environment)?;
+    let (lanes, described) = lanes::read(options, environment)?;
     let load = schedule.as_ref().map_or_else(
         || Load {
             connections,
@@ -120,9 +114,6 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
     let run = Run {
         stages: schedule.as_ref().map(Schedule::words).unwrap_or_default(),
         title: options.title.clone(),
-        urls,
-        method,
-        body_bytes,
         threads,
         engine: plan.engine,
         connections: connections_max,
@@ -131,7 +122,7 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
         load: Some(load),
         duration_seconds: until.duration.map(|duration| duration.as_secs_f64()),
         requests: until.requests,
-        ..Run::default()
+        ..described
     };
     Ok(Job {
         warm_up: warm_up(options),

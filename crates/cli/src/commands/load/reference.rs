@@ -54,8 +54,7 @@ there is no warm-up unless `--warmup` asks for it; neither with `--stage`.
 
 The warm-up ends when the server has stopped changing (`--warmup auto`): when between two neighbouring parts of its last half neither
 throughput nor median latency has changed by more than 3 %, or by more than chance explains where answers are few. It takes 0.5 s at least
-and 5 s at most; when the server is not steady by then, the verdict says so. `--warmup 5s` is so long whatever the server does,
-`--warmup 0` none. The report says how long it took.
+and 5 s at most; when the server is not steady by then, the verdict says so. `--warmup 0` is none.
 
 ## Where results go
 
@@ -63,8 +62,7 @@ The result goes to standard output, everything else to standard error: what is a
 hold. `--json` without a file takes the place of the text; `--json=FILE` and `--html FILE` are written besides it. Progress is a line every two
 seconds.
 
-`--save` keeps all that was measured; its field `record` is for `forebay load report`, and the rest is what `--json` writes. The histograms in it are
-HdrHistogram's compressed V2 form in base64, which its other tools read.
+`--save` keeps all that was measured; its field `record` is for `forebay load report`, and the rest is what `--json` writes.
 
 ## A server of its own
 

@@ -7,6 +7,11 @@ use std::{
     net::{SocketAddr, TcpStream},
     num::NonZero,
     path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -38,6 +43,10 @@ use crate::{failure::UsageError, output};
 const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// A run that counts requests gives up when no response has arrived for this long beyond the timeouts.
 const STALL: Duration = Duration::from_secs(5);
+/// Default number of connections of a load in the background.
+const BACKGROUND_CONNECTIONS: usize = 16;
+/// Longest duration of a load in the background, in case nothing ends it.
+const BACKGROUND_MAX: Duration = Duration::from_mins(5);
 /// Time between two lines of progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
@@ -63,8 +72,46 @@ pub(crate) fn once(request: Options) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A load in the background, while the command does something else.
+#[derive(Debug)]
+pub(crate) struct Loading {
+    stopper: Arc<AtomicBool>,
+    thread: thread::JoinHandle<Option<String>>,
+}
+
+impl Loading {
+    /// Starts to load a URL, of this machine unless others are allowed.
+    pub(crate) fn start(url: &str, connections: Option<usize>, allow_remote: bool) -> anyhow::Result<Self> {
+        let connections = connections.unwrap_or(BACKGROUND_CONNECTIONS);
+        let options = Options {
+            url: vec![url.to_owned()],
+            connections: Some(connections),
+            allow_remote,
+            ..Options::default()
+        };
+        let job = job(&options)?;
+        trials(&job)?;
+        let mut session = Session::start(job.plan)?;
+        let stopper = session.stopper();
+        let thread = thread::spawn(move || {
+            let stretch = session.measure(job.load, Until::passed(BACKGROUND_MAX), &mut |_| {});
+            session.finish();
+            let failed = stretch.total.failures.total();
+            let example = stretch.examples.first().map(|(_, text)| text.clone());
+            (failed > 0).then(|| format!("{failed}, the first: {}", example.unwrap_or_default()))
+        });
+        Ok(Self { stopper, thread })
+    }
+
+    /// Ends the load. Returns a description of failed requests, if there are any.
+    pub(crate) fn end(self) -> Option<String> {
+        self.stopper.store(true, Ordering::Relaxed);
+        self.thread.join().ok().flatten()
+    }
+}
+
 /// Builds the job for the options, with the files, environment and resolver of this machine.
-pub(crate) fn job(options: &Options) -> anyhow::Result<Job> {
+fn job(options: &Options) -> anyhow::Result<Job> {
     plan::job(options, &here(&read))
 }
 
@@ -98,11 +145,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let search = searches::check(options)?;
     let assertions = assertions(options)?;
     let interrupt = Interrupt::listen()?;
-    let observed = Observed {
-        machine: Machine::this(),
-        server: options.server_pid,
-    };
-    let sampled = observed.machine.sample(observed.server);
+    let sampled = Machine::this().sample(options.server_pid);
     sampled.map_err(|error| UsageError(format!("--server-pid: {error}")))?;
     trials(&job)?;
     let (_server, second) = second(options, &environment, &job, &interrupt)?.unzip();
@@ -127,7 +170,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     };
     let mut reports = Vec::new();
     for load in loads {
-        reports.push(measure(&job, load, options, &observed, &interrupt)?);
+        reports.push(measure(&job, load, options, &interrupt)?);
         if interrupt.came() {
             break;
         }
@@ -202,7 +245,7 @@ fn announcement(job: &Job, options: &Options) -> String {
 }
 
 /// Makes a connection to every address of the job, so that a server that does not listen gives a clear error. Nothing is sent on them.
-pub(crate) fn trials(job: &Job) -> Result<(), LoadError> {
+fn trials(job: &Job) -> Result<(), LoadError> {
     let trial = |address: SocketAddr| {
         let tried = TcpStream::connect_timeout(&address, job.plan.connect_timeout);
         let address = address.to_string();
@@ -214,34 +257,9 @@ pub(crate) fn trials(job: &Job) -> Result<(), LoadError> {
     job.plan.lanes.iter().try_for_each(|lane| trial(lane.address))
 }
 
-/// The machine, and the server on it if its pid is known.
-struct Observed {
-    machine: Machine,
-    server: Option<u32>,
-}
-
-impl Observed {
-    /// Runs `work`, and returns the resources used meanwhile. If the server ends in between, its figures are left out.
-    fn during<T>(&self, work: impl FnOnce() -> T) -> (T, Option<Usage>) {
-        let before = self.machine.sample(self.server).ok();
-        let done = work();
-        let after = self.machine.sample(self.server);
-        let after = after.or_else(|_| self.machine.sample(None)).ok();
-        let usage = before
-            .zip(after)
-            .map(|(before, after)| Usage::between(&before, &after));
-        (done, usage)
-    }
-}
-
 /// Warms up and measures.
-fn measure(
-    job: &Job,
-    load: Load,
-    options: &Options,
-    observed: &Observed,
-    interrupt: &Interrupt,
-) -> anyhow::Result<Report> {
+fn measure(job: &Job, load: Load, options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
+    let machine = Machine::this();
     let mut session = Session::start(job.plan.clone())?;
     interrupt.stops(session.stopper());
     let mut watcher = Watcher::new(job, load, options, "warming up");
@@ -250,8 +268,13 @@ fn measure(
     });
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut watcher = Watcher::new(job, load, options, "measuring");
-    let (measured, usage) =
-        observed.during(|| session.steer(load, job.until, &mut |stretch| watcher.look(stretch)));
+    let before = machine.sample(options.server_pid).ok();
+    let measured = session.steer(load, job.until, &mut |stretch| watcher.look(stretch));
+    // If the server has ended meanwhile, its figures are left out.
+    let after = machine
+        .sample(options.server_pid)
+        .or_else(|_| machine.sample(None))
+        .ok();
     if let Some(why) = watcher.ended {
         output::complaint(why);
     }
@@ -263,8 +286,10 @@ fn measure(
     }
     let mut report = Report::new(run, &measured, &session.finish());
     report.warm_up = warm_up;
-    report.environment = Some(observed.machine.environment());
-    report.usage = usage;
+    report.environment = Some(machine.environment());
+    report.usage = before
+        .zip(after)
+        .map(|(before, after)| Usage::between(&before, &after));
     Ok(report)
 }
 
