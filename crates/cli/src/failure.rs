@@ -125,10 +125,7 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
     }
     if let Some(error) = error.downcast_ref::<LoadError>() {
         return match error {
-            LoadError::NothingListens { .. } => {
-                Some("start the server first, or let the load start it: `--on-port -- CMD`")
-            }
-            LoadError::Taken { .. } => Some("stop it, or give the command another port"),
+            LoadError::NothingListens { .. } => Some("start the server first"),
             _ => None,
         };
     }

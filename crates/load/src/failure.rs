@@ -2,95 +2,70 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The class of a failure. Each is counted separately.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Class {
+/// Defines the classes with their names in reports, in the order in which reports show them.
+macro_rules! classes {
+    ($($(#[$doc:meta])* $class:ident $name:literal,)+) => {
+        /// The class of a failure. Each is counted separately.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Class {
+            $($(#[$doc])* $class,)+
+        }
+
+        impl Class {
+            /// All classes, in the order in which reports show them.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$class),+];
+
+            /// The name in reports, such as `connect_refused`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$class => $name,)+
+                }
+            }
+        }
+    };
+}
+
+classes! {
     /// Nothing listens on the address.
-    ConnectRefused,
+    ConnectRefused "connect_refused",
     /// No connection within `connect_timeout`.
-    ConnectTimeout,
+    ConnectTimeout "connect_timeout",
     /// Any other failure of an attempt to connect.
-    Connect,
+    Connect "connect",
     /// No local port or descriptor was free.
-    Resources,
+    Resources "resources",
     /// The TLS handshake failed.
-    Tls,
+    Tls "tls",
     /// The request could not be written.
-    Write,
+    Write "write",
     /// The connection was reset while responses were due.
-    Reset,
+    Reset "reset",
     /// The connection was closed in an orderly way before a response began.
-    ClosedEarly,
+    ClosedEarly "closed_early",
     /// The connection was closed in the middle of a response.
-    Truncated,
+    Truncated "truncated",
     /// The received bytes are not an HTTP response.
-    Malformed,
+    Malformed "malformed",
     /// The response does not say clearly where it ends.
-    Framing,
+    Framing "framing",
     /// A head, chunk line or trailer exceeds its limit.
-    OverLong,
+    OverLong "over_long",
     /// Bytes that no request asked for.
-    Unsolicited,
+    Unsolicited "unsolicited",
     /// No complete response within `timeout`.
-    Timeout,
+    Timeout "timeout",
     /// The status of the response is not among those expected.
-    Status,
+    Status "status",
     /// The body or fields of the response are not as expected.
-    Mismatch,
+    Mismatch "mismatch",
     /// A request was due while the backlog was full.
-    Dropped,
+    Dropped "dropped",
     /// A request was due, sent or not, and had no response when the run ended.
-    Unanswered,
+    Unanswered "unanswered",
 }
 
 impl Class {
-    /// All classes, in the order in which reports show them.
-    pub const ALL: [Self; 18] = [
-        Self::ConnectRefused,
-        Self::ConnectTimeout,
-        Self::Connect,
-        Self::Resources,
-        Self::Tls,
-        Self::Write,
-        Self::Reset,
-        Self::ClosedEarly,
-        Self::Truncated,
-        Self::Malformed,
-        Self::Framing,
-        Self::OverLong,
-        Self::Unsolicited,
-        Self::Timeout,
-        Self::Status,
-        Self::Mismatch,
-        Self::Dropped,
-        Self::Unanswered,
-    ];
-
-    /// The name in reports, such as `connect_refused`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ConnectRefused => "connect_refused",
-            Self::ConnectTimeout => "connect_timeout",
-            Self::Connect => "connect",
-            Self::Resources => "resources",
-            Self::Tls => "tls",
-            Self::Write => "write",
-            Self::Reset => "reset",
-            Self::ClosedEarly => "closed_early",
-            Self::Truncated => "truncated",
-            Self::Malformed => "malformed",
-            Self::Framing => "framing",
-            Self::OverLong => "over_long",
-            Self::Unsolicited => "unsolicited",
-            Self::Timeout => "timeout",
-            Self::Status => "status",
-            Self::Mismatch => "mismatch",
-            Self::Dropped => "dropped",
-            Self::Unanswered => "unanswered",
-        }
-    }
-
     /// Whether there was a whole answer, which is counted as one too.
     pub const fn has_answer(self) -> bool {
         matches!(self, Self::Status | Self::Mismatch)

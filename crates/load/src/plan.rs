@@ -1,16 +1,10 @@
 //! The plan of a run: addresses, requests, limits, and the conditions for a correct response.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    engine::{Notes, ring},
-    expect::Expect,
-    request::Requests,
-    target::Address,
-    tls::Tls,
-};
+use crate::{engine::ring, expect::Expect, request::Requests, target::is_local, tls::Tls};
 
 /// A complete and consistent run: [`Plan::check`] accepts it.
 #[derive(Clone, Debug)]
@@ -23,8 +17,6 @@ pub struct Plan {
     pub pipeline: usize,
     /// Whether a connection serves more than one request.
     pub keep_alive: bool,
-    /// Requests after which a connection is closed and opened again; 0 for never.
-    pub requests_per_connection: u64,
     /// Longest wait for a complete response. The request then counts as failed, and with this latency.
     pub timeout: Duration,
     /// Longest wait for a connection.
@@ -33,8 +25,6 @@ pub struct Plan {
     pub expect: Expect,
     /// Seed of everything random.
     pub seed: u64,
-    /// Optional records of single responses.
-    pub notes: Notes,
     /// The kernel interface for receiving and sending.
     pub engine: Engine,
 }
@@ -68,7 +58,7 @@ impl Engine {
 #[derive(Clone, Debug)]
 pub struct Lane {
     /// Address of the server.
-    pub address: Address,
+    pub address: SocketAddr,
     /// TLS configuration; `None`: plain HTTP.
     pub tls: Option<Tls>,
     /// Requests sent on its connections.
@@ -98,39 +88,12 @@ impl Load {
 pub enum Pace {
     /// Each connection sends the next request as soon as a response has arrived: a number of users, each waiting for a response.
     Closed,
-    /// A fixed rate over all connections, whatever the responses do. A request that is due while every connection is busy waits, and its
+    /// A fixed, even rate over all connections, whatever the responses do. A request that is due while every connection is busy waits, and its
     /// latency counts from when it was due.
     Open {
         /// Requests a second.
         per_second: f64,
-        /// Distribution of the requests over time.
-        arrivals: Arrivals,
     },
-}
-
-/// Distribution of an open load's requests over time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Arrivals {
-    /// At equal intervals.
-    #[default]
-    Uniform,
-    /// At random, as from many independent users.
-    Poisson,
-    /// This many at once, at equal intervals.
-    Burst(u32),
-}
-
-impl Arrivals {
-    /// The part of `asked` requests by which fewer may be due in a stretch of time than the rate says: the last one or the last burst may
-    /// fall beyond its end, and random arrivals are seldom more than three standard deviations fewer than their mean.
-    pub(crate) fn shortfall(self, asked: f64) -> f64 {
-        match self {
-            Self::Uniform => 1.0 / asked,
-            Self::Poisson => 1.0 / asked + 3.0 / asked.sqrt(),
-            Self::Burst(size) => f64::from(size) / asked,
-        }
-    }
 }
 
 /// Why a plan cannot be run.
@@ -198,8 +161,6 @@ pub const THREADS_MAX: usize = 256;
 const RING_CONNECTIONS_MIN: usize = 16;
 /// Most requests in flight on one connection.
 pub const PIPELINE_MAX: usize = 1024;
-/// Most requests of a burst.
-pub const BURST_MAX: u32 = 100_000;
 
 impl Plan {
     /// A plan with default limits: one thread, one request at a time, 10 s for a response.
@@ -209,12 +170,10 @@ impl Plan {
             threads: 1,
             pipeline: 1,
             keep_alive: true,
-            requests_per_connection: 0,
             timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(5),
             expect: Expect::default(),
             seed: 1,
-            notes: Notes::default(),
             engine: Engine::default(),
         }
     }
@@ -241,7 +200,7 @@ impl Plan {
             return Err(PlanError::EngineForOthers);
         }
         for lane in &self.lanes {
-            if !remote && !lane.address.is_local() {
+            if !remote && !is_local(&lane.address) {
                 return Err(PlanError::Remote {
                     address: lane.address.to_string(),
                 });
@@ -254,7 +213,7 @@ impl Plan {
 
     /// Whether io_uring can serve a lane's connections.
     pub(crate) fn suits_ring(&self, lane: &Lane) -> bool {
-        lane.tls.is_none() && self.keep_alive && self.requests_per_connection == 0
+        lane.tls.is_none() && self.keep_alive
     }
 
     /// Replaces [`Engine::Auto`] by the engine that suits the load, after trying it. Where few responses arrive at once there is nothing to
@@ -275,53 +234,11 @@ impl Plan {
         }
         Ok(())
     }
-
-    /// Whether a connection carries a limited number of requests.
-    pub(crate) fn bounds_connections(&self) -> bool {
-        !self.keep_alive || self.requests_per_connection > 0
-    }
-
-    /// Most requests of a connection.
-    pub(crate) fn carried_max(&self) -> u64 {
-        match (self.keep_alive, self.requests_per_connection) {
-            (false, _) => 1,
-            (true, 0) => u64::MAX,
-            (true, most) => most,
-        }
-    }
-
-    /// How many more requests a connection may carry that has carried `carried`.
-    pub(crate) fn room(&self, carried: u64) -> usize {
-        usize::try_from(self.carried_max().saturating_sub(carried)).unwrap_or(usize::MAX)
-    }
-
-    /// Shares it between threads.
-    pub fn shared(self) -> Arc<Self> {
-        Arc::new(self)
-    }
 }
 
 impl Pace {
     /// Checks that the rate is a positive finite number.
     pub fn check(&self) -> Result<(), PlanError> {
-        if let Self::Open {
-            arrivals: Arrivals::Burst(size),
-            ..
-        } = *self
-        {
-            let what = "the size of a burst";
-            match size {
-                0 => return Err(PlanError::Zero { what }),
-                1..=BURST_MAX => {}
-                _ => {
-                    return Err(PlanError::TooMany {
-                        what,
-                        value: size as usize,
-                        max: BURST_MAX as usize,
-                    });
-                }
-            }
-        }
         match *self {
             Self::Closed => Ok(()),
             Self::Open { per_second, .. } => {
@@ -337,7 +254,7 @@ impl Pace {
 
 impl Lane {
     /// A lane without TLS.
-    pub fn new(address: Address, requests: Requests) -> Self {
+    pub fn new(address: SocketAddr, requests: Requests) -> Self {
         Self {
             address,
             tls: None,

@@ -14,7 +14,7 @@ const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
 /// Longest trailer section.
 const TRAILER_BYTES_MAX: usize = 16 * 1024;
 /// Longest body that is kept.
-pub(crate) const KEPT_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+const KEPT_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most fields of a response.
 const FIELDS_MAX: usize = 128;
 
@@ -80,22 +80,15 @@ pub(crate) struct Reader {
     /// A held head of this length is parsed although it has no end, to find an error in it early.
     parsed_from: usize,
     trailer_bytes: usize,
-    /// Head and body of the current response, if they are kept.
-    pub(crate) kept: Option<Kept>,
-}
-
-/// Head and body of a response, kept for checks and records.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Kept {
-    pub(crate) head: Vec<u8>,
-    pub(crate) body: Vec<u8>,
+    /// The body of the current response, if bodies are kept.
+    pub(crate) kept: Option<Vec<u8>>,
 }
 
 impl Reader {
-    /// A reader; `keeps`: whether heads and bodies are kept.
+    /// A reader; `keeps`: whether bodies are kept.
     pub(crate) fn new(keeps: bool) -> Self {
         Self {
-            kept: keeps.then(Kept::default),
+            kept: keeps.then(Vec::new),
             ..Self::default()
         }
     }
@@ -241,8 +234,8 @@ impl Reader {
         self.answer.body_bytes += bytes.len() as u64;
         self.answer.wire_bytes += bytes.len() as u64;
         if let Some(kept) = &mut self.kept {
-            let room = KEPT_BODY_BYTES_MAX.saturating_sub(kept.body.len());
-            kept.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            let room = KEPT_BODY_BYTES_MAX.saturating_sub(kept.len());
+            kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
     }
 
@@ -261,11 +254,6 @@ impl Reader {
                 known.bytes.len(),
                 head_only,
             );
-            if let Some(kept) = &mut self.kept {
-                kept.body.clear();
-                kept.head.clear();
-                kept.head.extend_from_slice(&bytes[..known.bytes.len()]);
-            }
             return Ok(Some(known.bytes.len()));
         }
         let before = self.held.len();
@@ -288,11 +276,6 @@ impl Reader {
                 // Empty lines before a head are not part of it, and the next head need not have them.
                 let empty_lines = joined.iter().take_while(|byte| b"\r\n".contains(byte)).count();
                 known.learn(&joined[empty_lines..length], &response, framing, keep_alive);
-                if let Some(kept) = &mut self.kept {
-                    kept.body.clear();
-                    kept.head.clear();
-                    kept.head.extend_from_slice(&joined[empty_lines..length]);
-                }
                 self.held.clear();
                 self.searched = 0;
                 self.begin(status, framing, keep_alive, length, head_only);
@@ -335,6 +318,9 @@ impl Reader {
     }
 
     fn begin(&mut self, status: u16, framing: Framing, keep_alive: bool, head_bytes: usize, head_only: bool) {
+        if let Some(kept) = &mut self.kept {
+            kept.clear();
+        }
         self.answer.status = status;
         self.answer.wire_bytes += head_bytes as u64;
         self.answer.keep_alive = keep_alive;

@@ -1,9 +1,6 @@
 //! Targets of requests: URLs as they are typed, and the addresses behind them.
 
-use std::{
-    net::{IpAddr, SocketAddr, ToSocketAddrs},
-    path::PathBuf,
-};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 /// A parsed `http` or `https` URL. The path and query stay as they were typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,8 +13,6 @@ pub struct Url {
     pub port: u16,
     /// Path and query, at least `/`.
     pub path_and_query: String,
-    /// Credentials before the host, as `user:password`. They are never printed.
-    pub user: Option<String>,
 }
 
 /// Why a text is not a URL that can be loaded.
@@ -75,12 +70,15 @@ impl Url {
             return Err(malformed(&"its port is not a number from 0 to 65535"));
         }
         let path_and_query = uri.path_and_query().map_or("/", |path| path.as_str());
-        let user = uri
+        // They would be shown wherever the URL is.
+        if uri
             .authority()
-            .and_then(|authority| authority.as_str().rsplit_once('@'));
+            .is_some_and(|authority| authority.as_str().contains('@'))
+        {
+            return Err(malformed(&"credentials before the host; --user takes them"));
+        }
         Ok(Self {
             tls,
-            user: user.map(|(user, _)| credentials(user)),
             host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
             port: uri.port_u16().unwrap_or(if tls { 443 } else { 80 }),
             path_and_query: if path_and_query.starts_with('/') {
@@ -114,31 +112,6 @@ impl Url {
     }
 }
 
-/// Percent-encoded credentials of a URL, with a colon.
-fn credentials(text: &str) -> String {
-    let mut bytes = unescaped(text);
-    if !text.contains(':') {
-        bytes.push(b':');
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Decodes percent-encoding (RFC 3986, 2.1). A `%` without two hexadecimal digits stands for itself.
-pub(crate) fn unescaped(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let digits = after
-            .get(..2)
-            .filter(|digits| *first == b'%' && digits.iter().all(u8::is_ascii_hexdigit));
-        let escaped =
-            digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        bytes.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() { &after[2..] } else { after };
-    }
-    bytes
-}
-
 impl std::fmt::Display for Url {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let scheme = if self.tls { "https" } else { "http" };
@@ -146,34 +119,11 @@ impl std::fmt::Display for Url {
     }
 }
 
-/// An address to connect to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// A TCP address and port.
-    Tcp(SocketAddr),
-    /// A Unix socket.
-    Unix(PathBuf),
-}
-
-impl Address {
-    /// Whether it is on this machine: loading any other needs a permission of its own.
-    pub fn is_local(&self) -> bool {
-        match self {
-            Self::Tcp(address) => match address.ip() {
-                IpAddr::V4(ip) => ip.is_loopback() || ip.is_unspecified(),
-                IpAddr::V6(ip) => ip.to_canonical().is_loopback() || ip.is_unspecified(),
-            },
-            Self::Unix(_) => true,
-        }
-    }
-}
-
-impl std::fmt::Display for Address {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(f),
-            Self::Unix(path) => path.display().fmt(f),
-        }
+/// Whether an address is on this machine: loading any other needs a permission of its own.
+pub fn is_local(address: &SocketAddr) -> bool {
+    match address.ip() {
+        IpAddr::V4(ip) => ip.is_loopback() || ip.is_unspecified(),
+        IpAddr::V6(ip) => ip.to_canonical().is_loopback() || ip.is_unspecified(),
     }
 }
 
@@ -203,23 +153,15 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_may_stand_before_the_host() {
-        for (text, user) in [
-            ("http://ann:secret@h:81/x", Some("ann:secret")),
-            ("ann@h", Some("ann:")),
-            ("http://a%40b:p%3a%zz@h/", Some("a@b:p:%zz")),
-            ("http://h/a@b", None),
-        ] {
-            let url = Url::parse(text).unwrap();
-            assert_eq!((url.host.as_str(), url.user.as_deref()), ("h", user), "{text}");
-            assert!(!url.to_string().contains("secret"), "{url}");
-        }
-    }
-
-    #[test]
     fn what_is_no_url_is_refused_with_its_reason() {
         assert!(matches!(Url::parse("ftp://h/"), Err(UrlError::Scheme { scheme, .. }) if scheme == "ftp"));
-        for text in ["", "http://", "http://h:99999/", "http://a b/"] {
+        for text in [
+            "",
+            "http://",
+            "http://h:99999/",
+            "http://a b/",
+            "http://ann:secret@h/",
+        ] {
             assert!(
                 matches!(Url::parse(text), Err(UrlError::Malformed { .. })),
                 "{text:?}"
@@ -228,10 +170,9 @@ mod tests {
     }
 
     #[test]
-    fn only_loopback_and_unix_sockets_are_local() {
-        let local = |text: &str| Address::Tcp(text.parse().unwrap()).is_local();
+    fn only_loopback_addresses_are_local() {
+        let local = |text: &str| is_local(&text.parse().unwrap());
         assert!(local("127.0.0.9:1") && local("[::1]:1") && local("[::ffff:127.0.0.1]:1"));
         assert!(!local("10.0.0.1:1") && !local("[2001:db8::1]:1"));
-        assert!(Address::Unix("/tmp/s".into()).is_local());
     }
 }

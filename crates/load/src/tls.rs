@@ -1,4 +1,4 @@
-//! TLS configuration: trusted authorities, client certificate, and the checks of the server. Every error in a file or an option is found
+//! TLS configuration: trusted authorities, and the checks of the server. Every error in a file or an option is found
 //! here, before any connection is opened.
 
 use std::{
@@ -10,7 +10,7 @@ use rustls::{
     ClientConfig, RootCertStore,
     client::{Resumption, danger},
     crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
 };
 
 /// Servers whose sessions are cached.
@@ -21,10 +21,6 @@ const SESSIONS_MAX: usize = 256;
 pub struct Options {
     /// Certificates in PEM form that are trusted instead of the system's.
     pub ca: Option<PathBuf>,
-    /// The client's own certificate with its chain, in PEM form.
-    pub certificate: Option<PathBuf>,
-    /// Private key; `None`: it is in the file of the certificate.
-    pub key: Option<PathBuf>,
     /// Accept any server without verification.
     pub insecure: bool,
     /// The server name to request, which the certificate must match; `None`: the host of the URL.
@@ -44,12 +40,10 @@ pub enum TlsError {
         source: std::io::Error,
     },
     /// A file does not contain what it should.
-    #[error("`{}` holds no {what} in PEM form; a file with `-----BEGIN {}-----` is needed", path.display(), what.to_uppercase())]
+    #[error("`{}` holds no certificate in PEM form; a file with `-----BEGIN CERTIFICATE-----` is needed", path.display())]
     NotPem {
         /// Path of the file.
         path: PathBuf,
-        /// The expected content: `certificate` or `private key`.
-        what: &'static str,
     },
     /// PEM, but not of a usable certificate.
     #[error("`{}` has a certificate that cannot be used", path.display())]
@@ -60,20 +54,6 @@ pub enum TlsError {
         #[source]
         source: rustls::Error,
     },
-    /// The key does not belong to the certificate, or is of an unknown kind.
-    #[error("the key in `{}` does not fit the certificate in `{}`", key.display(), certificate.display())]
-    Key {
-        /// The file of the key.
-        key: PathBuf,
-        /// The file of the certificate.
-        certificate: PathBuf,
-        /// The error of the TLS library.
-        #[source]
-        source: rustls::Error,
-    },
-    /// A key was given without its certificate.
-    #[error("a client's key needs its certificate: --cert FILE")]
-    KeyAlone,
     /// The system has no trusted certificates.
     #[error(
         "the system has no trusted certificates ({reason}); name a file with --cacert, or believe any server with --insecure"
@@ -104,15 +84,6 @@ pub struct Tls {
     pub(crate) name: ServerName<'static>,
 }
 
-/// The TLS parameters that client and server agreed on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Negotiated {
-    /// `TLSv1.2` or `TLSv1.3`.
-    pub version: &'static str,
-    /// The cipher suite, such as `TLS13_AES_128_GCM_SHA256`.
-    pub cipher: &'static str,
-}
-
 impl Options {
     /// Reads all files and checks that they fit together.
     pub fn load(&self) -> Result<Config, TlsError> {
@@ -129,26 +100,7 @@ impl Options {
         } else {
             builder.with_root_certificates(self.roots()?)
         };
-        let mut config = match (&self.certificate, &self.key) {
-            (None, None) => builder.with_no_client_auth(),
-            (None, Some(_)) => return Err(TlsError::KeyAlone),
-            (Some(certificate), key) => {
-                let chain = certificates(certificate)?;
-                let path = key.as_ref().unwrap_or(certificate);
-                let pem = read(path)?;
-                let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| TlsError::NotPem {
-                    path: path.clone(),
-                    what: "private key",
-                })?;
-                builder
-                    .with_client_auth_cert(chain, key)
-                    .map_err(|source| TlsError::Key {
-                        key: path.clone(),
-                        certificate: certificate.clone(),
-                        source,
-                    })?
-            }
-        };
+        let mut config = builder.with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
         Ok(Config {
@@ -196,22 +148,17 @@ impl Config {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(path).map_err(|source| TlsError::Read {
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let pem = std::fs::read(path).map_err(|source| TlsError::Read {
         path: path.to_owned(),
         source,
-    })
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let pem = read(path)?;
+    })?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     found
         .ok()
         .filter(|found| !found.is_empty())
         .ok_or(TlsError::NotPem {
             path: path.to_owned(),
-            what: "certificate",
         })
 }
 

@@ -16,8 +16,6 @@ use std::{
     collections::BTreeMap,
     fmt::Write as _,
     net::{SocketAddr, TcpListener},
-    os::unix::net::UnixListener,
-    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
@@ -28,7 +26,8 @@ use std::{
 
 use hdrhistogram::Histogram;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
     sync::watch,
 };
 
@@ -126,16 +125,10 @@ impl Shared {
     }
 }
 
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
 /// A server that runs until it is stopped or dropped.
 pub struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
-    file: Option<PathBuf>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -147,23 +140,15 @@ impl Server {
         // The standard library allows a backlog of 128; a load generator opens thousands of connections at once.
         rustix::net::listen(&listener, 65_535).expect("it listens already");
         let address = listener.local_addr().expect("it is bound");
-        let mut server = Self::new(address, None);
+        let mut server = Self::new(address);
         for _ in 0..threads {
             let listener = listener.try_clone().expect("a file descriptor");
-            server.spawn(Listener::Tcp(listener));
+            server.spawn(listener);
         }
         server
     }
 
-    /// Listens on a Unix socket.
-    pub fn start_unix(file: &Path) -> Self {
-        let listener = UnixListener::bind(file).expect("a place for a socket");
-        let mut server = Self::new(([127, 0, 0, 1], 0).into(), Some(file.to_owned()));
-        server.spawn(Listener::Unix(listener));
-        server
-    }
-
-    fn new(address: SocketAddr, file: Option<PathBuf>) -> Self {
+    fn new(address: SocketAddr) -> Self {
         let histogram = || Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("valid bounds");
         let stats = Stats {
             accepted: 0,
@@ -185,12 +170,11 @@ impl Server {
         Self {
             shared: Arc::new(shared),
             address,
-            file,
             threads: Vec::new(),
         }
     }
 
-    fn spawn(&mut self, listener: Listener) {
+    fn spawn(&mut self, listener: TcpListener) {
         let shared = self.shared.clone();
         let run = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -239,9 +223,6 @@ impl Server {
             // Its panic was printed when it happened.
             let _ = thread.join();
         }
-        if let Some(file) = self.file.take() {
-            let _ = std::fs::remove_file(file);
-        }
     }
 }
 
@@ -259,45 +240,19 @@ impl Drop for Server {
     }
 }
 
-async fn accept(listener: Listener, shared: Arc<Shared>) {
-    match listener {
-        Listener::Tcp(listener) => {
-            listener.set_nonblocking(true).expect("a socket has modes");
-            let listener = tokio::net::TcpListener::from_std(listener).expect("it can be watched");
-            loop {
-                if let Ok((stream, _)) = listener.accept().await {
-                    let _ = stream.set_nodelay(true);
-                    tokio::spawn(connection(stream, shared.clone()));
-                }
-            }
-        }
-        Listener::Unix(listener) => {
-            listener.set_nonblocking(true).expect("a socket has modes");
-            let listener = tokio::net::UnixListener::from_std(listener).expect("it can be watched");
-            loop {
-                if let Ok((stream, _)) = listener.accept().await {
-                    tokio::spawn(connection(stream, shared.clone()));
-                }
-            }
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    listener.set_nonblocking(true).expect("a socket has modes");
+    let listener = tokio::net::TcpListener::from_std(listener).expect("it can be watched");
+    loop {
+        if let Ok((stream, _)) = listener.accept().await {
+            let _ = stream.set_nodelay(true);
+            tokio::spawn(connection(stream, shared.clone()));
         }
     }
 }
-
-trait Socket: AsyncRead + AsyncWrite + Unpin {
-    /// Turns the close into a reset, where the transport has resets.
-    fn reset_on_close(&self) {}
-}
-
-impl Socket for tokio::net::TcpStream {
-    fn reset_on_close(&self) {
-        let _ = rustix::net::sockopt::set_socket_linger(self, Some(Duration::ZERO));
-    }
-}
-
-impl Socket for tokio::net::UnixStream {}
 
 /// Serves a connection, and keeps count of it.
-async fn connection(stream: impl Socket, shared: Arc<Shared>) {
+async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     struct Open(Arc<Shared>);
     impl Drop for Open {
         fn drop(&mut self) {
@@ -317,7 +272,8 @@ async fn connection(stream: impl Socket, shared: Arc<Shared>) {
         answered: Vec::new(),
     };
     if connection.serve().await == End::Reset {
-        connection.stream.reset_on_close();
+        // A close without lingering is a reset.
+        let _ = rustix::net::sockopt::set_socket_linger(&connection.stream, Some(Duration::ZERO));
     }
 }
 
@@ -337,8 +293,8 @@ struct Request {
     keep_alive: bool,
 }
 
-struct Connection<S> {
-    stream: S,
+struct Connection {
+    stream: TcpStream,
     shared: Arc<Shared>,
     input: Vec<u8>,
     /// Responses that have not been written.
@@ -347,7 +303,7 @@ struct Connection<S> {
     answered: Vec<(String, u64)>,
 }
 
-impl<S: Socket> Connection<S> {
+impl Connection {
     async fn serve(&mut self) -> End {
         loop {
             self.shared.stand_still();

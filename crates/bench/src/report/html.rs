@@ -78,7 +78,7 @@ fn curves(report: &Report) -> String {
     let mut drawing = Drawing::new(
         "Messages a second by number of workers",
         "Messages a second by number of workers",
-        Scale::exact(most as f64, |value| format!("{value}")),
+        Scale::linear(most as f64, |value| format!("{value}")),
         Scale::linear(highest, rate),
     );
     let mut html = String::from("<h2>How many workers</h2>\n");
@@ -89,8 +89,7 @@ fn curves(report: &Report) -> String {
             .map(|(workers, rate)| (*workers as f64, *rate))
             .collect();
         drawing.name(class, &contender.name());
-        let line: Vec<_> = points.iter().copied().map(Some).collect();
-        drawing.line(class, &line);
+        drawing.line(class, &points);
         let _ = writeln!(
             html,
             "<p>{}: {}.</p>",

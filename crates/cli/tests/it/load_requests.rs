@@ -8,27 +8,19 @@ use std::{
 
 use forebay_testkit::{Folder, http_target};
 
-use crate::{
-    load::json,
-    run::{Ended, run},
-};
+use crate::{load::json, run::run};
 
-/// A server that records all requests, and answers each as a function says.
+/// A server that records all requests, and answers each with `hi`.
 struct Recorder {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<String>>>,
     folder: Folder,
 }
 
-/// Makes the response to a request.
-type Answer = fn(&str) -> Vec<u8>;
-
-fn hello(_: &str) -> Vec<u8> {
-    b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi".to_vec()
-}
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
 
 impl Recorder {
-    fn start(answer: Answer) -> Self {
+    fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::<Mutex<Vec<String>>>::default();
@@ -36,7 +28,7 @@ impl Recorder {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (stream, log) = (stream.unwrap(), log.clone());
-                std::thread::spawn(move || serve(stream, answer, &log));
+                std::thread::spawn(move || serve(stream, &log));
             }
         });
         Self {
@@ -46,32 +38,29 @@ impl Recorder {
         }
     }
 
-    /// Runs `forebay load` with a line of words separated by spaces; `HOST` in it stands for this server.
-    fn load(&self, line: &str) -> Ended {
-        let line = line.replace("HOST", &format!("http://{}", self.address));
-        let words: Vec<&str> = std::iter::once("load").chain(line.split_whitespace()).collect();
-        run(self.folder.path(), &words)
-    }
-
-    /// As [`Self::load`], but returns the requests. None may fail.
+    /// Runs `forebay load` with a line of words separated by spaces, of which `HOST` stands for this server, and returns the requests. None
+    /// may fail.
     fn sent(&self, line: &str) -> Vec<String> {
-        let ended = self.load(&format!("{line} --json --quiet"));
+        let line = line.replace("HOST", &format!("http://{}", self.address));
+        let words = ["load", "--json", "--quiet"]
+            .into_iter()
+            .chain(line.split_whitespace());
+        let ended = run(self.folder.path(), &words.collect::<Vec<_>>());
         assert_eq!(ended.code, 0, "{line}: {ended:?}");
-        let report: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
-        assert_eq!(report["requests"]["failed"], 0, "{line}: {ended:?}");
+        assert_eq!(json(&ended)["requests"]["failed"], 0, "{line}: {ended:?}");
         std::mem::take(&mut *self.seen.lock().unwrap())
     }
 }
 
 /// Takes requests with a Content-Length or without a body.
-fn serve(mut stream: TcpStream, answer: Answer, log: &Mutex<Vec<String>>) {
+fn serve(mut stream: TcpStream, log: &Mutex<Vec<String>>) {
     let (mut held, mut piece) = (Vec::new(), [0; 4096]);
     loop {
         while let Some(length) = whole(&held) {
             let request: Vec<u8> = held.drain(..length).collect();
             let request = String::from_utf8_lossy(&request).into_owned();
-            log.lock().unwrap().push(request.clone());
-            if stream.write_all(&answer(&request)).is_err() {
+            log.lock().unwrap().push(request);
+            if stream.write_all(ANSWER).is_err() {
                 return;
             }
         }
@@ -103,7 +92,7 @@ fn line(request: &str) -> &str {
 
 #[test]
 fn each_line_of_a_file_is_the_body_of_a_request() {
-    let recorder = Recorder::start(hello);
+    let recorder = Recorder::start();
     recorder
         .folder
         .write("lines", "{\"a\":1}\r\n\nlonger, than {{counter}}\n");
@@ -111,36 +100,8 @@ fn each_line_of_a_file_is_the_body_of_a_request() {
     let bodies: Vec<_> = sent.iter().map(|request| body(request)).collect();
     assert_eq!(bodies, ["{\"a\":1}", "longer, than {{counter}}", "{\"a\":1}"]);
     assert_eq!(line(&sent[2]), "POST /3");
-    let sent = recorder.sent("HOST --body-lines lines --shuffle -m PUT -n 64 -c 1");
-    let long = sent.iter().filter(|request| body(request).len() > 10).count();
-    assert!((8..56).contains(&long), "{long} of 64");
-    assert!(sent.iter().all(|request| line(request) == "PUT /"));
-}
-
-#[test]
-fn one_request_and_its_answer_are_shown() {
-    let recorder =
-        Recorder::start(|_| b"HTTP/1.1 200 OK\r\nX-Own: 1\r\ncontent-length: 4\r\n\r\nhi\x00\n".to_vec());
-    let shown = recorder.load("HOST/a --debug -b x");
-    assert_eq!((shown.code, shown.err.as_str()), (0, ""), "{shown:?}");
-    let host = recorder.address;
-    let sent = format!("POST /a HTTP/1.1\nhost: {host}\ncontent-length: 1\n\nx\n");
-    assert!(shown.out.contains(&sent), "{shown:?}");
-    assert!(
-        shown
-            .out
-            .contains("HTTP/1.1 200 OK\nX-Own: 1\ncontent-length: 4\n\nhi\\x00\n"),
-        "{shown:?}"
-    );
-    assert_eq!(recorder.seen.lock().unwrap().len(), 1);
-    let cut = Recorder::start(|_| b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi".to_vec());
-    let shown = cut.load("HOST --debug --timeout 200ms");
-    assert!(
-        shown
-            .out
-            .contains("--- the answer is not whole: no whole answer within the time-out"),
-        "{shown:?}"
-    );
+    let sent = recorder.sent("HOST --body-lines lines -m PUT -n 1 -c 1");
+    assert_eq!(line(&sent[0]), "PUT /");
 }
 
 #[test]
@@ -148,7 +109,7 @@ fn requests_come_from_templates_lists_and_files() {
     let folder = Folder::new();
     let server = http_target::Server::start(1);
     folder.write("sizes", "7\n8\n");
-    folder.write("urls.txt", "# three\n/bytes/21\n/bytes/22 weight=2\nPOST /echo\n");
+    folder.write("urls.txt", "# three\n/bytes/21\n/bytes/22\nPOST /echo\n");
     folder.write("body", "hello");
     let load = |line: &str, count: u64| {
         let line = line.replace("HOST:PORT", &server.address().to_string());
@@ -157,29 +118,16 @@ fn requests_come_from_templates_lists_and_files() {
         assert_eq!(ended.code, 0, "{line}: {ended:?}");
         assert_eq!(json(&ended)["requests"]["total"], count, "{line}: {ended:?}");
         assert_eq!(json(&ended)["requests"]["failed"], 0, "{line}: {ended:?}");
-        ended.err
     };
     load("http://HOST:PORT/bytes/{{counter}} --template -n 3 -c 1", 3);
-    let words = [
-        "load",
-        &server.url("/bytes/{{line sizes}}"),
-        "--template",
-        "-n",
-        "4",
-        "-c",
-        "1",
-    ];
-    assert_eq!(run(folder.path(), &words).code, 0);
+    let url = server.url("/bytes/{{line sizes}}");
+    let ended = run(folder.path(), &["load", &url, "--template", "-n", "4", "-c", "1"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
     load(
         "http://HOST:PORT/echo --body-file body --user ann:x --expect-body hello -n 1 -c 1",
         1,
     );
-    load(
-        "http://HOST:PORT/bytes/61 --expect-header content-length:61 -n 1 -c 1",
-        1,
-    );
-    let told = load("http://HOST:PORT/ --urls urls.txt -n 6 -c 1", 6);
-    assert!(told.contains("their weights count with --shuffle"), "{told}");
+    load("http://HOST:PORT/ --urls urls.txt -n 6 -c 1", 6);
     let stats = server.stop();
     for (path, count) in [
         ("/bytes/1", 1),
@@ -198,36 +146,24 @@ fn requests_come_from_templates_lists_and_files() {
 fn requests_that_cannot_be_sent_are_refused() {
     let folder = Folder::new();
     folder.write("empty", "");
-    for (words, complaint) in [
-        (&["http://127.0.0.1:9/{{cuonter}}", "--template"][..], "cuonter"),
+    for (line, complaint) in [
+        ("http://127.0.0.1:9/{{cuonter}} --template", "cuonter"),
+        ("http://127.0.0.1:9/ --urls empty", "there is no request in it"),
+        ("http://127.0.0.1:9/ --urls nowhere", "cannot read nowhere"),
         (
-            &["http://127.0.0.1:9/", "--shuffle"],
-            "--shuffle needs --urls or --body-lines",
-        ),
-        (
-            &["http://127.0.0.1:9/", "--urls", "empty"],
-            "there is no request in it",
-        ),
-        (
-            &["http://127.0.0.1:9/", "--urls", "nowhere"],
-            "cannot read nowhere",
-        ),
-        (
-            &["http://127.0.0.1:9/", "--body-lines", "empty"],
+            "http://127.0.0.1:9/ --body-lines empty",
             "empty: there is no line in it",
         ),
         (
-            &["http://127.0.0.1:9/", "--body-lines", "empty", "-b", "x"],
+            "http://127.0.0.1:9/ --body-lines empty -b x",
             "cannot be used with",
         ),
-        (
-            &["http://127.0.0.1:9/", "--cacert", "empty"],
-            "certificates need https",
-        ),
-        (&["https://127.0.0.1:9/", "--cacert", "empty"], "empty"),
+        ("http://127.0.0.1:9/ --cacert empty", "certificates need https"),
+        ("https://127.0.0.1:9/ --cacert empty", "empty"),
     ] {
-        let ended = run(folder.path(), &[&["load"], words].concat());
-        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{words:?}: {ended:?}");
-        assert!(ended.err.contains(complaint), "{words:?}: {ended:?}");
+        let words: Vec<&str> = std::iter::once("load").chain(line.split_whitespace()).collect();
+        let ended = run(folder.path(), &words);
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{line}: {ended:?}");
+        assert!(ended.err.contains(complaint), "{line}: {ended:?}");
     }
 }

@@ -5,116 +5,93 @@ use rustix::process::Signal;
 
 use crate::{
     load::{Running, SEEDS, json},
-    run::run,
+    run::{Ended, run},
 };
 
-/// Runs a search against a test server, and returns its finding.
-fn search(words: &[&str]) -> serde_json::Value {
-    let folder = Folder::new();
-    folder.write("forebay.toml", SEEDS);
-    let server = Server::start(1);
-    let url = server.url("/");
-    let words: Vec<String> = words.iter().map(|word| word.replace("URL", &url)).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let ended = run(
-        folder.path(),
-        &[&["load", &url, "--json", "--quiet"], &words[..]].concat(),
-    );
-    assert_eq!(ended.code, 0, "{words:?}: {ended:?}");
-    json(&ended)
+/// Runs `forebay load` with a line of words separated by spaces, of which `HOST` stands for a server.
+fn load(server: &Server, line: &str) -> Ended {
+    let line = line.replace("HOST", &server.address().to_string());
+    let words: Vec<&str> = std::iter::once("load").chain(line.split_whitespace()).collect();
+    run(Folder::new().path(), &words)
 }
 
 #[test]
 fn the_best_number_of_connections_is_found_with_its_curve() {
-    let best = &search(&["--find-best", "-c", "4", "-d", "0.05"])["find_best"];
-    let chosen = best["connections"].as_u64().unwrap();
-    assert!((1..=4).contains(&chosen), "{best}");
+    let found = json(&load(&Server::start(1), "HOST --find-best -c 4 -d 0.05 --json"));
+    let best = &found["find_best"];
+    assert!((1..=4).contains(&best["connections"].as_u64().unwrap()), "{best}");
     assert!(best["curve"].as_array().unwrap().len() >= 3, "{best}");
     assert!(!best["reason"].as_str().unwrap().is_empty(), "{best}");
 }
 
 #[test]
 fn failures_of_a_search_are_parts_of_what_was_asked_for() {
-    let folder = Folder::new();
     let server = Server::start(1);
-    let (right, wrong) = (server.url("/"), server.url("/status/500"));
-    let ended = run(
-        folder.path(),
-        &[
-            "load",
-            &wrong,
-            "--find-best",
-            "-c",
-            "2",
-            "-d",
-            "0.05",
-            "--json",
-            "--quiet",
-        ],
-    );
-    let found = json(&ended);
+    let found = json(&load(&server, "HOST/status/500 --find-best -c 2 -d 0.05 --json"));
     let curve = found["find_best"]["curve"].as_array().unwrap();
     assert!(curve.iter().all(|point| point["failed"] == 1.0), "{found}");
-    let ended = run(
-        folder.path(),
-        &[
-            "load", &right, "--vs", &wrong, "-d", "0.4", "-c", "2", "--warmup", "0", "--quiet",
-        ],
-    );
+    let ended = load(&server, "HOST --vs HOST/status/500 -d 0.4 -c 2 --warmup 0");
     let of_servers = ended.out.split("\nB / A").next().unwrap();
     assert!(of_servers.contains("failed 100.00 %"), "{ended:?}");
     assert_eq!(of_servers.matches("failed").count(), 1, "{ended:?}");
-    assert!(
-        ended
-            .out
-            .contains("\nVerdict  errors: B failed 100.00 % of its requests (status "),
-        "{ended:?}"
-    );
-    let bail = run(folder.path(), &["load", &right, "--find-best", "--bail", "1"]);
+    let verdict = "\nVerdict  errors: B failed 100.00 % of its requests (status ";
+    assert!(ended.out.contains(verdict), "{ended:?}");
+    let bail = load(&server, "HOST --find-best --bail 1");
     assert_eq!(bail.code, 2, "{bail:?}");
     assert!(bail.err.contains("--bail is for a single run"), "{bail:?}");
 }
 
 #[test]
 fn a_server_beside_another_has_a_ratio_and_one_beside_itself() {
-    let found = search(&["--vs", "URL", "-d", "0.5", "-c", "2", "--warmup", "0"]);
+    let found = json(&load(
+        &Server::start(1),
+        "HOST --vs HOST -d 0.5 -c 2 --warmup 0 --json",
+    ));
     for ratio in ["per_second", "p50", "p99", "self"] {
-        assert!(
-            found["versus"][ratio]["value"].as_f64().unwrap() > 0.0,
-            "{ratio}: {found}"
-        );
+        let value = found["versus"][ratio]["value"].as_f64();
+        assert!(value.unwrap() > 0.0, "{ratio}: {found}");
     }
-    let command = format!(
-        "exec {} serve --listen 127.0.0.1:$PORT --admin off",
-        env!("CARGO_BIN_EXE_forebay")
-    );
-    let started = &search(&["--vs-cmd", &command, "-d", "0.5", "-c", "2", "--warmup", "0"])["versus"];
-    assert_eq!(started["pairs"].as_array().unwrap().len(), 2, "{started}");
     let verdict = found["verdict"].as_str().unwrap();
     assert!(["clean", "noisy"].contains(&verdict), "{found}");
-    assert_ne!(started["urls"][0], started["urls"][1], "{started}");
 }
 
 #[test]
-fn a_run_until_the_rate_is_known_has_a_report() {
-    let narrow = search(&["--until-ci", "90%", "-d", "0.5", "-c", "2", "--warmup", "0"]);
-    assert!(narrow["requests"]["total"].as_u64().unwrap() > 0, "{narrow}");
-    assert!(narrow["machine"]["cores"].as_u64().unwrap() > 0, "{narrow}");
-    assert!(narrow["environment"]["kernel"].is_string(), "{narrow}");
+fn a_server_that_a_command_starts_is_compared_and_stopped() {
+    let (folder, server) = (Folder::new(), Server::start(1));
+    folder.write("forebay.toml", SEEDS);
+    let url = server.url("/");
+    let versus = |command: &str| {
+        let words = [
+            "load", &url, "--json", "-d", "0.5", "-c", "2", "--warmup", "0", "--vs-cmd", command,
+        ];
+        run(folder.path(), &words)
+    };
+    let binary = env!("CARGO_BIN_EXE_forebay");
+    let found = json(&versus(&format!(
+        "exec {binary} serve --listen 127.0.0.1:$PORT --admin off"
+    )));
+    let started = &found["versus"];
+    assert_eq!(started["pairs"].as_array().unwrap().len(), 2, "{started}");
+    assert_ne!(started["urls"][0], started["urls"][1], "{started}");
+    let status = run(folder.path(), &["status"]);
+    assert_eq!(status.code, 4, "the server still runs: {status:?}");
+    let ended = versus("false");
+    let why = "`false` has ended (exit status: 1) before it listened";
+    assert!(ended.code == 1 && ended.err.contains(why), "{ended:?}");
 }
 
 #[test]
 fn a_search_for_the_rate_can_be_interrupted() {
-    let folder = Folder::new();
-    let server = Server::start(1);
+    let (folder, server) = (Folder::new(), Server::start(1));
     let url = server.url("/");
+    let slo = "p50<1min,errors<50%";
     let words = [
         "load",
         &url,
         "--json",
         "--find-rate",
         "--slo",
-        "p50<1min,errors<50%",
+        slo,
         "-d",
         "0.05",
         "-c",
@@ -128,37 +105,4 @@ fn a_search_for_the_rate_can_be_interrupted() {
     let found = json(&ended);
     assert_eq!(found["interrupted"], true, "{ended:?}");
     assert_eq!(found["find_rate"]["tried"][0]["rate"], 500.0, "{ended:?}");
-}
-
-#[test]
-fn a_search_for_the_rate_sends_as_it_is_told() {
-    let folder = Folder::new();
-    let server = Server::start(1);
-    let url = server.url("/delay/1");
-    let first_p50 = |arrivals: &str| {
-        let words = [
-            "load",
-            &url,
-            "--json",
-            "--find-rate",
-            "--slo",
-            "p50<1min,errors<50%",
-            "-d",
-            "0.2",
-            "-c",
-            "1",
-            "--arrivals",
-            arrivals,
-        ];
-        let mut running = Running::start(&folder, &words);
-        running.wait_until_told("asked");
-        running.signal(Signal::INT);
-        let ended = running.end();
-        let found = json(&ended);
-        let first = &found["find_rate"]["tried"][0];
-        assert_eq!(first["rate"], 500.0, "{ended:?}");
-        first["latency_ms"]["p50"].as_f64().unwrap()
-    };
-    // Of a hundred at once on one connection, most wait for fifty others that take a millisecond each.
-    assert!(first_p50("burst:100") > 40.0);
 }

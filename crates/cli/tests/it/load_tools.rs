@@ -66,17 +66,6 @@ fn every_command_line_of_rengine_and_of_light_4j_runs() {
 }
 
 #[test]
-fn a_number_as_go_wrks_method_is_explained() {
-    let target = Target::start();
-    let ended = target.load("go-wrk -t 2 -m 200 http://HOST:PORT/local");
-    assert!(
-        ended.err.contains("go-wrk itself takes -m as the method"),
-        "{ended:?}"
-    );
-    assert!(ended.out.contains("200"), "{ended:?}");
-}
-
-#[test]
 fn other_tools_flags_are_listed() {
     let folder = Folder::new();
     for tool in ["autocannon", "ab", "hose", "go-wrk", "jmeter"] {

@@ -7,7 +7,6 @@ mod check;
 mod control;
 mod exit_codes;
 mod load;
-mod load_on_port;
 mod load_report;
 mod load_requests;
 mod load_searches;

@@ -20,8 +20,6 @@ pub(super) struct Sent {
     pub(super) due: u64,
     /// When it was.
     pub(super) at: u64,
-    /// Which of the lane's requests it is.
-    pub(super) which: u32,
     pub(super) head_only: bool,
 }
 
@@ -70,10 +68,6 @@ pub(super) struct Connection {
     /// When the attempt to connect began.
     pub(super) since: u64,
     pub(super) reader: Reader,
-    /// When the TLS handshake began.
-    pub(super) handshake_since: Option<u64>,
-    /// When the first bytes of the response that is being received arrived.
-    pub(super) begun: Option<u64>,
     pub(super) in_flight: VecDeque<Sent>,
     /// Bytes that the socket has not accepted yet.
     pub(super) unsent: Unsent,
@@ -100,8 +94,6 @@ impl Connection {
             transport: None,
             since: 0,
             reader: Reader::new(keeps),
-            handshake_since: None,
-            begun: None,
             in_flight: VecDeque::new(),
             unsent: Unsent::default(),
             carried: 0,

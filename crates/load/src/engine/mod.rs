@@ -1,11 +1,7 @@
 //! Generates load: a [`Session`] keeps threads and their connections over several measurements, each under a load of its own.
 
 mod budget;
-mod calls;
-mod clock;
 mod connection;
-mod notes;
-mod once;
 mod outbox;
 mod pacing;
 pub(crate) mod ring;
@@ -25,18 +21,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[cfg(test)]
 pub(crate) use self::window::slice_latencies;
-use self::{budget::Budget, clock::Clock, thread::Thread};
+use self::{budget::Budget, thread::Thread};
 pub use self::{
-    notes::{FirstAnswer, Notes, URLS_MAX, UrlWindow},
-    once::{Exchange, ExchangeError, exchange},
     timeline::{Slice, Timeline},
-    window::{LATENCY_DIGITS, LATENCY_MAX_NS, Window, latencies},
+    window::{LATENCY_MAX_NS, Window, latencies},
 };
 use crate::{
     failure::Class,
     plan::{Load, Plan},
-    tls::Negotiated,
 };
 
 /// How long a thread may take to acknowledge a command.
@@ -45,6 +39,20 @@ const HEARING: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(50);
 /// How long the threads have to begin a pause, which lasts beyond it.
 const PAUSING: Duration = Duration::from_millis(1);
+
+/// Time as nanoseconds since the session began.
+#[derive(Clone, Copy, Debug)]
+struct Clock(Instant);
+
+impl Clock {
+    fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    fn now(self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+}
 
 /// A command from a session to one of its threads.
 #[derive(Clone, Debug)]
@@ -105,10 +113,6 @@ enum Notice {
     },
     /// The first failure of a class in the stretch with this number.
     Example { epoch: u64, class: Class, text: String },
-    /// TLS version and cipher suite of the first connection.
-    Negotiated(Negotiated),
-    /// The first response of the run.
-    First(FirstAnswer),
     /// The thread has begun the stretch with this number.
     Began(u64),
     /// Nothing is in flight any more, and nothing more will be sent in the stretch with this number.
@@ -221,23 +225,13 @@ impl Stretch {
         }
     }
 
-    /// Adds another stretch as if it had followed without a pause.
+    /// Adds the counts of another stretch as if it had followed without a pause; the timeline stays as it is.
     pub fn extend(&mut self, next: &Self) {
         let length_ns = |stretch: &Self| stretch.total.end_ns.saturating_sub(stretch.total.start_ns);
-        let own_ns = length_ns(self);
-        let both_ns = own_ns + length_ns(next);
-        // Connections and requests carried over from the first stretch are counted once, as the first stretch has them.
-        let first = if self.total.end_ns == 0 { next } else { &*self };
-        let (held, under_way) = (first.total.held, first.total.under_way);
-        self.total.merge(&next.total);
+        let both_ns = length_ns(self) + length_ns(next);
+        self.absorb(next);
         self.total.end_ns = self.total.start_ns + both_ns;
-        (self.total.held, self.total.under_way) = (held, under_way);
-        self.timeline.append(own_ns, &next.timeline);
-        self.cpu_ns += next.cpu_ns;
         self.interrupted |= next.interrupted;
-        for (class, text) in &next.examples {
-            self.note_example(*class, text);
-        }
     }
 
     fn note_example(&mut self, class: Class, text: &str) {
@@ -264,8 +258,6 @@ pub struct Session {
     epoch: u64,
     /// Requests and responses before and between measurements.
     between: Stretch,
-    negotiated: Option<Negotiated>,
-    first_answer: Option<FirstAnswer>,
     /// Threads with nothing to do in this stretch.
     idle: usize,
     /// Windows of this stretch that came before all threads had begun it.
@@ -277,7 +269,7 @@ pub struct Session {
 impl Session {
     /// Starts the threads. Nothing is connected yet.
     pub fn start(plan: Plan) -> std::io::Result<Self> {
-        let plan = plan.shared();
+        let plan = Arc::new(plan);
         let clock = Clock::start();
         let (sender, notices) = channel();
         let mut inboxes = Vec::new();
@@ -301,8 +293,6 @@ impl Session {
             load: Load::PAUSED,
             epoch: 0,
             between: Stretch::nothing(Load::PAUSED),
-            negotiated: None,
-            first_answer: None,
             idle: 0,
             early: Vec::new(),
             early_examples: Vec::new(),
@@ -314,16 +304,6 @@ impl Session {
         &self.plan
     }
 
-    /// TLS version and cipher suite, once a connection has been opened.
-    pub fn negotiated(&self) -> Option<&Negotiated> {
-        self.negotiated.as_ref()
-    }
-
-    /// The first response of all, if the plan asks for it and one has arrived.
-    pub fn first_answer(&self) -> Option<&FirstAnswer> {
-        self.first_answer.as_ref()
-    }
-
     /// Setting it ends the measurement under way, and every further one at once.
     pub fn stopper(&self) -> Arc<AtomicBool> {
         self.stop.clone()
@@ -331,12 +311,6 @@ impl Session {
 
     fn tell(&self, command: &Command) {
         self.inboxes.iter().for_each(|inbox| inbox.put(command.clone()));
-    }
-
-    /// Changes the load while it is measured, as stages do. It stays until the next one.
-    pub fn set_load(&mut self, load: Load) {
-        self.load = load;
-        self.tell(&Command::Load(load));
     }
 
     /// Adds the measurements of this stretch that arrived before all threads had begun it.
@@ -365,24 +339,26 @@ impl Session {
         let mut hearing = self.plan.threads;
         let until = Instant::now() + HEARING;
         while hearing > 0 {
-            match self
-                .notices
-                .recv_timeout(until.saturating_duration_since(Instant::now()))
-            {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.notices.recv_timeout(left) {
                 Ok(Notice::Began(number)) => hearing -= usize::from(number == self.epoch),
-                Ok(Notice::Window { window, .. }) if window.epoch < self.epoch => before.take(&window),
-                Ok(Notice::Window { window, .. }) => self.early.push(*window),
-                Ok(Notice::Example { epoch, class, text }) if epoch < self.epoch => {
-                    before.note_example(class, &text);
+                Ok(Notice::Window { window, .. }) if window.epoch == self.epoch => self.early.push(*window),
+                Ok(Notice::Example { epoch, class, text }) if epoch == self.epoch => {
+                    self.early_examples.push((class, text));
                 }
-                Ok(Notice::Example { class, text, .. }) => self.early_examples.push((class, text)),
-                Ok(Notice::Negotiated(negotiated)) => self.negotiated = Some(negotiated),
-                Ok(Notice::First(first)) => self.first_answer = Some(first),
-                Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    panic!("a thread of the load generator does not answer")
-                }
+                Ok(notice) => self.take(notice, before),
+                Err(_) => panic!("a thread of the load generator does not answer"),
             }
+        }
+    }
+
+    /// Adds what a thread tells to a stretch.
+    fn take(&mut self, notice: Notice, stretch: &mut Stretch) {
+        match notice {
+            Notice::Window { window, .. } => stretch.take(&window),
+            Notice::Example { class, text, .. } => stretch.note_example(class, &text),
+            Notice::Idle(number) => self.idle += usize::from(number == self.epoch),
+            Notice::Began(_) => {}
         }
     }
 
@@ -419,18 +395,17 @@ impl Session {
                 look = now + TICK;
                 match watch(&stretch) {
                     Control::Continue => {}
-                    Control::SetLoad(load) => self.set_load(load),
+                    Control::SetLoad(load) => {
+                        self.load = load;
+                        self.tell(&Command::Load(load));
+                    }
                     Control::Stop => break,
                 }
             }
             let wake = end.map_or(look, |end| end.min(look));
             match self.notices.recv_timeout(wake.saturating_duration_since(now)) {
-                Ok(Notice::Window { window, .. }) => stretch.take(&window),
-                Ok(Notice::Example { class, text, .. }) => stretch.note_example(class, &text),
-                Ok(Notice::Negotiated(negotiated)) => self.negotiated = Some(negotiated),
-                Ok(Notice::First(first)) => self.first_answer = Some(first),
-                Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
-                Ok(Notice::Began(_)) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(notice) => self.take(notice, &mut stretch),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => panic!("the threads of the load generator have ended"),
             }
         }
@@ -458,16 +433,11 @@ impl Session {
         self.hand_early(&mut after);
         let until = Instant::now() + self.plan.timeout;
         while self.idle < self.plan.threads {
-            match self
-                .notices
-                .recv_timeout(until.saturating_duration_since(Instant::now()))
-            {
-                Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
-                Ok(Notice::Window { window, .. }) => after.take(&window),
-                Ok(Notice::Example { class, text, .. }) => after.note_example(class, &text),
-                Ok(Notice::Began(_) | Notice::Negotiated(_) | Notice::First(_)) => {}
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
-            }
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(notice) = self.notices.recv_timeout(left) else {
+                break;
+            };
+            self.take(notice, &mut after);
         }
         self.tell(&Command::End);
         for thread in self.threads.drain(..) {
@@ -476,9 +446,7 @@ impl Session {
             }
         }
         while let Ok(notice) = self.notices.try_recv() {
-            if let Notice::Window { window, .. } = notice {
-                after.take(&window);
-            }
+            self.take(notice, &mut after);
         }
         after
     }

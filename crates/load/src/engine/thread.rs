@@ -6,7 +6,6 @@ mod commands;
 mod completions;
 mod exchange;
 mod opening;
-mod recording;
 mod timeouts;
 
 use std::{
@@ -25,10 +24,8 @@ use rustix::{
 
 use self::timeouts::Timeouts;
 use super::{
-    Command, Inbox, Notice,
+    Clock, Command, Inbox, Notice,
     budget::Budget,
-    calls::{self, Call},
-    clock::Clock,
     connection::{Connection, Phase},
     outbox::Outbox,
     pacing::Pacer,
@@ -101,17 +98,10 @@ struct Context {
     /// Whether [`Notice::Idle`] was sent for the current stretch.
     idle_reported: bool,
     examples_reported: u32,
-    negotiated_reported: bool,
     timeouts: Timeouts,
     next_sweep: u64,
     sweep_every: u64,
     looks: Looks,
-    /// The value of `looks` once the first response has been recorded.
-    looks_later: Looks,
-    /// Whether the first response on the first connection is still to be recorded.
-    wants_first: bool,
-    /// For each lane, the index of its first request among those that are measured separately.
-    first_urls: Vec<usize>,
 }
 
 /// How much of a response is inspected.
@@ -120,7 +110,7 @@ enum Looks {
     Status,
     /// The length of the body, too.
     Length,
-    /// Everything, so heads and bodies are kept.
+    /// Everything, so bodies are kept.
     All,
 }
 
@@ -171,23 +161,11 @@ impl Thread {
         let timeouts = Timeouts::new(&plan);
         let now = clock.now();
         let ring = ring::for_thread(&plan)?;
-        let notes = &plan.notes;
-        let wants_first = notes.first_answer && index == 0;
-        let looks_later = match &plan.expect {
+        let looks = match &plan.expect {
             expect if expect.keeps() => Looks::All,
-            expect if expect.looks() || notes.urls => Looks::Length,
+            expect if expect.looks() => Looks::Length,
             _ => Looks::Status,
         };
-        let looks = match looks_later {
-            Looks::Status if wants_first => Looks::Length,
-            later => later,
-        };
-        let first_urls = plan.lanes.iter().scan(0, |all, lane| {
-            let first = *all;
-            *all += lane.requests.kinds();
-            Some(first)
-        });
-        let first_urls = first_urls.collect();
         let context = Context {
             index,
             clock,
@@ -214,14 +192,10 @@ impl Thread {
             in_flight: 0,
             idle_reported: true,
             examples_reported: 0,
-            negotiated_reported: false,
             next_sweep: now,
             sweep_every: timeouts.sweep_every_ns(),
             timeouts,
             looks,
-            looks_later,
-            wants_first,
-            first_urls,
             plan,
         };
         Ok(Self {
@@ -272,7 +246,6 @@ impl Thread {
     /// Waits for events of epoll and handles them; true if there are commands.
     fn take_events(&mut self, longest: Duration) -> bool {
         let mut space = [const { MaybeUninit::uninit() }; EVENTS_MAX];
-        calls::count(Call::Wait);
         let longest = Timespec {
             tv_sec: longest.as_secs().cast_signed(),
             tv_nsec: longest.subsec_nanos().into(),
@@ -354,12 +327,9 @@ impl Thread {
         let mut after = After::Goes;
         let moved = hung_up || flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::OUT);
         if connection.phase == Phase::Connecting && moved {
-            let now = self.context.clock.now();
-            after = self.context.connected(connection, hung_up, now);
+            after = self.context.connected(connection, hung_up);
             if after == After::Goes {
-                let now = connection
-                    .handshake_since
-                    .map_or(now, |_| self.context.clock.now());
+                let now = self.context.clock.now();
                 after = self.context.fill(connection, now);
             }
         }

@@ -15,8 +15,6 @@ pub struct Slice {
     pub answers: u64,
     /// Failures of all classes.
     pub failures: u64,
-    /// Bytes of responses.
-    pub bytes_in: u64,
     /// Latencies in nanoseconds, to two digits.
     #[serde(with = "crate::stats::encoded")]
     pub latency: Histogram<u32>,
@@ -27,7 +25,6 @@ impl Slice {
         Self {
             answers: 0,
             failures: 0,
-            bytes_in: 0,
             latency: slice_latencies(),
         }
     }
@@ -35,7 +32,6 @@ impl Slice {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.answers = self.answers.saturating_add(other.answers);
         self.failures = self.failures.saturating_add(other.failures);
-        self.bytes_in = self.bytes_in.saturating_add(other.bytes_in);
         self.latency
             .add(&other.latency)
             .expect("all histograms have the same bounds");
@@ -94,7 +90,6 @@ impl Timeline {
             let slice = &mut self.slices[at];
             slice.answers += part(window.answers);
             slice.failures += part(failures);
-            slice.bytes_in += part(window.bytes_in);
         }
         let middle = (from + (until - 1 - from) / 2) / self.slice_ns;
         let slice = &mut self.slices[middle as usize];
@@ -103,31 +98,6 @@ impl Timeline {
             slice
                 .latency
                 .saturating_record_n(recorded.value_iterated_to(), count);
-        }
-    }
-
-    /// Appends the slices of another run to this one, which lasted `length_ns`. A last slice of which less than half was measured is merged
-    /// into the one before: between others it would look like a slump.
-    pub(crate) fn append(&mut self, length_ns: u64, other: &Self) {
-        let whole = (length_ns + self.slice_ns / 2) / self.slice_ns;
-        while self.slices.len() as u64 > whole.max(1) {
-            let rest = self.slices.pop().expect("there are more than one");
-            self.slices.last_mut().expect("there is one more").merge(&rest);
-        }
-        if self.slices.is_empty() {
-            *self = other.clone();
-            return;
-        }
-        let mut other = other.clone();
-        while other.slice_ns < self.slice_ns {
-            other.coarsen();
-        }
-        while self.slice_ns < other.slice_ns {
-            self.coarsen();
-        }
-        self.slices.append(&mut other.slices);
-        while self.slices.len() > SLICES_MAX {
-            self.coarsen();
         }
     }
 
@@ -156,29 +126,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_put_together_have_no_slump_where_they_meet() {
-        let run = |answers: u64| {
-            let mut timeline = Timeline::default();
-            for at in 0..10 {
-                let mut window = Window::new(1, at * WINDOW_NS, false);
-                (window.end_ns, window.answers) = ((at + 1) * WINDOW_NS, answers);
-                timeline.add(&window);
-            }
-            // The last window is always a little longer than what is left of the run.
-            let mut rest = Window::new(1, 10 * WINDOW_NS, false);
-            (rest.end_ns, rest.answers) = (10 * WINDOW_NS + 200_000, 1);
-            timeline.add(&rest);
-            timeline
-        };
-        let mut all = Timeline::default();
-        all.append(0, &run(100));
-        all.append(10 * WINDOW_NS + 200_000, &run(100));
-        let answers: Vec<u64> = all.slices.iter().map(|slice| slice.answers).collect();
-        assert_eq!(answers[..20], [vec![100; 9], vec![101], vec![100; 10]].concat());
-        assert_eq!(all.slices.len(), 21);
-    }
-
-    #[test]
     fn windows_that_are_a_little_long_leave_no_slice_out() {
         let mut timeline = Timeline::default();
         let mut now = 7;
@@ -187,7 +134,6 @@ mod tests {
             now += WINDOW_NS + 700_000;
             window.end_ns = now;
             window.answers = 100_700;
-            window.bytes_in = 3;
             timeline.add(&window);
         }
         let (_, whole) = timeline.slices.split_last().unwrap();
@@ -199,32 +145,6 @@ mod tests {
             timeline.slices.iter().map(|slice| slice.answers).sum::<u64>(),
             290 * 100_700
         );
-        assert_eq!(
-            timeline.slices.iter().map(|slice| slice.bytes_in).sum::<u64>(),
-            290 * 3
-        );
-    }
-
-    #[test]
-    fn runs_behind_each_other_lose_nothing_whatever_their_slices() {
-        let run = |windows: u64| {
-            let mut timeline = Timeline::default();
-            for at in 0..windows {
-                let mut window = Window::new(1, at * WINDOW_NS, false);
-                window.answers = 1;
-                timeline.add(&window);
-            }
-            timeline
-        };
-        for (first, second) in [(10, 1000), (1000, 10), (250, 250), (0, 5), (5, 0)] {
-            let mut both = run(first);
-            both.append(first * WINDOW_NS, &run(second));
-            assert!(both.slices.len() <= SLICES_MAX);
-            assert_eq!(
-                both.slices.iter().map(|slice| slice.answers).sum::<u64>(),
-                first + second
-            );
-        }
     }
 
     #[test]

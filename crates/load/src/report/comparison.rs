@@ -2,129 +2,100 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{Options, Report, steps, words};
-use crate::stats::Interval;
+use super::{Options, Report, percentile, words};
 
-/// Reads a figure of a report, if the report has it.
-type Of<'a> = &'a dyn Fn(&Report) -> Option<f64>;
+/// Most characters of a run's name.
+const NAME_MAX: usize = 300;
 
-/// Two runs, compared.
+/// Two runs, compared: the second with the first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Figures in the order in which they are shown.
-    pub figures: Vec<Figure>,
+    figures: Vec<Figure>,
+    /// Whether the 95 % intervals of the rates lie apart. `None` where there are none.
+    differs: Option<bool>,
 }
 
-/// One figure of both runs.
+/// One figure of both runs. The first one is the rate.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Figure {
-    /// Name of the figure, such as `p99`.
-    pub name: String,
-    /// Unit of the figure.
-    pub unit: Unit,
-    /// Value in the first run.
-    pub first: f64,
-    /// Value in the second run.
-    pub second: f64,
-    /// Whether their 95 % intervals do not overlap. `None` where there are none.
-    pub differs: Option<bool>,
+struct Figure {
+    name: String,
+    unit: Unit,
+    values: [f64; 2],
 }
 
-/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Events per second.
+enum Unit {
     PerSecond,
-    /// Time in nanoseconds.
     Nanoseconds,
     /// A part of all, from 0 to 1.
     Share,
 }
 
 impl Comparison {
-    /// Compares the second run with the first. A figure that one of them does not have is left out.
-    pub fn of(first: &Report, second: &Report, options: &Options) -> Self {
-        let mut figures = vec![Figure {
-            name: "answers/s".to_owned(),
-            unit: Unit::PerSecond,
-            first: first.per_second,
-            second: second.per_second,
-            differs: apart(first.rate_interval(), second.rate_interval()),
-        }];
-        let of_both = [first, second].map(|report| report.latency_intervals(&options.percentiles));
-        let empty = [first, second].iter().any(|report| report.latency_ns.is_empty());
-        for (at, &percent) in options.percentiles.iter().enumerate().filter(|_| !empty) {
-            let value = |report: &Report| steps::percentile(&report.latency_ns, percent) as f64;
-            figures.push(Figure {
-                name: format!("p{}", words::percentile(percent)),
-                unit: Unit::Nanoseconds,
-                first: value(first),
-                second: value(second),
-                differs: apart(of_both[0][at], of_both[1][at]),
+    /// Compares two runs. A figure that one of them does not have is left out.
+    pub fn of(runs: [&Report; 2], options: &Options) -> Self {
+        let mut figures = Vec::new();
+        let mut add = |name: &str, unit: Unit, of: &dyn Fn(&Report) -> Option<f64>| {
+            if let [Some(first), Some(second)] = runs.map(of) {
+                let (name, values) = (name.to_owned(), [first, second]);
+                figures.push(Figure { name, unit, values });
+            }
+        };
+        let latency = |report: &Report, of: &dyn Fn(&Report) -> f64| {
+            (!report.latency_ns.is_empty()).then(|| of(report))
+        };
+        add("answers/s", Unit::PerSecond, &|report| Some(report.per_second));
+        for &percent in &options.percentiles {
+            let name = format!("p{}", words::percentile(percent));
+            add(&name, Unit::Nanoseconds, &|report| {
+                latency(report, &|report| percentile(&report.latency_ns, percent) as f64)
             });
         }
-        let mean = |report: &Report| (!report.latency_ns.is_empty()).then(|| report.latency_ns.mean());
-        let most = |report: &Report| (!report.latency_ns.is_empty()).then(|| report.latency_ns.max() as f64);
-        let failed =
-            |report: &Report| (report.asked() > 0).then(|| report.failed() as f64 / report.asked() as f64);
-        let others: [(&str, Unit, Of<'_>); 5] = [
-            ("mean", Unit::Nanoseconds, &mean),
-            ("max", Unit::Nanoseconds, &most),
-            ("failed", Unit::Share, &failed),
-            (
-                "server CPU a request",
-                Unit::Nanoseconds,
-                &Report::server_ns_per_answer,
-            ),
-            (
-                "generator CPU a request",
-                Unit::Nanoseconds,
-                &Report::generator_ns_per_answer,
-            ),
-        ];
-        for (name, unit, of) in others {
-            if let (Some(first), Some(second)) = (of(first), of(second)) {
-                figures.push(Figure {
-                    name: name.to_owned(),
-                    unit,
-                    first,
-                    second,
-                    differs: None,
-                });
-            }
+        add("mean", Unit::Nanoseconds, &|report| {
+            latency(report, &|report| report.latency_ns.mean())
+        });
+        add("max", Unit::Nanoseconds, &|report| {
+            latency(report, &|report| report.latency_ns.max() as f64)
+        });
+        add("failed", Unit::Share, &|report| {
+            (report.asked() > 0).then(|| report.failed() as f64 / report.asked() as f64)
+        });
+        let (server, generator) = (Report::server_ns_per_answer, Report::generator_ns_per_answer);
+        add("server CPU a request", Unit::Nanoseconds, &server);
+        add("generator CPU a request", Unit::Nanoseconds, &generator);
+        let [first, second] = runs.map(Report::rate_interval);
+        Self {
+            figures,
+            differs: first.zip(second).map(|(first, second)| !first.overlaps(&second)),
         }
-        Self { figures }
     }
 
     /// A table for the terminal.
     pub fn text(&self, names: [&str; 2]) -> String {
         let mut text = String::new();
         for (letter, name) in ["A", "B"].into_iter().zip(names) {
+            // Writing to a String cannot fail.
             let _ = writeln!(text, "{letter}  {}", words::plain(name, NAME_MAX));
         }
         let _ = writeln!(text, "\n{:<24}{:>12}{:>14}{:>12}", "", "A", "B", "B / A");
-        for figure in &self.figures {
-            let shown = |value| match figure.unit {
+        for (at, figure) in self.figures.iter().enumerate() {
+            let [first, second] = figure.values.map(|value| match figure.unit {
                 Unit::PerSecond => words::rate(value),
                 Unit::Nanoseconds => words::duration(value),
                 Unit::Share => format!("{:.3} %", value * 100.0),
-            };
+            });
             let change = figure
                 .change()
                 .map_or(String::new(), |change| format!("{:+.1} %", change * 100.0));
-            let differs = match figure.differs {
+            let differs = match self.differs.filter(|_| at == 0) {
                 Some(true) => "   they differ",
                 Some(false) => "   no difference can be seen",
                 None => "",
             };
-            let (first, second) = (shown(figure.first), shown(figure.second));
-            let _ = writeln!(
-                text,
-                "{:<24}{first:>12}{second:>14}{change:>12}{differs}",
-                figure.name
-            );
+            let name = &figure.name;
+            let _ = writeln!(text, "{name:<24}{first:>12}{second:>14}{change:>12}{differs}");
         }
         text + "\nThey differ: their 95 % intervals lie apart. Runs one after the other differ by what the machine did meanwhile, too; --vs takes \
                 turns.\n"
@@ -132,35 +103,28 @@ impl Comparison {
 
     /// The comparison as JSON; latencies in milliseconds.
     pub fn json(&self, names: [&str; 2]) -> Value {
-        let figures = self.figures.iter().map(|figure| {
+        let mut figures = Map::new();
+        for figure in &self.figures {
             let (unit, scale) = match figure.unit {
                 Unit::PerSecond => ("per_second", 1.0),
                 Unit::Nanoseconds => ("ms", 1e-6),
                 Unit::Share => ("share", 1.0),
             };
-            let (first, second) = (figure.first * scale, figure.second * scale);
-            let value = json!({
-                "unit": unit, "first": first, "second": second, "change": figure.change(), "differs": figure.differs,
-            });
-            (figure.name.clone(), value)
-        });
-        let figures: serde_json::Map<String, Value> = figures.collect();
+            let [first, second] = figure.values.map(|value| value * scale);
+            let value = json!({"unit": unit, "first": first, "second": second, "change": figure.change()});
+            figures.insert(figure.name.clone(), value);
+        }
+        figures["answers/s"]["differs"] = self.differs.into();
         json!({"compare": {"runs": names, "figures": figures}})
     }
 }
 
-/// Most characters of a run's name.
-const NAME_MAX: usize = 300;
-
 impl Figure {
     /// Relative change from the first to the second. `None` if the first is 0.
-    pub fn change(&self) -> Option<f64> {
-        (self.first > 0.0).then(|| self.second / self.first - 1.0)
+    fn change(&self) -> Option<f64> {
+        let [first, second] = self.values;
+        (first > 0.0).then(|| second / first - 1.0)
     }
-}
-
-fn apart(first: Option<Interval>, second: Option<Interval>) -> Option<bool> {
-    Some(!first?.overlaps(&second?))
 }
 
 #[cfg(test)]
@@ -169,42 +133,33 @@ mod tests {
 
     #[test]
     fn a_run_beside_itself_does_not_differ_and_a_slower_one_does() {
-        let options = Options::default();
         let run = Report::example();
-        let same = Comparison::of(&run, &run, &options);
-        let rate = &same.figures[0];
-        assert_eq!((rate.differs, rate.change()), (Some(false), Some(0.0)));
         let mut slow = run.clone();
         slow.per_second /= 2.0;
         for slice in &mut slow.timeline.slices {
             slice.answers /= 2;
         }
-        let found = Comparison::of(&run, &slow, &options);
+        let compared = |other| Comparison::of([&run, other], &Options::default());
         assert_eq!(
-            (found.figures[0].differs, found.figures[0].change()),
-            (Some(true), Some(-0.5))
+            (compared(&run).differs, compared(&slow).differs),
+            (Some(false), Some(true))
         );
-        let text = found.text(["before", "after"]);
-        assert!(
-            text.contains("237,000       118,500     -50.0 %   they differ"),
-            "{text}"
+        let text = compared(&slow).text(["before", "after"]);
+        let row = "237,000       118,500     -50.0 %   they differ";
+        assert!(text.contains(row), "{text}");
+        let json = &compared(&slow).json(["before", "after"])["compare"]["figures"];
+        assert_eq!(
+            (&json["answers/s"]["differs"], &json["max"]["unit"]),
+            (&true.into(), &"ms".into())
         );
-        let json = found.json(["before", "after"]);
-        assert_eq!(json["compare"]["figures"]["answers/s"]["differs"], true);
-        assert_eq!(json["compare"]["figures"]["max"]["unit"], "ms");
-    }
-
-    #[test]
-    fn what_one_run_does_not_have_is_left_out() {
-        let run = Report::example();
         let mut empty = run.clone();
         empty.latency_ns.reset();
         empty.usage = None;
-        let names: Vec<String> = Comparison::of(&run, &empty, &Options::default())
+        let left: Vec<_> = compared(&empty)
             .figures
             .into_iter()
             .map(|figure| figure.name)
             .collect();
-        assert_eq!(names, ["answers/s", "failed", "generator CPU a request"]);
+        assert_eq!(left, ["answers/s", "failed", "generator CPU a request"]);
     }
 }

@@ -2,32 +2,26 @@
 
 pub mod assert;
 pub mod comparison;
-mod connections;
 #[cfg(test)]
 mod fixture;
 pub mod html;
 pub mod json;
-mod ranges;
 pub mod saved;
-mod steps;
 pub mod text;
 pub mod verdict;
 pub mod words;
 
-use hdrhistogram::Histogram;
+use hdrhistogram::{Counter, Histogram};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    engine::{FirstAnswer, Stretch, Timeline, UrlWindow},
+    engine::{Slice, Stretch, Timeline},
     failure::Class,
-    machine::{Capacity, Environment, Usage},
+    machine::{Environment, Usage},
     plan::{Engine, Load},
     search::WarmedUp,
     stats::{self, Interval},
 };
-
-/// Seed for resampling intervals, so that a report always reads the same.
-const INTERVAL_SEED: u64 = 1;
 
 /// A finished run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,17 +56,9 @@ pub struct Report {
     /// Nanoseconds from when it was written, under an open load.
     #[serde(with = "stats::encoded::optional")]
     pub service_ns: Option<Histogram<u64>>,
-    /// Nanoseconds from when a request was due to the first byte of its response, for all that were answered.
-    #[serde(with = "stats::encoded")]
-    pub first_byte_ns: Histogram<u64>,
-    /// Responses whose first byte arrived before the last.
-    pub in_pieces: u64,
-    /// Nanoseconds from the start of the attempt to the open connection.
+    /// Nanoseconds from the start of the attempt to the open connection, the TLS handshake included.
     #[serde(with = "stats::encoded")]
     pub connecting_ns: Histogram<u64>,
-    /// The part of `connecting_ns` that the TLS handshake took; empty without TLS.
-    #[serde(with = "stats::encoded")]
-    pub handshakes_ns: Histogram<u64>,
     /// Responses by status, ascending.
     pub statuses: Vec<(u16, u64)>,
     /// Failures by class.
@@ -87,10 +73,6 @@ pub struct Report {
     pub warm_up: WarmedUp,
     /// Whether it was ended early.
     pub interrupted: bool,
-    /// The first response of the run.
-    pub first_answer: Option<FirstAnswer>,
-    /// Figures of each request, where several are measured separately.
-    pub urls: Vec<UrlFigures>,
     /// Properties of the machine.
     pub environment: Option<Environment>,
     /// Resources that machine, generator and server used within the measured time.
@@ -126,19 +108,8 @@ pub struct Run {
     pub requests: Option<u64>,
     /// When the measured time began, as milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// Names of the requests, if they are measured separately.
-    pub named: Vec<String>,
-    /// The stages of the load, if it changed during the measured time.
-    pub stages: Vec<Stage>,
-}
-
-/// A part of a run with a load of its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Stage {
-    /// When it began, in seconds since the measured time began.
-    pub at_seconds: f64,
-    /// The load, such as `1 to 100 connections`.
-    pub load: String,
+    /// The load of each stage, such as `1 to 100 connections`, if it changed during the measured time.
+    pub stages: Vec<String>,
 }
 
 /// Options of all formats.
@@ -146,15 +117,12 @@ pub struct Stage {
 pub struct Options {
     /// The percentiles of latency that are shown, each from 0 to 100, in this order.
     pub percentiles: Vec<f64>,
-    /// Whether text may be coloured. The caller knows the terminal, and whether its user wants colour at all.
-    pub colour: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             percentiles: vec![50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99],
-            colour: false,
         }
     }
 }
@@ -170,32 +138,9 @@ pub struct Failure {
     pub example: Option<String>,
 }
 
-/// Figures of one of several requests.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UrlFigures {
-    /// Method and URL.
-    pub name: String,
-    /// Complete responses, whatever their status.
-    pub answers: u64,
-    /// Failed requests, with a response or without.
-    pub failures: u64,
-    /// Latencies in nanoseconds, to two digits.
-    #[serde(with = "stats::encoded")]
-    pub latency_ns: Histogram<u64>,
-}
-
-fn urls(names: &[String], measured: &[Option<Box<UrlWindow>>]) -> Vec<UrlFigures> {
-    let nothing = UrlWindow::default();
-    let of = |(at, name): (usize, &String)| {
-        let found = measured.get(at).and_then(Option::as_deref).unwrap_or(&nothing);
-        UrlFigures {
-            name: name.clone(),
-            answers: found.answers,
-            failures: found.failures,
-            latency_ns: found.latency.clone(),
-        }
-    };
-    names.iter().enumerate().map(of).collect()
+/// The value below which `percent` of all lie, but never more than the largest.
+pub(crate) fn percentile<C: Counter>(histogram: &Histogram<C>, percent: f64) -> u64 {
+    histogram.value_at_quantile(percent.clamp(0.0, 100.0) / 100.0)
 }
 
 impl Report {
@@ -204,16 +149,16 @@ impl Report {
         let (seconds, per_second) = (measured.seconds(), measured.per_second());
         let mut all = measured.clone();
         all.absorb(after);
-        let mut statuses = all.total.statuses.clone();
-        statuses.sort_unstable();
-        let example = |class| {
+        all.total.statuses.sort_unstable();
+        let failure = |(class, count)| {
             let found = all.examples.iter().find(|(known, _)| *known == class);
-            found.map(|(_, text)| text.clone())
+            Failure {
+                class,
+                count,
+                example: found.map(|(_, text)| text.clone()),
+            }
         };
-        let failures = all.total.failures.iter();
-        let names = run.named.clone();
         Self {
-            run,
             seconds,
             sent: all.total.sent,
             answers: all.total.answers,
@@ -225,35 +170,20 @@ impl Report {
             connects: all.total.connects,
             held: all.total.held,
             connects_failed: all.total.connects_failed,
-            first_byte_ns: all.total.first_bytes(),
-            in_pieces: all.total.in_pieces,
-            failures: failures
-                .map(|(class, count)| Failure {
-                    class,
-                    count,
-                    example: example(class),
-                })
-                .collect(),
+            failures: all.total.failures.iter().map(failure).collect(),
             latency_ns: all.total.latency,
             service_ns: all.total.service,
             connecting_ns: all.total.connecting,
-            handshakes_ns: all.total.handshakes,
-            statuses,
+            statuses: all.total.statuses,
             timeline: all.timeline,
             lag_max_ns: all.total.lag_max_ns,
             cpu_seconds: measured.cpu_ns as f64 / 1e9,
             warm_up: WarmedUp::default(),
             interrupted: measured.interrupted,
-            first_answer: None,
-            urls: urls(&names, &all.total.urls),
             environment: None,
             usage: None,
+            run,
         }
-    }
-
-    /// The Server field of the first response.
-    pub fn server(&self) -> Option<&str> {
-        self.first_answer.as_ref()?.server.as_deref()
     }
 
     /// Failures of all classes.
@@ -269,24 +199,14 @@ impl Report {
 
     /// Responses per second with their 95 % interval. `None` when the run was too short to tell.
     pub fn rate_interval(&self) -> Option<Interval> {
-        stats::throughput(&self.timeline).map(|means| means.interval)
-    }
-
-    /// 95 % intervals of percentiles (0 to 100) of latency, in nanoseconds. `None` for those that the run cannot tell.
-    pub fn latency_intervals(&self, percentiles: &[f64]) -> Vec<Option<Interval>> {
-        stats::percentile_intervals(&self.timeline, &self.latency_ns, percentiles, INTERVAL_SEED)
+        stats::throughput(&self.timeline)
     }
 
     /// CPU time of the server for each response within the measured time, in nanoseconds. `None` when the server is not known.
     pub fn server_ns_per_answer(&self) -> Option<f64> {
         let server = self.usage.as_ref()?.server?;
-        let us = server.cpu_us_per_request(self.measured_answers())?;
-        Some(us * 1e3)
-    }
-
-    /// Rate for which the machine's CPU time suffices. `None` when the server is not known.
-    pub fn capacity(&self) -> Option<Capacity> {
-        self.usage.as_ref()?.capacity(self.measured_answers())
+        let answers = self.measured_answers();
+        (answers > 0).then(|| server.cpu_seconds * 1e9 / answers as f64)
     }
 
     /// Responses within the measured time.
@@ -298,5 +218,29 @@ impl Report {
     pub fn generator_ns_per_answer(&self) -> Option<f64> {
         let answers = self.measured_answers();
         (answers > 0).then(|| self.cpu_seconds * 1e9 / answers as f64)
+    }
+
+    /// Requests per connection. `None` without connections.
+    pub fn requests_per_connection(&self) -> Option<f64> {
+        let connections = self.held + self.connects;
+        (connections > 0).then(|| self.sent as f64 / connections as f64)
+    }
+
+    /// The slices of the run, each with its start and its length in seconds, and whether the length is a full one: the rate of a shorter
+    /// slice means little.
+    fn slices(&self) -> impl Iterator<Item = (f64, f64, bool, &Slice)> {
+        let slice_seconds = self.timeline.slice_ns as f64 / 1e9;
+        let slices = self.timeline.slices.iter().enumerate();
+        slices.map(move |(at, slice)| {
+            let at_seconds = at as f64 * slice_seconds;
+            let left = self.seconds - at_seconds;
+            // A slice that begins at the very end has the responses that arrived while the threads were being stopped.
+            let seconds = if left > 0.0 {
+                left.min(slice_seconds)
+            } else {
+                slice_seconds
+            };
+            (at_seconds, seconds, left > slice_seconds * 0.999, slice)
+        })
     }
 }

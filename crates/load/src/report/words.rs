@@ -3,11 +3,7 @@
 
 use jiff::Timestamp;
 
-use crate::{
-    plan::{Arrivals, Pace},
-    report::Run,
-    search::WarmedUp,
-};
+use crate::{plan::Pace, report::Run, search::WarmedUp};
 
 /// A duration in the unit that suits it, with four digits: `950 ns`, `213.4 us`, `1.049 ms`, `12.50 s`.
 pub fn duration(ns: f64) -> String {
@@ -139,7 +135,7 @@ pub(crate) fn load(run: &Run) -> String {
             .stages
             .iter()
             .take(STAGES_TOLD_MAX)
-            .map(|stage| stage.load.as_str())
+            .map(String::as_str)
             .collect();
         let more = if run.stages.len() > stages.len() {
             ", and so on"
@@ -161,16 +157,9 @@ pub(crate) fn load(run: &Run) -> String {
             };
             format!("closed load: {connections}, {next}")
         }
-        Pace::Open { per_second, arrivals } => {
+        Pace::Open { per_second } => {
             let rate = rate(per_second);
-            let spread = match arrivals {
-                Arrivals::Uniform => "at equal distances".to_owned(),
-                Arrivals::Poisson => "at random moments".to_owned(),
-                Arrivals::Burst(size) => format!("in bursts of {size}"),
-            };
-            format!(
-                "open load: {rate} requests a second {spread} over {connections}, whatever the answers do"
-            )
+            format!("open load: {rate} requests a second over {connections}, whatever the answers do")
         }
     }
 }
@@ -259,19 +248,6 @@ mod tests {
             (percentile(50.0), percentile(97.5), percentile(0.999 * 100.0)),
             ("50".into(), "97.5".into(), "99.9".into())
         );
-    }
-
-    #[test]
-    fn moments_are_those_of_the_calendar() {
-        for (unix_s, words) in [
-            (0, "1970-01-01 00:00:00 UTC"),
-            (951_782_400, "2000-02-29 00:00:00 UTC"),
-            (1_760_000_000, "2025-10-09 08:53:20 UTC"),
-            (4_107_542_399, "2100-02-28 23:59:59 UTC"),
-            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
-        ] {
-            assert_eq!(moment(unix_s * 1000), words);
-        }
     }
 
     #[test]

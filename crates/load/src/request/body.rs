@@ -1,7 +1,5 @@
 //! Files with one value per line: a body, or the value of a placeholder.
 
-use std::sync::Arc;
-
 /// Most lines of a file.
 const LINES_MAX: usize = 1_000_000;
 
@@ -23,15 +21,6 @@ pub struct Lines {
     bytes: Vec<u8>,
     /// Where each ends.
     ends: Vec<usize>,
-}
-
-/// Bodies of which each request takes one.
-#[derive(Clone, Debug)]
-pub struct Bodies {
-    /// All there are.
-    pub lines: Arc<Lines>,
-    /// Whether one is taken at random; otherwise they are taken in turn.
-    pub random: bool,
 }
 
 impl Lines {

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 pub(crate) use self::source::{Random, Seat, Source};
 pub use self::{
-    body::{Bodies, Lines, LinesError},
+    body::{Lines, LinesError},
     parts::{Message, Parts, RequestError, Version},
     template::{Grammar, ReadFile, Template, TemplateError, split_url},
-    urls::{Origin, Target, Targets, TargetsError},
+    urls::{Targets, TargetsError},
 };
 
 /// The requests that a lane sends.
@@ -22,64 +22,16 @@ pub use self::{
 pub enum Requests {
     /// The same request every time.
     Same(Message),
-    /// Several requests, or one with placeholders.
-    Several(Arc<Several>),
-}
-
-/// Several requests and the order in which they are sent.
-#[derive(Clone, Debug)]
-pub struct Several {
-    templates: Box<[Template]>,
-    /// The sum of the weights up to and including each.
-    weights: Box<[u64]>,
-    order: Order,
-}
-
-/// The order in which several requests are sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// One after the other, starting again at the end. Weights do not matter.
-    #[default]
-    InTurn,
-    /// At random, as often as each one's weight says.
-    Weighted,
+    /// Several requests, one after the other, or one with placeholders.
+    Several(Arc<[Template]>),
 }
 
 impl Requests {
-    /// Several requests with their weights. `None` when there are none, or all weights are 0.
-    pub fn several(templates: Vec<(Template, u32)>, order: Order) -> Option<Self> {
-        let mut sum = 0;
-        let weigh = |(_, weight): &(Template, u32)| {
-            sum += u64::from(*weight);
-            sum
-        };
-        let weights: Box<[u64]> = templates.iter().map(weigh).collect();
-        (sum > 0).then(|| {
-            Self::Several(Arc::new(Several {
-                templates: templates.into_iter().map(|(template, _)| template).collect(),
-                weights,
-                order,
-            }))
-        })
-    }
-
     /// One request: the same bytes each time unless it has placeholders.
     pub fn one(parts: &Parts, grammar: &Grammar<'_>) -> Result<Self, TemplateError> {
         Ok(match Template::new(parts, grammar)?.into_fixed() {
             Ok(message) => Self::Same(message),
-            Err(template) => Self::Several(Arc::new(Several {
-                templates: [template].into(),
-                weights: [1].into(),
-                order: Order::InTurn,
-            })),
+            Err(template) => Self::Several([template].into()),
         })
-    }
-
-    /// How many different requests are measured separately.
-    pub fn kinds(&self) -> usize {
-        match self {
-            Self::Same(_) => 1,
-            Self::Several(several) => several.templates.len(),
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
+use super::template::{Grammar, Template, TemplateError};
 use crate::target::Url;
 
 /// A request as it goes over the wire.
@@ -72,12 +73,6 @@ pub enum RequestError {
         /// Path and query as given.
         path: String,
     },
-    /// A header without a separator between name and value.
-    #[error("`{text}` is not a header; accepted are `name: value` and `name=value`")]
-    Field {
-        /// The text as given.
-        text: String,
-    },
     /// Credentials without a colon.
     #[error("`{text}` has no colon; accepted is `user:password`, and `user:` for an empty password")]
     Credentials {
@@ -89,23 +84,21 @@ pub enum RequestError {
 impl Parts {
     /// A request for a URL without a body.
     pub fn get(url: &Url) -> Self {
-        let mut parts = Self {
+        Self {
             method: "GET".into(),
             path_and_query: url.path_and_query.clone(),
             fields: vec![("host".into(), url.authority())],
             body: Vec::new(),
             keep_alive: true,
             version: Version::Http11,
-        };
-        parts.asked_by(url);
-        parts
+        }
     }
 
-    /// Adds the credentials of a URL, if it has any and no Authorization field is set.
-    pub fn asked_by(&mut self, url: &Url) {
-        if let Some(user) = url.user.as_ref().filter(|_| !self.has_field("authorization")) {
-            let value = format!("Basic {}", STANDARD.encode(user));
-            self.fields.push(("authorization".into(), value));
+    /// Directs it to a URL: to its path, and to its host unless a field names another.
+    pub fn go_to(&mut self, url: &Url) {
+        self.path_and_query.clone_from(&url.path_and_query);
+        if !self.has_field("host") {
+            self.fields.insert(0, ("host".to_owned(), url.authority()));
         }
     }
 
@@ -122,16 +115,8 @@ impl Parts {
         self.fields.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Adds a field written as `name: value` or `name=value`. Host and the fields that describe the body occur once: the last one counts.
-    pub fn add_field(&mut self, text: &str) -> Result<(), RequestError> {
-        let malformed = || RequestError::Field {
-            text: text.to_owned(),
-        };
-        let at = text.find([':', '=']).ok_or_else(malformed)?;
-        let (name, value) = (text[..at].trim(), text[at + 1..].trim());
-        if name.is_empty() {
-            return Err(malformed());
-        }
+    /// Adds a field. Host and the fields that describe the body occur once: the last one counts.
+    pub fn add_field(&mut self, name: &str, value: &str) -> Result<(), RequestError> {
         check_token("header name", name)?;
         check_text(name, value)?;
         let single = [
@@ -162,34 +147,9 @@ impl Parts {
     }
 
     /// Serializes the request (RFC 9112).
-    pub fn message(&self) -> Result<Message, RequestError> {
-        check_token("method", &self.method)?;
-        check_path(&self.path_and_query)?;
-        let mut bytes = Vec::with_capacity(256 + self.body.len());
-        let mut line = |parts: &[&str]| {
-            for part in parts {
-                bytes.extend_from_slice(part.as_bytes());
-            }
-            bytes.extend_from_slice(b"\r\n");
-        };
-        line(&[&self.method, " ", &self.path_and_query, self.version.line_end()]);
-        for (name, value) in &self.fields {
-            check_token("header name", name)?;
-            check_text(name, value)?;
-            line(&[name, ": ", value]);
-        }
-        if self.needs_length() {
-            line(&["content-length: ", &self.body.len().to_string()]);
-        }
-        if let Some(option) = self.connection() {
-            line(&["connection: ", option]);
-        }
-        line(&[]);
-        bytes.extend_from_slice(&self.body);
-        Ok(Message {
-            bytes: bytes.into(),
-            head_only: self.method == "HEAD",
-        })
+    pub fn message(&self) -> Result<Message, TemplateError> {
+        let fixed = Template::new(self, &Grammar::none())?.into_fixed();
+        Ok(fixed.expect("a request without placeholders is always the same"))
     }
 
     /// Whether a Content-Length must be added (RFC 9110, 8.6).
@@ -278,46 +238,17 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_read_in_both_spellings() {
+    fn a_field_that_is_none_is_refused_and_some_occur_once() {
         let mut parts = parts();
-        for field in [
-            "X-One: 1",
-            "X-Two=2",
-            "X-Three:a=b",
-            "X-Four=a:b",
-            "X-Empty:",
-            "host: other",
+        parts.add_field("X-Empty", "").unwrap();
+        parts.add_field("host", "other").unwrap();
+        assert_eq!(parts.fields.len(), 2);
+        for (name, value, says) in [
+            ("a b", "v", "only letters, digits and"),
+            ("a", "v\r\nb: w", "control character"),
         ] {
-            parts.add_field(field).unwrap();
-        }
-        let values: Vec<_> = parts
-            .fields
-            .iter()
-            .map(|(name, value)| format!("{name}|{value}"))
-            .collect();
-        assert_eq!(
-            values,
-            [
-                "X-One|1",
-                "X-Two|2",
-                "X-Three|a=b",
-                "X-Four|a:b",
-                "X-Empty|",
-                "host|other"
-            ]
-        );
-    }
-
-    #[test]
-    fn a_field_that_is_none_is_refused_with_what_is_accepted() {
-        for (field, says) in [
-            ("X", "accepted are `name: value` and `name=value`"),
-            (": v", "accepted are `name: value` and `name=value`"),
-            ("a b: v", "only letters, digits and"),
-            ("a: v\r\nb: w", "control character"),
-        ] {
-            let error = parts().add_field(field).unwrap_err().to_string();
-            assert!(error.contains(says), "{field:?}: {error}");
+            let error = parts.add_field(name, value).unwrap_err().to_string();
+            assert!(error.contains(says), "{name:?}: {error}");
         }
     }
 

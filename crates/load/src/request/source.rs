@@ -2,21 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Order, Requests, Several, template::Draw};
+use super::{Requests, Template, template::Draw};
 
 /// Most bytes of repeated copies of one request: a larger write gains nothing.
 const REPEATED_BYTES_MAX: usize = 1024 * 1024;
 
 /// Source of one thread's requests for one lane.
 #[derive(Debug)]
-pub(crate) struct Source {
-    kind: Kind,
-    /// Index of the request produced last, where there are several.
-    which: u32,
-}
-
-#[derive(Debug)]
-enum Kind {
+pub(crate) enum Source {
     /// The bytes of one request, repeated so that one write can carry a whole pipeline.
     Same {
         repeated: Vec<u8>,
@@ -24,7 +17,7 @@ enum Kind {
         head_only: bool,
     },
     Several {
-        several: Arc<Several>,
+        templates: Arc<[Template]>,
         next: usize,
         draws: Draws,
     },
@@ -32,7 +25,7 @@ enum Kind {
 
 /// Values for placeholders.
 #[derive(Debug)]
-struct Draws {
+pub(crate) struct Draws {
     /// The number of the next request.
     number: u64,
     /// Step from one number to the next. Threads and lanes take turns, so that no two requests have the same number.
@@ -76,10 +69,10 @@ pub(crate) struct Put {
 impl Source {
     /// A source for writes of at most `depth` requests.
     pub(crate) fn new(requests: &Requests, depth: usize, seed: u64, seat: Seat) -> Self {
-        let kind = match requests {
+        match requests {
             Requests::Same(message) => {
                 let each = message.bytes.len();
-                Kind::Same {
+                Self::Same {
                     repeated: message
                         .bytes
                         .repeat(depth.min((REPEATED_BYTES_MAX / each.max(1)).max(1))),
@@ -87,25 +80,19 @@ impl Source {
                     head_only: message.head_only,
                 }
             }
-            Requests::Several(several) => Kind::Several {
+            Requests::Several(templates) => Self::Several {
                 // Threads begin at different requests; otherwise they would run in step.
-                next: seat.thread % several.templates.len(),
-                several: several.clone(),
+                next: seat.thread % templates.len(),
+                templates: templates.clone(),
                 draws: Draws::new(seed, seat),
             },
-        };
-        Self { kind, which: 0 }
-    }
-
-    /// Index of the request that [`Source::next`] has produced last; 0 where the lane has only one.
-    pub(crate) fn which(&self) -> u32 {
-        self.which
+        }
     }
 
     /// The bytes of the next `count` requests if all are the same, and not too many to be kept ready.
     pub(crate) fn same(&self, count: usize) -> Option<(&[u8], Put)> {
-        match &self.kind {
-            Kind::Same {
+        match self {
+            Self::Same {
                 repeated,
                 each,
                 head_only,
@@ -116,14 +103,14 @@ impl Source {
                 };
                 Some((bytes, put))
             }
-            Kind::Several { .. } => None,
+            Self::Several { .. } => None,
         }
     }
 
     /// Appends the next request.
     pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> Put {
-        match &mut self.kind {
-            Kind::Same {
+        match self {
+            Self::Same {
                 repeated,
                 each,
                 head_only,
@@ -133,23 +120,18 @@ impl Source {
                     head_only: *head_only,
                 }
             }
-            Kind::Several { several, next, draws } => {
-                let count = several.templates.len();
-                let at = match several.order {
-                    Order::InTurn => std::mem::replace(next, (*next + 1) % count),
-                    Order::Weighted => {
-                        let sum = several.weights[count - 1];
-                        let drawn = draws.random.up_to(sum - 1);
-                        several.weights.partition_point(|end| *end <= drawn)
-                    }
-                };
-                self.which = at as u32;
+            Self::Several {
+                templates,
+                next,
+                draws,
+            } => {
+                let at = std::mem::replace(next, (*next + 1) % templates.len());
                 let mut draw = Draw {
                     number: draws.take_number(),
                     random: &mut draws.random,
                     body: &mut draws.body,
                 };
-                several.templates[at].render(&mut draw, out)
+                templates[at].render(&mut draw, out)
             }
         }
     }
@@ -187,6 +169,7 @@ impl Random {
     }
 
     /// From 0 up to, not including, 1.
+    #[cfg(test)]
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -245,28 +228,13 @@ mod tests {
 
     #[test]
     fn several_requests_follow_their_order() {
-        let several = |order| {
-            let template = |path| Template::new(&parts(path), &Grammar::none()).unwrap();
-            let list = vec![(template("/a"), 1), (template("/b"), 98), (template("/c"), 1)];
-            Requests::several(list, order).unwrap()
-        };
-        let count = |paths: &[String], path: &str| paths.iter().filter(|known| *known == path).count();
+        let template = |path| Template::new(&parts(path), &Grammar::none()).unwrap();
+        let several = Requests::Several(["/a", "/b", "/c"].map(template).into());
         assert_eq!(
-            paths(&mut source(&several(Order::InTurn), 0, 1, 0, 1), 4),
+            paths(&mut source(&several, 0, 1, 0, 1), 4),
             ["/a", "/b", "/c", "/a"]
         );
-        assert_eq!(
-            paths(&mut source(&several(Order::InTurn), 1, 2, 0, 1), 2),
-            ["/b", "/c"]
-        );
-        let weighted = paths(&mut source(&several(Order::Weighted), 0, 1, 0, 1), 10_000);
-        assert!((9700..9900).contains(&count(&weighted, "/b")));
-        assert!(count(&weighted, "/a") > 50 && count(&weighted, "/c") > 50);
-    }
-
-    #[test]
-    fn nothing_to_send_is_no_list() {
-        assert!(Requests::several(Vec::new(), Order::InTurn).is_none());
+        assert_eq!(paths(&mut source(&several, 1, 2, 0, 1), 2), ["/b", "/c"]);
     }
 
     #[test]

@@ -4,10 +4,14 @@
 //! Each request has a number that is unique within the run. `{{counter}}` and `{{line FILE}}` both use it, so they agree within a request;
 //! `{{uuid}}` and `{{random}}` are drawn for each occurrence.
 
-use std::{io, path::Path, sync::Arc};
+use std::{
+    io::{self, Write as _},
+    path::Path,
+    sync::Arc,
+};
 
 use super::{
-    body::{Bodies, Lines, LinesError},
+    body::{Lines, LinesError},
     parts::{Message, Parts, RequestError, check_path, check_text, check_token, push_path},
     source::{Put, Random},
 };
@@ -37,10 +41,16 @@ enum Piece {
 
 #[derive(Clone, Debug)]
 enum Value {
-    Counter { first: u64 },
+    Counter {
+        first: u64,
+    },
     Uuid,
-    Random { low: i64, span: u64 },
-    Line(Bodies),
+    Random {
+        low: i64,
+        span: u64,
+    },
+    /// The line of the request with this number.
+    Line(Arc<Lines>),
 }
 
 /// The part of a request that a value is inserted into, which decides which bytes are allowed.
@@ -60,7 +70,7 @@ pub struct Grammar<'a> {
     /// Reads the files of `{{line FILE}}`; `None`: placeholders are off.
     pub braces: Option<&'a ReadFile<'a>>,
     /// Lines that replace the request's own body. Placeholders in them are not recognised.
-    pub bodies: Option<Bodies>,
+    pub bodies: Option<Arc<Lines>>,
 }
 
 impl<'a> Grammar<'a> {
@@ -239,7 +249,7 @@ impl Piece {
     fn render(&self, draw: &mut Draw<'_>, length: usize, out: &mut Vec<u8>) {
         match self {
             Self::Literal(bytes) => out.extend_from_slice(bytes),
-            Self::Length => push_decimal(length as u64, out),
+            Self::Length => push(length, out),
             Self::Value(value, part) => value.render(*part, draw, out),
         }
     }
@@ -248,24 +258,14 @@ impl Piece {
 impl Value {
     fn render(&self, part: Part, draw: &mut Draw<'_>, out: &mut Vec<u8>) {
         match self {
-            Self::Counter { first } => push_decimal(first.wrapping_add(draw.number), out),
+            Self::Counter { first } => push(first.wrapping_add(draw.number), out),
             Self::Uuid => push_uuid(draw.random, out),
             Self::Random { low, span } => {
                 // Two's complement: the sum is right whatever the sign.
-                let number = low.wrapping_add(draw.random.up_to(*span).cast_signed());
-                if number < 0 {
-                    out.push(b'-');
-                }
-                push_decimal(number.unsigned_abs(), out);
+                push(low.wrapping_add(draw.random.up_to(*span).cast_signed()), out);
             }
-            Self::Line(bodies) => {
-                let count = bodies.lines.len();
-                let at = if bodies.random {
-                    draw.random.below(count)
-                } else {
-                    (draw.number % count as u64) as usize
-                };
-                let text = bodies.lines.get(at);
+            Self::Line(lines) => {
+                let text = lines.get((draw.number % lines.len() as u64) as usize);
                 match part {
                     Part::Path => push_path(text, out),
                     // A line end would begin another field.
@@ -373,10 +373,7 @@ fn value(text: &str, read: &ReadFile<'_>) -> Result<Option<Value>, TemplateError
                 path: path.to_owned(),
                 source,
             })?;
-            Some(Value::Line(Bodies {
-                lines: Arc::new(lines),
-                random: false,
-            }))
+            Some(Value::Line(Arc::new(lines)))
         }
         _ => None,
     })
@@ -398,37 +395,21 @@ fn next_marker(text: &[u8]) -> Option<usize> {
     })
 }
 
-fn push_decimal(mut number: u64, out: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
-}
-
-fn push_hex(number: u64, digits: u32, out: &mut Vec<u8>) {
-    let digit = |at: u32| b"0123456789abcdef"[(number >> (4 * at) & 15) as usize];
-    out.extend((0..digits).rev().map(digit));
+fn push(value: impl std::fmt::Display, out: &mut Vec<u8>) {
+    // Writing to a Vec cannot fail.
+    let _ = write!(out, "{value}");
 }
 
 /// A random UUID (RFC 9562, version 4).
 fn push_uuid(random: &mut Random, out: &mut Vec<u8>) {
     let (high, low) = (random.next(), random.next());
-    push_hex(high >> 32, 8, out);
-    out.push(b'-');
-    push_hex(high >> 16, 4, out);
-    out.push(b'-');
-    push_hex(high & 0xfff | 0x4000, 4, out);
-    out.push(b'-');
-    push_hex(low >> 48 & 0x3fff | 0x8000, 4, out);
-    out.push(b'-');
-    push_hex(low, 12, out);
+    let (first, second, third) = (high >> 32, high >> 16 & 0xffff, high & 0xfff | 0x4000);
+    let (fourth, fifth) = (low >> 48 & 0x3fff | 0x8000, low & 0xffff_ffff_ffff);
+    // Writing to a Vec cannot fail.
+    let _ = write!(
+        out,
+        "{first:08x}-{second:04x}-{third:04x}-{fourth:04x}-{fifth:012x}"
+    );
 }
 
 /// Parses a URL whose path may have placeholders: the path and query stay as they were typed.
@@ -567,25 +548,16 @@ mod tests {
     }
 
     #[test]
-    fn bodies_of_a_file_are_taken_in_turn_or_at_random() {
-        let lines = Arc::new(Lines::parse(b"a\nbb\n{{counter}}").unwrap());
-        let url = Url::parse("http://h/").unwrap();
-        let requests = |random| {
-            let grammar = Grammar {
-                bodies: Some(Bodies {
-                    lines: lines.clone(),
-                    random,
-                }),
-                ..Grammar::braces(&read)
-            };
-            let template = Template::new(&Parts::get(&url), &grammar).unwrap();
-            render(&template, 0..100, 7)
+    fn bodies_of_a_file_are_taken_in_turn() {
+        let lines = Lines::parse(b"a\nbb\n{{counter}}").unwrap();
+        let grammar = Grammar {
+            bodies: Some(Arc::new(lines)),
+            ..Grammar::braces(&read)
         };
-        let in_turn = requests(false);
-        assert!(in_turn[1].ends_with("content-length: 2\r\n\r\nbb") && in_turn[2].ends_with("{{counter}}"));
-        assert!(in_turn[3].ends_with("\r\n\r\na"), "{}", in_turn[3]);
-        let at_random = requests(true);
-        assert!((40..95).contains(&at_random.iter().filter(|one| !one.ends_with("\r\n\r\na")).count()));
+        let parts = Parts::get(&Url::parse("http://h/").unwrap());
+        let sent = render(&Template::new(&parts, &grammar).unwrap(), 0..4, 7);
+        assert!(sent[1].ends_with("content-length: 2\r\n\r\nbb") && sent[2].ends_with("{{counter}}"));
+        assert!(sent[3].ends_with("\r\n\r\na"), "{}", sent[3]);
     }
 
     proptest! {

@@ -3,52 +3,28 @@
 //! ```text
 //! # a comment
 //! http://localhost:8080/one
-//! /two weight=3
+//! /two
 //! POST http://localhost:8080/three
 //! ```
 
-use std::collections::HashMap;
-
 use super::{
-    Grammar, Order, Requests, Template, TemplateError,
+    Grammar, Requests, Template, TemplateError,
     parts::{Parts, is_token},
     template::split_url,
 };
-use crate::{
-    engine::URLS_MAX,
-    target::{Url, UrlError},
-};
+use crate::target::{Url, UrlError};
 
 /// Most requests of a list.
 const TARGETS_MAX: usize = 200_000;
-/// Largest weight.
-const WEIGHT_MAX: u32 = 1_000_000;
 
-/// A request and its URL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// URL of the request.
-    pub url: Url,
-    /// Method, fields and body.
-    pub parts: Parts,
-    /// How often it is sent, relative to the others, in [`Order::Weighted`].
-    pub weight: u32,
-    /// Its line in the file, from 1.
-    pub line: usize,
-}
-
-/// A list of requests, not empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Targets(Vec<Target>);
-
-/// The requests for one server.
+/// A list of requests to one server, not empty.
 #[derive(Clone, Debug)]
-pub struct Origin {
-    /// The first URL of the server.
+pub struct Targets {
+    /// The URL of the first.
     pub url: Url,
-    /// Requests sent to it.
+    /// All of them, in their order.
     pub requests: Requests,
-    /// Names of its requests, in their order.
+    /// Method and URL of each.
     pub names: Vec<String>,
 }
 
@@ -57,7 +33,7 @@ pub struct Origin {
 pub enum TargetsError {
     /// The list is empty.
     #[error(
-        "there is no request in it; accepted are lines such as `http://localhost:8080/` and `POST /path weight=3`"
+        "there is no request in it; accepted are lines such as `http://localhost:8080/` and `POST /path`"
     )]
     Empty,
     /// More requests than are accepted.
@@ -71,13 +47,19 @@ pub enum TargetsError {
         /// Path as written.
         path: String,
     },
-    /// A weight that is not a number in the accepted range.
-    #[error("line {line}: `{text}` is not a weight; accepted are 1 to {WEIGHT_MAX}")]
+    /// A request to another server than the first one's.
+    #[error("line {line}: `{host}` is another server than that of the first request; a list is for one")]
+    Server {
+        /// Line number, from 1.
+        line: usize,
+        /// Host of the request.
+        host: String,
+    },
+    /// A weight, which lines had once.
+    #[error("line {line}: weights are no longer there; repeat a line to send it more often")]
     Weight {
         /// Line number, from 1.
         line: usize,
-        /// Weight as written.
-        text: String,
     },
     /// An invalid URL.
     #[error("line {line}")]
@@ -101,86 +83,60 @@ pub enum TargetsError {
 
 impl Targets {
     /// Parses a list. A path without a host goes to `base`; `defaults` supplies everything that a line does not say.
-    pub fn parse(text: &str, base: Option<&Url>, defaults: &Parts) -> Result<Self, TargetsError> {
-        let mut targets = Vec::new();
+    pub fn parse(
+        text: &str,
+        base: Option<&Url>,
+        defaults: &Parts,
+        grammar: &Grammar<'_>,
+    ) -> Result<Self, TargetsError> {
+        let mut first: Option<Url> = None;
+        let (mut names, mut templates) = (Vec::new(), Vec::new());
         for (at, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
+            let (line, text) = (at + 1, line.trim());
+            if text.is_empty() || text.starts_with('#') {
                 continue;
             }
-            if targets.len() == TARGETS_MAX {
+            if names.len() == TARGETS_MAX {
                 return Err(TargetsError::TooMany);
             }
-            targets.push(target(line, at + 1, base, defaults)?);
-        }
-        if targets.is_empty() {
-            return Err(TargetsError::Empty);
-        }
-        Ok(Self(targets))
-    }
-
-    /// All of them, in their order.
-    pub fn all(&self) -> &[Target] {
-        &self.0
-    }
-
-    /// Whether any weight other than 1 was given.
-    pub fn has_weights(&self) -> bool {
-        self.0.iter().any(|target| target.weight != 1)
-    }
-
-    /// The requests for each server, in the order in which servers first occur. Connections take the servers in turn, so each server gets
-    /// as many connections as any other; the order of requests holds within a server.
-    pub fn origins(&self, order: Order, grammar: &Grammar<'_>) -> Result<Vec<Origin>, TargetsError> {
-        let mut groups: Vec<Vec<&Target>> = Vec::new();
-        let mut known = HashMap::new();
-        for target in &self.0 {
-            let origin = (target.url.tls, target.url.host.as_str(), target.url.port);
-            let at = *known.entry(origin).or_insert(groups.len());
-            if at == groups.len() {
-                groups.push(Vec::new());
+            let (url, parts) = target(text, line, base, defaults)?;
+            let first = first.get_or_insert_with(|| url.clone());
+            if (url.tls, &url.host, url.port) != (first.tls, &first.host, first.port) {
+                return Err(TargetsError::Server { line, host: url.host });
             }
-            groups[at].push(target);
+            names.push(format!("{} {url}", parts.method));
+            let template = Template::new(&parts, grammar);
+            templates.push(template.map_err(|source| TargetsError::Request { line, source })?);
         }
-        let failed = |target: &Target, source| TargetsError::Request {
-            line: target.line,
-            source,
-        };
-        let origin = |group: Vec<&Target>| {
-            let requests = match group[..] {
-                [only] => Requests::one(&only.parts, grammar).map_err(|error| failed(only, error))?,
-                _ => {
-                    let template = |target: &&Target| match Template::new(&target.parts, grammar) {
-                        Ok(template) => Ok((template, target.weight)),
-                        Err(error) => Err(failed(target, error)),
-                    };
-                    let templates = group.iter().map(template).collect::<Result<_, _>>()?;
-                    Requests::several(templates, order).ok_or(TargetsError::Empty)?
-                }
-            };
-            let name = |target: &&Target| format!("{} {}", target.parts.method, target.url);
-            Ok(Origin {
-                url: group[0].url.clone(),
-                requests,
-                names: group.iter().take(URLS_MAX).map(name).collect(),
-            })
-        };
-        groups.into_iter().map(origin).collect()
+        let url = first.ok_or(TargetsError::Empty)?;
+        Ok(Self {
+            url,
+            requests: Requests::Several(templates.into()),
+            names,
+        })
     }
 }
 
-/// Reads `[METHOD] URL [weight=N]`.
-fn target(text: &str, line: usize, base: Option<&Url>, defaults: &Parts) -> Result<Target, TargetsError> {
+/// Reads `[METHOD] URL`.
+fn target(
+    text: &str,
+    line: usize,
+    base: Option<&Url>,
+    defaults: &Parts,
+) -> Result<(Url, Parts), TargetsError> {
     let is_method =
         |word: &str| is_token(word) && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
-    let (method, rest) = match text.split_once(char::is_whitespace) {
+    let (method, url) = match text.split_once(char::is_whitespace) {
         Some((word, rest)) if is_method(word) => (Some(word), rest.trim_start()),
         _ => (None, text),
     };
-    let (url, weight) = match rest.rsplit_once(char::is_whitespace) {
-        Some((url, last)) if last.starts_with("weight=") => (url.trim_end(), last.strip_prefix("weight=")),
-        _ => (rest, None),
-    };
+    if url
+        .split_whitespace()
+        .nth(1)
+        .is_some_and(|word| word.starts_with("weight="))
+    {
+        return Err(TargetsError::Weight { line });
+    }
     let url = match base {
         _ if !url.starts_with('/') => split_url(url).map_err(|source| TargetsError::Url { line, source })?,
         Some(base) => Url {
@@ -192,37 +148,12 @@ fn target(text: &str, line: usize, base: Option<&Url>, defaults: &Parts) -> Resu
             return Err(TargetsError::Host { line, path });
         }
     };
-    let weight = weight.map_or(Ok(1), |text| {
-        let weight = text.parse().ok();
-        weight
-            .filter(|weight| (1..=WEIGHT_MAX).contains(weight))
-            .ok_or_else(|| TargetsError::Weight {
-                line,
-                text: text.to_owned(),
-            })
-    })?;
     let mut parts = defaults.clone();
     if let Some(method) = method {
         method.clone_into(&mut parts.method);
     }
-    // A Host field that was asked for stays; the one derived from the base URL does not.
-    let is_asked_for = |(name, value): &(String, String)| {
-        name.eq_ignore_ascii_case("host") && base.is_none_or(|base| base.authority() != *value)
-    };
-    if !parts.fields.iter().any(is_asked_for) {
-        parts
-            .fields
-            .retain(|(name, _)| !name.eq_ignore_ascii_case("host"));
-        parts.fields.insert(0, ("host".into(), url.authority()));
-    }
-    parts.path_and_query.clone_from(&url.path_and_query);
-    parts.asked_by(&url);
-    Ok(Target {
-        url,
-        parts,
-        weight,
-        line,
-    })
+    parts.go_to(&url);
+    Ok((url, parts))
 }
 
 #[cfg(test)]
@@ -233,8 +164,10 @@ mod tests {
         Url::parse("http://localhost:8080/").unwrap()
     }
 
-    fn parse(text: &str) -> Result<Targets, TargetsError> {
-        Targets::parse(text, Some(&base()), &Parts::get(&base()))
+    fn parse(text: &str, base: Option<&Url>) -> Result<Targets, TargetsError> {
+        let mut defaults = Parts::get(&self::base());
+        defaults.fields.clear();
+        Targets::parse(text, base, &defaults, &Grammar::none())
     }
 
     /// An error with its causes.
@@ -244,61 +177,18 @@ mod tests {
     }
 
     #[test]
-    fn lines_name_methods_urls_and_weights() {
-        let targets = parse(
-            "\u{feff}# list\nhttp://localhost:8080/one\r\n/two weight=3\n\nPOST http://other/three\nother:81/{{random 1 9}} weight=2\n",
-        )
-        .unwrap();
-        let shown = |target: &Target| {
-            let Target {
-                url,
-                parts,
-                weight,
-                line,
-            } = target;
-            format!("{line}: {} {url} {weight} {:?}", parts.method, parts.fields)
-        };
+    fn lines_name_methods_and_urls() {
+        let text = "\u{feff}# list\nhttp://localhost:8080/one\r\n/two\n\nPOST localhost:8080/three\n";
+        let targets = parse(text, Some(&base())).unwrap();
         assert_eq!(
-            targets.all().iter().map(shown).collect::<Vec<_>>(),
+            targets.names,
             [
-                "2: GET http://localhost:8080/one 1 [(\"host\", \"localhost:8080\")]",
-                "3: GET http://localhost:8080/two 3 [(\"host\", \"localhost:8080\")]",
-                "5: POST http://other/three 1 [(\"host\", \"other\")]",
-                "6: GET http://other:81/{{random 1 9}} 2 [(\"host\", \"other:81\")]",
+                "GET http://localhost:8080/one",
+                "GET http://localhost:8080/two",
+                "POST http://localhost:8080/three"
             ]
         );
-        assert!(targets.has_weights());
-    }
-
-    #[test]
-    fn a_host_that_was_asked_for_stays() {
-        let mut defaults = Parts::get(&base());
-        defaults.set_field("Host", "asked.for");
-        let targets = Targets::parse("http://other/", Some(&base()), &defaults).unwrap();
-        assert_eq!(
-            targets.all()[0].parts.fields,
-            [("Host".to_owned(), "asked.for".to_owned())]
-        );
-    }
-
-    #[test]
-    fn each_server_gets_its_own_requests() {
-        let targets = parse("/a\nhttp://other/b\n/c\nhttps://localhost:8080/d\n").unwrap();
-        let origins = targets.origins(Order::InTurn, &Grammar::none()).unwrap();
-        let urls: Vec<_> = origins.iter().map(|origin| origin.url.to_string()).collect();
-        assert_eq!(
-            urls,
-            [
-                "http://localhost:8080/a",
-                "http://other/b",
-                "https://localhost:8080/d"
-            ]
-        );
-        assert!(matches!(origins[0].requests, Requests::Several(_)));
-        assert!(
-            matches!(origins[1].requests, Requests::Same(_)),
-            "one request that never changes stays cheap"
-        );
+        assert_eq!(targets.url.to_string(), "http://localhost:8080/one");
     }
 
     #[test]
@@ -309,22 +199,17 @@ mod tests {
                 "\nftp://h/\n",
                 "line 2: `ftp://h` has the scheme `ftp`; accepted are http and https",
             ),
-            (
-                "/a weight=0",
-                "line 1: `0` is not a weight; accepted are 1 to 1000000",
-            ),
-            ("/a weight=x", "line 1: `x` is not a weight"),
+            ("/a weight=2", "line 1: weights are no longer there"),
+            ("/a\nhttp://other/", "line 2: `other` is another server"),
+            ("/a b", "line 1: the path `/a b` has a space"),
         ] {
-            let error = chain(&parse(text).unwrap_err());
+            let error = chain(&parse(text, Some(&base())).unwrap_err());
             assert!(error.contains(says), "{text:?}: {error}");
         }
-        let none = Targets::parse("/a", None, &Parts::get(&base())).unwrap_err();
+        let none = parse("/a", None).unwrap_err().to_string();
         assert!(
-            none.to_string()
-                .contains("line 1: `/a` names no host; write http://HOST/a")
+            none.contains("line 1: `/a` names no host; write http://HOST/a"),
+            "{none}"
         );
-        let space = parse("/a b").unwrap().origins(Order::InTurn, &Grammar::none());
-        let space = chain(&space.unwrap_err());
-        assert!(space.contains("line 1: the path `/a b` has a space"), "{space}");
     }
 }

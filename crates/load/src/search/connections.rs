@@ -1,11 +1,11 @@
 //! Finds the best number of connections under a closed load: the smallest that reaches almost the highest throughput. More connections only
 //! wait for each other.
 
-use std::{fmt::Write as _, sync::atomic::Ordering, time::Duration};
+use std::{collections::BTreeMap, fmt::Write as _, sync::atomic::Ordering, time::Duration};
 
 use super::{Point, try_load};
 use crate::{
-    engine::{Session, Stretch},
+    engine::Session,
     plan::{Load, Pace},
     request::Random,
 };
@@ -40,9 +40,6 @@ pub struct Best {
     pub chosen: usize,
     /// Why it was chosen.
     pub reason: String,
-    /// Number of connections at which a server that works on requests in parallel without any cost would level off: its highest throughput
-    /// times the lowest median latency of all points.
-    pub knee: f64,
 }
 
 /// Throughput below this part of the best counts as falling.
@@ -54,12 +51,8 @@ const FAILED_MAX: f64 = 0.001;
 /// Rounds in which the best few are measured again.
 const ROUNDS: usize = 2;
 
-/// Sweeps the number of connections. `watch` sees each point as it is measured, and its measurements.
-pub fn best_connections(
-    session: &mut Session,
-    sweep: Sweep,
-    watch: &mut dyn FnMut(&Point, &Stretch),
-) -> Best {
+/// Sweeps the number of connections. `watch` sees each point as it is measured.
+pub fn best_connections(session: &mut Session, sweep: Sweep, watch: &mut dyn FnMut(&Point)) -> Best {
     let mut curve = Curve::default();
     let mut random = Random::new(session.plan().seed);
     let stopper = session.stopper();
@@ -69,44 +62,33 @@ pub fn best_connections(
             connections,
             pace: Pace::Closed,
         };
-        let stretch = try_load(session, load, sweep.settle, sweep.measure);
-        let point = Point::of(&stretch);
-        if stopper.load(Ordering::Relaxed) && !curve.points.is_empty() {
+        let point = Point::of(&try_load(session, load, sweep.settle, sweep.measure));
+        if stopper.load(Ordering::Relaxed) && !curve.0.is_empty() {
             return None;
         }
-        watch(&point, &stretch);
-        curve.add(connections, point);
+        watch(&point);
+        curve.add(point);
         Some(curve.mean(connections))
     };
-    let (mut connections, mut falling) = (1, 0);
-    let mut errors_at = None;
-    while connections <= sweep.connections_max && falling < 2 {
+    let (mut connections, mut falling, mut errors_at) = (1, 0, None);
+    while connections <= sweep.connections_max && falling < 2 && errors_at.is_none() {
         let Some(point) = measure(connections, &mut curve) else {
-            return curve.choose(errors_at);
+            return curve.choose(None);
         };
-        if point.failed > FAILED_MAX {
-            errors_at = Some(connections);
-            break;
-        }
-        falling = if point.per_second < FALLING * curve.best().1.per_second {
-            falling + 1
-        } else {
-            0
-        };
+        errors_at = (point.failed > FAILED_MAX).then_some(connections);
+        let falls = point.per_second < FALLING * curve.best().per_second;
+        falling = if falls { falling + 1 } else { 0 };
         connections *= 2;
     }
     // Bisect between the neighbours of the best until they are adjacent or an eighth apart.
-    loop {
-        let best = curve.best().0;
-        let Some(next) = curve.gap_beside(best) else {
-            break;
-        };
-        let Some(point) = measure(next, &mut curve) else {
-            return curve.choose(errors_at);
-        };
-        if point.failed > FAILED_MAX {
-            errors_at.get_or_insert(next);
-            break;
+    while let Some(next) = curve.gap_beside(curve.best().load.connections) {
+        match measure(next, &mut curve) {
+            Some(point) if point.failed <= FAILED_MAX => {}
+            Some(_) => {
+                errors_at.get_or_insert(next);
+                break;
+            }
+            None => return curve.choose(errors_at),
         }
     }
     for _ in 0..ROUNDS {
@@ -123,18 +105,16 @@ pub fn best_connections(
 
 /// Measured points by number of connections.
 #[derive(Debug, Default)]
-struct Curve {
-    points: std::collections::BTreeMap<usize, Vec<Point>>,
-}
+struct Curve(BTreeMap<usize, Vec<Point>>);
 
 impl Curve {
-    fn add(&mut self, connections: usize, point: Point) {
-        self.points.entry(connections).or_default().push(point);
+    fn add(&mut self, point: Point) {
+        self.0.entry(point.load.connections).or_default().push(point);
     }
 
     /// The mean of the points at a number of connections.
     fn mean(&self, connections: usize) -> Point {
-        let points = &self.points[&connections];
+        let points = &self.0[&connections];
         let count = points.len() as f64;
         let mut middle = points[points.len() / 2].clone();
         middle.per_second = points.iter().map(|point| point.per_second).sum::<f64>() / count;
@@ -142,47 +122,35 @@ impl Curve {
         middle
     }
 
-    fn all(&self) -> Vec<(usize, Point)> {
-        self.points
-            .keys()
-            .map(|&connections| (connections, self.mean(connections)))
-            .collect()
+    fn means(&self) -> Vec<Point> {
+        self.0.keys().map(|&connections| self.mean(connections)).collect()
     }
 
-    /// The point with the highest throughput among those without failures, or else among all.
-    fn best(&self) -> (usize, Point) {
-        let all = self.all();
-        let fast = |points: &mut dyn Iterator<Item = &(usize, Point)>| {
-            points
-                .max_by(|a, b| a.1.per_second.total_cmp(&b.1.per_second))
-                .cloned()
-        };
-        fast(&mut all.iter().filter(|(_, point)| point.failed <= FAILED_MAX))
-            .or_else(|| fast(&mut all.iter()))
-            .expect("something was measured")
+    /// The points without failures, the fastest first.
+    fn fastest(&self) -> Vec<Point> {
+        let mut means = self.means();
+        means.retain(|point| point.failed <= FAILED_MAX);
+        means.sort_by(|a, b| b.per_second.total_cmp(&a.per_second));
+        means
+    }
+
+    /// The point with the highest throughput among those without failures, or else the first.
+    fn best(&self) -> Point {
+        let first = self.fastest().into_iter().next();
+        first.unwrap_or_else(|| self.means().swap_remove(0))
     }
 
     fn best_few(&self) -> Vec<usize> {
-        let mut all = self.all();
-        all.retain(|(_, point)| point.failed <= FAILED_MAX);
-        all.sort_by(|a, b| b.1.per_second.total_cmp(&a.1.per_second));
-        all.iter().take(3).map(|(connections, _)| *connections).collect()
+        let fastest = self.fastest().into_iter().take(3);
+        fastest.map(|point| point.load.connections).collect()
     }
 
     /// A number between this one and a measured neighbour that is more than an eighth away.
     fn gap_beside(&self, best: usize) -> Option<usize> {
-        let below = self
-            .points
-            .range(..best)
-            .next_back()
-            .map(|(&connections, _)| connections);
-        let above = self
-            .points
-            .range(best + 1..)
-            .next()
-            .map(|(&connections, _)| connections);
+        let below = self.0.range(..best).next_back().map(|(&below, _)| (below, best));
+        let above = self.0.range(best + 1..).next().map(|(&above, _)| (best, above));
         let least = (best / 8).max(1);
-        [below.map(|below| (below, best)), above.map(|above| (best, above))]
+        [below, above]
             .into_iter()
             .flatten()
             .filter(|(low, high)| high - low > least)
@@ -191,17 +159,11 @@ impl Curve {
     }
 
     fn choose(&self, errors_at: Option<usize>) -> Best {
-        let all = self.all();
-        let (fastest, top) = self.best();
-        let chosen = all
-            .iter()
-            .position(|(_, point)| point.failed <= FAILED_MAX && point.per_second >= ENOUGH * top.per_second)
-            .unwrap_or_else(|| {
-                all.iter()
-                    .position(|(connections, _)| *connections == fastest)
-                    .unwrap_or(0)
-            });
-        let connections = all[chosen].0;
+        let (curve, top) = (self.means(), self.best());
+        let is_enough =
+            |point: &Point| point.failed <= FAILED_MAX && point.per_second >= ENOUGH * top.per_second;
+        let chosen = curve.iter().position(is_enough).unwrap_or(0);
+        let (connections, fastest) = (curve[chosen].load.connections, top.load.connections);
         let mut reason = if connections == fastest {
             format!(
                 "{connections} connections bring the highest throughput, {:.0} requests/s",
@@ -210,25 +172,23 @@ impl Curve {
         } else {
             format!(
                 "{connections} connections bring {:.0} requests/s, within 1 % of the highest, {:.0} at {fastest}",
-                all[chosen].1.per_second, top.per_second
+                curve[chosen].per_second, top.per_second
             )
         };
-        match (errors_at, all.last()) {
-            (Some(errors_at), _) => {
-                let _ = write!(reason, "; from {errors_at} on requests fail");
-            }
-            (None, Some((last, point))) if point.per_second < FALLING * top.per_second => {
-                let _ = write!(reason, "; {last} bring only {:.0}", point.per_second);
-            }
-            (None, Some((last, _))) if *last == connections => {
-                reason += "; more were not tried and may bring more";
-            }
-            _ => reason += "; more bring no more",
+        let last = &curve[curve.len() - 1];
+        let last_connections = last.load.connections;
+        if let Some(errors_at) = errors_at {
+            // Writing to a String cannot fail.
+            let _ = write!(reason, "; from {errors_at} on requests fail");
+        } else if last.per_second < FALLING * top.per_second {
+            let _ = write!(reason, "; {last_connections} bring only {:.0}", last.per_second);
+        } else if last_connections == connections {
+            reason += "; more were not tried and may bring more";
+        } else {
+            reason += "; more bring no more";
         }
-        let fastest_answer = all.iter().map(|(_, point)| point.p50_ns).min().unwrap_or(0);
         Best {
-            knee: top.per_second * fastest_answer as f64 / 1e9,
-            curve: all.into_iter().map(|(_, point)| point).collect(),
+            curve,
             chosen,
             reason,
         }
@@ -253,7 +213,7 @@ mod tests {
                 p99_ns: 0,
                 failed,
             };
-            curve.add(connections, point);
+            curve.add(point);
         }
         curve
     }
@@ -293,7 +253,9 @@ mod tests {
         let mut tried = Vec::new();
         while let Some(next) = curve.gap_beside(32) {
             tried.push(next);
-            curve.add(next, curve.mean(16));
+            let mut point = curve.mean(16);
+            point.load.connections = next;
+            curve.add(point);
         }
         assert_eq!(tried, [48, 40, 24, 36, 28]);
     }

@@ -1,14 +1,12 @@
 //! Searches over loads: the best number of connections, the highest rate that keeps a promise.
 
 mod connections;
-mod precision;
 mod rate;
 mod versus;
 mod warm_up;
 
 pub use self::{
     connections::{Best, Sweep, best_connections},
-    precision::{Precision, Repeated, until_precise},
     rate::{Promise, RateSearch, Sustained, highest_rate},
     versus::{Comparison, Versus, compare},
     warm_up::{WarmUp, WarmedUp, warm_up},
@@ -53,10 +51,4 @@ impl Point {
 fn try_load(session: &mut Session, load: Load, settle: Duration, measure: Duration) -> Stretch {
     session.measure(load, Until::passed(settle).and_on(), &mut |_| {});
     session.measure(load, Until::passed(measure).and_on(), &mut |_| {})
-}
-
-/// As [`try_load`], but pauses afterwards and leaves the machine to others.
-fn turn(session: &mut Session, load: Load, settle: Duration, measure: Duration) -> Stretch {
-    session.measure(load, Until::passed(settle).and_on(), &mut |_| {});
-    session.measure(load, Until::passed(measure), &mut |_| {})
 }

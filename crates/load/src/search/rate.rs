@@ -5,8 +5,8 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use super::{Point, try_load};
 use crate::{
-    engine::{Session, Stretch, Until},
-    plan::{Arrivals, Load, Pace},
+    engine::{Session, Until},
+    plan::{Load, Pace},
 };
 
 /// Conditions that must hold at a rate.
@@ -23,13 +23,11 @@ pub struct Promise {
 pub struct RateSearch {
     /// Connections that the load may use.
     pub connections: usize,
-    /// Distribution of the requests over time.
-    pub arrivals: Arrivals,
     /// The first rate that is tried.
     pub first_per_second: f64,
     /// Settling time before each measurement.
     pub settle: Duration,
-    /// Shortest duration of each measurement; it grows until the promise's quantiles have enough samples and several bursts occur.
+    /// Shortest duration of each measurement; it grows until the promise's quantiles have enough samples.
     pub measure: Duration,
 }
 
@@ -50,43 +48,34 @@ const ACHIEVED: f64 = 0.99;
 const PRECISION: f64 = 0.02;
 /// Samples beyond a quantile that a measurement needs.
 const SAMPLES: f64 = 10.0;
-/// Bursts that a measurement needs.
-const BURSTS: f64 = 10.0;
 /// Most rates that are tried.
 const TRIES_MAX: usize = 40;
 /// Longest single measurement.
 const MEASURE_MAX: Duration = Duration::from_mins(1);
 
-/// Searches for the highest rate. `watch` sees each point as it is measured, and its measurements.
+/// Searches for the highest rate. `watch` sees each point as it is measured.
 pub fn highest_rate(
     session: &mut Session,
     search: RateSearch,
     promise: &Promise,
-    watch: &mut dyn FnMut(&Point, Option<&str>, &Stretch),
+    watch: &mut dyn FnMut(&Point, Option<&str>),
 ) -> Sustained {
     let stopper = session.stopper();
     let mut tried = Vec::new();
     let mut try_rate = |per_second: f64, times: u32, tried: &mut Vec<(Point, Option<String>)>| {
         let load = Load {
             connections: search.connections,
-            pace: Pace::Open {
-                per_second,
-                arrivals: search.arrivals,
-            },
+            pace: Pace::Open { per_second },
         };
-        let measure = promise
-            .time_at(per_second)
-            .max(bursts(search.arrivals, per_second))
-            .max(search.measure)
-            .min(MEASURE_MAX)
-            * times;
+        let measure = promise.time_at(per_second).max(search.measure).min(MEASURE_MAX) * times;
         let stretch = try_load(session, load, search.settle, measure);
         // The backlog must not count as load of the next rate.
         session.measure(Load::PAUSED, Until::passed(search.settle), &mut |_| {});
         let point = Point::of(&stretch);
-        let carried_min = ACHIEVED - search.arrivals.shortfall(per_second * measure.as_secs_f64());
+        // The last request may be due beyond the end.
+        let carried_min = ACHIEVED - 1.0 / (per_second * measure.as_secs_f64());
         let broken = promise.broken(&stretch.total.latency, &point, per_second, carried_min);
-        watch(&point, broken.as_deref(), &stretch);
+        watch(&point, broken.as_deref());
         let kept = broken.is_none();
         tried.push((point, broken));
         kept
@@ -129,16 +118,6 @@ pub fn highest_rate(
         per_second: kept.filter(|_| confirmed.is_some()),
         confirmed,
         tried,
-    }
-}
-
-/// Time in which enough bursts occur to measure their rate; zero where requests are due one by one.
-fn bursts(arrivals: Arrivals, per_second: f64) -> Duration {
-    match arrivals {
-        Arrivals::Burst(size) => {
-            Duration::try_from_secs_f64(BURSTS * f64::from(size) / per_second).unwrap_or(MEASURE_MAX)
-        }
-        Arrivals::Uniform | Arrivals::Poisson => Duration::ZERO,
     }
 }
 

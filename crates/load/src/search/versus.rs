@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Point, turn};
+use super::{Point, try_load};
 use crate::{
     engine::{Session, Stretch},
     plan::Load,
@@ -72,7 +72,9 @@ pub fn compare(
                 Side::A => (&mut *first, &mut found.first),
                 Side::B => (&mut *second, &mut found.second),
             };
-            let stretch = turn(session, comparison.load, comparison.settle, comparison.measure);
+            let stretch = try_load(session, comparison.load, comparison.settle, comparison.measure);
+            // The machine is left to the other one.
+            session.pause();
             found.interrupted |= stretch.interrupted;
             points[side as usize] = Some(Point::of(&stretch));
             all.extend(&stretch);

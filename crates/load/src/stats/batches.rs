@@ -10,57 +10,29 @@ const BATCHES_MIN: usize = 10;
 /// Fewest slices for any result.
 const VALUES_MIN: usize = 5;
 
-/// The mean of a series and its certainty.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BatchMeans {
-    /// The mean with its 95 % interval.
-    pub interval: Interval,
-    /// Batches that the series was cut into.
-    pub batches: usize,
-    /// Values in each batch.
-    pub values_per_batch: usize,
-    /// Autocorrelation of neighbouring batches. Above 0.2 the series was too short for batches that do not depend on each other;
-    /// the interval is then stretched for it.
-    pub correlation: f64,
-}
-
-impl BatchMeans {
-    /// Whether there are enough batches, and they depend so little on each other, that the interval is reliable.
-    pub fn is_firm(&self) -> bool {
-        self.batches >= BATCHES_MIN && self.correlation <= CORRELATION_MAX
-    }
-}
-
 /// The mean of a series of equal steps in time. Batches are made twice as long until neighbours hardly depend on each other, but not
 /// so long that fewer than ten are left. What dependence is left stretches the interval by `sqrt((1 + r) / (1 - r))`, as for a first
 /// order autoregressive process. `None` with fewer than five values.
 ///
 /// Source: A. M. Law, "Simulation Modeling and Analysis", sections 4.4 and 9.5.3.
-pub fn batch_means(values: &[f64]) -> Option<BatchMeans> {
+fn batch_means(values: &[f64]) -> Option<Interval> {
     if values.len() < VALUES_MIN {
         return None;
     }
-    let (means, values_per_batch) = independent(values);
-    let correlation = autocorrelation(&means);
-    let left = correlation.clamp(0.0, 0.95);
+    let means = independent(values);
+    let left = autocorrelation(&means).clamp(0.0, 0.95);
     let stretch = ((1.0 + left) / (1.0 - left)).sqrt();
-    let interval = Interval::of_mean_with(&means, stretch)?;
-    Some(BatchMeans {
-        interval,
-        batches: means.len(),
-        values_per_batch,
-        correlation,
-    })
+    Interval::of_mean_with(&means, stretch)
 }
 
 /// Responses per second of a run with their interval. `None` with fewer than five complete slices.
-pub fn throughput(timeline: &Timeline) -> Option<BatchMeans> {
+pub fn throughput(timeline: &Timeline) -> Option<Interval> {
     batch_means(&rates(timeline))
 }
 
-/// Means of batches that are as short as they can be without depending much on each other, and the length of one. Values at the start
-/// that fill no batch are left out.
-pub(super) fn independent(values: &[f64]) -> (Vec<f64>, usize) {
+/// Means of batches that are as short as they can be without depending much on each other. Values at the start that fill no batch
+/// are left out.
+pub(super) fn independent(values: &[f64]) -> Vec<f64> {
     let mut length = 1;
     let mut means = values.to_vec();
     while autocorrelation(&means) > CORRELATION_MAX && values.len() / (2 * length) >= BATCHES_MIN {
@@ -70,7 +42,7 @@ pub(super) fn independent(values: &[f64]) -> (Vec<f64>, usize) {
             .map(mean)
             .collect();
     }
-    (means, length)
+    means
 }
 
 /// Correlation of each value with its successor; 0 when nothing varies.
@@ -109,7 +81,7 @@ mod tests {
     /// How often the interval of such a series holds the true mean.
     fn coverage(length: usize, r: f64) -> f64 {
         let holds = |seed| {
-            let interval = batch_means(&series(length, r, seed)).unwrap().interval;
+            let interval = batch_means(&series(length, r, seed)).unwrap();
             interval.low <= 100.0 && 100.0 <= interval.high
         };
         (0..500).filter(|seed| holds(*seed)).count() as f64 / 500.0
@@ -117,16 +89,14 @@ mod tests {
 
     #[test]
     fn independent_slices_stay_as_they_are_and_the_interval_holds_the_mean() {
-        let means = batch_means(&series(100, 0.0, 5)).unwrap();
-        assert_eq!((means.batches, means.values_per_batch), (100, 1));
+        assert_eq!(independent(&series(100, 0.0, 5)).len(), 100);
         let covered = coverage(100, 0.0);
         assert!(covered > 0.92, "{covered}");
     }
 
     #[test]
     fn slices_that_depend_on_each_other_are_joined_and_the_interval_still_holds_the_mean() {
-        let means = batch_means(&series(300, 0.8, 5)).unwrap();
-        assert!(means.values_per_batch >= 4, "{means:?}");
+        assert!(independent(&series(300, 0.8, 5)).len() <= 75);
         let covered = coverage(300, 0.8);
         assert!(covered > 0.88, "{covered}");
         // Without batches the interval of such a series holds the mean about half the time.
@@ -138,21 +108,9 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_run_is_surer() {
-        let width = |length| {
-            batch_means(&series(length, 0.3, 9))
-                .unwrap()
-                .interval
-                .relative_half_width()
-        };
-        assert!(width(3000) < width(300) && width(300) < width(30));
-    }
-
-    #[test]
     fn equal_slices_have_an_interval_of_no_width() {
-        let means = batch_means(&[0.1; 50]).unwrap();
-        assert!(means.interval.relative_half_width() < 1e-9, "{means:?}");
-        assert_eq!(means.values_per_batch, 1);
+        let interval = batch_means(&[0.1; 50]).unwrap();
+        assert!(interval.relative_half_width() < 1e-9, "{interval:?}");
         assert_eq!(batch_means(&[1.0; 4]), None);
         assert_eq!(batch_means(&[]), None);
     }

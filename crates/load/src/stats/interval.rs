@@ -46,16 +46,6 @@ impl Interval {
     pub fn overlaps(&self, other: &Self) -> bool {
         self.low <= other.high && other.low <= self.high
     }
-
-    /// The same interval in another unit.
-    #[must_use]
-    pub fn scaled(&self, by: f64) -> Self {
-        Self {
-            value: self.value * by,
-            low: self.low * by,
-            high: self.high * by,
-        }
-    }
 }
 
 /// The arithmetic mean; 0 of nothing.

@@ -1,4 +1,4 @@
-//! Statistics of measurements: how sure a figure is, when warm-up ended, whether a run drifted, and how two servers compare. Figures go in,
+//! Statistics of measurements: how sure a figure is, whether a run drifted, and how two servers compare. Figures go in,
 //! figures come out; nothing here reads a clock, a file or a random source of its own.
 //!
 //! The unit of all of it is the slice of a run, never the single request. Requests that follow each other share queues, caches and
@@ -6,24 +6,18 @@
 //! requests is much too narrow.
 
 mod batches;
-mod drift;
 pub(crate) mod encoded;
 mod interval;
-mod percentile;
 mod ratio;
 mod steady;
 mod student;
-mod warm_up;
 
 pub use self::{
-    batches::{BatchMeans, batch_means, throughput},
-    drift::{Drift, drift},
+    batches::throughput,
     interval::{Interval, coefficient_of_variation, mean, standard_deviation},
-    percentile::{enough_samples, percentile_intervals, samples_needed},
     ratio::{Ratio, Side, interleave, ratio},
     steady::is_steady,
     student::student_t,
-    warm_up::{WarmUp, warm_up},
 };
 
 use crate::engine::Timeline;
@@ -52,12 +46,7 @@ pub fn rates(timeline: &Timeline) -> Vec<f64> {
 /// without the part that chance alone adds when there are few responses. A process of independent arrivals varies by one over the root of
 /// the number of arrivals however quiet the machine is. `None` below five slices, or without responses.
 pub fn variation(timeline: &Timeline) -> Option<f64> {
-    variation_from(timeline, 0)
-}
-
-/// As [`variation`], without the first `cut` complete slices, as when they were warm-up.
-pub fn variation_from(timeline: &Timeline, cut: usize) -> Option<f64> {
-    let rates = rates(timeline).split_off(cut.min(whole(timeline).len()));
+    let rates = rates(timeline);
     let (part, seconds) = (rates.len().div_ceil(PARTS), timeline.slice_ns as f64 / 1e9);
     if rates.len() < 5 {
         return None;
@@ -68,18 +57,37 @@ pub fn variation_from(timeline: &Timeline, cut: usize) -> Option<f64> {
     Some(squared.max(0.0).sqrt())
 }
 
-/// Whether a run has lasted long enough that its rate is known to a part of it (0.01 for ±1 %), as a rule for ending it. It is asked
-/// repeatedly during a run, so it says yes only with ten batches that hardly depend on each other: a few that agree by chance do not end
-/// it.
-pub fn is_known(timeline: &Timeline, part: f64) -> bool {
-    throughput(timeline).is_some_and(|means| means.is_firm() && means.interval.relative_half_width() <= part)
+/// By how much of its mean the rate of a run changed from its first third to its last, if that is certain: their 95 % intervals lie apart.
+/// Neighbours that depend on each other are joined before, or they would look like a change. `None` otherwise.
+pub fn drift(rates: &[f64]) -> Option<f64> {
+    let means = batches::independent(rates);
+    let third = means.len() / 3;
+    let (first, last) = (
+        Interval::of_mean(&means[..third])?,
+        Interval::of_mean(&means[means.len() - third..])?,
+    );
+    let change = (last.value - first.value) / mean(&means);
+    (!first.overlaps(&last) && change.is_finite()).then_some(change)
 }
 
-/// Little's law for a closed load: as many requests are in flight as there is room for. Returns by how much of the room they fall short (or
-/// exceed it): `|room - rate × latency| / room`. A large value means that figures contradict each other: connections were lost, or
-/// latencies are not what they claim. Source: J. D. C. Little, "A Proof for the Queuing Formula: L = λW", Operations Research 9 (1961).
-pub fn littles_law(room: f64, per_second: f64, mean_latency_seconds: f64) -> f64 {
-    (room - per_second * mean_latency_seconds).abs() / room
+/// Samples that must lie beyond a percentile for it to mean anything.
+const BEYOND_MIN: f64 = 10.0;
+
+/// Whether so many samples can tell a percentile (0 to 100): at least ten must lie beyond it on its shorter side, or the figure is that
+/// of a few requests. 100 and 0 are the ends, and need one sample.
+pub fn enough_samples(percentile: f64, samples: u64) -> bool {
+    samples >= samples_needed(percentile)
+}
+
+/// Samples that are needed to tell a percentile (0 to 100).
+pub fn samples_needed(percentile: f64) -> u64 {
+    let beyond = percentile.min(100.0 - percentile) / 100.0;
+    // A share such as 0.1 % has no exact binary form; its last bits must not ask for one sample more.
+    if beyond <= 0.0 {
+        1
+    } else {
+        (BEYOND_MIN / beyond - 1e-6).ceil() as u64
+    }
 }
 
 #[cfg(test)]
@@ -99,7 +107,6 @@ pub(crate) mod tests {
             Slice {
                 answers,
                 failures: 0,
-                bytes_in: 0,
                 latency,
             }
         });
@@ -133,29 +140,37 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_rate_is_known_when_its_interval_is_narrow_and_firm() {
-        let noise = |at: u64| (at * 7919) % 401;
-        let run = |slices: u64| {
-            timeline(
-                &(0..slices).map(|at| 9_800 + noise(at)).collect::<Vec<_>>(),
-                5_000,
-            )
+    fn a_run_that_slows_down_is_seen_and_a_steady_one_hardly_ever() {
+        let run = |seed, slope: f64| {
+            let mut random = crate::request::Random::new(seed);
+            let rate = |at| 1000.0 + slope * f64::from(at) + 60.0 * random.unit();
+            drift(&(0..100).map(rate).collect::<Vec<_>>())
         };
-        assert!(
-            !is_known(&run(9), 0.05),
-            "nine slices are too few whatever they say"
+        for seed in 0..50 {
+            let change = run(seed, -1.0).unwrap();
+            assert!((-0.09..-0.04).contains(&change), "seed {seed}: {change}");
+        }
+        let certain = (0..300).filter(|seed| run(*seed, 0.0).is_some()).count();
+        assert!(certain <= 9, "{certain} of 300");
+        assert_eq!(
+            (drift(&[5.0; 20]), drift(&[0.0; 20]), drift(&[1.0; 4])),
+            (None, None, None)
         );
-        assert!(!is_known(&run(15), 0.005) && is_known(&run(15), 0.05));
-        assert!(is_known(&run(200), 0.005));
-        let climbing: Vec<_> = (0..30).map(|at| 9_000 + 10 * at).collect();
-        assert!(!is_known(&timeline(&climbing, 5_000), 0.05));
     }
 
     #[test]
-    fn littles_law_holds_where_all_room_is_used() {
-        // 50 connections that each wait 10 ms make 5000 requests a second.
-        assert!(littles_law(50.0, 5000.0, 0.010) < 1e-9);
-        // Latencies cut to whole milliseconds: 0.4 ms shown as 0.02 ms.
-        assert!((littles_law(10.0, 25_131.0, 0.000_02) - 0.95).abs() < 0.001);
+    fn ten_samples_must_lie_beyond_a_percentile() {
+        for (percentile, needed) in [
+            (50.0, 20),
+            (99.0, 1000),
+            (99.9, 10_000),
+            (99.99, 100_000),
+            (2.5, 400),
+            (100.0, 1),
+            (0.0, 1),
+        ] {
+            assert_eq!(samples_needed(percentile), needed, "p{percentile}");
+            assert!(enough_samples(percentile, needed) && !enough_samples(percentile, needed - 1));
+        }
     }
 }

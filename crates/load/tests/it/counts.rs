@@ -6,15 +6,15 @@ use forebay_load::{
     Session,
     engine::Stretch,
     failure::Class,
-    plan::{Arrivals, Lane, Load, Pace},
-    request::{Grammar, Order, Requests, Template},
+    plan::{Lane, Load, Pace},
+    request::{Grammar, Requests, Template},
 };
 
-use forebay_testkit::http_target::Stats;
+use forebay_testkit::http_target::{Server, Stats};
 
 use crate::rig::{
-    FOREVER, Server, beside_others, closed, failures, lane, millis, parts, plan, plan_of, requests, run,
-    server, server_with, unix_server,
+    FOREVER, beside_others, closed, failures, lane, millis, parts, plan, plan_of, requests, run, server,
+    server_with,
 };
 
 /// Every request was written once, read once, answered once and counted once.
@@ -113,24 +113,6 @@ pub(crate) fn connections_without_keep_alive_carry_one_request_each() {
 }
 
 #[test]
-pub(crate) fn connections_are_made_anew_after_as_many_requests_as_asked_for() {
-    for (pipeline, each) in [(1, 10), (4, 10), (16, 1)] {
-        let server = server();
-        let mut plan = plan(server.address(), "/");
-        (plan.pipeline, plan.requests_per_connection) = (pipeline, each);
-        let measured = run(plan, closed(2), requests(600));
-        let stats = agree(&measured, server);
-        assert_eq!(stats.total.answered, 600);
-        let whole = 600 / each;
-        assert!(
-            (whole..=whole + 2).contains(&stats.accepted),
-            "{} connections",
-            stats.accepted
-        );
-    }
-}
-
-#[test]
 pub(crate) fn a_server_that_announces_its_close_costs_a_connection_and_nothing_else() {
     let server = server();
     let measured = run(plan(server.address(), "/close"), closed(3), requests(300));
@@ -143,10 +125,10 @@ pub(crate) fn a_server_that_announces_its_close_costs_a_connection_and_nothing_e
 pub(crate) fn several_requests_are_sent_in_turn() {
     let server = server();
     let paths = ["/bytes/1", "/chunked/20000", "/status/204"];
-    let template = |path| (Template::new(&parts(path), &Grammar::none()).unwrap(), 1);
+    let template = |path| Template::new(&parts(path), &Grammar::none()).unwrap();
     let messages = paths.map(template);
-    let requests_in_turn = Requests::several(messages.into(), Order::InTurn).unwrap();
-    let mut plan = plan_of(vec![Lane::new(server.address().clone(), requests_in_turn)]);
+    let requests_in_turn = Requests::Several(messages.into());
+    let mut plan = plan_of(vec![Lane::new(server.address(), requests_in_turn)]);
     plan.pipeline = 5;
     let measured = run(plan, closed(4), requests(900));
     let stats = agree(&measured, server);
@@ -205,15 +187,14 @@ pub(crate) fn answers_of_another_status_are_answers_and_failures() {
 
 #[test]
 pub(crate) fn an_open_load_counts_as_exactly_as_a_closed_one() {
-    let (uniform, poisson) = (Arrivals::Uniform, Arrivals::Poisson);
     // The last request is due long before it can be sent: requests beyond the number asked for must not be waited for.
-    for (per_second, arrivals) in [(20_000.0, uniform), (20_000.0, poisson), (1e6, uniform)] {
+    for per_second in [20_000.0, 1e6] {
         let server = server();
         let mut plan = plan(server.address(), "/");
         plan.threads = 2;
         let load = Load {
             connections: 8,
-            pace: Pace::Open { per_second, arrivals },
+            pace: Pace::Open { per_second },
         };
         let measured = run(plan, load, requests(1500));
         let stats = agree(&measured, server);
@@ -230,18 +211,10 @@ pub(crate) fn an_open_load_of_a_fixed_number_ends_although_more_is_due_and_conne
         connections: 64,
         pace: Pace::Open {
             per_second: 1_000_000.0,
-            arrivals: Arrivals::Uniform,
         },
     };
     let measured = run(plan(server.address(), "/"), load, requests(20));
     assert_eq!(agree(&measured, server).total.answered, 20);
-}
-
-#[test]
-fn a_unix_socket_counts_like_tcp() {
-    let server = unix_server();
-    let measured = run(plan(server.address(), "/"), closed(4), requests(500));
-    assert_eq!(agree(&measured, server).total.answered, 500);
 }
 
 #[test]

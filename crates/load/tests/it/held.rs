@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use forebay_load::{
     Session,
     failure::Class,
-    plan::{Arrivals, Load, Pace},
+    plan::{Load, Pace},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -48,7 +48,6 @@ fn ten_thousand_connections_are_held_and_used() {
         connections,
         pace: Pace::Open {
             per_second: 2.0 * connections as f64,
-            arrivals: Arrivals::Uniform,
         },
     };
     let mut measured = session.measure(load, millis(60_000), &mut |stretch| {

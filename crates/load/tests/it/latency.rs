@@ -1,6 +1,6 @@
 //! Measured latencies are those that the server is known to have.
 
-use forebay_load::plan::{Arrivals, Load, Pace};
+use forebay_load::plan::{Load, Pace};
 
 use crate::rig::{alone, at_some_time, closed, failures, in_one_of, measure, plan, requests, server};
 
@@ -40,10 +40,7 @@ fn percentiles_are_those_of_the_delays_that_were_injected() {
     let _floor = alone();
     let open = Load {
         connections: 300,
-        pace: Pace::Open {
-            per_second: 1000.0,
-            arrivals: Arrivals::Poisson,
-        },
+        pace: Pace::Open { per_second: 1000.0 },
     };
     for load in [closed(250), open] {
         at_some_time(|| compare(100, load, 2000));

@@ -6,13 +6,11 @@ mod connections;
 mod counts;
 mod epoll;
 mod faults;
-#[path = "../../src/engine/ring/granted.rs"]
 mod granted;
 mod held;
 mod latency;
 mod open_load;
 mod peer;
-mod reports;
 mod requests;
 mod rig;
 mod tls;

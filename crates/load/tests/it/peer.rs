@@ -11,8 +11,6 @@ use std::{
     time::Duration,
 };
 
-use forebay_load::target::Address;
-
 /// Accepts connections until dropped, and runs its script on each in a thread of its own.
 pub(crate) struct Peer {
     address: SocketAddr,
@@ -47,8 +45,8 @@ impl Peer {
         }
     }
 
-    pub(crate) fn address(&self) -> Address {
-        Address::Tcp(self.address)
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Connections accepted so far.

@@ -2,6 +2,7 @@
 
 use std::{
     cell::Cell,
+    net::SocketAddr,
     sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
 };
@@ -12,58 +13,21 @@ use forebay_load::{
     failure::Class,
     plan::{Engine, Lane, Load, Pace},
     request::{Parts, Requests},
-    target::Address,
 };
 
-use forebay_testkit::http_target;
+use forebay_testkit::http_target::Server;
 
 use crate::granted::granted;
 
 /// Longer than any run of a test.
 pub(crate) const FOREVER: Duration = Duration::from_mins(1);
 
-/// A server to load, with its address as the generator has it.
-pub(crate) struct Server {
-    inner: http_target::Server,
-    address: Address,
-}
-
-impl Server {
-    pub(crate) fn address(&self) -> &Address {
-        &self.address
-    }
-
-    pub(crate) fn stop(self) -> http_target::Stats {
-        self.inner.stop()
-    }
-}
-
-impl std::ops::Deref for Server {
-    type Target = http_target::Server;
-
-    fn deref(&self) -> &http_target::Server {
-        &self.inner
-    }
-}
-
 pub(crate) fn server() -> Server {
     server_with(1)
 }
 
 pub(crate) fn server_with(threads: usize) -> Server {
-    let inner = http_target::Server::start(threads);
-    let address = Address::Tcp(inner.address());
-    Server { inner, address }
-}
-
-/// A server on a Unix socket.
-pub(crate) fn unix_server() -> Server {
-    let name = format!("forebay-load-{}.sock", std::process::id());
-    let file = std::env::temp_dir().join(name);
-    Server {
-        inner: http_target::Server::start_unix(&file),
-        address: Address::Unix(file),
-    }
+    Server::start(threads)
 }
 
 pub(crate) fn parts(path: &str) -> Parts {
@@ -77,8 +41,8 @@ pub(crate) fn parts(path: &str) -> Parts {
     }
 }
 
-pub(crate) fn lane(address: &Address, parts: &Parts) -> Lane {
-    Lane::new(address.clone(), Requests::Same(parts.message().unwrap()))
+pub(crate) fn lane(address: SocketAddr, parts: &Parts) -> Lane {
+    Lane::new(address, Requests::Same(parts.message().unwrap()))
 }
 
 thread_local! {
@@ -105,7 +69,7 @@ pub(crate) fn plan_of(lanes: Vec<Lane>) -> Plan {
 }
 
 /// A plan for one path, with timeouts longer than any test.
-pub(crate) fn plan(address: &Address, path: &str) -> Plan {
+pub(crate) fn plan(address: SocketAddr, path: &str) -> Plan {
     let mut plan = plan_of(vec![lane(address, &parts(path))]);
     plan.timeout = FOREVER;
     plan

@@ -2,11 +2,11 @@
 
 use std::{
     io::{Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::TcpStream,
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
@@ -14,57 +14,31 @@ use forebay_load::{
     Plan, Session,
     engine::{Stretch, Until},
     plan::Lane,
-    request::{Parts, Requests},
-    target::Address,
-    tls::{Negotiated, Options, Tls},
+    request::Parts,
+    tls::{Options, Tls},
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{
-    RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+    ServerConfig, ServerConnection, StreamOwned,
     crypto::ring::default_provider,
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
-    server::WebPkiClientVerifier,
 };
 
-use crate::rig::{FOREVER, closed, parts};
+use forebay_testkit::Folder;
+
+use crate::{
+    peer::Peer,
+    rig::{self, FOREVER, closed, lane, parts},
+};
 
 pub(crate) type Stream = StreamOwned<ServerConnection, TcpStream>;
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Files of one test, removed with it.
-#[derive(Debug)]
-pub(crate) struct Directory(PathBuf);
-
-impl Directory {
-    pub(crate) fn new() -> Self {
-        let name = format!(
-            "forebay-load-{}-{}",
-            std::process::id(),
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        );
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// An authority that signs certificates.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
-    pub(crate) directory: Directory,
+    pub(crate) folder: Folder,
     pub(crate) ca: PathBuf,
 }
 
@@ -73,8 +47,6 @@ pub(crate) struct Authority {
 pub(crate) struct Identity {
     certificate: CertificateDer<'static>,
     key: KeyPair,
-    pub(crate) certificate_pem: String,
-    pub(crate) key_pem: String,
 }
 
 impl Authority {
@@ -85,13 +57,10 @@ impl Authority {
         let name = format!("authority {}", NEXT.fetch_add(1, Ordering::Relaxed));
         params.distinguished_name.push(rcgen::DnType::CommonName, name);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let directory = Directory::new();
-        let ca = directory.write("ca.pem", &issuer.pem());
-        Self {
-            issuer,
-            directory,
-            ca,
-        }
+        let folder = Folder::new();
+        folder.write("ca.pem", issuer.pem());
+        let ca = folder.path().join("ca.pem");
+        Self { issuer, folder, ca }
     }
 
     pub(crate) fn identity(&self, name: &str, years: std::ops::Range<i32>) -> Identity {
@@ -101,8 +70,6 @@ impl Authority {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         Identity {
-            certificate_pem: certificate.pem(),
-            key_pem: key.serialize_pem(),
             certificate: certificate.der().clone(),
             key,
         }
@@ -111,12 +78,6 @@ impl Authority {
     /// A certificate for `localhost` that any client of this authority trusts.
     pub(crate) fn localhost(&self) -> Identity {
         self.identity("localhost", 2020..4000)
-    }
-
-    pub(crate) fn roots(&self) -> RootCertStore {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.issuer.der().clone()).unwrap();
-        roots
     }
 
     /// Options that trust this authority.
@@ -141,93 +102,30 @@ impl Identity {
             .with_single_cert(vec![self.certificate.clone()], self.key())
             .unwrap()
     }
-
-    /// A server that demands a certificate of the authority from its clients.
-    pub(crate) fn demanding_server(&self, authority: &Authority) -> ServerConfig {
-        let provider = Arc::new(default_provider());
-        let verifier =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(authority.roots()), provider.clone());
-        ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_client_cert_verifier(verifier.build().unwrap())
-            .with_single_cert(vec![self.certificate.clone()], self.key())
-            .unwrap()
-    }
 }
 
-/// A server that hands each connection to a function, on a thread of its own.
-#[derive(Debug)]
-pub(crate) struct Peer {
-    pub(crate) address: SocketAddr,
-    stop: Arc<AtomicBool>,
-    acceptor: Option<std::thread::JoinHandle<()>>,
+/// A peer that speaks TLS; `serve` gets connections whose handshake is complete.
+pub(crate) fn tls(config: ServerConfig, serve: impl Fn(&mut Stream) + Send + Sync + 'static) -> Peer {
+    let config = Arc::new(config);
+    Peer::start(move |mut socket| {
+        socket.set_nodelay(true).unwrap();
+        let mut connection = ServerConnection::new(config.clone()).unwrap();
+        while connection.is_handshaking() {
+            if connection.complete_io(&mut socket).is_err() {
+                // Keep reading: closing at once would take back the alert that says why.
+                let _ = socket.shutdown(std::net::Shutdown::Write);
+                let _ = std::io::copy(&mut socket, &mut std::io::sink());
+                return;
+            }
+        }
+        serve(&mut StreamOwned::new(connection, socket));
+    })
 }
 
-impl Peer {
-    pub(crate) fn start(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, serve) = (stop.clone(), Arc::new(serve));
-        let acceptor = std::thread::spawn(move || {
-            let mut threads = Vec::new();
-            for socket in listener.incoming() {
-                if stopped.load(Ordering::Relaxed) {
-                    break;
-                }
-                let (serve, socket) = (serve.clone(), socket.unwrap());
-                threads.push(std::thread::spawn(move || serve(socket)));
-            }
-            for thread in threads {
-                thread.join().unwrap();
-            }
-        });
-        Self {
-            address,
-            stop,
-            acceptor: Some(acceptor),
-        }
-    }
-
-    /// A peer that speaks TLS; `serve` gets connections whose handshake is complete.
-    pub(crate) fn tls(config: ServerConfig, serve: impl Fn(&mut Stream) + Send + Sync + 'static) -> Self {
-        let config = Arc::new(config);
-        Self::start(move |mut socket| {
-            socket.set_nodelay(true).unwrap();
-            let mut connection = ServerConnection::new(config.clone()).unwrap();
-            while connection.is_handshaking() {
-                if connection.complete_io(&mut socket).is_err() {
-                    // Keep reading: closing at once would take back the alert that says why.
-                    let _ = socket.shutdown(std::net::Shutdown::Write);
-                    let _ = std::io::copy(&mut socket, &mut std::io::sink());
-                    return;
-                }
-            }
-            serve(&mut StreamOwned::new(connection, socket));
-        })
-    }
-
-    pub(crate) fn lane(&self, tls: Tls, parts: &Parts) -> Lane {
-        Lane {
-            address: Address::Tcp(self.address),
-            tls: Some(tls),
-            requests: Requests::Same(parts.message().unwrap()),
-        }
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        drop(TcpStream::connect(self.address));
-        if let Some(acceptor) = self.acceptor.take() {
-            let ended = acceptor.join();
-            assert!(
-                ended.is_ok() || std::thread::panicking(),
-                "the server of the test has panicked"
-            );
-        }
+pub(crate) fn lane_of(peer: &Peer, tls: Tls, parts: &Parts) -> Lane {
+    Lane {
+        tls: Some(tls),
+        ..lane(peer.address(), parts)
     }
 }
 
@@ -321,11 +219,6 @@ pub(crate) fn run_until_failure(plan: Plan) -> Stretch {
 }
 
 /// Runs a plan once; returns the measurement, late responses included.
-pub(crate) fn run(plan: Plan, connections: usize, until: Until) -> (Stretch, Option<Negotiated>) {
-    plan.check(connections, false).unwrap();
-    let mut session = Session::start(plan).unwrap();
-    let mut measured = session.measure(closed(connections), until, &mut |_| {});
-    let negotiated = session.negotiated().cloned();
-    measured.absorb(&session.finish());
-    (measured, negotiated)
+pub(crate) fn run(plan: Plan, connections: usize, until: Until) -> Stretch {
+    rig::run(plan, closed(connections), until)
 }

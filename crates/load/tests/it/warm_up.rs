@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use forebay_load::{
     Session,
-    plan::{Arrivals, Load, Pace},
+    plan::{Load, Pace},
     search::{WarmUp, WarmedUp, warm_up},
 };
 
@@ -53,10 +53,7 @@ fn it_ends_late_and_says_so_with_a_server_that_keeps_changing() {
     // More than one connection can carry, so that each request waits longer than the one before.
     let beyond = Load {
         connections: 1,
-        pace: Pace::Open {
-            per_second: 3000.0,
-            arrivals: Arrivals::Uniform,
-        },
+        pace: Pace::Open { per_second: 3000.0 },
     };
     let warm = warmed("/delay/1", beyond, how);
     assert_eq!(warm.steady, Some(false), "{warm:?}");

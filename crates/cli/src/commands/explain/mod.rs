@@ -25,7 +25,7 @@ use self::{
     phases::Summary,
     report::{Report, Sampled},
 };
-use super::load::{self, Once};
+use super::load::{self, Options};
 use crate::{
     control::{Control, Which},
     failure::UsageError,
@@ -98,13 +98,14 @@ fn one(arguments: &Arguments, url: &str, control: &Control) -> anyhow::Result<()
     let (header, token) = (member("header"), member("token"));
     let mut headers = arguments.headers.clone();
     headers.push((header, token.clone()));
-    load::once(Once {
-        url: url.to_owned(),
+    load::once(Options {
+        url: vec![url.to_owned()],
         method: arguments.method.clone(),
         headers,
         body: arguments.body.clone(),
         body_file: arguments.body_file.clone(),
         timeout: arguments.timeout,
+        ..Options::default()
     })?;
     let text = told_of(control, &token).with_context(|| {
         format!("the server does not tell of {url}: perhaps another server, a route that does not exist, or a refused request has answered")

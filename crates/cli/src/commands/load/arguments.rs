@@ -5,10 +5,10 @@
     reason = "the comments of options are read on a terminal, where backticks and brackets would be in the way"
 )]
 
-use std::{ffi::OsString, ops::RangeInclusive, path::PathBuf, time::Duration};
+use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use clap::ValueEnum;
-use forebay_load::{plan::Arrivals, search::WarmUp};
+use forebay_load::search::WarmUp;
 
 use super::values::{self, Stage};
 
@@ -21,7 +21,7 @@ pub(crate) const STANDARD_OUTPUT: &str = "-";
 pub(crate) struct Options {
     /// What to load
     ///
-    /// Connections take several URLs in turn. With --on-port a path is enough. Example: http://localhost:8080/local
+    /// Connections take several URLs in turn. Example: http://localhost:8080/local
     #[arg(value_name = "URL")]
     pub(crate) url: Vec<String>,
 
@@ -50,12 +50,6 @@ pub(crate) struct Options {
     /// Requests are sent when they are due, and latencies count from then. Example: --rate 5k
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     pub(crate) rate: Option<f64>,
-    /// Spread of --rate: uniform, poisson, burst:N
-    ///
-    /// uniform is at equal distances, poisson at random as from many users, burst:N is N at once, as many times a second as make the
-    /// rate. It holds for --find-rate too. Example: --rate 1k --arrivals burst:100
-    #[arg(long, value_name = "KIND", value_parser = values::arrivals)]
-    pub(crate) arrivals: Option<Arrivals>,
     /// A part of the run with its own load
     ///
     /// May be repeated, instead of -c, --rate and -d: so many connections, requests a second (/s), or a rise (..).
@@ -79,11 +73,6 @@ pub(crate) struct Options {
     /// Example: forebay load localhost:8080/local --no-keepalive
     #[arg(long)]
     pub(crate) no_keepalive: bool,
-    /// Close each connection after so many requests
-    ///
-    /// Example: --requests-per-connection 100
-    #[arg(long, value_name = "N", value_parser = values::some_count, conflicts_with = "no_keepalive")]
-    pub(crate) requests_per_connection: Option<u64>,
     /// Longest wait for an answer [default: 10s]
     ///
     /// The request then counts as failed, with this latency. Example: --timeout 2s
@@ -133,7 +122,7 @@ pub(crate) struct Options {
     pub(crate) body_file: Option<PathBuf>,
     /// A file with a body on each line
     ///
-    /// Requests take the lines in turn, or at random with --shuffle. Example: --body-lines orders.ndjson
+    /// Requests take the lines in turn. Example: --body-lines orders.ndjson
     #[arg(long, value_name = "FILE", conflicts_with_all = ["body", "body_file", "urls_file"])]
     pub(crate) body_lines: Option<PathBuf>,
     /// Fill in {{counter}}, {{random 1 9}}, {{uuid}}, {{line FILE}}
@@ -142,16 +131,11 @@ pub(crate) struct Options {
     /// Example: --template 'http://localhost:8080/user/{{random 1 100}}'
     #[arg(long)]
     pub(crate) template: bool,
-    /// A file of requests: [METHOD] URL [weight=N] on each line
+    /// A file of requests: [METHOD] URL on each line
     ///
-    /// They are sent in turn, or at random by their weights with --shuffle. Example: --urls urls.txt
+    /// They are sent in turn. Example: --urls urls.txt
     #[arg(long = "urls", value_name = "FILE")]
     pub(crate) urls_file: Option<PathBuf>,
-    /// Take --urls or --body-lines at random
-    ///
-    /// Example: --urls urls.txt --shuffle
-    #[arg(long)]
-    pub(crate) shuffle: bool,
     /// Seed of everything random [default: 1]
     ///
     /// Example: --seed 7
@@ -163,16 +147,6 @@ pub(crate) struct Options {
     /// Example: --cacert ca.pem
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub(crate) cacert: Option<PathBuf>,
-    /// The client's certificate (PEM)
-    ///
-    /// Example: --cert client.pem --key client.key
-    #[arg(long, value_name = "FILE", requires = "key")]
-    pub(crate) cert: Option<PathBuf>,
-    /// The client's private key (PEM)
-    ///
-    /// Example: --cert client.pem --key client.key
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    pub(crate) key: Option<PathBuf>,
     /// Trust any server
     ///
     /// Example: --insecure
@@ -183,11 +157,6 @@ pub(crate) struct Options {
     /// Instead of the URL's host. Example: --server-name shop.example
     #[arg(long, value_name = "NAME")]
     pub(crate) server_name: Option<String>,
-    /// Connect to a Unix socket
-    ///
-    /// Instead of the URL's host. Example: --unix-socket web.sock
-    #[arg(long, value_name = "FILE")]
-    pub(crate) unix_socket: Option<PathBuf>,
     /// Permit hosts other than this machine
     ///
     /// Only for servers that are yours. Example: --allow-remote
@@ -199,78 +168,46 @@ pub(crate) struct Options {
     /// Example: --expect-status 2xx,304
     #[arg(long, value_name = "STATUSES", value_delimiter = ',', value_parser = values::statuses)]
     pub(crate) expect_status: Vec<RangeInclusive<u16>>,
-    /// A header that every answer must have
-    ///
-    /// Its name alone, or with its value; may be repeated. Example: --expect-header 'content-type: text/html'
-    #[arg(long, value_name = "NAME: VALUE")]
-    pub(crate) expect_header: Vec<String>,
     /// What every body must be; after ~, what must be in it
     ///
-    /// Also regex:EXPRESSION, length:BYTES and sha256:HEX. Example: --expect-body '~hello'
-    #[arg(long, value_name = "TEXT", conflicts_with = "expect_json")]
+    /// Example: --expect-body '~hello'
+    #[arg(long, value_name = "TEXT")]
     pub(crate) expect_body: Option<String>,
-    /// What JSON every body must be, or have at a path
-    ///
-    /// However it is written; or a path in it, with = and the value that must be there. Example: --expect-json '$.user.name=Ann'
-    #[arg(long, value_name = "JSON")]
-    pub(crate) expect_json: Option<String>,
     /// What must hold; otherwise exit code 3
     ///
     /// Several conditions have commas between them. Example: --assert 'p99<10ms,errors<0.1%,rate>5000'
     #[arg(long = "assert", value_name = "CONDITIONS")]
     pub(crate) assertions: Vec<String>,
-    /// Compare with a saved run
-    ///
-    /// Example: --compare before.json
-    #[arg(long, value_name = "FILE")]
-    pub(crate) compare: Option<PathBuf>,
-
     /// Find the connections that are enough for the highest rate
     ///
     /// -c is the most that are tried. Example: --find-best
-    #[arg(long, conflicts_with_all = ["find_rate", "rate", "stages", "count", "vs", "vs_cmd", "until_ci"])]
+    #[arg(long, conflicts_with_all = ["find_rate", "rate", "stages", "count", "vs", "vs_cmd"])]
     pub(crate) find_best: bool,
     /// Find the highest rate that meets --slo
     ///
     /// Example: --find-rate --slo 'p99<10ms,errors<0.1%'
-    #[arg(long, requires = "slo", conflicts_with_all = ["rate", "stages", "count", "vs", "vs_cmd", "until_ci"])]
+    #[arg(long, requires = "slo", conflicts_with_all = ["rate", "stages", "count", "vs", "vs_cmd"])]
     pub(crate) find_rate: bool,
     /// What --find-rate must keep to
     ///
     /// Example: --slo 'p99<10ms,errors<0.1%'
     #[arg(long, value_name = "CONDITIONS", requires = "find_rate")]
     pub(crate) slo: Option<String>,
-    /// Measure until the rate is known this closely
-    ///
-    /// Until half of its 95 % interval is this share of it, at most for -d. Example: --until-ci 1%
-    #[arg(long, value_name = "SHARE", value_parser = values::share, conflicts_with_all = ["count", "stages"])]
-    pub(crate) until_ci: Option<f64>,
     /// Compare with a second URL, in turn
     ///
     /// Example: --vs http://localhost:8081/local
-    #[arg(long, value_name = "URL", conflicts_with_all = ["vs_cmd", "stages", "count", "until_ci"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["vs_cmd", "stages", "count"])]
     pub(crate) vs: Option<String>,
     /// Compare with a server that this command starts
     ///
     /// It gets its port as $PORT, and the same path. Example: --vs-cmd 'node old.mjs'
-    #[arg(long, value_name = "CMD", conflicts_with_all = ["stages", "count", "until_ci"])]
+    #[arg(long, value_name = "CMD", conflicts_with_all = ["stages", "count"])]
     pub(crate) vs_cmd: Option<String>,
     /// The server's process: show its CPU and memory
     ///
     /// Its CPU time for each request and its memory, children included. Example: --server-pid 4711
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) server_pid: Option<u32>,
-    /// Start the command after --, load it, stop it
-    ///
-    /// The load begins once the command listens. Example: --on-port / -- node server.mjs
-    #[arg(long, requires = "command")]
-    pub(crate) on_port: bool,
-    /// The command of --on-port
-    ///
-    /// Example: --on-port /local -- node server.mjs
-    #[arg(last = true, value_name = "CMD", requires = "on_port")]
-    pub(crate) command: Vec<OsString>,
-
     #[command(flatten)]
     pub(crate) forms: Forms,
     /// A name for the run
@@ -283,12 +220,6 @@ pub(crate) struct Options {
     /// Example: --quiet
     #[arg(long)]
     pub(crate) quiet: bool,
-    /// Send one request, print it and its answer, and end
-    ///
-    /// Both as they go over the wire. Example: --debug
-    #[arg(long, conflicts_with_all = ["find_best", "find_rate", "until_ci", "vs", "vs_cmd", "stages", "assertions", "json"])]
-    pub(crate) debug: bool,
-
     /// What only command lines of other tools ask for.
     #[arg(skip)]
     pub(crate) of_tool: ToolOptions,
@@ -325,7 +256,7 @@ pub(crate) struct Forms {
     /// It needs no other file. Example: --html report.html
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Save the run, for --compare and load report
+    /// Save the run, for load report
     ///
     /// All that was measured is in it. Example: --save before.json
     #[arg(long, value_name = "FILE")]

@@ -19,9 +19,6 @@ pub(crate) enum LoadError {
         #[source]
         source: io::Error,
     },
-    /// Another process listens at the address that the command of --on-port is to use.
-    #[error("something listens on {address} already: it would be loaded instead of the command")]
-    Taken { address: String },
     /// No response arrived.
     #[error("no answer came from {address}{}", example.as_ref().map_or(String::new(), |text| format!("; the first failure: {text}")))]
     NoAnswer {

@@ -3,29 +3,27 @@
 use std::{
     io,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
 };
 
+use rustix::process::{Pid, Signal, kill_process_group};
+
 /// Exit code of a process that SIGINT has ended, by the convention of shells: 128 + SIGINT.
 const ABORTED: i32 = 130;
 
-/// Work to do before an abort ends the process, such as stopping a server that it started.
-type Cleanup = Box<dyn FnOnce() + Send>;
-
 /// Listens for SIGINT and SIGTERM.
-#[derive(Clone, Default)]
-pub(crate) struct Interrupt {
-    shared: Arc<Shared>,
-}
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Interrupt(Arc<Mutex<State>>);
 
-#[derive(Default)]
-struct Shared {
-    came: AtomicBool,
+#[derive(Debug, Default)]
+struct State {
+    came: bool,
     /// Flags of the sessions to stop.
-    stoppers: Mutex<Vec<Arc<AtomicBool>>>,
-    cleanups: Mutex<Vec<Cleanup>>,
+    stoppers: Vec<Arc<AtomicBool>>,
+    /// Process groups to kill when a second signal ends the process without running destructors.
+    groups: Vec<Pid>,
 }
 
 impl Interrupt {
@@ -33,7 +31,7 @@ impl Interrupt {
     pub(crate) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let interrupt = Self::default();
-        let shared = interrupt.shared.clone();
+        let own = interrupt.clone();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -41,69 +39,49 @@ impl Interrupt {
             let _inside = runtime.enter();
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
         };
+        let wait = async move {
+            loop {
+                tokio::select! { _ = int.recv() => {}, _ = term.recv() => {} }
+                own.interrupt();
+            }
+        };
         std::thread::Builder::new()
             .name("interrupt".to_owned())
-            .spawn(move || {
-                runtime.block_on(async {
-                    loop {
-                        tokio::select! { _ = int.recv() => {}, _ = term.recv() => {} }
-                        shared.interrupt();
-                    }
-                });
-            })?;
+            .spawn(move || runtime.block_on(wait))?;
         Ok(interrupt)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("nobody panics with it locked")
     }
 
     /// Whether a signal has arrived.
     pub(crate) fn came(&self) -> bool {
-        self.shared.came.load(Ordering::Relaxed)
+        self.state().came
     }
 
     /// Stops a session when a signal arrives, or at once if one has arrived already.
     pub(crate) fn stops(&self, stopper: Arc<AtomicBool>) {
-        let mut stoppers = self.shared.stoppers.lock().expect("nobody panics with it locked");
-        stopper.store(self.came(), Ordering::Relaxed);
-        stoppers.push(stopper);
+        let mut state = self.state();
+        stopper.store(state.came, Ordering::Relaxed);
+        state.stoppers.push(stopper);
     }
 
-    /// Registers a cleanup for the case that a second signal ends the process.
-    pub(crate) fn before_abort(&self, cleanup: Cleanup) {
-        self.shared
-            .cleanups
-            .lock()
-            .expect("nobody panics with it locked")
-            .push(cleanup);
+    /// Kills a process group when a second signal ends the process.
+    pub(crate) fn kills(&self, group: Pid) {
+        self.state().groups.push(group);
     }
-}
 
-impl std::fmt::Debug for Interrupt {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Interrupt")
-            .field("came", &self.came())
-            .finish_non_exhaustive()
-    }
-}
-
-impl Shared {
     fn interrupt(&self) {
-        let stoppers = self.stoppers.lock().expect("nobody panics with it locked");
-        if self.came.swap(true, Ordering::Relaxed) {
-            for cleanup in self
-                .cleanups
-                .lock()
-                .expect("nobody panics with it locked")
-                .drain(..)
-            {
-                cleanup();
+        let mut state = self.state();
+        if state.came {
+            for group in &state.groups {
+                let _ = kill_process_group(*group, Signal::KILL);
             }
             std::process::exit(ABORTED);
         }
-        self.end(&stoppers);
-    }
-
-    fn end(&self, stoppers: &[Arc<AtomicBool>]) {
-        self.came.store(true, Ordering::Relaxed);
-        for stopper in stoppers {
+        state.came = true;
+        for stopper in &state.stoppers {
             stopper.store(true, Ordering::Relaxed);
         }
     }

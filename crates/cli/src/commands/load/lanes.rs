@@ -5,10 +5,9 @@ use std::{path::Path, sync::Arc};
 use anyhow::Context as _;
 use forebay_load::{
     Url,
-    engine::URLS_MAX as NAMED_URLS_MAX,
     plan::Lane,
-    request::{Bodies, Grammar, Lines, Order, Parts, RequestError, Requests, Targets, Version, split_url},
-    target::Address,
+    report::Run,
+    request::{Grammar, Lines, Parts, RequestError, Requests, Targets, Version, split_url},
     tls::{self, Tls},
 };
 
@@ -18,65 +17,43 @@ use crate::failure::UsageError;
 /// Most URLs on a command line, and most that a report names.
 const URLS_MAX: usize = 1_000;
 
-/// The lanes, and their description in a report.
-#[derive(Debug)]
-pub(crate) struct Sent {
-    pub(crate) lanes: Vec<Lane>,
-    pub(crate) urls: Vec<String>,
-    pub(crate) method: String,
-    pub(crate) body_bytes: u64,
-    /// Names of the requests that are measured separately, in the order of lanes.
-    pub(crate) named: Vec<String>,
-    /// Notes to print before the run, in sentences.
-    pub(crate) notes: Vec<String>,
-}
-
-/// Reads all options on requests.
-pub(crate) fn read(options: &Options, environment: &Environment<'_>) -> anyhow::Result<Sent> {
+/// Reads all options on requests: the lanes, and their description in a report.
+pub(crate) fn read(options: &Options, environment: &Environment<'_>) -> anyhow::Result<(Vec<Lane>, Run)> {
     let grammar = grammar(options, environment)?;
     let urls = urls(options)?;
     let base = base(options, environment)?;
-    if options.shuffle && options.urls_file.is_none() && options.body_lines.is_none() {
-        let text = "--shuffle needs --urls or --body-lines: there is nothing else to choose from";
-        return Err(UsageError(text.to_owned()).into());
-    }
-    let longest = grammar.bodies.as_ref().map(|bodies| bodies.lines.longest());
-    let mut sent = Sent {
-        lanes: Vec::new(),
+    let longest = grammar.bodies.as_ref().map(|lines| lines.longest());
+    let mut lanes = Vec::new();
+    let mut run = Run {
         urls: urls.iter().map(Url::to_string).collect(),
         method: base.method.clone(),
         body_bytes: longest.unwrap_or(base.body.len()) as u64,
-        named: Vec::new(),
-        notes: Vec::new(),
+        ..Run::default()
     };
     if let Some(file) = &options.urls_file {
         if urls.len() > 1 {
             let text = "found several URLs besides --urls; one at most says where paths go";
             return Err(UsageError(text.to_owned()).into());
         }
-        list(
-            file,
-            options,
-            &base,
-            urls.first(),
-            &grammar,
-            &mut sent,
-            environment,
-        )?;
+        let text = String::from_utf8(bytes(file, environment)?)
+            .map_err(|_| UsageError(format!("{} is not UTF-8 text", file.display())))?;
+        let targets = Targets::parse(&text, urls.first(), &base, &grammar);
+        let Targets { url, requests, names } = targets.map_err(|error| refused(file, &error))?;
+        let (methods, urls): (Vec<_>, Vec<_>) = names.iter().filter_map(|name| name.split_once(' ')).unzip();
+        methods[0].clone_into(&mut run.method);
+        run.urls = urls.into_iter().take(URLS_MAX).map(str::to_owned).collect();
+        lanes.push(lane(options, &url, requests, environment)?);
     } else if urls.is_empty() {
         return Err(UsageError("a URL is missing, such as http://localhost:8080/".to_owned()).into());
     } else {
         for url in &urls {
-            let requests = Requests::one(&for_url(&base, url), &grammar).map_err(|error| usage(&error))?;
-            sent.named.push(format!("{} {url}", base.method));
-            sent.lanes.push(lane(options, url, requests, environment)?);
+            let mut parts = base.clone();
+            parts.go_to(url);
+            let requests = Requests::one(&parts, &grammar).map_err(|error| usage(&error))?;
+            lanes.push(lane(options, url, requests, environment)?);
         }
     }
-    sent.named.truncate(NAMED_URLS_MAX);
-    if sent.named.len() < 2 {
-        sent.named.clear();
-    }
-    Ok(sent)
+    Ok((lanes, run))
 }
 
 /// An error with its causes, as a usage error.
@@ -107,10 +84,7 @@ fn grammar<'a>(options: &Options, environment: &Environment<'a>) -> anyhow::Resu
     };
     if let Some(file) = &options.body_lines {
         let lines = Lines::parse(&bytes(file, environment)?).map_err(|error| refused(file, &error))?;
-        grammar.bodies = Some(Bodies {
-            lines: Arc::new(lines),
-            random: options.shuffle,
-        });
+        grammar.bodies = Some(Arc::new(lines));
     }
     Ok(grammar)
 }
@@ -154,60 +128,9 @@ fn base(options: &Options, environment: &Environment<'_>) -> anyhow::Result<Part
         parts.basic_auth(user).map_err(wrong)?;
     }
     for (name, value) in &options.headers {
-        parts.add_field(&format!("{name}: {value}")).map_err(wrong)?;
+        parts.add_field(name, value).map_err(wrong)?;
     }
     Ok(parts)
-}
-
-/// The request for one URL: with its path, and its host unless a header names another.
-fn for_url(base: &Parts, url: &Url) -> Parts {
-    let mut parts = base.clone();
-    parts.path_and_query.clone_from(&url.path_and_query);
-    if !parts.has_field("host") {
-        parts.fields.insert(0, ("host".to_owned(), url.authority()));
-    }
-    parts.asked_by(url);
-    parts
-}
-
-/// Adds the lanes of a list of requests.
-fn list(
-    file: &Path,
-    options: &Options,
-    base: &Parts,
-    url: Option<&Url>,
-    grammar: &Grammar<'_>,
-    sent: &mut Sent,
-    environment: &Environment<'_>,
-) -> anyhow::Result<()> {
-    let text = String::from_utf8(bytes(file, environment)?)
-        .map_err(|_| UsageError(format!("{} is not UTF-8 text", file.display())))?;
-    let targets = Targets::parse(&text, url, base).map_err(|error| refused(file, &error))?;
-    let all = targets.all();
-    let named = all.iter().take(URLS_MAX);
-    sent.urls = named.map(|target| target.url.to_string()).collect();
-    sent.method.clone_from(&all[0].parts.method);
-    let order = if options.shuffle {
-        Order::Weighted
-    } else {
-        Order::InTurn
-    };
-    if !options.shuffle && targets.has_weights() {
-        let note = "requests are sent in turn; their weights count with --shuffle";
-        sent.notes.push(note.to_owned());
-    }
-    for origin in targets
-        .origins(order, grammar)
-        .map_err(|error| refused(file, &error))?
-    {
-        // Once a lane has more names than are measured separately, later lanes get none either: their indices would be wrong.
-        if sent.named.len() < NAMED_URLS_MAX {
-            sent.named.extend(origin.names);
-        }
-        sent.lanes
-            .push(lane(options, &origin.url, origin.requests, environment)?);
-    }
-    Ok(())
 }
 
 fn lane(
@@ -216,13 +139,8 @@ fn lane(
     requests: Requests,
     environment: &Environment<'_>,
 ) -> anyhow::Result<Lane> {
-    let address = match &options.unix_socket {
-        Some(file) => Address::Unix(file.clone()),
-        None => {
-            let found = (environment.resolve)(url);
-            Address::Tcp(found.with_context(|| format!("cannot find the address of {}", url.host))?)
-        }
-    };
+    let found = (environment.resolve)(url);
+    let address = found.with_context(|| format!("cannot find the address of {}", url.host))?;
     Ok(Lane {
         tls: tls(options, url)?,
         ..Lane::new(address, requests)
@@ -232,15 +150,13 @@ fn lane(
 /// The TLS configuration for an https URL.
 fn tls(options: &Options, url: &Url) -> Result<Option<Tls>, UsageError> {
     if !url.tls {
-        if options.cacert.is_some() || options.cert.is_some() {
+        if options.cacert.is_some() {
             return Err(UsageError(format!("certificates need https; {url} is http")));
         }
         return Ok(None);
     }
     let files = tls::Options {
         ca: options.cacert.clone(),
-        certificate: options.cert.clone(),
-        key: options.key.clone(),
         insecure: options.insecure,
         server_name: options.server_name.clone(),
     };

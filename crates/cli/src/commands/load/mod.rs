@@ -6,36 +6,29 @@
     reason = "the comments of commands are read on a terminal, where backticks and brackets would be in the way"
 )]
 
-mod announcement;
 mod arguments;
-mod debug;
 mod error;
-mod gates;
 mod interrupt;
 mod lanes;
-mod live;
-mod loading;
 pub(crate) mod outputs;
 mod plan;
 #[cfg(test)]
 mod reference;
 pub(crate) mod removed;
-mod report;
 mod run;
 mod searches;
 mod spawn;
 mod stages;
 mod tools;
-mod trials;
 pub(crate) mod values;
 
 use std::ffi::OsString;
 
-use self::{arguments::Options, tools::TABLES};
+use self::tools::TABLES;
 pub(crate) use self::{
+    arguments::Options,
     error::LoadError,
-    loading::Loading,
-    run::{Once, once},
+    run::{Loading, once},
 };
 use crate::{failure::UsageError, output};
 
@@ -63,7 +56,7 @@ pub(crate) struct Arguments {
 /// Saved runs, and command lines of other tools.
 #[derive(Debug, clap::Subcommand)]
 enum Instead {
-    Report(report::Arguments),
+    Report(outputs::ReportArguments),
     /// Read a command line of autocannon
     Autocannon(Words),
     /// Read a command line of ab (ApacheBench)
@@ -88,10 +81,10 @@ struct Words {
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     let Some(line) = arguments.instead else {
         removed::check(&arguments.options)?;
-        return run::run(arguments.options);
+        return run::run(&arguments.options);
     };
     let (name, words) = match line {
-        Instead::Report(arguments) => return report::run(arguments),
+        Instead::Report(arguments) => return outputs::report(&arguments),
         Instead::Autocannon(words) => ("autocannon", words),
         Instead::Ab(words) => ("ab", words),
         Instead::Hose(words) => ("hose", words),
@@ -101,7 +94,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     let tool = TABLES.iter().find(|table| table.name == name);
     let tool = tool.expect("each of these sub-commands has a table");
     match tool.read(&words.words) {
-        Ok(tools::Line::Run(options)) => run::run(*options),
+        Ok(tools::Line::Run(options)) => run::run(&options),
         Ok(tools::Line::Help(text)) => Ok(output::whole(&text)?),
         Err(wrong) => Err(UsageError(format!("{name}: {wrong}")).into()),
     }

@@ -5,18 +5,16 @@ use std::{io, net::SocketAddr, path::Path, time::Duration};
 
 use forebay_load::{
     Plan, Url,
-    engine::{Notes, Until},
+    engine::Until,
     expect::{Check, Expect, FirstLength},
     plan::{Engine, Load, Pace, PlanError},
-    report::Run,
+    report::{Run, words::several},
     search::WarmUp,
-    target::Address,
 };
 
 use super::{
     arguments::{EngineName, Options},
-    lanes::{self, Sent},
-    searches,
+    lanes, searches,
     stages::Schedule,
 };
 use crate::failure::UsageError;
@@ -51,13 +49,10 @@ pub(crate) struct Job {
     pub(crate) schedule: Option<Schedule>,
     /// Most simultaneous connections.
     pub(crate) connections_max: usize,
-    /// Notes to print before the run, in sentences.
-    pub(crate) notes: Vec<String>,
 }
 
 /// Builds a job from options.
 pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::Result<Job> {
-    together(options)?;
     let schedule = (!options.stages.is_empty())
         .then(|| Schedule::new(&options.stages, options.connections.unwrap_or(CONNECTIONS)))
         .transpose()
@@ -77,14 +72,7 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
         .or(steps_max)
         .unwrap_or(connections);
     let threads = threads(options, environment.cores, connections_max)?;
-    let Sent {
-        lanes,
-        urls,
-        method,
-        body_bytes,
-        named,
-        notes,
-    } = lanes::read(options, environment)?;
+    let (lanes, described) = lanes::read(options, environment)?;
     let load = schedule.as_ref().map_or_else(
         || Load {
             connections,
@@ -97,7 +85,6 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
         threads,
         pipeline: options.pipeline.unwrap_or(1),
         keep_alive: !options.no_keepalive,
-        requests_per_connection: options.requests_per_connection.unwrap_or(0),
         timeout: options.timeout.unwrap_or(Duration::from_secs(10)),
         connect_timeout: options.connect_timeout.unwrap_or(Duration::from_secs(5)),
         expect: expect(options)?,
@@ -106,10 +93,6 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
             None | Some(EngineName::Auto) => Engine::Auto,
             Some(EngineName::Epoll) => Engine::Epoll,
             Some(EngineName::IoUring) => Engine::IoUring,
-        },
-        notes: Notes {
-            urls: !named.is_empty(),
-            first_answer: true,
         },
         ..Plan::new(lanes)
     };
@@ -129,12 +112,8 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
     ports(&plan, connections_max, environment)?;
     let until = until(options, schedule.as_ref());
     let run = Run {
-        named,
-        stages: schedule.as_ref().map(Schedule::report).unwrap_or_default(),
+        stages: schedule.as_ref().map(Schedule::words).unwrap_or_default(),
         title: options.title.clone(),
-        urls,
-        method,
-        body_bytes,
         threads,
         engine: plan.engine,
         connections: connections_max,
@@ -143,7 +122,7 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
         load: Some(load),
         duration_seconds: until.duration.map(|duration| duration.as_secs_f64()),
         requests: until.requests,
-        ..Run::default()
+        ..described
     };
     Ok(Job {
         warm_up: warm_up(options),
@@ -153,7 +132,6 @@ pub(crate) fn job(options: &Options, environment: &Environment<'_>) -> anyhow::R
         until,
         schedule,
         connections_max,
-        notes,
     })
 }
 
@@ -162,41 +140,18 @@ fn refused(error: PlanError) -> UsageError {
     UsageError(error.to_string())
 }
 
-/// Rejects combinations of options that are valid on their own but not together.
-fn together(options: &Options) -> Result<(), UsageError> {
-    let refuse = |text: &str| Err(UsageError(text.to_owned()));
-    if options.pipeline.is_some_and(|depth| depth > 1) && options.no_keepalive {
-        return refuse(
-            "--pipeline needs keep-alive: a connection that is closed after one answer carries one request",
-        );
-    }
-    if options.arrivals.is_some() && options.rate.is_none() && !options.find_rate {
-        return refuse(
-            "--arrivals needs --rate or --find-rate: it says how the requests of a rate are spread",
-        );
-    }
-    Ok(())
-}
-
 fn pace(options: &Options) -> Pace {
     // A search begins with a rate of its own.
     let rate = options.rate.or(options.find_rate.then_some(searches::FIRST_RATE));
-    rate.map_or(Pace::Closed, |per_second| Pace::Open {
-        per_second,
-        arrivals: options.arrivals.unwrap_or_default(),
-    })
+    rate.map_or(Pace::Closed, |per_second| Pace::Open { per_second })
 }
 
 /// Number of threads, no more than have something to do.
 fn threads(options: &Options, cores: usize, connections: usize) -> Result<usize, UsageError> {
     match options.threads {
         Some(threads) if threads > connections => Err(UsageError(format!(
-            "{threads} threads are too many for {connections} {}: some would have nothing to do",
-            if connections == 1 {
-                "connection"
-            } else {
-                "connections"
-            }
+            "{threads} threads are too many for {}: some would have nothing to do",
+            several(connections as u64, "connection")
         ))),
         Some(threads) => Ok(threads),
         None => Ok((cores / 2).max(1).min(connections)),
@@ -232,16 +187,6 @@ fn expect(options: &Options) -> Result<Expect, UsageError> {
         let check = check.map_err(|error| UsageError(format!("--expect-body: {error}")))?;
         expect.checks.push(check);
     }
-    if let Some(text) = &options.expect_json {
-        let check = Check::json(text);
-        let check = check.map_err(|error| UsageError(format!("--expect-json: {error}")))?;
-        expect.checks.push(check);
-    }
-    for text in &options.expect_header {
-        let check = Check::field(text);
-        let check = check.map_err(|error| UsageError(format!("--expect-header: {error}")))?;
-        expect.checks.push(check);
-    }
     if options.of_tool.same_length {
         expect.checks.push(Check::LengthOfFirst(FirstLength::default()));
     }
@@ -250,16 +195,11 @@ fn expect(options: &Options) -> Result<Expect, UsageError> {
 
 /// Checks that the system has a port for each connection.
 fn ports(plan: &Plan, connections: usize, environment: &Environment<'_>) -> Result<(), UsageError> {
-    let by_tcp = plan
-        .lanes
-        .iter()
-        .filter(|lane| matches!(lane.address, Address::Tcp(_)));
-    let mut addresses: Vec<String> = by_tcp.map(|lane| lane.address.to_string()).collect();
+    let mut addresses: Vec<SocketAddr> = plan.lanes.iter().map(|lane| lane.address).collect();
     addresses.sort_unstable();
     addresses.dedup();
-    let ends = addresses.len();
     match environment.ports {
-        Some(ports) if !addresses.is_empty() && connections > ports * ends => Err(UsageError(format!(
+        Some(ports) if connections > ports * addresses.len() => Err(UsageError(format!(
             "{connections} connections need as many local ports, the system gives out {ports}; give it more with: sysctl -w \
              net.ipv4.ip_local_port_range=\"1024 65535\""
         ))),

@@ -18,8 +18,6 @@ page says what they have in common, and which command lines of other tools are u
 | time | `10`, `1.5s`, `500ms`, `1m30s`, `1h` | without a unit, seconds; at most a year |
 | count | `1000`, `10k`, `2m`, `1.5k` | k is a thousand, m a million |
 | rate | `5000`, `2.5k`, `100/s`, `300/m` | requests a second, or a minute |
-| share | `1%`, `0.01` | above 0, below 1 |
-| arrivals | `uniform`, `poisson`, `burst:100` | how the requests of `--rate` or `--find-rate` are spread; of bursts there are as many as make the rate |
 | header | `Name: value`, `Name=value` | |
 | statuses | `200`, `2xx`, `200-299`, `2xx,304` | any of them |
 | stage | `10s:100` | 100 connections for 10 s |
@@ -45,8 +43,8 @@ With `--template` these are filled in in the URL, in headers and in the body, an
 
 ## Lists of requests
 
-`--urls` reads a file whose lines are `[METHOD] URL [weight=N]`, such as `PUT /two weight=3`; `#` begins a comment. A path without a host goes
-to the URL of the command line. The report has a row for each of the first 100 requests.
+`--urls` reads a file whose lines are `[METHOD] URL`, such as `PUT /two`; `#` begins a comment. A path without a host goes
+to the URL of the command line.
 
 ## Defaults
 
@@ -56,24 +54,21 @@ there is no warm-up unless `--warmup` asks for it; neither with `--stage`.
 
 The warm-up ends when the server has stopped changing (`--warmup auto`): when between two neighbouring parts of its last half neither
 throughput nor median latency has changed by more than 3 %, or by more than chance explains where answers are few. It takes 0.5 s at least
-and 5 s at most; when the server is not steady by then, the verdict says so. `--warmup 5s` is so long whatever the server does,
-`--warmup 0` none. The report says how long it took.
+and 5 s at most; when the server is not steady by then, the verdict says so. `--warmup 0` is none.
 
 ## Where results go
 
 The result goes to standard output, everything else to standard error: what is about to be done, progress, notes, and which assertions
-hold. `--json` without a file takes the place of the text; `--json=FILE` and `--html FILE` are written besides it. On a terminal, progress is
-redrawn in place; elsewhere it is a line every two seconds.
+hold. `--json` without a file takes the place of the text; `--json=FILE` and `--html FILE` are written besides it. Progress is a line every two
+seconds.
 
-`--save` keeps all that was measured; its field `record` is for `forebay load report`, and the rest is what `--json` writes. The histograms in it are
-HdrHistogram's compressed V2 form in base64, which its other tools read.
+`--save` keeps all that was measured; its field `record` is for `forebay load report`, and the rest is what `--json` writes.
 
 ## A server of its own
 
-`--on-port -- CMD` starts a command and waits until it listens: where the URL says, or with a path alone wherever one of its processes
-listens. Of several listeners the one that was opened first is loaded, and the others are named. At the end the command gets SIGTERM and
-5 s; then everything that is left of it is ended, children that left its process group and daemons too. What somebody else starts for it,
-such as a service manager or a container's daemon, goes on; and so does everything when the generator itself is ended by SIGKILL.
+`--vs-cmd` runs a command in a shell and waits until it listens on the port that it finds in `PORT`. At the end its process group gets SIGTERM
+and 5 s; then what is left of the group is killed. A process that has left the group goes on, and so does everything when the generator itself
+is ended by SIGKILL.
 
 ## Before the first request
 
@@ -83,7 +78,7 @@ before a connection is opened, with exit code 2. Then one connection is made and
 ## Ctrl-C
 
 The first one ends the measurement, waits for the answers that are due, and prints what was measured until then. Assertions are not
-judged in that case. The second one ends the process at once, with exit code 130; a server that was started by `--on-port` or `--vs-cmd`
+judged in that case. The second one ends the process at once, with exit code 130; a server that was started by `--vs-cmd`
 is ended too.
 
 ## Exit codes

@@ -1,37 +1,41 @@
 //! Runs a job: a trial connection, the warm-up, the measurement, and the result.
 
 use std::{
-    cell::RefCell,
+    cell::OnceCell,
     fs,
     io::{self, Read as _},
     net::{SocketAddr, TcpStream},
-    os::unix::net::UnixStream,
-    path::{Path, PathBuf},
+    num::NonZero,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use forebay_load::{
     Session, Url,
-    engine::{Control, Exchange, Stretch, exchange},
-    machine::{self, Machine, MachineError, Usage},
-    plan::Load,
-    report::Report,
-    search::warm_up,
-    target::Address,
+    engine::{Control, Stretch, Until},
+    machine::{Machine, Usage},
+    plan::{Engine, Load, Pace},
+    report::{
+        Report,
+        assert::{self, Assertion},
+        words::{count, duration, several},
+    },
+    search::{WarmUp, warm_up},
 };
 
 use super::{
     LoadError,
-    announcement::announcement,
     arguments::Options,
-    debug,
-    gates::Gates,
     interrupt::Interrupt,
-    live::Live,
     outputs,
     plan::{self, Environment, Job},
-    searches::{self, Outcome},
-    spawn,
+    searches,
+    spawn::Server,
 };
 use crate::{failure::UsageError, output};
 
@@ -39,157 +43,141 @@ use crate::{failure::UsageError, output};
 const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// A run that counts requests gives up when no response has arrived for this long beyond the timeouts.
 const STALL: Duration = Duration::from_secs(5);
-/// The host of a URL that is only a path, until the command's own port is known.
-const PLACEHOLDER: &str = "http://127.0.0.1:1";
+/// Default number of connections of a load in the background.
+const BACKGROUND_CONNECTIONS: usize = 16;
+/// Longest duration of a load in the background, in case nothing ends it.
+const BACKGROUND_MAX: Duration = Duration::from_mins(5);
+/// Time between two lines of progress.
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
-/// A single request, described in the same terms as those of a load.
-#[derive(Debug)]
-pub(crate) struct Once {
-    pub(crate) url: String,
-    pub(crate) method: Option<String>,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Option<String>,
-    pub(crate) body_file: Option<PathBuf>,
-    pub(crate) timeout: Option<Duration>,
-}
-
-/// Sends one request, and returns its response.
-pub(crate) fn once(request: Once) -> anyhow::Result<Exchange> {
+/// Sends one request, and waits for its response, whatever its status.
+pub(crate) fn once(request: Options) -> anyhow::Result<()> {
     let options = Options {
-        url: vec![request.url],
-        method: request.method,
-        headers: request.headers,
-        body: request.body,
-        body_file: request.body_file,
-        timeout: request.timeout,
+        connections: Some(1),
+        count: Some(1),
         allow_remote: true,
-        ..Options::default()
+        ..request
     };
     let job = job(&options)?;
-    let exchange = exchange(&job.plan).map_err(|error| LoadError::NoAnswer {
-        address: job.plan.lanes[0].address.to_string(),
-        example: Some(super::lanes::usage(&error).to_string()),
-    })?;
-    Ok(exchange)
+    let mut session = Session::start(job.plan.clone())?;
+    let until = Until {
+        requests: Some(1),
+        ..Until::passed(job.plan.connect_timeout + job.plan.timeout)
+    };
+    let measured = session.measure(job.load, until, &mut |_| {});
+    answered(
+        &job,
+        &[Report::new(job.run.clone(), &measured, &session.finish())],
+    )?;
+    Ok(())
+}
+
+/// A load in the background, while the command does something else.
+#[derive(Debug)]
+pub(crate) struct Loading {
+    stopper: Arc<AtomicBool>,
+    thread: thread::JoinHandle<Option<String>>,
+}
+
+impl Loading {
+    /// Starts to load a URL, of this machine unless others are allowed.
+    pub(crate) fn start(url: &str, connections: Option<usize>, allow_remote: bool) -> anyhow::Result<Self> {
+        let connections = connections.unwrap_or(BACKGROUND_CONNECTIONS);
+        let options = Options {
+            url: vec![url.to_owned()],
+            connections: Some(connections),
+            allow_remote,
+            ..Options::default()
+        };
+        let job = job(&options)?;
+        trials(&job)?;
+        let mut session = Session::start(job.plan)?;
+        let stopper = session.stopper();
+        let thread = thread::spawn(move || {
+            let stretch = session.measure(job.load, Until::passed(BACKGROUND_MAX), &mut |_| {});
+            session.finish();
+            let failed = stretch.total.failures.total();
+            let example = stretch.examples.first().map(|(_, text)| text.clone());
+            (failed > 0).then(|| format!("{failed}, the first: {}", example.unwrap_or_default()))
+        });
+        Ok(Self { stopper, thread })
+    }
+
+    /// Ends the load. Returns a description of failed requests, if there are any.
+    pub(crate) fn end(self) -> Option<String> {
+        self.stopper.store(true, Ordering::Relaxed);
+        self.thread.join().ok().flatten()
+    }
 }
 
 /// Builds the job for the options, with the files, environment and resolver of this machine.
-pub(crate) fn job(options: &Options) -> anyhow::Result<Job> {
-    let environment = Environment {
-        cores: cores(),
+fn job(options: &Options) -> anyhow::Result<Job> {
+    plan::job(options, &here(&read))
+}
+
+/// This machine, whose files are read by `read`.
+fn here(read: &dyn Fn(&Path) -> io::Result<Vec<u8>>) -> Environment<'_> {
+    Environment {
+        cores: std::thread::available_parallelism().map_or(1, NonZero::get),
         resolve: &|url: &Url| url.resolve(),
-        read: &|file| read(file),
+        read,
         ports: local_ports(),
-    };
-    plan::job(options, &environment)
+    }
 }
 
 /// Runs the options' job and prints the result.
-pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
-    let standard_input = RefCell::new(None);
-    let environment = Environment {
-        cores: cores(),
-        resolve: &|url: &Url| url.resolve(),
-        read: &|file| {
-            if file.as_os_str() != "-" {
-                return read(file);
-            }
-            // Standard input can be read once, but is requested each time a job is built.
-            let mut kept = standard_input.borrow_mut();
-            match &*kept {
-                Some(bytes) => Ok(Vec::clone(bytes)),
-                None => read(file).inspect(|bytes| *kept = Some(bytes.clone())),
-            }
-        },
-        ports: local_ports(),
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    // Standard input can be read once, but is requested by the second server's job, too.
+    let standard_input = OnceCell::new();
+    let read_once = |file: &Path| {
+        if file.as_os_str() != "-" {
+            return read(file);
+        }
+        if let Some(bytes) = standard_input.get() {
+            return Ok(Vec::clone(bytes));
+        }
+        let bytes = read(file)?;
+        Ok(standard_input.get_or_init(|| bytes).clone())
     };
-    let on_path = options.on_port && takes_path(&mut options);
-    let job = plan::job(&options, &environment)?;
+    let environment = here(&read_once);
+    let job = plan::job(options, &environment)?;
     outputs::check_files(options.forms.files())?;
-    searches::check(&options)?;
-    let gates = Gates::read(&options)?;
+    let search = searches::check(options)?;
+    let assertions = assertions(options)?;
     let interrupt = Interrupt::listen()?;
-    let spawner = spawn::Spawner::new();
-    let mut notes = options.of_tool.notes.clone();
-    let (server, job) = if options.on_port {
-        let wanted = match &job.plan.lanes[0].address {
-            Address::Tcp(address) if !on_path => Some(*address),
-            _ => None,
-        };
-        let (server, found) = serve(&options, wanted, &spawner, &interrupt)?;
-        let address = found[0];
-        if let [_, others @ ..] = found.as_slice()
-            && !others.is_empty()
-        {
-            let others: Vec<String> = others.iter().map(ToString::to_string).collect();
-            notes.push(format!(
-                "the command listens on {address} first and on {} too; {address} is loaded, a whole URL chooses another",
-                others.join(", ")
-            ));
-        }
-        if on_path {
-            for url in &mut options.url {
-                *url = url.replacen(PLACEHOLDER, &format!("http://{address}"), 1);
-            }
-        }
-        (Some(server), plan::job(&options, &environment)?)
-    } else {
-        (None, job)
-    };
-    let machine = Observed {
-        machine: Machine::this(),
-        server: options.server_pid.or(server.as_ref().map(spawn::Server::pid)),
-    };
-    machine.sample()?;
+    let sampled = Machine::this().sample(options.server_pid);
+    sampled.map_err(|error| UsageError(format!("--server-pid: {error}")))?;
     trials(&job)?;
-    if options.debug {
-        return debug::run(&job);
-    }
-    let other = second(&options, &environment, &job, &spawner, &interrupt)?;
-    for note in notes.iter().chain(&job.notes) {
+    let (_server, second) = second(options, &environment, &job, &interrupt)?.unzip();
+    for note in &options.of_tool.notes {
         output::complaint(&format!("note: {note}"));
     }
     if !options.quiet {
-        output::complaint(&announcement(&job, &options));
+        output::complaint(&announcement(&job, options));
     }
-    let second = other.as_ref().map(|(_, job)| job);
-    match searches::run(&options, &job, second, &machine, &interrupt)? {
-        Some(Outcome::Finding {
-            text,
-            json,
-            interrupted,
-            reports,
-        }) => {
-            return Outcome::print(&text, &json, interrupted, &reports, &options);
-        }
-        Some(Outcome::Report(report)) => {
-            let reports = [*report];
-            answered(&job, &reports)?;
-            outputs::write(&options.forms, &reports)?;
-            return gates.judge(&reports[0]);
-        }
-        None => {}
+    if let Some(search) = search {
+        return search.run(options, &job, second.as_ref(), &interrupt);
     }
-    let load = |&connections: &usize| Load {
-        connections,
-        ..job.load
-    };
-    let loads: Vec<Load> = match options.of_tool.sizes.as_slice() {
+    let loads = match options.of_tool.sizes.as_slice() {
         [] => vec![job.load],
-        sizes => sizes.iter().map(load).collect(),
+        sizes => sizes
+            .iter()
+            .map(|&connections| Load {
+                connections,
+                ..job.load
+            })
+            .collect(),
     };
     let mut reports = Vec::new();
     for load in loads {
-        let measured = measure(&job, load, &options, &machine, &interrupt)?;
-        let interrupted = measured.interrupted;
-        reports.push(measured);
-        if interrupted {
+        reports.push(measure(&job, load, options, &interrupt)?);
+        if interrupt.came() {
             break;
         }
     }
     answered(&job, &reports)?;
     outputs::write(&options.forms, &reports)?;
-    reports.last().map_or(Ok(()), |report| gates.judge(report))
+    reports.last().map_or(Ok(()), |report| judge(&assertions, report))
 }
 
 /// The server to compare with: another URL, or the same one on the port of a command that is started here.
@@ -197,192 +185,175 @@ fn second(
     options: &Options,
     environment: &Environment<'_>,
     job: &Job,
-    spawner: &spawn::Spawner,
     interrupt: &Interrupt,
-) -> anyhow::Result<Option<(Option<spawn::Server>, Job)>> {
-    let mut other = options.clone();
-    let server = if let Some(command) = &options.vs_cmd {
-        let port = spawn::free_port()?;
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let words = ["sh".into(), "-c".into(), command.into()];
-        let mut server = spawner.start(&words, Some(port), interrupt)?;
-        server.wait(Some(address), interrupt)?;
-        let mut url = Url::parse(&job.run.urls[0])?;
-        (url.host, url.port) = (address.ip().to_string(), port);
-        other.url = vec![url.to_string()];
-        other.unix_socket = None;
-        Some(server)
-    } else if let Some(url) = &options.vs {
-        other.url = vec![url.clone()];
-        None
-    } else {
-        return Ok(None);
+) -> anyhow::Result<Option<(Option<Server>, Job)>> {
+    let (server, url) = match (&options.vs_cmd, &options.vs) {
+        (Some(command), _) => {
+            let server = Server::start(command, interrupt)?;
+            let mut url = Url::parse(&job.run.urls[0])?;
+            (url.host, url.port) = (server.address.ip().to_string(), server.address.port());
+            (Some(server), url.to_string())
+        }
+        (None, Some(url)) => (None, url.clone()),
+        (None, None) => return Ok(None),
+    };
+    let other = Options {
+        url: vec![url],
+        ..options.clone()
     };
     let job = plan::job(&other, environment)?;
-    trial(&job.plan.lanes[0].address, job.plan.connect_timeout)?;
+    trials(&job)?;
     Ok(Some((server, job)))
 }
 
-/// Gives URLs that are only a path a temporary host. True: they were such.
-fn takes_path(options: &mut Options) -> bool {
-    if options.url.is_empty() {
-        options.url.push("/".to_owned());
+/// The line that announces a run, such as `GET http://localhost:8080/local: 64 connections on 1 thread, 10s after 2s of warm-up`.
+fn announcement(job: &Job, options: &Options) -> String {
+    let connections = several(job.connections_max as u64, "connection");
+    let threads = several(job.plan.threads as u64, "thread");
+    let mut parts = vec![format!("{connections} on {threads}")];
+    if job.plan.engine == Engine::IoUring {
+        parts.push("io_uring".to_owned());
     }
-    let are_paths = options.url.iter().all(|url| url.starts_with('/'));
-    if are_paths {
-        options
-            .url
-            .iter_mut()
-            .for_each(|url| url.insert_str(0, PLACEHOLDER));
-    }
-    are_paths
-}
-
-/// Starts the command of --on-port, and waits until it listens. Returns its addresses, in the order in which they were opened.
-fn serve(
-    options: &Options,
-    wanted: Option<SocketAddr>,
-    spawner: &spawn::Spawner,
-    interrupt: &Interrupt,
-) -> anyhow::Result<(spawn::Server, Vec<SocketAddr>)> {
-    if let Some(address) = wanted
-        && TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
-    {
-        let address = address.to_string();
-        return Err(LoadError::Taken { address }.into());
-    }
-    let mut server = spawner.start(&options.command, wanted.map(|address| address.port()), interrupt)?;
-    let found = server.wait(wanted, interrupt)?;
-    Ok((server, found))
-}
-
-/// Number of processors of this machine.
-pub(crate) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
-/// Makes a trial connection to every address of the job.
-pub(crate) fn trials(job: &Job) -> Result<(), LoadError> {
-    let mut lanes = job.plan.lanes.iter();
-    lanes.try_for_each(|lane| trial(&lane.address, job.plan.connect_timeout))
-}
-
-/// Makes one connection, so that a server that does not listen gives a clear error. Nothing is sent on it.
-fn trial(address: &Address, timeout: Duration) -> Result<(), LoadError> {
-    let tried = match address {
-        Address::Tcp(address) => TcpStream::connect_timeout(address, timeout).map(drop),
-        Address::Unix(file) => UnixStream::connect(file).map(drop),
-    };
-    let address = address.to_string();
-    tried.map_err(|source| match source.kind() {
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
-            LoadError::NothingListens { address, source }
+    if let Some(other) = options.vs.as_ref().or(options.vs_cmd.as_ref()) {
+        parts.push(format!("in turn with {other}"));
+    } else if options.find_best {
+        parts.push("looking for the best number up to that".to_owned());
+    } else if let Some(slo) = &options.slo {
+        parts.push(format!("looking for the highest rate with {slo}"));
+    } else {
+        if let Some(stages) = NonZero::new(options.stages.len()) {
+            parts.push(several(stages.get() as u64, "stage"));
+        } else if let Pace::Open { per_second, .. } = job.load.pace {
+            parts.push(format!("{per_second} requests/s"));
         }
-        _ => LoadError::Unreachable { address, source },
-    })
-}
-
-/// The machine, and the server on it if its pid is known.
-pub(crate) struct Observed {
-    pub(crate) machine: Machine,
-    pub(crate) server: Option<u32>,
-}
-
-impl Observed {
-    fn sample(&self) -> Result<machine::Sample, UsageError> {
-        let sampled = self.machine.sample(self.server);
-        sampled.map_err(|error: MachineError| UsageError(format!("--server-pid: {error}")))
+        parts.extend(job.until.requests.map(|requests| several(requests, "request")));
+        parts.extend(job.until.duration.map(|duration| format!("{duration:?}")));
     }
-
-    /// Runs `work`, and returns the resources used meanwhile. If the server ends in between, its figures are left out.
-    pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> (T, Option<Usage>) {
-        let before = self.machine.sample(self.server).ok();
-        let done = work();
-        let after = self.machine.sample(self.server);
-        let after = after.or_else(|_| self.machine.sample(None)).ok();
-        let usage = before
-            .zip(after)
-            .map(|(before, after)| Usage::between(&before, &after));
-        (done, usage)
-    }
+    let warm_up = match job.warm_up {
+        WarmUp::For(Duration::ZERO) => String::new(),
+        WarmUp::For(time) => format!(" after {time:?} of warm-up"),
+        WarmUp::UntilSteady { least, most } => {
+            format!(" after a warm-up until it is steady ({least:?} to {most:?})")
+        }
+    };
+    let more = match job.run.urls.len() {
+        1 => String::new(),
+        urls => format!(" and {} more", urls - 1),
+    };
+    let (method, url) = (&job.run.method, &job.run.urls[0]);
+    format!("{method} {url}{more}: {}{warm_up}", parts.join(", "))
 }
 
-/// Milliseconds since 1970-01-01 UTC.
-pub(crate) fn unix_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    now.as_millis() as u64
+/// Makes a connection to every address of the job, so that a server that does not listen gives a clear error. Nothing is sent on them.
+fn trials(job: &Job) -> Result<(), LoadError> {
+    let trial = |address: SocketAddr| {
+        let tried = TcpStream::connect_timeout(&address, job.plan.connect_timeout);
+        let address = address.to_string();
+        tried.map(drop).map_err(|source| match source.kind() {
+            io::ErrorKind::ConnectionRefused => LoadError::NothingListens { address, source },
+            _ => LoadError::Unreachable { address, source },
+        })
+    };
+    job.plan.lanes.iter().try_for_each(|lane| trial(lane.address))
 }
 
 /// Warms up and measures.
-fn measure(
-    job: &Job,
-    load: Load,
-    options: &Options,
-    observed: &Observed,
-    interrupt: &Interrupt,
-) -> anyhow::Result<Report> {
+fn measure(job: &Job, load: Load, options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
+    let machine = Machine::this();
     let mut session = Session::start(job.plan.clone())?;
     interrupt.stops(session.stopper());
-    let mut live = Live::new(options.quiet, "warming up", job.warm_up.until());
-    let warm_up = warm_up(&mut session, load, job.warm_up, &mut |stretch| live.look(stretch));
-    live.end();
-    let started_unix_ms = unix_ms();
-    let mut watcher = Watcher::new(job, load, options);
-    let (measured, usage) =
-        observed.during(|| session.steer(load, job.until, &mut |stretch| watcher.look(stretch)));
-    watcher.live.end();
+    let mut watcher = Watcher::new(job, load, options, "warming up");
+    let warm_up = warm_up(&mut session, load, job.warm_up, &mut |stretch| {
+        watcher.show(stretch);
+    });
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut watcher = Watcher::new(job, load, options, "measuring");
+    let before = machine.sample(options.server_pid).ok();
+    let measured = session.steer(load, job.until, &mut |stretch| watcher.look(stretch));
+    // If the server has ended meanwhile, its figures are left out.
+    let after = machine
+        .sample(options.server_pid)
+        .or_else(|_| machine.sample(None))
+        .ok();
     if let Some(why) = watcher.ended {
         output::complaint(why);
     }
-    let first_answer = session.first_answer().cloned();
-    let after = session.finish();
     let mut run = job.run.clone();
-    run.started_unix_ms = started_unix_ms;
+    run.started_unix_ms = started.as_millis() as u64;
     run.load = Some(load);
     if job.schedule.is_none() {
         run.connections = load.connections;
     }
-    let mut report = Report::new(run, &measured, &after);
+    let mut report = Report::new(run, &measured, &session.finish());
     report.warm_up = warm_up;
-    report.first_answer = first_answer;
-    report.environment = Some(observed.machine.environment());
-    report.usage = usage;
+    report.environment = Some(machine.environment());
+    report.usage = before
+        .zip(after)
+        .map(|(before, after)| Usage::between(&before, &after));
     Ok(report)
 }
 
-/// Watches a measurement: shows it, changes the load by its stages, and decides when to end it early.
+/// Watches a measurement: shows it on standard error, changes the load by its stages, and decides when to end it early.
 struct Watcher<'a> {
     job: &'a Job,
+    /// The part of the run, such as `measuring`.
+    what: &'static str,
+    quiet: bool,
     load: Load,
     failures_max: u64,
     /// Longest time without a response in a run that has no time limit.
     stall: Option<Duration>,
-    live: Live,
     begun: Instant,
+    /// Time of the last line of progress, and the number of responses by then.
+    shown: (Instant, u64),
     /// Time of the last new response, and the number of responses by then.
     seen: (Instant, u64),
     ended: Option<&'static str>,
 }
 
 impl<'a> Watcher<'a> {
-    fn new(job: &'a Job, load: Load, options: &Options) -> Self {
+    fn new(job: &'a Job, load: Load, options: &Options, what: &'static str) -> Self {
         let until = job.until;
         let begun = Instant::now();
         let longest = job.plan.timeout + job.plan.connect_timeout + STALL;
         Self {
             job,
+            what,
+            quiet: options.quiet,
             load,
             failures_max: options.bail.unwrap_or(u64::MAX),
             stall: (until.duration.is_none() && until.requests.is_some()).then_some(longest),
-            live: Live::new(options.quiet, "measuring", until),
             begun,
+            shown: (begun, 0),
             seen: (begun, 0),
             ended: None,
         }
     }
 
+    /// Writes a line of progress, if it is time to. It has figures that exist anyway, so that it costs nothing that could be measured.
+    fn show(&mut self, stretch: &Stretch) {
+        let (now, (last, before)) = (Instant::now(), self.shown);
+        if self.quiet || now < last + PROGRESS_EVERY {
+            return;
+        }
+        let total = &stretch.total;
+        self.shown = (now, total.answers);
+        let rate = total.answers.saturating_sub(before) as f64 / (now - last).as_secs_f64();
+        let at = |quantile| duration(total.latency.value_at_quantile(quantile) as f64);
+        output::complaint(&format!(
+            "{} {} s: {} answers, {}/s, p50 {}, p99 {}, {} failed",
+            self.what,
+            (now - self.begun).as_secs(),
+            count(total.answers),
+            count(rate.round() as u64),
+            at(0.5),
+            at(0.99),
+            count(total.failures.total())
+        ));
+    }
+
     fn look(&mut self, stretch: &Stretch) -> Control {
-        self.live.look(stretch);
+        self.show(stretch);
         if stretch.total.failures.total() >= self.failures_max {
             self.ended = Some("ended early: so many failures were not to be exceeded");
             return Control::Stop;
@@ -417,20 +388,45 @@ fn answered(job: &Job, reports: &[Report]) -> Result<(), LoadError> {
     })
 }
 
+fn assertions(options: &Options) -> Result<Vec<Assertion>, UsageError> {
+    let mut assertions = Vec::new();
+    for text in &options.assertions {
+        assertions.extend(assert::parse(text).map_err(|error| UsageError(format!("--assert: {error}")))?);
+    }
+    Ok(assertions)
+}
+
+/// Judges a result and prints the findings to standard error. An interrupted run passes: it is not the run that was asked for.
+fn judge(assertions: &[Assertion], report: &Report) -> anyhow::Result<()> {
+    if report.interrupted && !assertions.is_empty() {
+        output::complaint("the run was interrupted: its assertions are not judged");
+        return Ok(());
+    }
+    let outcomes = assert::judge(assertions, report);
+    for outcome in &outcomes {
+        let held = if outcome.held { "holds" } else { "does not hold" };
+        output::complaint(&format!("{} {held}: {}", outcome.assertion, outcome.found));
+    }
+    match outcomes.iter().filter(|outcome| !outcome.held).count() {
+        0 => Ok(()),
+        failed => Err(LoadError::Assertions {
+            failed,
+            all: outcomes.len(),
+        }
+        .into()),
+    }
+}
+
 /// The content of a file, or of standard input for `-`, up to a limit.
 pub(crate) fn read(file: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = if file.as_os_str() == "-" {
-        io::stdin()
-            .lock()
-            .take(INPUT_BYTES_MAX + 1)
-            .read_to_end(&mut bytes)?
+    let source: &mut dyn io::Read = if file.as_os_str() == "-" {
+        &mut io::stdin().lock()
     } else {
-        fs::File::open(file)?
-            .take(INPUT_BYTES_MAX + 1)
-            .read_to_end(&mut bytes)?
+        &mut fs::File::open(file)?
     };
-    if read as u64 > INPUT_BYTES_MAX {
+    source.take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > INPUT_BYTES_MAX {
         return Err(io::Error::new(
             io::ErrorKind::FileTooLarge,
             format!("longer than {INPUT_BYTES_MAX} bytes"),
@@ -440,7 +436,7 @@ pub(crate) fn read(file: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Number of local ports for connections; `None` if the system does not say.
-pub(crate) fn local_ports() -> Option<usize> {
+fn local_ports() -> Option<usize> {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     let mut bounds = range.split_whitespace().map(str::parse::<usize>);
     let (low, high) = (bounds.next()?.ok()?, bounds.next()?.ok()?);

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use forebay_load::{
-    plan::{Arrivals, Load, Pace},
-    report,
-};
+use forebay_load::plan::{Load, Pace};
 
 use super::values::{STAGES_MAX, Stage, StageTarget};
 
@@ -47,22 +44,16 @@ impl Schedule {
         self.stages.iter().map(|stage| stage.duration).sum()
     }
 
-    /// Start and load of each stage, in words.
-    pub(crate) fn report(&self) -> Vec<report::Stage> {
-        let mut begun = Duration::ZERO;
-        let stages = self.stages.iter().map(|stage| {
-            let at_seconds = begun.as_secs_f64();
-            begun += stage.duration;
-            let load = match stage.target {
-                StageTarget::Connections(1, 1) => "1 connection".to_owned(),
-                StageTarget::Connections(from, to) if from == to => format!("{to} connections"),
-                StageTarget::Connections(from, to) => format!("{from} to {to} connections"),
-                StageTarget::Rate(from, to) if from.total_cmp(&to).is_eq() => format!("{to} requests/s"),
-                StageTarget::Rate(from, to) => format!("{from} to {to} requests/s"),
-            };
-            report::Stage { at_seconds, load }
-        });
-        stages.collect()
+    /// The load of each stage in words.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let words = |stage: &Stage| match stage.target {
+            StageTarget::Connections(1, 1) => "1 connection".to_owned(),
+            StageTarget::Connections(from, to) if from == to => format!("{to} connections"),
+            StageTarget::Connections(from, to) => format!("{from} to {to} connections"),
+            StageTarget::Rate(from, to) if from.total_cmp(&to).is_eq() => format!("{to} requests/s"),
+            StageTarget::Rate(from, to) => format!("{from} to {to} requests/s"),
+        };
+        self.stages.iter().map(words).collect()
     }
 
     /// Most simultaneous connections.
@@ -99,7 +90,6 @@ impl Schedule {
                 connections: self.connections,
                 pace: Pace::Open {
                     per_second: between(from, to).max(to * RISE_FROM),
-                    arrivals: Arrivals::Uniform,
                 },
             },
         }

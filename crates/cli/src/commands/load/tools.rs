@@ -45,7 +45,7 @@ const TIMEOUT: &str = "Longest wait for an answer.";
 #[rustfmt::skip]
 const AUTOCANNON: Table = Table {
     name: "autocannon",
-    operands: "URL... [-- CMD]",
+    operands: "URL...",
     defaults: &["--connections=10", "--threads=1", "--warmup=0", "--insecure", "--percentiles=2.5,50,97.5,99"],
     flags: &[
         Flag("-c --connections", "N", &["--connections"], C),
@@ -53,23 +53,17 @@ const AUTOCANNON: Table = Table {
         Flag("-d --duration", "SECONDS", &["--duration"], D),
         Flag("-a --amount", "COUNT", &["--count"], "How many requests, instead of a duration."),
         Flag("-w --workers", "N", &["--threads"], T),
-        Flag("-W --warmup", "[ -c N -d SECONDS ]", &["--warmup"], "Warm-up, on the run's own connections."),
         Flag("-m --method", "METHOD", &["--method"], M),
         Flag("-H --headers", "K=V", &["--header"], H),
         Flag("-b --body", "TEXT", &["--body"], B),
         Flag("-i --input", "FILE", &["--body-file"], "A file with the body."),
         Flag("-t --timeout", "SECONDS", &["--timeout"], TIMEOUT),
         Flag("-R --overallRate", "RATE", &["--rate"], "Requests a second over all connections."),
-        Flag("-D --reconnectRate", "COUNT", &["--requests-per-connection"], "Close each connection after so many."),
         Flag("-B --bailout", "COUNT", &["--bail"], "End after so many failures."),
         Flag("-E --expectBody", "TEXT", &["--expect-body=equals:{}"], "What every body must be."),
-        Flag("-S --socketPath", "FILE", &["--unix-socket"], "Connect to a Unix socket."),
         Flag("-s --servername", "NAME", &["--server-name"], "The server's name for TLS."),
-        Flag("--cert", "FILE", &["--cert"], "The client's certificate (PEM)."),
-        Flag("--key", "FILE", &["--key"], "The client's private key (PEM)."),
         Flag("--ca", "FILE", &["--cacert", "!--insecure"], "Certificates to trust; without it any server is."),
         Flag("-T --title", "TEXT", &["--title"], "A name for the run."),
-        Flag("--on-port", "", &["--on-port"], "Start the command after --, and load it."),
         Flag("-j --json", "", &["--json=-", "--quiet"], "The result as JSON."),
         Flag("-n --no-progress", "", &["--quiet"], "No progress."),
         HELP,
@@ -137,8 +131,6 @@ const GO_WRK: Table = Table {
         Flag("-p", "FILE", &["--body-file"], "A file with the body."),
         Flag("-k", "", &["--no-keepalive"], "Close each connection after one answer, as go-wrk's -k=true does."),
         Flag("-H", "HEADER", &["--header"], H),
-        Flag("-cert", "FILE", &["--cert"], "The client's certificate (PEM)."),
-        Flag("-key", "FILE", &["--key"], "The client's private key (PEM)."),
         Flag("-CA", "FILE", &["--cacert"], "Certificates to trust."),
         Flag("-i", "", &["--insecure"], "Trust any server."),
         Flag("-s", "TEXT", &["--expect-body=~{}"], "What must be in every body; others count as failed."),
@@ -196,7 +188,6 @@ struct Settings {
     of_tool: ToolOptions,
     path: String,
     operands: Vec<String>,
-    command: Vec<String>,
 }
 
 impl Settings {
@@ -257,10 +248,6 @@ impl Table {
             let Some(text) = word.to_str() else {
                 return Err(format!("found {}, which is not UTF-8", word.display()));
             };
-            if text == "--" {
-                settings.command = words.map(|word| word.to_string_lossy().into_owned()).collect();
-                break;
-            }
             if !text.starts_with('-') || text == "-" {
                 settings.operands.push(text.to_owned());
                 continue;
@@ -273,54 +260,32 @@ impl Table {
         self.finish(settings).map(|options| Line::Run(Box::new(options)))
     }
 
-    /// Parses a word of flags: one with its value behind `=` or in the next word, or several of one letter, whose last may have its value
-    /// attached. False: help was asked for.
+    /// Parses a flag, whose value stands behind `=` or in the next word. False: help was asked for.
     fn flag(
         &self,
         text: &str,
         following: &mut dyn FnMut() -> Option<String>,
         settings: &mut Settings,
     ) -> Result<bool, String> {
-        let (whole, mut inline) = match text.split_once('=') {
+        let (name, inline) = match text.split_once('=') {
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (text, None),
         };
-        let is_whole = whole.starts_with("--") || self.find(whole).is_ok();
-        let mut names: Vec<String> = if is_whole {
-            vec![whole.to_owned()]
-        } else {
-            Vec::new()
+        let Flag(_, value_name, sets, _) = self.find(name)?;
+        if sets.first() == Some(&HELP_ASKED) {
+            return Ok(false);
+        }
+        let value = match inline.or_else(|| if value_name.is_empty() { None } else { following() }) {
+            None if value_name.is_empty() => None,
+            None => return Err(format!("{name}: its {value_name} is missing")),
+            Some(value) if !value_name.is_empty() => Some(value),
+            // Go's switches take a value behind `=`.
+            Some(value) if value == "true" => None,
+            Some(value) if value == "false" => return Ok(true),
+            Some(value) => return Err(format!("{name}: found {value:?}, expected true or false")),
         };
-        if !is_whole {
-            for (at, letter) in text[1..].char_indices() {
-                names.push(format!("-{letter}"));
-                let rest = &text[1 + at + letter.len_utf8()..];
-                if !self.find(&format!("-{letter}"))?.1.is_empty() {
-                    let value = rest.strip_prefix('=').unwrap_or(rest);
-                    inline = (!value.is_empty()).then(|| value.to_owned());
-                    break;
-                }
-            }
-        }
-        for name in &names {
-            let Flag(_, value_name, sets, _) = self.find(name)?;
-            if sets.first() == Some(&HELP_ASKED) {
-                return Ok(false);
-            }
-            let value = match (value_name.is_empty(), inline.take()) {
-                (false, Some(value)) => Some(value),
-                (false, None) => Some(following_value(name, value_name, following)?),
-                (true, None) => None,
-                // Go's switches take a value behind `=`.
-                (true, Some(value)) if value == "true" => None,
-                (true, Some(value)) if value == "false" => return Ok(true),
-                (true, Some(value)) => {
-                    return Err(format!("{name}: found {value:?}, expected true or false"));
-                }
-            };
-            self.apply(name, sets, value.as_deref(), settings)
-                .map_err(|wrong| format!("{name}: {wrong}"))?;
-        }
+        self.apply(name, sets, value.as_deref(), settings)
+            .map_err(|wrong| format!("{name}: {wrong}"))?;
         Ok(true)
     }
 
@@ -333,14 +298,6 @@ impl Table {
     ) -> Result<(), String> {
         let value = value.unwrap_or_default();
         match (self.name, name) {
-            ("autocannon", "-W" | "--warmup") => {
-                // The warm-up uses the connections of the run, because the server is warmed up for that load.
-                let inner = value.trim_start_matches("[ ").trim_end_matches(" ]");
-                let duration = inner.split("-d ").nth(1).and_then(|rest| rest.split(' ').next());
-                let duration = duration
-                    .ok_or_else(|| format!("found {value:?}, expected a duration in it: [ -c 1 -d 3 ]"))?;
-                settings.set("--warmup", Some(duration))
-            }
             // Its -m is the method, but a widely copied document uses it for the count.
             ("go-wrk", "-m") if value.parse::<u64>().is_ok() => {
                 settings.of_tool.notes.push(format!(
@@ -369,13 +326,9 @@ impl Table {
             )
         };
         match (self.name, settings.operands.as_slice()) {
-            ("autocannon", []) if settings.has("--on-port") => {}
             (_, []) => return Err(missing()),
             ("autocannon", _) | (_, [_]) => {}
             (_, [_, other, ..]) => return Err(format!("found {other:?}, expected nothing more")),
-        }
-        if !settings.command.is_empty() && !settings.has("--on-port") {
-            return Err("a command after -- needs --on-port".to_owned());
         }
         let header = |(name, value): &(String, Option<String>)| {
             name == "--header"
@@ -396,12 +349,7 @@ impl Table {
             Some(value) => format!("{name}={value}"),
             None => name,
         });
-        let mut words: Vec<String> = options.chain(settings.operands).collect();
-        if !settings.command.is_empty() {
-            words.push("--".to_owned());
-            words.extend(settings.command);
-        }
-        let own = Own::try_parse_from(words).map_err(|error| {
+        let own = Own::try_parse_from(options.chain(settings.operands)).map_err(|error| {
             let text = error.to_string();
             text.lines()
                 .next()
@@ -441,22 +389,6 @@ impl Table {
             (text.trim_end().to_owned(), *help)
         })
     }
-}
-
-/// The value in the next word; a word that opens a bracket continues to the one that closes it.
-fn following_value(
-    name: &str,
-    what: &str,
-    following: &mut dyn FnMut() -> Option<String>,
-) -> Result<String, String> {
-    let mut value = following().ok_or_else(|| format!("{name}: its {what} is missing"))?;
-    if value == "[" {
-        while !value.ends_with(" ]") {
-            let word = following().ok_or_else(|| format!("{name}: the bracket is not closed"))?;
-            value = format!("{value} {word}");
-        }
-    }
-    Ok(value)
 }
 
 #[cfg(test)]

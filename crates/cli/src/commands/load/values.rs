@@ -3,7 +3,8 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use forebay_load::{plan::Arrivals, search::WarmUp};
+use forebay_load::search::WarmUp;
+use jiff::SignedDuration;
 
 /// Longest accepted duration: a year. It keeps sums of durations far from overflow.
 pub(crate) const DURATION_MAX: Duration = Duration::from_hours(8760);
@@ -12,33 +13,20 @@ pub(crate) const STAGES_MAX: usize = 1_000;
 
 /// Reads a duration: `10`, `10s`, `1m30s`, `500ms`, `1h`, `0.5`. Without a unit it is seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("found {text:?}, expected a duration such as 10, 1.5s, 500ms, 1m30s or 1h");
-    let mut rest = text.trim();
-    let mut seconds = 0.0;
-    if rest.is_empty() {
-        return Err(wrong());
-    }
-    while !rest.is_empty() {
-        let (number, after) = number(rest).ok_or_else(wrong)?;
-        let unit_length = after
-            .find(|c: char| !c.is_ascii_alphabetic())
-            .unwrap_or(after.len());
-        let (unit, next) = after.split_at(unit_length);
-        let unit_seconds = match unit {
-            "" if next.is_empty() && rest.len() == text.trim().len() => 1.0,
-            "us" => 1e-6,
-            "ms" => 1e-3,
-            "s" | "sec" => 1.0,
-            "m" | "min" => 60.0,
-            "h" => 3600.0,
-            _ => return Err(wrong()),
-        };
-        seconds += number * unit_seconds;
-        rest = next;
-    }
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(duration) if duration <= DURATION_MAX => Ok(duration),
-        _ => Err(format!("found {text:?}, expected at most a year")),
+    let read = match text.trim().parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Err(_) => text
+            .trim()
+            .parse::<SignedDuration>()
+            .ok()
+            .and_then(|duration| duration.try_into().ok()),
+    };
+    match read {
+        Some(duration) if duration <= DURATION_MAX => Ok(duration),
+        Some(_) => Err(format!("found {text:?}, expected at most a year")),
+        None => Err(format!(
+            "found {text:?}, expected a duration such as 10, 1.5s, 500ms, 1m30s or 1h"
+        )),
     }
 }
 
@@ -99,32 +87,6 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     };
     let value = scaled(amount).ok_or_else(wrong)? / seconds;
     if value > 0.0 { Ok(value) } else { Err(wrong()) }
-}
-
-/// Reads a share: `1%` or `0.01`.
-pub(crate) fn share(text: &str) -> Result<f64, String> {
-    let value = match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
-        None => text.parse::<f64>(),
-    };
-    match value {
-        Ok(value) if value > 0.0 && value < 1.0 => Ok(value),
-        _ => Err(format!("found {text:?}, expected a share such as 1% or 0.01")),
-    }
-}
-
-/// Reads the distribution of requests: `uniform`, `poisson`, `burst:N`.
-pub(crate) fn arrivals(text: &str) -> Result<Arrivals, String> {
-    match text {
-        "uniform" => Ok(Arrivals::Uniform),
-        "poisson" => Ok(Arrivals::Poisson),
-        _ => {
-            let size = text.strip_prefix("burst:").and_then(|size| size.parse().ok());
-            size.map(Arrivals::Burst).ok_or_else(|| {
-                format!("found {text:?}, expected uniform, poisson, or burst:N such as burst:100")
-            })
-        }
-    }
 }
 
 /// Reads a header: `Name: value` or `Name=value`.
@@ -216,25 +178,21 @@ pub(crate) fn stage(text: &str) -> Result<Stage, String> {
     Ok(Stage { duration, target })
 }
 
-/// Splits a text after the number at its start.
-fn number(text: &str) -> Option<(f64, &str)> {
-    let length = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, rest) = text.split_at(length);
-    Some((number.parse().ok()?, rest))
-}
-
+/// Reads a number that may end in k, m or g.
 fn scaled(text: &str) -> Option<f64> {
-    let (value, unit) = number(text.trim())?;
-    let factor = match unit {
-        "" => 1.0,
-        "k" | "K" => 1e3,
-        "m" | "M" => 1e6,
-        "g" | "G" => 1e9,
-        _ => return None,
+    let text = text.trim();
+    let (number, factor) = match text.char_indices().next_back()? {
+        (at, 'k' | 'K') => (&text[..at], 1e3),
+        (at, 'm' | 'M') => (&text[..at], 1e6),
+        (at, 'g' | 'G') => (&text[..at], 1e9),
+        _ => (text, 1.0),
     };
-    Some(value * factor)
+    let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    number
+        .parse::<f64>()
+        .ok()
+        .filter(|_| plain)
+        .map(|number| number * factor)
 }
 
 #[cfg(test)]
@@ -286,24 +244,6 @@ mod tests {
         }
         for text in ["0", "", "5/h", "-1", "fast"] {
             assert!(rate(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn arrivals_are_read() {
-        assert_eq!(arrivals("burst:100"), Ok(Arrivals::Burst(100)));
-        assert_eq!(arrivals("poisson"), Ok(Arrivals::Poisson));
-        for text in ["", "burst", "burst:", "burst:-1", "Poisson"] {
-            assert!(arrivals(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn shares_are_read_as_percentages_and_as_fractions() {
-        assert_eq!(share("1%"), Ok(0.01));
-        assert_eq!(share("0.05"), Ok(0.05));
-        for text in ["0", "1", "100%", "-1%", "", "x%"] {
-            assert!(share(text).is_err(), "{text}");
         }
     }
 

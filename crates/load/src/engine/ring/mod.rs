@@ -1,9 +1,7 @@
 //! The engine on io_uring: plain HTTP/1.1 connections that stay open receive and send through a [`Ring`], which hands a whole turn's
-//! operations to the kernel in few calls. Everything else (making connections, TLS, proxies, HTTP/2, connections for one request)
-//! stays with epoll, whose descriptor the ring watches.
+//! operations to the kernel in few calls. Everything else (making connections, TLS, connections for one request) stays with
+//! epoll, whose descriptor the ring watches.
 
-#[cfg(test)]
-pub(crate) mod granted;
 mod sys;
 
 use std::io;

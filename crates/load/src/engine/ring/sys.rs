@@ -23,8 +23,6 @@ use rustix::{
     net::{RecvFlags, SendFlags},
 };
 
-use crate::engine::calls::{self, Call};
-
 /// Bytes of one receive buffer. A longer response arrives in several parts.
 pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
 /// Most operations that are submitted together.
@@ -152,7 +150,6 @@ impl Ring {
     /// Submits the queued operations. Needed before a descriptor that one of them names is closed.
     pub(crate) fn submit(&mut self) -> io::Result<()> {
         loop {
-            calls::count(Call::Enter);
             match self.uring.submit() {
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -163,7 +160,6 @@ impl Ring {
 
     /// Submits the queued operations, then sleeps until one completes, at most for `longest`.
     pub(crate) fn wait(&mut self, longest: Duration) -> io::Result<()> {
-        calls::count(Call::Enter);
         let longest = Timespec::from(longest);
         let arguments = SubmitArgs::new().timespec(&longest);
         match self.uring.submitter().submit_with_args(1, &arguments) {

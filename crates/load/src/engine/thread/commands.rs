@@ -33,7 +33,8 @@ impl Thread {
                 {
                     self.context
                         .window
-                        .record_split(now.saturating_sub(sent.due), None);
+                        .latency
+                        .saturating_record(now.saturating_sub(sent.due));
                 }
                 let unanswered = self.context.in_flight as u64;
                 self.context.window.failures.add(Class::Unanswered, unanswered);
@@ -56,7 +57,10 @@ impl Thread {
         let due: Vec<u64> = pacer.map_or_else(Vec::new, |pacer| pacer.backlog.drain(..).collect());
         self.context.pacer = None;
         for due in &due {
-            self.context.window.record_split(now.saturating_sub(*due), None);
+            self.context
+                .window
+                .latency
+                .saturating_record(now.saturating_sub(*due));
         }
         let waiting = due.len() as u64;
         if waiting > 0 {
@@ -73,9 +77,9 @@ impl Thread {
         self.context.load = load;
         self.context.active = self.context.share(load.connections);
         self.context.idle_reported = false;
-        let pacer = Pacer::new(load.pace, self.context.index, &self.context.plan, now);
+        let pacer = Pacer::new(load.pace, self.context.index, threads, now);
         match (&mut self.context.pacer, pacer) {
-            (Some(going), Some(next)) => going.resume(next, now),
+            (Some(going), Some(next)) => going.resume(&next, now),
             (pacer, next) => *pacer = next,
         }
         let paced = load.pace != Pace::Closed;
@@ -85,7 +89,7 @@ impl Thread {
         while self.connections.len() < self.context.active {
             let index = self.connections.len();
             let lane = (index * threads + self.context.index) % self.context.plan.lanes.len();
-            let keeps = self.context.keeps_on(index);
+            let keeps = self.context.keeps();
             self.connections.push(Connection::new(index, lane, keeps));
         }
         for index in 0..self.context.active {

@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl Context {
-    /// Whether heads and bodies of responses are kept.
+    /// Whether bodies of responses are kept.
     pub(super) fn keeps(&self) -> bool {
         self.looks == Looks::All
     }
@@ -40,8 +40,8 @@ impl Context {
             return After::Goes;
         }
         let mut room = self.plan.pipeline - connection.in_flight.len();
-        if self.plan.bounds_connections() {
-            room = room.min(self.plan.room(connection.carried));
+        if !self.plan.keep_alive {
+            room = room.min(1_usize.saturating_sub(connection.carried as usize));
         }
         let due = match (self.load.pace, &mut self.pacer) {
             (Pace::Open { .. }, Some(pacer)) => room.min(pacer.backlog.len()),
@@ -66,18 +66,14 @@ impl Context {
         let same = self.sources[connection.lane].same(count).map(|(_, put)| put);
         for _ in 0..count {
             let due = self.next_due(now);
-            let (put, which) = match same {
-                Some(put) => (put, 0),
-                None => {
-                    let source = &mut self.sources[connection.lane];
-                    (source.next(&mut self.rendered), source.which())
-                }
+            let put = match same {
+                Some(put) => put,
+                None => self.sources[connection.lane].next(&mut self.rendered),
             };
             self.window.lag_max_ns = self.window.lag_max_ns.max(now.saturating_sub(due));
             connection.in_flight.push_back(Sent {
                 due,
                 at: now,
-                which,
                 head_only: put.head_only,
             });
         }
@@ -224,23 +220,17 @@ impl Context {
                 .reader
                 .read(&self.scratch[at..received], sent.head_only, known)
             {
-                Ok(Read::Partial) => {
-                    connection.begun.get_or_insert(self.woke);
-                    break;
-                }
+                Ok(Read::Partial) => break,
                 Ok(Read::Whole { used, answer }) => {
                     at += used;
                     connection.in_flight.pop_front();
-                    let begun = connection.begun.take();
-                    self.count_answer(connection, sent, answer, begun);
+                    self.count_answer(connection, sent, answer);
                 }
                 Err(broken) => return self.close(connection, broken.class, broken.what),
             }
         }
         let over = connection.in_flight.is_empty();
-        let served = self.plan.requests_per_connection;
-        if over && (connection.ending || (served > 0 && connection.carried >= served)) && self.plan.keep_alive
-        {
+        if over && connection.ending && self.plan.keep_alive {
             return self.reopen(connection);
         }
         if connection.in_flight.len() < before {
@@ -249,25 +239,13 @@ impl Context {
         After::Goes
     }
 
-    /// Counts a response; `begun`: when its first bytes arrived, if it did not arrive at once.
-    pub(super) fn count_answer(
-        &mut self,
-        connection: &mut Connection,
-        sent: Sent,
-        answer: Answer,
-        begun: Option<u64>,
-    ) {
+    fn count_answer(&mut self, connection: &mut Connection, sent: Sent, answer: Answer) {
         let now = self.woke;
         self.in_flight -= 1;
         let window = &mut self.window;
         window.answers += 1;
         let latency_ns = now.saturating_sub(sent.due);
-        match begun {
-            Some(begun) if begun < now => {
-                window.record_split(latency_ns, Some(begun.saturating_sub(sent.due)));
-            }
-            _ => window.latency.saturating_record(latency_ns),
-        }
+        window.latency.saturating_record(latency_ns);
         if let Some(service) = &mut window.service {
             service.saturating_record(now.saturating_sub(sent.at));
         }
@@ -276,8 +254,7 @@ impl Context {
         window.body_bytes_in += answer.body_bytes;
         connection.ending |= !answer.keep_alive;
         if self.looks != Looks::Status {
-            let failed = self.check(connection, answer);
-            self.note(connection, sent, answer, failed);
+            self.check(connection, answer);
         } else if !self.plan.expect.accepts(answer.status) {
             window.fail(Class::Status);
             self.example(Class::Status, || {
@@ -286,21 +263,17 @@ impl Context {
         }
     }
 
-    /// Runs the checks beyond the status. True: the response is not as expected.
-    fn check(&mut self, connection: &Connection, answer: Answer) -> bool {
-        let kept = connection.reader.kept.as_ref();
+    /// Runs the checks beyond the status.
+    fn check(&mut self, connection: &Connection, answer: Answer) {
         let seen = Seen {
             status: answer.status,
             body_bytes: answer.body_bytes,
-            head: kept.map_or(&[], |kept| &kept.head),
-            body: kept.map_or(&[], |kept| &kept.body),
+            body: connection.reader.kept.as_deref().unwrap_or_default(),
         };
-        let Err(unexpected) = self.plan.expect.check(&seen) else {
-            return false;
-        };
-        self.window.fail(unexpected.class);
-        self.example(unexpected.class, || unexpected.text);
-        true
+        if let Err((class, text)) = self.plan.expect.check(&seen) {
+            self.window.fail(class);
+            self.example(class, || text);
+        }
     }
 
     /// Handles the end of the server's stream.
@@ -310,8 +283,7 @@ impl Context {
             && let Some(answer) = connection.reader.end()
             && let Some(sent) = connection.in_flight.pop_front()
         {
-            let begun = connection.begun.take();
-            self.count_answer(connection, sent, answer, begun);
+            self.count_answer(connection, sent, answer);
         }
         if connection.in_flight.is_empty() {
             return self.reopen(connection);
@@ -342,8 +314,7 @@ impl Context {
         };
         connection.phase = Phase::Closed;
         self.drop_transport(connection);
-        connection.reader = crate::response::Reader::new(self.keeps_on(connection.index));
-        connection.begun = None;
+        connection.reader = crate::response::Reader::new(self.keeps());
         connection.unsent.clear();
         After::Reopen
     }
@@ -360,7 +331,7 @@ impl Context {
             connection.carried = 0;
         }
         self.in_flight -= lost;
-        self.note_lost(connection.lane, connection.in_flight.drain(..));
+        connection.in_flight.clear();
         self.window.failures.add(class, lost.max(1) as u64);
         self.example(class, || what.to_owned());
         self.reopen(connection)

@@ -2,32 +2,25 @@
 
 use std::os::fd::AsFd;
 
-use rustix::{event::epoll, io::Errno};
+use rustix::event::epoll;
 
 use super::{After, Context};
 use crate::{
     engine::{
-        Notice,
         connection::{Connection, Phase},
         transport::{Transport, TransportError},
     },
     failure::Class,
-    target::Address,
 };
 
 impl Context {
     /// Begins an attempt to connect.
     pub(super) fn connect(&mut self, connection: &mut Connection, now: u64) -> After {
         connection.since = now;
-        connection.handshake_since = None;
         connection.phase = Phase::Connecting;
         let address = &self.plan.lanes[connection.lane].address;
         let (transport, goes_on) = match Transport::connect(address, self.plan.keep_alive) {
             Ok(connecting) => connecting,
-            Err(Errno::AGAIN) if matches!(address, Address::Unix(_)) => {
-                let what = "the server's queue of connections is full";
-                return self.connect_failed(connection, Class::Connect, what);
-            }
             Err(error) => {
                 let fault = TransportError::from(error);
                 return self.connect_failed(connection, fault.class_of_connect(), &fault.to_string());
@@ -43,30 +36,24 @@ impl Context {
         }
         connection.transport = Some(transport);
         if goes_on {
-            let now = self.clock.now();
-            self.connected(connection, false, now)
+            self.connected(connection, false)
         } else {
             After::Goes
         }
     }
 
     /// Continues an attempt to connect, or ends it; `hung_up`: it may have failed.
-    pub(super) fn connected(&mut self, connection: &mut Connection, hung_up: bool, now: u64) -> After {
+    pub(super) fn connected(&mut self, connection: &mut Connection, hung_up: bool) -> After {
         let transport = connection
             .transport
             .as_mut()
             .expect("a connection that is being made has a socket");
         let tls = self.plan.lanes[connection.lane].tls.as_ref();
-        let progress = transport.progress(tls, hung_up);
-        if connection.handshake_since.is_none() && transport.is_secured() {
-            connection.handshake_since = Some(now);
-        }
-        match progress {
+        match transport.progress(tls, hung_up) {
             Ok(false) => After::Goes,
             Ok(true) => {
                 // The computations of TLS take a while, during which the server may have responded.
-                let now = connection.handshake_since.map_or(now, |_| self.clock.now());
-                self.opened(connection, now);
+                self.opened(connection, self.clock.now());
                 self.give_to_ring(connection)
             }
             Err(fault) => self.connect_failed(connection, fault.class_of_connect(), &fault.to_string()),
@@ -79,18 +66,6 @@ impl Context {
         connection.ending = false;
         self.window.connects += 1;
         self.window.connecting.saturating_record(now - connection.since);
-        if let Some(since) = connection.handshake_since {
-            self.window.handshakes.saturating_record(now - since);
-        }
-        if let Some(transport) = &connection.transport {
-            self.window.resumed += u64::from(transport.is_resumed());
-            if !self.negotiated_reported
-                && let Some(negotiated) = transport.negotiated()
-            {
-                self.negotiated_reported = true;
-                self.notices.tell(Notice::Negotiated(negotiated));
-            }
-        }
     }
 
     pub(super) fn connect_failed(&mut self, connection: &mut Connection, class: Class, what: &str) -> After {

@@ -58,10 +58,10 @@ impl Context {
                 After::Goes
             }
             (Phase::Open, Some(oldest)) if now.saturating_sub(oldest.at) >= self.timeouts.whole => {
-                for (place, sent) in connection.in_flight.iter().enumerate() {
-                    let begun = connection.begun.filter(|_| place == 0);
-                    let first = begun.map(|begun| begun.saturating_sub(sent.due));
-                    self.window.record_split(now.saturating_sub(sent.due), first);
+                for sent in &connection.in_flight {
+                    self.window
+                        .latency
+                        .saturating_record(now.saturating_sub(sent.due));
                 }
                 self.close(connection, Class::Timeout, "no whole answer within the time-out")
             }

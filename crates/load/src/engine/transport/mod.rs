@@ -10,17 +10,12 @@ use std::{
 
 use rustix::{
     io::Errno,
-    net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt},
+    net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt},
 };
 
+pub(crate) use self::secured::PLAIN_BYTES_MIN;
 use self::secured::Secured;
-pub(crate) use self::secured::{PLAIN_BYTES_MIN, negotiated};
-use super::calls::{self, Call};
-use crate::{
-    failure::Class,
-    target::Address,
-    tls::{Negotiated, Tls},
-};
+use crate::{failure::Class, tls::Tls};
 
 /// A connection, or one that is being made.
 #[derive(Debug)]
@@ -75,7 +70,7 @@ impl TransportError {
     /// The failure class when it ends an attempt to connect.
     pub(crate) fn class_of_connect(&self) -> Class {
         match self {
-            Self::Socket(Errno::CONNREFUSED | Errno::NOENT) => Class::ConnectRefused,
+            Self::Socket(Errno::CONNREFUSED) => Class::ConnectRefused,
             Self::Socket(Errno::TIMEDOUT) => Class::ConnectTimeout,
             Self::Socket(
                 Errno::ADDRNOTAVAIL | Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::AGAIN,
@@ -89,27 +84,20 @@ impl TransportError {
 impl Transport {
     /// Starts to connect; `stays`: for more than one request. The second value says whether [`progress`](Self::progress) can be called at
     /// once.
-    pub(crate) fn connect(address: &Address, stays: bool) -> Result<(Self, bool), Errno> {
+    pub(crate) fn connect(address: &SocketAddr, stays: bool) -> Result<(Self, bool), Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let family = match address {
-            Address::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
-            Address::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
-            Address::Unix(_) => AddressFamily::UNIX,
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
         };
         let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-        let connected = match address {
-            Address::Tcp(address) => {
-                sockopt::set_tcp_nodelay(&socket, true)?;
-                if stays && address.ip().is_loopback() {
-                    // There is no congestion on the loopback, and the simplest algorithm costs least; where it is missing, any will do. A
-                    // connection for one request is over before that pays.
-                    let _ = sockopt::set_tcp_congestion(&socket, "reno");
-                }
-                rustix::net::connect(&socket, address)
-            }
-            Address::Unix(path) => rustix::net::connect(&socket, &SocketAddrUnix::new(path)?),
-        };
-        let at_once = match connected {
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        if stays && address.ip().is_loopback() {
+            // There is no congestion on the loopback, and the simplest algorithm costs least; where it is missing, any will do. A
+            // connection for one request is over before that pays.
+            let _ = sockopt::set_tcp_congestion(&socket, "reno");
+        }
+        let at_once = match rustix::net::connect(&socket, address) {
             Ok(()) => true,
             Err(Errno::INPROGRESS) => false,
             Err(error) => return Err(error),
@@ -155,29 +143,10 @@ impl Transport {
         }
     }
 
-    /// Whether the connection uses TLS, the handshake included.
-    pub(crate) fn is_secured(&self) -> bool {
-        matches!(self.layer, Layer::Tls(_))
-    }
-
-    /// TLS version and cipher suite; `None` without TLS.
-    pub(crate) fn negotiated(&self) -> Option<Negotiated> {
-        match &self.layer {
-            Layer::Tls(secured) => secured.negotiated(),
-            _ => None,
-        }
-    }
-
-    /// Whether a TLS session was resumed.
-    pub(crate) fn is_resumed(&self) -> bool {
-        matches!(&self.layer, Layer::Tls(secured) if secured.is_resumed())
-    }
-
     /// Receives into a buffer of at least [`PLAIN_BYTES_MIN`].
     pub(crate) fn receive(&mut self, into: &mut [u8]) -> Result<Received, TransportError> {
         match &mut self.layer {
             Layer::Plain => {
-                calls::count(Call::Receive);
                 let (count, _) = rustix::net::recv(&self.socket, &mut *into, RecvFlags::empty())?;
                 if count == 0 {
                     return Ok(Received::End);
@@ -196,10 +165,7 @@ impl Transport {
     /// Sends; returns how many bytes were accepted. The rest must be sent again when the socket is writable.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         match &mut self.layer {
-            Layer::Plain => {
-                calls::count(Call::Send);
-                rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL)
-            }
+            Layer::Plain => rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL),
             Layer::Tls(secured) => secured.send(&self.socket, bytes),
             Layer::Connecting => Err(Errno::AGAIN),
         }

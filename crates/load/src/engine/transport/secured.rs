@@ -10,10 +10,10 @@ use rustix::{
     io::Errno,
     net::{RecvFlags, SendAncillaryBuffer, SendFlags},
 };
-use rustls::{ClientConnection, HandshakeKind};
+use rustls::ClientConnection;
 
 use super::{Received, TransportError};
-use crate::tls::{Negotiated, Tls};
+use crate::tls::Tls;
 
 /// Most encrypted bytes of one read.
 const CIPHERTEXT_BYTES: usize = 12 * 1024;
@@ -71,14 +71,6 @@ impl Secured {
             })?;
             self.ended |= state.peer_has_closed();
         }
-    }
-
-    pub(super) fn negotiated(&self) -> Option<Negotiated> {
-        negotiated(&self.connection)
-    }
-
-    pub(super) fn is_resumed(&self) -> bool {
-        self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     pub(super) fn receive(&mut self, socket: &OwnedFd, into: &mut [u8]) -> Result<Received, TransportError> {
@@ -182,18 +174,6 @@ impl Secured {
             let _ = self.flush(socket);
         }
     }
-}
-
-/// TLS version and cipher suite; `None` before the handshake is complete.
-pub(crate) fn negotiated(connection: &ClientConnection) -> Option<Negotiated> {
-    Some(Negotiated {
-        version: match connection.protocol_version()? {
-            rustls::ProtocolVersion::TLSv1_2 => "TLSv1.2",
-            rustls::ProtocolVersion::TLSv1_3 => "TLSv1.3",
-            other => other.as_str()?,
-        },
-        cipher: connection.negotiated_cipher_suite()?.suite().as_str()?,
-    })
 }
 
 fn fault(error: &rustls::Error) -> TransportError {

@@ -21,8 +21,6 @@ pub struct Scale {
 struct Mark {
     value: f64,
     name: String,
-    /// Whether it may be left out where there is little room.
-    minor: bool,
 }
 
 /// Most marks of a linear scale.
@@ -32,28 +30,18 @@ impl Scale {
     /// From 0 to at least `most`, in equal steps.
     pub fn linear(most: f64, name: impl Fn(f64) -> String) -> Self {
         let step = step_for(most);
-        let high = (most / step).ceil().max(1.0) * step;
-        Self::marked(high, high, step, name)
-    }
-
-    /// From 0 to exactly `most`, in equal steps.
-    pub fn exact(most: f64, name: impl Fn(f64) -> String) -> Self {
-        let high = most.max(f64::MIN_POSITIVE);
-        Self::marked(high, most, step_for(most), name)
-    }
-
-    fn marked(high: f64, last: f64, step: f64, name: impl Fn(f64) -> String) -> Self {
-        let count = (last / step + 1e-9).floor() as usize;
-        let marks = (0..=count).map(|at| Mark {
-            value: at as f64 * step,
-            name: name(at as f64 * step),
-            minor: at % 2 == 1,
-        });
+        let count = (most / step).ceil().max(1.0) as usize;
+        let marks = (0..=count).map(|at| at as f64 * step);
         Self {
             low: 0.0,
-            high,
+            high: count as f64 * step,
             logarithmic: false,
-            marks: marks.collect(),
+            marks: marks
+                .map(|value| Mark {
+                    value,
+                    name: name(value),
+                })
+                .collect(),
         }
     }
 
@@ -74,10 +62,9 @@ impl Scale {
         let last = edges
             .partition_point(|edge| *edge < most)
             .clamp(first + 1, edges.len() - 1);
-        let marks = edges[first..=last].iter().enumerate().map(|(at, &value)| Mark {
+        let marks = edges[first..=last].iter().map(|&value| Mark {
             value,
             name: name(value),
-            minor: (last - first) > 5 && at % 2 == 1,
         });
         Self {
             low: edges[first],
@@ -98,10 +85,10 @@ impl Scale {
             (99.99, "99.99 %"),
             (99.999, "99.999 %"),
         ];
-        let marks = all.iter().enumerate().map(|(at, &(percent, name))| Mark {
-            value: nines(percent),
+        let marks = all.iter().map(|&(percent, name)| Mark {
+            // How many nines it has: 1 for 90, 2 for 99.
+            value: -(1.0_f64 - percent / 100.0).log10(),
             name: name.to_owned(),
-            minor: at >= 3 && at % 2 == 1,
         });
         Self {
             low: 0.0,
@@ -127,11 +114,6 @@ impl Scale {
     }
 }
 
-/// How many nines a percentile has: 1 for 90, 2 for 99.
-pub(super) fn nines(percent: f64) -> f64 {
-    -(1.0 - percent / 100.0).log10()
-}
-
 /// The step of 1, 2 or 5 times a power of ten that makes few marks.
 fn step_for(most: f64) -> f64 {
     let rough = (most / MARKS_MAX).max(1e-9);
@@ -143,9 +125,6 @@ fn step_for(most: f64) -> f64 {
         .unwrap_or(power * 10.0)
 }
 
-/// The lower left and the upper right of a box, in the values of the scales.
-pub(super) type Corners = ((f64, f64), (f64, f64));
-
 /// A drawing with its scales.
 #[derive(Debug)]
 pub struct Drawing {
@@ -154,10 +133,8 @@ pub struct Drawing {
     says: String,
     x: Scale,
     y: Scale,
-    low: bool,
     legend: Vec<(&'static str, String)>,
     layers: String,
-    hints: String,
 }
 
 impl Drawing {
@@ -168,17 +145,9 @@ impl Drawing {
             says: says.to_owned(),
             x,
             y,
-            low: false,
             legend: Vec::new(),
             layers: String::new(),
-            hints: String::new(),
         }
-    }
-
-    /// Halves the height.
-    pub(super) fn low(mut self) -> Self {
-        self.low = true;
-        self
     }
 
     /// Sets the name of a class of lines for the legend.
@@ -186,94 +155,14 @@ impl Drawing {
         self.legend.push((class, name.to_owned()));
     }
 
-    /// A line through points; `None` interrupts it.
-    pub fn line(&mut self, class: &str, points: &[Option<(f64, f64)>]) {
+    /// A line through points.
+    pub fn line(&mut self, class: &str, points: &[(f64, f64)]) {
         let mut path = String::new();
-        let mut pen_down = false;
-        for point in points {
-            match *point {
-                Some(point) => {
-                    let (x, y) = self.place(point);
-                    let _ = write!(path, "{}{x} {y}", if pen_down { 'L' } else { 'M' });
-                    // A point on its own is a dot.
-                    if !pen_down {
-                        path.push_str("h0");
-                    }
-                    pen_down = true;
-                }
-                None => pen_down = false,
-            }
+        for (at, &(x, y)) in points.iter().enumerate() {
+            let (x, y) = (tenth(self.x.at(x) * SIDE), tenth((1.0 - self.y.at(y)) * SIDE));
+            let _ = write!(path, "{}{x} {y}", if at == 0 { 'M' } else { 'L' });
         }
         let _ = write!(self.layers, "<path class=\"line {class}\" d=\"{path}\"/>");
-    }
-
-    /// The area between a line and the bottom.
-    pub(super) fn area(&mut self, class: &str, points: &[(f64, f64)]) {
-        let (Some(first), Some(last)) = (points.first(), points.last()) else {
-            return;
-        };
-        let (from, _) = self.place(*first);
-        let (to, _) = self.place(*last);
-        let mut path = format!("M{from} {SIDE}");
-        for point in points {
-            let (x, y) = self.place(*point);
-            let _ = write!(path, "L{x} {y}");
-        }
-        let _ = write!(
-            self.layers,
-            "<path class=\"area {class}\" d=\"{path}L{to} {SIDE}Z\"/>"
-        );
-    }
-
-    /// A line across at one height.
-    pub fn level(&mut self, class: &str, value: f64) {
-        let (_, y) = self.place((0.0, value));
-        let _ = write!(self.layers, "<path class=\"level {class}\" d=\"M0 {y}H{SIDE}\"/>");
-    }
-
-    /// A line from the bottom to the top where something happened.
-    pub(super) fn mark(&mut self, at: f64, what: &str) {
-        let (x, what) = (tenth(self.x.at(at) * SIDE), escape(what));
-        let _ = write!(
-            self.layers,
-            "<path class=\"mark\" d=\"M{x} 0V{SIDE}\"><title>{what}</title></path>"
-        );
-    }
-
-    /// Draws a dot at a point.
-    pub fn dot(&mut self, class: &str, point: (f64, f64)) {
-        let (x, y) = self.place(point);
-        let _ = write!(self.layers, "<path class=\"dot {class}\" d=\"M{x} {y}h0\"/>");
-    }
-
-    /// Filled boxes, each from a point at its lower left to one at its upper right.
-    pub(super) fn boxes(&mut self, class: &str, opacity: f64, boxes: &[Corners]) {
-        let mut path = String::new();
-        for &(from, to) in boxes {
-            let ((left, bottom), (right, top)) = (self.place(from), self.place(to));
-            let _ = write!(path, "M{left} {bottom}V{top}H{right}V{bottom}Z");
-        }
-        if !path.is_empty() {
-            let _ = write!(
-                self.layers,
-                "<path class=\"boxes {class}\" fill-opacity=\"{opacity:.2}\" d=\"{path}\"/>"
-            );
-        }
-    }
-
-    /// Adds a hint that is shown while the pointer rests between two values.
-    pub fn hint(&mut self, from: f64, to: f64, text: &str) {
-        let (left, right) = (tenth(self.x.at(from) * SIDE), tenth(self.x.at(to) * SIDE));
-        let width = tenth(right - left);
-        let text = escape(text);
-        let _ = write!(
-            self.hints,
-            "<rect x=\"{left}\" width=\"{width}\" height=\"{SIDE}\"><title>{text}</title></rect>"
-        );
-    }
-
-    fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        (tenth(self.x.at(x) * SIDE), tenth((1.0 - self.y.at(y)) * SIDE))
     }
 
     /// Renders the drawing as HTML.
@@ -282,19 +171,11 @@ impl Drawing {
         for (class, name) in &self.legend {
             let _ = write!(html, "<span class=\"key {class}\">{}</span>", escape(name));
         }
-        let class = if self.low { "plot low" } else { "plot" };
-        let _ = write!(
-            html,
-            "</figcaption>\n<div class=\"{class}\">\n<div class=\"y\" aria-hidden=\"true\">"
-        );
+        html += "</figcaption>\n<div class=\"plot\">\n<div class=\"y\" aria-hidden=\"true\">";
         for mark in &self.y.marks {
             let at = tenth(self.y.at(mark.value) * 100.0);
-            let minor = if mark.minor { " class=\"minor\"" } else { "" };
-            let _ = write!(
-                html,
-                "<span{minor} style=\"bottom:{at}%\">{}</span>",
-                escape(&mark.name)
-            );
+            let name = escape(&mark.name);
+            let _ = write!(html, "<span style=\"bottom:{at}%\">{name}</span>");
         }
         let says = escape(&self.says);
         let _ = write!(
@@ -306,24 +187,16 @@ impl Drawing {
             let _ = write!(grid, "M0 {}H{SIDE}", tenth((1.0 - self.y.at(mark.value)) * SIDE));
         }
         let _ = write!(html, "<path class=\"grid\" d=\"{grid}\"/>{}", self.layers);
-        let _ = write!(
-            html,
-            "<g class=\"hints\">{}</g></svg>\n<div class=\"x\" aria-hidden=\"true\">",
-            self.hints
-        );
+        html += "</svg>\n<div class=\"x\" aria-hidden=\"true\">";
         for mark in &self.x.marks {
             let at = tenth(self.x.at(mark.value) * 100.0);
-            let class = match (at, mark.minor) {
-                (at, _) if at < 4.0 => "first",
-                (at, _) if at > 96.0 => "last",
-                (_, true) => "minor",
+            let class = match at {
+                at if at < 4.0 => "first",
+                at if at > 96.0 => "last",
                 _ => "",
             };
-            let _ = write!(
-                html,
-                "<span class=\"{class}\" style=\"left:{at}%\">{}</span>",
-                escape(&mark.name)
-            );
+            let name = escape(&mark.name);
+            let _ = write!(html, "<span class=\"{class}\" style=\"left:{at}%\">{name}</span>");
         }
         html.push_str("</div>\n</div>\n</figure>\n");
         html
@@ -358,7 +231,6 @@ mod tests {
             marks(&Scale::linear(243_900.0, shown)),
             [0.0, 50e3, 100e3, 150e3, 200e3, 250e3]
         );
-        assert_eq!(marks(&Scale::exact(9.95, shown)), [0.0, 2.0, 4.0, 6.0, 8.0]);
         assert_eq!(
             marks(&Scale::logarithmic(150e3, 2e9, shown)),
             [1e5, 1e6, 1e7, 1e8, 1e9, 1e10]
@@ -381,19 +253,5 @@ mod tests {
         for value in [-5.0, 0.0, 10.0, 1e300, f64::INFINITY, f64::NAN] {
             assert!((0.0..=1.0).contains(&scale.at(value)), "{value}");
         }
-    }
-
-    #[test]
-    fn a_line_is_interrupted_where_nothing_was_measured() {
-        let scale = || Scale::linear(10.0, |value| format!("{value}"));
-        let mut drawing = Drawing::new("", "", scale(), scale());
-        drawing.line(
-            "a",
-            &[Some((0.0, 0.0)), Some((5.0, 10.0)), None, Some((10.0, 5.0))],
-        );
-        assert_eq!(
-            drawing.layers,
-            "<path class=\"line a\" d=\"M0 1000h0L500 0M1000 500h0\"/>"
-        );
     }
 }
