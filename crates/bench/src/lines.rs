@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forebay_load::report::words::grouped;
+use forebay_load::report::format::grouped;
 
 const RULE: &str = "===========================";
 

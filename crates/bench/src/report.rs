@@ -6,7 +6,7 @@ pub mod text;
 
 use forebay_load::{
     machine::Environment,
-    report::words::several,
+    report::format::several,
     stats::{self, Ratio},
 };
 

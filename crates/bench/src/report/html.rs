@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use forebay_load::report::{
+    format::{count, duration, rate, several},
     html::{
         chart::{Drawing, Scale},
         escape, page,
     },
-    words::{count, duration, rate, several},
 };
 
 use super::{Best, Report, Subject, text};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use forebay_load::report::words::{bytes, count, duration, plain, rate, several};
+use forebay_load::report::format::{bytes, count, duration, plain, rate, several};
 
 use super::{Report, Subject};
 use crate::{Load, Plan, Times};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{ring::Seat, transport::Transport};
+use super::{ring::Registration, transport::Transport};
 use crate::response::Reader;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +106,8 @@ impl Connection {
     }
 
     /// Identifies this connection in the ring's completions.
-    pub(super) fn seat(&self) -> Seat {
-        Seat {
+    pub(super) fn registration(&self) -> Registration {
+        Registration {
             index: self.index,
             turn: self.ring_turn,
         }

@@ -36,7 +36,7 @@ use super::{
 use crate::{
     failure::Class,
     plan::{Load, Pace, Plan},
-    request::{Seat, Source},
+    request::{Source, SourceId},
     response::KnownHead,
 };
 
@@ -148,13 +148,13 @@ impl Thread {
             epoll::EventFlags::IN | epoll::EventFlags::ET,
         )?;
         let source = |(lane, carried): (usize, &crate::plan::Lane)| {
-            let seat = Seat {
+            let id = SourceId {
                 thread: index,
                 threads: plan.threads,
                 lane,
                 lanes: plan.lanes.len(),
             };
-            Source::new(&carried.requests, plan.pipeline, plan.seed, seat)
+            Source::new(&carried.requests, plan.pipeline, plan.seed, id)
         };
         let sources: Vec<_> = plan.lanes.iter().enumerate().map(source).collect();
         let known = plan.lanes.iter().map(|_| KnownHead::default()).collect();

@@ -1,7 +1,7 @@
 //! Assertions on a run, such as `p99<10ms,errors<0.1%`: parsed by [`parse`], and evaluated by [`judge`]. The same grammar expresses the
 //! promise of a rate search ([`promise`]).
 
-use super::{Report, percentile, verdict::FAILED_MAX, words};
+use super::{Report, format, percentile, verdict::FAILED_MAX};
 use crate::{search::Promise, stats};
 
 /// Accepted metrics, for error messages.
@@ -227,38 +227,38 @@ impl Assertion {
                 let name = match percent {
                     0.0 => "min".to_owned(),
                     100.0 => "max".to_owned(),
-                    percent => format!("p{}", words::percentile(percent)),
+                    percent => format!("p{}", format::percentile(percent)),
                 };
-                (value, format!("{name} was {}", words::duration(value)))
+                (value, format!("{name} was {}", format::duration(value)))
             }
             Metric::Mean if report.latency_ns.is_empty() => return Err(none()),
             Metric::Mean => {
                 let value = report.latency_ns.mean();
-                (value, format!("mean was {}", words::duration(value)))
+                (value, format!("mean was {}", format::duration(value)))
             }
             Metric::FailedShare if asked == 0 => return Err(none()),
             Metric::FailedShare => {
-                let (part, all) = (words::percent(failed, asked), words::count(asked));
+                let (part, all) = (format::percent(failed, asked), format::count(asked));
                 (failed as f64 / asked as f64, format!("{part} of {all} failed"))
             }
-            Metric::Failed => (failed as f64, format!("{} failed", words::count(failed))),
+            Metric::Failed => (failed as f64, format!("{} failed", format::count(failed))),
             Metric::Rate => {
-                let rate = words::rate(report.per_second);
+                let rate = format::rate(report.per_second);
                 (report.per_second, format!("{rate} requests a second"))
             }
             Metric::Requests => {
-                let answers = words::count(report.answers);
+                let answers = format::count(report.answers);
                 (report.answers as f64, format!("{answers} answers"))
             }
             Metric::ServerCpu => {
                 server.ok_or_else(|| unknown("CPU time"))?;
                 let each = report.server_ns_per_answer().ok_or_else(none)?;
-                let shown = words::duration(each);
+                let shown = format::duration(each);
                 (each, format!("the server used {shown} of CPU time a request"))
             }
             Metric::ServerRss => {
                 let bytes = server.ok_or_else(|| unknown("memory"))?.rss_bytes as f64;
-                (bytes, format!("the server held {}", words::bytes(bytes)))
+                (bytes, format!("the server held {}", format::bytes(bytes)))
             }
         })
     }
@@ -272,8 +272,8 @@ impl Assertion {
         let ends = [histogram.min() as f64, histogram.max() as f64];
         let certain = ends.iter().all(|end| self.holds(*end));
         if !certain && !stats::enough_samples(percent, histogram.len()) {
-            let (name, has) = (words::percentile(percent), words::count(histogram.len()));
-            let needs = words::count(stats::samples_needed(percent));
+            let (name, has) = (format::percentile(percent), format::count(histogram.len()));
+            let needs = format::count(stats::samples_needed(percent));
             return Err(format!(
                 "p{name} cannot be told from {has} samples; {needs} are needed"
             ));

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::{Options, Report, percentile, words};
+use super::{Options, Report, format, percentile};
 
 /// Most characters of a run's name.
 const NAME_MAX: usize = 300;
@@ -48,7 +48,7 @@ impl Comparison {
         };
         add("answers/s", Unit::PerSecond, &|report| Some(report.per_second));
         for &percent in &options.percentiles {
-            let name = format!("p{}", words::percentile(percent));
+            let name = format!("p{}", format::percentile(percent));
             add(&name, Unit::Nanoseconds, &|report| {
                 latency(report, &|report| percentile(&report.latency_ns, percent) as f64)
             });
@@ -77,13 +77,13 @@ impl Comparison {
         let mut text = String::new();
         for (letter, name) in ["A", "B"].into_iter().zip(names) {
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "{letter}  {}", words::plain(name, NAME_MAX));
+            let _ = writeln!(text, "{letter}  {}", format::plain(name, NAME_MAX));
         }
         let _ = writeln!(text, "\n{:<24}{:>12}{:>14}{:>12}", "", "A", "B", "B / A");
         for (at, figure) in self.figures.iter().enumerate() {
             let [first, second] = figure.values.map(|value| match figure.unit {
-                Unit::PerSecond => words::rate(value),
-                Unit::Nanoseconds => words::duration(value),
+                Unit::PerSecond => format::rate(value),
+                Unit::Nanoseconds => format::duration(value),
                 Unit::Share => format!("{:.3} %", value * 100.0),
             });
             let change = figure

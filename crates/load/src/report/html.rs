@@ -5,8 +5,9 @@ pub mod chart;
 
 use self::chart::{Drawing, Scale};
 use super::{
-    Options, Report, percentile, text,
-    words::{duration, plain, several, short_duration},
+    Options, Report,
+    format::{duration, plain, several, short_duration},
+    percentile, text,
 };
 
 /// Most characters that are shown of a text from outside.

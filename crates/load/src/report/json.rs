@@ -4,7 +4,7 @@
 use hdrhistogram::{Counter, Histogram};
 use serde_json::{Map, Value, json};
 
-use super::{Options, Report, percentile, verdict::Verdict, words};
+use super::{Options, Report, format, percentile, verdict::Verdict};
 use crate::plan::Pace;
 
 /// Percentiles that are always included, so that saved runs can be compared.
@@ -118,7 +118,7 @@ fn run(report: &Report) -> Value {
         "asked_per_second": per_second,
         "duration_seconds": run.duration_seconds,
         "requests": run.requests,
-        "started": started.map(words::moment),
+        "started": started.map(format::moment),
         "started_unix_ms": started,
         "stages": Some(&run.stages).filter(|stages| !stages.is_empty()),
     })
@@ -149,7 +149,7 @@ fn latency<C: Counter>(histogram: &Histogram<C>, options: &Options) -> Value {
     });
     for percent in ALWAYS.iter().chain(&options.percentiles) {
         // As in `p99_9`.
-        let name = format!("p{}", words::percentile(*percent).replace('.', "_"));
+        let name = format!("p{}", format::percentile(*percent).replace('.', "_"));
         object[name] = value(percentile(histogram, *percent) as f64).into();
     }
     object

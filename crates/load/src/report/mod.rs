@@ -4,12 +4,12 @@ pub mod assert;
 pub mod comparison;
 #[cfg(test)]
 mod fixture;
+pub mod format;
 pub mod html;
 pub mod json;
 pub mod saved;
 pub mod text;
 pub mod verdict;
-pub mod words;
 
 use hdrhistogram::{Counter, Histogram};
 use serde::{Deserialize, Serialize};

@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use hdrhistogram::Histogram;
 
 use super::{
-    Options, Report, percentile,
+    Options, Report,
+    format::{self, bytes, count, duration, percent, plain, rate, several},
+    percentile,
     verdict::Verdict,
-    words::{self, bytes, count, duration, percent, plain, rate, several},
 };
 use crate::{plan::Engine, stats};
 
@@ -81,7 +82,7 @@ impl Page<'_> {
             also.push("io_uring".into());
         }
         if run.started_unix_ms > 0 {
-            also.push(format!("began {}", words::moment(run.started_unix_ms)));
+            also.push(format!("began {}", format::moment(run.started_unix_ms)));
         }
         if !run.keep_alive {
             also.push("a new connection for every request".into());
@@ -90,10 +91,10 @@ impl Page<'_> {
             also.push(format!("{} body a request", bytes(run.body_bytes as f64)));
         }
         if self.report.warm_up.seconds > 0.0 {
-            let warm_up = words::warm_up(&self.report.warm_up);
+            let warm_up = format::warm_up(&self.report.warm_up);
             also.push(format!("warm-up {warm_up}, which do not count"));
         }
-        for line in [words::load(run), also.join(", ")]
+        for line in [format::load(run), also.join(", ")]
             .iter()
             .flat_map(|text| wrap(text, WIDTH))
         {
@@ -143,7 +144,7 @@ impl Page<'_> {
     fn latency(&mut self) {
         let report = self.report;
         let latency = &report.latency_ns;
-        for (at, line) in wrap(words::latency_from(&report.run), WIDTH - INDENT)
+        for (at, line) in wrap(format::latency_from(&report.run), WIDTH - INDENT)
             .iter()
             .enumerate()
         {
@@ -162,14 +163,14 @@ impl Page<'_> {
         }
         let row = |name: &str, value: &dyn Fn(&Histogram<u64>) -> f64| {
             columns.iter().fold(format!("{name:>9}"), |mut row, histogram| {
-                let (number, unit) = words::duration_parts(value(histogram));
+                let (number, unit) = format::duration_parts(value(histogram));
                 let _ = write!(row, "{number:>11} {unit:<2}");
                 row
             })
         };
         let mut rows = vec![row("least", &|histogram| histogram.min() as f64)];
         for &percent in &self.options.percentiles {
-            let name = format!("{} %", words::percentile(percent));
+            let name = format!("{} %", format::percentile(percent));
             let mut row = row(&name, &|histogram| percentile(histogram, percent) as f64);
             if !stats::enough_samples(percent, latency.len()) {
                 row += "   rests on fewer than 10 slower answers";

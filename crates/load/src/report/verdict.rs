@@ -3,7 +3,7 @@
 
 use super::{
     Report,
-    words::{count, duration, percent, rate, several},
+    format::{count, duration, percent, rate, several},
 };
 use crate::{
     engine::Stretch,
@@ -233,7 +233,7 @@ fn rate_of_open_load(report: &Report, client_bound: bool) -> Option<(Kind, Strin
     Some((kind, reason))
 }
 
-/// What makes the figures of another run likely to be different.
+/// Conditions under which another run is likely to give different figures.
 fn disturbances(report: &Report) -> impl Iterator<Item = String> {
     let answered = report.answers > 0;
     let warm_up = &report.warm_up;
@@ -388,7 +388,7 @@ mod tests {
 
     /// A closed load that went well: 64 connections, 237,000 a second for ten seconds, by threads that were idle a third of the time.
     fn calm() -> Report {
-        course(|at| 23_700 + (at as u64 * 37) % 101)
+        over_time(|at| 23_700 + (at as u64 * 37) % 101)
     }
 
     /// The calm run with this usage.
@@ -399,7 +399,7 @@ mod tests {
     }
 
     /// A run with `of(slice)` responses in each slice.
-    fn course(of: impl Fn(usize) -> u64) -> Report {
+    fn over_time(of: impl Fn(usize) -> u64) -> Report {
         let mut report = Report::example();
         report.failures.clear();
         report.usage = None;
@@ -467,7 +467,7 @@ mod tests {
             note.starts_with("17 requests of 2,370,017 failed (timeout 17)"),
             "{note}"
         );
-        let mut report = course(|_| 0);
+        let mut report = over_time(|_| 0);
         (report.answers, report.per_second) = (0, 0.0);
         report.failures = failed(Class::ConnectRefused, 64);
         let words = ["Not one answer came (connect_refused 64)", "Start the server"];
@@ -492,11 +492,11 @@ mod tests {
 
     #[test]
     fn what_disturbs_a_run_makes_it_noisy() {
-        let jumps = course(|at| if at / 5 % 2 == 0 { 20_000 } else { 28_000 });
+        let jumps = over_time(|at| if at / 5 % 2 == 0 { 20_000 } else { 28_000 });
         assert_one(&jumps, Kind::Noisy, &["varied by 10 %"]);
-        let slower = course(|at| 26_000 - 40 * at as u64 + (at as u64 * 37) % 101);
+        let slower = over_time(|at| 26_000 - 40 * at as u64 + (at as u64 * 37) % 101);
         assert_one(&slower, Kind::Noisy, &["fell by"]);
-        let climbing = course(|at| 5_000 + 300 * at as u64);
+        let climbing = over_time(|at| 5_000 + 300 * at as u64);
         assert_one(&climbing, Kind::Noisy, &["rose by"]);
         let mut usage = quiet();
         usage.steal_share = Some(0.031);
@@ -545,7 +545,7 @@ mod tests {
 
     #[test]
     fn the_gravest_reason_comes_first() {
-        let mut report = course(|at| if at / 5 % 2 == 0 { 22_000 } else { 26_000 });
+        let mut report = over_time(|at| if at / 5 % 2 == 0 { 22_000 } else { 26_000 });
         report.cpu_seconds = 19.5;
         report.failures = failed(Class::Status, 2_000_000);
         let verdict = Verdict::of(&report);

@@ -9,7 +9,7 @@ mod urls;
 
 use std::sync::Arc;
 
-pub(crate) use self::source::{Random, Seat, Source};
+pub(crate) use self::source::{Random, Source, SourceId};
 pub use self::{
     body::{Lines, LinesError},
     parts::{Message, Parts, RequestError, Version},

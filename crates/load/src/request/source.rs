@@ -35,11 +35,11 @@ pub(crate) struct Draws {
 }
 
 impl Draws {
-    fn new(seed: u64, seat: Seat) -> Self {
-        let place = seat.thread * seat.lanes + seat.lane;
+    fn new(seed: u64, id: SourceId) -> Self {
+        let place = id.thread * id.lanes + id.lane;
         Self {
             number: place as u64,
-            stride: (seat.threads * seat.lanes) as u64,
+            stride: (id.threads * id.lanes) as u64,
             random: Random::new(mixed(seed).wrapping_add(mixed(place as u64))),
             body: Vec::new(),
         }
@@ -53,7 +53,7 @@ impl Draws {
 
 /// Identifies one of all the sources of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seat {
+pub(crate) struct SourceId {
     pub(crate) thread: usize,
     pub(crate) threads: usize,
     pub(crate) lane: usize,
@@ -68,7 +68,7 @@ pub(crate) struct Put {
 
 impl Source {
     /// A source for writes of at most `depth` requests.
-    pub(crate) fn new(requests: &Requests, depth: usize, seed: u64, seat: Seat) -> Self {
+    pub(crate) fn new(requests: &Requests, depth: usize, seed: u64, id: SourceId) -> Self {
         match requests {
             Requests::Same(message) => {
                 let each = message.bytes.len();
@@ -82,9 +82,9 @@ impl Source {
             }
             Requests::Several(templates) => Self::Several {
                 // Threads begin at different requests; otherwise they would run in step.
-                next: seat.thread % templates.len(),
+                next: id.thread % templates.len(),
                 templates: templates.clone(),
-                draws: Draws::new(seed, seat),
+                draws: Draws::new(seed, id),
             },
         }
     }
@@ -195,13 +195,13 @@ mod tests {
     }
 
     fn source(requests: &Requests, thread: usize, threads: usize, lane: usize, lanes: usize) -> Source {
-        let seat = Seat {
+        let id = SourceId {
             thread,
             threads,
             lane,
             lanes,
         };
-        Source::new(requests, 4, 7, seat)
+        Source::new(requests, 4, 7, id)
     }
 
     fn paths(source: &mut Source, count: usize) -> Vec<String> {

@@ -12,7 +12,7 @@ use forebay_load::{
 };
 
 use crate::{
-    granted::granted,
+    io_uring::is_granted,
     peer::{Peer, request},
     rig::{beside_others, closed, failures, lane, millis, parts, plan, requests, run, server},
 };
@@ -94,7 +94,7 @@ fn io_uring_is_chosen_where_many_answers_come_at_once() {
     }
     let mut asked_for = plan(server.address(), "/");
     asked_for.engine = Engine::IoUring;
-    let many = if granted(asked_for.settle_engine(closed(1))) {
+    let many = if is_granted(asked_for.settle_engine(closed(1))) {
         Engine::IoUring
     } else {
         Engine::Epoll

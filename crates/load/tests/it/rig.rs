@@ -17,7 +17,7 @@ use forebay_load::{
 
 use forebay_testkit::http_target::Server;
 
-use crate::granted::granted;
+use crate::io_uring::is_granted;
 
 /// Longer than any run of a test.
 pub(crate) const FOREVER: Duration = Duration::from_mins(1);
@@ -63,7 +63,7 @@ pub(crate) fn plan_of(lanes: Vec<Lane>) -> Plan {
     if plan.engine == Engine::Auto && !plan.lanes.is_empty() {
         let mut tried = plan.clone();
         tried.engine = Engine::IoUring;
-        granted(tried.settle_engine(closed(1)));
+        is_granted(tried.settle_engine(closed(1)));
     }
     plan
 }

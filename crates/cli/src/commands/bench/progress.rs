@@ -2,7 +2,7 @@
 //! benchmark are part of the result.
 
 use forebay_bench::SuiteEvent;
-use forebay_load::report::words::{count, plain, rate};
+use forebay_load::report::format::{count, plain, rate};
 
 use crate::output::{self, OutputError};
 

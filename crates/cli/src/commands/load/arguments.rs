@@ -15,11 +15,11 @@ use super::values::{self, Stage};
 /// The file name that stands for standard output.
 pub(crate) const STANDARD_OUTPUT: &str = "-";
 
-/// What to load, how hard, and what to say about it. The first paragraph of each comment is its line of `--help`.
+/// The targets, the load, and the report. The first paragraph of each comment is its line of `--help`.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(crate) struct Options {
-    /// What to load
+    /// The URLs to load
     ///
     /// Connections take several URLs in turn. Example: http://localhost:8080/local
     #[arg(value_name = "URL")]
@@ -168,12 +168,12 @@ pub(crate) struct Options {
     /// Example: --expect-status 2xx,304
     #[arg(long, value_name = "STATUSES", value_delimiter = ',', value_parser = values::statuses)]
     pub(crate) expect_status: Vec<RangeInclusive<u16>>,
-    /// What every body must be; after ~, what must be in it
+    /// Expect each body to equal this text or, after ~, to contain it
     ///
     /// Example: --expect-body '~hello'
     #[arg(long, value_name = "TEXT")]
     pub(crate) expect_body: Option<String>,
-    /// What must hold; otherwise exit code 3
+    /// A condition on the result; exit code 3 if it does not hold
     ///
     /// Several conditions have commas between them. Example: --assert 'p99<10ms,errors<0.1%,rate>5000'
     #[arg(long = "assert", value_name = "CONDITIONS")]
@@ -188,7 +188,7 @@ pub(crate) struct Options {
     /// Example: --find-rate --slo 'p99<10ms,errors<0.1%'
     #[arg(long, requires = "slo", conflicts_with_all = ["rate", "stages", "count", "vs", "vs_cmd"])]
     pub(crate) find_rate: bool,
-    /// What --find-rate must keep to
+    /// The service level that --find-rate must keep
     ///
     /// Example: --slo 'p99<10ms,errors<0.1%'
     #[arg(long, value_name = "CONDITIONS", requires = "find_rate")]
@@ -220,7 +220,7 @@ pub(crate) struct Options {
     /// Example: --quiet
     #[arg(long)]
     pub(crate) quiet: bool,
-    /// What only command lines of other tools ask for.
+    /// Settings that only command lines of other tools use.
     #[arg(skip)]
     pub(crate) of_tool: ToolOptions,
 }

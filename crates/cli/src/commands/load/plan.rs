@@ -8,7 +8,7 @@ use forebay_load::{
     engine::Until,
     expect::{Check, Expect, FirstLength},
     plan::{Engine, Load, Pace, PlanError},
-    report::{Run, words::several},
+    report::{Run, format::several},
     search::WarmUp,
 };
 

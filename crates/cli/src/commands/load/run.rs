@@ -23,7 +23,7 @@ use forebay_load::{
     report::{
         Report,
         assert::{self, Assertion},
-        words::{count, duration, several},
+        format::{count, duration, several},
     },
     search::{WarmUp, warm_up},
 };

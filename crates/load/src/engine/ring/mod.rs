@@ -48,17 +48,17 @@ pub(super) enum Tag {
     /// Events of epoll.
     Events,
     /// Bytes received on a connection.
-    Input(Seat),
+    Input(Registration),
     /// A request that was sent.
-    Output(Seat),
+    Output(Registration),
     /// A socket that can be written to again.
-    Room(Seat),
+    Room(Registration),
 }
 
 /// A connection and the number of its registration with the ring. A late completion of an earlier registration is thereby not mistaken for
 /// one of its successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seat {
+pub(super) struct Registration {
     pub(super) index: usize,
     pub(super) turn: u32,
 }
@@ -67,34 +67,34 @@ pub(super) struct Seat {
 const KIND_BITS: u32 = 2;
 const TURN_BITS: u32 = 30;
 
-impl Seat {
+impl Registration {
     pub(super) const TURN_MASK: u32 = (1 << TURN_BITS) - 1;
 }
 
 impl From<Tag> for u64 {
     fn from(tag: Tag) -> Self {
-        let (kind, seat) = match tag {
-            Tag::Events => (0, Seat { index: 0, turn: 0 }),
-            Tag::Input(seat) => (1, seat),
-            Tag::Output(seat) => (2, seat),
-            Tag::Room(seat) => (3, seat),
+        let (kind, registration) = match tag {
+            Tag::Events => (0, Registration { index: 0, turn: 0 }),
+            Tag::Input(registration) => (1, registration),
+            Tag::Output(registration) => (2, registration),
+            Tag::Room(registration) => (3, registration),
         };
-        let turn = u64::from(seat.turn & Seat::TURN_MASK);
-        (seat.index as u64) << (KIND_BITS + TURN_BITS) | turn << KIND_BITS | kind
+        let turn = u64::from(registration.turn & Registration::TURN_MASK);
+        (registration.index as u64) << (KIND_BITS + TURN_BITS) | turn << KIND_BITS | kind
     }
 }
 
 impl From<u64> for Tag {
     fn from(bits: u64) -> Self {
-        let seat = Seat {
+        let registration = Registration {
             index: (bits >> (KIND_BITS + TURN_BITS)) as usize,
-            turn: (bits >> KIND_BITS) as u32 & Seat::TURN_MASK,
+            turn: (bits >> KIND_BITS) as u32 & Registration::TURN_MASK,
         };
         match bits & ((1 << KIND_BITS) - 1) {
             0 => Self::Events,
-            1 => Self::Input(seat),
-            2 => Self::Output(seat),
-            _ => Self::Room(seat),
+            1 => Self::Input(registration),
+            2 => Self::Output(registration),
+            _ => Self::Room(registration),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{After, Context, Thread};
 use crate::{
     engine::{
         connection::{Connection, Phase},
-        ring::{BUFFER_BYTES, Completion, Seat, Tag},
+        ring::{BUFFER_BYTES, Completion, Registration, Tag},
     },
     failure::Class,
 };
@@ -31,9 +31,9 @@ impl Thread {
                     rung |= self.take_events(Duration::ZERO);
                     self.context.await_events();
                 }
-                Tag::Input(seat) => self.input(seat, completion),
-                Tag::Output(seat) => self.output(seat, completion.result),
-                Tag::Room(seat) => self.room(seat),
+                Tag::Input(registration) => self.input(registration, completion),
+                Tag::Output(registration) => self.output(registration, completion.result),
+                Tag::Room(registration) => self.room(registration),
             }
         }
         self.completions = completions;
@@ -41,21 +41,21 @@ impl Thread {
     }
 
     /// Whether a completion belongs to the connection's current registration.
-    fn holds(&self, seat: Seat) -> bool {
-        let connection = &self.connections[seat.index];
-        connection.ring_turn == seat.turn && connection.phase == Phase::Open
+    fn holds(&self, registration: Registration) -> bool {
+        let connection = &self.connections[registration.index];
+        connection.ring_turn == registration.turn && connection.phase == Phase::Open
     }
 
-    fn input(&mut self, seat: Seat, completion: Completion) {
+    fn input(&mut self, registration: Registration, completion: Completion) {
         if let (Some(buffer), Ok(count)) = (completion.buffer, completion.result) {
             let context = &mut self.context;
             let ring = context.ring.as_mut().expect("there is a ring");
             ring.fetch(buffer, count, &mut context.scratch);
         }
-        if !self.holds(seat) {
+        if !self.holds(registration) {
             return;
         }
-        let connection = &mut self.connections[seat.index];
+        let connection = &mut self.connections[registration.index];
         let mut after = match completion.result {
             Ok(0) => self.context.ended(connection),
             Ok(count) => self.context.take(connection, count),
@@ -70,27 +70,27 @@ impl Thread {
         if after == After::Goes && !completion.more {
             after = self.context.await_input(connection);
         }
-        self.after(seat.index, after);
+        self.after(registration.index, after);
     }
 
-    fn output(&mut self, seat: Seat, result: Result<usize, Errno>) {
-        if self.holds(seat) {
-            let connection = &mut self.connections[seat.index];
+    fn output(&mut self, registration: Registration, result: Result<usize, Errno>) {
+        if self.holds(registration) {
+            let connection = &mut self.connections[registration.index];
             let after = match result {
                 Err(error) => self.context.write_failed(connection, error),
                 Ok(_) => self
                     .context
                     .close(connection, Class::Write, "a request could be sent in part only"),
             };
-            self.after(seat.index, after);
+            self.after(registration.index, after);
         }
     }
 
-    fn room(&mut self, seat: Seat) {
-        if self.holds(seat) {
+    fn room(&mut self, registration: Registration) {
+        if self.holds(registration) {
             let now = self.context.clock.now();
-            let after = self.context.flush(&mut self.connections[seat.index], now);
-            self.after(seat.index, after);
+            let after = self.context.flush(&mut self.connections[registration.index], now);
+            self.after(registration.index, after);
         }
     }
 
@@ -126,7 +126,7 @@ impl Context {
             );
         }
         transport.share();
-        self.ring_turns = (self.ring_turns + 1) & Seat::TURN_MASK;
+        self.ring_turns = (self.ring_turns + 1) & Registration::TURN_MASK;
         // 0 is reserved for connections on epoll.
         self.ring_turns = self.ring_turns.max(1);
         connection.ring_turn = self.ring_turns;
@@ -137,7 +137,7 @@ impl Context {
         let (Some(ring), Some(transport)) = (&mut self.ring, &connection.transport) else {
             return After::Goes;
         };
-        let asked = ring.receive(transport.as_fd(), Tag::Input(connection.seat()).into());
+        let asked = ring.receive(transport.as_fd(), Tag::Input(connection.registration()).into());
         self.checked(connection, asked)
     }
 
@@ -147,7 +147,7 @@ impl Context {
         let (Some(ring), Some(transport)) = (&mut self.ring, &connection.transport) else {
             return After::Goes;
         };
-        let tag = Tag::Output(connection.seat()).into();
+        let tag = Tag::Output(connection.registration()).into();
         let asked = ring.send(transport.as_fd(), connection.lane, tag);
         self.checked(connection, asked)
     }
@@ -161,7 +161,7 @@ impl Context {
             // Epoll reports it anyway.
             return After::Goes;
         }
-        let asked = ring.await_room(transport.as_fd(), Tag::Room(connection.seat()).into());
+        let asked = ring.await_room(transport.as_fd(), Tag::Room(connection.registration()).into());
         self.checked(connection, asked)
     }
 

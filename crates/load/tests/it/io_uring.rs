@@ -8,7 +8,7 @@ const REQUIRED: &str = "FOREBAY_IO_URING_REQUIRED";
 
 /// Whether the attempt to use io_uring succeeded. If it did not, says so once on the standard error that the test runner does not capture:
 /// tests that pass then have proven nothing about io_uring.
-pub(crate) fn granted(tried: Result<(), impl Display>) -> bool {
+pub(crate) fn is_granted(tried: Result<(), impl Display>) -> bool {
     static TOLD: Once = Once::new();
     let note = unproven(tried, std::env::var_os(REQUIRED).is_some());
     if let Some(note) = &note {
