@@ -6,8 +6,8 @@
 //   node tests/run.mjs pool node  those with `pool` or `node` in their name
 
 import { spawn } from 'node:child_process';
-import { readdirSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
+import { existsSync, readdirSync, statfsSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -17,16 +17,27 @@ const TARGET = process.env.CARGO_TARGET_DIR ?? join(ROOT, 'target');
 const CORES = availableParallelism();
 const SLOWEST = 10;
 /** Longest first, so that no core is left alone with one of them; the others follow in any order. */
-const LONGEST_FIRST = ['cli/it', 'store/it', 'python', 'bun'];
+const LONGEST_FIRST = ['cli/it', 'store/it, on disk', 'store/it', 'python'];
 /** Suites that start many processes and hold them to deadlines: nothing runs beside them. */
-const ALONE = ['testkit/it', 'testkit/it, timed', 'cli/it, timed', 'node', 'load/it', 'bench'];
+const ALONE = ['bun', 'testkit/it', 'testkit/it, timed', 'cli/it, timed', 'node', 'load/it', 'bench'];
 /** Suites whose tests mostly wait for other processes: more threads than cores. */
 const WAITING = ['testkit/it', 'pg/it', 'cli/it'];
+/** Tests of a suite that watch what reaches the disk. All others have their files in memory, where there is room for them. */
+const ON_DISK = { 'store/it': ['power::', 'recovery::'] };
 /** Tests of a suite that hold latencies or deadlines to a limit: they run one at a time, after the others. Parts of their names. */
 const TIMED = {
   'cli/it': ['profile::'],
   'testkit/it': ['clients::', 'conservation::', 'crashes::', 'deadlines::', 'faulty_workers::', 'limits::', 'queue::', 'shutdown::', 'slow_clients::'],
 };
+
+/** The folder of temporary files: 4 GiB of memory if there are, as writing through to a disk is what stores spend their time with. */
+const memoryFolder = () => {
+  const folder = '/dev/shm';
+  if (!existsSync(folder)) return undefined;
+  const { bavail, bsize } = statfsSync(folder);
+  return bavail * bsize >= 4 * 2 ** 30 ? folder : undefined;
+};
+const TEMPORARY = process.env.TMPDIR ?? memoryFolder() ?? tmpdir();
 
 const seconds = (since) => `${((Date.now() - since) / 1000).toFixed(0)} s`;
 
@@ -35,7 +46,7 @@ const run = (command, { cwd = ROOT, env = {}, showErrors = false, onLine }) =>
   new Promise((resolve, reject) => {
     const child = spawn(command[0], command.slice(1), {
       cwd,
-      env: { ...process.env, ...env },
+      env: { ...process.env, TMPDIR: TEMPORARY, ...env },
       stdio: ['ignore', 'pipe', showErrors ? 'inherit' : 'pipe'],
     });
     let errors = '';
@@ -61,10 +72,10 @@ const build = async () => {
 /** A test program of cargo. libtest tells how long each test took only as an unstable feature, which the variable allows. */
 const rust = ({ executable, target, folder }) => {
   const name = `${folder.slice(join(ROOT, 'x').length - 1).replace(/^crates\//, '')}/${target.kind[0] === 'test' ? target.name : target.kind[0]}`;
-  const suite = (name, options) => ({
+  const suite = (name, options, env = {}) => ({
     name,
     cwd: folder,
-    env: { RUSTC_BOOTSTRAP: '1', CARGO_MANIFEST_DIR: folder, FOREBAY_BINARY: join(TARGET, 'debug/forebay') },
+    env: { ...env, RUSTC_BOOTSTRAP: '1', CARGO_MANIFEST_DIR: folder, FOREBAY_BINARY: join(TARGET, 'debug/forebay') },
     command: [executable, '-Zunstable-options', '--format=json', '--report-time', ...options],
     read: (line, suite) => {
       if (!line.startsWith('{ "type"')) return suite.output.push(line);
@@ -73,10 +84,13 @@ const rust = ({ executable, target, folder }) => {
       suite.test(event.name, event.exec_time, event.event === 'ok', event.stdout);
     },
   });
-  const threads = `--test-threads=${WAITING.includes(name) ? 2 * CORES : CORES}`;
-  const timed = TIMED[name];
-  if (!timed) return [suite(name, [threads])];
-  return [suite(name, [threads, ...timed.flatMap((part) => ['--skip', part])]), suite(`${name}, timed`, ['--test-threads=1', ...timed])];
+  const threads = `--test-threads=${WAITING.includes(name) ? 3 * CORES : CORES}`;
+  const timed = TIMED[name] ?? [];
+  const onDisk = ON_DISK[name] ?? [];
+  const suites = [suite(name, [threads, ...[...timed, ...onDisk].flatMap((part) => ['--skip', part])])];
+  if (timed.length > 0) suites.push(suite(`${name}, timed`, ['--test-threads=1', ...timed]));
+  if (onDisk.length > 0) suites.push(suite(`${name}, on disk`, [threads, ...onDisk], { TMPDIR: tmpdir() }));
+  return suites;
 };
 
 /** Node's test runner; `reporter.mjs` prints a line of JSON for each test. */
@@ -135,7 +149,7 @@ const programs = await build();
 console.log(`Built after ${seconds(started)}. Running, the longest first:`);
 const suites = [
   ...programs.flatMap(rust),
-  node('node', 'sdk/node', ['--test-timeout=60000']),
+  node('node', 'sdk/node', ['--test-timeout=60000', `--test-concurrency=${CORES}`]),
   other('bun', 'sdk/node', ['npm', 'run', '--silent', 'test:bun'], /^Ran (\d+) tests/gm),
   other('python', 'sdk/python', ['tests/.venv/bin/python', '-W', 'error', '-m', 'unittest', 'discover', '--start-directory', 'tests', '--top-level-directory', '.'], /^Ran (\d+) tests/gm),
   node('bench', 'bench'),

@@ -88,7 +88,8 @@ fn readiness_says_which_database_is_down_and_the_log_has_a_line_when_it_goes_and
         for _ in 0..100 {
             assert_eq!(server.get("/echo/x").status, 503, "{driver}");
         }
-        server.wait_for_log(&["the database is down", "refused"]);
+        // The connection is refused, or closed while the server is still ending.
+        server.wait_for_log(&["the database is down"]);
         let status = server.admin().get("/status").json();
         assert_eq!(status["databases"][0]["reachable"], false, "{driver}: {status}");
         postgres.start_again();
@@ -96,7 +97,7 @@ fn readiness_says_which_database_is_down_and_the_log_has_a_line_when_it_goes_and
         wait_until("an answer", || server.get("/echo/x").status == 200);
         server.wait_for_log(&["the database is back"]);
         let log = server.log();
-        let lines = log.lines().filter(|line| line.contains("refused")).count();
+        let lines = log.lines().filter(|line| line.contains("cannot connect")).count();
         assert!(lines <= 3, "{driver}: {lines} lines\n{log}");
         assert_eq!(
             metric(&server, "forebay_sql_reachable{database=\"main\"}"),
