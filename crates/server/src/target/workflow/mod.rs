@@ -451,14 +451,39 @@ impl Drop for Late {
     }
 }
 
+/// Deepest nesting of arguments. Rules and decisions handle values recursively.
+const DEPTH_MAX: usize = 128;
+
 /// Parses a body as the arguments of a run.
 fn arguments(text: &[u8]) -> Result<&RawValue, Refusal> {
     let what = match serde_json::from_slice::<&RawValue>(text) {
+        Ok(args) if depth_of(args.get()) > DEPTH_MAX => {
+            format!("it is nested deeper than {DEPTH_MAX} levels")
+        }
         Ok(args) if args.get().starts_with('{') => return Ok(args),
         Ok(_) => "it is another value".to_owned(),
         Err(error) => error.to_string(),
     };
     Err(Refusal::Workflow(WorkflowFailure::Arguments { what }))
+}
+
+/// The deepest nesting of objects and arrays in valid JSON.
+fn depth_of(json: &str) -> usize {
+    let (mut depth, mut deepest, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'{' | b'[' if !is_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !is_text => depth -= 1,
+            _ => {}
+        }
+    }
+    deepest
 }
 
 fn whole(answer: Answer) -> Bytes {

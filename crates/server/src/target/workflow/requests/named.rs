@@ -98,7 +98,7 @@ impl Named<'_> {
         let run = self.run(args, deadline);
         let bytes = wait_for(run, deadline, socket).await??;
         match self.failure(&bytes)? {
-            Some((node, reason)) => Err(Refusal::Workflow(WorkflowFailure::Failed { node, reason }).into()),
+            Some(failure) => Err(Refusal::Workflow(failure).into()),
             None => Ok(json(200, bytes.to_vec())),
         }
     }
@@ -143,21 +143,18 @@ impl Named<'_> {
                     out.extend_from_slice(&bytes);
                     return Ok(());
                 }
-                Some((node, reason)) => {
+                Some(WorkflowFailure::Failed { node, reason }) => {
                     format!(
                         r#"{{"error":{},"status":500,"node":{}}}"#,
                         quoted(&reason),
                         quoted(&node)
                     )
                 }
+                Some(failure) => error_item(&Refusal::Workflow(failure)),
             },
             Err(refusal) => {
                 refusal.log(self.request.id);
-                let status = refusal.status();
-                format!(
-                    r#"{{"error":{},"status":{status}}}"#,
-                    quoted(&refusal.to_string())
-                )
+                error_item(&refusal)
             }
         };
         out.extend_from_slice(told.as_bytes());
@@ -185,15 +182,29 @@ impl Named<'_> {
     }
 
     /// The node at which a run failed and the error, which is logged.
-    fn failure(&self, bytes: &[u8]) -> Result<Option<(String, String)>, Refusal> {
+    fn failure(&self, bytes: &[u8]) -> Result<Option<WorkflowFailure>, Refusal> {
         let result = read_result(bytes)?;
         let (Some(node), Some(error)) = (result.node, result.error) else {
             return Ok(None);
         };
         let (workflow, request_id) = (&*self.workflow, self.request.id);
         tracing::warn!(target: "forebay::workflow", workflow, request_id, "node `{node}` failed: {error}");
-        Ok(Some((node, first_line(&error).to_owned())))
+        let reason = first_line(&error).to_owned();
+        Ok(Some(if result.is_input {
+            WorkflowFailure::OtherArguments { what: reason }
+        } else {
+            WorkflowFailure::Failed { node, reason }
+        }))
     }
+}
+
+/// The item of a list of outcomes for a run that failed.
+fn error_item(refusal: &Refusal) -> String {
+    let status = refusal.status();
+    format!(
+        r#"{{"error":{},"status":{status}}}"#,
+        quoted(&refusal.to_string())
+    )
 }
 
 /// Refuses a workflow that does not exist or that the client may not run.
