@@ -19,11 +19,14 @@ const SLOWEST = 10;
 /** Longest first, so that no core is left alone with one of them; the others follow in any order. */
 const LONGEST_FIRST = ['cli/it', 'store/it', 'python', 'bun'];
 /** Suites that start many processes and hold them to deadlines: nothing runs beside them. */
-const ALONE = ['testkit/it', 'testkit/it, timed', 'node', 'load/it', 'bench'];
+const ALONE = ['testkit/it', 'testkit/it, timed', 'cli/it, timed', 'node', 'load/it', 'bench'];
 /** Suites whose tests mostly wait for other processes: more threads than cores. */
 const WAITING = ['testkit/it', 'pg/it', 'cli/it'];
 /** Tests of a suite that hold latencies or deadlines to a limit: they run one at a time, after the others. Parts of their names. */
-const TIMED = { 'testkit/it': ['clients::', 'conservation::', 'crashes::', 'deadlines::', 'faulty_workers::', 'limits::', 'queue::', 'shutdown::', 'slow_clients::'] };
+const TIMED = {
+  'cli/it': ['profile::'],
+  'testkit/it': ['clients::', 'conservation::', 'crashes::', 'deadlines::', 'faulty_workers::', 'limits::', 'queue::', 'shutdown::', 'slow_clients::'],
+};
 
 const seconds = (since) => `${((Date.now() - since) / 1000).toFixed(0)} s`;
 
@@ -66,7 +69,7 @@ const rust = ({ executable, target, folder }) => {
     read: (line, suite) => {
       if (!line.startsWith('{ "type"')) return suite.output.push(line);
       const event = JSON.parse(line);
-      if (event.type !== 'test' || event.event === 'started') return;
+      if (event.type !== 'test' || !['ok', 'failed'].includes(event.event)) return;
       suite.test(event.name, event.exec_time, event.event === 'ok', event.stdout);
     },
   });

@@ -229,9 +229,17 @@ impl Stretch {
     pub fn extend(&mut self, next: &Self) {
         let length_ns = |stretch: &Self| stretch.total.end_ns.saturating_sub(stretch.total.start_ns);
         let both_ns = length_ns(self) + length_ns(next);
-        self.absorb(next);
+        // Connections and requests carried over from the first stretch are counted once, as the first stretch has them.
+        let first = if self.total.end_ns == 0 { next } else { &*self };
+        let (held, under_way) = (first.total.held, first.total.under_way);
+        self.total.merge(&next.total);
         self.total.end_ns = self.total.start_ns + both_ns;
+        (self.total.held, self.total.under_way) = (held, under_way);
+        self.cpu_ns += next.cpu_ns;
         self.interrupted |= next.interrupted;
+        for (class, text) in &next.examples {
+            self.note_example(*class, text);
+        }
     }
 
     fn note_example(&mut self, class: Class, text: &str) {

@@ -80,7 +80,7 @@ fn only_what_the_client_took_of_an_answer_is_logged_as_sent() {
         "[log]\naccess = true\n[store]\nvalue_bytes_max = \"64MiB\"\n[store.access]\nOpen = { read = \"public\", write = \"public\" }\n\
          [[route]]\npath = \"/store/*\"\nstore = {}\n",
     )
-    .server("idle_timeout = \"300ms\"\nbody_bytes_max = \"64MiB\"")
+    .server("idle_timeout = \"1s\"\nbody_bytes_max = \"64MiB\"")
     .start();
     let mut client = server.connect();
     let document = format!("\"{}\"", "x".repeat(BYTES - 2));
