@@ -424,9 +424,15 @@ impl Refusal {
                 WorkflowFailure::OtherRun { .. } | WorkflowFailure::OtherArguments { .. } => {
                     Class::Unprocessable
                 }
-                WorkflowFailure::SceneBusy { .. } | WorkflowFailure::TooManyRuns { .. } => Class::Overload,
+                WorkflowFailure::SceneBusy { .. }
+                | WorkflowFailure::TooManyRuns { .. }
+                | WorkflowFailure::Busy { .. }
+                | WorkflowFailure::BytesFull { .. } => Class::Overload,
+                WorkflowFailure::Timeout { .. } => Class::Deadline,
                 WorkflowFailure::Failed { .. }
                 | WorkflowFailure::Template { .. }
+                | WorkflowFailure::Memory { .. }
+                | WorkflowFailure::ResultLength { .. }
                 | WorkflowFailure::Result { .. }
                 | WorkflowFailure::ForeignRun { .. } => Class::Internal,
                 WorkflowFailure::Ended { status, .. } => match status {

@@ -151,6 +151,16 @@ pub(crate) enum WorkflowFailure {
     Ended { status: u16, what: String },
     #[error("the queue of workflow `{name}` is full (workflow.scenes: queue_max {queue_max})")]
     SceneBusy { name: String, queue_max: usize },
+    #[error("{accept_queue_max} runs are in flight already (workflow.accept_queue_max)")]
+    Busy { accept_queue_max: usize },
+    #[error("the runs in flight have no room for {bytes} more bytes (workflow.queue_bytes_max)")]
+    BytesFull { bytes: usize },
+    #[error("the run needs more memory than {memory_max} bytes (workflow.memory_max)")]
+    Memory { memory_max: usize },
+    #[error("the result is longer than {output_max} bytes (workflow.output_max)")]
+    ResultLength { output_max: usize },
+    #[error("the run did not end within {timeout:?} (workflow.timeout)")]
+    Timeout { timeout: Duration },
 }
 
 /// A request for one run.
@@ -402,9 +412,9 @@ impl WorkflowTarget {
         });
         let priority = admitted.priority;
         let awaited = self.script.run(payload, Some(deadline), priority, begin);
-        let answer = awaited.map_err(Refusal::Script)?.await;
+        let answer = awaited.map_err(by_own_keys)?.await;
         drop(admitted);
-        let answer = answer.map_err(Refusal::Script)?;
+        let answer = answer.map_err(by_own_keys)?;
         // A run that notices its deadline itself and one that the watchdog stops get the same error.
         if Instant::now() >= deadline {
             return Err(Refusal::Script(Failure::DeadlinePassed));
@@ -412,6 +422,19 @@ impl WorkflowTarget {
         on_disk(self.store.as_deref(), answer.commit).await?;
         Ok(whole(answer))
     }
+}
+
+/// The failure of a run, with limits under their keys of `[workflow]`.
+fn by_own_keys(failure: Failure) -> Refusal {
+    Refusal::Workflow(match failure {
+        Failure::Busy { in_flight_max } => WorkflowFailure::Busy {
+            accept_queue_max: in_flight_max,
+        },
+        Failure::BytesFull { bytes, .. } => WorkflowFailure::BytesFull { bytes },
+        Failure::Memory { memory_max } => WorkflowFailure::Memory { memory_max },
+        Failure::Output { output_max } => WorkflowFailure::ResultLength { output_max },
+        failure => return Refusal::Script(failure),
+    })
 }
 
 /// Log line for a run that timed out.

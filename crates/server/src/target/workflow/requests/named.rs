@@ -96,7 +96,13 @@ impl Named<'_> {
         let args = arguments(if text.is_empty() { b"{}" } else { text })?;
         let deadline = self.deadline(self.request.arrived);
         let run = self.run(args, deadline);
-        let bytes = wait_for(run, deadline, socket).await??;
+        let bytes = match wait_for(run, deadline, socket).await {
+            Ok(Ok(bytes)) => bytes,
+            Ok(Err(refusal)) | Err(End::Refused(refusal)) => {
+                return Err(self.by_limit(refusal, deadline).into());
+            }
+            Err(end) => return Err(end),
+        };
         match self.failure(&bytes)? {
             Some(failure) => Err(Refusal::Workflow(failure).into()),
             None => Ok(json(200, bytes.to_vec())),
@@ -125,7 +131,7 @@ impl Named<'_> {
                 }
                 self.put(outcome, &mut out)?;
                 if out.len() > output_max {
-                    return Err(Refusal::Script(forebay_script::Failure::Output { output_max }));
+                    return Err(Refusal::Workflow(WorkflowFailure::ResultLength { output_max }));
                 }
             }
             out.push(b']');
@@ -179,6 +185,15 @@ impl Named<'_> {
     fn deadline(&self, now: Instant) -> Instant {
         let own = now + self.target.timeout_of(&self.workflow);
         own.min(self.request.deadline)
+    }
+
+    /// The failure of a run that ended by `deadline`, with the limit that set it.
+    fn by_limit(&self, refusal: Refusal, deadline: Instant) -> Refusal {
+        if refusal.status() == 504 && deadline < self.request.deadline {
+            let timeout = self.target.timeout_of(&self.workflow);
+            return Refusal::Workflow(WorkflowFailure::Timeout { timeout });
+        }
+        refusal
     }
 
     /// The node at which a run failed and the error, which is logged.
