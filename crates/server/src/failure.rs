@@ -548,6 +548,7 @@ impl Refusal {
                 Self::Records(failure) => failure.details(),
                 Self::Sql(failure) => failure.details(),
                 Self::InStatement(_) => format!(",\"code\":{}", self.code()),
+                Self::Workflow(WorkflowFailure::Failed { trace, .. }) => trace.clone(),
                 _ => String::new(),
             },
         );

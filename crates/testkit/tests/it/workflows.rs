@@ -187,6 +187,9 @@ fn scenes_are_run_together_and_each_has_its_result() {
         json!([failed, {"scenesCode": "nowhere", "success": false, "valueMap": null, "reason": "there is no workflow `nowhere`"},
             result("b", json!({"b": 1}))])
     );
+    let (status, traced) = run(&server, "/workflow/c?trace", &json!({}));
+    assert_eq!((status, &traced["logs"]), (500, &json!([])), "{traced}");
+    assert_eq!(traced["trace"][0]["error"], "RangeError: too far", "{traced}");
     let (status, answer) = scenes(&server, &json!({"scenesCodes": ["a", "nowhere"]}));
     assert_eq!(
         (status, &answer["status"], &answer["data"]["description"]),

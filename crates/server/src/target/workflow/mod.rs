@@ -126,7 +126,12 @@ pub(crate) enum WorkflowFailure {
     #[error("{what}")]
     Request { what: String },
     #[error("node `{node}` failed: {reason}")]
-    Failed { node: String, reason: String },
+    Failed {
+        node: String,
+        reason: String,
+        /// Members of the response with the trace, if the client asked for it: `,"trace":[...],"logs":[...]`.
+        trace: String,
+    },
     #[error("{what}")]
     Template { what: String },
     #[error("workflows are run for clients alone: send an id and its secret, or a bearer token")]

@@ -149,9 +149,9 @@ impl Named<'_> {
                     out.extend_from_slice(&bytes);
                     return Ok(());
                 }
-                Some(WorkflowFailure::Failed { node, reason }) => {
+                Some(WorkflowFailure::Failed { node, reason, trace }) => {
                     format!(
-                        r#"{{"error":{},"status":500,"node":{}}}"#,
+                        r#"{{"error":{},"status":500,"node":{}{trace}}}"#,
                         quoted(&reason),
                         quoted(&node)
                     )
@@ -208,7 +208,11 @@ impl Named<'_> {
         Ok(Some(if result.is_input {
             WorkflowFailure::OtherArguments { what: reason }
         } else {
-            WorkflowFailure::Failed { node, reason }
+            let member = |name: &str, value: Option<&RawValue>| {
+                value.map_or_else(String::new, |value| format!(",\"{name}\":{}", value.get()))
+            };
+            let trace = member("trace", result.trace) + &member("logs", result.logs);
+            WorkflowFailure::Failed { node, reason, trace }
         }))
     }
 }

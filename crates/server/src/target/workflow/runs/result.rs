@@ -23,6 +23,12 @@ pub(in crate::target::workflow) struct RunResult<'r> {
     pub(in crate::target::workflow) node: Option<String>,
     /// The error; its stack trace follows the first line.
     pub(in crate::target::workflow) error: Option<String>,
+    /// The steps of the run, if they were asked for.
+    #[serde(borrow)]
+    pub(in crate::target::workflow) trace: Option<&'r RawValue>,
+    /// The lines that its rules logged, if they were asked for.
+    #[serde(borrow)]
+    pub(in crate::target::workflow) logs: Option<&'r RawValue>,
     /// Whether the error is that of the arguments, which do not match the schema of the decision's input.
     #[serde(default, rename = "isInput")]
     pub(in crate::target::workflow) is_input: bool,
