@@ -1,7 +1,7 @@
 //! An engine with a loaded script, on one thread.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
@@ -18,6 +18,7 @@ use crate::{
     calls::{CallId, Calls, Over, Until},
     counts::CountedEngine,
     entry::Entry,
+    fiber::{Fiber, Outcome, Progress, Signal},
     host::{self, Host, ReadRecord, StoreHost, last_commit},
     host_ops::{HostOp, OpResult, WaitId},
     modules::{MAIN, ModuleLoader, Modules, RULES_MAIN},
@@ -60,7 +61,7 @@ impl Place {
 
 /// An engine with its script and its calls.
 pub(crate) struct Instance {
-    entry: Entry,
+    entry: Rc<Entry>,
     rejections: Rc<Rejections>,
     context: Context,
     host: Rc<Host>,
@@ -82,6 +83,7 @@ impl std::fmt::Debug for Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
+        self.cancel();
         self.host.store.end();
         self.host.driver.end();
         self.rejections.end();
@@ -134,12 +136,17 @@ impl Instance {
         let own = budget.clone();
         runtime.set_interrupt_handler(Some(Box::new(move || own.is_over())));
         let context = Context::full(&runtime).map_err(|error| broken(error.to_string()))?;
+        let fiber = options.blocks_rules.then(Fiber::new).transpose();
+        let fiber =
+            fiber.map_err(|error| broken(format!("there is no stack for rules that wait: {error}")))?;
         let host = Rc::new(Host {
             options: options.clone(),
             calls: RefCell::new(Calls::default()),
             store: StoreHost::new(on_io, budget.clone()),
             declared: host::DeclaredReads::default(),
             driver: host::DriverHost::new(budget.clone()),
+            fiber: fiber.map(Rc::new),
+            entry: OnceCell::new(),
             place,
             wants: RefCell::default(),
         });
@@ -172,6 +179,8 @@ impl Instance {
             })
         })?;
         rejections.end();
+        let entry = Rc::new(entry);
+        let _ = host.entry.set(Rc::downgrade(&entry));
         if on_io {
             budget.charge_by(Clock::Passing);
         } else {
@@ -209,12 +218,27 @@ impl Instance {
 
     /// Whether no call is open.
     pub(crate) fn is_free(&self) -> bool {
-        self.host.calls.borrow().is_empty()
+        self.host.calls.borrow().is_empty() && !self.is_suspended()
+    }
+
+    /// Whether a rule waits in the middle of a function.
+    fn is_suspended(&self) -> bool {
+        self.host.fiber.as_ref().is_some_and(|fiber| fiber.is_suspended())
+    }
+
+    /// Ends the suspended step, if there is one, by an error that its code cannot outlast.
+    fn cancel(&self) {
+        if let Some(fiber) = self.host.fiber.as_ref().filter(|fiber| fiber.is_suspended()) {
+            self.is_sound.set(false);
+            let turn = self.budget.begin(Duration::ZERO, None);
+            while matches!(fiber.resume(Signal::Cancel), Progress::Suspended) {}
+            self.budget.end(turn);
+        }
     }
 
     /// Cleans up after calls of rules. Returns false if no other call may use the engine.
     pub(crate) fn clean(&self) -> bool {
-        let step = self.step(0, CLEAN_MAX, |ctx| self.entry.clean(ctx));
+        let step = self.step(0, CLEAN_MAX, |ctx, entry, _| entry.clean(ctx));
         step.stopped.is_none() && self.is_sound()
     }
 
@@ -230,16 +254,16 @@ impl Instance {
 
     /// Runs the handler for an open call, with this time limit.
     pub(crate) fn run(&self, id: CallId, time_max: Duration) -> Step {
-        self.step(id, time_max, |ctx| {
+        self.step(id, time_max, move |ctx, entry, host| {
             let head = {
-                let calls = self.host.calls.borrow();
+                let calls = host.calls.borrow();
                 let (method, path) = calls.method_and_path(id);
                 let mut head = smallvec::SmallVec::<[u8; 128]>::with_capacity(method.len() + path.len());
                 head.extend_from_slice(method);
                 head.extend_from_slice(path);
                 text::from_latin1(ctx, &head)?
             };
-            self.entry.run(ctx, id, head)
+            entry.run(ctx, id, head)
         })
     }
 
@@ -258,9 +282,12 @@ impl Instance {
                 },
             )
         };
-        self.step(id, left, |ctx| {
-            self.host.driver.resume(wait);
-            self.entry.resume(ctx, id, wait, came)
+        if let Some(fiber) = self.host.fiber.as_ref().filter(|fiber| fiber.is_suspended()) {
+            return self.part(id, left, || fiber.resume(Signal::Ended(wait, came)));
+        }
+        self.step(id, left, move |ctx, entry, host| {
+            host.driver.resume(wait);
+            entry.resume(ctx, id, wait, came)
         })
     }
 
@@ -272,7 +299,10 @@ impl Instance {
         } else {
             limits.cpu_max
         };
-        self.step(id, cpu_max, |ctx| self.entry.abort(ctx, id, gone as u32))
+        self.cancel();
+        self.step(id, cpu_max, move |ctx, entry, _| {
+            entry.abort(ctx, id, gone as u32)
+        })
     }
 
     /// Runs a step of a call, and all jobs that follow from it. If the step has to be stopped, the call ends.
@@ -280,8 +310,25 @@ impl Instance {
         &self,
         id: CallId,
         time_max: Duration,
-        step: impl FnOnce(&Ctx<'_>) -> rquickjs::Result<()>,
+        step: impl FnOnce(&Ctx<'_>, &Entry, &Host) -> rquickjs::Result<()> + 'static,
     ) -> Step {
+        self.part(id, time_max, || match &self.host.fiber {
+            None => Progress::Ended(work(
+                id,
+                step,
+                &self.context,
+                (&self.entry, &self.host, &self.budget, &self.rejections),
+            )),
+            Some(fiber) => {
+                let (context, entry, host) = (self.context.clone(), self.entry.clone(), self.host.clone());
+                let (budget, rejections) = (self.budget.clone(), self.rejections.clone());
+                fiber.run(move || work(id, step, &context, (&entry, &host, &budget, &rejections)))
+            }
+        })
+    }
+
+    /// Runs a part of a step, up to its end or until it is suspended.
+    fn part(&self, id: CallId, time_max: Duration, part: impl FnOnce() -> Progress) -> Step {
         if self.on_io {
             let growth = self.meter.used().saturating_add(IO_GROWTH_BYTES_MAX);
             self.meter.limit(growth.min(self.host.options.limits.memory_max));
@@ -289,15 +336,10 @@ impl Instance {
         let until_call = (!self.on_io).then(|| self.until(id));
         self.host.store.enter(id);
         let turn = self.budget.begin(time_max, until_call.map(|until| until.at));
-        let outcome = self.context.with(|ctx| {
-            let outcome = step(&ctx).catch(&ctx).map_err(|error| describe(&error));
-            while !self.budget.was_overrun() && !self.budget.rule_was_late() && ctx.execute_pending_job() {}
-            if self.budget.rule_was_late() {
-                self.stop_rest(&ctx);
-            }
-            self.rejections.log(&ctx, &self.host, id);
-            outcome
-        });
+        let outcome = match part() {
+            Progress::Ended(outcome) => outcome,
+            Progress::Suspended => Ok(()),
+        };
         let took = self.budget.end(turn);
         self.host.driver.end_step();
         {
@@ -357,13 +399,6 @@ impl Instance {
         }
         self.counted.uses(self.meter.used());
         Step { took, stopped }
-    }
-
-    /// Stops the remaining jobs of a rule that was stopped, each as soon as the engine checks, so that they do not run in steps of others.
-    /// Jobs that continue anyway are stopped only with their call.
-    fn stop_rest(&self, ctx: &Ctx<'_>) {
-        let begun = Instant::now();
-        while !self.budget.was_overrun() && begun.elapsed() < STOP_REST_MAX && ctx.execute_pending_job() {}
     }
 
     /// Whether no step was interrupted.
@@ -469,6 +504,36 @@ impl Instance {
         self.runtime.run_gc();
         self.meter.used() * 2 >= self.host.options.limits.memory_max
     }
+}
+
+/// Parts of an engine that run a step.
+type Parts<'a> = (&'a Entry, &'a Rc<Host>, &'a Budget, &'a Rejections);
+
+/// Runs a step and all jobs that follow from it.
+fn work(
+    id: CallId,
+    step: impl FnOnce(&Ctx<'_>, &Entry, &Host) -> rquickjs::Result<()>,
+    context: &Context,
+    (entry, host, budget, rejections): Parts<'_>,
+) -> Outcome {
+    context.with(|ctx| {
+        let outcome = step(&ctx, entry, host)
+            .catch(&ctx)
+            .map_err(|error| describe(&error));
+        while !budget.was_overrun() && !budget.rule_was_late() && ctx.execute_pending_job() {}
+        if budget.rule_was_late() {
+            stop_rest(&ctx, budget);
+        }
+        rejections.log(&ctx, host, id);
+        outcome
+    })
+}
+
+/// Stops the remaining jobs of a rule that was stopped, each as soon as the engine checks, so that they do not run in steps of others.
+/// Jobs that continue anyway are stopped only with their call.
+fn stop_rest(ctx: &Ctx<'_>, budget: &Budget) {
+    let begun = Instant::now();
+    while !budget.was_overrun() && begun.elapsed() < STOP_REST_MAX && ctx.execute_pending_job() {}
 }
 
 /// Loads the SDK's part and the script. Returns the entry points.

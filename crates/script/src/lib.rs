@@ -13,6 +13,7 @@ mod entry;
 mod executor;
 mod fetch;
 mod fetch_host;
+mod fiber;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod host;

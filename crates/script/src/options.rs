@@ -21,6 +21,8 @@ pub struct Options {
     pub limits: Limits,
     /// Resources that the script may access.
     pub allow: Allow,
+    /// Whether the clients of rules block the rule until there is a result, as in Rengine. Otherwise their methods return promises.
+    pub blocks_rules: bool,
     /// The store, if there is one.
     pub store: Option<StoreOptions>,
     /// The SDK, and what makes JavaScript of TypeScript.

@@ -448,6 +448,7 @@ pub(crate) fn workflow_engines(
             }),
             ..allow(&workflow.allow)
         },
+        blocks_rules: workflow.is_as_rengine,
         store: around.store.clone(),
         environment: environment(around.erase_types),
         counts: Arc::clone(&around.counts),
@@ -547,6 +548,7 @@ pub(crate) fn script_options(
             isolated: script.isolated,
         },
         allow: allow(&script.allow),
+        blocks_rules: false,
         store,
         environment: environment(erase_types),
         counts,

@@ -424,9 +424,15 @@ impl Refusal {
                 WorkflowFailure::OtherRun { .. } | WorkflowFailure::OtherArguments { .. } => {
                     Class::Unprocessable
                 }
-                WorkflowFailure::SceneBusy { .. } | WorkflowFailure::TooManyRuns { .. } => Class::Overload,
+                WorkflowFailure::SceneBusy { .. }
+                | WorkflowFailure::TooManyRuns { .. }
+                | WorkflowFailure::Busy { .. }
+                | WorkflowFailure::BytesFull { .. } => Class::Overload,
+                WorkflowFailure::Timeout { .. } => Class::Deadline,
                 WorkflowFailure::Failed { .. }
                 | WorkflowFailure::Template { .. }
+                | WorkflowFailure::Memory { .. }
+                | WorkflowFailure::ResultLength { .. }
                 | WorkflowFailure::Result { .. }
                 | WorkflowFailure::ForeignRun { .. } => Class::Internal,
                 WorkflowFailure::Ended { status, .. } => match status {
@@ -542,6 +548,7 @@ impl Refusal {
                 Self::Records(failure) => failure.details(),
                 Self::Sql(failure) => failure.details(),
                 Self::InStatement(_) => format!(",\"code\":{}", self.code()),
+                Self::Workflow(WorkflowFailure::Failed { trace, .. }) => trace.clone(),
                 _ => String::new(),
             },
         );

@@ -13,7 +13,10 @@ mod tools;
 mod waits;
 mod web;
 
-use std::{cell::RefCell, rc::Rc};
+use std::{
+    cell::{OnceCell, RefCell},
+    rc::{Rc, Weak},
+};
 
 use forebay_wire::ContentKind;
 use rquickjs::{Ctx, Function, Object, Result, String as JsString, Value, function::IntoJsFunc};
@@ -21,6 +24,8 @@ use rquickjs::{Ctx, Function, Object, Result, String as JsString, Value, functio
 use crate::{
     answer::{Answer, Body, Weight},
     calls::{CallId, Calls},
+    entry::Entry,
+    fiber::Fiber,
     host_ops::HostOp,
     instance::Place,
     options::Options,
@@ -50,6 +55,10 @@ pub(crate) struct Host {
     pub(crate) store: StoreHost,
     pub(crate) declared: DeclaredReads,
     pub(crate) driver: DriverHost,
+    /// The stack on which rules run that wait in the middle of a function.
+    pub(crate) fiber: Option<Rc<Fiber>>,
+    /// The SDK's functions, once they are loaded. They belong to the instance, because they must be dropped before its runtime.
+    pub(crate) entry: OnceCell<Weak<Entry>>,
     pub(crate) place: Place,
     /// Operations that scripts requested in this step.
     pub(crate) wants: RefCell<Vec<HostOp>>,

@@ -3,13 +3,14 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
-    rc::Rc,
-    sync::{Arc, Weak},
+    rc::{Rc, Weak},
+    sync::{Arc, Weak as WeakArc},
     time::{Duration, Instant},
 };
 
 use rquickjs::{
-    Array, Ctx, Exception, Function, IntoJs as _, Null, Persistent, Result, String as JsString, Value,
+    Array, Ctx, Exception, Function, IntoJs as _, Null, Persistent, Promise, Result, String as JsString,
+    Value,
 };
 
 use super::{Functions, Host};
@@ -17,6 +18,7 @@ use crate::{
     answer::Body,
     budget::Budget,
     calls::CallId,
+    fiber::Signal,
     host_ops::{HostOp, WaitId, What},
     rules::{Command, Event, LogLine, Rule, RuleOutcome, RunDriver, RunOrder, TaskId},
     text,
@@ -52,7 +54,7 @@ struct Timed {
 }
 
 /// A rule and its compiled function. Only a weak reference is held: once all users of the rule are gone, its function is dropped too.
-type Compiled = (Weak<Rule>, Persistent<Function<'static>>);
+type Compiled = (WeakArc<Rule>, Persistent<Function<'static>>);
 
 impl std::fmt::Debug for DriverHost {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -112,6 +114,13 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
             let (from, name) = (text::owned(from)?, text::owned(name)?);
             own.driver.module(&ctx, call, &from, &name)
         },
+    )?;
+    let own = host.clone();
+    functions.set("blocksRules", move || own.fiber.is_some())?;
+    let own = host.clone();
+    functions.set(
+        "settle",
+        move |ctx: Ctx<'js>, call: CallId, promise: Promise<'js>| own.settle(&ctx, call, &promise),
     )?;
     let own = host.clone();
     functions.set("ruleTurn", move |ticket: TaskId| own.driver.take_turn(ticket))?;
@@ -247,6 +256,40 @@ impl DriverHost {
 }
 
 impl Host {
+    /// Blocks the running rule until a promise is settled; returns its value or throws its reason. Meanwhile the thread serves other
+    /// calls, and the rest of this call goes on in between.
+    fn settle<'js>(&self, ctx: &Ctx<'js>, call: CallId, promise: &Promise<'js>) -> Result<Value<'js>> {
+        let over = || Exception::throw_message(ctx, "the run is over");
+        if self.store.level() > 0 {
+            let message = "a client cannot be waited for within a transaction of the store";
+            return Err(Exception::throw_message(ctx, message));
+        }
+        let timed = self.driver.timed.get();
+        loop {
+            let budget = &self.driver.budget;
+            while !budget.was_overrun() && !budget.rule_was_late() && ctx.execute_pending_job() {}
+            if let Some(result) = promise.result() {
+                // Code of others may have run in between.
+                self.driver.belongs_to(timed);
+                return result;
+            }
+            let (Some(fiber), Some(entry)) = (&self.fiber, self.entry.get().and_then(Weak::upgrade)) else {
+                return Err(over());
+            };
+            if budget.was_overrun() || budget.rule_was_late() || !self.calls.borrow().is_open(call) {
+                return Err(over());
+            }
+            match fiber.suspend() {
+                Signal::Ended(wait, result) => {
+                    self.driver.belongs_to(None);
+                    self.driver.resume(wait);
+                    entry.resume(ctx, call, wait, result)?;
+                }
+                Signal::Cancel => return Err(over()),
+            }
+        }
+    }
+
     /// Passes an event to the driver of a call. Returns the commands for the SDK, each as an array: `[ticket, function, node, kind, state,
     /// values, item]` runs a rule, with an additional `true` if it has a timeout; `[ticket, ms]` starts a timer; `[ticket]` forgets a rule
     /// or timer.

@@ -49,13 +49,13 @@ async fn what_is_not_there_says_what_stands_in_its_place() {
     for (call, told) in [
         (
             "obtainMongoDSFacade('m')",
-            "MongoDB is not there: documents are kept in `store`",
+            "MongoDB is not supported: keep documents in `store`",
         ),
-        ("getDefaultSSHClient()", "SSH is not there"),
-        ("getDefaultTCPClient()", "TCP is not there"),
+        ("getDefaultSSHClient()", "SSH is not supported"),
+        ("getDefaultTCPClient()", "TCP is not supported"),
         (
             "obtainNotifier('DINGTALK')",
-            "DINGTALK is not there: post the message to the webhook",
+            "DINGTALK is not supported: post the message to the webhook",
         ),
         ("obtainNotifier('PIGEON')", "there is no notifier \"PIGEON\""),
         ("obtainJdbcDSFacade('')", "`name` is a text with something in it"),
@@ -177,4 +177,101 @@ async fn programs_end_with_the_run_and_what_runs_ask_for_is_counted() {
         failure.contains("this call has begun 8 fetches already (fetches_max)"),
         "{failure}"
     );
+}
+
+/// Rules whose clients block, as in Rengine.
+fn blocking(allow: Allow) -> Rules {
+    let mut options = options_of(Program::Rules, LIMITS, allow);
+    options.blocks_rules = true;
+    Rules::of(options)
+}
+
+#[tokio::test]
+async fn clients_block_rules_that_were_written_for_rengine() {
+    let rules = blocking(programs(&["/bin/sh"]));
+    let rule =
+        |body: &str| format!("function process(context) {{ const data = context.getDataService(); {body} }}");
+    let body = "
+        const sh = (script) => data.getDefaultProcessClient().execute('/bin/sh', ['-c', script]).stdout;
+        const seen = [3, 1, 2].map((n) => sh(`echo ${n}`).trim());
+        let denied;
+        try { new ScriptS3Client().getObjectAsString('a'); } catch (error) { denied = error.code; }
+        let order = '';
+        setTimeout(() => { order += 'timer,'; }, 1);
+        Promise.resolve().then(() => { order += 'job,'; });
+        sh('sleep 0.05');
+        return new ScriptResult(seen.join('') === '312', { seen, denied, order });";
+    let answer = rules.run(&[&rule(body), &rule(body)]).await.unwrap();
+    assert_eq!(
+        answer["values"],
+        json!({"seen": ["3", "1", "2"], "denied": "not_allowed", "order": "job,timer,"}),
+        "{answer}"
+    );
+    let thrown = rule("new ScriptHttpClient().getForJson('http://127.0.0.1:1/');");
+    let failure = rules.failure(&thrown).await;
+    assert!(failure.contains("may not fetch from `127.0.0.1:1`"), "{failure}");
+    let awaited = "async function process() {
+        return new ScriptResult(true, { answer: (await new ScriptProcessClient().execute('/bin/sh', ['-c', 'echo a'])).stdout }); }";
+    assert_eq!(
+        rules.run(&[awaited]).await.unwrap()["values"],
+        json!({"answer": "a\n"})
+    );
+}
+
+#[tokio::test]
+async fn rules_that_block_end_in_time_and_hold_up_nobody() {
+    let rules = blocking(programs(&["/bin/sh"]));
+    let waits = "function process() {
+        try { new ScriptProcessClient().execute('/bin/sh', ['-c', 'sleep 600']); } catch { for (;;); } }";
+    let begun = Instant::now();
+    let slow = rules.run(&[waits]);
+    let quick = async {
+        let echo = "function process() {
+            return new ScriptResult(true, { pid: new ScriptProcessClient().execute('/bin/sh', ['-c', 'echo $$']).stdout }); }";
+        for _ in 0..10 {
+            assert!(rules.run(&[echo]).await.unwrap()["values"]["pid"].is_string());
+        }
+        begun.elapsed()
+    };
+    let (ended, took) = tokio::join!(slow, quick);
+    assert!(matches!(ended, Err(Failure::Time { .. })), "{ended:?}");
+    assert!(took < begun.elapsed(), "the others went on meanwhile");
+}
+
+#[tokio::test]
+async fn a_rule_that_does_not_await_a_client_fails() {
+    let rules = rules(programs(&["/bin/sh"]));
+    let call = "data.getDefaultProcessClient().execute('/bin/sh', ['-c', 'sleep 0.05'])";
+    for (body, is_refused) in [
+        (
+            format!("const result = {call};\n return new ScriptResult(result !== null);"),
+            true,
+        ),
+        (
+            format!("await null;\n {call};\n return new ScriptResult(true);"),
+            true,
+        ),
+        (format!("await {call}; return new ScriptResult(true);"), false),
+        (
+            format!("await Promise.all([{call}, {call}]); return new ScriptResult(true);"),
+            false,
+        ),
+        (
+            format!("{call}.catch(() => 0); return new ScriptResult(true);"),
+            false,
+        ),
+        (
+            format!("const first = {call}; await {call}; await first; return new ScriptResult(true);"),
+            false,
+        ),
+    ] {
+        let answer = rules.run(&[&rule(&body)]).await.unwrap();
+        let failed = answer.get("failed").map(Value::to_string).unwrap_or_default();
+        assert_eq!(
+            failed.contains("`ProcessClient.execute` was not awaited"),
+            is_refused,
+            "{body}: {answer}"
+        );
+        assert_eq!(failed.is_empty(), !is_refused, "{answer}");
+    }
 }

@@ -140,6 +140,7 @@ pub(crate) fn options_of(program: Program, limits: Limits, allow: Allow) -> Opti
         program,
         limits,
         allow,
+        blocks_rules: false,
         store: None,
         environment: ScriptEnvironment {
             sdk,

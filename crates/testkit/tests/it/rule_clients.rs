@@ -220,6 +220,84 @@ fn http_is_asked_under_the_names_of_rengine() {
     );
 }
 
+/// A rule that calls clients as Rengine's examples do: without `await`, with each error caught and thrown again.
+const SYNCHRONOUS: &str = "
+    const { base, denied } = context.getArgs();
+    try {
+        if (denied) context.getDataService().getDefaultS3Client().getObjectAsString('test1/foobar.txt');
+        const json = new ScriptHttpClient().postForJson(`${base}/json`, { a: 1 });
+        const texts = ['a', 'b'].map((name) => context.getDataService().getDefaultHttpClient().getForText(`${base}/${name}`));
+        const exchanged = context.getDataService().getDefaultHttpClient().exchange(`${base}/no`, 'GET', null, null);
+        return new ScriptResult(json.path === '/json')
+            .addValue('json', json).addValue('texts', texts).addValue('status', exchanged.getStatusCodeValue());
+    } catch (e) {
+        console.error('client >>>', e);
+        throw e;
+    }";
+
+#[test]
+fn synchronous_rules_of_rengine_decide_on_values_or_fail() {
+    let other = Setup::new(
+        "[script.echo]\nhandler = \"echo.mjs\"\n[[route]]\npath = \"/*\"\nscript = \"echo\"\n",
+    )
+    .file(
+        "echo.mjs",
+        "export default async (request) => request.path === '/no' ? new Response('', { status: 404 }) : { path: request.path, body: await request.text() };",
+    )
+    .start();
+    let base = format!("http://{}", other.address());
+    let decide = |compat: &str, denied: bool| {
+        let keys = format!(
+            "compat = \"{compat}\"\nallow = {{ fetch = [\"{}\"] }}",
+            other.address()
+        );
+        let server = rules(&keys, &[("decide", SYNCHRONOUS)]).start();
+        run(
+            &server,
+            "/workflow/decide",
+            &json!({"base": base, "denied": denied}),
+        )
+    };
+    let (status, answer) = decide("rengine", false);
+    assert_eq!(
+        (status, answer),
+        (
+            200,
+            json!({"state": true, "valueMap": {
+                "json": {"path": "/json", "body": "{\"a\":1}"},
+                "texts": ["{\"path\":\"/a\",\"body\":\"\"}", "{\"path\":\"/b\",\"body\":\"\"}"],
+                "status": 404,
+            }})
+        )
+    );
+    let (status, answer) = decide("rengine", true);
+    assert_eq!(status, 500, "{answer}");
+    let (status, answer) = decide("none", false);
+    assert_eq!(status, 500, "{answer}");
+    assert!(
+        answer.to_string().contains("exchanged.getStatusCodeValue"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn a_rule_that_forgets_to_await_fails_and_names_the_call_and_its_line() {
+    let server = rules(
+        "allow = { fetch = [\"127.0.0.1:1\"] }",
+        &[(
+            "forgets",
+            "const http = context.getDataService().getDefaultHttpClient();\nconst found = http.getForJson('http://127.0.0.1:1/');\nreturn new ScriptResult(found.length > 0);",
+        )],
+    )
+    .start();
+    let (status, answer) = run(&server, "/workflow/forgets", &json!({}));
+    assert_eq!(status, 500);
+    let expected = "`HttpClient.getForJson` was not awaited";
+    assert!(answer.to_string().contains(expected), "{answer}");
+    let log = server.wait_for_log(&[expected, "forgets"]);
+    assert!(log.contains("forgets.js:3"), "{log}");
+}
+
 /// A Redis server of one test.
 struct Redis {
     process: Running,

@@ -90,7 +90,7 @@ fn a_list_whose_results_are_too_long_is_refused_as_a_whole() {
     let told: Value = response.json();
     assert_eq!(
         told["detail"],
-        "the script's answer is longer than 1024 bytes (output_max)"
+        "the result is longer than 1024 bytes (workflow.output_max)"
     );
 }
 

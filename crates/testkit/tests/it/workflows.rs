@@ -184,12 +184,26 @@ fn scenes_are_run_together_and_each_has_its_result() {
     assert_eq!(answer["data"]["description"], "There are failed executions");
     assert_eq!(
         answer["data"]["results"],
-        json!([failed, result("b", json!({"b": 1}))])
+        json!([failed, {"scenesCode": "nowhere", "success": false, "valueMap": null, "reason": "there is no workflow `nowhere`"},
+            result("b", json!({"b": 1}))])
+    );
+    let (status, traced) = run(&server, "/workflow/c?trace", &json!({}));
+    assert_eq!((status, &traced["logs"]), (500, &json!([])), "{traced}");
+    assert_eq!(traced["trace"][0]["error"], "RangeError: too far", "{traced}");
+    let (status, answer) = scenes(&server, &json!({"scenesCodes": ["a", "nowhere"]}));
+    assert_eq!(
+        (status, &answer["status"], &answer["data"]["description"]),
+        (200, &json!("PART_SUCCESS"), &json!("There are failed executions"))
     );
     let (status, answer) = scenes(&server, &json!({"scenesCodes": ["c"]}));
     assert_eq!(
-        (status, &answer["status"], &answer["data"]["results"]),
-        (200, &json!("FAILED"), &json!([failed]))
+        (
+            status,
+            &answer["code"],
+            &answer["status"],
+            &answer["data"]["results"]
+        ),
+        (500, &json!(500), &json!("FAILED"), &json!([failed]))
     );
 }
 

@@ -146,9 +146,17 @@ pub enum Cause<F: fmt::Display> {
     /// A value exceeds a size limit.
     #[error("{0}")]
     TooMuch(Excess),
-    /// A value does not match the schema.
+    /// The input does not match the schema of the input node.
     #[error("{path}: {reason}")]
-    Invalid {
+    InvalidInput {
+        /// JSON Pointer to the wrong part, such as `/customer/age`; `/` for the whole value.
+        path: String,
+        /// The validator's message.
+        reason: String,
+    },
+    /// The output does not match the schema of the output node.
+    #[error("{path}: {reason}")]
+    InvalidOutput {
         /// JSON Pointer to the wrong part, such as `/customer/age`; `/` for the whole value.
         path: String,
         /// The validator's message.

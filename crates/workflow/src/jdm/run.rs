@@ -307,9 +307,19 @@ impl<R: Functions> Walk<'_, R> {
         place: &Place,
     ) -> Worked<R::Failure> {
         let turn = match &node.work {
-            Task::Input(schema) | Task::Output(schema) => {
-                if let Some(schema) = schema {
-                    validate(schema, &given)?;
+            Task::Input(schema) => {
+                if let Some(Err(Mismatch { path, reason })) =
+                    schema.as_ref().map(|schema| validate(schema, &given))
+                {
+                    return Err(Cause::InvalidInput { path, reason }.into());
+                }
+                return Ok((given, Value::Null));
+            }
+            Task::Output(schema) => {
+                if let Some(Err(Mismatch { path, reason })) =
+                    schema.as_ref().map(|schema| validate(schema, &given))
+                {
+                    return Err(Cause::InvalidOutput { path, reason }.into());
                 }
                 return Ok((given, Value::Null));
             }
@@ -493,7 +503,6 @@ fn scope_of(given: &Variable, nodes: Option<&Variable>) -> Scope {
     scope
 }
 
-fn validate<F: fmt::Display>(schema: &Schema, value: &Variable) -> Result<(), Cause<F>> {
-    let checked = schema.check(&to_json(value));
-    checked.map_err(|Mismatch { path, reason }| Cause::Invalid { path, reason })
+fn validate(schema: &Schema, value: &Variable) -> Result<(), Mismatch> {
+    schema.check(&to_json(value))
 }

@@ -5,7 +5,8 @@ import { cancelOperation, dropOperations, step, waitFor, wake } from '../script/
 import { installGlobals, loadAll } from '../script/web/install.js';
 import { console } from './console.js';
 import { ScriptContext, ScriptParameter, ScriptResult, type RunInput } from './context.js';
-import { classes, pools } from './data/index.js';
+import * as clientCalls from './data/client-calls.js';
+import { classes, constructors, pools } from './data/index.js';
 import * as modules from './modules.js';
 import * as realm from './realm.js';
 import { tools } from './tools/index.js';
@@ -21,7 +22,8 @@ const reachable = [
   ...Object.values(host.module('dist/script/web/inspect.js')),
 ];
 const { store, sql } = databases;
-realm.close({ ScriptContext, ScriptResult, ...tools, console, store, sql, pools, require: modules.require }, reachable);
+if (!host.blocksRules()) globalThis.fetch = clientCalls.adapted('fetch', globalThis.fetch as never);
+realm.close({ ScriptContext, ScriptResult, ...constructors, ...tools, console, store, sql, pools, require: modules.require }, reachable);
 
 /** Loads `databases.ts` only if there is anything to access. */
 function loadDatabases(): Pick<typeof import('./databases.js'), 'store' | 'sql' | 'reachable' | 'clean'> {
@@ -75,6 +77,7 @@ export function clean(): void {
   dropOperations(step.call);
   input = null;
   operations.clear();
+  clientCalls.clean();
   databases.clean();
   modules.clean();
   realm.clean();
@@ -152,7 +155,8 @@ function runRule(call: number, order: RunOrder | [...RunOrder, isTimed: true]): 
     if (kind === FUNCTION) return callFunction(call, ticket, process, lastValues!);
     if (typeof process !== 'function') throw new TypeError('it has no function `process`');
     const last = lastValues === null ? null : new ScriptResult(lastState, JSON.parse(lastValues) as Record<string, unknown>);
-    const result = process(new ScriptContext(node, kind, input, last, item === null ? undefined : JSON.parse(item)));
+    const context = new ScriptContext(node, kind, input, last, item === null ? undefined : JSON.parse(item));
+    const result = clientCalls.beginRule(ticket, () => (process as (context: ScriptContext) => unknown)(context));
     return whenSettled(call, ticket, result, finishRule);
   } catch (error) {
     return failRule(call, ticket, error);
@@ -190,6 +194,8 @@ function finishFunction(call: number, ticket: number, result: unknown): RuleOrde
 }
 
 function finishRule(call: number, ticket: number, result: unknown): RuleOrder[] {
+  const unawaited = clientCalls.endRule(ticket);
+  if (unawaited !== undefined) return failRule(call, ticket, unawaited);
   if (!ScriptResult.is(result)) throw new TypeError(`\`process\` gives a ScriptResult, not ${result === null ? 'null' : typeof result}`);
   const values = JSON.stringify(result.getValueMap()) as string | undefined;
   if (values?.startsWith('{') !== true) throw new TypeError('the values of a ScriptResult are an object in JSON');
@@ -197,6 +203,7 @@ function finishRule(call: number, ticket: number, result: unknown): RuleOrder[] 
 }
 
 function failRule(call: number, ticket: number, error: unknown): RuleOrder[] {
+  clientCalls.endRule(ticket);
   return host.ruleFailed(call, ticket, describe(error));
 }
 

@@ -125,6 +125,10 @@ export interface Host {
    * none.
    */
   ruleModule(call: number, from: string, name: string): [path: string, load: (exports: unknown, require: (name: unknown) => unknown, module: object) => void];
+  /** Whether the clients of rules block the rule. */
+  blocksRules(): boolean;
+  /** Blocks the running rule until the promise is settled: returns its value or throws its reason. */
+  settle(call: number, promise: PromiseLike<unknown>): unknown;
   /** Marks the start of a rule with its own time limit, in the step made for it. */
   ruleTurn(ticket: number): void;
   ruleLog(call: number, level: number, line: string): void;

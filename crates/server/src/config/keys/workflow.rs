@@ -28,7 +28,7 @@ pub(super) static WORKFLOW: &[Key] = &[
         name: "compat",
         kind: Kind::Choice(&["none", "rengine"]),
         default: Default::Is("none"),
-        meaning: "`rengine`: as the executor of Rengine has it where programs could depend on that: ALL_OR is always true, edges that a tree cannot have are left out, and `/execute/internal/workflow` answers 200 whatever has happened, with the code in the body.",
+        meaning: "`rengine`: behaves like Rengine's executor where programs could depend on it: clients such as `getDefaultHttpClient()` block the rule instead of returning promises, ALL_OR is always true, edges that a tree cannot have are left out, and `/execute/internal/workflow` always answers 200, with the code in the body.",
         exceeded: "",
     },
     Key {

@@ -126,7 +126,12 @@ pub(crate) enum WorkflowFailure {
     #[error("{what}")]
     Request { what: String },
     #[error("node `{node}` failed: {reason}")]
-    Failed { node: String, reason: String },
+    Failed {
+        node: String,
+        reason: String,
+        /// Members of the response with the trace, if the client asked for it: `,"trace":[...],"logs":[...]`.
+        trace: String,
+    },
     #[error("{what}")]
     Template { what: String },
     #[error("workflows are run for clients alone: send an id and its secret, or a bearer token")]
@@ -151,6 +156,16 @@ pub(crate) enum WorkflowFailure {
     Ended { status: u16, what: String },
     #[error("the queue of workflow `{name}` is full (workflow.scenes: queue_max {queue_max})")]
     SceneBusy { name: String, queue_max: usize },
+    #[error("{accept_queue_max} runs are in flight already (workflow.accept_queue_max)")]
+    Busy { accept_queue_max: usize },
+    #[error("the runs in flight have no room for {bytes} more bytes (workflow.queue_bytes_max)")]
+    BytesFull { bytes: usize },
+    #[error("the run needs more memory than {memory_max} bytes (workflow.memory_max)")]
+    Memory { memory_max: usize },
+    #[error("the result is longer than {output_max} bytes (workflow.output_max)")]
+    ResultLength { output_max: usize },
+    #[error("the run did not end within {timeout:?} (workflow.timeout)")]
+    Timeout { timeout: Duration },
 }
 
 /// A request for one run.
@@ -402,9 +417,9 @@ impl WorkflowTarget {
         });
         let priority = admitted.priority;
         let awaited = self.script.run(payload, Some(deadline), priority, begin);
-        let answer = awaited.map_err(Refusal::Script)?.await;
+        let answer = awaited.map_err(by_own_keys)?.await;
         drop(admitted);
-        let answer = answer.map_err(Refusal::Script)?;
+        let answer = answer.map_err(by_own_keys)?;
         // A run that notices its deadline itself and one that the watchdog stops get the same error.
         if Instant::now() >= deadline {
             return Err(Refusal::Script(Failure::DeadlinePassed));
@@ -412,6 +427,19 @@ impl WorkflowTarget {
         on_disk(self.store.as_deref(), answer.commit).await?;
         Ok(whole(answer))
     }
+}
+
+/// The failure of a run, with limits under their keys of `[workflow]`.
+fn by_own_keys(failure: Failure) -> Refusal {
+    Refusal::Workflow(match failure {
+        Failure::Busy { in_flight_max } => WorkflowFailure::Busy {
+            accept_queue_max: in_flight_max,
+        },
+        Failure::BytesFull { bytes, .. } => WorkflowFailure::BytesFull { bytes },
+        Failure::Memory { memory_max } => WorkflowFailure::Memory { memory_max },
+        Failure::Output { output_max } => WorkflowFailure::ResultLength { output_max },
+        failure => return Refusal::Script(failure),
+    })
 }
 
 /// Log line for a run that timed out.
@@ -451,14 +479,39 @@ impl Drop for Late {
     }
 }
 
+/// Deepest nesting of arguments. Rules and decisions handle values recursively.
+const DEPTH_MAX: usize = 128;
+
 /// Parses a body as the arguments of a run.
 fn arguments(text: &[u8]) -> Result<&RawValue, Refusal> {
     let what = match serde_json::from_slice::<&RawValue>(text) {
+        Ok(args) if depth_of(args.get()) > DEPTH_MAX => {
+            format!("it is nested deeper than {DEPTH_MAX} levels")
+        }
         Ok(args) if args.get().starts_with('{') => return Ok(args),
         Ok(_) => "it is another value".to_owned(),
         Err(error) => error.to_string(),
     };
     Err(Refusal::Workflow(WorkflowFailure::Arguments { what }))
+}
+
+/// The deepest nesting of objects and arrays in valid JSON.
+fn depth_of(json: &str) -> usize {
+    let (mut depth, mut deepest, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'{' | b'[' if !is_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !is_text => depth -= 1,
+            _ => {}
+        }
+    }
+    deepest
 }
 
 fn whole(answer: Answer) -> Bytes {

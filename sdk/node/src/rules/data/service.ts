@@ -1,6 +1,6 @@
 /**
  * The object that `context.getDataService()` returns: other systems, with the names of Rengine. Methods that block there return promises
- * here.
+ * here, unless `compat = "rengine"`.
  */
 import { filledText } from '../tools/arguments.js';
 import { ClientError } from './clients.js';
@@ -12,9 +12,15 @@ import { ProcessClient } from './process.js';
 import { RedisFacade, RedisLockClient } from './redis.js';
 import { S3Client } from './s3.js';
 
-function missing(what: string, instead: string): never {
-  throw new ClientError(`${what} is not there: ${instead}`, 'unsupported');
+function unsupported(what: string, instead: string): never {
+  throw new ClientError(`${what} is not supported: ${instead}`, 'unsupported');
 }
+
+/** Clients of Rengine that do not exist here: each throws an error that says what to use instead. */
+export const missing = {
+  ssh: (): never => unsupported('SSH', 'run an HTTP service on the other machine and call it with `fetch`'),
+  tcp: (): never => unsupported('TCP', 'call an HTTP service with `fetch`'),
+};
 
 export class DataService {
   /** The PostgreSQL database of `[sql.NAME]`. */
@@ -55,21 +61,21 @@ export class DataService {
   }
 
   obtainMongoDSFacade(_name: string): never {
-    return missing('MongoDB', 'documents are kept in `store`, which has indexes and transactions, or in columns of type jsonb in a database of `sql`');
+    return unsupported('MongoDB', 'keep documents in `store`, which has indexes and transactions, or in columns of type jsonb in a database of `sql`');
   }
 
   getDefaultSSHClient(): never {
-    return missing('SSH', 'have an HTTP service do on the other machine what is to be done there, and ask it with `fetch`');
+    return missing.ssh();
   }
 
   getDefaultTCPClient(): never {
-    return missing('TCP', 'ask an HTTP service with `fetch`');
+    return missing.tcp();
   }
 
   /** Sends e-mail (`EMAIL`), through the first server that `allow` names or through that of `[mail.NAME]`. */
   obtainNotifier(kind: string, name: string | null = null): MailNotifier {
     if (kind === 'EMAIL') return new MailNotifier(name);
-    if (kind === 'DINGTALK') return missing('the notifier DINGTALK', 'post the message to the webhook of the robot with `fetch`');
+    if (kind === 'DINGTALK') return unsupported('the notifier DINGTALK', 'post the message to the webhook of the robot with `fetch`');
     throw new TypeError(`there is no notifier ${JSON.stringify(kind)}`);
   }
 }

@@ -476,7 +476,8 @@ async fn run(
             let (workflow, request_id) = (&*asked.workflow, &*name.id);
             tracing::warn!(target: "forebay::workflow", workflow, request_id, "node `{node}` failed: {error}");
             let reason = first_line(&error).to_owned();
-            return Err(WorkflowFailure::Failed { node, reason }.into());
+            let trace = String::new();
+            return Err(WorkflowFailure::Failed { node, reason, trace }.into());
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };

@@ -130,7 +130,8 @@ fn render(template: &Template, results: &[(String, SceneResult)]) -> Result<Repl
     let body = body.map_err(|error| {
         let failures: Vec<&str> = results
             .iter()
-            .filter_map(|(_, result)| result.as_ref().err().map(String::as_str))
+            .filter_map(|(_, result)| result.as_ref().err())
+            .map(|failure| &*failure.reason)
             .collect();
         let what = [&[error.as_str()], &failures[..]].concat().join("; ");
         Refusal::Workflow(WorkflowFailure::Template { what })

@@ -96,9 +96,15 @@ impl Named<'_> {
         let args = arguments(if text.is_empty() { b"{}" } else { text })?;
         let deadline = self.deadline(self.request.arrived);
         let run = self.run(args, deadline);
-        let bytes = wait_for(run, deadline, socket).await??;
+        let bytes = match wait_for(run, deadline, socket).await {
+            Ok(Ok(bytes)) => bytes,
+            Ok(Err(refusal)) | Err(End::Refused(refusal)) => {
+                return Err(self.by_limit(refusal, deadline).into());
+            }
+            Err(end) => return Err(end),
+        };
         match self.failure(&bytes)? {
-            Some((node, reason)) => Err(Refusal::Workflow(WorkflowFailure::Failed { node, reason }).into()),
+            Some(failure) => Err(Refusal::Workflow(failure).into()),
             None => Ok(json(200, bytes.to_vec())),
         }
     }
@@ -125,7 +131,7 @@ impl Named<'_> {
                 }
                 self.put(outcome, &mut out)?;
                 if out.len() > output_max {
-                    return Err(Refusal::Script(forebay_script::Failure::Output { output_max }));
+                    return Err(Refusal::Workflow(WorkflowFailure::ResultLength { output_max }));
                 }
             }
             out.push(b']');
@@ -143,21 +149,18 @@ impl Named<'_> {
                     out.extend_from_slice(&bytes);
                     return Ok(());
                 }
-                Some((node, reason)) => {
+                Some(WorkflowFailure::Failed { node, reason, trace }) => {
                     format!(
-                        r#"{{"error":{},"status":500,"node":{}}}"#,
+                        r#"{{"error":{},"status":500,"node":{}{trace}}}"#,
                         quoted(&reason),
                         quoted(&node)
                     )
                 }
+                Some(failure) => error_item(&Refusal::Workflow(failure)),
             },
             Err(refusal) => {
                 refusal.log(self.request.id);
-                let status = refusal.status();
-                format!(
-                    r#"{{"error":{},"status":{status}}}"#,
-                    quoted(&refusal.to_string())
-                )
+                error_item(&refusal)
             }
         };
         out.extend_from_slice(told.as_bytes());
@@ -184,16 +187,43 @@ impl Named<'_> {
         own.min(self.request.deadline)
     }
 
+    /// The failure of a run that ended by `deadline`, with the limit that set it.
+    fn by_limit(&self, refusal: Refusal, deadline: Instant) -> Refusal {
+        if refusal.status() == 504 && deadline < self.request.deadline {
+            let timeout = self.target.timeout_of(&self.workflow);
+            return Refusal::Workflow(WorkflowFailure::Timeout { timeout });
+        }
+        refusal
+    }
+
     /// The node at which a run failed and the error, which is logged.
-    fn failure(&self, bytes: &[u8]) -> Result<Option<(String, String)>, Refusal> {
+    fn failure(&self, bytes: &[u8]) -> Result<Option<WorkflowFailure>, Refusal> {
         let result = read_result(bytes)?;
         let (Some(node), Some(error)) = (result.node, result.error) else {
             return Ok(None);
         };
         let (workflow, request_id) = (&*self.workflow, self.request.id);
         tracing::warn!(target: "forebay::workflow", workflow, request_id, "node `{node}` failed: {error}");
-        Ok(Some((node, first_line(&error).to_owned())))
+        let reason = first_line(&error).to_owned();
+        Ok(Some(if result.is_input {
+            WorkflowFailure::OtherArguments { what: reason }
+        } else {
+            let member = |name: &str, value: Option<&RawValue>| {
+                value.map_or_else(String::new, |value| format!(",\"{name}\":{}", value.get()))
+            };
+            let trace = member("trace", result.trace) + &member("logs", result.logs);
+            WorkflowFailure::Failed { node, reason, trace }
+        }))
     }
+}
+
+/// The item of a list of outcomes for a run that failed.
+fn error_item(refusal: &Refusal) -> String {
+    let status = refusal.status();
+    format!(
+        r#"{{"error":{},"status":{status}}}"#,
+        quoted(&refusal.to_string())
+    )
 }
 
 /// Refuses a workflow that does not exist or that the client may not run.

@@ -20,8 +20,8 @@ use crate::{
         pending::wait_for,
         store::json,
         workflow::{
-            Ask, ResolvedRelease, WorkflowFailure, WorkflowTarget, admission::Asker, arguments, first_line,
-            now_ms, quoted, read_result,
+            Ask, DEPTH_MAX, ResolvedRelease, WorkflowFailure, WorkflowTarget, admission::Asker, arguments,
+            depth_of, first_line, now_ms, quoted, read_result,
         },
     },
 };
@@ -66,8 +66,16 @@ struct Checked<'r> {
     is_traced: bool,
 }
 
-/// Outcome of one workflow: its values as JSON, or the reason of its failure.
-pub(super) type SceneResult = Result<String, String>;
+/// Outcome of one workflow: its values as JSON, or its failure.
+pub(super) type SceneResult = Result<String, SceneFailure>;
+
+/// Why a workflow has no values.
+#[derive(Debug)]
+pub(super) struct SceneFailure {
+    /// The status of the response if all others failed likewise.
+    status: u16,
+    pub(super) reason: String,
+}
 
 /// Answers a request with this body, for workflows or for a rule.
 pub(in crate::target::workflow) async fn answer<S: Stream>(
@@ -77,8 +85,7 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
     socket: &mut Socket<S>,
     is_rule: bool,
 ) -> Result<Reply<'static>, End> {
-    let read = serde_json::from_slice::<SceneRequest<'_>>(text);
-    let read = read.map_err(|error| refused(&error.to_string()));
+    let read = read(text);
     let id = read.as_ref().ok().and_then(|read| read.request_id.clone());
     let outcome = match &read {
         Ok(read) if is_rule => run_rule(target, request, read, socket).await,
@@ -94,6 +101,22 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
     }
 }
 
+/// Parses a request. An error names the wrong field and what is accepted.
+fn read(text: &[u8]) -> Result<SceneRequest<'_>, Refusal> {
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let read: SceneRequest<'_> = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        let place = if path == "." {
+            String::new()
+        } else {
+            format!("`{path}`: ")
+        };
+        refused(&format!("{place}{}", error.inner()))
+    })?;
+    json.end().map_err(|error| refused(&error.to_string()))?;
+    Ok(read)
+}
+
 async fn run_scenes<S: Stream>(
     target: &WorkflowTarget,
     request: &Request<'_>,
@@ -103,7 +126,7 @@ async fn run_scenes<S: Stream>(
     let request_id = read.request_id.as_deref().unwrap_or_default();
     let chosen = target.choose(request_id, None)?;
     let results = run_codes(target, request, read, &chosen, socket).await?;
-    Ok(chosen.tell(succeeded(request_id, &results)))
+    Ok(chosen.tell(reported(target, request_id, &results)))
 }
 
 /// Runs the requested workflows concurrently and returns the outcome of each.
@@ -117,9 +140,8 @@ pub(super) async fn run_codes<S: Stream>(
     let checked = check(target, request.head, read)?;
     let asked = codes(read)?;
     let (run_timeout, deadline) = limits(target, request, &checked);
-    // Unknown workflows are skipped, as long as at least one is known.
-    let known = |code: &&&str| chosen.book.workflow(code).is_some();
-    let codes: Vec<&str> = asked.iter().filter(known).copied().collect();
+    let is_known = |code: &str| chosen.book.workflow(code).is_some();
+    let codes: Vec<&str> = asked.iter().copied().filter(|code| is_known(code)).collect();
     if codes.is_empty() {
         let name = asked.join("`, `");
         return Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name }).into());
@@ -132,8 +154,20 @@ pub(super) async fn run_codes<S: Stream>(
         outcome.unwrap_or(Err(Refusal::Script(Failure::DeadlinePassed)))
     }));
     let outcomes = wait_for(outcomes, deadline + TELLING, socket).await?;
-    let mut results = Vec::with_capacity(codes.len());
-    for (code, outcome) in codes.iter().zip(outcomes) {
+    let mut results = Vec::with_capacity(asked.len());
+    let mut outcomes = outcomes.into_iter();
+    for code in asked {
+        if !is_known(code) {
+            let failure = WorkflowFailure::NoSuchWorkflow {
+                name: code.to_owned(),
+            };
+            results.push((
+                code.to_owned(),
+                Err(SceneFailure::from(&Refusal::Workflow(failure))),
+            ));
+            continue;
+        }
+        let outcome = outcomes.next().expect("each known workflow has an outcome");
         if codes.len() == 1
             && let Err(refusal) = &outcome
             && is_turned_away(refusal)
@@ -141,7 +175,7 @@ pub(super) async fn run_codes<S: Stream>(
             return Err(refusal.clone().into());
         }
         let result = result_of(outcome, code, request, run_timeout)?;
-        results.push(((*code).to_owned(), result));
+        results.push((code.to_owned(), result));
     }
     Ok(results)
 }
@@ -173,9 +207,13 @@ async fn run_rule<S: Stream>(
         return Err(refusal.clone().into());
     }
     let result = result_of(outcome, &rule, request, run_timeout)?;
-    let status = if result.is_ok() { "SUCCESS" } else { "FAILED" };
     let data = format!("{{{}}}", members(&result));
-    let reply = json(200, envelope(200, status, checked.request_id, "Ok", &data));
+    let status = if result.is_ok() { "SUCCESS" } else { "FAILED" };
+    let code = status_of(target, [&result].into_iter());
+    let reply = json(
+        code,
+        envelope(code, status, checked.request_id, message_of(code), &data),
+    );
     Ok(chosen.tell(reply))
 }
 
@@ -206,19 +244,57 @@ fn result_of(
                     let error = error.unwrap_or_default();
                     let node = result.node.unwrap_or_default();
                     tracing::warn!(target: "forebay::workflow", workflow = name, request_id = request.id, "node `{node}` failed: {error}");
-                    Err(first_line(&error).to_owned())
+                    Err(SceneFailure {
+                        status: if result.is_input { 422 } else { 500 },
+                        reason: first_line(&error).to_owned(),
+                    })
                 }
             }
         }
-        Err(Refusal::Script(Failure::DeadlinePassed | Failure::Time { .. })) => Err(format!(
-            "Execution time exceeded in {}ms",
-            run_timeout.as_millis()
-        )),
+        Err(Refusal::Script(Failure::DeadlinePassed | Failure::Time { .. })) => Err(SceneFailure {
+            status: 504,
+            reason: format!("Execution time exceeded in {}ms", run_timeout.as_millis()),
+        }),
         Err(refusal) => {
             refusal.log(request.id);
-            Err(refusal.to_string())
+            Err(SceneFailure::from(&refusal))
         }
     })
+}
+
+impl From<&Refusal> for SceneFailure {
+    fn from(refusal: &Refusal) -> Self {
+        Self {
+            status: refusal.status(),
+            reason: refusal.to_string(),
+        }
+    }
+}
+
+/// The status of a response: 200 if anything succeeded, and always as Rengine; otherwise that of the failures, or 500 if they differ.
+fn status_of<'r>(target: &WorkflowTarget, results: impl Iterator<Item = &'r SceneResult>) -> u16 {
+    if target.limits.is_as_rengine {
+        return 200;
+    }
+    let mut statuses = results.map(|result| result.as_ref().err().map_or(200, |failure| failure.status));
+    let first = statuses.next().unwrap_or(200);
+    let mut all = first;
+    for status in statuses {
+        match (all, status) {
+            (200, _) | (_, 200) => return 200,
+            (one, other) if one != other => all = 500,
+            _ => {}
+        }
+    }
+    all
+}
+
+fn message_of(code: u16) -> &'static str {
+    if code == 200 {
+        "Ok"
+    } else {
+        "All executions failed"
+    }
 }
 
 impl<'r> Checked<'r> {
@@ -263,6 +339,11 @@ fn check<'r>(
         Some(args) if args.get() == "null" => arguments(b"{}")?,
         Some(args) if !args.get().starts_with('{') => {
             return Err(refused("`args` is another value than an object"));
+        }
+        Some(args) if depth_of(args.get()) > DEPTH_MAX => {
+            return Err(refused(&format!(
+                "`args` is nested deeper than {DEPTH_MAX} levels"
+            )));
         }
         Some(args) => args,
         None => arguments(b"{}")?,
@@ -320,19 +401,20 @@ fn members(result: &SceneResult) -> String {
     match result {
         Ok(values) => format!(r#""success":true,"valueMap":{values},"reason":null"#),
         Err(reason) => {
-            let reason = quoted(reason);
+            let reason = quoted(&reason.reason);
             format!(r#""success":false,"valueMap":null,"reason":{reason}"#)
         }
     }
 }
 
-fn succeeded(request_id: &str, results: &[(String, SceneResult)]) -> Reply<'static> {
+fn reported(target: &WorkflowTarget, request_id: &str, results: &[(String, SceneResult)]) -> Reply<'static> {
     let failed = results.iter().filter(|(_, result)| result.is_err()).count();
     let (status, description) = match failed {
         0 => ("SUCCESS", "All executed successfully"),
         failed if failed < results.len() => ("PART_SUCCESS", "There are failed executions"),
         _ => ("FAILED", "There are failed executions"),
     };
+    let code = status_of(target, results.iter().map(|(_, result)| result));
     let results: Vec<String> = results
         .iter()
         .map(|(code, result)| format!(r#"{{"scenesCode":{},{}}}"#, quoted(code), members(result)))
@@ -342,7 +424,7 @@ fn succeeded(request_id: &str, results: &[(String, SceneResult)]) -> Reply<'stat
         quoted(request_id),
         results.join(",")
     );
-    json(200, envelope(200, status, request_id, "Ok", &data))
+    json(code, envelope(code, status, request_id, message_of(code), &data))
 }
 
 /// The response to a request that failed as a whole.

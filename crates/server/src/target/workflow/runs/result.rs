@@ -3,7 +3,10 @@
 use std::fmt;
 
 use forebay_script::LogLine;
-use forebay_workflow::{Outcome, Run, RunError, jdm::Evaluation};
+use forebay_workflow::{
+    Outcome, Run, RunError,
+    jdm::{Cause, Evaluation},
+};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
@@ -20,6 +23,15 @@ pub(in crate::target::workflow) struct RunResult<'r> {
     pub(in crate::target::workflow) node: Option<String>,
     /// The error; its stack trace follows the first line.
     pub(in crate::target::workflow) error: Option<String>,
+    /// The steps of the run, if they were asked for.
+    #[serde(borrow)]
+    pub(in crate::target::workflow) trace: Option<&'r RawValue>,
+    /// The lines that its rules logged, if they were asked for.
+    #[serde(borrow)]
+    pub(in crate::target::workflow) logs: Option<&'r RawValue>,
+    /// Whether the error is that of the arguments, which do not match the schema of the decision's input.
+    #[serde(default, rename = "isInput")]
+    pub(in crate::target::workflow) is_input: bool,
 }
 
 /// The outcome that a result is counted as.
@@ -92,6 +104,9 @@ pub(in crate::target::workflow) fn write_evaluation<F: fmt::Display>(
     if let Err(error) = &evaluation.result {
         reply["node"] = Value::from(&*error.node);
         reply["error"] = Value::from(error.cause.to_string());
+        // Nodes of nested decisions have a path.
+        let is_input = matches!(error.cause, Cause::InvalidInput { .. }) && !error.node.contains('/');
+        reply["isInput"] = Value::from(is_input);
     }
     let mut out = reply.to_string().into_bytes();
     if wants_trace {
