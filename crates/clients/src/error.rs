@@ -14,7 +14,7 @@ pub enum ClientError {
     /// The rules' `allow` list does not include the target.
     #[error("{what} may not be reached: `allow` of `[workflow]` names {} in `{key}`", names(.allowed))]
     NotAllowed {
-        /// The target, such as `Redis \`cache\``.
+        /// The target, such as a Redis server with its name.
         what: String,
         /// The key of `allow` that would permit it.
         key: &'static str,

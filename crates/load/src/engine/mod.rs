@@ -355,7 +355,7 @@ impl Session {
                     self.early_examples.push((class, text));
                 }
                 Ok(notice) => self.take(notice, before),
-                Err(_) => panic!("a thread of the load generator does not answer"),
+                Err(error) => panic!("a thread of the load generator does not answer: {error}"),
             }
         }
     }

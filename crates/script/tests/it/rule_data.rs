@@ -224,7 +224,8 @@ async fn rules_that_block_end_in_time_and_hold_up_nobody() {
     let waits = "function process() {
         try { new ScriptProcessClient().execute('/bin/sh', ['-c', 'sleep 600']); } catch { for (;;); } }";
     let begun = Instant::now();
-    let slow = rules.run(&[waits]);
+    let waiting = [waits];
+    let slow = rules.run(&waiting);
     let quick = async {
         let echo = "function process() {
             return new ScriptResult(true, { pid: new ScriptProcessClient().execute('/bin/sh', ['-c', 'echo $$']).stdout }); }";

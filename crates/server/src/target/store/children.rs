@@ -249,7 +249,7 @@ impl Children {
         match (&mut wanted, place, last) {
             (ChildSelection::Search(search), Some(place), _) => search.place = place,
             (ChildSelection::Range(range), _, Some(last)) if range.reverse => {
-                range.to = Bound::Excluded(last)
+                range.to = Bound::Excluded(last);
             }
             (ChildSelection::Range(range), _, Some(last)) => range.from = Bound::Excluded(last),
             (_, _, None) | (ChildSelection::Search(_), None, _) => {}
