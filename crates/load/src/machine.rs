@@ -386,10 +386,10 @@ mod tests {
             (30, 1, 700),
             (31, 7, 3),
         ] {
-            folder.write(&format!("{pid}/stat"), &stat(pid, "x", parent, [ticks, 0, 0, 0]));
+            folder.write(&format!("{pid}/stat"), stat(pid, "x", parent, [ticks, 0, 0, 0]));
             folder.write(
                 &format!("{pid}/status"),
-                &format!("Name:\tx\nVmRSS:\t    {pid} kB\n"),
+                format!("Name:\tx\nVmRSS:\t    {pid} kB\n"),
             );
         }
         folder.write("40/stat", "gone while it was read");
@@ -406,8 +406,8 @@ mod tests {
     #[test]
     fn a_server_that_is_the_ancestor_of_itself_does_not_hang_the_reader() {
         let folder = Folder::new();
-        folder.write("20/stat", &stat(20, "x", 21, [1, 0, 0, 0]));
-        folder.write("21/stat", &stat(21, "x", 20, [1, 0, 0, 0]));
+        folder.write("20/stat", stat(20, "x", 21, [1, 0, 0, 0]));
+        folder.write("21/stat", stat(21, "x", 20, [1, 0, 0, 0]));
         assert!(Tree::read(&Machine::at(folder.path(), 7), 20).unwrap().processes <= 3);
     }
 

@@ -286,7 +286,7 @@ fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), EXT4_IOC_SHUTDOWN, struct.pack('I
 fn run(command: &mut Command) {
     let status = command.stdout(Stdio::null()).status();
     assert!(
-        status.as_ref().is_ok_and(|status| status.success()),
+        status.as_ref().is_ok_and(std::process::ExitStatus::success),
         "{command:?}: {status:?}"
     );
 }

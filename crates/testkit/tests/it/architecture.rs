@@ -57,7 +57,7 @@ fn metadata(options: &[&str]) -> Value {
         .arg("--manifest-path")
         .arg(manifest)
         .output()
-        .unwrap();
+        .expect("cargo runs");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
         panic!("{error}: {}", String::from_utf8_lossy(&output.stderr));
     })

@@ -46,7 +46,7 @@ impl Collector {
                     collect(&connection, &kept, || {
                         let at = answered.fetch_add(1, Ordering::Relaxed);
                         answers[at.min(answers.len() - 1)]
-                    })
+                    });
                 });
             }
         });

@@ -57,8 +57,8 @@ fn graph(node: &Value) -> String {
 
 fn of_pool(path: &str, members: Value) -> Value {
     let mut node = json!({"@type": "POOL", "pool": "api", "path": path});
-    for (name, value) in members.as_object().into_iter().flatten() {
-        node[name] = value.clone();
+    if let (Value::Object(node), Value::Object(members)) = (&mut node, members) {
+        node.extend(members);
     }
     node
 }

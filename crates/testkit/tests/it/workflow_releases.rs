@@ -94,8 +94,8 @@ fn version(server: &Server, target: &str) -> Option<(u64, String)> {
     answered(&server.post(target, b"{}"))
 }
 
-fn is(version: u64, release: u64) -> Option<(u64, String)> {
-    Some((version, release.to_string()))
+fn is(version: u64, release: u64) -> (u64, String) {
+    (version, release.to_string())
 }
 
 fn detail(response: &Response) -> String {
@@ -130,7 +130,7 @@ fn a_release_answers_from_when_it_is_published_until_it_is_rolled_back() {
         "release 1 is published; its stored test holds\n"
     );
     wait_until("release 1 to answer", || {
-        version(&server, "/workflow/version") == is(1, 1)
+        version(&server, "/workflow/version") == Some(is(1, 1))
     });
 
     assert_eq!(import(&server, 2), 2);
@@ -143,21 +143,21 @@ fn a_release_answers_from_when_it_is_published_until_it_is_rolled_back() {
     );
     workflow(&server, &["state", "2", "test"]);
     wait_until("release 2 to be there for those who ask", || {
-        version(&server, "/workflow/version?release=2") == is(2, 2)
+        version(&server, "/workflow/version?release=2") == Some(is(2, 2))
     });
-    assert_eq!(version(&server, "/workflow/version"), is(1, 1));
-    assert_eq!(version(&server, "/workflow/version?release=1"), is(1, 1));
+    assert_eq!(version(&server, "/workflow/version"), Some(is(1, 1)));
+    assert_eq!(version(&server, "/workflow/version?release=1"), Some(is(1, 1)));
 
     assert_eq!(
         workflow(&server, &["publish", "2"]),
         "release 2 is published, after release 1; its stored test holds\n"
     );
     wait_until("release 2 to answer", || {
-        version(&server, "/workflow/version") == is(2, 2)
+        version(&server, "/workflow/version") == Some(is(2, 2))
     });
     assert_eq!(
         version(&server, "/first/version"),
-        is(1, 1),
+        Some(is(1, 1)),
         "a route that names its release"
     );
     let scenes = json!({"requestId": "r", "clientId": "c", "clientSecret": "s", "scenesCodes": ["version"]});
@@ -170,11 +170,11 @@ fn a_release_answers_from_when_it_is_published_until_it_is_rolled_back() {
         "release 1 is published again, in the place of release 2\n"
     );
     wait_until("release 1 to answer again", || {
-        version(&server, "/workflow/version") == is(1, 1)
+        version(&server, "/workflow/version") == Some(is(1, 1))
     });
     server.hang_up();
     server.wait_for_log(&["configuration reloaded"]);
-    assert_eq!(version(&server, "/workflow/version"), is(1, 1));
+    assert_eq!(version(&server, "/workflow/version"), Some(is(1, 1)));
     for (target, what) in [
         ("/workflow/version?release=two", "it is the number of a release"),
         ("/first/version?release=2", "the route has a release of its own"),
@@ -206,7 +206,7 @@ fn a_share_of_the_runs_has_the_canary_and_each_request_the_same_again() {
     assert!((60..=120).contains(&share), "{share} of 300");
     let again: Vec<u64> = ids.iter().map(|id| version_for(&server, id)).collect();
     assert_eq!(once, again);
-    assert_eq!(version(&server, "/workflow/version?release=2"), is(2, 2));
+    assert_eq!(version(&server, "/workflow/version?release=2"), Some(is(2, 2)));
 
     assert_eq!(
         workflow(&server, &["rollback"]),
@@ -241,7 +241,7 @@ fn a_release_whose_tests_do_not_hold_is_not_published() {
     assert_eq!(list["published"], 1);
     assert_eq!(list["releases"][1]["state"], "draft");
     wait_until("release 1 to answer", || {
-        version(&server, "/workflow/version") == is(1, 1)
+        version(&server, "/workflow/version") == Some(is(1, 1))
     });
 }
 
@@ -263,21 +263,21 @@ fn a_run_that_has_begun_ends_with_the_release_that_it_began_with() {
     }
     workflow(&server, &["publish", "1"]);
     wait_until("release 1 to answer", || {
-        version(&server, "/workflow/version") == is(1, 1)
+        version(&server, "/workflow/version") == Some(is(1, 1))
     });
     let mut slow = server.connect();
     slow.post("/workflow/slow", b"{}");
     let (mut fetched, _) = other.accept().unwrap();
     workflow(&server, &["publish", "2"]);
     wait_until("release 2 to answer", || {
-        version(&server, "/workflow/version") == is(2, 2)
+        version(&server, "/workflow/version") == Some(is(2, 2))
     });
     let mut head = [0; 1024];
     assert!(fetched.read(&mut head).unwrap() > 0);
     fetched
         .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
         .unwrap();
-    assert_eq!(answered(&slow.response()), is(1, 1));
+    assert_eq!(answered(&slow.response()), Some(is(1, 1)));
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn what_cannot_be_read_leaves_what_is_in_force() {
     import(&server, 1);
     workflow(&server, &["publish", "1"]);
     wait_until("release 1 to answer", || {
-        version(&server, "/workflow/version") == is(1, 1)
+        version(&server, "/workflow/version") == Some(is(1, 1))
     });
     let set = |text: &str| {
         let mut client = server.connect();
@@ -306,14 +306,14 @@ fn what_cannot_be_read_leaves_what_is_in_force() {
         "a release of the workflows cannot be used",
         "there is no release 9",
     ]);
-    assert_eq!(version(&server, "/workflow/version"), is(1, 1));
+    assert_eq!(version(&server, "/workflow/version"), Some(is(1, 1)));
     // It comes to be later.
     import(&server, 2);
     set("{\"published\":3}");
     server.wait_for_log(&["there is no release 3"]);
     import(&server, 3);
     wait_until("release 3 to answer", || {
-        version(&server, "/workflow/version") == is(3, 3)
+        version(&server, "/workflow/version") == Some(is(3, 3))
     });
     let log = server.log();
     let times = |what: &str| log.matches(what).count();
@@ -326,10 +326,10 @@ fn what_cannot_be_read_leaves_what_is_in_force() {
         "the releases of the workflows cannot be looked at",
         "is no part of a release",
     ]);
-    assert_eq!(version(&server, "/workflow/version"), is(3, 3));
+    assert_eq!(version(&server, "/workflow/version"), Some(is(3, 3)));
     set("{\"published\":2}");
     wait_until("release 2 to answer", || {
-        version(&server, "/workflow/version") == is(2, 2)
+        version(&server, "/workflow/version") == Some(is(2, 2))
     });
 }
 
