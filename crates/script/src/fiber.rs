@@ -15,6 +15,7 @@ use std::{
 };
 
 use corosensei::{Coroutine, CoroutineResult, Yielder, stack::DefaultStack};
+use rquickjs::{Ctx, qjs};
 
 use crate::host_ops::{OpResult, WaitId};
 
@@ -118,6 +119,12 @@ impl Fiber {
         let signal = unsafe { &*yielder }.suspend(());
         signal.unwrap_or(Signal::Cancel)
     }
+}
+
+/// Makes the engine measure its stack from here. It must be called first in each step that may run on another stack than the last one.
+pub(crate) fn measure_stack_from_here(ctx: &Ctx<'_>) {
+    // SAFETY: the context is alive, and so is its runtime, of which this sets two numbers.
+    unsafe { qjs::JS_UpdateStackTop(qjs::JS_GetRuntime(ctx.as_raw().as_ptr())) };
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::{
     calls::{CallId, Calls, Over, Until},
     counts::CountedEngine,
     entry::Entry,
-    fiber::{Fiber, Outcome, Progress, Signal},
+    fiber::{Fiber, Outcome, Progress, Signal, measure_stack_from_here},
     host::{self, Host, ReadRecord, StoreHost, last_commit},
     host_ops::{HostOp, OpResult, WaitId},
     modules::{MAIN, ModuleLoader, Modules, RULES_MAIN},
@@ -422,6 +422,9 @@ impl Instance {
         let until = Instant::now() + limits.time_max;
         let turn = self.budget.begin(limits.cpu_max, Some(until));
         let outcome = self.context.with(|ctx| {
+            if self.host.fiber.is_some() {
+                measure_stack_from_here(&ctx);
+            }
             let stopped = self.entry.stop(&ctx).and_then(|stopped| {
                 while !self.budget.is_over()
                     && stopped.state() == PromiseState::Pending
@@ -517,6 +520,9 @@ fn work(
     (entry, host, budget, rejections): Parts<'_>,
 ) -> Outcome {
     context.with(|ctx| {
+        if host.fiber.is_some() {
+            measure_stack_from_here(&ctx);
+        }
         let outcome = step(&ctx, entry, host)
             .catch(&ctx)
             .map_err(|error| describe(&error));
