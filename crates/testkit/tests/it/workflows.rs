@@ -207,6 +207,11 @@ fn scenes_are_run_together_and_each_has_its_result() {
     );
 }
 
+/// An object nested this deep.
+fn nested(depth: usize) -> Value {
+    (1..depth).fold(json!({}), |inner, _| json!({ "a": inner }))
+}
+
 #[test]
 fn requests_of_rengine_that_lack_something_are_refused() {
     let members = json!({"requestId": "r1", "clientId": "c", "clientSecret": "s", "scenesCodes": ["a"]});
@@ -250,6 +255,18 @@ fn requests_of_rengine_that_lack_something_are_refused() {
                 "`timeout` is 0: milliseconds, more than 0",
             ),
             ("args", json!([1]), 400, "`args` is another value than an object"),
+            (
+                "args",
+                nested(200),
+                400,
+                "`args` is nested deeper than 128 levels",
+            ),
+            (
+                "timeout",
+                json!("5"),
+                400,
+                "`timeout`: invalid type: string \"5\", expected i64",
+            ),
             ("args", json!(null), 200, "Ok"),
         ] {
             let mut request = members.clone();
@@ -367,7 +384,7 @@ fn a_rule_is_run_alone_by_its_name() {
         assert_eq!(answer["data"], data);
     }
     let (status, answer) = ask(json!({"ruleScriptId": 42, "args": {"n": 10}}));
-    assert_eq!((status, &answer["status"]), (200, &json!("FAILED")));
+    assert_eq!((status, &answer["status"]), (500, &json!("FAILED")));
     assert_eq!(
         answer["data"],
         json!({"success": false, "valueMap": null, "reason": "RangeError: too far"})

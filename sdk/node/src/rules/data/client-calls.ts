@@ -25,6 +25,9 @@ const running = new Set<number>();
 /** The rule whose synchronous part is running. */
 let current: number | null = null;
 
+/** Whether the synchronous part of a client's method is running: calls within it are its own. */
+let isInside = false;
+
 /** A promise that knows whether anything waits for it. */
 export class ClientPromise<T> extends Promise<T> {
   static override get [Symbol.species](): PromiseConstructor {
@@ -57,8 +60,14 @@ export function adapted<F extends Method>(name: string, method: F): F {
         return isPromise(result) ? host.settle(step.call, result) : result;
       }
     : function (this: unknown, ...values: unknown[]): unknown {
-        const result = method.apply(this, values);
-        return isPromise(result) ? observe(name, result) : result;
+        if (isInside) return method.apply(this, values);
+        isInside = true;
+        try {
+          const result = method.apply(this, values);
+          return isPromise(result) ? observe(name, result) : result;
+        } finally {
+          isInside = false;
+        }
       };
   return adapt as F;
 }

@@ -1,6 +1,10 @@
 /** HTTP requests to other servers, with the names of Rengine. */
+import * as web from '../../script/web/fetch.js';
 import { Files } from '../tools/files.js';
 import { filledText, isNothing, wholeNumber } from '../tools/arguments.js';
+
+/** Not the global, which rules must await. */
+const fetch = web.fetch as unknown as typeof globalThis.fetch;
 
 /** Limits of a client. `fetch_time_max` and `fetch_bytes_max` of `[workflow]` apply as well. */
 const CONNECT = { fallback: 6000, min: 100, max: 5 * 60_000 };

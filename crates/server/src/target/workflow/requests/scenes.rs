@@ -106,12 +106,11 @@ fn read(text: &[u8]) -> Result<SceneRequest<'_>, Refusal> {
     let mut json = serde_json::Deserializer::from_slice(text);
     let read: SceneRequest<'_> = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
-        let place = if path == "." {
-            String::new()
-        } else {
-            format!("`{path}`: ")
-        };
-        refused(&format!("{place}{}", error.inner()))
+        let text = error.inner().to_string();
+        match text.split_once(" at line ") {
+            Some((what, _)) if error.inner().is_data() => refused(&format!("`{path}`: {what}")),
+            _ => refused(&text),
+        }
     })?;
     json.end().map_err(|error| refused(&error.to_string()))?;
     Ok(read)
