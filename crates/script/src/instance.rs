@@ -397,6 +397,9 @@ impl Instance {
             let calls = self.host.calls.borrow();
             self.host.driver.retain(|call| calls.is_open(call));
         }
+        if self.is_suspended() && !self.host.calls.borrow().is_open(id) {
+            self.cancel();
+        }
         self.counted.uses(self.meter.used());
         Step { took, stopped }
     }
@@ -414,6 +417,7 @@ impl Instance {
 
     /// Runs the stop hooks, unless a step was interrupted. No further steps follow.
     pub(crate) fn end(&self) {
+        self.cancel();
         if !self.is_sound.get() {
             return;
         }

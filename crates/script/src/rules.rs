@@ -303,6 +303,22 @@ impl Rule {
         compiled.map_err(|reason| thrown(&reason, first))
     }
 
+    /// Checks that the rule declares `process`, without running it.
+    pub fn check_process(&self) -> Result<(), Fault> {
+        // To declare it once more is an error only if it is declared.
+        let again = format!("throw 0; (() => {{\n{};\nlet process; }})", self.text());
+        let context = Runtime::new().and_then(|runtime| Context::full(&runtime));
+        if context.is_ok_and(|context| context.with(|ctx| self.parse(&ctx, &again)).is_ok()) {
+            return Err(Fault {
+                file: self.files.last().map_or("", |(_, name)| name).into(),
+                line: None,
+                column: None,
+                what: "it declares no function `process`, which rules are called by".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
     /// The text of the files in `source`.
     fn text(&self) -> &str {
         let end = self.source.len() - self.tail;
@@ -366,6 +382,25 @@ impl Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rule_declares_process() {
+        for (text, is_rule) in [
+            ("function process(context) {}", true),
+            ("async function process() { return 1; }", true),
+            ("const process = () => 1", true),
+            ("var process = function () {};", true),
+            ("function proces(context) {}\n// process", false),
+            ("{ function other() { const process = 1; } }", false),
+            ("", false),
+        ] {
+            let file = RuleFile {
+                name: "r.js".into(),
+                text: text.into(),
+            };
+            assert_eq!(Rule::new("r", &[file]).check_process().is_ok(), is_rule, "{text}");
+        }
+    }
 
     #[test]
     fn errors_name_the_lines_of_files() {

@@ -249,6 +249,32 @@ async fn rules_that_block_end_in_time_and_hold_up_nobody() {
 }
 
 #[tokio::test]
+async fn a_rule_that_blocks_ends_with_its_memory_and_with_the_script() {
+    let limits = Limits {
+        executors: 1,
+        engines_max: 1,
+        ..LIMITS
+    };
+    let rules = blocking(programs(&["/bin/sh"]), limits);
+    let sleep = "new ScriptProcessClient().execute('/bin/sh', ['-c', 'sleep 600'])";
+    // It runs out of memory beside a branch that waits, on the same stack.
+    let grows = format!(
+        "function process() {{ setTimeout(() => {{ const all = []; for (;;) all.push('x'.repeat(1 << 20) + all.length); }}, 1); {sleep}; }}"
+    );
+    let ended = rules.run(&[&grows]).await;
+    assert!(matches!(ended, Err(Failure::Memory { .. })), "{ended:?}");
+    // There is one engine, so this one is given up.
+    let next = rules.run(&["function process() { return new ScriptResult(true, { n: 1 }); }"]);
+    assert_eq!(next.await.unwrap()["values"], json!({"n": 1}));
+    let waits = format!("function process() {{ {sleep}; }}");
+    let waiting = [&*waits];
+    let run = rules.run(&waiting);
+    let until = tokio::time::timeout(Duration::from_millis(50), run);
+    assert!(until.await.is_err());
+    drop(rules);
+}
+
+#[tokio::test]
 async fn a_rule_that_does_not_await_a_client_fails() {
     let rules = rules(programs(&["/bin/sh"]));
     let call = "data.getDefaultProcessClient().execute('/bin/sh', ['-c', 'sleep 0.05'])";

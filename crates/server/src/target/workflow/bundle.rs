@@ -407,7 +407,7 @@ impl Reader<'_> {
                 .filter_map(|(path, text)| self.rule_file(path, text))
                 .collect();
             let rule = Rule::new(name, &parts);
-            if let Err(fault) = rule.check() {
+            if let Err(fault) = rule.check().and_then(|()| rule.check_process()) {
                 self.placed_fault(first, fault.to_string());
             }
             rules.insert(name.to_owned(), Arc::new(rule));
