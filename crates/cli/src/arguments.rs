@@ -30,33 +30,33 @@ Start with:
 /// An application server in one binary: routes answered from memory, files, an embedded store, scripts inside the server, and supervised worker processes.
 #[derive(Debug, Parser)]
 #[command(name = "forebay", version, after_help = EXIT_CODES, arg_required_else_help = true, max_term_width = 100)]
-pub(crate) struct Arguments {
+pub(crate) struct CliArgs {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Serve(serve::Arguments),
-    Check(check::Arguments),
-    New(new::Arguments),
-    Load(Box<load::Arguments>),
-    Bench(bench::Arguments),
-    Explain(explain::Arguments),
-    Profile(profile::Arguments),
-    Status(status::Arguments),
-    Store(store::Arguments),
-    Sql(sql::Arguments),
-    Workflow(workflow::Arguments),
-    Pool(pool::Arguments),
-    Reload(reload::Arguments),
-    Logs(logs::Arguments),
-    Version(version::Arguments),
-    Completions(completions::Arguments),
+    Serve(serve::ServeArgs),
+    Check(check::CheckArgs),
+    New(new::NewArgs),
+    Load(Box<load::LoadArgs>),
+    Bench(bench::BenchArgs),
+    Explain(explain::ExplainArgs),
+    Profile(profile::ProfileArgs),
+    Status(status::StatusArgs),
+    Store(store::StoreArgs),
+    Sql(sql::SqlArgs),
+    Workflow(workflow::WorkflowArgs),
+    Pool(pool::PoolArgs),
+    Reload(reload::ReloadArgs),
+    Logs(logs::LogsArgs),
+    Version(version::VersionArgs),
+    Completions(completions::CompletionsArgs),
     #[command(hide = true)]
-    Strip(strip::Arguments),
+    Strip(strip::StripArgs),
     #[command(hide = true)]
-    Guard(guard::Arguments),
+    Guard(guard::GuardArgs),
 }
 
 impl Command {

@@ -17,7 +17,7 @@ use clap::Parser as _;
 
 fn main() -> ExitCode {
     let started = Instant::now();
-    let parsed = arguments::Arguments::try_parse().map_err(|error| arguments::refuse(&error));
+    let parsed = arguments::CliArgs::try_parse().map_err(|error| arguments::refuse(&error));
     match parsed.and_then(|arguments| arguments.command.run(started)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure::report(&error),

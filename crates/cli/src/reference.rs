@@ -4,7 +4,7 @@ use std::{fmt::Write as _, fs, path::Path};
 
 use clap::{Arg, Command, CommandFactory as _};
 
-use crate::arguments::Arguments;
+use crate::arguments::CliArgs;
 
 const HEAD: &str = "\
 # Commands
@@ -16,7 +16,7 @@ step, go to standard error. Colour is used on a terminal only, and not when `NO_
 ";
 
 fn page() -> String {
-    let mut root = Arguments::command();
+    let mut root = CliArgs::command();
     root.build();
     let mut page = String::from(HEAD);
     let codes = root
@@ -112,5 +112,5 @@ fn the_reference_of_commands_is_fresh_and_every_option_has_an_example() {
 
 #[test]
 fn the_definition_of_the_command_line_is_sound() {
-    Arguments::command().debug_assert();
+    CliArgs::command().debug_assert();
 }

@@ -18,7 +18,7 @@ const CLOSE: char = '\u{fdd1}';
 /// The output is a valid configuration. In `env`, `command`, headers and bodies, a value from the environment is printed as its
 /// ${NAME}, so that secrets are not printed.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct CheckArgs {
     #[command(flatten)]
     config: ConfigFile,
 
@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     require_databases: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<()> {
     let real = Environment::current();
     let asked = RefCell::new(BTreeMap::new());
     let env = |name: &str| {

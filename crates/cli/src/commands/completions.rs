@@ -5,16 +5,16 @@ use crate::output;
 
 /// Print the completions for a shell
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct CompletionsArgs {
     /// Which shell. Example: forebay completions bash > ~/.local/share/bash-completion/completions/forebay
     shell: Shell,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &CompletionsArgs) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(
         arguments.shell,
-        &mut crate::arguments::Arguments::command(),
+        &mut crate::arguments::CliArgs::command(),
         "forebay",
         &mut script,
     );

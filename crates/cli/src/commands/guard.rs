@@ -4,7 +4,7 @@ use forebay_server::guard;
 ///
 /// The server starts it with its first worker and writes to its standard input.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct GuardArgs {
     /// Run as the guard itself, detached from the server
     #[arg(long)]
     stay: bool,
@@ -15,7 +15,7 @@ pub(crate) fn enable() {
     guard::enable(["guard"]);
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &GuardArgs) -> anyhow::Result<()> {
     if arguments.stay {
         Ok(guard::run()?)
     } else {

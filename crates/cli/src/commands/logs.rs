@@ -13,7 +13,7 @@ use crate::{
 /// Lines for people on a terminal, one JSON object a line otherwise. The server keeps its last 1000 events; what its own level
 /// leaves out (`log.level`) is not among them.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct LogsArgs {
     /// The lowest level to print. Example: --level warn
     #[arg(long, default_value = "trace")]
     level: Level,
@@ -48,7 +48,7 @@ impl Level {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &LogsArgs) -> anyhow::Result<()> {
     let mut target = format!(
         "/logs?level={}&follow={}",
         arguments.level.name(),

@@ -7,7 +7,7 @@ use crate::{
 
 /// Change a pool of the running server
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct PoolArgs {
     #[command(subcommand)]
     change: Change,
 }
@@ -26,7 +26,7 @@ enum Change {
     },
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &PoolArgs) -> anyhow::Result<()> {
     let Change::Resize { name, workers, which } = &arguments.change;
     let body = json!({ "workers": workers }).to_string();
     Control::of(which)?.ask("POST", &format!("/pools/{name}/resize"), &body)?;

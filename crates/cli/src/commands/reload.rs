@@ -7,12 +7,12 @@ use crate::{
 ///
 /// Returns when the new workers are in force. When the new configuration is not valid, or its workers cannot start, the old one stays.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct ReloadArgs {
     #[command(flatten)]
     which: Which,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &ReloadArgs) -> anyhow::Result<()> {
     Control::of(&arguments.which)?.ask("POST", "/reload", "")?;
     Ok(output::line("reloaded")?)
 }

@@ -14,7 +14,7 @@ use crate::{
 /// Prints one line to standard output when it listens; everything else is log. SIGINT or SIGTERM ends it: what has been read
 /// is answered, within `server.drain_max`. A second one ends it at once.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct ServeArgs {
     #[command(flatten)]
     config: ConfigFile,
     #[command(flatten)]
@@ -24,8 +24,8 @@ pub(crate) struct Arguments {
     watch: bool,
 }
 
-pub(crate) fn run(arguments: Arguments, started: Instant) -> anyhow::Result<()> {
-    let Arguments {
+pub(crate) fn run(arguments: ServeArgs, started: Instant) -> anyhow::Result<()> {
+    let ServeArgs {
         config: ConfigFile { config: file },
         overrides,
         watch,

@@ -12,7 +12,7 @@ use crate::{arguments::ConfigFile, output};
 
 /// Look after the databases of a configuration
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct SqlArgs {
     #[command(subcommand)]
     order: Order,
 }
@@ -45,7 +45,7 @@ pub(crate) enum DoctorError {
     Wrong { count: usize },
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &SqlArgs) -> anyhow::Result<()> {
     let Order::Doctor {
         servers,
         json,

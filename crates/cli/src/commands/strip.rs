@@ -15,13 +15,13 @@ const SOURCE_BYTES_MAX: u64 = 64 << 20;
 ///
 /// This is what workers run when they load TypeScript.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct StripArgs {
     /// An ES module. Example: forebay strip handlers/api.ts
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &StripArgs) -> anyhow::Result<()> {
     let name = arguments.file.display().to_string();
     let source = read(&arguments.file).with_context(|| format!("cannot read {name}"))?;
     Ok(output::whole(&forebay_typescript::strip(&source, &name)?)?)

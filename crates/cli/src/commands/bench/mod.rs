@@ -5,17 +5,17 @@ mod progress;
 
 /// Measure parts of Forebay by themselves, beside others
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct BenchArgs {
     #[command(subcommand)]
     what: What,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    Pool(Box<pool::Arguments>),
+    Pool(Box<pool::BenchPoolArgs>),
 }
 
-pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: BenchArgs) -> anyhow::Result<()> {
     let What::Pool(arguments) = arguments.what;
     pool::run(&arguments)
 }

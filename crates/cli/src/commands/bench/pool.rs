@@ -40,7 +40,7 @@ const REPEATS_MAX: u16 = 1000;
 /// has a pool of its own, started afresh and warmed up. The result goes to standard output, everything else to standard error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct BenchPoolArgs {
     /// The dispatcher: the server's pool, in this process, or the library forebay/pool in a Node or Bun process.
     /// Example: --dispatcher node
     #[arg(long, value_enum, default_value = "server")]
@@ -206,7 +206,7 @@ fn peers(text: &str) -> Result<Peers, String> {
     }
 }
 
-impl Arguments {
+impl BenchPoolArgs {
     /// The measurements that the options ask for, or an error if they contradict each other.
     fn suite(&self) -> anyhow::Result<Suite> {
         let own = self.own()?;
@@ -323,7 +323,7 @@ fn file(file: &Path) -> anyhow::Result<PathBuf> {
     Err(UsageError(format!("--handler {}: there is no such file", file.display())).into())
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &BenchPoolArgs) -> anyhow::Result<()> {
     let suite = arguments.suite()?;
     outputs::check_files(arguments.json.iter().chain(&arguments.html))?;
     let in_the_way = arguments
@@ -342,7 +342,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
 }
 
-fn write(arguments: &Arguments, report: &Report, in_the_way: bool) -> anyhow::Result<()> {
+fn write(arguments: &BenchPoolArgs, report: &Report, in_the_way: bool) -> anyhow::Result<()> {
     if let Some(file) = &arguments.json {
         outputs::put(file, &forebay_bench::json::write(report))?;
     }
@@ -364,7 +364,7 @@ mod tests {
     #[derive(clap::Parser)]
     struct Line {
         #[command(flatten)]
-        arguments: Arguments,
+        arguments: BenchPoolArgs,
     }
 
     fn suite(words: &str) -> Suite {

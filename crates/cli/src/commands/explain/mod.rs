@@ -46,7 +46,7 @@ const ALL: &str = "all";
 /// With a URL it sends that request to the running server and prints its timeline. With --route it watches the requests of clients for a while and prints how much time each phase takes. Only the
 /// control socket can ask for this, not clients. Other requests are not timed.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct ExplainArgs {
     /// The request, at the server whose control socket is asked. Example: forebay explain http://localhost:8080/users/1
     #[arg(value_name = "URL", required_unless_present = "route")]
     url: Option<String>,
@@ -81,7 +81,7 @@ pub(crate) struct Arguments {
     which: Which,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &ExplainArgs) -> anyhow::Result<()> {
     let control = Control::of(&arguments.which)?;
     match (&arguments.url, &arguments.route) {
         (Some(url), _) => one(arguments, url, &control),
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// Sends one request, and prints its timeline.
-fn one(arguments: &Arguments, url: &str, control: &Control) -> anyhow::Result<()> {
+fn one(arguments: &ExplainArgs, url: &str, control: &Control) -> anyhow::Result<()> {
     let admitted = control.ask("POST", "/traces", "")?;
     let admitted: Value = serde_json::from_str(&admitted).context("the server's answer is no JSON")?;
     let member = |name: &str| admitted[name].as_str().unwrap_or_default().to_owned();
@@ -135,7 +135,7 @@ fn told_of(control: &Control, token: &str) -> anyhow::Result<String> {
 }
 
 /// Samples requests for a while, and prints a summary.
-fn sample(arguments: &Arguments, route: &str, control: &Control) -> anyhow::Result<()> {
+fn sample(arguments: &ExplainArgs, route: &str, control: &Control) -> anyhow::Result<()> {
     if let Some(file) = &arguments.html {
         load::outputs::check_files(std::iter::once(file))?;
     }

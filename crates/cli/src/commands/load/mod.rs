@@ -43,7 +43,7 @@ use crate::{failure::UsageError, output};
     arg_required_else_help = true,
     disable_help_flag = true
 )]
-pub(crate) struct Arguments {
+pub(crate) struct LoadArgs {
     #[command(subcommand)]
     instead: Option<Instead>,
     #[command(flatten)]
@@ -78,7 +78,7 @@ struct Words {
     words: Vec<OsString>,
 }
 
-pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: LoadArgs) -> anyhow::Result<()> {
     let Some(line) = arguments.instead else {
         removed::check(&arguments.options)?;
         return run::run(&arguments.options);

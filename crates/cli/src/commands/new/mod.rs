@@ -16,7 +16,7 @@ use crate::{failure::UsageError, output};
 
 /// Write a first application that serves at once
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct NewArgs {
     /// The folder to create; it may exist if it is empty. Example: forebay new app
     #[arg(value_name = "DIR", required_unless_present = "list")]
     folder: Option<PathBuf>,
@@ -38,7 +38,7 @@ struct NotEmpty {
     folder: PathBuf,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &NewArgs) -> anyhow::Result<()> {
     let Some(folder) = &arguments.folder else {
         return list();
     };

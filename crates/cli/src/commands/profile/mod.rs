@@ -30,7 +30,7 @@ const TOP: usize = 20;
 ///
 /// The server looks at its own threads 99 times for each second of CPU time, and has the Node workers of the route's pool use V8's profiler, which counts all time in which their thread is not idle. Requests must come meanwhile: others send them, or --load does. Only the control socket can ask for it.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct ProfileArgs {
     /// The route: its path as configured, or its name in `forebay status`. Example: forebay profile /users/:id
     #[arg(value_name = "ROUTE")]
     route: String,
@@ -70,7 +70,7 @@ pub(crate) enum ProfileError {
     NoTraffic { route: String },
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &ProfileArgs) -> anyhow::Result<()> {
     let control = Control::of(&arguments.which)?;
     load::outputs::check_files(arguments.html.iter().chain(&arguments.folded))?;
     let time = arguments.time.unwrap_or(TIME);

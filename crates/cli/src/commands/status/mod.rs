@@ -18,7 +18,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Print what the running server does: pools, queues, workers, databases, routes, with percentiles
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct StatusArgs {
     /// One JSON object for programs. Example: forebay status --json | jq .pools
     #[arg(long)]
     json: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     which: Which,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &StatusArgs) -> anyhow::Result<()> {
     let control = Control::of(&arguments.which)?;
     loop {
         let answer = control.ask("GET", "/status", "")?;

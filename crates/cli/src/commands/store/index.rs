@@ -13,7 +13,7 @@ use super::{StoreFailure, data::Data, path};
 
 /// List, make and drop indexes, which `query` and `?where=` over HTTP ask
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct StoreIndexArgs {
     #[command(subcommand)]
     command: Command,
 }
@@ -61,7 +61,7 @@ struct Drop {
     data: Data,
 }
 
-pub(super) fn run(arguments: Arguments) -> anyhow::Result<()> {
+pub(super) fn run(arguments: StoreIndexArgs) -> anyhow::Result<()> {
     match arguments.command {
         Command::List(arguments) => list(&arguments.data),
         Command::Define(arguments) => define(arguments),

@@ -21,7 +21,7 @@ pub(crate) use error::StoreFailure;
 
 /// Read and write the files of a store, whether a server has them open or not
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct StoreArgs {
     #[command(subcommand)]
     command: Command,
 }
@@ -32,9 +32,9 @@ enum Command {
     Open(Open),
     Restore(copies::Restore),
     Compact(copies::Compact),
-    Shell(shell::Arguments),
+    Shell(shell::StoreShellArgs),
     #[command(hide = true)]
-    VerifyHere(verify::Arguments),
+    VerifyHere(verify::StoreVerifyArgs),
 }
 
 /// Commands that also run in the shell, on a store that is already open.
@@ -45,16 +45,16 @@ enum Open {
     Kill(nodes::Kill),
     Tree(lists::Tree),
     Ls(lists::Ls),
-    Query(query::Arguments),
-    Index(index::Arguments),
+    Query(query::StoreQueryArgs),
+    Index(index::StoreIndexArgs),
     Export(transfer::Export),
     Import(transfer::Import),
     Backup(copies::Backup),
-    Verify(verify::Arguments),
-    Stats(stats::Arguments),
+    Verify(verify::StoreVerifyArgs),
+    Stats(stats::StoreStatsArgs),
 }
 
-pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: StoreArgs) -> anyhow::Result<()> {
     match arguments.command {
         Command::Open(command) => command.run(),
         Command::Restore(arguments) => copies::restore(&arguments),

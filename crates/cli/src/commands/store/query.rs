@@ -10,7 +10,7 @@ use super::{data::Data, index, path};
 
 /// Print the records that an index leads to, each with its path and document; without an index, all indexes
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct StoreQueryArgs {
     /// The index. Example: forebay store query by-name
     #[arg(value_name = "INDEX")]
     index: Option<String>,
@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     data: Data,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(arguments: &StoreQueryArgs) -> anyhow::Result<()> {
     let Some(name) = &arguments.index else {
         return index::list(&arguments.data);
     };

@@ -11,7 +11,7 @@ use super::{Open, StoreFailure, data::Data};
 
 /// Type commands on one store: `get`, `set` and the others as words, `help`, `exit`
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct StoreShellArgs {
     #[command(flatten)]
     data: Data,
 }
@@ -44,7 +44,7 @@ enum Next {
     End,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(arguments: &StoreShellArgs) -> anyhow::Result<()> {
     // Stays open, so that each command finds the store open.
     let _store = arguments.data.write_or_make()?;
     let folder = arguments.data.folder.to_string_lossy();

@@ -11,7 +11,7 @@ use super::{
 
 /// Print figures about a store as a whole
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct StoreStatsArgs {
     /// One JSON object for programs. Example: forebay store stats --json | jq .readers
     #[arg(long)]
     json: bool,
@@ -19,7 +19,7 @@ pub(super) struct Arguments {
     data: Data,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(arguments: &StoreStatsArgs) -> anyhow::Result<()> {
     let store = arguments.data.read()?;
     let stats = store.stats()?;
     if arguments.json {

@@ -21,12 +21,12 @@ use super::{
 
 /// Read everything that is stored and check it; damage is named, and the command fails
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct StoreVerifyArgs {
     #[command(flatten)]
     data: Data,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(arguments: &StoreVerifyArgs) -> anyhow::Result<()> {
     // Errors that show when the store is opened are reported by this process.
     drop(arguments.data.read()?.snapshot()?);
     let reader = || -> std::io::Result<(Vec<u8>, bool)> {
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// Reads everything in this process, and prints the findings as JSON.
-pub(super) fn here(arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn here(arguments: &StoreVerifyArgs) -> anyhow::Result<()> {
     let store = arguments.data.read()?;
     let file_bytes = store.stats()?.file_bytes;
     let snapshot = store.snapshot()?;

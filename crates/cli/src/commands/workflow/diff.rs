@@ -13,7 +13,7 @@ const LINES_MAX: usize = 200;
 
 /// Show what differs between two releases, or a release and a folder: files, and of graphs which nodes and edges
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct WorkflowDiffArgs {
     /// A release by its number, or a folder. Example: forebay workflow diff 6 7
     #[arg(value_name = "A")]
     before: String,
@@ -27,7 +27,7 @@ pub(super) struct Arguments {
     config: ConfigFile,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(arguments: &WorkflowDiffArgs) -> anyhow::Result<()> {
     let read = |which: &str| -> anyhow::Result<WorkflowFiles> {
         match which.parse() {
             Ok(number) => Ok(releases(&arguments.config, false)?.0.files(number)?),

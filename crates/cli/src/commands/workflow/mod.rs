@@ -14,7 +14,7 @@ pub(crate) use error::{ExitKind, exit_kind, next_step};
 
 /// Make, test and publish releases of workflows, and run workflows without a server
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct WorkflowArgs {
     #[command(subcommand)]
     command: Command,
 }
@@ -29,14 +29,14 @@ enum Command {
     Run(runs::Run),
     Trace(runs::Trace),
     Test(runs::Test),
-    Diff(diff::Arguments),
+    Diff(diff::WorkflowDiffArgs),
     State(changes::SetState),
     Publish(changes::Publish),
     Rollback(changes::Rollback),
     Discard(changes::Discard),
 }
 
-pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: WorkflowArgs) -> anyhow::Result<()> {
     match arguments.command {
         Command::Import(arguments) => changes::import(&arguments),
         Command::Export(arguments) => changes::export(&arguments),
