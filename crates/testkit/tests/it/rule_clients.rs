@@ -88,6 +88,8 @@ fn rules_ask_databases_and_what_a_run_has_open_ends_with_it() {
                 });",
             ),
             ("other", "return sql.other.value('select 1').then((one) => new ScriptResult(true, { one }));"),
+            ("forgets", "sql.main.query('select pg_sleep(0.2)'); return new ScriptResult(true);"),
+            ("forgets-tag", "sql.main`select pg_sleep(0.2)`; return new ScriptResult(true);"),
         ],
     )
     .start();
@@ -95,6 +97,14 @@ fn rules_ask_databases_and_what_a_run_has_open_ends_with_it() {
         values(&server, "mark", &json!({"id": 1})),
         json!({"count": 1, "ids": [1]})
     );
+    for (rule, call) in [("forgets", "`sql.main.query`"), ("forgets-tag", "`sql.main`")] {
+        let (status, answer) = run(&server, &format!("/workflow/{rule}"), &json!({}));
+        let expected = format!("{call} was not awaited");
+        assert!(
+            status == 500 && answer.to_string().contains(&expected),
+            "{answer}"
+        );
+    }
     let (status, _) = run(&server, "/workflow/hang", &json!({}));
     assert_eq!(status, 504);
     assert_eq!(

@@ -4,6 +4,7 @@
  */
 import { area, openStore } from '../script/addon.js';
 import { host } from '../script/host.js';
+import { adapted } from './data/client-calls.js';
 import * as copies from '../sql/copy.js';
 import * as cursors from '../sql/cursor.js';
 import { databaseOf, type Database } from '../sql/database.js';
@@ -20,14 +21,22 @@ let usesWiped = uses;
 /** Shared by all runs of the engine; the server does not allow it to be closed. */
 export const store = new Store(() => ({ native: openStore(StoreError), store, count: 1, closed() {} }));
 
+/** A database whose promises rules must await. */
+function watched(name: string): Database {
+  const database = databaseOf(name);
+  if (host.blocksRules()) return database;
+  const methods = Object.entries(database).map(([key, method]) => [key, typeof method === 'function' ? adapted(`sql.${name}.${key}`, method as never) : (method as unknown)]);
+  return Object.assign(adapted(`sql.${name}`, database as never) as Database, Object.fromEntries(methods));
+}
+
 const known: Record<string, Database> = Object.create(null) as Record<string, Database>;
-for (const name of host.databases()) known[name] = databaseOf(name);
+for (const name of host.databases()) known[name] = watched(name);
 
 /**
  * The database of `[sql.NAME]`. Any name yields a database; statements on one that may not be accessed fail with an error that says why.
  */
 export const sql: Readonly<Record<string, Database>> = new Proxy(known, {
-  get: (_, name) => (typeof name === 'string' ? (known[name] ?? databaseOf(name)) : undefined),
+  get: (_, name) => (typeof name === 'string' ? (known[name] ?? watched(name)) : undefined),
 });
 
 /** Objects that no global refers to but that runs can obtain. */
