@@ -21,7 +21,7 @@ const LONGEST_FIRST = ['cli/it', 'store/it, on disk', 'store/it', 'python'];
 /** Suites that start many processes and hold them to deadlines: nothing runs beside them. */
 const ALONE = ['bun', 'testkit/it', 'testkit/it, timed', 'cli/it, timed', 'node', 'load/it', 'bench'];
 /** Suites whose tests mostly wait for other processes: more threads than cores. */
-const WAITING = ['testkit/it', 'pg/it', 'cli/it'];
+const WAITING = ['testkit/it', 'cli/it'];
 /** Tests of a suite that watch what reaches the disk. All others have their files in memory, where there is room for them. */
 const ON_DISK = { 'store/it': ['power::', 'recovery::'] };
 /** Tests of a suite that hold latencies or deadlines to a limit: they run one at a time, after the others. Parts of their names. */
