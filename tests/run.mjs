@@ -27,7 +27,7 @@ const ON_DISK = { 'store/it': ['power::', 'recovery::'] };
 /** Tests of a suite that hold latencies or deadlines to a limit: they run one at a time, after the others. Parts of their names. */
 const TIMED = {
   'cli/it': ['profile::'],
-  'testkit/it': ['clients::', 'conservation::', 'crashes::', 'deadlines::', 'faulty_workers::', 'limits::', 'queue::', 'shutdown::', 'slow_clients::'],
+  'testkit/it': ['clients::', 'conservation::', 'crashes::', 'deadlines::', 'faulty_workers::', 'limits::', 'queue::', 'shutdown::', 'slow_clients::', 'workflow_times::'],
 };
 
 /** The folder of temporary files: 4 GiB of memory if there are, as writing through to a disk is what stores spend their time with. */
