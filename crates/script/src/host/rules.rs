@@ -58,7 +58,7 @@ type Compiled = (WeakArc<Rule>, Persistent<Function<'static>>);
 
 impl std::fmt::Debug for DriverHost {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("CourseHost").finish_non_exhaustive()
+        out.debug_struct("DriverHost").finish_non_exhaustive()
     }
 }
 
