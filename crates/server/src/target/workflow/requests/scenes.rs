@@ -1,7 +1,7 @@
 //! Requests and responses of Rengine's executor: several workflows at once, by their scenes' codes, or a single rule.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     time::{Duration, Instant},
 };
 
@@ -275,17 +275,14 @@ fn status_of<'r>(target: &WorkflowTarget, results: impl Iterator<Item = &'r Scen
     if target.limits.is_as_rengine {
         return 200;
     }
-    let mut statuses = results.map(|result| result.as_ref().err().map_or(200, |failure| failure.status));
-    let first = statuses.next().unwrap_or(200);
-    let mut all = first;
-    for status in statuses {
-        match (all, status) {
-            (200, _) | (_, 200) => return 200,
-            (one, other) if one != other => all = 500,
-            _ => {}
-        }
+    let statuses: BTreeSet<u16> = results
+        .map(|result| result.as_ref().err().map_or(200, |failure| failure.status))
+        .collect();
+    match statuses.first() {
+        Some(200) | None => 200,
+        Some(&status) if statuses.len() == 1 => status,
+        Some(_) => 500,
     }
-    all
 }
 
 fn message_of(code: u16) -> &'static str {
