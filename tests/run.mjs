@@ -6,7 +6,7 @@
 //   node tests/run.mjs pool node  those with `pool` or `node` in their name
 
 import { spawn } from 'node:child_process';
-import { existsSync, readdirSync, statfsSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, statfsSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -30,10 +30,11 @@ const TIMED = {
   'testkit/it': ['clients::', 'conservation::', 'crashes::', 'deadlines::', 'faulty_workers::', 'limits::', 'queue::', 'shutdown::', 'slow_clients::', 'workflow_times::'],
 };
 
-/** The folder of temporary files: 4 GiB of memory if there are, as writing through to a disk is what stores spend their time with. */
+/** A folder in memory with room for temporary files, some of them programs: writing through to a disk takes stores most of their time. */
 const memoryFolder = () => {
   const folder = '/dev/shm';
-  if (!existsSync(folder)) return undefined;
+  const mount = existsSync('/proc/mounts') && readFileSync('/proc/mounts', 'utf8').split('\n').find((line) => line.split(' ')[1] === folder);
+  if (!mount || mount.includes('noexec')) return undefined;
   const { bavail, bsize } = statfsSync(folder);
   return bavail * bsize >= 4 * 2 ** 30 ? folder : undefined;
 };
