@@ -82,6 +82,8 @@ pub(crate) struct Budget {
     /// When the running rule reaches the timeout of its node; `None` if it has none.
     until_rule: Cell<Option<Instant>>,
     rule_late: Cell<bool>,
+    /// Whether any rule of this step was stopped because of its timeout.
+    any_rule_late: Cell<bool>,
 }
 
 /// A step of a script that is running.
@@ -104,6 +106,7 @@ impl Budget {
             late: Cell::new(false),
             until_rule: Cell::default(),
             rule_late: Cell::new(false),
+            any_rule_late: Cell::new(false),
         }
     }
 
@@ -122,6 +125,7 @@ impl Budget {
         self.late.set(false);
         self.until_rule.set(None);
         self.rule_late.set(false);
+        self.any_rule_late.set(false);
         self.until_call.set(until_call);
         let began = Instant::now();
         let until = self.until_call.get().filter(|_| self.ends_with_call);
@@ -156,6 +160,17 @@ impl Budget {
     /// Whether a rule of this step was stopped because of its timeout. The step continues without it.
     pub(crate) fn rule_was_late(&self) -> bool {
         self.rule_late.get()
+    }
+
+    /// Whether any rule of this step was stopped because of its timeout, those included after which code of others went on.
+    pub(crate) fn a_rule_was_late(&self) -> bool {
+        self.any_rule_late.get()
+    }
+
+    /// Lets code of others go on in this step after a rule was stopped.
+    pub(crate) fn leave_late_rule(&self) {
+        self.rule_late.set(false);
+        self.until_rule.set(None);
     }
 
     fn due_in(&self, time: Duration) {
@@ -195,6 +210,7 @@ impl Budget {
         let is_late = self.until_rule.get().is_some_and(|until| until <= Instant::now());
         if is_late {
             self.rule_late.set(true);
+            self.any_rule_late.set(true);
         }
         is_late
     }

@@ -11,7 +11,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    ptr,
+    mem, ptr,
 };
 
 use corosensei::{Coroutine, CoroutineResult, Yielder, stack::DefaultStack};
@@ -20,7 +20,7 @@ use rquickjs::{Ctx, qjs};
 use crate::host_ops::{OpResult, WaitId};
 
 /// Size of a stack in bytes: more than scripts may use, because the functions that they call need some, too.
-const STACK_BYTES: usize = 1 << 20;
+const STACK_BYTES: usize = 2 << 20;
 
 /// The reason for which a suspended step continues.
 #[derive(Debug)]
@@ -95,7 +95,10 @@ impl Fiber {
     }
 
     fn proceed(&self, mut routine: Routine, signal: Option<Signal>) -> Progress {
-        match routine.resume(signal) {
+        let reset = ResetOnPanic(&self.yielder);
+        let result = routine.resume(signal);
+        mem::forget(reset);
+        match result {
             CoroutineResult::Yield(()) => {
                 *self.suspended.borrow_mut() = Some(routine);
                 Progress::Suspended
@@ -114,10 +117,19 @@ impl Fiber {
         if yielder.is_null() {
             return Signal::Cancel;
         }
-        // SAFETY: the pointer was set by the step that runs, and points into its stack, which stays until the step has ended; then the
+        // SAFETY: the pointer was set by the step that runs, and points into its stack, which stays until the step has ended; then, and after a panic, the
         // pointer is null. Only that step's own code can get here: nothing else runs on this thread until it suspends or ends.
         let signal = unsafe { &*yielder }.suspend(());
         signal.unwrap_or(Signal::Cancel)
+    }
+}
+
+/// Clears the pointer to a coroutine whose step has panicked.
+struct ResetOnPanic<'a>(&'a Cell<*const Yielder<Option<Signal>, ()>>);
+
+impl Drop for ResetOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.set(ptr::null());
     }
 }
 

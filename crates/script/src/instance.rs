@@ -370,7 +370,7 @@ impl Instance {
             Some(Failure::Memory {
                 memory_max: limits.memory_max,
             })
-        } else if self.budget.rule_was_late() {
+        } else if self.budget.a_rule_was_late() {
             // The call continues without that rule, and the engine is not used again after the call.
             self.is_sound.set(false);
             self.host.store.roll_back();
@@ -389,6 +389,9 @@ impl Instance {
                 self.host.log_stopped(request.as_deref(), failure);
             }
         }
+        if self.is_suspended() && !self.host.calls.borrow().is_open(id) {
+            self.cancel();
+        }
         if self.host.options.program == Program::Rules && self.host.store.leave_nothing_open() {
             tracing::warn!(target: "forebay::script", "rules left a transaction of the store open, which was rolled back");
         }
@@ -396,9 +399,6 @@ impl Instance {
         {
             let calls = self.host.calls.borrow();
             self.host.driver.retain(|call| calls.is_open(call));
-        }
-        if self.is_suspended() && !self.host.calls.borrow().is_open(id) {
-            self.cancel();
         }
         self.counted.uses(self.meter.used());
         Step { took, stopped }
@@ -505,7 +505,8 @@ impl Instance {
 
     /// Whether it uses so much memory that a new engine should replace it.
     pub(crate) fn is_worn(&self) -> bool {
-        if self.meter.used() * 2 < self.host.options.limits.memory_max {
+        // The runtime is in use while a step is suspended; this is asked again at its end.
+        if self.meter.used() * 2 < self.host.options.limits.memory_max || self.is_suspended() {
             return false;
         }
         self.runtime.run_gc();

@@ -25,6 +25,8 @@ use crate::{
 };
 use forebay_wire::ContentKind;
 
+/// Most calls of clients that wait within each other on one stack.
+const BLOCKED_MAX: u32 = 64;
 /// Maximum number of compiled rules per engine.
 const COMPILED_MAX: usize = 4096;
 
@@ -37,6 +39,8 @@ pub(crate) struct DriverHost {
     running: RefCell<HashMap<TaskId, Running>>,
     /// The rule with a time of its own to which all belongs that runs now.
     timed: Cell<Option<Timed>>,
+    /// Calls of clients that wait, each within the one before.
+    blocked: Cell<u32>,
     /// The modules that rules of the call have required.
     modules: RefCell<Vec<Arc<Rule>>>,
     /// Waits of such rules: code that resumes after one belongs to its rule.
@@ -142,6 +146,7 @@ impl DriverHost {
             compiled: RefCell::default(),
             running: RefCell::default(),
             timed: Cell::default(),
+            blocked: Cell::default(),
             timed_waits: RefCell::default(),
             modules: RefCell::default(),
         }
@@ -259,34 +264,67 @@ impl Host {
     /// Blocks the running rule until a promise is settled; returns its value or throws its reason. Meanwhile the thread serves other
     /// calls, and the rest of this call goes on in between.
     fn settle<'js>(&self, ctx: &Ctx<'js>, call: CallId, promise: &Promise<'js>) -> Result<Value<'js>> {
-        let over = || Exception::throw_message(ctx, "the run is over");
-        if self.store.level() > 0 {
-            let message = "a client cannot be waited for within a transaction of the store";
+        if self.store.is_open() {
+            let message = "a client cannot be waited for within a transaction or a snapshot of the store";
             return Err(Exception::throw_message(ctx, message));
         }
-        let timed = self.driver.timed.get();
+        let driver = &self.driver;
+        if driver.blocked.get() >= BLOCKED_MAX {
+            let message = format!("{BLOCKED_MAX} calls of clients wait within each other, and no more may");
+            return Err(Exception::throw_range(ctx, &message));
+        }
+        let timed = driver.timed.get();
+        driver.blocked.set(driver.blocked.get() + 1);
+        let result = self.settle_within(ctx, call, promise, timed);
+        driver.blocked.set(driver.blocked.get() - 1);
+        result
+    }
+
+    fn settle_within<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        call: CallId,
+        promise: &Promise<'js>,
+        timed: Option<Timed>,
+    ) -> Result<Value<'js>> {
+        let over = || Exception::throw_message(ctx, "the run is over");
+        let (driver, budget) = (&self.driver, &self.driver.budget);
+        let (Some(fiber), Some(entry)) = (&self.fiber, self.entry.get().and_then(Weak::upgrade)) else {
+            return Err(over());
+        };
+        let mut resumed = Ok(());
         loop {
-            let budget = &self.driver.budget;
-            while !budget.was_overrun() && !budget.rule_was_late() && ctx.execute_pending_job() {}
+            while resumed.is_ok()
+                && !budget.was_overrun()
+                && !budget.rule_was_late()
+                && ctx.execute_pending_job()
+            {}
+            let is_own = |late: Option<Timed>| late.map(|late| late.ticket) == timed.map(|own| own.ticket);
+            if budget.rule_was_late() && !is_own(driver.timed.get()) {
+                // Another rule on this stack was stopped. This one goes on without it.
+                drop(ctx.catch());
+                resumed = Ok(());
+                driver.belongs_to(None);
+                budget.leave_late_rule();
+                continue;
+            }
+            resumed?;
             if let Some(result) = promise.result() {
                 // Code of others may have run in between.
-                self.driver.belongs_to(timed);
+                driver.belongs_to(timed);
                 return result;
             }
-            let (Some(fiber), Some(entry)) = (&self.fiber, self.entry.get().and_then(Weak::upgrade)) else {
-                return Err(over());
-            };
             if budget.was_overrun() || budget.rule_was_late() || !self.calls.borrow().is_open(call) {
                 return Err(over());
             }
-            match fiber.suspend() {
+            resumed = match fiber.suspend() {
                 Signal::Ended(wait, result) => {
-                    self.driver.belongs_to(None);
-                    self.driver.resume(wait);
-                    entry.resume(ctx, call, wait, result)?;
+                    driver.belongs_to(None);
+                    driver.resume(wait);
+                    entry.resume(ctx, call, wait, result)
                 }
                 Signal::Cancel => return Err(over()),
-            }
+            };
         }
     }
 

@@ -147,6 +147,12 @@ impl StoreHost {
         session.as_ref().map_or(0, |session| session.borrow().level())
     }
 
+    /// Whether the running script is inside a transaction or a snapshot.
+    pub(crate) fn is_open(&self) -> bool {
+        let session = self.session.borrow();
+        session.as_ref().is_some_and(|session| session.borrow().is_open())
+    }
+
     /// Rolls back transactions that a script has begun and not ended. Returns whether there were any.
     pub(crate) fn roll_back(&self) -> bool {
         let mut was_open = false;

@@ -194,19 +194,20 @@ async fn clients_block_rules_that_were_written_for_rengine() {
     let body = "
         const sh = (script) => data.getDefaultProcessClient().execute('/bin/sh', ['-c', script]).stdout;
         const seen = [3, 1, 2].map((n) => sh(`echo ${n}`).trim());
+        const tasks = context.getExecutor().submitForComplete([() => sh('echo 4').trim(), () => sh('echo 5').trim() + '!'], 5000);
         let denied;
         try { new ScriptS3Client().getObjectAsString('a'); } catch (error) { denied = error.code; }
         let order = '';
         setTimeout(() => { order += 'timer,'; }, 1);
         Promise.resolve().then(() => { order += 'job,'; });
         sh('sleep 0.05');
-        return new ScriptResult(seen.join('') === '312', { seen, denied, order });";
+        return new ScriptResult(seen.join('') === '312', { seen, tasks, denied, order });";
     // The second run has the engine of the first.
     for _ in 0..2 {
         let answer = rules.run(&[&rule(body)]).await.unwrap();
         assert_eq!(
             answer["values"],
-            json!({"seen": ["3", "1", "2"], "denied": "not_allowed", "order": "job,timer,"}),
+            json!({"seen": ["3", "1", "2"], "tasks": ["4", "5!"], "denied": "not_allowed", "order": "job,timer,"}),
             "{answer}"
         );
     }

@@ -68,6 +68,11 @@ impl Session {
         }
     }
 
+    /// Whether a transaction or a snapshot is open.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Writing { .. } | State::Looking { .. })
+    }
+
     /// Ends a transaction. An inner one only becomes part of the outer one. The outermost is committed with the given
     /// durability, or the store's default, at once or together with others as it was begun; [`Durability::Sync`] always
     /// commits at once.

@@ -125,6 +125,111 @@ fn nothing_is_left_of_a_run_whose_rule_was_stopped() {
     }
 }
 
+/// A graph whose branches run at the same time.
+fn beside(join: &str, branches: &[Value]) -> String {
+    let mut nodes = vec![boot(), json!({"@type": "PARALLEL", "join": join})];
+    nodes.extend_from_slice(branches);
+    for (id, node) in nodes.iter_mut().enumerate() {
+        node["id"] = json!(id.to_string());
+        node["priority"] = json!(id);
+    }
+    let mut edges = vec![json!({"from": "0", "to": "1"})];
+    edges.extend((2..nodes.len()).map(|to| json!({"from": "1", "to": to.to_string()})));
+    json!({"nodes": nodes, "edges": edges}).to_string()
+}
+
+#[test]
+fn rules_that_block_run_beside_each_other_and_outlast_one_that_is_stopped() {
+    let keys = "executors = 1\ncompat = \"rengine\"\ntimeout = \"20s\"\nmemory_max = \"16MiB\"\nallow = { process = [\"/bin/sh\"] }";
+    let execute = |script: &str| {
+        format!("new ScriptProcessClient().execute('/bin/sh', ['-c', '{script}']).stdout.trim()")
+    };
+    let bodies = [
+        (
+            "slow",
+            format!(
+                "return new ScriptResult(true, {{ slow: {} }});",
+                execute("sleep 600")
+            ),
+        ),
+        (
+            "quick",
+            format!(
+                "return new ScriptResult(true, {{ quick: {} }});",
+                execute("echo 1")
+            ),
+        ),
+        (
+            "blocks",
+            format!(
+                "return new ScriptResult(true, {{ blocks: {} }});",
+                execute("sleep 0.3; echo 2")
+            ),
+        ),
+        // Half of the memory of an engine is in use while it waits.
+        (
+            "large",
+            format!(
+                "const kept = 'x'.repeat(9 << 20) + Date.now(); const told = {}; return new ScriptResult(kept.length > 1, {{ told }});",
+                execute("sleep 0.1; echo 3")
+            ),
+        ),
+        (
+            "caught",
+            format!(
+                "try {{ {}; }} catch (e) {{ return new ScriptResult(true, {{ code: e.code }}); }}",
+                "new ScriptProcessClient().execute('/bin/no')"
+            ),
+        ),
+        ("endless", "while (true) {}".to_owned()),
+    ];
+    let setup = Setup::new(&format!("[workflow]\npath = \"flows\"\n{keys}\n{ROUTES}")).threads(1);
+    let setup = bodies.iter().fold(setup, |setup, (name, body)| {
+        // A rule that is asynchronous awaits its clients instead.
+        let (kind, body) = match *name {
+            "slow" | "quick" => (
+                "async ",
+                body.replace("new ScriptProcessClient", "(await new ScriptProcessClient")
+                    .replace("]).stdout", "])).stdout"),
+            ),
+            _ => ("", body.clone()),
+        };
+        setup.file(
+            &format!("flows/rules/{name}.js"),
+            format!("{kind}function process(context) {{ {body} }}\n"),
+        )
+    });
+    let runs = |rule: &str| json!({"@type": "RUN", "ruleId": rule});
+    let mut endless = timed("endless");
+    endless["fallback"] = json!({"state": true, "valueMap": {"endless": 0}});
+    let mut late = runs("slow");
+    late["timeoutMs"] = json!(200);
+    late["fallback"] = json!({"state": true, "valueMap": {"late": 0}});
+    let server = setup
+        .file("flows/any.json", beside("ANY", &[runs("slow"), runs("quick")]))
+        .file("flows/all.json", beside("ALL", &[runs("blocks"), endless, late]))
+        .file("flows/large.json", chain(&[boot(), runs("large")]))
+        .file("flows/caught.json", chain(&[boot(), runs("caught")]))
+        .start();
+    for _ in 0..3 {
+        let (answer, took) = came(&server, "any");
+        assert_eq!(answer.0, 200, "{answer:?}");
+        assert!(answer.1.to_string().contains("\"quick\":\"1\""), "{answer:?}");
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        let (answer, _) = came(&server, "all");
+        let values = json!({"2": {"blocks": "2"}, "3": {"endless": 0}, "4": {"late": 0}});
+        assert_eq!(answer, (200, json!({"state": true, "valueMap": values})));
+        let (answer, _) = came(&server, "large");
+        assert_eq!(answer, (200, json!({"state": true, "valueMap": {"told": "3"}})));
+        let (answer, _) = came(&server, "caught");
+        assert_eq!(
+            answer,
+            (200, json!({"state": true, "valueMap": {"code": "not_allowed"}}))
+        );
+    }
+    assert!(!server.log().contains("nobody handles it"), "{}", server.log());
+}
+
 #[test]
 fn rules_beside_one_that_is_stopped_go_on() {
     let busy = "const until = Date.now() + 250; while (Date.now() < until) {} await 0; return new ScriptResult(true, { busy: 1 });";
@@ -138,23 +243,14 @@ fn rules_beside_one_that_is_stopped_go_on() {
     .fold(setup(), |setup, (name, body)| rule(setup, name, body));
     let mut endless = timed("endless");
     endless["fallback"] = json!({"state": true, "valueMap": {"endless": 0}});
-    let mut nodes = vec![
-        boot(),
-        json!({"@type": "PARALLEL", "join": "ALL"}),
-        endless,
-        json!({"@type": "RUN", "ruleId": "busy"}),
-        json!({"@type": "RUN", "ruleId": "waits"}),
-    ];
-    for (id, node) in nodes.iter_mut().enumerate() {
-        node["id"] = json!(id.to_string());
-        node["priority"] = json!(id);
-    }
-    let edges = [("0", "1"), ("1", "2"), ("1", "3"), ("1", "4")];
-    let edges: Vec<_> = edges
-        .iter()
-        .map(|(from, to)| json!({"from": from, "to": to}))
-        .collect();
-    let graph = json!({"nodes": nodes, "edges": edges}).to_string();
+    let graph = beside(
+        "ALL",
+        &[
+            endless,
+            json!({"@type": "RUN", "ruleId": "busy"}),
+            json!({"@type": "RUN", "ruleId": "waits"}),
+        ],
+    );
     let server = setup.file("flows/beside.json", graph).start();
     for _ in 0..3 {
         let (answer, _) = came(&server, "beside");

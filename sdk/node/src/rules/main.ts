@@ -98,7 +98,7 @@ function follow(call: number, orders: RuleOrder[]): void {
     const order = waiting[at]!;
     if (cancelled.has(order[0])) continue;
     if (order.length === 2) pass(call, order[0], order[1]);
-    else if (order.length === 8) runInTurn(call, order);
+    else if (order.length === 8 || (host.blocksRules() && waiting.length - at > 1)) runInTurn(call, order);
     else take(runRule(call, order) ?? []);
   }
 }
@@ -111,8 +111,11 @@ function pass(call: number, ticket: number, ms: number): void {
   );
 }
 
-/** Runs a rule that has its own time limit in its own step, so that the limit interrupts nothing else. */
-function runInTurn(call: number, order: [...RunOrder, isTimed: true]): void {
+/**
+ * Runs a rule in its own step: one that has its own time limit, so that the limit interrupts nothing else, and one that may block while
+ * others are to run.
+ */
+function runInTurn(call: number, order: RunOrder | [...RunOrder, isTimed: true]): void {
   const ticket = order[0];
   wait(
     ticket,
@@ -139,6 +142,7 @@ function wait(ticket: number, proceed: () => void, begin: (call: number, wait: n
 
 /** Cancels the wait of a ticket; false if there is none. */
 function cancel(ticket: number): boolean {
+  clientCalls.endRule(ticket);
   const number = operations.get(ticket);
   if (number === undefined) return false;
   operations.delete(ticket);
@@ -156,7 +160,7 @@ function runRule(call: number, order: RunOrder | [...RunOrder, isTimed: true]): 
     if (typeof process !== 'function') throw new TypeError('it has no function `process`');
     const last = lastValues === null ? null : new ScriptResult(lastState, JSON.parse(lastValues) as Record<string, unknown>);
     const context = new ScriptContext(node, kind, input, last, item === null ? undefined : JSON.parse(item));
-    const result = clientCalls.beginRule(ticket, () => (process as (context: ScriptContext) => unknown)(context));
+    const result = clientCalls.beginRule(ticket, process as () => unknown, () => (process as (context: ScriptContext) => unknown)(context));
     return whenSettled(call, ticket, result, finishRule);
   } catch (error) {
     return failRule(call, ticket, error);
@@ -186,10 +190,13 @@ function whenSettled(call: number, ticket: number, result: unknown, take: Take):
 /** Calls the function of a decision with its JSON input. */
 function callFunction(call: number, ticket: number, handler: unknown, input: string): RuleOrder[] | null {
   if (typeof handler !== 'function') throw new TypeError('it exports no function `handler`');
-  return whenSettled(call, ticket, (handler as (input: unknown) => unknown)(JSON.parse(input)), finishFunction);
+  const result = clientCalls.beginRule(ticket, handler as () => unknown, () => (handler as (input: unknown) => unknown)(JSON.parse(input)));
+  return whenSettled(call, ticket, result, finishFunction);
 }
 
 function finishFunction(call: number, ticket: number, result: unknown): RuleOrder[] {
+  const unawaited = clientCalls.endRule(ticket);
+  if (unawaited !== undefined) return failRule(call, ticket, unawaited);
   return host.ruleOver(call, ticket, true, JSON.stringify(result ?? null) ?? 'null');
 }
 

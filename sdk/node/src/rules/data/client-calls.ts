@@ -1,6 +1,6 @@
 /**
- * How rules wait for clients. Methods of clients are asynchronous here and block in Rengine: under `compat = "rengine"` they block the rule
- * (`host.settle`), otherwise a rule that returns without having awaited one fails.
+ * How rules wait for clients. Methods of clients are asynchronous here and block in Rengine: under `compat = "rengine"` they block rules that
+ * are plain functions (`host.settle`). Otherwise a rule that returns without having awaited one fails.
  */
 import { isPromise } from '../../outcome.js';
 import { host } from '../../script/host.js';
@@ -8,22 +8,23 @@ import { step } from '../../script/pending-operations.js';
 
 type Method = (this: unknown, ...values: unknown[]) => unknown;
 
-/** A call whose promise was returned to a rule. */
+/** A call whose promise was returned to a rule, and which is pending and not awaited. */
 interface ClientCall {
-  /** The rule that made it; null if it was made after the rule had waited for something. */
+  /** The rule that made it; null if it was made after a wait, while several rules were running. */
   readonly rule: number | null;
-  readonly promise: object;
   /** Created by the call, for its place. */
   readonly error: Error;
-  isAwaited: boolean;
 }
 
-/** The calls of the current run. */
-let calls: ClientCall[] = [];
+/** Such calls of the current run, by their promises. */
+const calls = new Map<object, ClientCall>();
 /** Rules that have begun and not returned. */
 const running = new Set<number>();
 /** The rule whose synchronous part is running. */
 let current: number | null = null;
+/** Whether it is a plain function under `compat = "rengine"`, which clients block. One that is asynchronous was not written for Rengine. */
+let isBlocking = false;
+const AsyncFunction = (async () => {}).constructor as FunctionConstructor;
 
 /** Whether the synchronous part of a client's method is running: calls within it are its own. */
 let isInside = false;
@@ -35,13 +36,12 @@ export class ClientPromise<T> extends Promise<T> {
   }
 
   override then<A = T, B = never>(fulfilled?: ((value: T) => A | PromiseLike<A>) | null, rejected?: ((reason: unknown) => B | PromiseLike<B>) | null): Promise<A | B> {
-    const call = calls.find(({ promise }) => promise === this);
-    if (call !== undefined) call.isAwaited = true;
+    calls.delete(this);
     return super.then(fulfilled, rejected);
   }
 }
 
-/** Replaces the methods of these classes, except those named, by ones that block, or whose promises must be awaited. */
+/** Replaces the methods of these classes, except those named, by ones that block a rule, or whose promises it must await. */
 export function adapt(classes: readonly { readonly name: string; readonly prototype: object }[], except: readonly string[] = []): void {
   for (const { name: owner, prototype } of classes) {
     for (const name of Object.getOwnPropertyNames(prototype)) {
@@ -54,54 +54,93 @@ export function adapt(classes: readonly { readonly name: string; readonly protot
 
 /** The function under this name, adapted like the methods. */
 export function adapted<F extends Method>(name: string, method: F): F {
-  const adapt = host.blocksRules()
-    ? function (this: unknown, ...values: unknown[]): unknown {
-        const result = method.apply(this, values);
-        return isPromise(result) ? host.settle(step.call, result) : result;
-      }
-    : function (this: unknown, ...values: unknown[]): unknown {
-        if (isInside) return method.apply(this, values);
-        isInside = true;
-        try {
-          const result = method.apply(this, values);
-          return isPromise(result) ? observe(name, result) : result;
-        } finally {
-          isInside = false;
-        }
-      };
-  return adapt as F;
+  return function (this: unknown, ...values: unknown[]): unknown {
+    if (isInside) return method.apply(this, values);
+    isInside = true;
+    let result: unknown;
+    try {
+      result = method.apply(this, values);
+    } finally {
+      isInside = false;
+    }
+    if (!isPromise(result)) return result;
+    return isBlocking ? settle(result) : observe(name, result);
+  } as F;
+}
+
+/** Blocks the rule that is running. */
+function settle(result: PromiseLike<unknown>): unknown {
+  // The rule gets the error from the host.
+  result.then(undefined, () => {});
+  // Meanwhile the code of other rules may run.
+  const rule = current;
+  current = null;
+  isBlocking = false;
+  try {
+    return host.settle(step.call, result);
+  } finally {
+    current = rule;
+    isBlocking = true;
+  }
 }
 
 function observe(name: string, result: PromiseLike<unknown>): Promise<unknown> {
-  const promise = new ClientPromise<unknown>((resolve, reject) => result.then(resolve, reject));
+  const promise = new ClientPromise<unknown>((resolve, reject) => {
+    const settled = (settle: (value: unknown) => void) => (value: unknown) => {
+      calls.delete(promise);
+      settle(value);
+    };
+    result.then(settled(resolve), settled(reject));
+  });
   const error = new Error(`\`${name}\` was not awaited: the rule returned while it was pending. Write \`await\` before the call`);
-  calls.push({ rule: current, promise, error, isAwaited: false });
+  const only = running.size === 1 ? running.values().next().value! : null;
+  calls.set(promise, { rule: current ?? only, error });
   return promise;
 }
 
+/** A function of a rule that runs later, with clients as they are for the rule now. */
+export function bound<R>(task: () => R): () => R {
+  const [rule, blocking] = [current, isBlocking];
+  return () => {
+    const before = [current, isBlocking, isInside] as const;
+    [current, isBlocking, isInside] = [rule, blocking, false];
+    try {
+      return task();
+    } finally {
+      [current, isBlocking, isInside] = before;
+    }
+  };
+}
+
 /** Runs the synchronous part of a rule. */
-export function beginRule<R>(rule: number, run: () => R): R {
+export function beginRule<R>(rule: number, process: (...values: never[]) => unknown, run: () => R): R {
+  const [ruleBefore, blockingBefore] = [current, isBlocking];
   running.add(rule);
   current = rule;
+  isBlocking = host.blocksRules() && !(process instanceof AsyncFunction);
   try {
     return run();
   } finally {
-    current = null;
+    current = ruleBefore;
+    isBlocking = blockingBefore;
   }
 }
 
 /** Marks the end of a rule. Returns an error if it has left a pending call that nothing awaits. */
 export function endRule(rule: number): Error | undefined {
   const isOnly = running.size === 1;
-  running.delete(rule);
-  if (calls.length === 0) return undefined;
-  const left = calls.find((call) => !call.isAwaited && (call.rule === rule || (call.rule === null && isOnly)) && host.isPending(call.promise));
-  calls = calls.filter((call) => call !== left && host.isPending(call.promise));
-  return left?.error;
+  if (!running.delete(rule)) return undefined;
+  let error: Error | undefined;
+  for (const [promise, call] of calls) {
+    if (call.rule !== rule && !(call.rule === null && isOnly)) continue;
+    calls.delete(promise);
+    error ??= call.error;
+  }
+  return error;
 }
 
 /** Forgets the calls of a run. */
 export function clean(): void {
-  calls = [];
+  calls.clear();
   running.clear();
 }

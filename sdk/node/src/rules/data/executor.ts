@@ -1,3 +1,4 @@
+import { bound } from './client-calls.js';
 import { callable, wholeNumber } from '../tools/arguments.js';
 
 /** Maximum number of functions submitted together. */
@@ -14,7 +15,7 @@ export class ScriptExecutor {
   /** Runs a function as soon as the rule waits for something; resolves to its result. */
   submit<R>(task: () => R | PromiseLike<R>): Promise<R> {
     callable(task, 'task');
-    return Promise.resolve().then(task);
+    return Promise.resolve().then(bound(task));
   }
 
   /**

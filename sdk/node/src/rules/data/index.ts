@@ -3,6 +3,7 @@
  * keeps state of a run.
  */
 import { adapt, ClientPromise } from './client-calls.js';
+import { host } from '../../script/host.js';
 import { ClientError } from './clients.js';
 import { ScriptExecutor } from './executor.js';
 import { HttpAnswer, HttpClient } from './http.js';
@@ -18,8 +19,10 @@ import { DataService, missing } from './service.js';
 export { DataService, pools, ScriptExecutor };
 
 /** Classes whose methods ask other systems. */
-const clients = [HttpClient, JdbcFacade, KafkaFacade, MailNotifier, ProcessClient, RedisFacade, RedisLock, S3Client, WorkerPool];
+const clients = [HttpClient, JdbcFacade, KafkaFacade, MailNotifier, ProcessClient, RedisFacade, RedisLock, S3Client];
 adapt(clients);
+// Pools are not of Rengine.
+if (!host.blocksRules()) adapt([WorkerPool]);
 adapt([ScriptExecutor], ['submit']);
 
 /** Constructors under the names of Rengine. */
@@ -41,4 +44,4 @@ export const constructors = {
 };
 
 /** Classes that rules can obtain from these objects; frozen together with the globals. */
-export const classes = [...clients, ...Object.values(constructors), ClientError, ClientPromise, DataService, HttpAnswer, ScriptExecutor];
+export const classes = [...clients, ...Object.values(constructors), ClientError, ClientPromise, DataService, HttpAnswer, ScriptExecutor, WorkerPool];

@@ -155,6 +155,7 @@ pub(super) async fn run_codes<S: Stream>(
     let outcomes = wait_for(outcomes, deadline + TELLING, socket).await?;
     let mut results = Vec::with_capacity(asked.len());
     let mut outcomes = outcomes.into_iter();
+    let is_alone = asked.len() == 1;
     for code in asked {
         if !is_known(code) {
             let failure = WorkflowFailure::NoSuchWorkflow {
@@ -167,7 +168,7 @@ pub(super) async fn run_codes<S: Stream>(
             continue;
         }
         let outcome = outcomes.next().expect("each known workflow has an outcome");
-        if codes.len() == 1
+        if is_alone
             && let Err(refusal) = &outcome
             && is_turned_away(refusal)
         {
