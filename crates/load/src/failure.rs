@@ -57,7 +57,7 @@ classes! {
     Timeout "timeout",
     /// The status of the response is not among those expected.
     Status "status",
-    /// The body or fields of the response are not as expected.
+    /// The body of the response is not as expected.
     Mismatch "mismatch",
     /// A request was due while the backlog was full.
     Dropped "dropped",

@@ -81,6 +81,33 @@ fn a_server_that_a_command_starts_is_compared_and_stopped() {
 }
 
 #[test]
+fn the_highest_rate_that_keeps_a_promise_is_found_and_confirmed() {
+    // Each response takes 20 ms, so one connection carries 50 requests a second.
+    let line = "HOST/delay/20 --find-rate --slo p99<1s,errors<50% -c 1 -d 0.3 --warmup 0 --json";
+    let found = json(&load(&Server::start(1), line));
+    let rate = found["find_rate"]["per_second"].as_f64().unwrap();
+    assert!((1.0..75.0).contains(&rate), "{found}");
+    assert!(found["find_rate"]["confirmed"]["per_second"].is_f64(), "{found}");
+    assert!(
+        found["find_rate"]["tried"].as_array().unwrap().len() >= 3,
+        "{found}"
+    );
+}
+
+#[test]
+fn a_run_ends_after_too_many_failures_and_shows_what_the_server_used() {
+    let server = Server::start(1);
+    let ended = load(&server, "HOST/status/500 --bail 50 -d 1h -c 1 --warmup 0");
+    assert!(ended.err.contains("ended early"), "{ended:?}");
+    let own = std::process::id();
+    let found = json(&load(
+        &server,
+        &format!("HOST -d 0.5 -c 1 --warmup 0 --server-pid {own} --json"),
+    ));
+    assert!(found["server"]["cpu_seconds"].as_f64().unwrap() > 0.0, "{found}");
+}
+
+#[test]
 fn a_search_for_the_rate_can_be_interrupted() {
     let (folder, server) = (Folder::new(), Server::start(1));
     let url = server.url("/");

@@ -225,7 +225,7 @@ impl Stretch {
         }
     }
 
-    /// Adds the counts of another stretch as if it had followed without a pause; the timeline stays as it is.
+    /// Adds the total of another stretch as if it had followed without a pause.
     pub fn extend(&mut self, next: &Self) {
         let length_ns = |stretch: &Self| stretch.total.end_ns.saturating_sub(stretch.total.start_ns);
         let both_ns = length_ns(self) + length_ns(next);
@@ -235,11 +235,6 @@ impl Stretch {
         self.total.merge(&next.total);
         self.total.end_ns = self.total.start_ns + both_ns;
         (self.total.held, self.total.under_way) = (held, under_way);
-        self.cpu_ns += next.cpu_ns;
-        self.interrupted |= next.interrupted;
-        for (class, text) in &next.examples {
-            self.note_example(*class, text);
-        }
     }
 
     fn note_example(&mut self, class: Class, text: &str) {
@@ -474,4 +469,34 @@ impl Drop for Session {
 fn cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Pace;
+
+    #[test]
+    fn stretches_that_follow_each_other_are_one() {
+        let load = Load {
+            connections: 2,
+            pace: Pace::Closed,
+        };
+        let stretch = |start_ns: u64, seconds: u64, answers: u64| {
+            let mut stretch = Stretch::nothing(load);
+            stretch.total = Window::new(0, start_ns, false);
+            stretch.total.end_ns = start_ns + seconds * 1_000_000_000;
+            (stretch.total.sent, stretch.total.answers) = (answers, answers);
+            stretch.total.failures.add(Class::Timeout, 1);
+            stretch.total.held = start_ns;
+            stretch
+        };
+        let mut all = Stretch::nothing(load);
+        all.extend(&stretch(5, 1, 10));
+        all.extend(&stretch(9_000_000_000, 2, 20));
+        assert!((all.seconds() - 3.0).abs() < 1e-9, "{}", all.seconds());
+        assert!((all.per_second() - 10.0).abs() < 1e-9);
+        assert_eq!((all.total.sent, all.total.held), (30, 5));
+        assert_eq!(all.total.failures.total(), 2);
+    }
 }

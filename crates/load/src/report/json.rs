@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{Options, Report, format, percentile, verdict::Verdict};
 use crate::plan::Pace;
 
-/// Percentiles that are always included, so that saved runs can be compared.
+/// Percentiles that are always included, whichever a run prints.
 const ALWAYS: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 /// Renders the report.

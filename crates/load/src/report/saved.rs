@@ -1,5 +1,5 @@
 //! A saved run: the JSON of [`super::json`] with one more field, `record`, from which the whole report can be restored, down to the last
-//! count of its histograms. Saved runs can be read by other programs, printed in every form, and added to other runs.
+//! count of its histograms. Saved runs can be read by other programs, printed in every form, and compared.
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};

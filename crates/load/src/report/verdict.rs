@@ -17,7 +17,7 @@ use crate::{
 pub const FAILED_MAX: f64 = 0.001;
 /// Share of an open load's rate that must be answered.
 pub const ACHIEVED_MIN: f64 = 0.99;
-/// Share of its core that an event loop may use.
+/// Share of a core that each event loop may use, as the mean of all.
 pub const LOOP_BUSY_MAX: f64 = 0.90;
 /// Share of a machine's cores above which it counts as full.
 pub const FULL: f64 = 0.90;

@@ -48,12 +48,12 @@ pub enum TargetsError {
         path: String,
     },
     /// A request to another server than the first one's.
-    #[error("line {line}: `{host}` is another server than that of the first request; a list is for one")]
+    #[error("line {line}: `{server}` is another server than that of the first request; a list is for one")]
     Server {
         /// Line number, from 1.
         line: usize,
-        /// Host of the request.
-        host: String,
+        /// Scheme, host and port of the request.
+        server: String,
     },
     /// A weight, which lines had once.
     #[error("line {line}: weights are no longer there; repeat a line to send it more often")]
@@ -102,7 +102,9 @@ impl Targets {
             let (url, parts) = target(text, line, base, defaults)?;
             let first = first.get_or_insert_with(|| url.clone());
             if (url.tls, &url.host, url.port) != (first.tls, &first.host, first.port) {
-                return Err(TargetsError::Server { line, host: url.host });
+                let scheme = if url.tls { "https" } else { "http" };
+                let server = format!("{scheme}://{}", url.authority());
+                return Err(TargetsError::Server { line, server });
             }
             names.push(format!("{} {url}", parts.method));
             let template = Template::new(&parts, grammar);
@@ -200,7 +202,11 @@ mod tests {
                 "line 2: `ftp://h` has the scheme `ftp`; accepted are http and https",
             ),
             ("/a weight=2", "line 1: weights are no longer there"),
-            ("/a\nhttp://other/", "line 2: `other` is another server"),
+            ("/a\nhttp://other/", "line 2: `http://other` is another server"),
+            (
+                "http://h/\nhttp://h:1234/",
+                "line 2: `http://h:1234` is another server",
+            ),
             ("/a b", "line 1: the path `/a b` has a space"),
         ] {
             let error = chain(&parse(text, Some(&base())).unwrap_err());

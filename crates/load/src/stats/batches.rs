@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn equal_slices_have_an_interval_of_no_width() {
         let interval = batch_means(&[0.1; 50]).unwrap();
-        assert!(interval.relative_half_width() < 1e-9, "{interval:?}");
+        assert!(interval.high - interval.low < 1e-9, "{interval:?}");
         assert_eq!(batch_means(&[1.0; 4]), None);
         assert_eq!(batch_means(&[]), None);
     }

@@ -34,14 +34,6 @@ impl Interval {
         })
     }
 
-    /// Half the width as a share of the figure: 0.01 for "±1 %". Infinite when the figure is 0.
-    pub fn relative_half_width(&self) -> f64 {
-        if self.value == 0.0 {
-            return f64::INFINITY;
-        }
-        (self.high - self.low) / 2.0 / self.value.abs()
-    }
-
     /// Whether two intervals have a value in common; if so, their figures may well be the same.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.low <= other.high && other.low <= self.high
@@ -85,7 +77,7 @@ mod tests {
         let half = 3.182_446 * (10.0_f64 / 3.0).sqrt() / 2.0;
         assert!((interval.value - 6.0).abs() < 1e-12);
         assert!((interval.high - 6.0 - half).abs() < 1e-5, "{interval:?}");
-        assert!((interval.relative_half_width() - half / 6.0).abs() < 1e-5);
+        assert!((6.0 - interval.low - half).abs() < 1e-5, "{interval:?}");
     }
 
     #[test]
@@ -105,6 +97,5 @@ mod tests {
         };
         assert!(at(1.0, 2.0).overlaps(&at(2.0, 3.0)));
         assert!(!at(1.0, 2.0).overlaps(&at(2.1, 3.0)));
-        assert!(at(0.0, 1.0).relative_half_width().is_infinite());
     }
 }

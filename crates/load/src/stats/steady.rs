@@ -1,5 +1,5 @@
 //! Decides whether a server that is being warmed up has stopped changing. It is asked while the load continues, so it needs few slices and
-//! looks at the last of them only; the start of a complete run is the subject of [`super::warm_up`].
+//! looks at the last of them only.
 
 use hdrhistogram::Histogram;
 

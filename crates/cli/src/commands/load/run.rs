@@ -223,11 +223,20 @@ fn announcement(job: &Job, options: &Options) -> String {
     } else {
         if let Some(stages) = NonZero::new(options.stages.len()) {
             parts.push(several(stages.get() as u64, "stage"));
-        } else if let Pace::Open { per_second, .. } = job.load.pace {
+        } else if let Pace::Open { per_second } = job.load.pace {
             parts.push(format!("{per_second} requests/s"));
         }
         parts.extend(job.until.requests.map(|requests| several(requests, "request")));
-        parts.extend(job.until.duration.map(|duration| format!("{duration:?}")));
+        let at_most = if job.until.requests.is_some() {
+            "at most "
+        } else {
+            ""
+        };
+        parts.extend(
+            job.until
+                .duration
+                .map(|duration| format!("{at_most}{duration:?}")),
+        );
     }
     let warm_up = match job.warm_up {
         WarmUp::For(Duration::ZERO) => String::new(),

@@ -126,7 +126,7 @@ fn ms(ns: u64) -> f64 {
 
 fn rate_of(point: &Point) -> Option<f64> {
     match point.load.pace {
-        Pace::Open { per_second, .. } => Some(per_second),
+        Pace::Open { per_second } => Some(per_second),
         Pace::Closed => None,
     }
 }
@@ -161,6 +161,7 @@ fn best(options: &Options, job: &Job, mut session: Session, tell: &dyn Fn(String
         measure,
         settle: usual.settle.min(measure),
     };
+    warm(&mut session, job, tell);
     let best = best_connections(&mut session, sweep, &mut |point| tell(row(point)));
     session.finish();
     let chosen = &best.curve[best.chosen];
@@ -215,6 +216,7 @@ fn highest(
         settle: SETTLE,
         measure: options.duration.unwrap_or(Duration::from_secs(2)),
     };
+    warm(&mut session, job, tell);
     let found = highest_rate(&mut session, search, promise, &mut |point, broken| {
         tell(tried(point, broken));
     });
@@ -249,7 +251,7 @@ fn highest(
     }
 }
 
-/// Warms a server up, and reports when that did not make it steady: a comparison has no verdict that could.
+/// Warms a server up before a search, and reports when that did not make it steady.
 fn warm(session: &mut Session, job: &Job, tell: &dyn Fn(String)) {
     let found = warm_up(session, job.load, job.warm_up, &mut |_| {});
     if found.steady == Some(false) {

@@ -123,7 +123,7 @@ mod tests {
         let rate = |seconds| match schedule.at(Duration::from_secs(seconds)) {
             Load {
                 connections: 8,
-                pace: Pace::Open { per_second, .. },
+                pace: Pace::Open { per_second },
             } => per_second,
             other => panic!("{other:?}"),
         };
