@@ -134,6 +134,8 @@ pub struct RunOrder {
 /// A line that a rule has logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
+    /// The rule whose code logged it, if that is known.
+    pub rule: Option<TaskId>,
     /// The level: 0 debug, 1 info, 2 warning, 3 error.
     pub level: u8,
     /// The logged text.

@@ -429,6 +429,7 @@ impl Refusal {
                 | WorkflowFailure::Busy { .. }
                 | WorkflowFailure::BytesFull { .. } => Class::Overload,
                 WorkflowFailure::Timeout { .. } => Class::Deadline,
+                WorkflowFailure::Stopped { refusal, .. } => refusal.class(),
                 WorkflowFailure::Failed { .. }
                 | WorkflowFailure::Template { .. }
                 | WorkflowFailure::Memory { .. }
@@ -548,7 +549,7 @@ impl Refusal {
                 Self::Records(failure) => failure.details(),
                 Self::Sql(failure) => failure.details(),
                 Self::InStatement(_) => format!(",\"code\":{}", self.code()),
-                Self::Workflow(WorkflowFailure::Failed { trace, .. }) => trace.clone(),
+                Self::Workflow(_) => crate::target::workflow::trace_of(self).to_owned(),
                 _ => String::new(),
             },
         );

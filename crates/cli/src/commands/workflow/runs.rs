@@ -119,14 +119,13 @@ impl RunArgs {
             .map_err(|reason| UsageError(format!("--args are not a JSON object of arguments: {reason}")))?)
     }
 
-    /// Runs the workflow. Returns the result, the workflows, and the time in milliseconds.
-    fn run(&self, wants_trace: bool) -> anyhow::Result<(Value, Found, f64)> {
+    /// Runs the workflow. Returns the result and the time in milliseconds.
+    fn run(&self, wants_trace: bool) -> anyhow::Result<(Value, f64)> {
         let args = self.args()?;
-        let found = self.which.find()?;
-        let offline = found.start()?;
+        let offline = self.which.find()?.start()?;
         let began = Instant::now();
         let outcome = wait(offline.run(&self.name, &args, wants_trace))??;
-        Ok((outcome, found, began.elapsed().as_secs_f64() * 1000.0))
+        Ok((outcome, began.elapsed().as_secs_f64() * 1000.0))
     }
 }
 
@@ -148,7 +147,7 @@ fn failure_of(outcome: &Value) -> Option<WorkflowError> {
 }
 
 pub(super) fn run(arguments: &Run) -> anyhow::Result<()> {
-    let (outcome, ..) = arguments.asked.run(false)?;
+    let (outcome, _) = arguments.asked.run(false)?;
     match failure_of(&outcome) {
         Some(failure) => Err(failure.into()),
         None => Ok(output::line(&outcome.to_string())?),
@@ -156,11 +155,11 @@ pub(super) fn run(arguments: &Run) -> anyhow::Result<()> {
 }
 
 pub(super) fn trace(arguments: &Trace) -> anyhow::Result<()> {
-    let (outcome, found, took_ms) = arguments.asked.run(true)?;
+    let (outcome, took_ms) = arguments.asked.run(true)?;
     if arguments.json {
         output::line(&outcome.to_string())?;
     } else {
-        output::whole(&tree::of(&arguments.asked.name, &outcome, &found.files, took_ms))?;
+        output::whole(&tree::of(&arguments.asked.name, &outcome, took_ms))?;
     }
     failure_of(&outcome).map_or(Ok(()), |failure| Err(failure.into()))
 }

@@ -20,6 +20,10 @@ use bytes::Bytes;
 use forebay_pool::RequestParts;
 use forebay_script::{Answer, Body as ScriptBody, Failure, Script};
 use serde_json::value::RawValue;
+use tokio::{
+    sync::oneshot,
+    time::{timeout, timeout_at},
+};
 use tracing::Level;
 
 pub(crate) use self::bundle::Bundle;
@@ -153,7 +157,12 @@ pub(crate) enum WorkflowFailure {
     #[error("{path} in the store is no run: {reason}")]
     ForeignRun { path: String, reason: String },
     #[error("{what}")]
-    Ended { status: u16, what: String },
+    Ended {
+        status: u16,
+        what: String,
+        /// As in `Failed`.
+        trace: String,
+    },
     #[error("the queue of workflow `{name}` is full (workflow.scenes: queue_max {queue_max})")]
     SceneBusy { name: String, queue_max: usize },
     #[error("{accept_queue_max} runs are in flight already (workflow.accept_queue_max)")]
@@ -166,6 +175,13 @@ pub(crate) enum WorkflowFailure {
     ResultLength { output_max: usize },
     #[error("the run did not end within {timeout:?} (workflow.timeout)")]
     Timeout { timeout: Duration },
+    #[error("{refusal}")]
+    Stopped {
+        /// Why the run was stopped before its end.
+        refusal: Box<Refusal>,
+        /// The trace until then, as in `Failed`.
+        trace: String,
+    },
 }
 
 /// A request for one run.
@@ -180,6 +196,8 @@ struct Ask<'a> {
     /// The value of `isTrace()` in rules.
     is_traced: bool,
     wants_trace: bool,
+    /// Whether the client is unknown: it gets no errors of the clients that rules use.
+    is_anonymous: bool,
     /// Notified when the run begins.
     begun: Option<Arc<durable_runs::Entry>>,
 }
@@ -352,7 +370,23 @@ impl WorkflowTarget {
         let counted = counts.begin(deadline);
         let log = self.log_of(ask);
         let late = Late { log, deadline };
-        let result = self.run_admitted(plan, attributes, ask, deadline, counts).await;
+        let (unfinished, stopped) = match ask.wants_trace {
+            true => Some(oneshot::channel()).unzip(),
+            false => (None, None),
+        };
+        let run = self.run_admitted(plan, attributes, ask, deadline, counts, unfinished);
+        let result = match stopped {
+            None => run.await,
+            Some(stopped) => {
+                // Stopped here, because those who wait for a traced run do so for a little longer.
+                let result = timeout_at(deadline.into(), run).await;
+                let result = result.unwrap_or(Err(Refusal::Script(Failure::DeadlinePassed)));
+                match result {
+                    Ok(bytes) => Ok(bytes),
+                    Err(refusal) => Err(with_trace(refusal, stopped).await),
+                }
+            }
+        };
         let outcome = outcome_of(&result);
         counted.ends(outcome);
         late.over(&result, outcome);
@@ -372,6 +406,7 @@ impl WorkflowTarget {
         ask: &Ask<'_>,
         deadline: Instant,
         counts: Arc<WorkflowCounts>,
+        unfinished: Option<oneshot::Sender<String>>,
     ) -> Result<Bytes, Refusal> {
         let admitted = self.admission.admit(ask.asker, ask.workflow, deadline).await?;
         let input = format!(
@@ -407,6 +442,8 @@ impl WorkflowTarget {
             log_max: self.limits.log_max,
             output_max: self.limits.output_max,
             deadline,
+            unfinished,
+            is_anonymous: ask.is_anonymous,
         };
         let begun = ask.begun.clone();
         let begin = Box::new(move || -> Box<dyn forebay_script::RunDriver> {
@@ -429,6 +466,18 @@ impl WorkflowTarget {
     }
 }
 
+/// The trace of a run that was stopped or failed, as members of an object.
+pub(crate) fn trace_of(refusal: &Refusal) -> &str {
+    match refusal {
+        Refusal::Workflow(
+            WorkflowFailure::Stopped { trace, .. }
+            | WorkflowFailure::Failed { trace, .. }
+            | WorkflowFailure::Ended { trace, .. },
+        ) => trace,
+        _ => "",
+    }
+}
+
 /// The failure of a run, with limits under their keys of `[workflow]`.
 fn by_own_keys(failure: Failure) -> Refusal {
     Refusal::Workflow(match failure {
@@ -440,6 +489,23 @@ fn by_own_keys(failure: Failure) -> Refusal {
         Failure::Output { output_max } => WorkflowFailure::ResultLength { output_max },
         failure => return Refusal::Script(failure),
     })
+}
+
+/// Time for the thread of a run that was stopped to hand over its trace, and for the response with it.
+const TRACE_TIME: Duration = Duration::from_secs(1);
+
+/// The refusal of a traced run, with its steps if it had begun.
+async fn with_trace(refusal: Refusal, stopped: oneshot::Receiver<String>) -> Refusal {
+    if refusal.status() == 503 {
+        return refusal;
+    }
+    match timeout(TRACE_TIME / 2, stopped).await {
+        Ok(Ok(trace)) => {
+            let refusal = Box::new(refusal);
+            Refusal::Workflow(WorkflowFailure::Stopped { refusal, trace })
+        }
+        _ => refusal,
+    }
 }
 
 /// Log line for a run that timed out.
@@ -464,7 +530,7 @@ impl Late {
             } else {
                 &why
             };
-            log.line(Level::ERROR, why, None);
+            log.line(Level::ERROR, why, None, None);
         }
     }
 }
@@ -474,7 +540,7 @@ impl Drop for Late {
         if let Some(log) = &mut self.log
             && Instant::now() >= self.deadline
         {
-            log.line(Level::ERROR, NOT_OVER, None);
+            log.line(Level::ERROR, NOT_OVER, None, None);
         }
     }
 }

@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Instant};
 use forebay_script::Failure;
 use forebay_store::{Options, Store, StoreError};
 use forebay_workflow::Compat;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, value::RawValue};
 
 use super::{
-    ActiveReleases, Ask, Bundle, BundleErrors, StoredTest, WorkflowFailure, WorkflowFiles, WorkflowTarget,
-    admission::Asker,
+    ActiveReleases, Ask, Bundle, BundleErrors, StoredTest, TRACE_TIME, WorkflowFailure, WorkflowFiles,
+    WorkflowTarget, admission::Asker, quoted,
 };
 use crate::{
     app::{BuildError, EraseTypes, WorkflowEnvironment, compat_of, workflow_engines},
@@ -134,27 +134,35 @@ impl Offline {
             trace_id: REQUEST_ID,
             is_traced: wants_trace,
             wants_trace,
+            is_anonymous: false,
             begun: None,
         };
         let refused = |reason: &dyn std::error::Error| OfflineError::Refused {
             reason: failure::with_causes(reason),
         };
-        let run = tokio::time::timeout_at(deadline.into(), self.target.run(&ask, deadline));
+        let run = tokio::time::timeout_at((deadline + TRACE_TIME).into(), self.target.run(&ask, deadline));
         let outcome = run.await;
         if let Some(store) = &self.store {
             // Flushed, so that the rules' writes are durable even if another process leads the store.
             store.flush()?;
         }
-        let failed = |reason: String| json!({"node": null, "error": reason});
-        Ok(match outcome {
-            Ok(Ok(bytes)) => serde_json::from_slice(&bytes).map_err(|error| refused(&error))?,
-            Ok(Err(Refusal::Script(failure))) => failed(failure::with_causes(&failure)),
-            Ok(Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name }))) => {
+        let outcome = outcome.unwrap_or(Err(Refusal::Script(Failure::DeadlinePassed)));
+        let (outcome, trace) = match outcome {
+            Err(Refusal::Workflow(WorkflowFailure::Stopped { refusal, trace })) => (Err(*refusal), trace),
+            outcome => (outcome, String::new()),
+        };
+        let text = match outcome {
+            Ok(bytes) => bytes,
+            Err(Refusal::Script(failure)) => {
+                let error = quoted(&failure::with_causes(&failure));
+                format!(r#"{{"node":null,"error":{error}{trace}}}"#).into()
+            }
+            Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name })) => {
                 return Err(OfflineError::NoSuchWorkflow { name });
             }
-            Ok(Err(refusal)) => return Err(refused(&refusal)),
-            Err(_) => failed(failure::with_causes(&Failure::DeadlinePassed)),
-        })
+            Err(refusal) => return Err(refused(&refusal)),
+        };
+        serde_json::from_slice(&text).map_err(|error| refused(&error))
     }
 
     /// Runs the stored tests one after another, and passes each result to `tell`.

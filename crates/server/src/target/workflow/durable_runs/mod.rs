@@ -24,7 +24,9 @@ use serde_json::value::RawValue;
 use tokio::{runtime::Handle, sync::Semaphore, sync::watch};
 
 use self::records::{Over, Records, RunName, RunRequest};
-use super::{Ask, WorkflowFailure, WorkflowTarget, arguments, first_line, read_result};
+use super::{
+    Ask, TRACE_TIME, WorkflowFailure, WorkflowTarget, arguments, read_result, runs::result::public_reason, trace_of,
+};
 use crate::{
     config,
     failure::Refusal,
@@ -390,13 +392,14 @@ impl DurableRuns {
                 Err(refusal) => refusal,
             };
             let is_too_long = match refusal {
-                Refusal::WriteQueueBytesFull { queue_bytes_max } => over.answer.len() > queue_bytes_max / 4,
+                Refusal::WriteQueueBytesFull { queue_bytes_max } => over.answer.len() + over.trace.len() > queue_bytes_max / 4,
                 _ => refusal.status() < 500,
             };
             if is_too_long && !is_replaced {
                 // The error becomes the outcome.
                 is_replaced = true;
                 over.status = 500;
+                over.trace.clear();
                 over.answer = format!("the result of the run cannot be kept: {refusal}");
                 continue;
             }
@@ -421,14 +424,14 @@ async fn attempt(
     entry.has_begun.store(false, Ordering::Release);
     let (release, outcome) = run(target, name, asked, entry).await;
     let has_begun = entry.has_begun.load(Ordering::Acquire);
-    let (status, answer) = match outcome {
-        Ok(answer) => (200, answer),
+    let (status, answer, trace) = match outcome {
+        Ok(answer) => (200, answer, String::new()),
         Err(refusal) if !has_begun && may_begin_later(&refusal) => return Attempt::NotBegun(refusal),
         Err(Refusal::Script(Failure::Stopping)) if *is_ending.borrow() => return Attempt::CutOff,
         Err(refusal) => {
             refusal.log(&name.id);
             let told = refusal.to_string().chars().take(ERROR_CHARS_MAX).collect();
-            (refusal.status(), told)
+            (refusal.status(), told, trace_of(&refusal).to_owned())
         }
     };
     Attempt::Over(Over {
@@ -438,6 +441,7 @@ async fn attempt(
         ended_ms: now_ms(),
         status,
         answer,
+        trace,
         release,
     })
 }
@@ -464,19 +468,20 @@ async fn run(
             trace_id: &name.id,
             is_traced: asked.wants_trace,
             wants_trace: asked.wants_trace,
+            is_anonymous: asker.is_anonymous(),
             begun: Some(Arc::clone(entry)),
         };
         let deadline = Instant::now() + target.timeout_of(&asked.workflow);
-        let awaited = tokio::time::timeout_at(deadline.into(), target.run(&ask, deadline));
+        let awaited = tokio::time::timeout_at((deadline + TRACE_TIME).into(), target.run(&ask, deadline));
         let bytes = awaited
             .await
             .unwrap_or(Err(Refusal::Script(Failure::DeadlinePassed)))?;
         let result = read_result(&bytes)?;
-        if let (Some(node), Some(error)) = (result.node, result.error) {
+        if let (Some(node), Some(error)) = (&result.node, &result.error) {
             let (workflow, request_id) = (&*asked.workflow, &*name.id);
             tracing::warn!(target: "forebay::workflow", workflow, request_id, "node `{node}` failed: {error}");
-            let reason = first_line(&error).to_owned();
-            let trace = String::new();
+            let reason = public_reason(error, asker.is_anonymous()).to_owned();
+            let (node, trace) = (node.clone(), result.trace_members());
             return Err(WorkflowFailure::Failed { node, reason, trace }.into());
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -71,6 +71,9 @@ pub(in crate::target::workflow) struct Over {
     pub(in crate::target::workflow) status: u16,
     /// JSON if the status is 200, otherwise the error's text.
     pub(in crate::target::workflow) answer: String,
+    /// The trace of a run that failed, as members of an object, if it was asked for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(in crate::target::workflow) trace: String,
     /// The release that ran, if there are releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::target::workflow) release: Option<u64>,

@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Instant};
 
 use forebay_script::RuleOutcome;
-use forebay_workflow::jdm::{Answer, Decision, FunctionCall, Functions, Work};
+use forebay_workflow::{
+    NodeName,
+    jdm::{Answer, Decision, FunctionCall, Functions, Work},
+};
 use serde_json::{Value, json};
 
 use super::pending_tasks::{PendingTasks, Reason, Task};
@@ -42,9 +45,13 @@ impl Functions for DecisionTasks<'_> {
             is_true: true,
             values: input.to_string(),
         };
+        let node = NodeName {
+            id: call.node.into(),
+            name: Some(call.name.into()),
+        };
         let outcome = self.desk.run(Task {
             rule,
-            node: call.node,
+            node: &node,
             kind: FUNCTION,
             last: Some(input),
             item: None,

@@ -9,18 +9,19 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use forebay_script::{Command, Event, LogLine, RuleModule, RunDriver};
-use forebay_workflow::run;
+use forebay_workflow::{NodeName, Trace, run};
 use serde_json::value::RawValue;
+use tokio::sync::oneshot;
 use tracing::Level;
 
 use super::{
     decisions::DecisionTasks,
-    pending_tasks::{PendingTasks, TaskEvent},
-    result::{write_evaluation, write_run},
+    pending_tasks::{PendingTasks, Reason, TaskEvent},
+    result::{put_trace, write_evaluation, write_run},
     rules::RuleTasks,
 };
 use crate::{
@@ -53,6 +54,10 @@ pub(in crate::target::workflow) struct RunSpec {
     pub(in crate::target::workflow) output_max: usize,
     /// When the run times out.
     pub(in crate::target::workflow) deadline: Instant,
+    /// Takes the trace of a run that is stopped before its end, as members of an object.
+    pub(in crate::target::workflow) unfinished: Option<oneshot::Sender<String>>,
+    /// Whether errors in the trace may tell only what anybody may know.
+    pub(in crate::target::workflow) is_anonymous: bool,
 }
 
 /// The state machine of one run.
@@ -61,6 +66,11 @@ pub(in crate::target::workflow) struct WorkflowDriver {
     run: Pin<Box<dyn Future<Output = Vec<u8>>>>,
     desk: Rc<PendingTasks>,
     log: Rc<RefCell<Log>>,
+    /// The steps of a graph, if they were asked for.
+    trace: Option<Rc<Trace<Rc<str>, Reason>>>,
+    unfinished: Option<oneshot::Sender<String>>,
+    is_anonymous: bool,
+    output_max: usize,
     book: Arc<Bundle>,
     /// Whether the result has been returned.
     is_over: bool,
@@ -69,7 +79,8 @@ pub(in crate::target::workflow) struct WorkflowDriver {
 /// Lines logged by rules, for the trace.
 #[derive(Debug)]
 pub(in crate::target::workflow) struct Log {
-    pub(in crate::target::workflow) lines: Vec<LogLine>,
+    pub(in crate::target::workflow) lines: Vec<NodeLine>,
+    begun: Instant,
     bytes: usize,
     bytes_max: usize,
     /// Lines dropped for lack of room.
@@ -78,19 +89,31 @@ pub(in crate::target::workflow) struct Log {
     written: Option<RunLog>,
 }
 
+/// A line that a rule has logged.
+#[derive(Debug)]
+pub(in crate::target::workflow) struct NodeLine {
+    /// The node of the rule, if it is known.
+    pub(in crate::target::workflow) node: Option<NodeName>,
+    /// Time since the run began.
+    pub(in crate::target::workflow) at: Duration,
+    pub(in crate::target::workflow) level: Level,
+    pub(in crate::target::workflow) text: String,
+}
+
 /// Log levels by their number in a [`LogLine`].
 const LEVELS: [Level; 4] = [Level::DEBUG, Level::INFO, Level::WARN, Level::ERROR];
 
 impl Log {
-    fn write(&mut self, level: Level, message: &str, failed: Option<(&str, &str)>) {
+    fn write(&mut self, level: Level, message: &str, node: Option<&NodeName>, stack: Option<&str>) {
         if let Some(written) = &mut self.written {
-            written.line(level, message, failed);
+            let node = node.map(|node| (&*node.id, node.name.as_deref()));
+            written.line(level, message, node, stack);
         }
     }
 
     /// Logs a node's failure; the stack trace follows the first line of `error`.
-    fn failed(&mut self, node: &str, error: &str) {
-        self.write(Level::ERROR, first_line(error), Some((node, error)));
+    fn failed(&mut self, node: &NodeName, error: &str) {
+        self.write(Level::ERROR, first_line(error), Some(node), Some(error));
     }
 }
 
@@ -98,7 +121,7 @@ impl Drop for Log {
     fn drop(&mut self) {
         if self.left_out > 0 {
             let message = format!("{} further lines were left out (log_max)", self.left_out);
-            self.write(Level::WARN, &message, None);
+            self.write(Level::WARN, &message, None, None);
         }
     }
 }
@@ -116,16 +139,20 @@ impl WorkflowDriver {
             log_max,
             output_max,
             deadline,
+            unfinished,
+            is_anonymous,
         } = wanted;
         let desk = Rc::new(PendingTasks::new(output_max, deadline, counts));
         let log = Rc::new(RefCell::new(Log {
             lines: Vec::new(),
+            begun: Instant::now(),
             bytes: 0,
             bytes_max: log_max,
             left_out: 0,
             written: run_log,
         }));
-        let (own, its_log) = (Rc::clone(&desk), Rc::clone(&log));
+        let trace = wants_trace.then(|| Rc::new(Trace::new()));
+        let (own, its_log, its_trace) = (Rc::clone(&desk), Rc::clone(&log), trace.clone());
         let its_book = Arc::clone(&book);
         Self {
             book: its_book,
@@ -133,18 +160,22 @@ impl WorkflowDriver {
                 match plan {
                     Plan::Graph(graph) => {
                         let rules = RuleTasks::new(&own, &book, &args);
-                        let run = run(&graph, &rules, wants_trace).await;
-                        if let Err(error) = &run.outcome {
+                        let outcome = run(&graph, &rules, its_trace.as_deref()).await;
+                        if let Err(error) = &outcome {
                             its_log.borrow_mut().failed(&error.node, &error.cause.to_string());
                         }
-                        write_run(&run, &its_log.borrow(), wants_trace, output_max)
+                        write_run(&outcome, its_trace.as_deref(), &its_log.borrow(), is_anonymous, output_max)
                     }
                     Plan::Decision(decision) => {
                         let functions = DecisionTasks::new(&own, &book);
                         let input = serde_json::from_str(args.get()).unwrap_or_default();
                         let evaluation = decision.evaluate(input, &functions, wants_trace).await;
                         if let Err(error) = &evaluation.result {
-                            its_log.borrow_mut().failed(&error.node, &error.cause.to_string());
+                            let node = NodeName {
+                                id: (&*error.node).into(),
+                                name: None,
+                            };
+                            its_log.borrow_mut().failed(&node, &error.cause.to_string());
                         }
                         write_evaluation(&evaluation, &its_log.borrow(), wants_trace)
                     }
@@ -152,6 +183,10 @@ impl WorkflowDriver {
             }),
             desk,
             log,
+            trace,
+            unfinished,
+            is_anonymous,
+            output_max,
             is_over: false,
         }
     }
@@ -164,6 +199,25 @@ struct Woken(AtomicBool);
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for WorkflowDriver {
+    fn drop(&mut self) {
+        if !self.is_over
+            && let (Some(unfinished), Some(trace)) = (self.unfinished.take(), &self.trace)
+        {
+            let mut out = Vec::new();
+            put_trace(
+                &mut out,
+                trace,
+                &self.log.borrow(),
+                self.is_anonymous,
+                self.output_max,
+            );
+            // Nothing may wait for it any more.
+            let _ = unfinished.send(String::from_utf8_lossy(&out).into_owned());
+        }
     }
 }
 
@@ -205,8 +259,11 @@ impl RunDriver for WorkflowDriver {
         } else {
             log.bytes = bytes;
             let level = LEVELS[usize::from(line.level).min(LEVELS.len() - 1)];
-            log.write(level, &line.text, None);
-            log.lines.push(line);
+            let node = line.rule.and_then(|rule| self.desk.node_of(rule));
+            log.write(level, &line.text, node.as_ref(), None);
+            let at = log.begun.elapsed();
+            let text = line.text;
+            log.lines.push(NodeLine { node, at, level, text });
         }
     }
 }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use forebay_script::{Command, Rule, RuleOutcome, RunOrder, TaskId};
+use forebay_workflow::NodeName;
 
 use crate::metrics::WorkflowCounts;
 
@@ -51,6 +52,8 @@ pub(super) struct PendingTasks {
 
 #[derive(Default)]
 struct Slot {
+    /// The node whose rule it is.
+    node: Option<NodeName>,
     came: Option<TaskEvent>,
     waker: Option<Waker>,
 }
@@ -99,7 +102,7 @@ impl Ordered<'_> {
 /// A rule to run, its node and its input.
 pub(super) struct Task<'t> {
     pub(super) rule: &'t Arc<Rule>,
-    pub(super) node: &'t str,
+    pub(super) node: &'t NodeName,
     pub(super) kind: &'static str,
     pub(super) last: Option<RuleOutcome>,
     pub(super) item: Option<String>,
@@ -154,10 +157,19 @@ impl PendingTasks {
         Ok(())
     }
 
-    fn order(&self, order: impl FnOnce(TaskId) -> Command) -> Ordered<'_> {
+    /// The node of a rule that runs.
+    pub(super) fn node_of(&self, ticket: TaskId) -> Option<NodeName> {
+        self.slots.borrow().get(&ticket)?.node.clone()
+    }
+
+    fn order(&self, node: Option<&NodeName>, order: impl FnOnce(TaskId) -> Command) -> Ordered<'_> {
         let ticket = self.last.get() + 1;
         self.last.set(ticket);
-        self.slots.borrow_mut().insert(ticket, Slot::default());
+        let slot = Slot {
+            node: node.cloned(),
+            ..Slot::default()
+        };
+        self.slots.borrow_mut().insert(ticket, slot);
         self.orders.borrow_mut().push(order(ticket));
         Ordered { desk: self, ticket }
     }
@@ -165,11 +177,11 @@ impl PendingTasks {
     /// Runs a rule in the engine and returns its outcome.
     pub(super) async fn run(&self, task: Task<'_>) -> Result<RuleOutcome, Reason> {
         let begun = Instant::now();
-        let ordered = self.order(|ticket| {
+        let ordered = self.order(Some(task.node), |ticket| {
             Command::Run(RunOrder {
                 ticket,
                 rule: Arc::clone(task.rule),
-                node: task.node.to_owned(),
+                node: task.node.id.to_string(),
                 kind: task.kind,
                 last: task.last,
                 item: task.item,
@@ -179,7 +191,7 @@ impl PendingTasks {
         match ordered.came().await {
             TaskEvent::Ended(outcome) => {
                 let is_true = outcome.as_ref().ok().map(|outcome| outcome.is_true);
-                self.counts.node(task.node, is_true, begun.elapsed());
+                self.counts.node(&task.node.id, is_true, begun.elapsed());
                 let outcome = outcome.map_err(Reason::from)?;
                 self.keep(outcome.values.len())?;
                 Ok(outcome)
@@ -190,7 +202,7 @@ impl PendingTasks {
 
     /// Waits for `time`.
     pub(super) async fn sleep(&self, time: Duration) {
-        self.order(|ticket| Command::Pass { ticket, time }).came().await;
+        self.order(None, |ticket| Command::Pass { ticket, time }).came().await;
     }
 
     /// Completes a task; ignored if it has been cancelled.
