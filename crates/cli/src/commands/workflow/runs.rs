@@ -79,10 +79,11 @@ pub(super) fn check(arguments: &Check) -> anyhow::Result<()> {
         Some(folder) => of_folder(folder, configuration(&arguments.which.config)?)?,
         None => arguments.which.find()?,
     };
-    found.check()?;
+    let warnings = found.check()?;
+    output::warnings(&warnings);
     let names: Vec<&str> = found.files.workflows().collect();
     if arguments.json {
-        let told = json!({"release": found.release, "workflows": names, "files": found.files.len()});
+        let told = json!({"release": found.release, "workflows": names, "files": found.files.len(), "warnings": warnings});
         return Ok(output::line(&told.to_string())?);
     }
     let what = found.release.map_or_else(

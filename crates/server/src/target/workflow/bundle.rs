@@ -40,6 +40,7 @@ pub(crate) struct Bundle {
     tests: Vec<StoredTest>,
     templates: HashMap<String, Template>,
     schemas: HashMap<String, Schemas>,
+    warnings: Vec<String>,
 }
 
 /// A runnable workflow.
@@ -98,6 +99,7 @@ impl Bundle {
             place,
             erase_types,
             faults: Vec::new(),
+            warnings: Vec::new(),
             functions: HashMap::new(),
             errands: HashMap::new(),
             subflows: Vec::new(),
@@ -154,9 +156,22 @@ impl Bundle {
                 tests,
                 templates,
                 schemas,
+                warnings: reader.warnings,
             })
         } else {
             Err(BundleErrors(reader.faults))
+        }
+    }
+
+    /// What works otherwise than its author may expect, each with its file.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Logs the warnings.
+    pub(super) fn log_warnings(&self) {
+        for warning in &self.warnings {
+            tracing::warn!(target: "forebay::workflow", "{warning}");
         }
     }
 
@@ -224,6 +239,7 @@ struct Reader<'r> {
     place: &'r Path,
     erase_types: EraseTypes,
     faults: Vec<BundleError>,
+    warnings: Vec<String>,
     functions: HashMap<String, Arc<Rule>>,
     errands: HashMap<String, Arc<Rule>>,
     modules: HashMap<String, Arc<Rule>>,
@@ -373,7 +389,13 @@ impl Reader<'_> {
         match jdm::check(&document, |key| {
             names.contains(key.strip_suffix(".json").unwrap_or(key))
         }) {
-            Ok(decision) => Some(decision),
+            Ok(decision) => {
+                let shown = self.shown(path);
+                let warnings = decision.warnings().iter();
+                self.warnings
+                    .extend(warnings.map(|warning| format!("{shown}: {warning}")));
+                Some(decision)
+            }
             Err(problems) => {
                 for problem in problems {
                     self.fault(path, problem);

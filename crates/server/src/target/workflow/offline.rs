@@ -179,7 +179,7 @@ impl Offline {
     }
 }
 
-/// Checks files as [`Offline::start`] does, without starting an engine.
+/// Checks files as [`Offline::start`] does, without starting an engine. Returns warnings.
 ///
 /// # Errors
 /// Every error in the files.
@@ -188,9 +188,10 @@ pub fn check(
     files: &WorkflowFiles,
     place: &Path,
     erase_types: EraseTypes,
-) -> Result<(), BundleErrors> {
+) -> Result<Vec<String>, BundleErrors> {
     let compat = config.workflow.as_ref().map_or(Compat::None, compat_of);
-    Bundle::of(files, place, compat, erase_types).map(drop)
+    let bundle = Bundle::of(files, place, compat, erase_types)?;
+    Ok(bundle.warnings().to_vec())
 }
 
 /// Parses a run's arguments from a command line or a file.

@@ -162,7 +162,9 @@ impl ActiveReleases {
     ) -> Result<Arc<Self>, ShelfError> {
         // Taken before the files are read, so that any later change is noticed.
         let found = watch::look_at_workflows(folder);
-        let shelf = Self::of(Bundle::read(folder, reading.compat, reading.erase_types)?);
+        let bundle = Bundle::read(folder, reading.compat, reading.erase_types)?;
+        bundle.log_warnings();
+        let shelf = Self::of(bundle);
         if is_watched {
             let mut keeper = FolderKeeper {
                 folder: folder.to_owned(),
@@ -303,6 +305,7 @@ impl Watcher for FolderKeeper {
         let Reading { compat, erase_types } = self.reading;
         match Bundle::read(&self.folder, compat, erase_types) {
             Ok(book) => {
+                book.log_warnings();
                 let book = Arc::new(book);
                 shelf.in_force.write().published = Some(ResolvedRelease { book, release: None });
                 tracing::info!(target: "forebay::workflow", "workflows read again: {}", self.folder.display());
@@ -419,7 +422,10 @@ impl StoreKeeper {
             let book = match known {
                 Some(book) => Arc::clone(book),
                 None => match read_release(&self.releases, number, self.reading) {
-                    Ok(book) => Arc::new(book),
+                    Ok(book) => {
+                        book.log_warnings();
+                        Arc::new(book)
+                    }
                     Err(error) => {
                         may_mend |= error.may_mend();
                         let reason = failure::with_causes(&error);
