@@ -264,7 +264,7 @@ impl Object<'_> {
     }
 
     fn given(&self, member: &'static str) -> Result<Option<Operand>, DefinitionError> {
-        let value = self.members.get(member).filter(|value| !value.is_null());
+        let value = self.get(member).filter(|value| !value.is_null());
         value.map(|value| self.part(member, None, value)).transpose()
     }
 
@@ -285,7 +285,7 @@ impl Object<'_> {
 
     fn all_given(&self, member: &'static str) -> Result<Vec<(String, Operand)>, DefinitionError> {
         let none = Map::new();
-        let members = match self.members.get(member) {
+        let members = match self.get(member) {
             None | Some(Value::Null) => &none,
             Some(Value::Object(members)) if members.len() <= PARTS_MAX => members,
             Some(_) => return Err(self.unexpected(member, "an object of at most 1000 members")),
@@ -297,7 +297,7 @@ impl Object<'_> {
 
     /// A list of at most [`PARTS_MAX`] values.
     fn parts(&self, member: &'static str) -> Result<&[Value], DefinitionError> {
-        match self.members.get(member) {
+        match self.get(member) {
             None | Some(Value::Null) => Ok(&[]),
             Some(Value::Array(list)) if list.len() <= PARTS_MAX => Ok(list),
             Some(_) => Err(self.unexpected(member, "a list of at most 1000")),

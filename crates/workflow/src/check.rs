@@ -239,11 +239,13 @@ impl<'d> Checker<'d> {
                         self.problems.push(Problem::BehindRun { node, next });
                     }
                 }
-                Kind::Boot
-                | Kind::Failback { .. }
-                | Kind::Loop { .. }
-                | Kind::Delay { .. }
-                | Kind::Retry { .. } => self.check_successor(node, true),
+                Kind::Loop { over } => {
+                    self.check_successor(node, true);
+                    self.check_list(node, over);
+                }
+                Kind::Boot | Kind::Failback { .. } | Kind::Delay { .. } | Kind::Retry { .. } => {
+                    self.check_successor(node, true)
+                }
                 Kind::Process { .. }
                 | Kind::Relation { .. }
                 | Kind::BuiltinTask { .. }
@@ -281,6 +283,32 @@ impl<'d> Checker<'d> {
                     second: self.id(next),
                 });
             }
+        }
+    }
+
+    /// Requires that something gives the list of a LOOP.
+    fn check_list(&mut self, node: usize, over: &str) {
+        let mut before = Vec::new();
+        let mut at = self.before[node];
+        while let Some(parent) = at.filter(|parent| !before.contains(parent)) {
+            before.push(parent);
+            at = self.before[parent];
+        }
+        let is_given = match over.split('.').next() {
+            Some("args") => true,
+            Some("item") => before
+                .iter()
+                .any(|&node| matches!(self.kind(node), Kind::Loop { .. })),
+            // Siblings that run earlier give a result, too.
+            Some("last") => before.iter().any(|&node| {
+                let kind = self.kind(node);
+                kind.rule().is_some() || matches!(kind, Kind::Subflow { .. } | Kind::Logical(_))
+            }),
+            _ => false,
+        };
+        if !is_given {
+            let (node, over) = (self.id(node), over.to_owned());
+            self.problems.push(Problem::NoList { node, over });
         }
     }
 

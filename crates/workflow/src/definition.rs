@@ -7,7 +7,7 @@
 //! `SWITCH`, `PARALLEL`, `LOOP`, `SUBFLOW`, `DELAY`, `RETRY`, `SQL`, `STORE` and `HTTP` are additions to Rengine's format, as are
 //! `timeoutMs` and `fallback` of nodes that run a rule, and `case` of edges.
 
-use std::time::Duration;
+use std::{cell::RefCell, collections::BTreeSet, time::Duration};
 
 use serde_json::{Map, Value};
 
@@ -31,6 +31,8 @@ pub struct Definition {
     pub edges: Vec<Edge>,
     /// Attributes of the whole graph, which its rules may read.
     pub attributes: Map<String, Value>,
+    /// Members of nodes that mean nothing, each with its node and those that would.
+    pub warnings: Vec<String>,
 }
 
 /// A node of a definition.
@@ -205,7 +207,7 @@ impl Kind {
 }
 
 impl Definition {
-    /// Parses a definition. Unknown members are ignored: editors keep theirs in the same document.
+    /// Parses a definition. Unknown members are ignored, because editors keep theirs in the same document; those of nodes are warned of.
     pub fn parse(text: &[u8]) -> Result<Self, DefinitionError> {
         let value = serde_json::from_slice(text).map_err(|error| DefinitionError::Json {
             line: error.line(),
@@ -228,16 +230,20 @@ impl Definition {
             Some(Value::Object(attributes)) => attributes.clone(),
             Some(_) => return Err(graph.unexpected("attributes", "an object")),
         };
+        let nodes = graph.list("nodes", Node::of)?;
+        let (nodes, warnings): (_, Vec<_>) = nodes.into_iter().unzip();
         Ok(Self {
-            nodes: graph.list("nodes", Node::of)?,
+            nodes,
             edges: graph.list("edges", Edge::of)?,
             attributes,
+            warnings: warnings.into_iter().flatten().collect(),
         })
     }
 }
 
 impl Node {
-    fn of(object: &Object<'_>) -> Result<Self, DefinitionError> {
+    /// Reads a node. Also returns a warning if it has members that mean nothing.
+    fn of(object: &Object<'_>) -> Result<(Self, Option<String>), DefinitionError> {
         let rule = || object.id("ruleId");
         let kind = match object.needed("@type")? {
             "BOOT" => Kind::Boot,
@@ -283,7 +289,7 @@ impl Node {
                 }
             },
         };
-        let priority = match object.members.get("priority") {
+        let priority = match object.get("priority") {
             None | Some(Value::Null) => None,
             Some(value) => Some(
                 value
@@ -291,14 +297,17 @@ impl Node {
                     .ok_or_else(|| object.unexpected("priority", "a whole number"))?,
             ),
         };
-        Ok(Self {
+        let has_rule = kind.rule().is_some();
+        let node = Self {
             id: object.id("id")?,
             name: object.text("name")?.map(str::to_owned),
             priority,
-            timeout: object.time("timeoutMs")?,
-            fallback: object.fallback(kind.rule().is_some())?,
+            timeout: if has_rule { object.time("timeoutMs")? } else { None },
+            fallback: object.fallback(has_rule)?,
             kind,
-        })
+        };
+        let ignored = object.ignored(&node.id, node.kind.name());
+        Ok((node, ignored))
     }
 }
 
@@ -316,12 +325,18 @@ impl Edge {
 pub(crate) struct Object<'v> {
     pub(crate) at: String,
     pub(crate) members: &'v Map<String, Value>,
+    /// The members that were looked for.
+    known: RefCell<BTreeSet<&'static str>>,
 }
 
 impl<'v> Object<'v> {
     fn new(at: String, value: &'v Value) -> Result<Self, DefinitionError> {
         match value {
-            Value::Object(members) => Ok(Self { at, members }),
+            Value::Object(members) => Ok(Self {
+                at,
+                members,
+                known: RefCell::default(),
+            }),
             _ => Err(DefinitionError::Unexpected {
                 at: "the definition".to_owned(),
                 member: at,
@@ -329,6 +344,27 @@ impl<'v> Object<'v> {
                 expected: "an object",
             }),
         }
+    }
+
+    pub(crate) fn get(&self, member: &'static str) -> Option<&'v Value> {
+        self.known.borrow_mut().insert(member);
+        self.members.get(member)
+    }
+
+    /// A warning if there are members that were not looked for.
+    fn ignored(&self, id: &str, kind: &str) -> Option<String> {
+        let known = self.known.borrow();
+        let ignored: Vec<_> = self
+            .members
+            .keys()
+            .filter(|member| !known.contains(&***member))
+            .map(|member| format!("`{member}`"))
+            .collect();
+        let accepted: Vec<_> = known.iter().copied().collect();
+        (!ignored.is_empty()).then(|| {
+            let (ignored, accepted) = (ignored.join(", "), accepted.join(", "));
+            format!("node `{id}` ({kind}): {ignored} without effect: there are {accepted}")
+        })
     }
 
     pub(crate) fn unexpected(&self, member: &'static str, expected: &'static str) -> DefinitionError {
@@ -349,7 +385,7 @@ impl<'v> Object<'v> {
     }
 
     pub(crate) fn text(&self, member: &'static str) -> Result<Option<&'v str>, DefinitionError> {
-        match self.members.get(member) {
+        match self.get(member) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
             Some(_) => Err(self.unexpected(member, "text")),
@@ -362,7 +398,7 @@ impl<'v> Object<'v> {
 
     /// An identifier: text, or a number converted to text.
     fn id(&self, member: &'static str) -> Result<String, DefinitionError> {
-        match self.members.get(member) {
+        match self.get(member) {
             None | Some(Value::Null) => Err(self.missing(member)),
             Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
             Some(Value::Number(number)) if number.is_i64() || number.is_u64() => Ok(number.to_string()),
@@ -371,7 +407,7 @@ impl<'v> Object<'v> {
     }
 
     fn time(&self, member: &'static str) -> Result<Option<Duration>, DefinitionError> {
-        match self.members.get(member) {
+        match self.get(member) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match value.as_u64() {
                 Some(ms @ ..=TIME_MAX_MS) => Ok(Some(Duration::from_millis(ms))),
@@ -381,7 +417,7 @@ impl<'v> Object<'v> {
     }
 
     fn attempts(&self, member: &'static str) -> Result<u32, DefinitionError> {
-        let value = self.members.get(member).ok_or_else(|| self.missing(member))?;
+        let value = self.get(member).ok_or_else(|| self.missing(member))?;
         match value.as_u64() {
             Some(attempts @ 1..=ATTEMPTS_MAX) => Ok(attempts as u32),
             _ => Err(self.unexpected(member, "1 to 100")),
@@ -390,7 +426,12 @@ impl<'v> Object<'v> {
 
     fn fallback(&self, has_rule: bool) -> Result<Option<Fallback>, DefinitionError> {
         let expected = "{\"state\": true or false, \"valueMap\": an object}, of a node that runs a rule";
-        match self.members.get("fallback") {
+        let fallback = if has_rule {
+            self.get("fallback")
+        } else {
+            self.members.get("fallback")
+        };
+        match fallback {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Object(members)) if has_rule => {
                 let values = match members.get("valueMap") {
@@ -398,7 +439,10 @@ impl<'v> Object<'v> {
                     Some(Value::Object(values)) => values.clone(),
                     Some(_) => return Err(self.unexpected("fallback", expected)),
                 };
-                let Some(Value::Bool(is_true)) = members.get("state") else {
+                let is_known = |member: &String| member == "state" || member == "valueMap";
+                let Some(Value::Bool(is_true)) =
+                    members.get("state").filter(|_| members.keys().all(is_known))
+                else {
                     return Err(self.unexpected("fallback", expected));
                 };
                 let is_true = *is_true;
@@ -413,7 +457,7 @@ impl<'v> Object<'v> {
         member: &'static str,
         read: impl Fn(&Object<'_>) -> Result<T, DefinitionError>,
     ) -> Result<Vec<T>, DefinitionError> {
-        let list = match self.members.get(member) {
+        let list = match self.get(member) {
             None => return Err(self.missing(member)),
             Some(Value::Array(list)) if !list.is_empty() => list,
             Some(_) => return Err(self.unexpected(member, "a list that is not empty")),

@@ -199,6 +199,16 @@ pub enum Problem {
         /// The case on the edge.
         case: String,
     },
+    /// Nothing gives the list of a LOOP.
+    #[error(
+        "node `{node}` (LOOP): nothing gives `{over}`: `over` begins with `args`, with `last` behind a rule, or with `item` within another LOOP"
+    )]
+    NoList {
+        /// The id of the LOOP.
+        node: String,
+        /// Where it expects the list.
+        over: String,
+    },
     /// A node names a rule that does not exist.
     #[error("node `{node}`: there is no rule `{rule}`")]
     NoSuchRule {

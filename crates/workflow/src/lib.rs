@@ -19,7 +19,8 @@ pub use definition::{Definition, Edge, Fallback, Join, Kind, Logical, Node};
 pub use error::{DefinitionError, Problem};
 pub use graph::Graph;
 pub use run::{
-    Before, Cause, DEPTH_MAX, ITEMS_MAX, NodeName, Outcome, RuleCall, Rules, RunError, Step, Subflow, Trace, WAY_MAX, run,
+    Before, Cause, DEPTH_MAX, ITEMS_MAX, NodeName, Outcome, RuleCall, Rules, RunError, Step, Subflow, Trace,
+    WAY_MAX, run,
 };
 pub use schema::{Mismatch, Schema};
 

@@ -368,7 +368,10 @@ impl<R: Rules> Walk<'_, R> {
             } => {
                 let outcome = self.run_rule(graph, node, rule, branch).await?;
                 let case = self.rules.case(&outcome.values);
-                let next = case.as_ref().and_then(|case| cases.get(case).copied()).or(*otherwise);
+                let next = case
+                    .as_ref()
+                    .and_then(|case| cases.get(case).copied())
+                    .or(*otherwise);
                 self.note(branch, |step| step.case = case);
                 match next {
                     Some(next) if outcome.is_true => self.enter(graph, next, branch).await,

@@ -228,7 +228,10 @@ fn workflows_of_a_folder_are_checked_run_traced_and_tested_without_a_server() {
         "{trace}"
     );
     assert_eq!(lines[2], "   warn   amount 40");
-    assert!(lines[3].starts_with("   └─ 2  RUN  ") && lines.len() == 4, "{trace}");
+    assert!(
+        lines[3].starts_with("   └─ 2  RUN  ") && lines.len() == 4,
+        "{trace}"
+    );
     let ended = workflow(&folder, &["trace", "order"]);
     assert_eq!(ended.code, 1);
     assert!(

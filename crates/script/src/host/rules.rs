@@ -129,14 +129,17 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     let own = host.clone();
     functions.set("ruleTurn", move |ticket: TaskId| own.driver.take_turn(ticket))?;
     let own = host.clone();
-    functions.set("ruleLog", move |call: CallId, rule: TaskId, level: u8, line: JsString<'js>| {
-        let text = text::owned(line)?;
-        if let Some(driver) = own.driver.drivers.borrow_mut().get_mut(&call) {
-            let rule = (rule != 0).then_some(rule);
-            driver.log(LogLine { rule, level, text });
-        }
-        Ok::<(), rquickjs::Error>(())
-    })
+    functions.set(
+        "ruleLog",
+        move |call: CallId, rule: TaskId, level: u8, line: JsString<'js>| {
+            let text = text::owned(line)?;
+            if let Some(driver) = own.driver.drivers.borrow_mut().get_mut(&call) {
+                let rule = (rule != 0).then_some(rule);
+                driver.log(LogLine { rule, level, text });
+            }
+            Ok::<(), rquickjs::Error>(())
+        },
+    )
 }
 
 impl DriverHost {

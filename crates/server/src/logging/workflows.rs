@@ -127,10 +127,7 @@ impl RunLog {
         member("stack", stack);
         json.push_str("}\n");
         let _ = write!(self.lines, "{workflow}\t{json}");
-        self.recent.push(Entry {
-            level,
-            json,
-        });
+        self.recent.push(Entry { level, json });
     }
 }
 
@@ -228,7 +225,10 @@ mod tests {
                 .map(|line| serde_json::from_str(line).unwrap())
                 .collect();
             assert_eq!(lines.len(), 2, "{name}");
-            assert_eq!((&lines[1]["node"], &lines[1]["node_name"]), (&"1".into(), &"first".into()));
+            assert_eq!(
+                (&lines[1]["node"], &lines[1]["node_name"]),
+                (&"1".into(), &"first".into())
+            );
             assert_eq!(lines[0]["message"], "tab\tand\nline");
             assert_eq!(
                 (&lines[1]["node"], &lines[1]["request_id"]),

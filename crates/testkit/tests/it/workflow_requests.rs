@@ -336,9 +336,13 @@ fn a_document_says_what_can_be_run_and_with_what() {
 
 #[test]
 fn anonymous_clients_do_not_learn_why_a_call_of_a_rule_failed() {
-    let keys = |clients: &str| format!("allow = {{ fetch = [\"10.9.8.7:1\"] }}\n{clients}\n[workflow.scenes]\n");
+    let keys =
+        |clients: &str| format!("allow = {{ fetch = [\"10.9.8.7:1\"] }}\n{clients}\n[workflow.scenes]\n");
     let rules = [
-        ("denied", "await fetch('http://10.0.0.1/'); return new ScriptResult(true);"),
+        (
+            "denied",
+            "await fetch('http://10.0.0.1/'); return new ScriptResult(true);",
+        ),
         ("own", "throw new Error('mine');"),
     ];
     let rules = rules.map(|(name, body)| (name, format!("return (async () => {{ {body} }})();")));
@@ -346,13 +350,19 @@ fn anonymous_clients_do_not_learn_why_a_call_of_a_rule_failed() {
     let withheld = "a call that its rule made failed; the log says why, under the id of the request";
     let told = "TypeError: `[workflow]` may not fetch from `10.0.0.1`: its `allow` names 10.9.8.7:1";
     let setup = |clients: &str| {
-        Setup::new(&format!("[workflow]\npath = \"flows\"\n{}\n{ROUTES}", keys(clients)))
+        Setup::new(&format!(
+            "[workflow]\npath = \"flows\"\n{}\n{ROUTES}",
+            keys(clients)
+        ))
     };
     let server = rules_of(setup(""), &rules).start();
     let (_, answer) = run(&server, "/workflow/own", &json!({}));
     assert_eq!(answer["detail"], "node `1` failed: Error: mine");
     let (status, answer) = run(&server, "/workflow/denied?trace", &json!({}));
-    assert_eq!((status, &answer["detail"]), (500, &json!(format!("node `1` failed: {withheld}"))));
+    assert_eq!(
+        (status, &answer["detail"]),
+        (500, &json!(format!("node `1` failed: {withheld}")))
+    );
     assert_eq!(answer["trace"][0]["error"], withheld);
     let (_, answer) = run(&server, "/workflow/denied", &json!([{}]));
     assert_eq!(answer[0]["error"], withheld);
@@ -366,7 +376,10 @@ fn anonymous_clients_do_not_learn_why_a_call_of_a_rule_failed() {
         .start();
     let (_, answer) = run(&server, "/execute/internal/workflow?trace", &scenes);
     let result = &answer["data"]["results"][0];
-    assert_eq!((&result["reason"], &result["trace"][0]["error"]), (&json!(told), &json!(told)));
+    assert_eq!(
+        (&result["reason"], &result["trace"][0]["error"]),
+        (&json!(told), &json!(told))
+    );
 }
 
 #[test]
@@ -374,8 +387,15 @@ fn the_trace_of_a_run_that_was_stopped_tells_how_far_it_came() {
     let server = start("timeout = \"400ms\"");
     let right = |steps: &Value| {
         let step = &steps[0];
-        assert_eq!((&step["node"], &step["kind"]), (&json!("1"), &json!("PROCESS")), "{steps}");
-        assert!(step.get("tookMs").is_none() && step["beganMs"].is_f64(), "{steps}");
+        assert_eq!(
+            (&step["node"], &step["kind"]),
+            (&json!("1"), &json!("PROCESS")),
+            "{steps}"
+        );
+        assert!(
+            step.get("tookMs").is_none() && step["beganMs"].is_f64(),
+            "{steps}"
+        );
     };
     let (status, answer) = run(&server, "/workflow/waits?trace", &json!({}));
     assert_eq!(
@@ -386,7 +406,8 @@ fn the_trace_of_a_run_that_was_stopped_tells_how_far_it_came() {
     let (_, answer) = run(&server, "/workflow/waits?trace", &json!([{}]));
     assert_eq!(answer[0]["status"], 504);
     right(&answer[0]["trace"]);
-    let scenes = json!({"requestId": "r1", "clientId": "c", "clientSecret": "s", "scenesCodes": ["waits", "other"]});
+    let scenes =
+        json!({"requestId": "r1", "clientId": "c", "clientSecret": "s", "scenesCodes": ["waits", "other"]});
     let (status, answer) = run(&server, "/execute/internal/workflow?trace", &scenes);
     assert_eq!(status, 200, "{answer}");
     let results = &answer["data"]["results"];
@@ -428,7 +449,9 @@ fn a_trace_has_what_each_node_was_given_and_came_to_and_what_its_rule_logged() {
         ),
     ];
     let setup = Setup::new(&format!("[workflow]\npath = \"flows\"\n{ROUTES}"));
-    let server = rules_of(setup, &rules).file("flows/all.json", graph.to_string()).start();
+    let server = rules_of(setup, &rules)
+        .file("flows/all.json", graph.to_string())
+        .start();
     let (status, answer) = run(&server, "/workflow/all?trace", &json!({}));
     assert_eq!(status, 200, "{answer}");
     let steps: Vec<_> = answer["trace"].as_array().unwrap().iter().collect();
@@ -436,11 +459,20 @@ fn a_trace_has_what_each_node_was_given_and_came_to_and_what_its_rule_logged() {
     assert_eq!(told("node"), json!(["1", "2", "3", "4", "5"]));
     assert_eq!(told("name"), json!(["first", "which", null, "one", "other"]));
     assert_eq!(told("parent"), json!([null, 0, 1, 2, 2]));
-    assert_eq!(told("input"), json!([null, {"n": 1}, {"case": "a"}, {"case": "a"}, {"case": "a"}]));
+    assert_eq!(
+        told("input"),
+        json!([null, {"n": 1}, {"case": "a"}, {"case": "a"}, {"case": "a"}])
+    );
     let own = |values: Value| json!({"state": true, "valueMap": values});
     assert_eq!(
         told("output"),
-        json!([own(json!({"n": 1})), own(json!({"case": "a"})), null, own(json!({})), own(json!({}))])
+        json!([
+            own(json!({"n": 1})),
+            own(json!({"case": "a"})),
+            null,
+            own(json!({})),
+            own(json!({}))
+        ])
     );
     assert_eq!(told("next"), json!([["2"], ["3"], ["4", "5"], null, null]));
     assert_eq!(steps[1]["case"], "a");
@@ -450,7 +482,11 @@ fn a_trace_has_what_each_node_was_given_and_came_to_and_what_its_rule_logged() {
     for line in lines {
         let node = line["message"].as_str().unwrap().split(' ').next().unwrap();
         let step = if node == "4" { 3 } else { 4 };
-        assert_eq!((&line["node"], &line["step"]), (&json!(node), &json!(step)), "{line}");
+        assert_eq!(
+            (&line["node"], &line["step"]),
+            (&json!(node), &json!(step)),
+            "{line}"
+        );
         assert_eq!(line["name"], steps[step]["name"]);
     }
 }

@@ -82,7 +82,12 @@ fn a_client_that_does_not_wait_is_told_where_its_run_is_and_what_it_has_come_to(
     // One that is over by the time it is accepted may be answered with its result.
     let come_to = |workflow: &str, key: &str, args: Value| {
         let name = workflow.split('?').next().unwrap();
-        post(&server, workflow, &format!("{ASYNC}idempotency-key: {key}\r\n"), &args);
+        post(
+            &server,
+            workflow,
+            &format!("{ASYNC}idempotency-key: {key}\r\n"),
+            &args,
+        );
         told(&server, name, key)
     };
     let told = come_to("count", "a", json!({"n": 1}));
@@ -92,10 +97,7 @@ fn a_client_that_does_not_wait_is_told_where_its_run_is_and_what_it_has_come_to(
     let methods = ask(&server, "OPTIONS", "/workflow/count", "", &json!(""));
     assert_eq!(methods.header("allow"), Some("GET, HEAD, OPTIONS, POST"));
     // It is a run of that workflow only.
-    for target in [
-        "/workflow/fail?run=a",
-        "/workflow/count?run=x",
-    ] {
+    for target in ["/workflow/fail?run=a", "/workflow/count?run=x"] {
         let response = server.get(target);
         assert_eq!(response.status, 404, "{}", response.text());
     }

@@ -48,7 +48,9 @@ pub(crate) fn run(server: &Server, target: &str, args: &Value) -> (u16, Value) {
 pub(crate) fn logged_failure(server: &Server, target: &str, args: &Value) -> String {
     let (status, answer) = run(server, target, args);
     assert_eq!(status, 500, "{answer}");
-    let id = answer["request_id"].as_str().expect("problems have the request's id");
+    let id = answer["request_id"]
+        .as_str()
+        .expect("problems have the request's id");
     let line = server.wait_for_log(&["forebay::workflow", id]);
     let line: Value = serde_json::from_str(&line).expect("the log is JSON");
     line["message"].as_str().unwrap_or_default().to_owned()
@@ -103,7 +105,10 @@ fn a_workflow_is_run_by_its_name_with_the_arguments_as_the_body() {
         ]
     );
     let line = &traced["logs"][0];
-    assert_eq!((&line["level"], &line["message"]), (&json!("warn"), &json!("n is 5")));
+    assert_eq!(
+        (&line["level"], &line["message"]),
+        (&json!("warn"), &json!("n is 5"))
+    );
 }
 
 #[test]
@@ -501,7 +506,10 @@ fn decisions_of_gorules_are_evaluated_and_call_their_functions() {
     assert_eq!(answer["result"], json!({"fee": 20}));
     assert_eq!(answer["trace"]["rate"]["output"]["rate"], 0.2);
     assert_eq!(answer["logs"][0]["message"], "rate 0.2");
-    assert_eq!((&answer["logs"][0]["node"], &answer["logs"][0]["name"]), (&json!("round"), &json!("round")));
+    assert_eq!(
+        (&answer["logs"][0]["node"], &answer["logs"][0]["name"]),
+        (&json!("round"), &json!("round"))
+    );
     // Within a graph: applied to the arguments, or to the result of the rule before it.
     let (status, answer) = run(
         &server,

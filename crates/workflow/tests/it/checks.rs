@@ -73,6 +73,18 @@ fn each_fault_is_named_with_its_nodes() {
             "0 BOOT\n1 RUN unknown\n0 -> 1",
             "node `1`: there is no rule `unknown`",
         ),
+        (
+            "0 BOOT\n1 LOOP over:\"arg.a\"\n2 RUN a\n0 -> 1\n1 -> 2",
+            "node `1` (LOOP): nothing gives `arg.a`: `over` begins with `args`, with `last` behind a rule, or with `item` within another LOOP",
+        ),
+        (
+            "0 BOOT\n1 DELAY delayMs:1\n2 LOOP over:\"last.a\"\n3 PROCESS a\n4 LOOP over:\"last.a\"\n5 LOOP over:\"item\"\n6 RUN a\n0 -> 1\n1 -> 2\n2 -> 3\n3 -> 4\n4 -> 5\n5 -> 6",
+            "node `2` (LOOP): nothing gives `last.a`: `over` begins with `args`, with `last` behind a rule, or with `item` within another LOOP",
+        ),
+        (
+            "0 BOOT\n1 LOOP over:\"item.a\"\n2 RUN a\n0 -> 1\n1 -> 2",
+            "node `1` (LOOP): nothing gives `item.a`: `over` begins with `args`, with `last` behind a rule, or with `item` within another LOOP",
+        ),
     ] {
         let problems: Vec<_> = problems(text, Compat::None)
             .iter()

@@ -88,9 +88,27 @@ fn what_is_wrong_is_named_with_its_place() {
     ] {
         assert_eq!(Definition::parse(text.as_bytes()).unwrap_err().to_string(), right);
     }
+    let fallback = r#"{"nodes": [{"@type": "RUN", "id": 1, "ruleId": "a", "fallback": {"state": true, "values": {}}}], "edges": []}"#;
+    let error = Definition::parse(fallback.as_bytes()).unwrap_err().to_string();
+    assert!(error.starts_with("nodes[0].fallback: found "), "{error}");
     let many = vec![r#"{"@type": "BOOT", "id": 1}"#; 10_001].join(",");
     let error = Definition::parse(format!(r#"{{"nodes": [{many}]}}"#).as_bytes()).unwrap_err();
     assert_eq!(error.to_string(), "nodes: 10001, at most 10000");
+}
+
+#[test]
+fn members_of_nodes_that_mean_nothing_are_warned_of() {
+    let text = r#"{"nodes": [
+        {"@type": "BOOT", "id": "0"}, {"@type": "PROCESS", "id": "1", "ruleId": "a", "timeOutMs": 5, "timeoutMs": 6},
+        {"@type": "DELAY", "id": "2", "delayMs": 1, "timeoutMs": 6, "x": 1}
+    ], "edges": [{"from": "0", "to": "1"}], "editor": {}}"#;
+    assert_eq!(
+        Definition::parse(text.as_bytes()).unwrap().warnings,
+        [
+            "node `1` (PROCESS): `timeOutMs` without effect: there are @type, fallback, id, name, priority, ruleId, timeoutMs",
+            "node `2` (DELAY): `timeoutMs`, `x` without effect: there are @type, delayMs, id, name, priority",
+        ]
+    );
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::{
 };
 
 use forebay_workflow::{
-    Before, Compat, Definition, Graph, Outcome, Problem, RuleCall, Rules, RunError, Step, Subflow, Trace, check, run,
+    Before, Compat, Definition, Graph, Outcome, Problem, RuleCall, Rules, RunError, Step, Subflow, Trace,
+    check, run,
 };
 use serde_json::{Map, Value};
 
@@ -77,9 +78,9 @@ impl Rules for Recorded {
         values.split_once('=').map(|(_, case)| case.to_owned())
     }
 
-    /// The definition contains the list itself, separated by commas.
+    /// The definition contains the list itself after `args.`, separated by commas.
     fn items(&self, over: &str, _: Before<'_, String, String>) -> Result<Vec<String>, String> {
-        match over {
+        match over.trim_start_matches("args.") {
             "nothing" => Err("no list".to_owned()),
             "empty" => Ok(Vec::new()),
             over => Ok(over.split(',').map(str::to_owned).collect()),

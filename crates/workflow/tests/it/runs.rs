@@ -189,7 +189,11 @@ fn a_trace_tells_cases_attempts_and_what_a_fallback_stands_in_for() {
     assert_eq!(fallback.to_string(), "node `3` failed: b throws");
     assert_eq!(run.steps[3].own.as_ref().unwrap().values, "{}");
     assert!(run.steps[5].ended.is_some());
-    assert!(run.steps[6].ended.is_none(), "it was cancelled: {:?}", run.steps[6]);
+    assert!(
+        run.steps[6].ended.is_none(),
+        "it was cancelled: {:?}",
+        run.steps[6]
+    );
 }
 
 #[test]
@@ -269,8 +273,9 @@ fn of_children_of_which_any_will_do_the_first_is_enough() {
 
 #[test]
 fn a_loop_goes_on_for_each_item_until_one_is_false() {
-    let text =
-        |over: &str| format!("0 BOOT\n1 LOOP over:\"{over}\"\n2 PROCESS a\n3 RUN b\n0 -> 1\n1 -> 2\n2 -> 3");
+    let text = |over: &str| {
+        format!("0 BOOT\n1 LOOP over:\"args.{over}\"\n2 PROCESS a\n3 RUN b\n0 -> 1\n1 -> 2\n2 -> 3")
+    };
     let looped = |over: &str, does: &[(&'static str, Does)]| driver(&graph(&text(over), Compat::None), does);
     assert_eq!(looped("x,y", &[]), ("a b a b".into(), "[0:b(x) 1:b(y)]".into()));
     assert_eq!(
@@ -291,10 +296,11 @@ fn a_loop_goes_on_for_each_item_until_one_is_false() {
         )
     );
     // The replacement for a whole loop sees no item.
-    let caught = "0 BOOT\n1 FAILBACK f\n2 LOOP over:\"x,y\"\n3 RUN a\n0 -> 1\n1 -> 2\n2 -> 3";
+    let caught = "0 BOOT\n1 FAILBACK f\n2 LOOP over:\"args.x,y\"\n3 RUN a\n0 -> 1\n1 -> 2\n2 -> 3";
     let caught = driver(&graph(caught, Compat::None), &[("a", Does::Fails)]);
     assert_eq!(caught, ("a f".into(), "f".into()));
-    let nested = "0 BOOT\n1 LOOP over:\"x,y\"\n2 LOOP over:\"1,2\"\n3 RUN a\n0 -> 1\n1 -> 2\n2 -> 3";
+    let nested =
+        "0 BOOT\n1 LOOP over:\"args.x,y\"\n2 LOOP over:\"args.1,2\"\n3 RUN a\n0 -> 1\n1 -> 2\n2 -> 3";
     let (_, outcome) = driver(&graph(nested, Compat::None), &[]);
     assert_eq!(outcome, "[0:[0:a(1) 1:a(2)] 1:[0:a(1) 1:a(2)]]");
 }

@@ -117,10 +117,18 @@ fn put_steps(text: &mut String, steps: &[Value], outcome: &Value, colours: &Colo
             told(step, colours)
         );
         if let Some(reason) = step.get("fallback").and_then(Value::as_str) {
-            let _ = writeln!(text, "{below}{}fallback for: {reason}{}", colours.dim, colours.plain);
+            let _ = writeln!(
+                text,
+                "{below}{}fallback for: {reason}{}",
+                colours.dim, colours.plain
+            );
         }
         if let Some(attempts) = step.get("attempts") {
-            let _ = writeln!(text, "{below}{}attempts: {attempts}{}", colours.dim, colours.plain);
+            let _ = writeln!(
+                text,
+                "{below}{}attempts: {attempts}{}",
+                colours.dim, colours.plain
+            );
         }
         put_log(text, outcome, Some(at), &below);
         push(&mut open, at, &below);
@@ -166,9 +174,7 @@ mod tests {
     #[test]
     fn each_node_stands_below_the_one_that_led_to_it() {
         // The two branches are interleaved in time.
-        let step = |node: &str, parent: Option<u32>| {
-            json!({"node": node, "kind": "K", "parent": parent, "tookMs": 1.0, "state": true, "valueMap": {}})
-        };
+        let step = |node: &str, parent: Option<u32>| json!({"node": node, "kind": "K", "parent": parent, "tookMs": 1.0, "state": true, "valueMap": {}});
         let mut trace = [
             step("1", None),
             step("2", Some(0)),

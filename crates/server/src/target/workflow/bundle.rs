@@ -304,6 +304,10 @@ impl Reader<'_> {
                 return None;
             }
         };
+        let shown = self.shown(path);
+        let warnings = definition.warnings.iter();
+        self.warnings
+            .extend(warnings.map(|warning| format!("{shown}: {warning}")));
         let mut is_whole = true;
         for node in &definition.nodes {
             match &node.kind {

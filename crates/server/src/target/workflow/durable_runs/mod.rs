@@ -25,7 +25,8 @@ use tokio::{runtime::Handle, sync::Semaphore, sync::watch};
 
 use self::records::{Over, Records, RunName, RunRequest};
 use super::{
-    Ask, TRACE_TIME, WorkflowFailure, WorkflowTarget, arguments, read_result, runs::result::public_reason, trace_of,
+    Ask, TRACE_TIME, WorkflowFailure, WorkflowTarget, arguments, read_result, runs::result::public_reason,
+    trace_of,
 };
 use crate::{
     config,
@@ -392,7 +393,9 @@ impl DurableRuns {
                 Err(refusal) => refusal,
             };
             let is_too_long = match refusal {
-                Refusal::WriteQueueBytesFull { queue_bytes_max } => over.answer.len() + over.trace.len() > queue_bytes_max / 4,
+                Refusal::WriteQueueBytesFull { queue_bytes_max } => {
+                    over.answer.len() + over.trace.len() > queue_bytes_max / 4
+                }
                 _ => refusal.status() < 500,
             };
             if is_too_long && !is_replaced {

@@ -194,7 +194,10 @@ fn ended(id: &str, progress: Progress) -> Result<Reply<'static>, End> {
         }
     };
     let Over {
-        status, answer, trace, ..
+        status,
+        answer,
+        trace,
+        ..
     } = &*over;
     if *status != 200 {
         let (status, what, trace) = (*status, answer.clone(), trace.clone());

@@ -23,8 +23,9 @@ use crate::{
             admission::{Admission, Asker},
             arguments,
             durable_runs::records::RunRequest,
+            quoted, read_result,
             runs::result::public_reason,
-            quoted, read_result, trace_of,
+            trace_of,
         },
     },
 };

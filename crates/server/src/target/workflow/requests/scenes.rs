@@ -219,7 +219,11 @@ async fn run_rule<S: Stream>(
     }
     let result = result_of(outcome, &rule, request, &checked, run_timeout)?;
     let data = format!("{{{}}}", members(&result));
-    let status = if result.values.is_ok() { "SUCCESS" } else { "FAILED" };
+    let status = if result.values.is_ok() {
+        "SUCCESS"
+    } else {
+        "FAILED"
+    };
     let code = status_of(target, [&result].into_iter());
     let reply = json(
         code,
@@ -438,8 +442,15 @@ fn members(SceneResult { values, trace }: &SceneResult) -> String {
     }
 }
 
-pub(super) fn reported(target: &WorkflowTarget, request_id: &str, results: &[(String, SceneResult)]) -> Reply<'static> {
-    let failed = results.iter().filter(|(_, result)| result.values.is_err()).count();
+pub(super) fn reported(
+    target: &WorkflowTarget,
+    request_id: &str,
+    results: &[(String, SceneResult)],
+) -> Reply<'static> {
+    let failed = results
+        .iter()
+        .filter(|(_, result)| result.values.is_err())
+        .count();
     let (status, description) = match failed {
         0 => ("SUCCESS", "All executed successfully"),
         failed if failed < results.len() => ("PART_SUCCESS", "There are failed executions"),

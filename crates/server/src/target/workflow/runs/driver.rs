@@ -164,7 +164,13 @@ impl WorkflowDriver {
                         if let Err(error) = &outcome {
                             its_log.borrow_mut().failed(&error.node, &error.cause.to_string());
                         }
-                        write_run(&outcome, its_trace.as_deref(), &its_log.borrow(), is_anonymous, output_max)
+                        write_run(
+                            &outcome,
+                            its_trace.as_deref(),
+                            &its_log.borrow(),
+                            is_anonymous,
+                            output_max,
+                        )
                     }
                     Plan::Decision(decision) => {
                         let functions = DecisionTasks::new(&own, &book);
@@ -263,7 +269,12 @@ impl RunDriver for WorkflowDriver {
             log.write(level, &line.text, node.as_ref(), None);
             let at = log.begun.elapsed();
             let text = line.text;
-            log.lines.push(NodeLine { node, at, level, text });
+            log.lines.push(NodeLine {
+                node,
+                at,
+                level,
+                text,
+            });
         }
     }
 }

@@ -202,7 +202,9 @@ impl PendingTasks {
 
     /// Waits for `time`.
     pub(super) async fn sleep(&self, time: Duration) {
-        self.order(None, |ticket| Command::Pass { ticket, time }).came().await;
+        self.order(None, |ticket| Command::Pass { ticket, time })
+            .came()
+            .await;
     }
 
     /// Completes a task; ignored if it has been cancelled.

@@ -61,13 +61,21 @@ pub(in crate::target::workflow) fn outcome_of(bytes: &[u8]) -> RunOutcome {
 /// What stands in for an error that anonymous clients do not get.
 const WITHHELD: &str = "a call that its rule made failed; the log says why, under the id of the request";
 /// Places of the SDK whose errors are about the rule itself.
-const ABOUT_RULES: [&str; 2] = ["(sdk:dist/rules/context.js:", "observe (sdk:dist/rules/data/client-calls.js:"];
+const ABOUT_RULES: [&str; 2] = [
+    "(sdk:dist/rules/context.js:",
+    "observe (sdk:dist/rules/data/client-calls.js:",
+];
 
 /// The first line of an error, without the stack trace. Anonymous clients get it only if it was thrown by the rule: errors of clients, of
 /// `fetch` and of the store may tell addresses, paths and what `allow` names.
 pub(in crate::target::workflow) fn public_reason(error: &str, is_anonymous: bool) -> &str {
-    let frames = error.lines().map(str::trim_start).filter(|line| line.starts_with("at "));
-    let thrown = frames.into_iter().find(|frame| frame.contains(':') && !frame.starts_with("at <input>"));
+    let frames = error
+        .lines()
+        .map(str::trim_start)
+        .filter(|line| line.starts_with("at "));
+    let thrown = frames
+        .into_iter()
+        .find(|frame| frame.contains(':') && !frame.starts_with("at <input>"));
     let is_withheld = thrown.is_some_and(|frame| {
         frame.contains("(sdk:") && !ABOUT_RULES.iter().any(|place| frame.contains(place))
     });
@@ -138,7 +146,10 @@ pub(in crate::target::workflow) fn put_trace<F: fmt::Display + Clone>(
 fn put_step<F: fmt::Display>(out: &mut Vec<u8>, step: &Step<Rc<str>, F>, is_anonymous: bool) {
     let ms = |time: Duration| time.as_secs_f64() * 1000.0;
     let (id, kind, began) = (quoted(&step.node.id), step.kind, ms(step.begun));
-    put(out, &format!("\"node\":{id},\"kind\":\"{kind}\",\"beganMs\":{began:.3}"));
+    put(
+        out,
+        &format!("\"node\":{id},\"kind\":\"{kind}\",\"beganMs\":{began:.3}"),
+    );
     let mut member = |name: &str, value: &str| put(out, &format!(",\"{name}\":{value}"));
     if let Some(name) = &step.node.name {
         member("name", &quoted(name));
@@ -156,7 +167,10 @@ fn put_step<F: fmt::Display>(out: &mut Vec<u8>, step: &Step<Rc<str>, F>, is_anon
         );
     }
     if let Some(error) = &step.fallback {
-        member("fallback", &quoted(public_reason(&error.cause.to_string(), is_anonymous)));
+        member(
+            "fallback",
+            &quoted(public_reason(&error.cause.to_string(), is_anonymous)),
+        );
     }
     if let Some(case) = &step.case {
         member("case", &quoted(case));
