@@ -56,6 +56,9 @@ run: build
 	@echo '  curl http://127.0.0.1:8080/json/0000000000000001   a record, straight from the store'
 	@echo '  curl http://127.0.0.1:8080/e1/Article/1            the same record, by a controller inside the server'
 	@echo '  curl http://127.0.0.1:8080/v1/Article/1            by the same controller in a child that is sent lines of JSON'
+	@echo "  curl -d '{\"userId\":\"u1\",\"date\":\"2026-11-20\",\"recharge\":150}' http://127.0.0.1:8080/workflow/promotion    a workflow of eight rules"
+	@echo "  curl -d '{\"country\":\"CH\",\"weight\":5}' http://127.0.0.1:8080/workflow/shipping    a decision table"
+	@echo "  curl -d @examples/workflows/benchmark1.json http://127.0.0.1:8080/execute/internal/workflow    Rengine's benchmark"
 	@if test -e target/postgres.env; then \
 	  echo '  curl http://127.0.0.1:8080/fortunes                one of the TechEmpower benchmarks, from PostgreSQL'; \
 	else \

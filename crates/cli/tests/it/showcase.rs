@@ -28,22 +28,26 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn showcase(options: &[&str]) -> (Folder, Serving) {
+fn examples() -> Folder {
     let folder = Folder::new();
-    copy(&workspace().join("examples/showcase"), folder.path());
-    let serving = Serving::start(folder.path(), options);
-    (folder, serving)
-}
-
-/// Served as `make run` does, from the folder above both examples.
-fn beside_techempower(database: Option<&Postgres>) -> (Folder, Serving) {
-    let folder = Folder::new();
-    for example in ["showcase", "techempower"] {
+    for example in ["showcase", "techempower", "workflows"] {
         copy(
             &workspace().join("examples").join(example),
             &folder.path().join(example),
         );
     }
+    folder
+}
+
+fn showcase(options: &[&str]) -> (Folder, Serving) {
+    let folder = examples();
+    let serving = Serving::start(&folder.path().join("showcase"), options);
+    (folder, serving)
+}
+
+/// Served as `make run` does, from the folder above the examples.
+fn beside_techempower(database: Option<&Postgres>) -> (Folder, Serving) {
+    let folder = examples();
     let options = ["-c", "showcase/forebay.toml", "--listen", "127.0.0.1:0"];
     let mut command = forebay(
         folder.path(),
@@ -131,7 +135,7 @@ fn every_route_answers_as_it_says() {
         let response = serving.get(target);
         assert_eq!(
             response.text(),
-            folder.read(&format!("public/{file}")).unwrap(),
+            folder.read(&format!("showcase/public/{file}")).unwrap(),
             "{target}"
         );
     }
@@ -158,7 +162,25 @@ fn the_store_answers_without_a_handler() {
     assert_eq!(serving.get("/store/Person/2").text(), "{\"firstName\":\"Grace\"}");
     assert_eq!(serving.get("/store/Person?keys&reverse").text(), "[\"2\",\"1\"]");
     assert_eq!(serving.get("/store/Secret").status, 403);
-    assert!(folder.path().join("data/store.mdbx").is_file());
+    assert!(folder.path().join("showcase/data/store.mdbx").is_file());
+}
+
+#[test]
+fn workflows_and_a_decision_are_run() {
+    let (folder, serving) = showcase(&[]);
+    let post = |target: &str, body: &str| {
+        let mut client = serving.connect();
+        client.post(target, body.as_bytes());
+        client.response().json()
+    };
+    let args = r#"{"userId":"u1","date":"2026-11-20","recharge":150}"#;
+    let answer = post("/workflow/promotion", args);
+    assert_eq!(answer["valueMap"]["points"], 20, "{answer}");
+    let answer = post("/workflow/shipping", r#"{"country":"CH","weight":5}"#);
+    assert_eq!(answer["result"]["fee"], 18, "{answer}");
+    let request = folder.read("workflows/benchmark1.json").unwrap();
+    let answer = post("/execute/internal/workflow", &request);
+    assert_eq!(answer["status"], "SUCCESS", "{answer}");
 }
 
 #[test]
