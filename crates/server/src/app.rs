@@ -1,13 +1,13 @@
 //! An app is a configuration in force: its routes with their targets, and its pools. Immutable; a reload builds another one.
 
-use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
 
 use forebay_pool::{Mailboxes, Options, Pool, Program, Protocol, Recycle, Statuses, Supervisor};
 use forebay_records::Settings;
 use forebay_runtimes::{ENV_PASSED, Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
 use forebay_store::Durability;
-use forebay_workflow::Compat;
+use forebay_workflow::{Compat, EraseTypes, RunLimits};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -24,7 +24,7 @@ use crate::{
     target::{
         Bounds, BufferUsage, FilesTarget, Origins, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget,
         SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget, pool,
-        workflow::{ActiveReleases, DurableRuns, PoolWorkers, Reading, Releases, RunLimits, ShelfError},
+        workflow::{ActiveReleases, DurableRuns, PoolWorkers, Reading, Releases, ShelfError},
     },
     traces::Traces,
 };
@@ -91,9 +91,6 @@ pub(crate) struct Route {
     pub(crate) target: Target,
     pub(crate) counts: Arc<RouteCounts>,
 }
-
-/// Erases the types of a TypeScript file and keeps every line and column. The error describes the construct that cannot be erased.
-pub type EraseTypes = fn(&str, &Path) -> Result<String, String>;
 
 /// A configuration could not be turned into an app.
 #[derive(Debug, thiserror::Error)]
@@ -457,7 +454,6 @@ pub(crate) fn workflow_engines(
         timeout: workflow.timeout,
         log_max: bytes(workflow.log_max),
         output_max: bytes(workflow.output_max),
-        is_as_rengine: workflow.is_as_rengine,
     };
     let script = Script::start(options).map_err(BuildError::WorkflowEngines)?;
     Ok(WorkflowTarget::new(

@@ -4,11 +4,12 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use forebay_records::{Denial, RecordsError, StatementError};
 use forebay_store::{KeyError, StoreError};
+use forebay_workflow::{FailureKind, WorkflowFailure};
 
 mod sql;
 
 pub(crate) use self::sql::SqlFailure;
-use crate::{conditions::TagsError, reply::Reply, store::path::PathError, target::workflow::WorkflowFailure};
+use crate::{conditions::TagsError, reply::Reply, store::path::PathError};
 
 /// The reason a request was not answered as asked.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -127,7 +128,7 @@ pub(crate) enum Refusal {
     #[error("{0}")]
     Sql(SqlFailure),
     #[error(transparent)]
-    Workflow(#[from] WorkflowFailure),
+    Workflow(WorkflowFailure),
 }
 
 /// Failure classes, each with one status.
@@ -260,6 +261,16 @@ impl PartialEq for StoreFailure {
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
         Arc::new(error).into()
+    }
+}
+
+impl From<WorkflowFailure> for Refusal {
+    fn from(failure: WorkflowFailure) -> Self {
+        let stored = match &failure {
+            WorkflowFailure::Storage(error) => error.get_ref().downcast_ref::<Self>(),
+            _ => None,
+        };
+        stored.cloned().unwrap_or(Self::Workflow(failure))
     }
 }
 
@@ -411,39 +422,16 @@ impl Refusal {
             Self::DeadlinePassed | Self::WriteExpired => Class::Deadline,
             Self::Store(failure) => failure.class(),
             Self::Sql(failure) => failure.class(),
-            Self::Workflow(failure) => match failure {
-                WorkflowFailure::NoSuchWorkflow { .. }
-                | WorkflowFailure::NoSuchRule { .. }
-                | WorkflowFailure::NothingPublished { .. }
-                | WorkflowFailure::NoSuchRelease { .. }
-                | WorkflowFailure::NoSuchRun { .. } => Class::NotFound,
-                WorkflowFailure::Arguments { .. } | WorkflowFailure::Request { .. } => Class::BadInput,
-                WorkflowFailure::NoCredentials | WorkflowFailure::WrongCredentials => Class::Unauthorized,
-                WorkflowFailure::NotAllowed { .. } => Class::Forbidden,
-                WorkflowFailure::Quota { .. } | WorkflowFailure::ClientBusy { .. } => Class::TooMany,
-                WorkflowFailure::OtherRun { .. } | WorkflowFailure::OtherArguments { .. } => {
-                    Class::Unprocessable
-                }
-                WorkflowFailure::SceneBusy { .. }
-                | WorkflowFailure::TooManyRuns { .. }
-                | WorkflowFailure::Busy { .. }
-                | WorkflowFailure::BytesFull { .. } => Class::Overload,
-                WorkflowFailure::Timeout { .. } => Class::Deadline,
-                WorkflowFailure::Failed { .. }
-                | WorkflowFailure::Template { .. }
-                | WorkflowFailure::Memory { .. }
-                | WorkflowFailure::ResultLength { .. }
-                | WorkflowFailure::Result { .. }
-                | WorkflowFailure::ForeignRun { .. } => Class::Internal,
-                WorkflowFailure::Ended { status, .. } => match status {
-                    400 => Class::BadInput,
-                    401 => Class::Unauthorized,
-                    403 => Class::Forbidden,
-                    404 => Class::NotFound,
-                    422 => Class::Unprocessable,
-                    504 => Class::Deadline,
-                    _ => Class::Internal,
-                },
+            Self::Workflow(failure) => match failure.kind() {
+                FailureKind::NotFound => Class::NotFound,
+                FailureKind::BadInput => Class::BadInput,
+                FailureKind::Unauthorized => Class::Unauthorized,
+                FailureKind::Forbidden => Class::Forbidden,
+                FailureKind::TooMany => Class::TooMany,
+                FailureKind::Unprocessable => Class::Unprocessable,
+                FailureKind::Overload => Class::Overload,
+                FailureKind::Deadline => Class::Deadline,
+                FailureKind::Internal => Class::Internal,
             },
             Self::MethodNotAllowed { .. } => Class::MethodNotAllowed,
             Self::FileUnreadable | Self::InvalidAnswer { .. } => Class::Internal,
@@ -498,6 +486,10 @@ impl Refusal {
             }
             Self::Script(failure @ forebay_script::Failure::Broken { .. }) => {
                 tracing::error!(target: "forebay::script", request_id, "{failure}");
+                true
+            }
+            Self::Workflow(WorkflowFailure::Broken { reason }) => {
+                tracing::error!(target: "forebay::script", request_id, "the script cannot run: {reason}");
                 true
             }
             Self::Sql(failure) => failure.log(request_id),

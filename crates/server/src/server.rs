@@ -8,6 +8,7 @@ use std::{
 };
 
 use forebay_pool::{Mailboxes, Pool, Supervisor};
+use forebay_workflow::EraseTypes;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync,
@@ -16,7 +17,7 @@ use tokio::{
 
 use crate::{
     admin::{Admin, Hosts, http},
-    app::{App, BuildError, EraseTypes, Services},
+    app::{App, BuildError, Services},
     calls::{CallThread, SessionThread},
     check::ask_of_statements,
     config::{Config, Listen},

@@ -17,7 +17,6 @@ use tokio::time::sleep;
 use crate::{
     config::{Config, PythonModule, Target, Worker},
     server::Shared,
-    target::workflow,
 };
 
 const INTERVAL: Duration = Duration::from_millis(300);
@@ -215,7 +214,7 @@ impl Places {
         self.graphs
             .iter()
             .filter_map(|folder| file.strip_prefix(folder).ok()?.to_str())
-            .any(workflow::is_workflow_file)
+            .any(forebay_workflow::is_workflow_file)
     }
 
     /// Whether to look for code in a folder: not in packages, hidden folders, virtual environments or folders of static files.

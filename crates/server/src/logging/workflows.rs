@@ -94,9 +94,8 @@ pub(crate) struct RunLog {
     lines: String,
 }
 
-impl RunLog {
-    /// Adds a line; for a failure, with its node and stack.
-    pub(crate) fn line(&mut self, level: Level, message: &str, failed: Option<(&str, &str)>) {
+impl forebay_workflow::RunLog for RunLog {
+    fn line(&mut self, level: Level, message: &str, failed: Option<(&str, &str)>) {
         let (workflow, message) = (Value::from(&*self.workflow), Value::from(message));
         let (timestamp, request_id) = (timestamp(), &self.request_id);
         let mut json = format!(
@@ -188,6 +187,8 @@ fn file_name(quoted: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use forebay_workflow::RunLog as _;
+
     use super::*;
 
     #[test]

@@ -12,6 +12,7 @@ mod pieces;
 mod record_operation;
 mod selection;
 mod tag;
+mod workflows;
 mod writer;
 
 use std::{

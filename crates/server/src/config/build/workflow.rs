@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use std::collections::BTreeMap;
 
-use forebay_script::Priority;
+use forebay_workflow::{ClientLimits, Priority};
 
 use super::{Builder, route::none_such, server::rotation};
 use crate::config::fields::Fields;
@@ -111,14 +111,16 @@ impl Builder<'_> {
             let entry = WorkflowClient {
                 secret: self.secret(client, "secret"),
                 token: self.secret(client, "token"),
-                workflows: client
-                    .texts("workflows")
-                    .iter()
-                    .map(|spot| spot.text.clone())
-                    .collect(),
-                runs_max: client.opt_integer("runs_max").map(|runs| runs as usize),
-                runs_per_second: client.opt_integer("runs_per_second").map(|runs| runs as u32),
-                priority: priority(client),
+                limits: ClientLimits {
+                    workflows: client
+                        .texts("workflows")
+                        .iter()
+                        .map(|spot| spot.text.clone())
+                        .collect(),
+                    runs_max: client.opt_integer("runs_max").map(|runs| runs as usize),
+                    runs_per_second: client.opt_integer("runs_per_second").map(|runs| runs as u32),
+                    priority: priority(client),
+                },
             };
             clients.insert(id.clone(), entry);
         }

@@ -2,19 +2,17 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Instant};
 
-use forebay_script::Failure;
 use forebay_store::{Options, Store, StoreError};
-use forebay_workflow::Compat;
+use forebay_workflow::{
+    Asker, BundleErrors, Compat, EraseTypes, RunCall, StoredTest, WorkflowFailure, WorkflowFiles,
+};
 use serde_json::{Value, json, value::RawValue};
 
-use super::{
-    ActiveReleases, Ask, Bundle, BundleErrors, StoredTest, WorkflowFailure, WorkflowFiles, WorkflowTarget,
-    admission::Asker,
-};
+use super::{ActiveReleases, Bundle, WorkflowTarget};
 use crate::{
-    app::{BuildError, EraseTypes, WorkflowEnvironment, compat_of, workflow_engines},
+    app::{BuildError, WorkflowEnvironment, compat_of, workflow_engines},
     config::{self, Config},
-    failure::{self, Refusal},
+    failure,
     sources::DatabaseRegistry,
 };
 
@@ -125,8 +123,8 @@ impl Offline {
     /// # Errors
     /// If no workflow has this name, the run is refused, or the store that rules may use cannot be flushed.
     pub async fn run(&self, name: &str, args: &RawValue, wants_trace: bool) -> Result<Value, OfflineError> {
-        let deadline = Instant::now() + self.target.limits.timeout;
-        let ask = Ask {
+        let deadline = Instant::now() + self.target.runner.limits.timeout;
+        let ask = RunCall {
             book: &self.book,
             workflow: name,
             args,
@@ -139,7 +137,7 @@ impl Offline {
         let refused = |reason: &dyn std::error::Error| OfflineError::Refused {
             reason: failure::with_causes(reason),
         };
-        let run = tokio::time::timeout_at(deadline.into(), self.target.run(&ask, deadline));
+        let run = tokio::time::timeout_at(deadline.into(), self.target.runner.run(&ask, deadline));
         let outcome = run.await;
         if let Some(store) = &self.store {
             // Flushed, so that the rules' writes are durable even if another process leads the store.
@@ -148,12 +146,18 @@ impl Offline {
         let failed = |reason: String| json!({"node": null, "error": reason});
         Ok(match outcome {
             Ok(Ok(bytes)) => serde_json::from_slice(&bytes).map_err(|error| refused(&error))?,
-            Ok(Err(Refusal::Script(failure))) => failed(failure::with_causes(&failure)),
-            Ok(Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name }))) => {
+            Ok(Err(WorkflowFailure::NoSuchWorkflow { name })) => {
                 return Err(OfflineError::NoSuchWorkflow { name });
             }
-            Ok(Err(refusal)) => return Err(refused(&refusal)),
-            Err(_) => failed(failure::with_causes(&Failure::DeadlinePassed)),
+            Ok(Err(WorkflowFailure::Broken { reason })) => failed(format!("the script cannot run: {reason}")),
+            Ok(Err(
+                failure @ (WorkflowFailure::Time { .. }
+                | WorkflowFailure::DeadlinePassed
+                | WorkflowFailure::GivenUp
+                | WorkflowFailure::Stopping),
+            )) => failed(failure.to_string()),
+            Ok(Err(failure)) => return Err(refused(&failure)),
+            Err(_) => failed(WorkflowFailure::DeadlinePassed.to_string()),
         })
     }
 

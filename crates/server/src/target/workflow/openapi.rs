@@ -53,7 +53,7 @@ impl WorkflowTarget {
             "info": { "title": "Workflows", "version": version },
             "paths": paths,
         });
-        if !self.admission.is_open() {
+        if !self.runner.admission.is_open() {
             document["components"] = json!({ "securitySchemes": {
                 "client": { "type": "http", "scheme": "basic" },
                 "token": { "type": "http", "scheme": "bearer" },

@@ -18,13 +18,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_script::Failure;
+use forebay_workflow::{RunCall, RunResult, WorkflowFailure, arguments, first_line};
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::{runtime::Handle, sync::Semaphore, sync::watch};
 
 use self::records::{Over, Records, RunName, RunRequest};
-use super::{Ask, WorkflowFailure, WorkflowTarget, arguments, first_line, read_result};
+use super::WorkflowTarget;
 use crate::{
     config,
     failure::Refusal,
@@ -424,7 +424,7 @@ async fn attempt(
     let (status, answer) = match outcome {
         Ok(answer) => (200, answer),
         Err(refusal) if !has_begun && may_begin_later(&refusal) => return Attempt::NotBegun(refusal),
-        Err(Refusal::Script(Failure::Stopping)) if *is_ending.borrow() => return Attempt::CutOff,
+        Err(Refusal::Workflow(WorkflowFailure::Stopping)) if *is_ending.borrow() => return Attempt::CutOff,
         Err(refusal) => {
             refusal.log(&name.id);
             let told = refusal.to_string().chars().take(ERROR_CHARS_MAX).collect();
@@ -454,9 +454,10 @@ async fn run(
         Err(refusal) => return (None, Err(refusal)),
     };
     let answer = async {
-        let asker = target.admission.known(name.client.as_deref())?;
+        let asker = target.runner.admission.known(name.client.as_deref())?;
         let args: &RawValue = arguments(asked.args.as_bytes())?;
-        let ask = Ask {
+        let begun = Arc::clone(entry);
+        let ask = RunCall {
             book: &chosen.book,
             workflow: &asked.workflow,
             args,
@@ -464,14 +465,14 @@ async fn run(
             trace_id: &name.id,
             is_traced: asked.wants_trace,
             wants_trace: asked.wants_trace,
-            begun: Some(Arc::clone(entry)),
+            begun: Some(Arc::new(move || begun.begins())),
         };
         let deadline = Instant::now() + target.timeout_of(&asked.workflow);
         let awaited = tokio::time::timeout_at(deadline.into(), target.run(&ask, deadline));
         let bytes = awaited
             .await
-            .unwrap_or(Err(Refusal::Script(Failure::DeadlinePassed)))?;
-        let result = read_result(&bytes)?;
+            .unwrap_or(Err(Refusal::Workflow(WorkflowFailure::DeadlinePassed)))?;
+        let result = RunResult::read(&bytes)?;
         if let (Some(node), Some(error)) = (result.node, result.error) {
             let (workflow, request_id) = (&*asked.workflow, &*name.id);
             tracing::warn!(target: "forebay::workflow", workflow, request_id, "node `{node}` failed: {error}");
@@ -486,7 +487,8 @@ async fn run(
 
 /// Whether a run that has not begun may begin at another time, or with other engines.
 fn may_begin_later(refusal: &Refusal) -> bool {
-    matches!(refusal, Refusal::Script(Failure::GivenUp)) || matches!(refusal.status(), 429 | 503 | 504)
+    matches!(refusal, Refusal::Workflow(WorkflowFailure::GivenUp))
+        || matches!(refusal.status(), 429 | 503 | 504)
 }
 
 /// Waits for a write to be committed.

@@ -6,12 +6,13 @@
 use std::{sync::Arc, time::Duration};
 
 use forebay_store::{Key, Range, Read, key::KeyError};
+use forebay_workflow::WorkflowFailure;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     failure::Refusal,
     store::{Change, Condition, Lifetime, OPERATION_BYTES, OpenStore, Operation, Pending, Work},
-    target::{store::body::canonical, workflow::WorkflowFailure},
+    target::store::body::canonical,
 };
 
 const OPEN: &str = "open";

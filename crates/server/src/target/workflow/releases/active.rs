@@ -12,14 +12,13 @@ use std::{
     time::Duration,
 };
 
-use forebay_workflow::Compat;
+use forebay_workflow::{BundleErrors, Compat, EraseTypes, WorkflowFailure};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::stored::{Canary, ReleaseAssignments, ReleaseError, Releases, State};
 use crate::{
-    app::EraseTypes,
     failure,
-    target::workflow::{Bundle, BundleErrors, WorkflowFailure},
+    target::workflow::Bundle,
     watch::{self, ENTRIES_MAX, Found, Stamps},
 };
 

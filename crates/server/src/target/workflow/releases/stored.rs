@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, fmt};
 use forebay_store::{Durability, Key, Read, Store, StoreError, Transaction, key::KeyError};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::files::WorkflowFiles;
+use forebay_workflow::WorkflowFiles;
 
 /// Most releases kept at a time.
 const RELEASES_MAX: usize = 1000;

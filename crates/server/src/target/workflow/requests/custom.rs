@@ -4,23 +4,19 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use forebay_workflow::{Template, WorkflowFailure};
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
     scenes::{SceneRequest, SceneResult, failed, refused, run_codes},
-    template::Template,
     xml,
 };
 use crate::{
     failure::Refusal,
     front::{Head, Socket, Stream},
     reply::Reply,
-    target::{
-        End, Request,
-        parameters::parameters,
-        workflow::{WorkflowFailure, WorkflowTarget},
-    },
+    target::{End, Request, parameters::parameters, workflow::WorkflowTarget},
 };
 
 /// The parameter `reqSettings`: JSON in base64.

@@ -3,6 +3,7 @@
 use std::{borrow::Cow, time::Instant};
 
 use bytes::Bytes;
+use forebay_workflow::{Admission, Asker, RunCall, RunResult, WorkflowFailure, arguments, first_line};
 use futures_util::{StreamExt as _, stream};
 use serde_json::value::RawValue;
 
@@ -18,13 +19,7 @@ use crate::{
         parameters::parameters,
         pending::wait_for,
         store::json,
-        workflow::{
-            Ask, ResolvedRelease, WorkflowFailure, WorkflowTarget,
-            admission::{Admission, Asker},
-            arguments,
-            durable_runs::records::RunRequest,
-            first_line, quoted, read_result,
-        },
+        workflow::{ResolvedRelease, WorkflowTarget, durable_runs::records::RunRequest, quoted},
     },
 };
 
@@ -59,7 +54,7 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
     text: &[u8],
     socket: &mut Socket<S>,
 ) -> Result<Reply<'static>, End> {
-    let asker = target.admission.asker(request.head)?;
+    let asker = target.asker(request.head)?;
     let rest = request.rest.unwrap_or_default();
     let wishes = wishes(target, request)?;
     let workflow = decode(rest).unwrap_or(rest.into());
@@ -119,9 +114,9 @@ impl Named<'_> {
             let deadline = self.deadline(Instant::now());
             let run = tokio::time::timeout_at(deadline.into(), self.run(args, deadline));
             run.await
-                .unwrap_or(Err(Refusal::Script(forebay_script::Failure::DeadlinePassed)))
+                .unwrap_or(Err(Refusal::Workflow(WorkflowFailure::DeadlinePassed)))
         };
-        let output_max = self.target.limits.output_max;
+        let output_max = self.target.runner.limits.output_max;
         let mut outcomes = stream::iter(inputs).map(begun).buffered(at_a_time);
         let collect = async {
             let mut out = vec![b'['];
@@ -168,7 +163,7 @@ impl Named<'_> {
     }
 
     async fn run(&self, args: &RawValue, deadline: Instant) -> Result<Bytes, Refusal> {
-        let ask = Ask {
+        let ask = RunCall {
             book: &self.chosen.book,
             workflow: &self.workflow,
             args,
@@ -198,7 +193,7 @@ impl Named<'_> {
 
     /// The node at which a run failed and the error, which is logged.
     fn failure(&self, bytes: &[u8]) -> Result<Option<WorkflowFailure>, Refusal> {
-        let result = read_result(bytes)?;
+        let result = RunResult::read(bytes)?;
         let (Some(node), Some(error)) = (result.node, result.error) else {
             return Ok(None);
         };
@@ -229,7 +224,7 @@ fn error_item(refusal: &Refusal) -> String {
 /// Refuses a workflow that does not exist or that the client may not run.
 pub(super) fn check_there(asker: Asker<'_>, chosen: &ResolvedRelease, workflow: &str) -> Result<(), Refusal> {
     Admission::check(asker, workflow)?;
-    if chosen.book.workflow(workflow).is_some() {
+    if chosen.book.has(workflow) {
         return Ok(());
     }
     let name = workflow.to_owned();

@@ -6,7 +6,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_script::Failure;
+use forebay_script::Script;
+use forebay_workflow::{
+    ARGUMENTS_DEPTH_MAX, Asker, RunCall, RunResult, WorkflowFailure, arguments, depth_of, first_line,
+};
 use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -15,14 +18,12 @@ use crate::{
     failure::Refusal,
     front::{Head, Socket, Stream},
     reply::Reply,
+    store::now_ms,
     target::{
         End, Request,
         pending::wait_for,
         store::json,
-        workflow::{
-            Ask, DEPTH_MAX, ResolvedRelease, WorkflowFailure, WorkflowTarget, admission::Asker, arguments,
-            depth_of, first_line, now_ms, quoted, read_result,
-        },
+        workflow::{ResolvedRelease, WorkflowTarget, quoted},
     },
 };
 
@@ -139,7 +140,7 @@ pub(super) async fn run_codes<S: Stream>(
     let checked = check(target, request.head, read)?;
     let asked = codes(read)?;
     let (run_timeout, deadline) = limits(target, request, &checked);
-    let is_known = |code: &str| chosen.book.workflow(code).is_some();
+    let is_known = |code: &str| chosen.book.has(code);
     let codes: Vec<&str> = asked.iter().copied().filter(|code| is_known(code)).collect();
     if codes.is_empty() {
         let name = asked.join("`, `");
@@ -150,7 +151,7 @@ pub(super) async fn run_codes<S: Stream>(
         let ask = checked.ask(chosen, code);
         // A run that is still waiting for an executor by then times out alone.
         let outcome = tokio::time::timeout_at(deadline.into(), target.run(&ask, deadline)).await;
-        outcome.unwrap_or(Err(Refusal::Script(Failure::DeadlinePassed)))
+        outcome.unwrap_or(Err(Refusal::Workflow(WorkflowFailure::DeadlinePassed)))
     }));
     let outcomes = wait_for(outcomes, deadline + TELLING, socket).await?;
     let mut results = Vec::with_capacity(asked.len());
@@ -219,8 +220,8 @@ async fn run_rule<S: Stream>(
 
 /// The time limit of a request's runs, and their deadline.
 fn limits(target: &WorkflowTarget, request: &Request<'_>, checked: &Checked<'_>) -> (Duration, Instant) {
-    let timeout = checked.timeout.min(target.limits.timeout);
-    let run_timeout = if target.limits.is_as_rengine {
+    let timeout = checked.timeout.min(target.runner.limits.timeout);
+    let run_timeout = if target.is_as_rengine {
         timeout.mul_f64(RUN_PART)
     } else {
         timeout
@@ -237,7 +238,7 @@ fn result_of(
 ) -> Result<SceneResult, Refusal> {
     Ok(match outcome {
         Ok(bytes) => {
-            let result = read_result(&bytes)?;
+            let result = RunResult::read(&bytes)?;
             match (result.error, result.values) {
                 (None, Some(values)) => Ok(values.get().to_owned()),
                 (error, _) => {
@@ -251,10 +252,12 @@ fn result_of(
                 }
             }
         }
-        Err(Refusal::Script(Failure::DeadlinePassed | Failure::Time { .. })) => Err(SceneFailure {
-            status: 504,
-            reason: format!("Execution time exceeded in {}ms", run_timeout.as_millis()),
-        }),
+        Err(Refusal::Workflow(WorkflowFailure::DeadlinePassed | WorkflowFailure::Time { .. })) => {
+            Err(SceneFailure {
+                status: 504,
+                reason: format!("Execution time exceeded in {}ms", run_timeout.as_millis()),
+            })
+        }
         Err(refusal) => {
             refusal.log(request.id);
             Err(SceneFailure::from(&refusal))
@@ -273,7 +276,7 @@ impl From<&Refusal> for SceneFailure {
 
 /// The status of a response: 200 if anything succeeded, and always as Rengine; otherwise that of the failures, or 500 if they differ.
 fn status_of<'r>(target: &WorkflowTarget, results: impl Iterator<Item = &'r SceneResult>) -> u16 {
-    if target.limits.is_as_rengine {
+    if target.is_as_rengine {
         return 200;
     }
     let statuses: BTreeSet<u16> = results
@@ -295,8 +298,8 @@ fn message_of(code: u16) -> &'static str {
 }
 
 impl<'r> Checked<'r> {
-    fn ask<'a>(&'a self, chosen: &'a ResolvedRelease, workflow: &'a str) -> Ask<'a> {
-        Ask {
+    fn ask<'a>(&'a self, chosen: &'a ResolvedRelease, workflow: &'a str) -> RunCall<'a, Script> {
+        RunCall {
             book: &chosen.book,
             workflow,
             args: self.args,
@@ -337,9 +340,9 @@ fn check<'r>(
         Some(args) if !args.get().starts_with('{') => {
             return Err(refused("`args` is another value than an object"));
         }
-        Some(args) if depth_of(args.get()) > DEPTH_MAX => {
+        Some(args) if depth_of(args.get()) > ARGUMENTS_DEPTH_MAX => {
             return Err(refused(&format!(
-                "`args` is nested deeper than {DEPTH_MAX} levels"
+                "`args` is nested deeper than {ARGUMENTS_DEPTH_MAX} levels"
             )));
         }
         Some(args) => args,
@@ -360,15 +363,14 @@ fn asker<'r>(
     head: &Head,
     client: Result<(&'r str, &str), Refusal>,
 ) -> Result<Asker<'r>, Refusal> {
-    let admission = &target.admission;
-    let by_body = client.and_then(|(id, secret)| admission.asker_with(id, secret));
+    let by_body = client.and_then(|(id, secret)| Ok(target.asker_with(id, secret)?));
     by_body.or_else(|refusal| {
-        if admission.is_open() {
+        if target.runner.admission.is_open() {
             return Err(refusal);
         }
-        admission.asker(head).map_err(|by_head| match by_head {
-            Refusal::Workflow(WorkflowFailure::NoCredentials) => refusal,
-            other => other,
+        target.asker(head).map_err(|by_head| match by_head {
+            WorkflowFailure::NoCredentials => refusal,
+            other => other.into(),
         })
     })
 }
@@ -428,7 +430,7 @@ fn reported(target: &WorkflowTarget, request_id: &str, results: &[(String, Scene
 pub(super) fn failed(target: &WorkflowTarget, refusal: &Refusal, request_id: &str) -> Reply<'static> {
     let code = refusal.status();
     let body = envelope(code, "FAILED", request_id, &refusal.to_string(), "null");
-    let status = if target.limits.is_as_rengine { 200 } else { code };
+    let status = if target.is_as_rengine { 200 } else { code };
     let mut reply = json(status, body);
     if let Some(retry) = refusal.retry_after() {
         reply.headers.to_mut().push_known("retry-after", retry);

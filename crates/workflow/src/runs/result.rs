@@ -2,40 +2,55 @@
 
 use std::fmt;
 
-use forebay_script::LogLine;
-use forebay_workflow::{
-    Outcome, Run, RunError,
-    jdm::{Cause, Evaluation},
-};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::driver::Log;
-use crate::{metrics::RunOutcome, target::workflow::first_line};
+use crate::{
+    LogLine, Outcome, Run, RunError, RunOutcome, WorkflowFailure,
+    jdm::{Cause, Evaluation},
+};
 
 /// The members of a run's result that the server looks at before passing it on.
 #[derive(Debug, Deserialize)]
-pub(in crate::target::workflow) struct RunResult<'r> {
+pub struct RunResult<'r> {
     /// Values of its last rule.
     #[serde(borrow, rename = "valueMap", alias = "result")]
-    pub(in crate::target::workflow) values: Option<&'r RawValue>,
+    pub values: Option<&'r RawValue>,
     /// The node that failed.
-    pub(in crate::target::workflow) node: Option<String>,
+    pub node: Option<String>,
     /// The error; its stack trace follows the first line.
-    pub(in crate::target::workflow) error: Option<String>,
+    pub error: Option<String>,
     /// The steps of the run, if they were asked for.
     #[serde(borrow)]
-    pub(in crate::target::workflow) trace: Option<&'r RawValue>,
+    pub trace: Option<&'r RawValue>,
     /// The lines that its rules logged, if they were asked for.
     #[serde(borrow)]
-    pub(in crate::target::workflow) logs: Option<&'r RawValue>,
+    pub logs: Option<&'r RawValue>,
     /// Whether the error is that of the arguments, which do not match the schema of the decision's input.
     #[serde(default, rename = "isInput")]
-    pub(in crate::target::workflow) is_input: bool,
+    pub is_input: bool,
+}
+
+impl<'r> RunResult<'r> {
+    /// Reads the result of a run.
+    ///
+    /// # Errors
+    /// [`WorkflowFailure::Broken`] if it is something else.
+    pub fn read(bytes: &'r [u8]) -> Result<Self, WorkflowFailure> {
+        serde_json::from_slice(bytes).map_err(|error| WorkflowFailure::Broken {
+            reason: format!("a run's result cannot be read: {error}"),
+        })
+    }
+}
+
+/// The first line of an error, without the stack trace.
+pub fn first_line(error: &str) -> &str {
+    error.lines().next().unwrap_or_default()
 }
 
 /// The outcome that a result is counted as.
-pub(in crate::target::workflow) fn outcome_of(bytes: &[u8]) -> RunOutcome {
+pub(crate) fn outcome_of(bytes: &[u8]) -> RunOutcome {
     // Recognizes the prefix that `put_outcome` writes, so that a long result is not parsed.
     if bytes.starts_with(b"{\"state\":true,") {
         return RunOutcome::True;
@@ -52,7 +67,7 @@ pub(in crate::target::workflow) fn outcome_of(bytes: &[u8]) -> RunOutcome {
 const LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
 
 /// Writes the result of a graph. Beyond `output_max` bytes it may be truncated, because it will be refused anyway.
-pub(in crate::target::workflow) fn write_run<F: fmt::Display>(
+pub(super) fn write_run<F: fmt::Display>(
     run: &Run<std::rc::Rc<str>, F>,
     log: &Log,
     wants_trace: bool,
@@ -95,7 +110,7 @@ pub(in crate::target::workflow) fn write_run<F: fmt::Display>(
 }
 
 /// Writes the result of a decision in the format of GoRules' engine and agent.
-pub(in crate::target::workflow) fn write_evaluation<F: fmt::Display>(
+pub(super) fn write_evaluation<F: fmt::Display>(
     evaluation: &Evaluation<F>,
     log: &Log,
     wants_trace: bool,
