@@ -1,12 +1,14 @@
 //! Errors that end a request, and their mapping to a status and a body, in one place.
 
-use std::{error::Error, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use forebay_records::{Denial, RecordsError, StatementError};
 use forebay_store::{KeyError, StoreError};
 use forebay_workflow::{FailureKind, WorkflowFailure};
 
 mod sql;
+
+pub(crate) use forebay_workflow::with_causes;
 
 pub(crate) use self::sql::SqlFailure;
 use crate::{conditions::TagsError, reply::Reply, store::path::PathError};
@@ -266,11 +268,13 @@ impl From<StoreError> for Refusal {
 
 impl From<WorkflowFailure> for Refusal {
     fn from(failure: WorkflowFailure) -> Self {
-        let stored = match &failure {
-            WorkflowFailure::Storage(error) => error.get_ref().downcast_ref::<Self>(),
-            _ => None,
+        let WorkflowFailure::Storage(error) = &failure else {
+            return Self::Workflow(failure);
         };
-        stored.cloned().unwrap_or(Self::Workflow(failure))
+        let source = error.get_ref();
+        let stored = source.downcast_ref::<Arc<StoreError>>().cloned().map(Self::from);
+        let stored = stored.or_else(|| source.downcast_ref::<Self>().cloned());
+        stored.unwrap_or(Self::Workflow(failure))
     }
 }
 
@@ -353,18 +357,6 @@ fn script_text(failure: &forebay_script::Failure) -> String {
         forebay_script::Failure::Broken { .. } => "the script failed; the log says why".to_owned(),
         failure => failure.to_string(),
     }
-}
-
-/// An error's text followed by its causes.
-pub(crate) fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 /// The `WWW-Authenticate` value after a wrong token (RFC 6750, 3).
@@ -488,10 +480,7 @@ impl Refusal {
                 tracing::error!(target: "forebay::script", request_id, "{failure}");
                 true
             }
-            Self::Workflow(WorkflowFailure::Broken { reason }) => {
-                tracing::error!(target: "forebay::script", request_id, "the script cannot run: {reason}");
-                true
-            }
+            Self::Workflow(failure) => failure.log(request_id),
             Self::Sql(failure) => failure.log(request_id),
             Self::InBatch { cause, .. } | Self::InStatement(cause) => cause.log(request_id),
             _ => false,

@@ -1,6 +1,6 @@
 //! Why a run is refused, or why it failed.
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use crate::StorageError;
 
@@ -240,6 +240,22 @@ impl FailureKind {
 }
 
 impl WorkflowFailure {
+    /// Logs the failure if it tells clients less than it says. Returns whether it was logged.
+    pub fn log(&self, request_id: &str) -> bool {
+        match self {
+            Self::Broken { reason } => {
+                tracing::error!(target: "forebay::script", request_id, "the script cannot run: {reason}");
+                true
+            }
+            Self::Storage(error) if error.code() == FailureKind::Internal.code() => {
+                let cause = with_causes(error);
+                tracing::error!(target: "forebay::store", cause, request_id, "the store fails");
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The code of this failure, see [`FailureKind::code`].
     pub fn code(&self) -> u16 {
         match self {
@@ -291,4 +307,16 @@ impl WorkflowFailure {
             },
         }
     }
+}
+
+/// An error's text followed by its causes.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
 }

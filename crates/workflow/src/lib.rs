@@ -10,12 +10,15 @@ mod builtin_task;
 mod bundle;
 mod check;
 mod definition;
+mod durable_runs;
 mod error;
 mod evaluator;
 mod failure;
 mod graph;
 pub mod jdm;
 mod observer;
+mod offline;
+mod releases;
 mod run;
 mod runner;
 mod runs;
@@ -30,21 +33,29 @@ pub use bundle::{
 };
 pub use check::check;
 pub use definition::{Definition, Edge, Fallback, Join, Kind, Logical, Node};
+pub use durable_runs::{
+    DurableRunLimits, DurableRuns, Entry, Over, Progress, RunLookup, RunName, RunRequest,
+};
 pub use error::{DefinitionError, Problem};
 pub use evaluator::{
     Begin, BegunRun, CompiledRule, Engine, EngineCall, Evaluator, LogLine, Priority, Required, RuleFile,
     RuleModule, RuleOutcome, RuleSource, RunHost, RunInput, RunOutput,
 };
-pub use failure::{FailureKind, WorkflowFailure};
+pub use failure::{FailureKind, WorkflowFailure, with_causes};
 pub use graph::Graph;
 pub use observer::{Observer, RunCounts, RunLog, RunOutcome};
+pub use offline::{Offline, OfflineError, Tested, arguments_of};
+pub use releases::{
+    About, ActiveReleases, Actor, Canary, FileStamps, LogEntry, Reading, ReleaseAssignments, ReleaseError,
+    Releases, ResolvedRelease, RolledBack, ShelfError, State, place_of_release,
+};
 pub use run::{
     Before, Cause, DEPTH_MAX, ITEMS_MAX, Outcome, RuleCall, Rules, Run, RunError, Step, Subflow, WAY_MAX, run,
 };
 pub use runner::{RunCall, RunLimits, Runner};
 pub use runs::result::{RunResult, first_line};
 pub use schema::{Mismatch, Schema};
-pub use storage::{Storage, StorageError};
+pub use storage::{Changes, Documents, RunStorage, Storage, StorageError, Write, Written};
 
 /// Which executor the graph was written for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

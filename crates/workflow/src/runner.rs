@@ -1,6 +1,7 @@
 //! Runs workflows: admits each run, has its rules evaluated, and counts and logs it.
 
 use std::{
+    any::Any,
     fmt,
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -11,8 +12,8 @@ use serde_json::value::RawValue;
 use tracing::Level;
 
 use crate::{
-    Admission, Asker, Bundle, Evaluator, FailureKind, Observer, RunCounts, RunInput, RunLog, RunOutcome,
-    Storage, WorkflowFailure,
+    ActiveReleases, Admission, Asker, Bundle, Evaluator, FailureKind, Observer, RunCounts, RunInput, RunLog,
+    RunOutcome, RunStorage, WorkflowFailure,
     bundle::Plan,
     observer::CountedRun,
     runs::{
@@ -38,6 +39,8 @@ pub struct RunLimits {
 /// Runs workflows.
 #[derive(Debug)]
 pub struct Runner<E: Evaluator> {
+    /// The workflows in force.
+    pub releases: Arc<ActiveReleases<E>>,
     /// Evaluates the rules.
     pub evaluator: Arc<E>,
     /// Who may run what.
@@ -45,19 +48,23 @@ pub struct Runner<E: Evaluator> {
     /// Counts and logs the runs.
     pub observer: Arc<dyn Observer>,
     /// What rules may have written to.
-    pub storage: Option<Arc<dyn Storage>>,
+    pub storage: Option<Arc<dyn RunStorage>>,
     /// Limits on each run.
     pub limits: RunLimits,
+    /// What rules call, kept in use as long as runs may go on.
+    pub held: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl<E: Evaluator> Clone for Runner<E> {
     fn clone(&self) -> Self {
         Self {
+            releases: Arc::clone(&self.releases),
             evaluator: Arc::clone(&self.evaluator),
             admission: Arc::clone(&self.admission),
             observer: Arc::clone(&self.observer),
             storage: self.storage.clone(),
             limits: self.limits,
+            held: self.held.clone(),
         }
     }
 }

@@ -11,8 +11,8 @@ use forebay_records::Settings;
 use forebay_runtimes::Runtime;
 use forebay_script::PostAddress;
 use forebay_store::index::Definition;
-use forebay_workflow::ClientLimits;
 pub use forebay_workflow::WorkflowScene;
+use forebay_workflow::{ClientLimits, DurableRunLimits};
 
 pub(super) use self::sql::threads as sql_threads;
 pub use self::sql::{SqlResult, SqlRoute, SqlStatement};
@@ -533,20 +533,7 @@ pub struct Workflow {
     /// Limits of single workflows, by name.
     pub scenes: BTreeMap<String, WorkflowScene>,
     /// Durable runs; `None` if they are not configured.
-    pub runs: Option<DurableRuns>,
-}
-
-/// `workflow.runs`: durable runs, which continue without their clients, and their results.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DurableRuns {
-    /// The global of the store that holds them.
-    pub global: String,
-    /// How long results are kept.
-    pub kept: Duration,
-    /// Runs accepted but not finished; beyond it 503.
-    pub open_max: usize,
-    /// Concurrent runs among those that no client waits for.
-    pub at_a_time: usize,
+    pub runs: Option<DurableRunLimits>,
 }
 
 /// `[s3.NAME]`: a bucket, as configured.

@@ -13,6 +13,8 @@ mod record_operation;
 mod selection;
 mod tag;
 mod workflows;
+
+pub use self::workflows::WorkflowStore;
 mod writer;
 
 use std::{

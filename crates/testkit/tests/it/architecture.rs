@@ -10,12 +10,13 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 36] = [
+const ARROWS: [(&str, &str); 37] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
     ("forebay", "forebay-store"),
     ("forebay", "forebay-typescript"),
+    ("forebay", "forebay-workflow"),
     ("forebay-bench", "forebay-load"),
     ("forebay-bench", "forebay-pool"),
     ("forebay-bench", "forebay-runtimes"),

@@ -2,7 +2,8 @@
 
 use std::{fmt::Write as _, fs, path::PathBuf, time::Instant};
 
-use forebay_server::workflow::{Offline, arguments_of};
+use forebay_server::workflow::Offline;
+use forebay_workflow::arguments_of;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt::Write as _};
 
-use forebay_server::workflow::WorkflowFiles;
+use forebay_workflow::WorkflowFiles;
 use serde_json::Value;
 
 use crate::output;

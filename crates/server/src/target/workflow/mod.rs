@@ -1,11 +1,9 @@
 //! Runs workflows: one by name, with the arguments as the body, or several at a time as requests of Rengine name them.
 
 mod clients;
-mod durable_runs;
 mod observer;
 mod offline;
 mod openapi;
-mod releases;
 mod requests;
 mod workers;
 
@@ -16,11 +14,9 @@ use std::{
 
 use bytes::Bytes;
 use forebay_script::Script;
-use forebay_workflow::{Admission, RunCall, RunLimits, Runner, Storage, WorkflowFailure};
-pub use forebay_workflow::{BundleErrors, StoredTest, WorkflowFiles};
+use forebay_workflow::{Admission, RunCall, RunLimits, RunStorage, Runner, WorkflowFailure};
 
-pub(crate) use self::durable_runs::DurableRuns;
-pub(crate) use self::releases::active::{ActiveReleases, Reading, ResolvedRelease};
+pub use self::offline::{OfflineStartError, check, start_offline};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use self::requests::read_xml;
 pub(crate) use self::workers::PoolWorkers;
@@ -29,20 +25,12 @@ use self::{
     observer::WorkflowObserver,
     requests::{custom, named, scenes},
 };
-pub use self::{
-    offline::{Offline, OfflineError, Tested, arguments_of, check},
-    releases::{
-        active::{ShelfError, place_of_release},
-        stored::{
-            About, Actor, Canary, LogEntry, ReleaseAssignments, ReleaseError, Releases, RolledBack, State,
-        },
-    },
-};
 use super::{
     End, Request,
     post_only::{POSTED, unless_posted},
     store::body,
 };
+pub use crate::store::WorkflowStore;
 use crate::{
     app::WorkflowEnvironment,
     config::{self, WorkflowApi, WorkflowRoute},
@@ -54,31 +42,34 @@ use crate::{
 
 /// Compiled workflows.
 pub(crate) type Bundle = forebay_workflow::Bundle<Script>;
+/// The workflows in force.
+pub(crate) type ActiveReleases = forebay_workflow::ActiveReleases<Script>;
+/// The workflows for a run.
+pub(crate) type ResolvedRelease = forebay_workflow::ResolvedRelease<Script>;
+/// Runs that are kept in the store.
+pub(crate) type DurableRuns = forebay_workflow::DurableRuns<Script>;
+/// Workflows that run without a server.
+pub type Offline = forebay_workflow::Offline<Script>;
 
 /// The workflows target: the workflows in force, and what runs them.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkflowTarget {
     runner: Runner<Script>,
-    shelf: Arc<ActiveReleases>,
     clients: Arc<Clients>,
     logs: Option<Arc<WorkflowLogs>>,
     /// Whether responses are exactly Rengine's wherever programs could depend on that.
     is_as_rengine: bool,
     route: WorkflowRoute,
     kept: Option<Arc<DurableRuns>>,
-    /// Keeps the app in use: runs that outlive their request may still call its pools.
-    _held: Option<Arc<tokio::sync::watch::Sender<()>>>,
 }
 
-impl ResolvedRelease {
-    /// Names the release in a response header.
-    fn tell(&self, mut reply: Reply<'static>) -> Reply<'static> {
-        if let Some(number) = self.release {
-            let number = number.to_string();
-            reply.headers.to_mut().push_known("workflow-release", &number);
-        }
-        reply
+/// Names the release of a run in a response header.
+fn with_release(chosen: &ResolvedRelease, mut reply: Reply<'static>) -> Reply<'static> {
+    if let Some(number) = chosen.release {
+        let number = number.to_string();
+        reply.headers.to_mut().push_known("workflow-release", &number);
     }
+    reply
 }
 
 impl WorkflowTarget {
@@ -96,24 +87,24 @@ impl WorkflowTarget {
         let clients = workflow.clients.iter();
         let client_limits = clients.map(|(id, client)| (id.clone(), client.limits.clone()));
         let runner = Runner {
+            releases: shelf,
             evaluator: script,
             admission: Admission::new(client_limits.collect(), workflow.scenes.clone()),
             observer: Arc::new(WorkflowObserver {
                 metrics: around.workflows,
                 logs: around.logs.clone(),
             }),
-            storage: around.open_store.map(|store| store as Arc<dyn Storage>),
+            storage: around.open_store.map(|store| store as Arc<dyn RunStorage>),
             limits,
+            held: around.held.map(|held| held as _),
         };
         Self {
             clients: Arc::new(Clients::new(workflow)),
             runner,
-            shelf,
             logs: around.logs,
             is_as_rengine: workflow.is_as_rengine,
             route,
             kept: around.kept,
-            _held: around.held,
         }
     }
 
@@ -128,17 +119,17 @@ impl WorkflowTarget {
     /// The book for a request with this id: of the given release, of the route's, or of the one in force.
     fn choose(&self, id: &str, release: Option<u64>) -> Result<ResolvedRelease, Refusal> {
         let release = release.or(self.route.release);
-        Ok(self.shelf.choose(id, release)?)
+        Ok(self.runner.releases.choose(id, release)?)
     }
 
     /// The book of the published release, or of the route's own.
     fn choose_published(&self) -> Result<ResolvedRelease, WorkflowFailure> {
-        self.shelf.published(self.route.release)
+        self.runner.releases.published(self.route.release)
     }
 
     /// Releases that runs get without asking, each with its state.
     pub(crate) fn releases(&self) -> Vec<(u64, &'static str)> {
-        self.shelf.shared()
+        self.runner.releases.shared()
     }
 
     /// The durable runs, if they are configured.
@@ -149,6 +140,11 @@ impl WorkflowTarget {
     /// Log files of its rules.
     pub(crate) fn logs(&self) -> Option<Arc<WorkflowLogs>> {
         self.logs.clone()
+    }
+
+    /// What runs them.
+    pub(crate) fn runner(&self) -> &Runner<Script> {
+        &self.runner
     }
 
     pub(crate) fn script(&self) -> &Arc<Script> {

@@ -81,7 +81,7 @@ impl WorkflowTarget {
             "what each node has come to",
             "boolean",
         )];
-        if self.shelf.has_releases() && self.route.release.is_none() {
+        if self.runner.releases.has_releases() && self.route.release.is_none() {
             parameters.push(parameter(
                 "release",
                 "query",

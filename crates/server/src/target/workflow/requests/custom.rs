@@ -16,7 +16,11 @@ use crate::{
     failure::Refusal,
     front::{Head, Socket, Stream},
     reply::Reply,
-    target::{End, Request, parameters::parameters, workflow::WorkflowTarget},
+    target::{
+        End, Request,
+        parameters::parameters,
+        workflow::{WorkflowTarget, with_release},
+    },
 };
 
 /// The parameter `reqSettings`: JSON in base64.
@@ -109,7 +113,7 @@ async fn answered<S: Stream>(
     };
     let results = run_codes(target, request, &read, &chosen, socket).await?;
     let reply = render(template, &results)?;
-    Ok(chosen.tell(reply))
+    Ok(with_release(&chosen, reply))
 }
 
 /// The response: the template filled with the values of all successful runs.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use forebay_workflow::{Admission, Asker, WorkflowFailure, arguments};
+use forebay_workflow::{
+    Admission, Asker, Over, Progress, RunLookup, RunName, RunRequest, WorkflowFailure, arguments,
+};
 use serde_json::value::RawValue;
 
 use super::{named::check_there, scenes::refused};
@@ -18,14 +20,7 @@ use crate::{
         parameters::parameters,
         pending::wait_for,
         store::json,
-        workflow::{
-            DurableRuns, WorkflowTarget,
-            durable_runs::{
-                Progress, RunLookup,
-                records::{Over, RunName, RunRequest},
-            },
-            quoted,
-        },
+        workflow::{DurableRuns, WorkflowTarget, quoted},
     },
 };
 

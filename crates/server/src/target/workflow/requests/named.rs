@@ -3,7 +3,9 @@
 use std::{borrow::Cow, time::Instant};
 
 use bytes::Bytes;
-use forebay_workflow::{Admission, Asker, RunCall, RunResult, WorkflowFailure, arguments, first_line};
+use forebay_workflow::{
+    Admission, Asker, RunCall, RunRequest, RunResult, WorkflowFailure, arguments, first_line,
+};
 use futures_util::{StreamExt as _, stream};
 use serde_json::value::RawValue;
 
@@ -19,7 +21,7 @@ use crate::{
         parameters::parameters,
         pending::wait_for,
         store::json,
-        workflow::{ResolvedRelease, WorkflowTarget, durable_runs::records::RunRequest, quoted},
+        workflow::{ResolvedRelease, WorkflowTarget, quoted, with_release},
     },
 };
 
@@ -83,7 +85,7 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
     } else {
         named.run_once(text, socket).await?
     };
-    Ok(named.chosen.tell(reply))
+    Ok(with_release(&named.chosen, reply))
 }
 
 impl Named<'_> {
@@ -254,7 +256,7 @@ fn wishes(target: &WorkflowTarget, request: &Request<'_>) -> Result<Wishes, Refu
         let parameter = parameter?;
         match &*parameter.name {
             "trace" => wishes.trace = parameter.flag()?,
-            "release" if !target.shelf.has_releases() => {
+            "release" if !target.runner.releases.has_releases() => {
                 return Err(parameter.wrong("the workflows are those of a folder, which has no releases"));
             }
             "release" if target.route.release.is_some() => {

@@ -23,7 +23,7 @@ use crate::{
         End, Request,
         pending::wait_for,
         store::json,
-        workflow::{ResolvedRelease, WorkflowTarget, quoted},
+        workflow::{ResolvedRelease, WorkflowTarget, quoted, with_release},
     },
 };
 
@@ -126,7 +126,7 @@ async fn run_scenes<S: Stream>(
     let request_id = read.request_id.as_deref().unwrap_or_default();
     let chosen = target.choose(request_id, None)?;
     let results = run_codes(target, request, read, &chosen, socket).await?;
-    Ok(chosen.tell(reported(target, request_id, &results)))
+    Ok(with_release(&chosen, reported(target, request_id, &results)))
 }
 
 /// Runs the requested workflows concurrently and returns the outcome of each.
@@ -215,7 +215,7 @@ async fn run_rule<S: Stream>(
         code,
         envelope(code, status, checked.request_id, message_of(code), &data),
     );
-    Ok(chosen.tell(reply))
+    Ok(with_release(&chosen, reply))
 }
 
 /// The time limit of a request's runs, and their deadline.
