@@ -43,6 +43,13 @@ pub(crate) fn complaint(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// Writes warnings to standard error, one a line.
+pub(crate) fn warnings(warnings: &[String]) {
+    for warning in warnings {
+        complaint(&format!("warning: {warning}"));
+    }
+}
+
 /// Writes a text to standard error as it is: a display that replaces the last one.
 pub(crate) fn picture(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());

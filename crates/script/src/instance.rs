@@ -407,11 +407,7 @@ impl Instance {
         if self.host.options.program == Program::Rules && self.host.store.leave_nothing_open() {
             tracing::warn!(target: "forebay::script", "rules left a transaction of the store open, which was rolled back");
         }
-        self.host.release_locks();
-        {
-            let calls = self.host.calls.borrow();
-            self.host.driver.retain(|call| calls.is_open(call));
-        }
+        self.release();
         self.counted.uses(self.meter.used());
         Step { took, stopped }
     }
@@ -490,14 +486,21 @@ impl Instance {
     /// Closes a call. Returns its request if it was open.
     pub(crate) fn close(&self, id: CallId) -> Option<Vec<u8>> {
         let payload = self.host.calls.borrow_mut().close(id);
-        self.host.release_locks();
+        self.release();
         payload
+    }
+
+    /// Releases the locks and drivers of calls that are over.
+    fn release(&self) {
+        self.host.release_locks();
+        let calls = self.host.calls.borrow();
+        self.host.driver.retain(|call| calls.is_open(call));
     }
 
     /// Ends a call with a failure.
     pub(crate) fn fail(&self, id: CallId, failure: Failure) {
         self.host.calls.borrow_mut().fail(id, failure);
-        self.host.release_locks();
+        self.release();
     }
 
     /// Raises the cost of a call to at least `weight`.

@@ -29,15 +29,16 @@ fn fault_lines(faults: &[(String, Fault)]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Reads the graphs and rules of a configuration without running any. Workflows in the store are not checked.
-pub fn check_workflows(config: &Config, erase_types: EraseTypes) -> Result<(), BundleErrors> {
+/// Reads the graphs and rules of a configuration without running any, and returns warnings. Workflows in the store are not checked.
+pub fn check_workflows(config: &Config, erase_types: EraseTypes) -> Result<Vec<String>, BundleErrors> {
     let Some((workflow, folder)) = config.workflow.as_ref().and_then(|workflow| {
         let folder = workflow.source.folder()?;
         Some((workflow, folder))
     }) else {
-        return Ok(());
+        return Ok(Vec::new());
     };
-    Bundle::read(folder, compat_of(workflow), erase_types).map(drop)
+    let bundle = Bundle::read(folder, compat_of(workflow), erase_types)?;
+    Ok(bundle.warnings().to_vec())
 }
 
 /// Loads every script of a configuration within its limits and without access to anything. Returns the names of scripts that open the store

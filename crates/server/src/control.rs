@@ -280,7 +280,7 @@ impl Control {
         let logs = self.shared.services.workflow_logs.lock().clone();
         let (past, feed) = match (&workflow, logs) {
             (None, _) => self.shared.services.log.recent().look(),
-            (Some(_), Some(logs)) => logs.recent().look(),
+            (Some(workflow), Some(logs)) => logs.recent(workflow).look(),
             (Some(_), None) => {
                 return Response::problem(
                     409,
@@ -290,7 +290,6 @@ impl Control {
         };
         Response::events(Events {
             level,
-            workflow,
             past,
             follow: place.map(|place| Follow { feed, _place: place }),
         })

@@ -529,7 +529,7 @@ impl Refusal {
                 Self::Records(failure) => failure.details(),
                 Self::Sql(failure) => failure.details(),
                 Self::InStatement(_) => format!(",\"code\":{}", self.code()),
-                Self::Workflow(WorkflowFailure::Failed { trace, .. }) => trace.clone(),
+                Self::Workflow(failure) => failure.trace().to_owned(),
                 _ => String::new(),
             },
         );

@@ -73,6 +73,13 @@ pub struct Asker<'a> {
     client: Option<&'a Client>,
 }
 
+impl Asker<'_> {
+    /// Whether nothing vouches for the client: anybody may send any id where no clients are configured.
+    pub fn is_anonymous(&self) -> bool {
+        self.client.is_none()
+    }
+}
+
 /// Permission for a run to begin. It keeps the run's permits until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Admitted<'a> {

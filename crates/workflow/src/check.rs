@@ -1,6 +1,6 @@
 //! Checks a definition and builds a graph from it: every path starts at BOOT, and each node is reached by one path only.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     Compat, Definition, Graph, Kind, Logical, Problem,
@@ -405,6 +405,7 @@ impl<'d> Checker<'d> {
             };
             Checked {
                 id: self.id(node),
+                name: self.definition.nodes[node].name.as_deref().map(Arc::from),
                 kind: self.kind(node).name(),
                 timeout: self.definition.nodes[node].timeout,
                 fallback: self.definition.nodes[node].fallback.clone(),

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{BuiltinTask, WorkflowFailure};
+use crate::{BuiltinTask, NodeName, WorkflowFailure};
 use bytes::Bytes;
 
 /// Compiles and evaluates rules.
@@ -191,8 +191,8 @@ pub struct RunOutput {
 pub struct EngineCall<R> {
     /// The compiled rule.
     pub rule: Arc<R>,
-    /// The id of the node that runs it.
-    pub node: String,
+    /// The node that runs it.
+    pub node: NodeName,
     /// The kind of that node.
     pub kind: &'static str,
     /// The outcome of the previous rule.
@@ -216,6 +216,8 @@ pub struct RuleOutcome {
 /// A line that a rule has logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
+    /// The node whose rule logged it, if that is known.
+    pub node: Option<NodeName>,
     /// The level: 0 debug, 1 info, 2 warning, 3 error.
     pub level: u8,
     /// The logged text.

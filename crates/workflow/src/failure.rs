@@ -132,6 +132,8 @@ pub enum WorkflowFailure {
         status: u16,
         /// The message.
         what: String,
+        /// As in `Failed`.
+        trace: String,
     },
     /// Too many runs of the workflow wait already.
     #[error("the queue of workflow `{name}` is full (workflow.scenes: queue_max {queue_max})")]
@@ -170,6 +172,14 @@ pub enum WorkflowFailure {
     Timeout {
         /// Its time limit.
         timeout: Duration,
+    },
+    /// A traced run was stopped before its end.
+    #[error("{failure}")]
+    Stopped {
+        /// The reason.
+        failure: Box<WorkflowFailure>,
+        /// The trace until then, as in `Failed`.
+        trace: String,
     },
     /// The deadline passed, waiting included.
     #[error("the request was not answered by its deadline (deadline)")]
@@ -240,6 +250,14 @@ impl FailureKind {
 }
 
 impl WorkflowFailure {
+    /// The trace of a run that was stopped or failed, as members of an object.
+    pub fn trace(&self) -> &str {
+        match self {
+            Self::Stopped { trace, .. } | Self::Failed { trace, .. } | Self::Ended { trace, .. } => trace,
+            _ => "",
+        }
+    }
+
     /// Logs the failure if it tells clients less than it says. Returns whether it was logged.
     pub fn log(&self, request_id: &str) -> bool {
         match self {
@@ -260,6 +278,7 @@ impl WorkflowFailure {
     pub fn code(&self) -> u16 {
         match self {
             Self::Storage(error) => error.code(),
+            Self::Stopped { failure, .. } => failure.code(),
             failure => failure.kind().code(),
         }
     }
@@ -267,6 +286,7 @@ impl WorkflowFailure {
     /// The kind of this failure.
     pub fn kind(&self) -> FailureKind {
         match self {
+            Self::Stopped { failure, .. } => failure.kind(),
             Self::NoSuchWorkflow { .. }
             | Self::NoSuchRule { .. }
             | Self::NothingPublished { .. }

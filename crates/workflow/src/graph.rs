@@ -1,6 +1,6 @@
 //! Checked graphs: trees in which each node knows its successors.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
     Compat,
@@ -20,6 +20,7 @@ pub struct Graph {
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
     pub(crate) id: String,
+    pub(crate) name: Option<Arc<str>>,
     pub(crate) kind: &'static str,
     pub(crate) timeout: Option<Duration>,
     pub(crate) fallback: Option<Fallback>,

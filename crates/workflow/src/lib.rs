@@ -50,10 +50,11 @@ pub use releases::{
     Releases, ResolvedRelease, RolledBack, ShelfError, State, place_of_release,
 };
 pub use run::{
-    Before, Cause, DEPTH_MAX, ITEMS_MAX, Outcome, RuleCall, Rules, Run, RunError, Step, Subflow, WAY_MAX, run,
+    Before, Cause, DEPTH_MAX, ITEMS_MAX, NodeName, Outcome, RuleCall, Rules, RunError, Step, Subflow, Trace,
+    WAY_MAX, run,
 };
-pub use runner::{RunCall, RunLimits, Runner};
-pub use runs::result::{RunResult, first_line};
+pub use runner::{RunCall, RunLimits, Runner, TRACE_TIME};
+pub use runs::result::{RunResult, public_reason};
 pub use schema::{Mismatch, Schema};
 pub use storage::{Changes, Documents, RunStorage, Storage, StorageError, Write, Written};
 

@@ -31,8 +31,8 @@ pub trait RunCounts: fmt::Debug + Send + Sync {
 
 /// The log of one run.
 pub trait RunLog: fmt::Debug + Send {
-    /// Adds a line; for a failure, with its node and stack.
-    fn line(&mut self, level: Level, message: &str, failed: Option<(&str, &str)>);
+    /// Adds a line, with the id and name of the node that it is about, and the stack of a failure.
+    fn line(&mut self, level: Level, message: &str, node: Option<(&str, Option<&str>)>, stack: Option<&str>);
 }
 
 /// The outcome of a run.

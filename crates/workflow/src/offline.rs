@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Instant};
 
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, value::RawValue};
 
 use crate::{
-    Asker, Bundle, Evaluator, RunCall, Runner, Storage, StorageError, StoredTest, WorkflowFailure,
-    with_causes,
+    Asker, Bundle, Evaluator, RunCall, Runner, Storage, StorageError, StoredTest, TRACE_TIME,
+    WorkflowFailure, with_causes,
 };
 
 /// Request id that rules see.
@@ -79,33 +79,38 @@ impl<E: Evaluator> Offline<E> {
             trace_id: REQUEST_ID,
             is_traced: wants_trace,
             wants_trace,
+            is_anonymous: false,
             begun: None,
         };
         let refused = |reason: &dyn std::error::Error| OfflineError::Refused {
             reason: with_causes(reason),
         };
-        let run = tokio::time::timeout_at(deadline.into(), self.runner.run(&ask, deadline));
-        let outcome = run.await;
+        let run = tokio::time::timeout_at((deadline + TRACE_TIME).into(), self.runner.run(&ask, deadline));
+        let outcome = run.await.unwrap_or(Err(WorkflowFailure::DeadlinePassed));
         if let Some(storage) = &self.storage {
             // Flushed, so that the rules' writes are durable even if another process leads the store.
             storage.flush()?;
         }
-        let failed = |reason: String| json!({"node": null, "error": reason});
-        Ok(match outcome {
-            Ok(Ok(bytes)) => serde_json::from_slice(&bytes).map_err(|error| refused(&error))?,
-            Ok(Err(WorkflowFailure::NoSuchWorkflow { name })) => {
+        let (outcome, trace) = match outcome {
+            Err(WorkflowFailure::Stopped { failure, trace }) => (Err(*failure), trace),
+            outcome => (outcome, String::new()),
+        };
+        let reason = match outcome {
+            Ok(bytes) => return serde_json::from_slice(&bytes).map_err(|error| refused(&error)),
+            Err(WorkflowFailure::NoSuchWorkflow { name }) => {
                 return Err(OfflineError::NoSuchWorkflow { name });
             }
-            Ok(Err(WorkflowFailure::Broken { reason })) => failed(format!("the script cannot run: {reason}")),
-            Ok(Err(
+            Err(WorkflowFailure::Broken { reason }) => format!("the script cannot run: {reason}"),
+            Err(
                 failure @ (WorkflowFailure::Time { .. }
                 | WorkflowFailure::DeadlinePassed
                 | WorkflowFailure::GivenUp
                 | WorkflowFailure::Stopping),
-            )) => failed(failure.to_string()),
-            Ok(Err(failure)) => return Err(refused(&failure)),
-            Err(_) => failed(WorkflowFailure::DeadlinePassed.to_string()),
-        })
+            ) => failure.to_string(),
+            Err(failure) => return Err(refused(&failure)),
+        };
+        let text = format!(r#"{{"node":null,"error":{}{trace}}}"#, Value::from(reason));
+        serde_json::from_str(&text).map_err(|error| refused(&error))
     }
 
     /// Runs the stored tests one after another, and passes each result to `tell`.

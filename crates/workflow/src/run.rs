@@ -1,7 +1,7 @@
 //! Runs a graph node by node, and records the outcome of each node.
 
 use std::{
-    cell::RefCell,
+    cell::{Ref, RefCell},
     fmt,
     future::poll_fn,
     pin::{Pin, pin},
@@ -86,11 +86,20 @@ pub enum Subflow {
     Decision,
 }
 
+/// How a run names a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeName {
+    /// The id of the node, prefixed with the nodes whose graphs contain it: `7/2`.
+    pub id: Rc<str>,
+    /// The display name, if it has one.
+    pub name: Option<Arc<str>>,
+}
+
 /// A request to run a rule.
 #[derive(Debug)]
 pub struct RuleCall<'c, V, I> {
-    /// The id of the node, prefixed with the nodes whose graphs contain it: `7/2`.
-    pub node: &'c str,
+    /// The node.
+    pub node: &'c NodeName,
     /// The kind of the node, as written in definitions.
     pub kind: &'static str,
     /// The name of the rule.
@@ -122,10 +131,10 @@ pub struct Outcome<V> {
 
 /// A run that failed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("node `{node}` failed: {cause}")]
+#[error("node `{}` failed: {cause}", node.id)]
 pub struct RunError<F: fmt::Display> {
-    /// The failed node, in the form of [`RuleCall::node`].
-    pub node: String,
+    /// The failed node.
+    pub node: NodeName,
     /// The cause of the failure.
     pub cause: Cause<F>,
 }
@@ -153,55 +162,105 @@ pub enum Cause<F: fmt::Display> {
     TooManyItems(usize),
 }
 
-/// The result of a run.
-#[derive(Clone, Debug)]
-pub struct Run<V, F: fmt::Display> {
-    /// The outcome of the whole run.
-    pub outcome: Result<Outcome<V>, RunError<F>>,
-    /// The steps of the run, in the order in which they finished. Empty unless requested.
-    pub steps: Vec<Step<V, F>>,
+/// The steps of a run, as far as it has come: it can be read while the run goes on, and after the run was cancelled.
+#[derive(Debug)]
+pub struct Trace<V, F: fmt::Display> {
+    begun: Instant,
+    steps: RefCell<Vec<Step<V, F>>>,
 }
 
 /// One node's part in a run.
 #[derive(Clone, Debug)]
 pub struct Step<V, F: fmt::Display> {
-    /// The node, in the form of [`RuleCall::node`].
-    pub node: String,
+    /// The node.
+    pub node: NodeName,
     /// The kind of the node, as written in definitions.
     pub kind: &'static str,
+    /// Index of the step that led to this one.
+    pub parent: Option<usize>,
     /// Start of the node, relative to the start of the run.
     pub begun: Duration,
-    /// Duration, including all nodes after it.
-    pub took: Duration,
-    /// The outcome of this node and all nodes after it.
-    pub outcome: Result<Outcome<V>, RunError<F>>,
+    /// Values of the previous rule, if there was one.
+    pub input: Option<V>,
+    /// Outcome of the node's own rule or graph, or of the fallback in its place.
+    pub own: Option<Outcome<V>>,
+    /// Why a fallback stands in for the outcome of the rule, or of the nodes after a FAILBACK.
+    pub fallback: Option<RunError<F>>,
+    /// The case that the rule of a SWITCH named.
+    pub case: Option<String>,
+    /// Number of attempts that a RETRY has begun.
+    pub attempts: Option<u32>,
+    /// Duration, including all nodes after it, and their outcome together. `None` if the node has not ended, or was cancelled.
+    pub ended: Option<(Duration, Result<Outcome<V>, RunError<F>>)>,
 }
 
-/// Runs a graph. Dropping the future cancels the rules in progress. With `wants_steps`, the run records a [`Step`] for each node.
-pub async fn run<R: Rules>(graph: &Graph, rules: &R, wants_steps: bool) -> Run<R::Values, R::Failure> {
-    let walk = Walk {
-        rules,
-        begun: Instant::now(),
-        steps: wants_steps.then(RefCell::default),
-    };
+impl<V: Clone, F: fmt::Display + Clone> Trace<V, F> {
+    /// The trace of a run that begins now.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+            steps: RefCell::default(),
+        }
+    }
+
+    /// The steps so far, in the order in which they began.
+    pub fn steps(&self) -> Ref<'_, [Step<V, F>]> {
+        Ref::map(self.steps.borrow(), |steps| &**steps)
+    }
+
+    /// Time since the run began.
+    pub fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    fn begin(&self, node: NodeName, kind: &'static str, parent: Option<usize>, input: Option<V>) -> usize {
+        let mut steps = self.steps.borrow_mut();
+        steps.push(Step {
+            node,
+            kind,
+            parent,
+            begun: self.elapsed(),
+            input,
+            own: None,
+            fallback: None,
+            case: None,
+            attempts: None,
+            ended: None,
+        });
+        steps.len() - 1
+    }
+
+    fn end(&self, step: usize, outcome: Result<Outcome<V>, RunError<F>>) {
+        let step = &mut self.steps.borrow_mut()[step];
+        step.ended = Some((self.elapsed().saturating_sub(step.begun), outcome));
+    }
+}
+
+/// Runs a graph, and records a [`Step`] for each node if there is a trace. Dropping the future cancels the rules in progress.
+///
+/// # Errors
+/// The first failure that no node caught.
+pub async fn run<R: Rules>(
+    graph: &Graph,
+    rules: &R,
+    trace: Option<&Trace<R::Values, R::Failure>>,
+) -> Result<Outcome<R::Values>, RunError<R::Failure>> {
+    let walk = Walk { rules, trace };
     let mut branch = Branch {
         last: None,
         item: None,
         within: Rc::from(""),
         depth: 1,
         nodes: 0,
+        step: None,
     };
-    let outcome = walk.enter(graph, graph.first, &mut branch).await;
-    Run {
-        outcome,
-        steps: walk.steps.map(RefCell::into_inner).unwrap_or_default(),
-    }
+    walk.enter(graph, graph.first, &mut branch).await
 }
 
 struct Walk<'w, R: Rules> {
     rules: &'w R,
-    begun: Instant,
-    steps: Option<RefCell<Steps<R>>>,
+    trace: Option<&'w Trace<R::Values, R::Failure>>,
 }
 
 /// The state of one path through the graph.
@@ -214,6 +273,8 @@ struct Branch<R: Rules> {
     depth: usize,
     /// Number of nodes on the path so far, in all graphs.
     nodes: usize,
+    /// The step of the node that the path has reached, if the run is traced.
+    step: Option<usize>,
 }
 
 impl<R: Rules> Clone for Branch<R> {
@@ -224,6 +285,7 @@ impl<R: Rules> Clone for Branch<R> {
             within: Rc::clone(&self.within),
             depth: self.depth,
             nodes: self.nodes,
+            step: self.step,
         }
     }
 }
@@ -236,12 +298,14 @@ impl<R: Rules> Branch<R> {
         }
     }
 
-    fn name_of(&self, node: &Checked) -> String {
-        format!("{}{}", self.within, node.id)
+    fn name_of(&self, node: &Checked) -> NodeName {
+        NodeName {
+            id: format!("{}{}", self.within, node.id).into(),
+            name: node.name.clone(),
+        }
     }
 }
 
-type Steps<R> = Vec<Step<<R as Rules>::Values, <R as Rules>::Failure>>;
 type Ended<R> = Result<Outcome<<R as Rules>::Values>, RunError<<R as Rules>::Failure>>;
 
 impl<R: Rules> Walk<'_, R> {
@@ -254,7 +318,11 @@ impl<R: Rules> Walk<'_, R> {
     ) -> Pin<Box<dyn Future<Output = Ended<R>> + 'a>> {
         let mut walking = Box::pin(async move {
             let node = &graph.nodes[node];
-            let begun = self.steps.is_some().then(|| self.begun.elapsed());
+            let parent = branch.step;
+            branch.step = self.trace.map(|trace| {
+                let input = branch.last.as_ref().map(|last| last.values.clone());
+                trace.begin(branch.name_of(node), node.kind, parent, input)
+            });
             let outcome = if branch.nodes == WAY_MAX {
                 Err(Self::failed(branch.name_of(node), Cause::TooFar))
             } else {
@@ -268,15 +336,10 @@ impl<R: Rules> Walk<'_, R> {
             {
                 branch.last = Some(outcome.clone());
             }
-            if let (Some(steps), Some(begun)) = (&self.steps, begun) {
-                steps.borrow_mut().push(Step {
-                    node: branch.name_of(node),
-                    kind: node.kind,
-                    begun,
-                    took: self.begun.elapsed().saturating_sub(begun),
-                    outcome: outcome.clone(),
-                });
+            if let (Some(trace), Some(step)) = (self.trace, branch.step) {
+                trace.end(step, outcome.clone());
             }
+            branch.step = parent;
             outcome
         });
         Box::pin(poll_fn(move |context| {
@@ -292,7 +355,10 @@ impl<R: Rules> Walk<'_, R> {
             }
             Work::Failback { rule, next } => match self.enter(graph, *next, branch).await {
                 Ok(outcome) => Ok(outcome),
-                Err(_) => self.run_rule(graph, node, rule, branch).await,
+                Err(error) => {
+                    self.note(branch, |step| step.fallback = Some(error));
+                    self.run_rule(graph, node, rule, branch).await
+                }
             },
             Work::Logical { logical, children } => self.decide(graph, *logical, children, branch).await,
             Work::Switch {
@@ -302,7 +368,11 @@ impl<R: Rules> Walk<'_, R> {
             } => {
                 let outcome = self.run_rule(graph, node, rule, branch).await?;
                 let case = self.rules.case(&outcome.values);
-                let next = case.and_then(|case| cases.get(&case).copied()).or(*otherwise);
+                let next = case
+                    .as_ref()
+                    .and_then(|case| cases.get(case).copied())
+                    .or(*otherwise);
+                self.note(branch, |step| step.case = case);
                 match next {
                     Some(next) if outcome.is_true => self.enter(graph, next, branch).await,
                     // No edge for that case.
@@ -327,7 +397,8 @@ impl<R: Rules> Walk<'_, R> {
                 pause,
                 next,
             } => {
-                for _ in 1..*attempts {
+                for attempt in 1..*attempts {
+                    self.note(branch, |step| step.attempts = Some(attempt));
                     let mut attempt = branch.clone();
                     if let Ok(outcome) = self.enter(graph, *next, &mut attempt).await {
                         *branch = attempt;
@@ -335,8 +406,16 @@ impl<R: Rules> Walk<'_, R> {
                     }
                     self.rules.sleep(*pause).await;
                 }
+                self.note(branch, |step| step.attempts = Some(*attempts));
                 self.enter(graph, *next, branch).await
             }
+        }
+    }
+
+    /// Adds to the step of the node that a branch has reached.
+    fn note(&self, branch: &Branch<R>, add: impl FnOnce(&mut Step<R::Values, R::Failure>)) {
+        if let (Some(trace), Some(step)) = (self.trace, branch.step) {
+            add(&mut trace.steps.borrow_mut()[step]);
         }
     }
 
@@ -353,7 +432,7 @@ impl<R: Rules> Walk<'_, R> {
         }
     }
 
-    fn failed(node: String, cause: Cause<R::Failure>) -> RunError<R::Failure> {
+    fn failed(node: NodeName, cause: Cause<R::Failure>) -> RunError<R::Failure> {
         RunError { node, cause }
     }
 
@@ -376,12 +455,16 @@ impl<R: Rules> Walk<'_, R> {
         };
         let outcome = match (outcome, &node.fallback) {
             (Ok(outcome), _) => outcome,
-            (Err(_), Some(fallback)) => Outcome {
-                is_true: fallback.is_true,
-                values: self.rules.values(&fallback.values),
-            },
+            (Err(cause), Some(fallback)) => {
+                self.note(branch, |step| step.fallback = Some(Self::failed(name, cause)));
+                Outcome {
+                    is_true: fallback.is_true,
+                    values: self.rules.values(&fallback.values),
+                }
+            }
             (Err(cause), None) => return Err(Self::failed(name, cause)),
         };
+        self.note(branch, |step| step.own = Some(outcome.clone()));
         if graph.compat == Compat::None {
             branch.last = Some(outcome.clone());
         }
@@ -517,7 +600,7 @@ impl<R: Rules> Walk<'_, R> {
             }
             Some(Subflow::Graph(graph)) => {
                 let mut within = Branch {
-                    within: format!("{name}/").into(),
+                    within: format!("{}/", name.id).into(),
                     depth: branch.depth + 1,
                     ..branch.clone()
                 };
@@ -535,6 +618,7 @@ impl<R: Rules> Walk<'_, R> {
                 decided.map_err(|failure| Self::failed(name, Cause::Rule(failure)))?
             }
         };
+        self.note(branch, |step| step.own = Some(outcome.clone()));
         branch.last = Some(outcome.clone());
         Ok(outcome)
     }

@@ -9,6 +9,10 @@ use std::{
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
+use tokio::{
+    sync::oneshot,
+    time::{timeout, timeout_at},
+};
 use tracing::Level;
 
 use crate::{
@@ -85,6 +89,8 @@ pub struct RunCall<'a, E: Evaluator> {
     pub is_traced: bool,
     /// Whether the result includes a trace of the nodes.
     pub wants_trace: bool,
+    /// Whether the client is unknown: it gets no errors of the clients that rules use.
+    pub is_anonymous: bool,
     /// Called when the run begins.
     pub begun: Option<Arc<dyn Fn() + Send + Sync>>,
 }
@@ -159,7 +165,22 @@ impl<E: Evaluator> Runner<E> {
         let counted = CountedRun::begin(Arc::clone(&counts), deadline);
         let log = self.observer.log(ask.workflow, ask.trace_id);
         let late = Late { log, deadline };
-        let result = self.run_admitted(plan, attributes, ask, deadline, counts).await;
+        let (unfinished, stopped) = match ask.wants_trace {
+            true => Some(oneshot::channel()).unzip(),
+            false => (None, None),
+        };
+        let run = self.run_admitted(plan, attributes, ask, deadline, counts, unfinished);
+        let result = match stopped {
+            None => run.await,
+            Some(stopped) => {
+                // Stopped here, because those who wait for a traced run do so for a little longer.
+                let result = timeout_at(deadline.into(), run).await;
+                match result.unwrap_or(Err(WorkflowFailure::DeadlinePassed)) {
+                    Ok(bytes) => Ok(bytes),
+                    Err(failure) => Err(with_trace(failure, stopped).await),
+                }
+            }
+        };
         let outcome = outcome_of(&result);
         counted.ends(outcome);
         late.over(&result, outcome);
@@ -173,6 +194,7 @@ impl<E: Evaluator> Runner<E> {
         ask: &RunCall<'_, E>,
         deadline: Instant,
         counts: Arc<dyn RunCounts>,
+        unfinished: Option<oneshot::Sender<String>>,
     ) -> Result<Bytes, WorkflowFailure> {
         let admitted = self.admission.admit(ask.asker, ask.workflow, deadline).await?;
         let args: Arc<str> = ask.args.get().into();
@@ -195,6 +217,8 @@ impl<E: Evaluator> Runner<E> {
             log_max: self.limits.log_max,
             output_max: self.limits.output_max,
             deadline,
+            unfinished,
+            is_anonymous: ask.is_anonymous,
         };
         let begun = ask.begun.clone();
         let begin = Box::new(move |engine| {
@@ -222,6 +246,23 @@ impl<E: Evaluator> Runner<E> {
     }
 }
 
+/// Time for the thread of a run that was stopped to hand over its trace, and for the response with it.
+pub const TRACE_TIME: Duration = Duration::from_secs(1);
+
+/// The failure of a traced run, with its steps if it had begun.
+async fn with_trace(failure: WorkflowFailure, stopped: oneshot::Receiver<String>) -> WorkflowFailure {
+    if failure.kind() == FailureKind::Overload {
+        return failure;
+    }
+    match timeout(TRACE_TIME / 2, stopped).await {
+        Ok(Ok(trace)) => {
+            let failure = Box::new(failure);
+            WorkflowFailure::Stopped { failure, trace }
+        }
+        _ => failure,
+    }
+}
+
 /// Log line for a run that timed out.
 const NOT_OVER: &str = "the run timed out (timeout)";
 
@@ -244,7 +285,7 @@ impl Late {
             } else {
                 &why
             };
-            log.line(Level::ERROR, why, None);
+            log.line(Level::ERROR, why, None, None);
         }
     }
 }
@@ -254,7 +295,7 @@ impl Drop for Late {
         if let Some(log) = &mut self.log
             && Instant::now() >= self.deadline
         {
-            log.line(Level::ERROR, NOT_OVER, None);
+            log.line(Level::ERROR, NOT_OVER, None, None);
         }
     }
 }

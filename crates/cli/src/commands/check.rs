@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<()> {
             "note: script `{name}` asks for the store while it is loaded; what it does from there on is not checked"
         ));
     }
-    forebay_server::check_workflows(&config, erase_types)?;
+    output::warnings(&forebay_server::check_workflows(&config, erase_types)?);
     if config
         .workflow
         .as_ref()

@@ -9,7 +9,7 @@ use std::{
 };
 
 use forebay_wire::ContentKind;
-use forebay_workflow::{EngineCall, LogLine, RuleOutcome, RunInput};
+use forebay_workflow::{EngineCall, RuleOutcome, RunInput};
 use rquickjs::{
     Array, Ctx, Exception, Function, IntoJs as _, Null, Object, Persistent, Promise, Result,
     String as JsString, Value,
@@ -141,13 +141,16 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     let own = host.clone();
     functions.set("ruleTurn", move |ticket: TaskId| own.driver.take_turn(ticket))?;
     let own = host.clone();
-    functions.set("ruleLog", move |call: CallId, level: u8, line: JsString<'js>| {
-        let text = text::owned(line)?;
-        if let Some(driver) = own.driver.drivers.borrow().get(&call) {
-            driver.host.log(LogLine { level, text });
-        }
-        Ok::<(), rquickjs::Error>(())
-    })
+    functions.set(
+        "ruleLog",
+        move |call: CallId, rule: TaskId, level: u8, line: JsString<'js>| {
+            let text = text::owned(line)?;
+            if let Some(driver) = own.driver.drivers.borrow().get(&call) {
+                driver.log(rule, level, text);
+            }
+            Ok::<(), rquickjs::Error>(())
+        },
+    )
 }
 
 impl DriverHost {
@@ -439,7 +442,7 @@ fn run_order<'js>(
     let item = Array::new(ctx.clone())?;
     item.set(0, ticket)?;
     item.set(1, function)?;
-    item.set(2, call.node.as_str())?;
+    item.set(2, &*call.node.id)?;
     item.set(3, call.kind)?;
     item.set(4, last.is_some_and(|last| last.is_true))?;
     item.set(5, text(last.map(|last| &*last.values))?)?;

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_workflow::{Begin, BegunRun, Engine, EngineCall, RuleOutcome, RunHost};
+use forebay_workflow::{Begin, BegunRun, Engine, EngineCall, LogLine, NodeName, RuleOutcome, RunHost};
 use futures_channel::oneshot;
 use futures_executor::LocalPool;
 use futures_util::task::LocalSpawnExt as _;
@@ -44,7 +44,7 @@ struct Tasks {
 
 #[derive(Debug)]
 enum Waiter {
-    Rule(oneshot::Sender<Result<RuleOutcome, String>>),
+    Rule(NodeName, oneshot::Sender<Result<RuleOutcome, String>>),
     Timer(oneshot::Sender<()>),
 }
 
@@ -65,7 +65,7 @@ impl Drop for Pending<'_> {
 impl Tasks {
     fn begin<T>(
         &self,
-        waiter: fn(oneshot::Sender<T>) -> Waiter,
+        waiter: impl FnOnce(oneshot::Sender<T>) -> Waiter,
         command: impl FnOnce(TaskId) -> Command,
     ) -> (Pending<'_>, oneshot::Receiver<T>) {
         let id = self.last.get() + 1;
@@ -84,7 +84,9 @@ impl Engine for RuleEngine {
     type Rule = Rule;
 
     async fn evaluate(&self, call: EngineCall<Rule>) -> Result<RuleOutcome, String> {
-        let (_pending, outcome) = self.0.begin(Waiter::Rule, |id| Command::Run(id, call));
+        let node = call.node.clone();
+        let waiter = |sender| Waiter::Rule(node, sender);
+        let (_pending, outcome) = self.0.begin(waiter, |id| Command::Run(id, call));
         outcome.await.expect(KEPT)
     }
 
@@ -123,7 +125,7 @@ impl RunDriver {
 
     /// Reports the end of a rule; ignored if the run has forgotten it.
     pub(crate) fn rule_over(&self, id: TaskId, outcome: Result<RuleOutcome, String>) {
-        if let Some(Waiter::Rule(waiter)) = self.tasks.waiting.borrow_mut().remove(&id) {
+        if let Some(Waiter::Rule(_, waiter)) = self.tasks.waiting.borrow_mut().remove(&id) {
             // The run may no longer wait for it.
             let _ = waiter.send(outcome);
         }
@@ -134,6 +136,15 @@ impl RunDriver {
         if let Some(Waiter::Timer(waiter)) = self.tasks.waiting.borrow_mut().remove(&id) {
             let _ = waiter.send(());
         }
+    }
+
+    /// Passes on a line that a rule has logged; 0 if it is unknown which.
+    pub(crate) fn log(&self, rule: TaskId, level: u8, text: String) {
+        let node = match self.tasks.waiting.borrow().get(&rule) {
+            Some(Waiter::Rule(node, _)) => Some(node.clone()),
+            _ => None,
+        };
+        self.host.log(LogLine { node, level, text });
     }
 
     /// Continues the run as far as it comes without further events. Returns the commands that follow.

@@ -11,7 +11,7 @@ use std::{
 
 use forebay_script::{Allow, Awaited, Failure, Limits, Options, Program, Rule, RuleEngine, Script};
 use forebay_workflow::{
-    BegunRun, Engine as _, EngineCall, LogLine, Priority, RuleFile, RuleModule, RunHost, RunInput,
+    BegunRun, Engine as _, EngineCall, LogLine, NodeName, Priority, RuleFile, RuleModule, RunHost, RunInput,
 };
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use serde_json::{Value, json};
@@ -24,7 +24,10 @@ async fn one_after_another(engine: RuleEngine, rules: Vec<Arc<Rule>>, logged: Rc
     for (at, rule) in rules.into_iter().enumerate() {
         let outcome = engine.evaluate(EngineCall {
             rule,
-            node: (at + 1).to_string(),
+            node: NodeName {
+                id: (at + 1).to_string().into(),
+                name: None,
+            },
             kind: "PROCESS",
             last: last.take(),
             item: None,

@@ -92,7 +92,6 @@ pub(crate) struct Events {
     /// The least severe level to send.
     pub(crate) level: Level,
     /// If set, only lines logged by this workflow's rules.
-    pub(crate) workflow: Option<String>,
     pub(crate) past: Vec<Arc<Entry>>,
     /// None: past events only.
     pub(crate) follow: Option<Follow>,
@@ -118,8 +117,7 @@ struct Manner {
 
 impl Events {
     fn wants(&self, entry: &Entry) -> bool {
-        let is_of = |workflow: &String| entry.workflow.as_deref() == Some(workflow);
-        entry.level <= self.level && self.workflow.as_ref().is_none_or(is_of)
+        entry.level <= self.level
     }
 
     async fn next(&mut self) -> Option<Vec<u8>> {

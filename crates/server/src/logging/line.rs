@@ -53,7 +53,6 @@ impl<S: Subscriber> Layer<S> for Lines {
         }
         shared.recent.push(Entry {
             level: line.level,
-            workflow: None,
             json,
         });
     }

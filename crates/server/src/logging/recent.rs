@@ -15,8 +15,6 @@ const BEHIND_MAX: usize = 1000;
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) level: Level,
-    /// The workflow whose rules logged it; `None` for the server itself.
-    pub(crate) workflow: Option<Arc<str>>,
     /// The event as JSON, with its line feed.
     pub(crate) json: String,
 }
@@ -90,7 +88,6 @@ mod tests {
 
     fn entry(number: usize) -> Entry {
         Entry {
-            workflow: None,
             level: Level::INFO,
             json: number.to_string(),
         }

@@ -1,5 +1,5 @@
-//! The logs of workflow rules: one JSON lines file per workflow in a common folder, each rotated by size, and the most recent lines of all
-//! workflows for the control socket.
+//! The logs of workflow rules: one JSON lines file per workflow in a common folder, each rotated by size, and the most recent lines of each
+//! for the control socket.
 
 use std::{
     collections::HashMap,
@@ -9,6 +9,7 @@ use std::{
     sync::Arc,
 };
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tracing::Level;
 
@@ -30,7 +31,8 @@ const NAME_BYTES_MAX: usize = 200;
 pub(crate) struct WorkflowLogs {
     folder: PathBuf,
     writer: Writer,
-    recent: Recent,
+    /// The most recent lines of each workflow.
+    recent: Mutex<HashMap<Arc<str>, Arc<Recent>>>,
 }
 
 impl WorkflowLogs {
@@ -48,7 +50,7 @@ impl WorkflowLogs {
         Ok(Arc::new(Self {
             folder: folder.to_owned(),
             writer: Writer::start(Output::Workflows(files)).map_err(LoggingError::Thread)?,
-            recent: Recent::default(),
+            recent: Mutex::default(),
         }))
     }
 
@@ -57,9 +59,13 @@ impl WorkflowLogs {
         &self.folder
     }
 
-    /// The most recent lines.
-    pub(crate) fn recent(&self) -> &Recent {
-        &self.recent
+    /// The most recent lines of a workflow.
+    pub(crate) fn recent(&self, workflow: &str) -> Arc<Recent> {
+        let mut recent = self.recent.lock();
+        if let Some(found) = recent.get(workflow) {
+            return Arc::clone(found);
+        }
+        Arc::clone(recent.entry(workflow.into()).or_default())
     }
 
     /// Lines dropped because they came faster than they could be written.
@@ -71,6 +77,7 @@ impl WorkflowLogs {
     pub(crate) fn of_run(self: &Arc<Self>, workflow: &str, request_id: &str) -> RunLog {
         RunLog {
             logs: Arc::clone(self),
+            recent: self.recent(workflow),
             workflow: Arc::from(workflow),
             request_id: Value::from(request_id).to_string(),
             lines: String::new(),
@@ -88,6 +95,7 @@ impl Drop for WorkflowLogs {
 #[derive(Debug)]
 pub(crate) struct RunLog {
     logs: Arc<WorkflowLogs>,
+    recent: Arc<Recent>,
     workflow: Arc<str>,
     /// Encoded as JSON.
     request_id: String,
@@ -95,24 +103,24 @@ pub(crate) struct RunLog {
 }
 
 impl forebay_workflow::RunLog for RunLog {
-    fn line(&mut self, level: Level, message: &str, failed: Option<(&str, &str)>) {
+    fn line(&mut self, level: Level, message: &str, node: Option<(&str, Option<&str>)>, stack: Option<&str>) {
         let (workflow, message) = (Value::from(&*self.workflow), Value::from(message));
         let (timestamp, request_id) = (timestamp(), &self.request_id);
         let mut json = format!(
             "{{\"timestamp\":\"{timestamp}\",\"level\":\"{level}\",\"target\":{workflow},\"message\":{message},\"request_id\":{request_id}"
         );
-        if let Some((node, stack)) = failed {
-            let (node, stack) = (Value::from(node), Value::from(stack));
-            // Writing to a string does not fail.
-            let _ = write!(json, ",\"node\":{node},\"stack\":{stack}");
-        }
+        // Writing to a string does not fail.
+        let mut member = |name: &str, value: Option<&str>| {
+            if let Some(value) = value {
+                let _ = write!(json, ",\"{name}\":{}", Value::from(value));
+            }
+        };
+        member("node", node.map(|(id, _)| id));
+        member("node_name", node.and_then(|(_, name)| name));
+        member("stack", stack);
         json.push_str("}\n");
         let _ = write!(self.lines, "{workflow}\t{json}");
-        self.logs.recent.push(Entry {
-            level,
-            workflow: Some(Arc::clone(&self.workflow)),
-            json,
-        });
+        self.recent.push(Entry { level, json });
     }
 }
 
@@ -201,8 +209,8 @@ mod tests {
         let logs = WorkflowLogs::start(&folder, rotate).unwrap();
         for workflow in ["order", "../x y", ""] {
             let mut run = logs.of_run(workflow, "r\"1");
-            run.line(Level::INFO, "tab\tand\nline", None);
-            run.line(Level::ERROR, "no", Some(("1", "at a.js:1")));
+            run.line(Level::INFO, "tab\tand\nline", None, None);
+            run.line(Level::ERROR, "no", Some(("1", Some("first"))), Some("at a.js:1"));
         }
         drop(logs);
         for name in ["order.log", "%2E.%2Fx%20y.log", ".log"] {
@@ -212,6 +220,10 @@ mod tests {
                 .map(|line| serde_json::from_str(line).unwrap())
                 .collect();
             assert_eq!(lines.len(), 2, "{name}");
+            assert_eq!(
+                (&lines[1]["node"], &lines[1]["node_name"]),
+                (&"1".into(), &"first".into())
+            );
             assert_eq!(lines[0]["message"], "tab\tand\nline");
             assert_eq!(
                 (&lines[1]["node"], &lines[1]["request_id"]),

@@ -162,8 +162,8 @@ impl Cluster {
             let process = start(self)?;
             match self.wait_until_it_answers(process) {
                 Ok(()) => return Ok(process),
-                // Another process took the port first.
-                Err(Error::Ended { .. }) if !is_free(port) => {}
+                // Another process took the port first, perhaps for a moment only.
+                Err(Error::Ended { log }) if log.contains("Address already in use") => {}
                 Err(error) => return Err(error),
             }
         }

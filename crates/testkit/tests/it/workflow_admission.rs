@@ -217,7 +217,7 @@ fn what_rules_log_is_in_a_file_of_their_workflow_and_can_be_followed() {
     let text = std::fs::read_to_string(&path).unwrap();
     let lines: Vec<_> = text.lines().map(line).collect();
     let texts = |level: &str, message: &str| [level, "talks", message].map(str::to_owned);
-    assert_eq!(lines[0], (texts("WARN", "n is 1"), Value::Null, None));
+    assert_eq!(lines[0], (texts("WARN", "n is 1"), json!("1"), None));
     assert_eq!(lines[1].0, texts("WARN", "n is 2"));
     let failure = "TypeError: cannot read property 'x' of null";
     assert_eq!(

@@ -3,7 +3,7 @@
 use forebay_testkit::{Response, Server, Setup};
 use serde_json::{Value, json};
 
-use crate::workflows::{ROUTES, rules_of};
+use crate::workflows::{ROUTES, logged_failure, rules_of, run};
 
 const CUSTOM: &str = "[[route]]\npath = \"/execute/custom\"\nworkflow = { api = \"custom\" }\n";
 /// `{"format":"json"}` and `{"format":"xml"}`.
@@ -332,4 +332,161 @@ fn a_document_says_what_can_be_run_and_with_what() {
         .admin()
         .start();
     assert_eq!(none.admin().get("/openapi.json").status, 404);
+}
+
+#[test]
+fn anonymous_clients_do_not_learn_why_a_call_of_a_rule_failed() {
+    let keys =
+        |clients: &str| format!("allow = {{ fetch = [\"10.9.8.7:1\"] }}\n{clients}\n[workflow.scenes]\n");
+    let rules = [
+        (
+            "denied",
+            "await fetch('http://10.0.0.1/'); return new ScriptResult(true);",
+        ),
+        ("own", "throw new Error('mine');"),
+    ];
+    let rules = rules.map(|(name, body)| (name, format!("return (async () => {{ {body} }})();")));
+    let rules: Vec<_> = rules.iter().map(|(name, body)| (*name, &**body)).collect();
+    let withheld = "a call that its rule made failed; the log says why, under the id of the request";
+    let told = "TypeError: `[workflow]` may not fetch from `10.0.0.1`: its `allow` names 10.9.8.7:1";
+    let setup = |clients: &str| {
+        Setup::new(&format!(
+            "[workflow]\npath = \"flows\"\n{}\n{ROUTES}",
+            keys(clients)
+        ))
+    };
+    let server = rules_of(setup(""), &rules).start();
+    let (_, answer) = run(&server, "/workflow/own", &json!({}));
+    assert_eq!(answer["detail"], "node `1` failed: Error: mine");
+    let (status, answer) = run(&server, "/workflow/denied?trace", &json!({}));
+    assert_eq!(
+        (status, &answer["detail"]),
+        (500, &json!(format!("node `1` failed: {withheld}")))
+    );
+    assert_eq!(answer["trace"][0]["error"], withheld);
+    let (_, answer) = run(&server, "/workflow/denied", &json!([{}]));
+    assert_eq!(answer[0]["error"], withheld);
+    let scenes = json!({"requestId": "r1", "clientId": "c", "clientSecret": "s", "scenesCodes": ["denied"]});
+    let (_, answer) = run(&server, "/execute/internal/workflow?trace", &scenes);
+    assert!(!answer.to_string().contains("10."), "{answer}");
+    assert_eq!(answer["data"]["results"][0]["reason"], withheld);
+    assert!(logged_failure(&server, "/workflow/denied", &json!({})).contains(told));
+    let server = rules_of(setup("[workflow.clients]\nc = { secret = \"C_SECRET\" }"), &rules)
+        .env("C_SECRET", "s")
+        .start();
+    let (_, answer) = run(&server, "/execute/internal/workflow?trace", &scenes);
+    let result = &answer["data"]["results"][0];
+    assert_eq!(
+        (&result["reason"], &result["trace"][0]["error"]),
+        (&json!(told), &json!(told))
+    );
+}
+
+#[test]
+fn the_trace_of_a_run_that_was_stopped_tells_how_far_it_came() {
+    let server = start("timeout = \"400ms\"");
+    let right = |steps: &Value| {
+        let step = &steps[0];
+        assert_eq!(
+            (&step["node"], &step["kind"]),
+            (&json!("1"), &json!("PROCESS")),
+            "{steps}"
+        );
+        assert!(
+            step.get("tookMs").is_none() && step["beganMs"].is_f64(),
+            "{steps}"
+        );
+    };
+    let (status, answer) = run(&server, "/workflow/waits?trace", &json!({}));
+    assert_eq!(
+        (status, &answer["detail"]),
+        (504, &json!("the run did not end within 400ms (workflow.timeout)"))
+    );
+    right(&answer["trace"]);
+    let (_, answer) = run(&server, "/workflow/waits?trace", &json!([{}]));
+    assert_eq!(answer[0]["status"], 504);
+    right(&answer[0]["trace"]);
+    let scenes =
+        json!({"requestId": "r1", "clientId": "c", "clientSecret": "s", "scenesCodes": ["waits", "other"]});
+    let (status, answer) = run(&server, "/execute/internal/workflow?trace", &scenes);
+    assert_eq!(status, 200, "{answer}");
+    let results = &answer["data"]["results"];
+    assert_eq!(results[0]["reason"], "Execution time exceeded in 400ms");
+    right(&results[0]["trace"]);
+    assert_eq!(results[1]["trace"][0]["valueMap"], json!({"more": 7}));
+    let (_, answer) = run(&server, "/execute/internal/workflow", &scenes);
+    assert!(answer["data"]["results"][1].get("trace").is_none(), "{answer}");
+    // Instead of what the template makes of it.
+    let custom = format!("/execute/custom?{JSON}&{CHAT}&{CLIENT}&scenesCodes=waits&trace");
+    let answer = send(&server, &format!("POST {custom} HTTP/1.1\r\nhost: a\r\n"), "{}").json();
+    right(&answer["data"]["results"][0]["trace"]);
+}
+
+#[test]
+fn a_trace_has_what_each_node_was_given_and_came_to_and_what_its_rule_logged() {
+    let graph = json!({
+        "nodes": [
+            {"@type": "BOOT", "id": "0"},
+            {"@type": "PROCESS", "id": "1", "name": "first", "ruleId": "first"},
+            {"@type": "SWITCH", "id": "2", "name": "which", "ruleId": "which"},
+            {"@type": "PARALLEL", "id": "3"},
+            {"@type": "RUN", "id": "4", "name": "one", "ruleId": "slow"},
+            {"@type": "RUN", "id": "5", "name": "other", "ruleId": "slow"},
+            {"@type": "RUN", "id": "6", "ruleId": "first"}
+        ],
+        "edges": [
+            {"from": "0", "to": "1"}, {"from": "1", "to": "2"}, {"from": "2", "to": "3", "case": "a"},
+            {"from": "2", "to": "6"}, {"from": "3", "to": "4"}, {"from": "3", "to": "5"}
+        ]
+    });
+    let rules = [
+        ("first", "return new ScriptResult(true, { n: 1 });"),
+        ("which", "return new ScriptResult(true, { case: 'a' });"),
+        (
+            "slow",
+            "return (async () => {\nfor (const n of [1, 2]) {\nconsole.log(context.getId(), n);\n\
+             await new Promise((resolve) => setTimeout(resolve, 5));\n}\nreturn new ScriptResult(true);\n})();",
+        ),
+    ];
+    let setup = Setup::new(&format!("[workflow]\npath = \"flows\"\n{ROUTES}"));
+    let server = rules_of(setup, &rules)
+        .file("flows/all.json", graph.to_string())
+        .start();
+    let (status, answer) = run(&server, "/workflow/all?trace", &json!({}));
+    assert_eq!(status, 200, "{answer}");
+    let steps: Vec<_> = answer["trace"].as_array().unwrap().iter().collect();
+    let told = |member: &str| Value::from_iter(steps.iter().map(|step| step[member].clone()));
+    assert_eq!(told("node"), json!(["1", "2", "3", "4", "5"]));
+    assert_eq!(told("name"), json!(["first", "which", null, "one", "other"]));
+    assert_eq!(told("parent"), json!([null, 0, 1, 2, 2]));
+    assert_eq!(
+        told("input"),
+        json!([null, {"n": 1}, {"case": "a"}, {"case": "a"}, {"case": "a"}])
+    );
+    let own = |values: Value| json!({"state": true, "valueMap": values});
+    assert_eq!(
+        told("output"),
+        json!([
+            own(json!({"n": 1})),
+            own(json!({"case": "a"})),
+            null,
+            own(json!({})),
+            own(json!({}))
+        ])
+    );
+    assert_eq!(told("next"), json!([["2"], ["3"], ["4", "5"], null, null]));
+    assert_eq!(steps[1]["case"], "a");
+    // Whichever waits end first, each line belongs to the node whose rule logged it.
+    let lines = answer["logs"].as_array().unwrap();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    for line in lines {
+        let node = line["message"].as_str().unwrap().split(' ').next().unwrap();
+        let step = if node == "4" { 3 } else { 4 };
+        assert_eq!(
+            (&line["node"], &line["step"]),
+            (&json!(node), &json!(step)),
+            "{line}"
+        );
+        assert_eq!(line["name"], steps[step]["name"]);
+    }
 }

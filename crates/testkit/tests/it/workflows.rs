@@ -44,6 +44,18 @@ pub(crate) fn run(server: &Server, target: &str, args: &Value) -> (u16, Value) {
     (response.status, response.json())
 }
 
+/// Runs a workflow that fails; returns what the log says about it.
+pub(crate) fn logged_failure(server: &Server, target: &str, args: &Value) -> String {
+    let (status, answer) = run(server, target, args);
+    assert_eq!(status, 500, "{answer}");
+    let id = answer["request_id"]
+        .as_str()
+        .expect("problems have the request's id");
+    let line = server.wait_for_log(&["forebay::workflow", id]);
+    let line: Value = serde_json::from_str(&line).expect("the log is JSON");
+    line["message"].as_str().unwrap_or_default().to_owned()
+}
+
 fn scenes(server: &Server, members: &Value) -> (u16, Value) {
     let mut request = json!({"requestId": "r1", "clientId": "c", "clientSecret": "s"});
     for (name, value) in members.as_object().into_iter().flatten() {
@@ -88,11 +100,15 @@ fn a_workflow_is_run_by_its_name_with_the_arguments_as_the_body() {
     assert_eq!(
         nodes,
         [
-            (&json!("2"), &json!("PROCESS"), &values),
-            (&json!("1"), &json!("PROCESS"), &values)
+            (&json!("1"), &json!("PROCESS"), &values),
+            (&json!("2"), &json!("PROCESS"), &values)
         ]
     );
-    assert_eq!(traced["logs"], json!([{"level": "warn", "message": "n is 5"}]));
+    let line = &traced["logs"][0];
+    assert_eq!(
+        (&line["level"], &line["message"]),
+        (&json!("warn"), &json!("n is 5"))
+    );
 }
 
 #[test]
@@ -489,7 +505,11 @@ fn decisions_of_gorules_are_evaluated_and_call_their_functions() {
     );
     assert_eq!(answer["result"], json!({"fee": 20}));
     assert_eq!(answer["trace"]["rate"]["output"]["rate"], 0.2);
-    assert_eq!(answer["logs"], json!([{"level": "info", "message": "rate 0.2"}]));
+    assert_eq!(answer["logs"][0]["message"], "rate 0.2");
+    assert_eq!(
+        (&answer["logs"][0]["node"], &answer["logs"][0]["name"]),
+        (&json!("round"), &json!("round"))
+    );
     // Within a graph: applied to the arguments, or to the result of the rule before it.
     let (status, answer) = run(
         &server,
@@ -634,7 +654,7 @@ fn loops_without_rules_end_with_their_time_and_results_are_bounded() {
     let (status, answer) = run(&server, "/workflow/failback?trace", &json!({}));
     assert_eq!(status, 200);
     assert_eq!(
-        answer["trace"][0]["error"],
+        answer["trace"][1]["error"],
         "TypeError: cannot read property 'x' of null"
     );
     assert!(!answer.to_string().contains("bad.js"), "{answer}");

@@ -47,6 +47,7 @@ pub struct Bundle<E: Evaluator> {
     tests: Vec<StoredTest>,
     templates: HashMap<String, Template>,
     schemas: HashMap<String, Schemas>,
+    warnings: Vec<String>,
 }
 
 /// A runnable workflow.
@@ -111,6 +112,7 @@ impl<E: Evaluator> Bundle<E> {
             place,
             erase_types,
             faults: Vec::new(),
+            warnings: Vec::new(),
             functions: HashMap::new(),
             errands: HashMap::new(),
             subflows: Vec::new(),
@@ -168,9 +170,22 @@ impl<E: Evaluator> Bundle<E> {
                 tests,
                 templates,
                 schemas,
+                warnings: reader.warnings,
             })
         } else {
             Err(BundleErrors(reader.faults))
+        }
+    }
+
+    /// What works otherwise than its author may expect, each with its file.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Logs the warnings.
+    pub(crate) fn log_warnings(&self) {
+        for warning in &self.warnings {
+            tracing::warn!(target: "forebay::workflow", "{warning}");
         }
     }
 
@@ -244,6 +259,7 @@ struct Reader<'r, E: Evaluator> {
     place: &'r Path,
     erase_types: EraseTypes,
     faults: Vec<BundleError>,
+    warnings: Vec<String>,
     functions: Rules<E>,
     errands: Rules<E>,
     modules: Rules<E>,
@@ -391,7 +407,13 @@ impl<E: Evaluator> Reader<'_, E> {
         match jdm::check(&document, |key| {
             names.contains(key.strip_suffix(".json").unwrap_or(key))
         }) {
-            Ok(decision) => Some(decision),
+            Ok(decision) => {
+                let shown = self.shown(path);
+                let warnings = decision.warnings().iter();
+                self.warnings
+                    .extend(warnings.map(|warning| format!("{shown}: {warning}")));
+                Some(decision)
+            }
             Err(problems) => {
                 for problem in problems {
                     self.fault(path, problem);

@@ -24,8 +24,8 @@ use tokio::{runtime::Handle, sync::Semaphore, sync::watch};
 use self::records::Records;
 pub use self::records::{Over, RunName, RunRequest};
 use crate::{
-    Evaluator, FailureKind, RunCall, RunResult, RunStorage, Runner, StorageError, WorkflowFailure, arguments,
-    first_line, runner::now_ms,
+    Evaluator, FailureKind, RunCall, RunResult, RunStorage, Runner, StorageError, TRACE_TIME,
+    WorkflowFailure, arguments, public_reason, runner::now_ms,
 };
 
 /// Pause before another attempt of a run that found no room. It doubles each time, up to [`PAUSE_MAX`].
@@ -422,6 +422,7 @@ impl<E: Evaluator> DurableRuns<E> {
                 // The error becomes the outcome.
                 is_replaced = true;
                 over.status = 500;
+                over.trace.clear();
                 over.answer = format!("the result of the run cannot be kept: {error}");
                 continue;
             }
@@ -446,14 +447,14 @@ async fn attempt<E: Evaluator>(
     entry.has_begun.store(false, Ordering::Release);
     let (release, outcome) = run(runner, name, asked, entry).await;
     let has_begun = entry.has_begun.load(Ordering::Acquire);
-    let (status, answer) = match outcome {
-        Ok(answer) => (200, answer),
+    let (status, answer, trace) = match outcome {
+        Ok(answer) => (200, answer, String::new()),
         Err(refusal) if !has_begun && may_begin_later(&refusal) => return Attempt::NotBegun(refusal),
         Err(WorkflowFailure::Stopping) if *is_ending.borrow() => return Attempt::CutOff,
         Err(refusal) => {
             refusal.log(&name.id);
             let told = refusal.to_string().chars().take(ERROR_CHARS_MAX).collect();
-            (refusal.code(), told)
+            (refusal.code(), told, refusal.trace().to_owned())
         }
     };
     Attempt::Over(Over {
@@ -463,6 +464,7 @@ async fn attempt<E: Evaluator>(
         ended_ms: now_ms(),
         status,
         answer,
+        trace,
         release,
     })
 }
@@ -490,17 +492,18 @@ async fn run<E: Evaluator>(
             trace_id: &name.id,
             is_traced: asked.wants_trace,
             wants_trace: asked.wants_trace,
+            is_anonymous: asker.is_anonymous(),
             begun: Some(Arc::new(move || begun.begins())),
         };
         let deadline = Instant::now() + runner.timeout_of(&asked.workflow);
-        let awaited = tokio::time::timeout_at(deadline.into(), runner.run(&ask, deadline));
+        let awaited = tokio::time::timeout_at((deadline + TRACE_TIME).into(), runner.run(&ask, deadline));
         let bytes = awaited.await.unwrap_or(Err(WorkflowFailure::DeadlinePassed))?;
         let result = RunResult::read(&bytes)?;
-        if let (Some(node), Some(error)) = (result.node, result.error) {
+        if let (Some(node), Some(error)) = (&result.node, &result.error) {
             let (workflow, request_id) = (&*asked.workflow, &*name.id);
             tracing::warn!(target: "forebay::workflow", workflow, request_id, "node `{node}` failed: {error}");
-            let reason = first_line(&error).to_owned();
-            let trace = String::new();
+            let reason = public_reason(error, asker.is_anonymous()).to_owned();
+            let (node, trace) = (node.clone(), result.trace_members());
             return Err(WorkflowFailure::Failed { node, reason, trace });
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())

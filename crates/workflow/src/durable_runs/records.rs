@@ -75,6 +75,9 @@ pub struct Over {
     pub status: u16,
     /// JSON if the status is 200, otherwise the error's text.
     pub answer: String,
+    /// The trace of a run that failed, as members of an object, if it was asked for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub trace: String,
     /// The release that ran, if there are releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release: Option<u64>,

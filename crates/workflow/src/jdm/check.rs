@@ -25,6 +25,14 @@ pub struct Decision {
     pub(super) input: usize,
     /// Whether any expression or function may read `$nodes`.
     pub(super) sees_nodes: bool,
+    warnings: Box<[Problem]>,
+}
+
+impl Decision {
+    /// What works otherwise than its author may expect, though it can be evaluated.
+    pub fn warnings(&self) -> &[Problem] {
+        &self.warnings
+    }
 }
 
 /// A node of a checked document.
@@ -75,6 +83,7 @@ pub fn check(document: &Document, knows: impl Fn(&str) -> bool) -> Result<Decisi
     let mut checker = Checker {
         document,
         problems: Vec::new(),
+        warnings: Vec::new(),
         compiler: Compiler::new(),
         sees_nodes: false,
     };
@@ -109,12 +118,14 @@ pub fn check(document: &Document, knows: impl Fn(&str) -> bool) -> Result<Decisi
         edges: edges.into(),
         input,
         sees_nodes: checker.sees_nodes,
+        warnings: checker.warnings.into(),
     })
 }
 
 struct Checker<'d> {
     document: &'d Document,
     problems: Vec<Problem>,
+    warnings: Vec<Problem>,
     compiler: Compiler,
     sees_nodes: bool,
 }
@@ -256,6 +267,17 @@ impl Checker<'_> {
         self.problems.extend(problems);
     }
 
+    fn warn(&mut self, node: usize, flaws: Vec<CellError>) {
+        let node = self.id(node);
+        let warnings = flaws.into_iter().map(|flaw| Problem::Unparsable {
+            node: node.clone(),
+            place: flaw.place,
+            text: flaw.text,
+            reason: flaw.reason,
+        });
+        self.warnings.extend(warnings);
+    }
+
     /// Compiles the work of a node. `None` if that fails.
     fn task(&mut self, node: usize, knows: &impl Fn(&str) -> bool) -> Option<Task> {
         let document = self.document;
@@ -264,7 +286,9 @@ impl Checker<'_> {
             Kind::Output { schema } => Task::Output(self.schema(node, schema.as_ref())?),
             Kind::Table(rows, transform) => {
                 let turn = self.turn(node, transform);
-                let table = Table::compile_with(rows, &mut self.compiler);
+                let mut warnings = Vec::new();
+                let table = Table::compile_with(rows, &mut self.compiler, &mut warnings);
+                self.warn(node, warnings);
                 let table = table.map_err(|flaws| self.tell(node, flaws)).ok()?;
                 self.see(table.programs());
                 Task::Table(table, turn?)
@@ -286,7 +310,9 @@ impl Checker<'_> {
                         });
                     }
                 }
-                let switch = Switch::compile(*collects, statements, &mut self.compiler);
+                let mut warnings = Vec::new();
+                let switch = Switch::compile(*collects, statements, &mut self.compiler, &mut warnings);
+                self.warn(node, warnings);
                 let switch = switch.map_err(|flaws| self.tell(node, flaws)).ok()?;
                 self.see(switch.programs());
                 Task::Switch(switch)
@@ -328,7 +354,8 @@ impl Checker<'_> {
             None => None,
             Some(text) => {
                 let program = self.compiler.standard(text);
-                let program = program.map_err(|reason| self.tell(node, flaw("inputField", text, reason)));
+                let program =
+                    program.map_err(|error| self.tell(node, flaw("inputField", text, error.to_string())));
                 Some(program.ok()?)
             }
         };

@@ -84,6 +84,18 @@ pub enum Problem {
         /// The compiler's message.
         reason: String,
     },
+    /// A cell of a table, a column, or a statement of a switch cannot be parsed; a warning.
+    #[error("node `{node}`, {place}: `{text}` cannot be parsed, so it matches nothing: {reason}")]
+    Unparsable {
+        /// The id of the node.
+        node: String,
+        /// The location in the node, such as "row 3, column `country`".
+        place: String,
+        /// The expression, shortened.
+        text: String,
+        /// The compiler's message.
+        reason: String,
+    },
     /// A node names a decision that does not exist.
     #[error("node `{node}`: there is no decision `{key}`")]
     NoSuchDecision {

@@ -47,7 +47,10 @@ impl Expressions {
             };
             let path = Path::of(&expression.key).map_err(|reason| flaw(&expression.key, reason));
             let program = compiler.standard(&expression.text);
-            match (path, program.map_err(|reason| flaw(&expression.text, reason))) {
+            match (
+                path,
+                program.map_err(|error| flaw(&expression.text, error.to_string())),
+            ) {
                 (Ok(path), Ok(program)) => list.push(Keyed {
                     key: expression.key.as_str().into(),
                     path,

@@ -90,6 +90,17 @@ pub enum Fault {
     Panicked,
 }
 
+/// Why an expression does not compile.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub(super) enum CompileError {
+    /// The compiler's message.
+    #[error("{0}")]
+    Syntax(String),
+    /// It exceeds a limit.
+    #[error("{0}")]
+    Limit(String),
+}
+
 /// Compiles expressions and caches them by text.
 pub(super) struct Compiler {
     isolate: Isolate,
@@ -107,7 +118,7 @@ impl Compiler {
     }
 
     /// Compiles an expression that computes a value.
-    pub(super) fn standard(&mut self, text: &str) -> Result<Program, String> {
+    pub(super) fn standard(&mut self, text: &str) -> Result<Program, CompileError> {
         if let Some(program) = self.standard.get(text) {
             return Ok(program.clone());
         }
@@ -121,7 +132,7 @@ impl Compiler {
     }
 
     /// Compiles a unary test: a condition on `$`.
-    pub(super) fn unary(&mut self, text: &str) -> Result<Program, String> {
+    pub(super) fn unary(&mut self, text: &str) -> Result<Program, CompileError> {
         if let Some(program) = self.unary.get(text) {
             return Ok(program.clone());
         }
@@ -138,12 +149,13 @@ impl Compiler {
         &mut self,
         text: &str,
         compile: impl FnOnce(&mut Isolate) -> Result<Arc<[Opcode]>, IsolateError>,
-    ) -> Result<Program, String> {
+    ) -> Result<Program, CompileError> {
+        let limit = |reason: String| Err(CompileError::Limit(reason));
         if text.len() > TEXT_MAX_BYTES {
-            return Err(format!("it has {} bytes, at most {TEXT_MAX_BYTES}", text.len()));
+            return limit(format!("it has {} bytes, at most {TEXT_MAX_BYTES}", text.len()));
         }
         if nesting(text) > NESTED_MAX {
-            return Err(format!("more than {NESTED_MAX} brackets are within one another"));
+            return limit(format!("more than {NESTED_MAX} brackets are within one another"));
         }
         let isolate = &mut self.isolate;
         let compile = || catch_unwind(AssertUnwindSafe(|| compile(isolate)));
@@ -153,11 +165,11 @@ impl Compiler {
             compile()
         };
         let code = match compiled {
-            Ok(Ok(code)) => bounds::guarded(&code)?,
-            Ok(Err(error)) => return Err(error.to_string()),
+            Ok(Ok(code)) => bounds::guarded(&code).map_err(CompileError::Limit)?,
+            Ok(Err(error)) => return Err(CompileError::Syntax(error.to_string())),
             Err(_) => {
                 self.isolate = Isolate::new();
-                return Err("the compiler cannot read it".to_owned());
+                return limit("the compiler cannot read it".to_owned());
             }
         };
         let sees_all = code.iter().any(|code| match code {
@@ -175,6 +187,19 @@ impl Compiler {
             text: Arc::from(text),
             code,
         })
+    }
+}
+
+impl Program {
+    /// A program in place of an expression that cannot be parsed: it always fails, so that it matches nothing.
+    pub(super) fn failing(text: &str) -> Self {
+        Self {
+            text: Arc::from(text),
+            code: [Opcode::Pointer(u32::MAX)].into(),
+            sees_dollar: false,
+            sees_nodes: false,
+            loops: Loops::None,
+        }
     }
 }
 

@@ -5,7 +5,6 @@ use zen_expression::Scope;
 use super::{
     document::Statement,
     program::{Compiler, Machine, Program},
-    reader::shortened,
     table::CellError,
 };
 
@@ -28,16 +27,16 @@ impl Switch {
         collects: bool,
         statements: &[Statement],
         compiler: &mut Compiler,
+        warnings: &mut Vec<CellError>,
     ) -> Result<Self, Vec<CellError>> {
         let mut flaws = Vec::new();
         let mut ways = Vec::with_capacity(statements.len());
         for (number, statement) in statements.iter().enumerate() {
             let text = Some(&*statement.condition).filter(|text| !text.is_empty());
             let condition = text.map(|text| {
-                compiler.standard(text).map_err(|reason| CellError {
-                    place: format!("statement {}", number + 1),
-                    text: shortened(text),
-                    reason,
+                compiler.standard(text).or_else(|error| {
+                    let place = format!("statement {}", number + 1);
+                    CellError::or_warning(place, text, error, warnings)
                 })
             });
             match condition.transpose() {

@@ -14,7 +14,7 @@ use zen_expression::{Scope, Variable};
 pub use self::written::{Hits, Input, Output, Row, Rows};
 use self::{asking::Asking, index::Index};
 use super::{
-    program::{Compiler, Machine, Program},
+    program::{CompileError, Compiler, Machine, Program},
     reader::shortened,
     test::Test,
     value::Path,
@@ -29,6 +29,29 @@ pub struct CellError {
     pub text: String,
     /// The compiler's message.
     pub reason: String,
+}
+
+impl CellError {
+    /// An expression that cannot be parsed becomes a warning and a program that fails; one that exceeds a limit is an error.
+    pub(super) fn or_warning(
+        place: String,
+        text: &str,
+        error: CompileError,
+        warnings: &mut Vec<Self>,
+    ) -> Result<Program, Self> {
+        let flaw = Self {
+            place,
+            text: shortened(text),
+            reason: error.to_string(),
+        };
+        match error {
+            CompileError::Limit(_) => Err(flaw),
+            CompileError::Syntax(_) => {
+                warnings.push(flaw);
+                Ok(Program::failing(text))
+            }
+        }
+    }
 }
 
 /// The result of evaluating a table.
@@ -79,12 +102,16 @@ struct Cell {
 }
 
 impl Table {
-    /// Compiles a table, or returns everything that does not compile.
+    /// Compiles a table, or returns everything that exceeds a limit. A cell that cannot be parsed matches nothing.
     pub fn compile(written: &Rows) -> Result<Self, Vec<CellError>> {
-        Self::compile_with(written, &mut Compiler::new())
+        Self::compile_with(written, &mut Compiler::new(), &mut Vec::new())
     }
 
-    pub(super) fn compile_with(written: &Rows, compiler: &mut Compiler) -> Result<Self, Vec<CellError>> {
+    pub(super) fn compile_with(
+        written: &Rows,
+        compiler: &mut Compiler,
+        warnings: &mut Vec<CellError>,
+    ) -> Result<Self, Vec<CellError>> {
         let mut flaws = Vec::new();
         let mut compiled = |place: &dyn Fn() -> String, text: &str, is_unary: bool| {
             let program = match (text.is_empty(), is_unary) {
@@ -93,13 +120,8 @@ impl Table {
                 (false, false) => compiler.standard(text),
             };
             program
-                .map_err(|reason| {
-                    flaws.push(CellError {
-                        place: place(),
-                        text: shortened(text),
-                        reason,
-                    });
-                })
+                .or_else(|error| CellError::or_warning(place(), text, error, warnings))
+                .map_err(|flaw| flaws.push(flaw))
                 .ok()
         };
         let inputs: Box<[_]> = written

@@ -182,7 +182,9 @@ impl<E: Evaluator> ActiveReleases<E> {
     ) -> Result<Arc<Self>, ShelfError> {
         // Taken before the files are read, so that any later change is noticed.
         let watched = stamps.map(|mut stamps| (stamps(), stamps));
-        let shelf = Self::of(Bundle::read(folder, reading.compat, reading.erase_types)?);
+        let bundle = Bundle::read(folder, reading.compat, reading.erase_types)?;
+        bundle.log_warnings();
+        let shelf = Self::of(bundle);
         if let Some((seen, stamps)) = watched {
             let keeper = FolderKeeper {
                 folder: folder.to_owned(),
@@ -316,6 +318,7 @@ impl<E: Evaluator> Watcher<E> for FolderKeeper {
         let Reading { compat, erase_types } = self.reading;
         match Bundle::read(&self.folder, compat, erase_types) {
             Ok(book) => {
+                book.log_warnings();
                 let book = Arc::new(book);
                 shelf.in_force.write().published = Some(ResolvedRelease { book, release: None });
                 tracing::info!(target: "forebay::workflow", "workflows read again: {}", self.folder.display());
@@ -433,7 +436,10 @@ impl StoreKeeper {
             let book = match known {
                 Some(book) => Arc::clone(book),
                 None => match read_release(&self.releases, number, self.reading) {
-                    Ok(book) => Arc::new(book),
+                    Ok(book) => {
+                        book.log_warnings();
+                        Arc::new(book)
+                    }
                     Err(error) => {
                         may_mend |= error.may_mend();
                         let reason = with_causes(&error);

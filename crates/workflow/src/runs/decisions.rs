@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::tasks::{Reason, RunTasks, Task};
 use crate::{
-    Bundle, Evaluator, RuleOutcome,
+    Bundle, Evaluator, NodeName, RuleOutcome,
     bundle::Plan,
     jdm::{Answer, Decision, FunctionCall, Functions, Work},
 };
@@ -44,9 +44,13 @@ impl<E: Evaluator> Functions for DecisionTasks<'_, E> {
             is_true: true,
             values: input.to_string(),
         };
+        let node = NodeName {
+            id: call.node.into(),
+            name: Some(call.name.into()),
+        };
         let outcome = self.desk.run(Task {
             rule,
-            node: call.node,
+            node: &node,
             kind: FUNCTION,
             last: Some(input),
             item: None,

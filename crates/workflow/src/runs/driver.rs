@@ -1,17 +1,24 @@
 //! Starts one run in its engine: the graph or decision picks the next rule, and the engine evaluates it.
 
-use std::{cell::RefCell, rc::Rc, sync::Arc, time::Instant};
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use tokio::sync::oneshot;
 use tracing::Level;
 
 use super::{
     decisions::DecisionTasks,
-    result::{first_line, write_evaluation, write_run},
+    result::{first_line, put_trace, write_evaluation, write_run},
     rules::RuleTasks,
-    tasks::RunTasks,
+    tasks::{Reason, RunTasks},
 };
 use crate::{
-    BegunRun, Bundle, Evaluator, LogLine, RuleModule, RunCounts, RunHost, RunLog, bundle::Plan, run,
+    BegunRun, Bundle, Evaluator, LogLine, NodeName, RuleModule, RunCounts, RunHost, RunLog, Trace,
+    bundle::Plan, run,
 };
 
 /// Bytes that a log line counts for beyond its text.
@@ -35,6 +42,10 @@ pub(crate) struct RunSpec<E: Evaluator> {
     pub(crate) output_max: usize,
     /// When the run times out.
     pub(crate) deadline: Instant,
+    /// Takes the trace of a run that is stopped before its end, as members of an object.
+    pub(crate) unfinished: Option<oneshot::Sender<String>>,
+    /// Whether errors in the trace may tell only what anybody may know.
+    pub(crate) is_anonymous: bool,
 }
 
 /// Serves the rules of a run.
@@ -46,7 +57,8 @@ struct Host<E: Evaluator> {
 /// Lines logged by rules, for the trace.
 #[derive(Debug)]
 pub(super) struct Log {
-    pub(super) lines: Vec<LogLine>,
+    pub(super) lines: Vec<NodeLine>,
+    begun: Instant,
     bytes: usize,
     bytes_max: usize,
     /// Lines dropped for lack of room.
@@ -55,19 +67,31 @@ pub(super) struct Log {
     written: Option<Box<dyn RunLog>>,
 }
 
+/// A line that a rule has logged.
+#[derive(Debug)]
+pub(super) struct NodeLine {
+    /// The node of the rule, if it is known.
+    pub(super) node: Option<NodeName>,
+    /// Time since the run began.
+    pub(super) at: Duration,
+    pub(super) level: Level,
+    pub(super) text: String,
+}
+
 /// Log levels by their number in a [`LogLine`].
 const LEVELS: [Level; 4] = [Level::DEBUG, Level::INFO, Level::WARN, Level::ERROR];
 
 impl Log {
-    fn write(&mut self, level: Level, message: &str, failed: Option<(&str, &str)>) {
+    fn write(&mut self, level: Level, message: &str, node: Option<&NodeName>, stack: Option<&str>) {
         if let Some(written) = &mut self.written {
-            written.line(level, message, failed);
+            let node = node.map(|node| (&*node.id, node.name.as_deref()));
+            written.line(level, message, node, stack);
         }
     }
 
     /// Logs a node's failure; the stack trace follows the first line of `error`.
-    fn failed(&mut self, node: &str, error: &str) {
-        self.write(Level::ERROR, first_line(error), Some((node, error)));
+    fn failed(&mut self, node: &NodeName, error: &str) {
+        self.write(Level::ERROR, first_line(error), Some(node), Some(error));
     }
 }
 
@@ -75,7 +99,7 @@ impl Drop for Log {
     fn drop(&mut self) {
         if self.left_out > 0 {
             let message = format!("{} further lines were left out (log_max)", self.left_out);
-            self.write(Level::WARN, &message, None);
+            self.write(Level::WARN, &message, None, None);
         }
     }
 }
@@ -92,10 +116,13 @@ pub(crate) fn begin<E: Evaluator>(wanted: RunSpec<E>, engine: E::Engine) -> Begu
         log_max,
         output_max,
         deadline,
+        unfinished,
+        is_anonymous,
     } = wanted;
     let host = Rc::new(Host {
         log: RefCell::new(Log {
             lines: Vec::new(),
+            begun: Instant::now(),
             bytes: 0,
             bytes_max: log_max,
             left_out: 0,
@@ -103,31 +130,79 @@ pub(crate) fn begin<E: Evaluator>(wanted: RunSpec<E>, engine: E::Engine) -> Begu
         }),
         book,
     });
+    let trace = wants_trace.then(|| Rc::new(Trace::new()));
+    let stopped = StoppedTrace {
+        unfinished,
+        trace: trace.clone(),
+        host: Rc::clone(&host),
+        is_anonymous,
+        output_max,
+    };
     let own = Rc::clone(&host);
     let result = Box::pin(async move {
         let (book, log) = (&*own.book, &own.log);
         let desk = RunTasks::<E>::new(engine, output_max, deadline, counts);
-        match plan {
+        let result = match plan {
             Plan::Graph(graph) => {
                 let rules = RuleTasks::new(&desk, book, &args);
-                let run = run(&graph, &rules, wants_trace).await;
-                if let Err(error) = &run.outcome {
+                let outcome = run(&graph, &rules, trace.as_deref()).await;
+                if let Err(error) = &outcome {
                     log.borrow_mut().failed(&error.node, &error.cause.to_string());
                 }
-                write_run(&run, &log.borrow(), wants_trace, output_max)
+                write_run(
+                    &outcome,
+                    trace.as_deref(),
+                    &log.borrow(),
+                    is_anonymous,
+                    output_max,
+                )
             }
             Plan::Decision(decision) => {
                 let functions = DecisionTasks::new(&desk, book);
                 let input = serde_json::from_str(&args).unwrap_or_default();
                 let evaluation = decision.evaluate(input, &functions, wants_trace).await;
                 if let Err(error) = &evaluation.result {
-                    log.borrow_mut().failed(&error.node, &error.cause.to_string());
+                    let node = NodeName {
+                        id: (&*error.node).into(),
+                        name: None,
+                    };
+                    log.borrow_mut().failed(&node, &error.cause.to_string());
                 }
                 write_evaluation(&evaluation, &log.borrow(), wants_trace)
             }
-        }
+        };
+        stopped.forget();
+        result
     });
     BegunRun { result, host }
+}
+
+/// Hands over the trace of a run that is dropped before its end.
+struct StoppedTrace<E: Evaluator> {
+    unfinished: Option<oneshot::Sender<String>>,
+    trace: Option<Rc<Trace<Rc<str>, Reason>>>,
+    host: Rc<Host<E>>,
+    is_anonymous: bool,
+    output_max: usize,
+}
+
+impl<E: Evaluator> StoppedTrace<E> {
+    /// The run has come to its end.
+    fn forget(mut self) {
+        self.unfinished = None;
+    }
+}
+
+impl<E: Evaluator> Drop for StoppedTrace<E> {
+    fn drop(&mut self) {
+        if let (Some(unfinished), Some(trace)) = (self.unfinished.take(), &self.trace) {
+            let mut out = Vec::new();
+            let log = self.host.log.borrow();
+            put_trace(&mut out, trace, &log, self.is_anonymous, self.output_max);
+            // Nothing may wait for it any more.
+            let _ = unfinished.send(String::from_utf8_lossy(&out).into_owned());
+        }
+    }
 }
 
 impl<E: Evaluator> RunHost<E::Rule> for Host<E> {
@@ -143,8 +218,15 @@ impl<E: Evaluator> RunHost<E::Rule> for Host<E> {
         } else {
             log.bytes = bytes;
             let level = LEVELS[usize::from(line.level).min(LEVELS.len() - 1)];
-            log.write(level, &line.text, None);
-            log.lines.push(line);
+            let LogLine { node, text, .. } = line;
+            log.write(level, &text, node.as_ref(), None);
+            let at = log.begun.elapsed();
+            log.lines.push(NodeLine {
+                node,
+                at,
+                level,
+                text,
+            });
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The result of a run, as the JSON that an executor sends to the thread that responds.
 
-use std::fmt;
+use std::{fmt, rc::Rc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::driver::Log;
+use super::driver::{Log, NodeLine};
 use crate::{
-    LogLine, Outcome, Run, RunError, RunOutcome, WorkflowFailure,
+    NodeName, Outcome, RunError, RunOutcome, Step, Trace, WorkflowFailure,
     jdm::{Cause, Evaluation},
 };
 
@@ -45,8 +45,18 @@ impl<'r> RunResult<'r> {
 }
 
 /// The first line of an error, without the stack trace.
-pub fn first_line(error: &str) -> &str {
+pub(super) fn first_line(error: &str) -> &str {
     error.lines().next().unwrap_or_default()
+}
+
+impl RunResult<'_> {
+    /// The trace, as further members of an object.
+    pub fn trace_members(&self) -> String {
+        let member = |name: &str, value: Option<&RawValue>| {
+            value.map_or_else(String::new, |value| format!(",\"{name}\":{}", value.get()))
+        };
+        member("trace", self.trace) + &member("logs", self.logs)
+    }
 }
 
 /// The outcome that a result is counted as.
@@ -64,49 +74,130 @@ pub(crate) fn outcome_of(bytes: &[u8]) -> RunOutcome {
     }
 }
 
-const LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
+/// What stands in for an error that anonymous clients do not get.
+const WITHHELD: &str = "a call that its rule made failed; the log says why, under the id of the request";
+/// Places of the SDK whose errors are about the rule itself.
+const ABOUT_RULES: [&str; 2] = [
+    "(sdk:dist/rules/context.js:",
+    "observe (sdk:dist/rules/data/client-calls.js:",
+];
+
+/// The first line of an error, without the stack trace. Anonymous clients get it only if it was thrown by the rule: errors of clients, of
+/// `fetch` and of the store may tell addresses, paths and what `allow` names.
+pub fn public_reason(error: &str, is_anonymous: bool) -> &str {
+    let frames = error
+        .lines()
+        .map(str::trim_start)
+        .filter(|line| line.starts_with("at "));
+    let thrown = frames
+        .into_iter()
+        .find(|frame| frame.contains(':') && !frame.starts_with("at <input>"));
+    let is_withheld = thrown.is_some_and(|frame| {
+        frame.contains("(sdk:") && !ABOUT_RULES.iter().any(|place| frame.contains(place))
+    });
+    if is_anonymous && is_withheld {
+        return WITHHELD;
+    }
+    first_line(error)
+}
+
+type Ended<F> = Result<Outcome<Rc<str>>, RunError<F>>;
 
 /// Writes the result of a graph. Beyond `output_max` bytes it may be truncated, because it will be refused anyway.
-pub(super) fn write_run<F: fmt::Display>(
-    run: &Run<std::rc::Rc<str>, F>,
+pub(super) fn write_run<F: fmt::Display + Clone>(
+    outcome: &Ended<F>,
+    trace: Option<&Trace<Rc<str>, F>>,
     log: &Log,
-    wants_trace: bool,
+    is_anonymous: bool,
     output_max: usize,
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     out.push(b'{');
-    put_outcome(&mut out, &run.outcome, |cause| cause);
-    if let Err(error) = &run.outcome {
-        put(&mut out, &format!(",\"node\":{}", quoted(&error.node)));
+    put_outcome(&mut out, outcome, |cause| cause);
+    if let Err(error) = outcome {
+        put(&mut out, &format!(",\"node\":{}", quoted(&error.node.id)));
     }
-    if wants_trace {
-        put(&mut out, ",\"trace\":[");
-        for (at, step) in run.steps.iter().enumerate() {
-            let comma = if at > 0 { "," } else { "" };
-            let (began, took) = (
-                step.begun.as_secs_f64() * 1000.0,
-                step.took.as_secs_f64() * 1000.0,
-            );
-            let (node, kind) = (quoted(&step.node), step.kind);
-            put(
-                &mut out,
-                &format!(
-                    "{comma}{{\"node\":{node},\"kind\":\"{kind}\",\"beganMs\":{began:.3},\"tookMs\":{took:.3},"
-                ),
-            );
-            // Clients do not get the stack trace.
-            put_outcome(&mut out, &step.outcome, first_line);
-            out.push(b'}');
-            // It is refused as too long, whatever would follow.
-            if out.len() > output_max {
-                return out;
-            }
-        }
-        out.push(b']');
-        put_log(&mut out, log);
+    if let Some(trace) = trace {
+        put_trace(&mut out, trace, log, is_anonymous, output_max);
     }
     out.push(b'}');
     out
+}
+
+/// Appends the steps of a graph and the lines of its log as further members of an object. Beyond `output_max` bytes the rest is left out.
+pub(super) fn put_trace<F: fmt::Display + Clone>(
+    out: &mut Vec<u8>,
+    trace: &Trace<Rc<str>, F>,
+    log: &Log,
+    is_anonymous: bool,
+    output_max: usize,
+) {
+    let steps = trace.steps();
+    let mut next = vec![Vec::new(); steps.len()];
+    for step in &*steps {
+        if let Some(parent) = step.parent {
+            next[parent].push(Value::from(&*step.node.id));
+        }
+    }
+    put(out, ",\"trace\":[");
+    for (at, (step, next)) in steps.iter().zip(next).enumerate() {
+        put(out, if at > 0 { ",{" } else { "{" });
+        put_step(out, step, is_anonymous);
+        if !next.is_empty() {
+            put(out, &format!(",\"next\":{}", Value::from(next)));
+        }
+        out.push(b'}');
+        if out.len() > output_max {
+            break;
+        }
+    }
+    out.push(b']');
+    // A line belongs to the step of its node that had begun last.
+    put_log(out, log, |line| {
+        let is_its = |step: &Step<_, _>| line.node.as_ref() == Some(&step.node) && step.begun <= line.at;
+        steps.iter().rposition(is_its)
+    });
+}
+
+fn put_step<F: fmt::Display>(out: &mut Vec<u8>, step: &Step<Rc<str>, F>, is_anonymous: bool) {
+    let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+    let (id, kind, began) = (quoted(&step.node.id), step.kind, ms(step.begun));
+    put(
+        out,
+        &format!("\"node\":{id},\"kind\":\"{kind}\",\"beganMs\":{began:.3}"),
+    );
+    let mut member = |name: &str, value: &str| put(out, &format!(",\"{name}\":{value}"));
+    if let Some(name) = &step.node.name {
+        member("name", &quoted(name));
+    }
+    if let Some(parent) = step.parent {
+        member("parent", &parent.to_string());
+    }
+    if let Some(input) = &step.input {
+        member("input", input);
+    }
+    if let Some(own) = &step.own {
+        member(
+            "output",
+            &format!("{{\"state\":{},\"valueMap\":{}}}", own.is_true, own.values),
+        );
+    }
+    if let Some(error) = &step.fallback {
+        member(
+            "fallback",
+            &quoted(public_reason(&error.cause.to_string(), is_anonymous)),
+        );
+    }
+    if let Some(case) = &step.case {
+        member("case", &quoted(case));
+    }
+    if let Some(attempts) = step.attempts {
+        member("attempts", &attempts.to_string());
+    }
+    if let Some((took, outcome)) = &step.ended {
+        put(out, &format!(",\"tookMs\":{:.3},", ms(*took)));
+        put_outcome(out, outcome, |error| public_reason(error, is_anonymous));
+    }
 }
 
 /// Writes the result of a decision in the format of GoRules' engine and agent.
@@ -126,23 +217,33 @@ pub(super) fn write_evaluation<F: fmt::Display>(
     let mut out = reply.to_string().into_bytes();
     if wants_trace {
         out.pop();
-        put_log(&mut out, log);
+        put_log(&mut out, log, |_| None);
         out.push(b'}');
     }
     out
 }
 
-/// Appends the log as further members of an object.
-fn put_log(out: &mut Vec<u8>, log: &Log) {
+/// Appends the log as further members of an object; `step_of` tells to which step a line belongs.
+fn put_log(out: &mut Vec<u8>, log: &Log, step_of: impl Fn(&NodeLine) -> Option<usize>) {
     put(out, ",\"logs\":[");
-    for (at, LogLine { level, text }) in log.lines.iter().enumerate() {
+    for (at, line) in log.lines.iter().enumerate() {
         let comma = if at > 0 { "," } else { "" };
-        let level = LEVELS[usize::from(*level).min(LEVELS.len() - 1)];
-        let message = quoted(text);
+        let (level, message) = (line.level.as_str().to_lowercase(), quoted(&line.text));
+        let ms = line.at.as_secs_f64() * 1000.0;
         put(
             out,
-            &format!("{comma}{{\"level\":\"{level}\",\"message\":{message}}}"),
+            &format!("{comma}{{\"level\":\"{level}\",\"message\":{message},\"atMs\":{ms:.3}"),
         );
+        if let Some(NodeName { id, name }) = &line.node {
+            put(out, &format!(",\"node\":{}", quoted(id)));
+            if let Some(name) = name {
+                put(out, &format!(",\"name\":{}", quoted(name)));
+            }
+        }
+        if let Some(step) = step_of(line) {
+            put(out, &format!(",\"step\":{step}"));
+        }
+        out.push(b'}');
     }
     out.push(b']');
     if log.left_out > 0 {
@@ -160,8 +261,8 @@ fn quoted(text: &str) -> String {
 
 fn put_outcome<F: fmt::Display>(
     out: &mut Vec<u8>,
-    outcome: &Result<Outcome<std::rc::Rc<str>>, RunError<F>>,
-    told: fn(&str) -> &str,
+    outcome: &Result<Outcome<Rc<str>>, RunError<F>>,
+    told: impl Fn(&str) -> &str,
 ) {
     match outcome {
         Ok(outcome) => {

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Engine as _, EngineCall, Evaluator, RuleOutcome, RunCounts};
+use crate::{Engine as _, EngineCall, Evaluator, NodeName, RuleOutcome, RunCounts};
 
 /// Why a rule failed: the error, with its stack trace.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub(super) struct RunTasks<E: Evaluator> {
 /// A rule to run, its node and its input.
 pub(super) struct Task<'t, R> {
     pub(super) rule: &'t Arc<R>,
-    pub(super) node: &'t str,
+    pub(super) node: &'t NodeName,
     pub(super) kind: &'static str,
     pub(super) last: Option<RuleOutcome>,
     pub(super) item: Option<String>,
@@ -108,7 +108,7 @@ impl<E: Evaluator> RunTasks<E> {
         let begun = Instant::now();
         let outcome = self.engine.evaluate(EngineCall {
             rule: Arc::clone(task.rule),
-            node: task.node.to_owned(),
+            node: task.node.clone(),
             kind: task.kind,
             last: task.last,
             item: task.item,
@@ -116,7 +116,7 @@ impl<E: Evaluator> RunTasks<E> {
         });
         let outcome = outcome.await;
         let is_true = outcome.as_ref().ok().map(|outcome| outcome.is_true);
-        self.counts.node(task.node, is_true, begun.elapsed());
+        self.counts.node(&task.node.id, is_true, begun.elapsed());
         let outcome = outcome.map_err(Reason::from)?;
         self.keep(outcome.values.len())?;
         Ok(outcome)

@@ -9,7 +9,8 @@ use std::{
 };
 
 use forebay_workflow::{
-    Before, Compat, Definition, Graph, Outcome, Problem, RuleCall, Rules, Run, Subflow, check, run,
+    Before, Compat, Definition, Graph, Outcome, Problem, RuleCall, Rules, RunError, Step, Subflow, Trace,
+    check, run,
 };
 use serde_json::{Map, Value};
 
@@ -45,7 +46,7 @@ impl Rules for Recorded {
     async fn run(&self, call: RuleCall<'_, String, String>) -> Result<Outcome<String>, String> {
         let last = call.before.last.map(|last| last.values.clone());
         self.ran.borrow_mut().push((call.rule.to_owned(), last));
-        self.nodes.borrow_mut().push(call.node.to_owned());
+        self.nodes.borrow_mut().push(call.node.id.to_string());
         let does = self.does.get(call.rule).copied().unwrap_or(Does::True);
         let throws = || Err(format!("{} throws", call.rule));
         match does {
@@ -154,18 +155,28 @@ pub(crate) fn problems(text: &str, compat: Compat) -> Vec<Problem> {
     check(&definition(text), compat, |rule| rule != "unknown").unwrap_err()
 }
 
+/// The outcome of a run and its steps.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) outcome: Result<Outcome<String>, RunError<String>>,
+    pub(crate) steps: Vec<Step<String, String>>,
+}
+
 /// Runs a graph on a paused clock, which advances when everything waits.
-pub(crate) fn run_in(graph: &Graph, rules: &Recorded) -> Run<String, String> {
+pub(crate) fn run_in(graph: &Graph, rules: &Recorded) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .unwrap();
-    runtime.block_on(run(graph, rules, true))
+    let trace = Trace::new();
+    let outcome = runtime.block_on(run(graph, rules, Some(&trace)));
+    let steps = trace.steps().to_vec();
+    Run { outcome, steps }
 }
 
 /// Runs a graph; `does` lists the rules that do more than be true.
-pub(crate) fn run_with(graph: &Graph, does: &[(&'static str, Does)]) -> (Recorded, Run<String, String>) {
+pub(crate) fn run_with(graph: &Graph, does: &[(&'static str, Does)]) -> (Recorded, Run) {
     let rules = Recorded {
         does: does.iter().copied().collect(),
         ..Recorded::default()
@@ -175,7 +186,7 @@ pub(crate) fn run_with(graph: &Graph, does: &[(&'static str, Does)]) -> (Recorde
 }
 
 /// The outcome of a run as text: the values, prefixed with `!` if false; or `?` and the error message.
-pub(crate) fn told(run: &Run<String, String>) -> String {
+pub(crate) fn told(run: &Run) -> String {
     match &run.outcome {
         Ok(Outcome {
             is_true: true,

@@ -1,6 +1,6 @@
 //! Order and outcome of the rules in a run.
 
-use forebay_workflow::Compat;
+use forebay_workflow::{Compat, Step};
 
 use crate::recorded::{Does, Recorded, driver, graph, run_in, run_with, told};
 
@@ -131,30 +131,69 @@ fn a_rule_sees_what_the_one_before_it_has_come_to() {
 }
 
 #[test]
-fn what_each_node_has_come_to_is_remembered_in_the_order_of_their_ends() {
+fn a_trace_has_each_node_in_the_order_of_their_beginnings_below_the_one_that_led_to_it() {
     let graph = graph(PROMOTION, Compat::None);
     let (_, run) = run_with(&graph, &[("71", Does::Fails), ("62", Does::Fails)]);
-    let steps: Vec<_> = run
-        .steps
-        .iter()
-        .map(|step| (&*step.node, step.outcome.is_ok()))
-        .collect();
-    let failed = |node| (node, false);
+    let told = |step: &Step<String, String>| {
+        let parent = step.parent.map_or("", |parent| &*run.steps[parent].node.id);
+        let own = step.own.as_ref().map_or("", |own| &*own.values);
+        let input = step.input.as_deref().unwrap_or_default();
+        let (_, outcome) = step.ended.as_ref().unwrap();
+        format!("{}<{parent} {input}>{own} {}", step.node.id, outcome.is_ok())
+    };
+    let steps: Vec<_> = run.steps.iter().map(told).collect();
     let right = [
-        ("61", true),
-        ("51", true),
-        failed("71"),
-        failed("62"),
-        failed("52"),
-        failed("41"),
-        failed("31"),
-        failed("21"),
-        failed("11"),
+        "11< >11 false",
+        "21<11 11>21 false",
+        "31<21 21> false",
+        "41<31 21> false",
+        "51<41 21>51 true",
+        "61<51 51>61 true",
+        "52<41 61> false",
+        "62<52 61> false",
+        "71<62 61> false",
     ];
     assert_eq!(steps, right);
-    assert!(run.steps.iter().all(|step| step.begun + step.took >= step.took));
-    let order: Vec<_> = run.steps.iter().map(|step| step.begun + step.took).collect();
-    assert!(order.is_sorted());
+    let fallback = run.steps[7].fallback.as_ref().unwrap();
+    assert_eq!(fallback.to_string(), "node `71` failed: 71 throws");
+    assert!(run.steps.iter().map(|step| step.begun).is_sorted());
+}
+
+#[test]
+fn a_trace_tells_cases_attempts_and_what_a_fallback_stands_in_for() {
+    let text = r#"0 BOOT
+        1 RETRY attempts:3
+        2 PROCESS a name:"first"
+        3 PROCESS b fallback:{"state":true}
+        4 PARALLEL join:"ANY"
+        5 RUN quick
+        6 RUN slow
+        0 -> 1
+        1 -> 2
+        2 -> 3
+        3 -> 4
+        4 -> 5
+        4 -> 6"#;
+    let does = [
+        ("a", Does::FailsAtFirst(1)),
+        ("b", Does::Fails),
+        ("quick", Does::Takes(1)),
+        ("slow", Does::Takes(50)),
+    ];
+    let (_, run) = run_with(&graph(text, Compat::None), &does);
+    let ids: Vec<_> = run.steps.iter().map(|step| &*step.node.id).collect();
+    assert_eq!(ids, ["1", "2", "2", "3", "4", "5", "6"]);
+    assert_eq!(run.steps[0].attempts, Some(2));
+    assert_eq!(run.steps[1].node.name.as_deref(), Some("first"));
+    let fallback = run.steps[3].fallback.as_ref().unwrap();
+    assert_eq!(fallback.to_string(), "node `3` failed: b throws");
+    assert_eq!(run.steps[3].own.as_ref().unwrap().values, "{}");
+    assert!(run.steps[5].ended.is_some());
+    assert!(
+        run.steps[6].ended.is_none(),
+        "it was cancelled: {:?}",
+        run.steps[6]
+    );
 }
 
 #[test]
@@ -284,8 +323,8 @@ fn a_graph_runs_within_another_and_not_without_end() {
         ("o".into(), vec!["7/1".into(), "8".into()])
     );
     assert_eq!(
-        run.steps.iter().map(|step| &*step.node).collect::<Vec<_>>(),
-        ["7/1", "8", "7"]
+        run.steps.iter().map(|step| &*step.node.id).collect::<Vec<_>>(),
+        ["7", "7/1", "8"]
     );
     assert_eq!(with.ran.take()[1].1.as_deref(), Some("i"));
     let with = rules("inner", inner, &[("i", Does::Fails)]);

@@ -12,7 +12,7 @@ const write =
     // Most lines are a single string.
     const [first] = values;
     const text = values.length === 1 && typeof first === 'string' ? first : format(values);
-    host.ruleLog(step.call, level, text.length > LINE_MAX ? `${text.slice(0, LINE_MAX)}... (cut: it had ${text.length} characters)` : text);
+    host.ruleLog(step.call, step.rule, level, text.length > LINE_MAX ? `${text.slice(0, LINE_MAX)}... (cut: it had ${text.length} characters)` : text);
   };
 
 const error = write(3);

@@ -48,6 +48,7 @@ const operations = new Map<number, number>();
 /** Starts a call. */
 export function run(call: number): void {
   step.call = call;
+  step.rule = 0;
   input = null;
   operations.clear();
   follow(call, host.begin(call));
@@ -56,6 +57,7 @@ export function run(call: number): void {
 /** Resumes a call whose wait has ended: with the named error, or with a value. */
 export function resume(call: number, wait: number, error: string | null, value: unknown): void {
   step.call = call;
+  step.rule = 0;
   wake(wait, error === null ? null : makeError(error, value as string), value);
 }
 
@@ -94,11 +96,13 @@ function follow(call: number, orders: RuleOrder[]): void {
     }
   };
   take(orders);
+  // Rules that begin together run in steps of their own, so that code that runs in a step belongs to one rule.
+  let areSeveral = false;
   for (let at = 0; at < waiting.length && host.isOpen(call); at++) {
     const order = waiting[at]!;
     if (cancelled.has(order[0])) continue;
     if (order.length === 2) pass(call, order[0], order[1]);
-    else if (order.length === 8 || (host.blocksRules() && waiting.length - at > 1)) runInTurn(call, order);
+    else if ((areSeveral ||= order.length === 8 || waiting.length - at > 1)) runInTurn(call, order);
     else take(runRule(call, order) ?? []);
   }
 }
@@ -112,8 +116,8 @@ function pass(call: number, ticket: number, ms: number): void {
 }
 
 /**
- * Runs a rule in its own step: one that has its own time limit, so that the limit interrupts nothing else, and one that may block while
- * others are to run.
+ * Runs a rule in its own step: one that has its own time limit, so that the limit interrupts nothing else, and one that begins together
+ * with others.
  */
 function runInTurn(call: number, order: RunOrder | [...RunOrder, isTimed: true]): void {
   const ticket = order[0];

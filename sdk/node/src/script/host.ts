@@ -134,7 +134,7 @@ export interface Host {
   settle(call: number, promise: PromiseLike<unknown>): unknown;
   /** Marks the start of a rule with its own time limit, in the step made for it. */
   ruleTurn(ticket: number): void;
-  ruleLog(call: number, level: number, line: string): void;
+  ruleLog(call: number, rule: number, level: number, line: string): void;
 
   isUtf8(bytes: Uint8Array): boolean;
   /** Alternating names and values of `application/x-www-form-urlencoded`. */

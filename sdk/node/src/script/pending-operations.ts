@@ -6,6 +6,8 @@ export type Wake = (error: Error | null, value: unknown) => void;
 
 interface PendingOperation {
   readonly call: number;
+  /** The rule that waits, as `step.rule`. */
+  readonly rule: number;
   readonly wake: Wake;
   /** Whether `wake` is called with an error if the call is aborted. */
   readonly wakeOnAbort: boolean;
@@ -19,6 +21,8 @@ let last = 0;
 export const step = {
   /** The call whose step is running; 0 while the script is being loaded. */
   call: 0,
+  /** The rule of the call whose code is running, by its ticket; 0 if there is none. */
+  rule: 0,
 };
 
 /**
@@ -33,7 +37,7 @@ export function waitFor(
   call = step.call,
 ): number {
   if (begin(call, number)) {
-    pending.set(number, { call, wake, wakeOnAbort });
+    pending.set(number, { call, rule: step.rule, wake, wakeOnAbort });
   }
   return number;
 }
@@ -74,6 +78,7 @@ export function wake(number: number, error: Error | null, value: unknown): void 
   const operation = pending.get(number);
   if (operation === undefined) return;
   pending.delete(number);
+  step.rule = operation.rule;
   operation.wake(error, value);
 }
 

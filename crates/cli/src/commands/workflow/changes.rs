@@ -152,7 +152,7 @@ pub(super) fn import(arguments: &Import) -> anyhow::Result<()> {
         )
     } else {
         rengine::read(&arguments.from, arguments.files.as_deref(), |files| {
-            check(&config, files, "".as_ref(), erase_types)
+            check(&config, files, "".as_ref(), erase_types).map(drop)
         })?
     };
     let by = arguments.who.name();
@@ -162,8 +162,9 @@ pub(super) fn import(arguments: &Import) -> anyhow::Result<()> {
     for (document, reason) in &left_out {
         output::complaint(&format!("left out: {document}: {reason}"));
     }
-    if let Err(faults) = &checked {
-        output::complaint(&format!("note: it cannot be published as it is:\n{faults}"));
+    match &checked {
+        Ok(warnings) => output::warnings(warnings),
+        Err(faults) => output::complaint(&format!("note: it cannot be published as it is:\n{faults}")),
     }
     if arguments.json {
         let left_out: Vec<_> = left_out

@@ -163,8 +163,8 @@ impl Found {
         )?)
     }
 
-    /// Checks the workflows.
-    pub(super) fn check(&self) -> Result<(), BundleErrors> {
+    /// Checks the workflows, and returns warnings.
+    pub(super) fn check(&self) -> Result<Vec<String>, BundleErrors> {
         check(&self.config, &self.files, &self.place, erase_types)
     }
 }

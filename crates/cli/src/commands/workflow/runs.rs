@@ -8,7 +8,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     WorkflowError,
-    opening::{Found, Which, configuration, of_folder, wait},
+    opening::{Which, configuration, of_folder, wait},
     tree,
 };
 use crate::{failure::UsageError, output};
@@ -80,10 +80,11 @@ pub(super) fn check(arguments: &Check) -> anyhow::Result<()> {
         Some(folder) => of_folder(folder, configuration(&arguments.which.config)?)?,
         None => arguments.which.find()?,
     };
-    found.check()?;
+    let warnings = found.check()?;
+    output::warnings(&warnings);
     let names: Vec<&str> = found.files.workflows().collect();
     if arguments.json {
-        let told = json!({"release": found.release, "workflows": names, "files": found.files.len()});
+        let told = json!({"release": found.release, "workflows": names, "files": found.files.len(), "warnings": warnings});
         return Ok(output::line(&told.to_string())?);
     }
     let what = found.release.map_or_else(
@@ -120,14 +121,13 @@ impl RunArgs {
             .map_err(|reason| UsageError(format!("--args are not a JSON object of arguments: {reason}")))?)
     }
 
-    /// Runs the workflow. Returns the result, the workflows, and the time in milliseconds.
-    fn run(&self, wants_trace: bool) -> anyhow::Result<(Value, Found, f64)> {
+    /// Runs the workflow. Returns the result and the time in milliseconds.
+    fn run(&self, wants_trace: bool) -> anyhow::Result<(Value, f64)> {
         let args = self.args()?;
-        let found = self.which.find()?;
-        let offline = found.start()?;
+        let offline = self.which.find()?.start()?;
         let began = Instant::now();
         let outcome = wait(offline.run(&self.name, &args, wants_trace))??;
-        Ok((outcome, found, began.elapsed().as_secs_f64() * 1000.0))
+        Ok((outcome, began.elapsed().as_secs_f64() * 1000.0))
     }
 }
 
@@ -149,7 +149,7 @@ fn failure_of(outcome: &Value) -> Option<WorkflowError> {
 }
 
 pub(super) fn run(arguments: &Run) -> anyhow::Result<()> {
-    let (outcome, ..) = arguments.asked.run(false)?;
+    let (outcome, _) = arguments.asked.run(false)?;
     match failure_of(&outcome) {
         Some(failure) => Err(failure.into()),
         None => Ok(output::line(&outcome.to_string())?),
@@ -157,11 +157,11 @@ pub(super) fn run(arguments: &Run) -> anyhow::Result<()> {
 }
 
 pub(super) fn trace(arguments: &Trace) -> anyhow::Result<()> {
-    let (outcome, found, took_ms) = arguments.asked.run(true)?;
+    let (outcome, took_ms) = arguments.asked.run(true)?;
     if arguments.json {
         output::line(&outcome.to_string())?;
     } else {
-        output::whole(&tree::of(&arguments.asked.name, &outcome, &found.files, took_ms))?;
+        output::whole(&tree::of(&arguments.asked.name, &outcome, took_ms))?;
     }
     failure_of(&outcome).map_or(Ok(()), |failure| Err(failure.into()))
 }

@@ -204,6 +204,14 @@ impl WorkflowTarget {
     }
 }
 
+/// The trace of a run that was stopped or failed, as members of an object.
+fn trace_of(refusal: &Refusal) -> &str {
+    match refusal {
+        Refusal::Workflow(failure) => failure.trace(),
+        _ => "",
+    }
+}
+
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -77,7 +77,7 @@ pub fn start_offline(
     Ok(Offline::new(target.runner().clone(), storage).expect("a folder's workflows are published"))
 }
 
-/// Checks files as [`start_offline`] does, without starting an engine.
+/// Checks files as [`start_offline`] does, without starting an engine. Returns warnings.
 ///
 /// # Errors
 /// Every error in the files.
@@ -86,7 +86,8 @@ pub fn check(
     files: &WorkflowFiles,
     place: &Path,
     erase_types: EraseTypes,
-) -> Result<(), BundleErrors> {
+) -> Result<Vec<String>, BundleErrors> {
     let compat = config.workflow.as_ref().map_or(Compat::None, compat_of);
-    Bundle::of(files, place, compat, erase_types).map(drop)
+    let bundle = Bundle::of(files, place, compat, erase_types)?;
+    Ok(bundle.warnings().to_vec())
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::host::{alone, document, expressions, node, problems};
+use super::host::{alone, decision, document, expressions, node, problems, result, warnings};
 
 #[test]
 fn each_fault_of_the_graph_is_named_with_its_nodes() {
@@ -62,24 +62,23 @@ fn each_way_that_a_switch_does_not_have_is_named() {
 
 #[test]
 fn each_expression_that_cannot_be_compiled_is_named_with_its_place() {
+    let long = format!("{}1", "1 +".repeat(6_000));
     let table = json!({
-        "inputs": [{"id": "c1", "name": "Country", "field": "customer."}, {"id": "c2", "field": "total"}],
+        "inputs": [{"id": "c1", "name": "Country", "field": "customer"}],
         "outputs": [{"id": "c3", "name": "Fee", "field": "fee"}, {"id": "c4", "field": "a.".repeat(40)}],
-        "rules": [{"c1": "'a'", "c2": "> 5"}, {"c2": ">", "c3": "1 +", "c4": "1"}],
+        "rules": [{"c1": "'a'"}, {"c3": long, "c4": "1"}],
         "inputField": "(",
     });
     let found = problems(&alone("decisionTableNode", table));
     let found: Vec<_> = found.split(" | ").collect();
     for (found, right) in found.iter().zip([
         "node `it`, inputField: `(`: ",
-        "node `it`, column `Country`: `customer.`: ",
-        "node `it`, row 2, column `c2`: `>`: ",
-        "node `it`, row 2, column `Fee`: `1 +`: ",
+        "node `it`, row 2, column `Fee`: `1 +1 +",
         "node `it`, column `c4`: `a.a.a.",
     ]) {
         assert!(found.starts_with(right), "{found}\n{right}");
     }
-    assert_eq!(found.len(), 5, "{found:?}");
+    assert_eq!(found.len(), 3, "{found:?}");
     let list = expressions(&[("a", "1"), ("b", "nothing("), ("", "("), ("c", "")]);
     let found = problems(&alone("expressionNode", list));
     assert!(
@@ -87,12 +86,47 @@ fn each_expression_that_cannot_be_compiled_is_named_with_its_place() {
         "{found}"
     );
     assert!(!found.contains(" | "), "{found}");
-    let statements = json!([{"id": "s", "condition": "a b"}]);
-    let found = problems(&document(
-        &[node("it", "switchNode", json!({"statements": statements}))],
-        "",
-    ));
-    assert!(found.starts_with("node `it`, statement 1: `a b`: "), "{found}");
+}
+
+#[test]
+fn a_cell_that_cannot_be_parsed_matches_nothing_and_is_warned_of() {
+    let table = json!({
+        "hitPolicy": "collect",
+        "inputs": [{"id": "c1", "name": "Country", "field": "customer."}, {"id": "c2", "field": "total"}],
+        "outputs": [{"id": "c3", "name": "Fee", "field": "fee"}],
+        "rules": [{"c1": "'a'", "c3": "1"}, {"c2": ">", "c3": "2"}, {"c3": "1 +"}, {"c1": "", "c2": "7", "c3": "4"}],
+    });
+    let table = alone("decisionTableNode", table);
+    let found = warnings(&table);
+    let found: Vec<_> = found.split(" | ").collect();
+    for (found, right) in found.iter().zip([
+        "node `it`, column `Country`: `customer.` cannot be parsed, so it matches nothing: ",
+        "node `it`, row 2, column `c2`: `>` cannot be parsed, so it matches nothing: ",
+        "node `it`, row 3, column `Fee`: `1 +` cannot be parsed, so it matches nothing: ",
+    ]) {
+        assert!(found.starts_with(right), "{found}\n{right}");
+    }
+    assert_eq!(found.len(), 3, "{found:?}");
+    let decided = result(&decision(&table), &json!({"total": 7}));
+    assert_eq!(decided, json!([{"fee": 4}]));
+    let statements = json!([{"id": "s", "condition": "a b"}, {"id": "t", "condition": ""}]);
+    let wrong = node("wrong", "expressionNode", expressions(&[("way", "'wrong'")]));
+    let right = node("right", "expressionNode", expressions(&[("way", "'right'")]));
+    let switch = document(
+        &[
+            node("it", "switchNode", json!({"statements": statements})),
+            wrong,
+            right,
+        ],
+        "in -> it; it -s-> wrong; it -t-> right; wrong -> out; right -> out",
+    );
+    let found = warnings(&switch);
+    assert!(
+        found.starts_with("node `it`, statement 1: `a b` cannot be parsed, so it matches nothing: "),
+        "{found}"
+    );
+    let decided = result(&decision(&switch), &json!({}));
+    assert_eq!(decided, json!({"way": "right"}));
 }
 
 #[test]

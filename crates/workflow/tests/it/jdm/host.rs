@@ -59,6 +59,11 @@ pub(crate) fn problems(document: &Value) -> String {
     told(&checked(document).map(|_| ()).unwrap_err())
 }
 
+/// The warnings about a document without problems.
+pub(crate) fn warnings(document: &Value) -> String {
+    told(decision(document).warnings())
+}
+
 fn checked(document: &Value) -> Result<Decision, Vec<Problem>> {
     let text = document.to_string();
     check(&Document::parse(text.as_bytes()).unwrap(), |key| key != "unknown")

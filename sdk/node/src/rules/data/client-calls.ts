@@ -10,8 +10,8 @@ type Method = (this: unknown, ...values: unknown[]) => unknown;
 
 /** A call whose promise was returned to a rule, and which is pending and not awaited. */
 interface ClientCall {
-  /** The rule that made it; null if it was made after a wait, while several rules were running. */
-  readonly rule: number | null;
+  /** The rule that made it. */
+  readonly rule: number;
   /** Created by the call, for its place. */
   readonly error: Error;
 }
@@ -20,9 +20,7 @@ interface ClientCall {
 const calls = new Map<object, ClientCall>();
 /** Rules that have begun and not returned. */
 const running = new Set<number>();
-/** The rule whose synchronous part is running. */
-let current: number | null = null;
-/** Whether it is a plain function under `compat = "rengine"`, which clients block. One that is asynchronous was not written for Rengine. */
+/** Whether the rule whose synchronous part is running is a plain function under `compat = "rengine"`, which clients block. One that is asynchronous was not written for Rengine. */
 let isBlocking = false;
 const AsyncFunction = (async () => {}).constructor as FunctionConstructor;
 
@@ -73,13 +71,12 @@ function settle(result: PromiseLike<unknown>): unknown {
   // The rule gets the error from the host.
   result.then(undefined, () => {});
   // Meanwhile the code of other rules may run.
-  const rule = current;
-  current = null;
+  const { rule } = step;
   isBlocking = false;
   try {
     return host.settle(step.call, result);
   } finally {
-    current = rule;
+    step.rule = rule;
     isBlocking = true;
   }
 }
@@ -93,46 +90,43 @@ function observe(name: string, result: PromiseLike<unknown>): Promise<unknown> {
     result.then(settled(resolve), settled(reject));
   });
   const error = new Error(`\`${name}\` was not awaited: the rule returned while it was pending. Write \`await\` before the call`);
-  const only = running.size === 1 ? running.values().next().value! : null;
-  calls.set(promise, { rule: current ?? only, error });
+  calls.set(promise, { rule: step.rule, error });
   return promise;
 }
 
 /** A function of a rule that runs later, with clients as they are for the rule now. */
 export function bound<R>(task: () => R): () => R {
-  const [rule, blocking] = [current, isBlocking];
+  const [rule, blocking] = [step.rule, isBlocking];
   return () => {
-    const before = [current, isBlocking, isInside] as const;
-    [current, isBlocking, isInside] = [rule, blocking, false];
+    const before = [step.rule, isBlocking, isInside] as const;
+    [step.rule, isBlocking, isInside] = [rule, blocking, false];
     try {
       return task();
     } finally {
-      [current, isBlocking, isInside] = before;
+      [step.rule, isBlocking, isInside] = before;
     }
   };
 }
 
 /** Runs the synchronous part of a rule. */
 export function beginRule<R>(rule: number, process: (...values: never[]) => unknown, run: () => R): R {
-  const [ruleBefore, blockingBefore] = [current, isBlocking];
+  const blockingBefore = isBlocking;
   running.add(rule);
-  current = rule;
+  step.rule = rule;
   isBlocking = host.blocksRules() && !(process instanceof AsyncFunction);
   try {
     return run();
   } finally {
-    current = ruleBefore;
     isBlocking = blockingBefore;
   }
 }
 
 /** Marks the end of a rule. Returns an error if it has left a pending call that nothing awaits. */
 export function endRule(rule: number): Error | undefined {
-  const isOnly = running.size === 1;
   if (!running.delete(rule)) return undefined;
   let error: Error | undefined;
   for (const [promise, call] of calls) {
-    if (call.rule !== rule && !(call.rule === null && isOnly)) continue;
+    if (call.rule !== rule) continue;
     calls.delete(promise);
     error ??= call.error;
   }

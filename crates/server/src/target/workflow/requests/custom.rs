@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
-    scenes::{SceneRequest, SceneResult, failed, refused, run_codes},
+    scenes::{SceneRequest, SceneResult, failed, refused, reported, run_codes, wants_trace},
     xml,
 };
 use crate::{
@@ -112,7 +112,11 @@ async fn answered<S: Stream>(
         .into());
     };
     let results = run_codes(target, request, &read, &chosen, socket).await?;
-    let reply = render(template, &results)?;
+    let reply = if wants_trace(request.head)? {
+        reported(target, read.request_id.as_deref().unwrap_or(request.id), &results)
+    } else {
+        render(template, &results)?
+    };
     Ok(with_release(&chosen, reply))
 }
 
@@ -120,7 +124,7 @@ async fn answered<S: Stream>(
 fn render(template: &Template, results: &[(String, SceneResult)]) -> Result<Reply<'static>, Refusal> {
     let mut values = Map::new();
     for (_, result) in results {
-        if let Ok(found) = result
+        if let Ok(found) = &result.values
             && let Ok(found) = serde_json::from_str::<Map<String, Value>>(found)
         {
             values.extend(found);
@@ -130,7 +134,7 @@ fn render(template: &Template, results: &[(String, SceneResult)]) -> Result<Repl
     let body = body.map_err(|error| {
         let failures: Vec<&str> = results
             .iter()
-            .filter_map(|(_, result)| result.as_ref().err())
+            .filter_map(|(_, result)| result.values.as_ref().err())
             .map(|failure| &*failure.reason)
             .collect();
         let what = [&[error.as_str()], &failures[..]].concat().join("; ");

@@ -187,10 +187,15 @@ fn ended(id: &str, progress: Progress) -> Result<Reply<'static>, End> {
             return Err(Refusal::DeadlinePassed.into());
         }
     };
-    let Over { status, answer, .. } = &*over;
+    let Over {
+        status,
+        answer,
+        trace,
+        ..
+    } = &*over;
     if *status != 200 {
-        let (status, what) = (*status, answer.clone());
-        return Err(Refusal::Workflow(WorkflowFailure::Ended { status, what }).into());
+        let (status, what, trace) = (*status, answer.clone(), trace.clone());
+        return Err(Refusal::Workflow(WorkflowFailure::Ended { status, what, trace }).into());
     }
     let mut reply = json(200, answer.clone().into_bytes());
     let headers = reply.headers.to_mut();
@@ -241,13 +246,14 @@ pub(in crate::target::workflow) async fn tell<S: Stream>(
                 ended_ms,
                 status,
                 answer,
+                trace,
                 release,
                 ..
             } = &*over;
             let outcome = if *status == 200 {
                 format!(r#""result":{answer}"#)
             } else {
-                format!(r#""status":{status},"error":{}"#, quoted(answer))
+                format!(r#""status":{status},"error":{}{trace}"#, quoted(answer))
             };
             let release = release.map_or_else(String::new, |release| format!(r#","release":{release}"#));
             format!(r#"{begin},"askedMs":{asked_ms},"endedMs":{ended_ms}{release},{outcome}}}"#)

@@ -4,7 +4,7 @@ use std::{borrow::Cow, time::Instant};
 
 use bytes::Bytes;
 use forebay_workflow::{
-    Admission, Asker, RunCall, RunRequest, RunResult, WorkflowFailure, arguments, first_line,
+    Admission, Asker, RunCall, RunRequest, RunResult, TRACE_TIME, WorkflowFailure, arguments, public_reason,
 };
 use futures_util::{StreamExt as _, stream};
 use serde_json::value::RawValue;
@@ -21,7 +21,7 @@ use crate::{
         parameters::parameters,
         pending::wait_for,
         store::json,
-        workflow::{ResolvedRelease, WorkflowTarget, quoted, with_release},
+        workflow::{ResolvedRelease, WorkflowTarget, quoted, trace_of, with_release},
     },
 };
 
@@ -93,7 +93,7 @@ impl Named<'_> {
         let args = arguments(if text.is_empty() { b"{}" } else { text })?;
         let deadline = self.deadline(self.request.arrived);
         let run = self.run(args, deadline);
-        let bytes = match wait_for(run, deadline, socket).await {
+        let bytes = match wait_for(run, self.until(deadline), socket).await {
             Ok(Ok(bytes)) => bytes,
             Ok(Err(refusal)) | Err(End::Refused(refusal)) => {
                 return Err(self.by_limit(refusal, deadline).into());
@@ -114,7 +114,7 @@ impl Named<'_> {
         let at_a_time = AT_A_TIME.min(self.asker.runs_max().unwrap_or(AT_A_TIME));
         let begun = |args| async move {
             let deadline = self.deadline(Instant::now());
-            let run = tokio::time::timeout_at(deadline.into(), self.run(args, deadline));
+            let run = tokio::time::timeout_at(self.until(deadline).into(), self.run(args, deadline));
             run.await
                 .unwrap_or(Err(Refusal::Workflow(WorkflowFailure::DeadlinePassed)))
         };
@@ -173,6 +173,7 @@ impl Named<'_> {
             trace_id: self.request.id,
             is_traced: self.wants_trace,
             wants_trace: self.wants_trace,
+            is_anonymous: self.asker.is_anonymous(),
             begun: None,
         };
         self.target.run(&ask, deadline).await
@@ -184,31 +185,44 @@ impl Named<'_> {
         own.min(self.request.deadline)
     }
 
+    /// How long a run with this deadline is waited for.
+    fn until(&self, deadline: Instant) -> Instant {
+        if self.wants_trace {
+            deadline + TRACE_TIME
+        } else {
+            deadline
+        }
+    }
+
     /// The failure of a run that ended by `deadline`, with the limit that set it.
     fn by_limit(&self, refusal: Refusal, deadline: Instant) -> Refusal {
-        if refusal.status() == 504 && deadline < self.request.deadline {
-            let timeout = self.target.timeout_of(&self.workflow);
-            return Refusal::Workflow(WorkflowFailure::Timeout { timeout });
+        if refusal.status() != 504 || deadline >= self.request.deadline {
+            return refusal;
         }
-        refusal
+        let timeout = self.target.timeout_of(&self.workflow);
+        let failure = WorkflowFailure::Timeout { timeout };
+        Refusal::Workflow(match refusal {
+            Refusal::Workflow(WorkflowFailure::Stopped { trace, .. }) => WorkflowFailure::Stopped {
+                failure: Box::new(failure),
+                trace,
+            },
+            _ => failure,
+        })
     }
 
     /// The node at which a run failed and the error, which is logged.
     fn failure(&self, bytes: &[u8]) -> Result<Option<WorkflowFailure>, Refusal> {
         let result = RunResult::read(bytes)?;
-        let (Some(node), Some(error)) = (result.node, result.error) else {
+        let (Some(node), Some(error)) = (&result.node, &result.error) else {
             return Ok(None);
         };
         let (workflow, request_id) = (&*self.workflow, self.request.id);
         tracing::warn!(target: "forebay::workflow", workflow, request_id, "node `{node}` failed: {error}");
-        let reason = first_line(&error).to_owned();
+        let reason = public_reason(error, self.asker.is_anonymous()).to_owned();
         Ok(Some(if result.is_input {
             WorkflowFailure::OtherArguments { what: reason }
         } else {
-            let member = |name: &str, value: Option<&RawValue>| {
-                value.map_or_else(String::new, |value| format!(",\"{name}\":{}", value.get()))
-            };
-            let trace = member("trace", result.trace) + &member("logs", result.logs);
+            let (node, trace) = (node.clone(), result.trace_members());
             WorkflowFailure::Failed { node, reason, trace }
         }))
     }
@@ -218,8 +232,9 @@ impl Named<'_> {
 fn error_item(refusal: &Refusal) -> String {
     let status = refusal.status();
     format!(
-        r#"{{"error":{},"status":{status}}}"#,
-        quoted(&refusal.to_string())
+        r#"{{"error":{},"status":{status}{}}}"#,
+        quoted(&refusal.to_string()),
+        trace_of(refusal)
     )
 }
 

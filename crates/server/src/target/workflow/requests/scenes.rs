@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use forebay_script::Script;
 use forebay_workflow::{
-    ARGUMENTS_DEPTH_MAX, Asker, RunCall, RunResult, WorkflowFailure, arguments, depth_of, first_line,
+    ARGUMENTS_DEPTH_MAX, Asker, RunCall, RunResult, WorkflowFailure, arguments, depth_of, public_reason,
 };
 use futures_util::future::join_all;
 use serde::Deserialize;
@@ -21,9 +21,10 @@ use crate::{
     store::now_ms,
     target::{
         End, Request,
+        parameters::parameters,
         pending::wait_for,
         store::json,
-        workflow::{ResolvedRelease, WorkflowTarget, quoted, with_release},
+        workflow::{ResolvedRelease, WorkflowTarget, quoted, trace_of, with_release},
     },
 };
 
@@ -65,10 +66,18 @@ struct Checked<'r> {
     args: &'r RawValue,
     /// The value of `isTrace()` in rules.
     is_traced: bool,
+    /// Whether the response includes a trace of the nodes: the parameter `trace` of the query.
+    wants_trace: bool,
 }
 
-/// Outcome of one workflow: its values as JSON, or its failure.
-pub(super) type SceneResult = Result<String, SceneFailure>;
+/// Outcome of one workflow.
+#[derive(Debug)]
+pub(super) struct SceneResult {
+    /// Its values as JSON, or its failure.
+    pub(super) values: Result<String, SceneFailure>,
+    /// The trace, as members of an object, if the client asked for it.
+    trace: String,
+}
 
 /// Why a workflow has no values.
 #[derive(Debug)]
@@ -150,7 +159,12 @@ pub(super) async fn run_codes<S: Stream>(
         let deadline = deadline.min(request.arrived + target.timeout_of(code));
         let ask = checked.ask(chosen, code);
         // A run that is still waiting for an executor by then times out alone.
-        let outcome = tokio::time::timeout_at(deadline.into(), target.run(&ask, deadline)).await;
+        let until = if checked.wants_trace {
+            deadline + TELLING * 3 / 4
+        } else {
+            deadline
+        };
+        let outcome = tokio::time::timeout_at(until.into(), target.run(&ask, deadline)).await;
         outcome.unwrap_or(Err(Refusal::Workflow(WorkflowFailure::DeadlinePassed)))
     }));
     let outcomes = wait_for(outcomes, deadline + TELLING, socket).await?;
@@ -162,10 +176,7 @@ pub(super) async fn run_codes<S: Stream>(
             let failure = WorkflowFailure::NoSuchWorkflow {
                 name: code.to_owned(),
             };
-            results.push((
-                code.to_owned(),
-                Err(SceneFailure::from(&Refusal::Workflow(failure))),
-            ));
+            results.push((code.to_owned(), Refusal::Workflow(failure).into()));
             continue;
         }
         let outcome = outcomes.next().expect("each known workflow has an outcome");
@@ -175,7 +186,7 @@ pub(super) async fn run_codes<S: Stream>(
         {
             return Err(refusal.clone().into());
         }
-        let result = result_of(outcome, code, request, run_timeout)?;
+        let result = result_of(outcome, code, request, &checked, run_timeout)?;
         results.push((code.to_owned(), result));
     }
     Ok(results)
@@ -207,9 +218,13 @@ async fn run_rule<S: Stream>(
     {
         return Err(refusal.clone().into());
     }
-    let result = result_of(outcome, &rule, request, run_timeout)?;
+    let result = result_of(outcome, &rule, request, &checked, run_timeout)?;
     let data = format!("{{{}}}", members(&result));
-    let status = if result.is_ok() { "SUCCESS" } else { "FAILED" };
+    let status = if result.values.is_ok() {
+        "SUCCESS"
+    } else {
+        "FAILED"
+    };
     let code = status_of(target, [&result].into_iter());
     let reply = json(
         code,
@@ -234,12 +249,14 @@ fn result_of(
     outcome: Result<Bytes, Refusal>,
     name: &str,
     request: &Request<'_>,
+    checked: &Checked<'_>,
     run_timeout: Duration,
 ) -> Result<SceneResult, Refusal> {
     Ok(match outcome {
         Ok(bytes) => {
             let result = RunResult::read(&bytes)?;
-            match (result.error, result.values) {
+            let trace = result.trace_members();
+            let values = match (result.error, result.values) {
                 (None, Some(values)) => Ok(values.get().to_owned()),
                 (error, _) => {
                     let error = error.unwrap_or_default();
@@ -247,29 +264,34 @@ fn result_of(
                     tracing::warn!(target: "forebay::workflow", workflow = name, request_id = request.id, "node `{node}` failed: {error}");
                     Err(SceneFailure {
                         status: if result.is_input { 422 } else { 500 },
-                        reason: first_line(&error).to_owned(),
+                        reason: public_reason(&error, checked.asker.is_anonymous()).to_owned(),
                     })
                 }
-            }
+            };
+            SceneResult { values, trace }
         }
-        Err(Refusal::Workflow(WorkflowFailure::DeadlinePassed | WorkflowFailure::Time { .. })) => {
-            Err(SceneFailure {
+        Err(refusal) if refusal.status() == 504 => SceneResult {
+            values: Err(SceneFailure {
                 status: 504,
                 reason: format!("Execution time exceeded in {}ms", run_timeout.as_millis()),
-            })
-        }
+            }),
+            trace: trace_of(&refusal).to_owned(),
+        },
         Err(refusal) => {
             refusal.log(request.id);
-            Err(SceneFailure::from(&refusal))
+            refusal.into()
         }
     })
 }
 
-impl From<&Refusal> for SceneFailure {
-    fn from(refusal: &Refusal) -> Self {
+impl From<Refusal> for SceneResult {
+    fn from(refusal: Refusal) -> Self {
         Self {
-            status: refusal.status(),
-            reason: refusal.to_string(),
+            values: Err(SceneFailure {
+                status: refusal.status(),
+                reason: refusal.to_string(),
+            }),
+            trace: trace_of(&refusal).to_owned(),
         }
     }
 }
@@ -280,7 +302,7 @@ fn status_of<'r>(target: &WorkflowTarget, results: impl Iterator<Item = &'r Scen
         return 200;
     }
     let statuses: BTreeSet<u16> = results
-        .map(|result| result.as_ref().err().map_or(200, |failure| failure.status))
+        .map(|result| result.values.as_ref().err().map_or(200, |failure| failure.status))
         .collect();
     match statuses.first() {
         Some(200) | None => 200,
@@ -306,7 +328,8 @@ impl<'r> Checked<'r> {
             asker: self.asker,
             trace_id: self.request_id,
             is_traced: self.is_traced,
-            wants_trace: false,
+            wants_trace: self.wants_trace,
+            is_anonymous: self.asker.is_anonymous(),
             begun: None,
         }
     }
@@ -348,13 +371,26 @@ fn check<'r>(
         Some(args) => args,
         None => arguments(b"{}")?,
     };
+    let wants_trace = wants_trace(head)?;
     Ok(Checked {
         request_id,
+        wants_trace,
         asker,
         timeout,
         args,
         is_traced: read.trace.unwrap_or(true),
     })
+}
+
+/// Whether the query asks for a trace. Other parameters are ignored, as Rengine does.
+pub(super) fn wants_trace(head: &Head) -> Result<bool, Refusal> {
+    for parameter in parameters(head.query(), "") {
+        let parameter = parameter?;
+        if parameter.name == "trace" {
+            return parameter.flag();
+        }
+    }
+    Ok(false)
 }
 
 /// Authenticates the client: by the body's credentials, or by the head's where clients are configured.
@@ -396,18 +432,25 @@ pub(super) fn refused(what: &str) -> Refusal {
 }
 
 /// The members of a response that describe a result.
-fn members(result: &SceneResult) -> String {
-    match result {
-        Ok(values) => format!(r#""success":true,"valueMap":{values},"reason":null"#),
-        Err(reason) => {
-            let reason = quoted(&reason.reason);
-            format!(r#""success":false,"valueMap":null,"reason":{reason}"#)
+fn members(SceneResult { values, trace }: &SceneResult) -> String {
+    match values {
+        Ok(values) => format!(r#""success":true,"valueMap":{values},"reason":null{trace}"#),
+        Err(failure) => {
+            let reason = quoted(&failure.reason);
+            format!(r#""success":false,"valueMap":null,"reason":{reason}{trace}"#)
         }
     }
 }
 
-fn reported(target: &WorkflowTarget, request_id: &str, results: &[(String, SceneResult)]) -> Reply<'static> {
-    let failed = results.iter().filter(|(_, result)| result.is_err()).count();
+pub(super) fn reported(
+    target: &WorkflowTarget,
+    request_id: &str,
+    results: &[(String, SceneResult)],
+) -> Reply<'static> {
+    let failed = results
+        .iter()
+        .filter(|(_, result)| result.values.is_err())
+        .count();
     let (status, description) = match failed {
         0 => ("SUCCESS", "All executed successfully"),
         failed if failed < results.len() => ("PART_SUCCESS", "There are failed executions"),
