@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use forebay_wire::RequestView;
+use forebay_workflow::RunInput;
 
 use crate::{
     Failure,
@@ -67,11 +68,29 @@ impl Until {
     }
 }
 
+/// What a call was begun with.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// The payload of a REQUEST frame, with the complete body.
+    Request(Vec<u8>),
+    /// What the rules of a run see of it.
+    Run(RunInput),
+}
+
+impl Input {
+    /// The payload; empty for a run.
+    fn into_payload(self) -> Vec<u8> {
+        match self {
+            Self::Request(payload) => payload,
+            Self::Run(_) => Vec::new(),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Call {
     id: CallId,
-    /// The payload of its REQUEST frame.
-    payload: Vec<u8>,
+    input: Input,
     deadline: Option<Instant>,
     /// Its time limit, waiting included.
     until: Until,
@@ -104,7 +123,7 @@ impl Calls {
     /// Opens a call with this time limit; `None` if too many are open.
     pub(crate) fn open(
         &mut self,
-        payload: Vec<u8>,
+        input: Input,
         deadline: Option<Instant>,
         time_max: Duration,
     ) -> Option<CallId> {
@@ -122,7 +141,7 @@ impl Calls {
         let id = self.used[place] << PLACE_BITS | place as u32;
         self.open[place] = Some(Call {
             id,
-            payload,
+            input,
             deadline,
             until: Until::of(deadline, time_max),
             used: Duration::ZERO,
@@ -189,10 +208,7 @@ impl Calls {
     fn end(&mut self, id: CallId, mut outcome: Outcome) {
         let Some(call) = self.take(id) else { return };
         let Call {
-            payload,
-            stage,
-            weight,
-            ..
+            input, stage, weight, ..
         } = call;
         if let Ok(answer) = &mut outcome {
             answer.weight = weight;
@@ -201,6 +217,7 @@ impl Calls {
             // The client sees the answer end too early.
             self.ended.push(id);
         } else {
+            let payload = input.into_payload();
             self.over.push(Over { id, outcome, payload });
         }
     }
@@ -380,7 +397,7 @@ impl Calls {
     /// Closes a call. Returns its payload if it was open.
     pub(crate) fn close(&mut self, id: CallId) -> Option<Vec<u8>> {
         self.gathering.retain(|other| *other != id);
-        self.take(id).map(|call| call.payload)
+        self.take(id).map(|call| call.input.into_payload())
     }
 
     /// The next finished call.
@@ -410,13 +427,26 @@ impl Calls {
     }
 
     fn view(&self, id: CallId) -> Option<RequestView<'_>> {
-        RequestView::decode(&self.get(id)?.payload).ok()
+        match &self.get(id)?.input {
+            Input::Request(payload) => RequestView::decode(payload).ok(),
+            Input::Run(_) => None,
+        }
     }
 
     /// The request's id.
     pub(crate) fn request_id(&self, id: CallId) -> Option<String> {
-        let id = self.view(id)?.request_id()?;
-        Some(String::from_utf8_lossy(id).into_owned())
+        match self.run_input(id) {
+            Some(input) => Some(input.request_id.clone()),
+            None => Some(String::from_utf8_lossy(self.view(id)?.request_id()?).into_owned()),
+        }
+    }
+
+    /// What the rules of a run see of it; `None` for other calls.
+    pub(crate) fn run_input(&self, id: CallId) -> Option<&RunInput> {
+        match &self.get(id)?.input {
+            Input::Run(input) => Some(input),
+            Input::Request(_) => None,
+        }
     }
 
     /// Milliseconds until the deadline; negative if there is none.
@@ -436,9 +466,13 @@ mod tests {
     #[test]
     fn what_comes_late_does_not_meet_the_next_call_at_the_same_place() {
         let mut calls = Calls::default();
-        let first = calls.open(Vec::new(), None, Duration::ZERO).unwrap();
+        let first = calls
+            .open(Input::Request(Vec::new()), None, Duration::ZERO)
+            .unwrap();
         assert!(calls.close(first).is_some());
-        let second = calls.open(Vec::new(), None, Duration::ZERO).unwrap();
+        let second = calls
+            .open(Input::Request(Vec::new()), None, Duration::ZERO)
+            .unwrap();
         assert_eq!(first as usize % OPEN_MAX, second as usize % OPEN_MAX);
         calls.fail(first, Failure::Stopping);
         assert!(calls.next_over().is_none());
@@ -452,7 +486,9 @@ mod tests {
     fn names_come_round_again_without_ever_being_zero() {
         let mut calls = Calls::default();
         for _ in 0..(1 << 20) {
-            let id = calls.open(Vec::new(), None, Duration::ZERO).unwrap();
+            let id = calls
+                .open(Input::Request(Vec::new()), None, Duration::ZERO)
+                .unwrap();
             assert!(id >> PLACE_BITS > 0);
             calls.close(id);
         }
@@ -462,10 +498,18 @@ mod tests {
     fn only_so_many_are_open() {
         let mut calls = Calls::default();
         let ids: Vec<_> = (0..OPEN_MAX)
-            .map(|_| calls.open(Vec::new(), None, Duration::ZERO).unwrap())
+            .map(|_| {
+                calls
+                    .open(Input::Request(Vec::new()), None, Duration::ZERO)
+                    .unwrap()
+            })
             .collect();
-        assert_eq!(calls.open(Vec::new(), None, Duration::ZERO), None);
+        assert_eq!(calls.open(Input::Request(Vec::new()), None, Duration::ZERO), None);
         calls.close(ids[7]);
-        assert!(calls.open(Vec::new(), None, Duration::ZERO).is_some());
+        assert!(
+            calls
+                .open(Input::Request(Vec::new()), None, Duration::ZERO)
+                .is_some()
+        );
     }
 }

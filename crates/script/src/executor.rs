@@ -11,6 +11,7 @@ use std::{
 };
 
 use forebay_trace::{Kind, Span, Trace};
+use forebay_workflow::{Begin, Priority, RunInput};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
@@ -22,7 +23,7 @@ use crate::{
     member::{self, ExecutorThread},
     modules::Modules,
     options::Options,
-    rules::Begin,
+    rules::engine::RuleEngine,
     watchdog,
 };
 
@@ -33,34 +34,29 @@ const DISPLACED_AMONG: usize = 256;
 /// Stack size of a thread in bytes; the engine uses a part of it.
 pub(crate) const STACK_BYTES: usize = 2 << 20;
 
-/// Priority of a call in the queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Priority {
-    /// Before all others.
-    High,
-    /// The default priority, between the other two.
-    #[default]
-    Normal,
-    /// After all others.
-    Low,
+/// Delay added to the arrival of a call. Others may overtake it for this long, so that no call is overtaken forever.
+fn handicap(priority: Priority) -> Duration {
+    match priority {
+        Priority::High => Duration::ZERO,
+        Priority::Normal => Duration::from_secs(1),
+        Priority::Low => Duration::from_secs(4),
+    }
 }
 
-impl Priority {
-    /// Its name: `high`, `normal` or `low`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::High => "high",
-            Self::Normal => "normal",
-            Self::Low => "low",
-        }
-    }
+/// What a call is to do.
+pub(crate) enum Request {
+    /// Answer a request: the payload of a REQUEST frame, with the complete body.
+    Handler(Vec<u8>),
+    /// Do a run of rules.
+    Run(RunInput, Begin<RuleEngine>),
+}
 
-    /// Delay added to the arrival of a call. Others may overtake it for this long, so that no call is overtaken forever.
-    fn handicap(self) -> Duration {
+impl Request {
+    /// Size of its request.
+    fn bytes(&self) -> usize {
         match self {
-            Self::High => Duration::ZERO,
-            Self::Normal => Duration::from_secs(1),
-            Self::Low => Duration::from_secs(4),
+            Self::Handler(payload) => payload.len(),
+            Self::Run(input, _) => input.bytes(),
         }
     }
 }
@@ -76,10 +72,8 @@ pub(crate) struct Turn {
 /// A request that waits for a thread.
 pub(crate) struct Job {
     pub(crate) priority: Priority,
-    pub(crate) payload: Vec<u8>,
+    pub(crate) request: Request,
     pub(crate) deadline: Option<Instant>,
-    /// The rules to run; `None` if a handler answers.
-    pub(crate) begin: Option<Begin>,
     pub(crate) reply: oneshot::Sender<Outcome>,
     pub(crate) queued: Queued,
     pub(crate) in_flight: InFlight,
@@ -248,18 +242,18 @@ impl Executors {
         Ok(own)
     }
 
-    /// Submits a request: the payload of a REQUEST frame, with the complete body.
+    /// Submits a call.
     pub(crate) fn submit(
         &self,
-        payload: Vec<u8>,
+        request: Request,
         deadline: Option<Instant>,
         priority: Priority,
-        begin: Option<Begin>,
     ) -> Result<Awaited, Failure> {
         let shared = &self.0;
         let counts = &shared.options.counts;
         let (reply, receiver) = oneshot::channel();
-        let begin_flight = || InFlight::begin(&shared.load, payload.len(), &shared.options.limits);
+        let bytes = request.bytes();
+        let begin_flight = || InFlight::begin(&shared.load, bytes, &shared.options.limits);
         let in_flight = begin_flight().or_else(|failure| match failure {
             Failure::Busy { .. } if shared.displaces(priority, &failure) => begin_flight(),
             failure => Err(failure),
@@ -267,9 +261,8 @@ impl Executors {
         let turn = in_flight.and_then(|in_flight| {
             self.queue(Job {
                 priority,
-                payload,
+                request,
                 deadline,
-                begin,
                 reply,
                 queued: Queued::new(counts.clone()),
                 in_flight,
@@ -293,7 +286,7 @@ impl Executors {
         }
         state.arrivals += 1;
         let turn = Turn {
-            counted_from: Instant::now() + job.priority.handicap(),
+            counted_from: Instant::now() + handicap(job.priority),
             arrival: state.arrivals,
         };
         state.queue.insert(turn, job);

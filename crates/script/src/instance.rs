@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_workflow::{Begin, RunInput};
 use rquickjs::{
     CatchResultExt as _, CaughtError, Context, Ctx, Function, Module, Object, Promise, Runtime,
     promise::PromiseState,
@@ -15,7 +16,7 @@ use rquickjs::{
 use crate::{
     Failure, Weight,
     budget::{Budget, Clock, Pulse},
-    calls::{CallId, Calls, Over, Until},
+    calls::{CallId, Calls, Input, Over, Until},
     counts::CountedEngine,
     entry::Entry,
     fiber::{Fiber, Outcome, Progress, Signal, measure_stack_from_here},
@@ -24,7 +25,7 @@ use crate::{
     modules::{MAIN, ModuleLoader, Modules, RULES_MAIN},
     options::{Options, Program},
     rejections::Rejections,
-    rules::Begin,
+    rules::engine::{RuleEngine, RunDriver},
     stream::Outlet,
     sys::{Meter, Metered},
     text,
@@ -206,14 +207,25 @@ impl Instance {
 
     /// Opens a call for the payload of a REQUEST frame, with the complete body.
     pub(crate) fn open(&self, payload: Vec<u8>, deadline: Option<Instant>) -> CallId {
-        let time_max = self.host.options.limits.time_max;
-        let opened = self.host.calls.borrow_mut().open(payload, deadline, time_max);
-        opened.expect("a call begins where there is room")
+        self.open_call(Input::Request(payload), deadline)
     }
 
-    /// Creates the driver of an open call.
-    pub(crate) fn begin(&self, id: CallId, begin: Begin) {
-        self.host.driver.begin(id, begin());
+    /// Opens a call for a run.
+    pub(crate) fn begin(
+        &self,
+        input: RunInput,
+        begin: Begin<RuleEngine>,
+        deadline: Option<Instant>,
+    ) -> CallId {
+        let id = self.open_call(Input::Run(input), deadline);
+        self.host.driver.begin(id, RunDriver::new(begin));
+        id
+    }
+
+    fn open_call(&self, input: Input, deadline: Option<Instant>) -> CallId {
+        let time_max = self.host.options.limits.time_max;
+        let opened = self.host.calls.borrow_mut().open(input, deadline, time_max);
+        opened.expect("a call begins where there is room")
     }
 
     /// Whether no call is open.

@@ -26,7 +26,6 @@ mod modules;
 mod options;
 mod post;
 mod rejections;
-mod rule_text;
 mod rules;
 mod script;
 mod sql;
@@ -40,15 +39,12 @@ mod work;
 pub use answer::{Answer, Body, Failure, Weight};
 pub use check::{Checked, Fault, check};
 pub use counts::{Counted, Counts};
-pub use executor::{Awaited, Priority};
+pub use executor::Awaited;
 pub use fetch_host::{FetchHost, NoHost};
 pub use host::ReadRecord;
 pub use io::{Finished, IoScript, Shape, Tried, Waiting};
 pub use options::{Allow, Limits, Options, Program, ScriptEnvironment, StoreOptions};
 pub use post::{Post, PostAddress, PostError, Posted};
-pub use rules::{
-    Begin, Command, Event, LogLine, Required, Rule, RuleFile, RuleModule, RuleOutcome, RunDriver, RunOrder,
-    TaskId,
-};
+pub use rules::{Rule, engine::RuleEngine};
 pub use script::Script;
 pub use stream::{Next, Piece, Stream};

@@ -4,7 +4,6 @@ use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
     future::poll_fn,
-    mem,
     pin::pin,
     rc::Rc,
     sync::Arc,
@@ -25,7 +24,7 @@ use crate::{
     Body, Failure, Weight,
     budget::Pulse,
     calls::{CallId, Outcome, Until},
-    executor::{Job, Shared, Traced},
+    executor::{Job, Request, Shared, Traced},
     fetch::Fetcher,
     host_ops::{HostOp, OpResult, WaitId, What},
     in_flight::InFlight,
@@ -270,7 +269,7 @@ impl Executor {
         self.engines.get() < self.shared.options.limits.engines_max
     }
 
-    fn start(self: &Rc<Self>, mut job: Job) {
+    fn start(self: &Rc<Self>, job: Job) {
         if job.reply.is_closed() {
             return;
         }
@@ -285,11 +284,8 @@ impl Executor {
                 return job.refuse(failure);
             }
         };
-        let id = engine.instance.open(mem::take(&mut job.payload), deadline);
-        if let Some(begin) = job.begin.take() {
-            engine.instance.begin(id, begin);
-        }
         let Job {
+            request,
             reply,
             in_flight,
             queued,
@@ -297,6 +293,10 @@ impl Executor {
             ..
         } = job;
         drop(queued);
+        let id = match request {
+            Request::Handler(payload) => engine.instance.open(payload, deadline),
+            Request::Run(input, begin) => engine.instance.begin(input, begin, deadline),
+        };
         let key = (engine.serial, id);
         if let Some(mut traced) = traced {
             traced.taken();

@@ -1,155 +1,21 @@
-//! Rules: scripts with a function `process(context)`. A call runs rules in the order that its driver chooses, and has an engine to itself
-//! until it is over.
+//! Rules: scripts with a function `process(context)`.
+
+mod builtin_tasks;
+pub(crate) mod engine;
+mod evaluator;
+mod text;
 
 use std::{
     fmt,
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
+    sync::atomic::{AtomicU64, Ordering},
 };
 
+use forebay_workflow::{Required, RuleFile};
 use rquickjs::{CatchResultExt as _, CaughtError, Context, Ctx, Function, Runtime, context::EvalOptions};
 
-use crate::{
-    Fault,
-    check::thrown,
-    instance::describe,
-    rule_text::{imports_as_requires, required},
-};
-
-/// Identifies a running rule or a timer within its call; the driver chooses it.
-pub type TaskId = u32;
-
-/// Says which rules a call runs, and what its answer is. It lives on the thread of its call.
-pub trait RunDriver {
-    /// Handles an event; returns the commands that follow from it.
-    fn advance(&mut self, event: Event) -> Vec<Command>;
-
-    /// Receives a line that a rule of the call has logged.
-    fn log(&mut self, line: LogLine);
-
-    /// Finds a module that a rule of the call requires; `from` is the path of the requiring module, empty for rules. The error is the
-    /// reason why there is none.
-    fn module(&self, from: &str, name: &str) -> Result<RuleModule, String> {
-        let _ = from;
-        Err(format!("there is no module `{name}`"))
-    }
-}
-
-/// A module that rules require.
-#[derive(Clone, Debug)]
-pub struct RuleModule {
-    /// Its path; identifies it within a run, which loads each module once.
-    pub path: String,
-    /// The code of the module, created by [`Rule::module`].
-    pub rule: Arc<Rule>,
-}
-
-/// A constant module name that a text requires.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Required {
-    /// The requiring file, as named in error messages.
-    pub file: String,
-    /// The line, counted from 1.
-    pub line: u32,
-    /// The required name.
-    pub name: String,
-}
-
-/// Creates the driver of a call, on the call's thread.
-pub type Begin = Box<dyn FnOnce() -> Box<dyn RunDriver> + Send>;
-
-/// An event for a driver.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// The call begins.
-    Begun,
-    /// A rule has finished.
-    Ended {
-        /// The rule's id.
-        ticket: TaskId,
-        /// Its outcome, or the error with the place where it was thrown.
-        outcome: Result<RuleOutcome, String>,
-    },
-    /// A timer has fired.
-    Passed {
-        /// The timer's id.
-        ticket: TaskId,
-    },
-}
-
-/// The outcome of a rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuleOutcome {
-    /// Whether the rule is true.
-    pub is_true: bool,
-    /// The rule's values: a JSON object.
-    pub values: String,
-}
-
-/// A command of a driver.
-#[derive(Debug)]
-pub enum Command {
-    /// Run a rule.
-    Run(RunOrder),
-    /// Start a timer.
-    Pass {
-        /// The id that its event will carry.
-        ticket: TaskId,
-        /// From now.
-        time: Duration,
-    },
-    /// Forget a rule or timer: its end is not reported.
-    Forget {
-        /// The id of the rule or timer.
-        ticket: TaskId,
-    },
-    /// End the call with this JSON as its answer.
-    Answer(Vec<u8>),
-}
-
-/// A command to run a rule.
-#[derive(Debug)]
-pub struct RunOrder {
-    /// The id that its event will carry.
-    pub ticket: TaskId,
-    /// The compiled rule to run.
-    pub rule: Arc<Rule>,
-    /// The id of the node that runs it.
-    pub node: String,
-    /// The kind of that node.
-    pub kind: &'static str,
-    /// The outcome of the previous rule.
-    pub last: Option<RuleOutcome>,
-    /// The current item of a loop, as JSON.
-    pub item: Option<String>,
-    /// Timeout, waiting included, counted from the command. When it expires, the rule is stopped where it is and no event follows for its
-    /// ticket; the driver must use a timer of its own to notice. Without a timeout, the limits of the call apply.
-    pub time_max: Option<Duration>,
-}
-
-/// A line that a rule has logged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogLine {
-    /// The rule whose code logged it, if that is known.
-    pub rule: Option<TaskId>,
-    /// The level: 0 debug, 1 info, 2 warning, 3 error.
-    pub level: u8,
-    /// The logged text.
-    pub text: String,
-}
-
-/// A source file of a rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuleFile {
-    /// The file's name in error messages.
-    pub name: String,
-    /// JavaScript text, not a module.
-    pub text: String,
-}
+use self::text::{imports_as_requires, required};
+use crate::{Fault, check::thrown, instance::describe};
 
 /// A rule: files that the engine sees as one text, so that each sees the declarations of the earlier ones. The last one should declare
 /// `process`.

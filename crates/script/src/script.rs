@@ -1,11 +1,13 @@
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
+use forebay_workflow::{Begin, Priority, RunInput};
+
 use crate::{
     Failure, IoScript,
-    executor::{Awaited, Executors, Priority},
+    executor::{Awaited, Executors, Request},
     modules::Modules,
     options::Options,
-    rules::Begin,
+    rules::engine::RuleEngine,
 };
 
 /// A loaded script with its executor threads.
@@ -57,17 +59,19 @@ impl Script {
 
     /// Answers a request on an executor. `payload` is that of a REQUEST frame with the complete body.
     pub fn call(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Awaited, Failure> {
-        self.executors.submit(payload, deadline, Priority::Normal, None)
+        self.executors
+            .submit(Request::Handler(payload), deadline, Priority::Normal)
     }
 
-    /// Runs rules for a request; `begin` creates the driver that chooses them. `payload` is that of a REQUEST frame.
+    /// Does a run of rules, which `begin` starts once it has an engine.
     pub fn run(
         &self,
-        payload: Vec<u8>,
+        input: RunInput,
         deadline: Option<Instant>,
         priority: Priority,
-        begin: Begin,
+        begin: Begin<RuleEngine>,
     ) -> Result<Awaited, Failure> {
-        self.executors.submit(payload, deadline, priority, Some(begin))
+        self.executors
+            .submit(Request::Run(input, begin), deadline, priority)
     }
 }

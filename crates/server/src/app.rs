@@ -1,13 +1,13 @@
 //! An app is a configuration in force: its routes with their targets, and its pools. Immutable; a reload builds another one.
 
-use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
 
 use forebay_pool::{Mailboxes, Options, Pool, Program, Protocol, Recycle, Statuses, Supervisor};
 use forebay_records::Settings;
 use forebay_runtimes::{ENV_PASSED, Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
 use forebay_store::Durability;
-use forebay_workflow::Compat;
+use forebay_workflow::{Compat, EraseTypes, Reading, Releases, RunLimits, ShelfError, Storage};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -24,9 +24,10 @@ use crate::{
     target::{
         Bounds, BufferUsage, FilesTarget, Origins, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget,
         SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget, pool,
-        workflow::{ActiveReleases, DurableRuns, PoolWorkers, Reading, Releases, RunLimits, ShelfError},
+        workflow::{ActiveReleases, DurableRuns, PoolWorkers},
     },
     traces::Traces,
+    watch::look_at_workflows,
 };
 
 /// The script name under which workflow engines are counted; no real script can have it.
@@ -91,9 +92,6 @@ pub(crate) struct Route {
     pub(crate) target: Target,
     pub(crate) counts: Arc<RouteCounts>,
 }
-
-/// Erases the types of a TypeScript file and keeps every line and column. The error describes the construct that cannot be erased.
-pub type EraseTypes = fn(&str, &Path) -> Result<String, String>;
 
 /// A configuration could not be turned into an app.
 #[derive(Debug, thiserror::Error)]
@@ -336,15 +334,18 @@ fn workflow_target(
         erase_types: services.erase_types,
     };
     let shelf = match &workflow.source {
-        config::WorkflowSource::Folder { path, watch } => ActiveReleases::of_folder(path, reading, *watch)?,
+        config::WorkflowSource::Folder { path, watch } => {
+            let stamps = watch.then(|| look_at_workflows(path.clone()));
+            ActiveReleases::of_folder(path, reading, stamps)?
+        }
         config::WorkflowSource::Store { global } => {
             let checked = "the configuration was checked";
-            let store = services.store.as_ref().expect(checked).store();
+            let store = Arc::clone(services.store.as_ref().expect(checked));
             let pinned = config.routes.iter().filter_map(|route| match &route.target {
                 config::Target::Workflow(route) => route.release,
                 _ => None,
             });
-            let releases = Releases::new(store, global).expect(checked);
+            let releases = Releases::new(store as Arc<dyn Storage>, global);
             ActiveReleases::of_store(releases, pinned.collect(), reading)?
         }
     };
@@ -457,7 +458,6 @@ pub(crate) fn workflow_engines(
         timeout: workflow.timeout,
         log_max: bytes(workflow.log_max),
         output_max: bytes(workflow.output_max),
-        is_as_rengine: workflow.is_as_rengine,
     };
     let script = Script::start(options).map_err(BuildError::WorkflowEngines)?;
     Ok(WorkflowTarget::new(

@@ -7,11 +7,12 @@ use std::sync::Arc;
 pub(crate) use self::statements::ask as ask_of_statements;
 pub use self::statements::{CheckedStatements, check_statements};
 use forebay_script::{Checked, Fault};
+use forebay_workflow::{BundleErrors, EraseTypes};
 
 use crate::{
-    app::{EraseTypes, compat_of, script_options},
+    app::{compat_of, script_options},
     config::Config,
-    target::workflow::{Bundle, BundleErrors},
+    target::workflow::Bundle,
 };
 
 /// Scripts that failed to load.

@@ -1,14 +1,17 @@
 //! Errors that end a request, and their mapping to a status and a body, in one place.
 
-use std::{error::Error, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use forebay_records::{Denial, RecordsError, StatementError};
 use forebay_store::{KeyError, StoreError};
+use forebay_workflow::{FailureKind, WorkflowFailure};
 
 mod sql;
 
+pub(crate) use forebay_workflow::with_causes;
+
 pub(crate) use self::sql::SqlFailure;
-use crate::{conditions::TagsError, reply::Reply, store::path::PathError, target::workflow::WorkflowFailure};
+use crate::{conditions::TagsError, reply::Reply, store::path::PathError};
 
 /// The reason a request was not answered as asked.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -127,7 +130,7 @@ pub(crate) enum Refusal {
     #[error("{0}")]
     Sql(SqlFailure),
     #[error(transparent)]
-    Workflow(#[from] WorkflowFailure),
+    Workflow(WorkflowFailure),
 }
 
 /// Failure classes, each with one status.
@@ -263,6 +266,18 @@ impl From<StoreError> for Refusal {
     }
 }
 
+impl From<WorkflowFailure> for Refusal {
+    fn from(failure: WorkflowFailure) -> Self {
+        let WorkflowFailure::Storage(error) = &failure else {
+            return Self::Workflow(failure);
+        };
+        let source = error.get_ref();
+        let stored = source.downcast_ref::<Arc<StoreError>>().cloned().map(Self::from);
+        let stored = stored.or_else(|| source.downcast_ref::<Self>().cloned());
+        stored.unwrap_or(Self::Workflow(failure))
+    }
+}
+
 impl From<KeyError> for Refusal {
     fn from(error: KeyError) -> Self {
         Self::NodePath(error.into())
@@ -344,18 +359,6 @@ fn script_text(failure: &forebay_script::Failure) -> String {
     }
 }
 
-/// An error's text followed by its causes.
-pub(crate) fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
-}
-
 /// The `WWW-Authenticate` value after a wrong token (RFC 6750, 3).
 const WRONG_TOKEN: &str = "Bearer error=\"invalid_token\"";
 /// The `WWW-Authenticate` value for requests that are not from a client of the workflows (RFC 7617, 2).
@@ -411,40 +414,16 @@ impl Refusal {
             Self::DeadlinePassed | Self::WriteExpired => Class::Deadline,
             Self::Store(failure) => failure.class(),
             Self::Sql(failure) => failure.class(),
-            Self::Workflow(failure) => match failure {
-                WorkflowFailure::NoSuchWorkflow { .. }
-                | WorkflowFailure::NoSuchRule { .. }
-                | WorkflowFailure::NothingPublished { .. }
-                | WorkflowFailure::NoSuchRelease { .. }
-                | WorkflowFailure::NoSuchRun { .. } => Class::NotFound,
-                WorkflowFailure::Arguments { .. } | WorkflowFailure::Request { .. } => Class::BadInput,
-                WorkflowFailure::NoCredentials | WorkflowFailure::WrongCredentials => Class::Unauthorized,
-                WorkflowFailure::NotAllowed { .. } => Class::Forbidden,
-                WorkflowFailure::Quota { .. } | WorkflowFailure::ClientBusy { .. } => Class::TooMany,
-                WorkflowFailure::OtherRun { .. } | WorkflowFailure::OtherArguments { .. } => {
-                    Class::Unprocessable
-                }
-                WorkflowFailure::SceneBusy { .. }
-                | WorkflowFailure::TooManyRuns { .. }
-                | WorkflowFailure::Busy { .. }
-                | WorkflowFailure::BytesFull { .. } => Class::Overload,
-                WorkflowFailure::Timeout { .. } => Class::Deadline,
-                WorkflowFailure::Stopped { refusal, .. } => refusal.class(),
-                WorkflowFailure::Failed { .. }
-                | WorkflowFailure::Template { .. }
-                | WorkflowFailure::Memory { .. }
-                | WorkflowFailure::ResultLength { .. }
-                | WorkflowFailure::Result { .. }
-                | WorkflowFailure::ForeignRun { .. } => Class::Internal,
-                WorkflowFailure::Ended { status, .. } => match status {
-                    400 => Class::BadInput,
-                    401 => Class::Unauthorized,
-                    403 => Class::Forbidden,
-                    404 => Class::NotFound,
-                    422 => Class::Unprocessable,
-                    504 => Class::Deadline,
-                    _ => Class::Internal,
-                },
+            Self::Workflow(failure) => match failure.kind() {
+                FailureKind::NotFound => Class::NotFound,
+                FailureKind::BadInput => Class::BadInput,
+                FailureKind::Unauthorized => Class::Unauthorized,
+                FailureKind::Forbidden => Class::Forbidden,
+                FailureKind::TooMany => Class::TooMany,
+                FailureKind::Unprocessable => Class::Unprocessable,
+                FailureKind::Overload => Class::Overload,
+                FailureKind::Deadline => Class::Deadline,
+                FailureKind::Internal => Class::Internal,
             },
             Self::MethodNotAllowed { .. } => Class::MethodNotAllowed,
             Self::FileUnreadable | Self::InvalidAnswer { .. } => Class::Internal,
@@ -501,6 +480,7 @@ impl Refusal {
                 tracing::error!(target: "forebay::script", request_id, "{failure}");
                 true
             }
+            Self::Workflow(failure) => failure.log(request_id),
             Self::Sql(failure) => failure.log(request_id),
             Self::InBatch { cause, .. } | Self::InStatement(cause) => cause.log(request_id),
             _ => false,
@@ -549,7 +529,7 @@ impl Refusal {
                 Self::Records(failure) => failure.details(),
                 Self::Sql(failure) => failure.details(),
                 Self::InStatement(_) => format!(",\"code\":{}", self.code()),
-                Self::Workflow(_) => crate::target::workflow::trace_of(self).to_owned(),
+                Self::Workflow(failure) => failure.trace().to_owned(),
                 _ => String::new(),
             },
         );

@@ -27,10 +27,11 @@ mod target;
 mod traces;
 mod watch;
 
-pub use app::{BuildError, EraseTypes};
+pub use app::BuildError;
 pub use check::{CheckedStatements, ScriptFaults, check_scripts, check_statements, check_workflows};
 pub use forebay_pool::guard;
 pub use forebay_runtimes::SdkError;
+pub use forebay_workflow::EraseTypes;
 pub use reload::{LoadError, Reload};
 pub use server::{RunError, Server, StartError};
 pub use store::StoreOpenError;

@@ -24,6 +24,7 @@ use crate::{
     config::{self, Config},
     failure,
     server::Shared,
+    target::WorkflowTarget,
 };
 
 /// Why the configuration could not be loaded: a [`ConfigError`](crate::config::ConfigError), or invalid command-line options.
@@ -202,7 +203,7 @@ impl Shared {
         }
         (*self.services.workflow_logs.lock()).clone_from(&app.workflow_logs);
         if let Some(kept) = &self.services.kept_runs {
-            kept.serve(app.workflow.as_ref());
+            kept.serve(app.workflow.as_ref().map(WorkflowTarget::runner));
         }
         self.services.sources.keep(&app.config);
         if app.config.log.level != before.config.log.level {
@@ -278,7 +279,7 @@ fn check_fixed(current: &Config, new: &Config) -> Result<(), ReloadError> {
     }
 }
 
-fn kept_runs(config: &Config) -> Option<&config::DurableRuns> {
+fn kept_runs(config: &Config) -> Option<&forebay_workflow::DurableRunLimits> {
     config.workflow.as_ref()?.runs.as_ref()
 }
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use forebay_pool::{Mailboxes, Pool, Supervisor};
+use forebay_workflow::{EraseTypes, RunStorage, with_causes};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync,
@@ -16,7 +17,7 @@ use tokio::{
 
 use crate::{
     admin::{Admin, Hosts, http},
-    app::{App, BuildError, EraseTypes, Services},
+    app::{App, BuildError, Services},
     calls::{CallThread, SessionThread},
     check::ask_of_statements,
     config::{Config, Listen},
@@ -28,7 +29,7 @@ use crate::{
     reload::{FIRST_GENERATION, Reload, Reloading},
     sources::DatabaseRegistry,
     store::{OpenStore, StoreOpenError},
-    target::workflow::DurableRuns,
+    target::{WorkflowTarget, workflow::DurableRuns},
     traces::Traces,
     watch::watch,
 };
@@ -224,10 +225,10 @@ impl Server {
             .and_then(|workflow| workflow.runs.as_ref());
         let kept_runs = store.as_ref().zip(kept_runs);
         let kept_runs = kept_runs
-            .map(|(store, runs)| DurableRuns::start(store, runs))
+            .map(|(store, runs)| DurableRuns::start(Arc::clone(store) as Arc<dyn RunStorage>, runs))
             .transpose()
-            .map_err(|refusal| StartError::DurableRuns {
-                reason: refusal.to_string(),
+            .map_err(|error| StartError::DurableRuns {
+                reason: with_causes(&error),
             })?;
         let supervisor = Supervisor::start()?;
         let services = Services {
@@ -251,7 +252,7 @@ impl Server {
         let app = Arc::new(App::build(config, &services)?);
         (*services.workflow_logs.lock()).clone_from(&app.workflow_logs);
         if let Some(kept) = &services.kept_runs {
-            kept.serve(app.workflow.as_ref());
+            kept.serve(app.workflow.as_ref().map(WorkflowTarget::runner));
         }
         let pools = PoolRegistry::default();
         pools.add(FIRST_GENERATION, app.pools.values().cloned());

@@ -12,19 +12,19 @@ use std::{
     time::Duration,
 };
 
+use forebay_workflow::FileStamps;
 use tokio::time::sleep;
 
 use crate::{
     config::{Config, PythonModule, Target, Worker},
     server::Shared,
-    target::workflow,
 };
 
 const INTERVAL: Duration = Duration::from_millis(300);
 /// A reload waits until nothing has changed for this long, so that one save or checkout causes one reload.
 const QUIET: Duration = Duration::from_millis(100);
 /// Most folder entries that are watched.
-pub(crate) const ENTRIES_MAX: usize = 20_000;
+const ENTRIES_MAX: usize = 20_000;
 /// Extensions of code. Data that a handler writes next to itself must not cause a reload.
 const CODE: [&str; 10] = ["js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "wasm", "py"];
 /// The file that marks a Python virtual environment.
@@ -32,14 +32,14 @@ const ENVIRONMENT_MARK: &str = "pyvenv.cfg";
 
 /// Identifies a state of a file: modification time, length and inode.
 type Stamp = (i64, i64, u64, u64);
-pub(crate) type Stamps = BTreeMap<PathBuf, Stamp>;
+type Stamps = BTreeMap<PathBuf, Stamp>;
 
 /// The files found at some places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) stamps: Stamps,
+struct Found {
+    stamps: Stamps,
     /// False if there were more than [`ENTRIES_MAX`].
-    pub(crate) whole: bool,
+    whole: bool,
 }
 
 /// The files and folders to watch.
@@ -215,7 +215,7 @@ impl Places {
         self.graphs
             .iter()
             .filter_map(|folder| file.strip_prefix(folder).ok()?.to_str())
-            .any(workflow::is_workflow_file)
+            .any(forebay_workflow::is_workflow_file)
     }
 
     /// Whether to look for code in a folder: not in packages, hidden folders, virtual environments or folders of static files.
@@ -228,14 +228,26 @@ impl Places {
     }
 }
 
-/// The files of a workflow folder, including graphs, tests and templates.
-pub(crate) fn look_at_workflows(folder: &Path) -> Found {
+/// Looks at the files of a workflow folder, including graphs, tests and templates. If there are too many entries, the log says so once.
+pub(crate) fn look_at_workflows(folder: PathBuf) -> FileStamps {
     let places = Places {
-        folders: vec![folder.to_owned()],
-        graphs: vec![folder.to_owned()],
+        folders: vec![folder.clone()],
+        graphs: vec![folder.clone()],
         ..Places::default()
     };
-    places.look()
+    let mut is_told = false;
+    Box::new(move || {
+        let found = places.look();
+        if !found.whole && !is_told {
+            is_told = true;
+            tracing::warn!(
+                target: "forebay::workflow",
+                "{} has more than {ENTRIES_MAX} entries, changes to the rest are not noticed",
+                folder.display()
+            );
+        }
+        found.stamps
+    })
 }
 
 fn is_code(file: &Path) -> bool {
@@ -333,9 +345,10 @@ mod tests {
             ("page.html", false),
             ("rules/written.json", false),
         ] {
-            let before = look_at_workflows(&folder);
+            let mut look = look_at_workflows(folder.clone());
+            let before = look();
             fs::write(folder.join(name), "a").unwrap();
-            assert_eq!(look_at_workflows(&folder) != before, is_noticed, "{name}");
+            assert_eq!(look() != before, is_noticed, "{name}");
         }
         fs::remove_dir_all(&folder).unwrap();
     }

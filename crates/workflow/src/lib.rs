@@ -4,25 +4,59 @@
 //! that rules return as opaque. The graphs are those of Rengine's executor, with more kinds of nodes and without its defects;
 //! [`Compat::Rengine`] brings back those defects that a graph may depend on.
 
+mod admission;
+mod arguments;
 mod builtin_task;
+mod bundle;
 mod check;
 mod definition;
+mod durable_runs;
 mod error;
+mod evaluator;
+mod failure;
 mod graph;
 pub mod jdm;
+mod observer;
+mod offline;
+mod releases;
 mod run;
+mod runner;
+mod runs;
 mod schema;
+mod storage;
 
+pub use admission::{Admission, Asker, ClientLimits, WorkflowScene};
+pub use arguments::{ARGUMENTS_DEPTH_MAX, arguments, depth_of};
 pub use builtin_task::{BuiltinTask, Operand, Operation, Request, ResultMode};
+pub use bundle::{
+    Bundle, BundleErrors, EraseTypes, Schemas, StoredTest, Template, WorkflowFiles, is_workflow_file,
+};
 pub use check::check;
 pub use definition::{Definition, Edge, Fallback, Join, Kind, Logical, Node};
+pub use durable_runs::{
+    DurableRunLimits, DurableRuns, Entry, Over, Progress, RunLookup, RunName, RunRequest,
+};
 pub use error::{DefinitionError, Problem};
+pub use evaluator::{
+    Begin, BegunRun, CompiledRule, Engine, EngineCall, Evaluator, LogLine, Priority, Required, RuleFile,
+    RuleModule, RuleOutcome, RuleSource, RunHost, RunInput, RunOutput,
+};
+pub use failure::{FailureKind, WorkflowFailure, with_causes};
 pub use graph::Graph;
+pub use observer::{Observer, RunCounts, RunLog, RunOutcome};
+pub use offline::{Offline, OfflineError, Tested, arguments_of};
+pub use releases::{
+    About, ActiveReleases, Actor, Canary, FileStamps, LogEntry, Reading, ReleaseAssignments, ReleaseError,
+    Releases, ResolvedRelease, RolledBack, ShelfError, State, place_of_release,
+};
 pub use run::{
     Before, Cause, DEPTH_MAX, ITEMS_MAX, NodeName, Outcome, RuleCall, Rules, RunError, Step, Subflow, Trace,
     WAY_MAX, run,
 };
+pub use runner::{RunCall, RunLimits, Runner, TRACE_TIME};
+pub use runs::result::{RunResult, public_reason};
 pub use schema::{Mismatch, Schema};
+pub use storage::{Changes, Documents, RunStorage, Storage, StorageError, Write, Written};
 
 /// Which executor the graph was written for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

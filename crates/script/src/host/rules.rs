@@ -8,9 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_wire::ContentKind;
+use forebay_workflow::{EngineCall, RuleOutcome, RunInput};
 use rquickjs::{
-    Array, Ctx, Exception, Function, IntoJs as _, Null, Persistent, Promise, Result, String as JsString,
-    Value,
+    Array, Ctx, Exception, Function, IntoJs as _, Null, Object, Persistent, Promise, Result,
+    String as JsString, Value,
 };
 
 use super::{Functions, Host};
@@ -20,10 +22,12 @@ use crate::{
     calls::CallId,
     fiber::Signal,
     host_ops::{HostOp, WaitId, What},
-    rules::{Command, Event, LogLine, Rule, RuleOutcome, RunDriver, RunOrder, TaskId},
+    rules::{
+        Rule,
+        engine::{Command, RunDriver, TaskId},
+    },
     text,
 };
-use forebay_wire::ContentKind;
 
 /// Most calls of clients that wait within each other on one stack.
 const BLOCKED_MAX: u32 = 64;
@@ -33,7 +37,7 @@ const COMPILED_MAX: usize = 4096;
 /// The drivers of an engine's calls, and the rules that it has compiled.
 pub(crate) struct DriverHost {
     budget: Rc<Budget>,
-    drivers: RefCell<HashMap<CallId, Box<dyn RunDriver>>>,
+    drivers: RefCell<HashMap<CallId, RunDriver>>,
     compiled: RefCell<HashMap<u64, Compiled>>,
     /// The rules that run, of the one call that there is.
     running: RefCell<HashMap<TaskId, Running>>,
@@ -69,7 +73,13 @@ impl std::fmt::Debug for DriverHost {
 pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
     let own = host.clone();
     functions.set("begin", move |ctx: Ctx<'js>, call: CallId| {
-        own.advance(&ctx, call, Event::Begun)
+        own.advance(&ctx, call, |_| {})
+    })?;
+    let own = host.clone();
+    functions.set("runInput", move |ctx: Ctx<'js>, call: CallId| {
+        let calls = own.calls.borrow();
+        let over = || Exception::throw_message(&ctx, "the run is over");
+        run_input(&ctx, calls.run_input(call).ok_or_else(over)?)
     })?;
     let own = host.clone();
     functions.set(
@@ -81,7 +91,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
             }
             own.driver.running.borrow_mut().remove(&ticket);
             let outcome = Ok(RuleOutcome { is_true, values });
-            own.advance(&ctx, call, Event::Ended { ticket, outcome })
+            own.advance(&ctx, call, |run| run.rule_over(ticket, outcome))
         },
     )?;
     let own = host.clone();
@@ -93,13 +103,15 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
                 return Array::new(ctx);
             }
             let outcome = Err(own.driver.with_places(ticket, &reason));
-            own.advance(&ctx, call, Event::Ended { ticket, outcome })
+            own.advance(&ctx, call, |run| run.rule_over(ticket, outcome))
         },
     )?;
     let own = host.clone();
     functions.set(
         "timePassed",
-        move |ctx: Ctx<'js>, call: CallId, ticket: TaskId| own.advance(&ctx, call, Event::Passed { ticket }),
+        move |ctx: Ctx<'js>, call: CallId, ticket: TaskId| {
+            own.advance(&ctx, call, |run| run.time_passed(ticket))
+        },
     )?;
     let own = host.clone();
     functions.set("ruleTimer", move |call: CallId, wait: WaitId, ms: f64| {
@@ -133,9 +145,8 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         "ruleLog",
         move |call: CallId, rule: TaskId, level: u8, line: JsString<'js>| {
             let text = text::owned(line)?;
-            if let Some(driver) = own.driver.drivers.borrow_mut().get_mut(&call) {
-                let rule = (rule != 0).then_some(rule);
-                driver.log(LogLine { rule, level, text });
+            if let Some(driver) = own.driver.drivers.borrow().get(&call) {
+                driver.log(rule, level, text);
             }
             Ok::<(), rquickjs::Error>(())
         },
@@ -157,7 +168,7 @@ impl DriverHost {
     }
 
     /// A call has this driver from here on.
-    pub(crate) fn begin(&self, call: CallId, driver: Box<dyn RunDriver>) {
+    pub(crate) fn begin(&self, call: CallId, driver: RunDriver) {
         self.running.borrow_mut().clear();
         self.timed_waits.borrow_mut().clear();
         self.modules.borrow_mut().clear();
@@ -231,7 +242,7 @@ impl DriverHost {
     /// Finds a required module. Returns its path and function.
     fn module<'js>(&self, ctx: &Ctx<'js>, call: CallId, from: &str, name: &str) -> Result<Array<'js>> {
         let found = match self.drivers.borrow().get(&call) {
-            Some(driver) => driver.module(from, name),
+            Some(driver) => driver.host.module(from, name),
             None => Err("the run is over".to_owned()),
         };
         let told = |what: String| Exception::throw_type(ctx, &format!("require(\"{name}\"): {what}"));
@@ -332,33 +343,37 @@ impl Host {
         }
     }
 
-    /// Passes an event to the driver of a call. Returns the commands for the SDK, each as an array: `[ticket, function, node, kind, state,
+    /// Passes an event to the run of a call. Returns the commands for the SDK, each as an array: `[ticket, function, node, kind, state,
     /// values, item]` runs a rule, with an additional `true` if it has a timeout; `[ticket, ms]` starts a timer; `[ticket]` forgets a rule
     /// or timer.
-    fn advance<'js>(&self, ctx: &Ctx<'js>, call: CallId, event: Event) -> Result<Array<'js>> {
+    fn advance<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        call: CallId,
+        event: impl FnOnce(&RunDriver),
+    ) -> Result<Array<'js>> {
         let out = Array::new(ctx.clone())?;
-        // Rules must not reach the drivers while one of them handles an event.
+        // Rules must not reach a run while it handles an event.
         let Some(mut driver) = self.driver.drivers.borrow_mut().remove(&call) else {
             return Ok(out);
         };
-        let mut orders = std::collections::VecDeque::from(driver.advance(event));
+        event(&driver);
+        let mut orders = std::collections::VecDeque::from(driver.advance());
         let mut is_over = false;
         let mut count = 0;
         while let Some(order) = orders.pop_front() {
             let item = match order {
-                Command::Run(order) => match self.driver.function(ctx, &order.rule) {
+                Command::Run(ticket, call) => match self.driver.function(ctx, &call.rule) {
                     Ok(function) => {
-                        let rule = Arc::clone(&order.rule);
-                        let until = order.time_max.map(|time| Instant::now() + time);
+                        let until = call.time_max.map(|time| Instant::now() + time);
                         let mut running = self.driver.running.borrow_mut();
-                        running.insert(order.ticket, (rule, until));
+                        running.insert(ticket, (Arc::clone(&call.rule), until));
                         drop(running);
-                        run_order(ctx, &order, function)?
+                        run_order(ctx, ticket, &call, function)?
                     }
                     Err(reason) => {
-                        let outcome = Err(reason);
-                        let ticket = order.ticket;
-                        let next = driver.advance(Event::Ended { ticket, outcome });
+                        driver.rule_over(ticket, Err(reason));
+                        let next = driver.advance();
                         // Once there is an answer, earlier commands are obsolete.
                         if next.iter().any(|order| matches!(order, Command::Answer(_))) {
                             orders.clear();
@@ -367,13 +382,13 @@ impl Host {
                         continue;
                     }
                 },
-                Command::Pass { ticket, time } => {
+                Command::Pass(ticket, time) => {
                     let item = Array::new(ctx.clone())?;
                     item.set(0, ticket)?;
                     item.set(1, time.as_secs_f64() * 1000.0)?;
                     item
                 }
-                Command::Forget { ticket } => {
+                Command::Forget(ticket) => {
                     let item = Array::new(ctx.clone())?;
                     item.set(0, ticket)?;
                     item
@@ -395,23 +410,44 @@ impl Host {
     }
 }
 
-fn run_order<'js>(ctx: &Ctx<'js>, order: &RunOrder, function: Function<'js>) -> Result<Array<'js>> {
+/// The `RunInput` of the SDK.
+fn run_input<'js>(ctx: &Ctx<'js>, input: &RunInput) -> Result<Object<'js>> {
+    let object = Object::new(ctx.clone())?;
+    object.set("requestTime", input.requested_ms as f64)?;
+    match &input.client {
+        Some(client) => object.set("clientId", client.as_str())?,
+        None => object.set("clientId", Null)?,
+    }
+    object.set("traceId", input.request_id.as_str())?;
+    object.set("trace", input.is_traced)?;
+    object.set("workflowId", input.workflow.as_str())?;
+    object.set("args", ctx.json_parse(&*input.args)?)?;
+    object.set("attributes", ctx.json_parse(&*input.attributes)?)?;
+    Ok(object)
+}
+
+fn run_order<'js>(
+    ctx: &Ctx<'js>,
+    ticket: TaskId,
+    call: &EngineCall<Rule>,
+    function: Function<'js>,
+) -> Result<Array<'js>> {
     let text = |text: Option<&str>| -> Result<Value<'js>> {
         match text {
             Some(text) => text.into_js(ctx),
             None => Null.into_js(ctx),
         }
     };
-    let last = order.last.as_ref();
+    let last = call.last.as_ref();
     let item = Array::new(ctx.clone())?;
-    item.set(0, order.ticket)?;
+    item.set(0, ticket)?;
     item.set(1, function)?;
-    item.set(2, order.node.as_str())?;
-    item.set(3, order.kind)?;
+    item.set(2, &*call.node.id)?;
+    item.set(3, call.kind)?;
     item.set(4, last.is_some_and(|last| last.is_true))?;
     item.set(5, text(last.map(|last| &*last.values))?)?;
-    item.set(6, text(order.item.as_deref())?)?;
-    if order.time_max.is_some() {
+    item.set(6, text(call.item.as_deref())?)?;
+    if call.time_max.is_some() {
         item.set(7, true)?;
     }
     Ok(item)

@@ -3,67 +3,57 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{
+    cell::RefCell,
+    rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use forebay_script::{
-    Allow, Awaited, Command, Event, Failure, Limits, LogLine, Options, Priority, Program, Rule, RuleFile,
-    RuleOutcome, RunDriver, RunOrder, Script,
+use forebay_script::{Allow, Awaited, Failure, Limits, Options, Program, Rule, RuleEngine, Script};
+use forebay_workflow::{
+    BegunRun, Engine as _, EngineCall, LogLine, NodeName, Priority, RuleFile, RuleModule, RunHost, RunInput,
 };
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use serde_json::{Value, json};
 
-use crate::scripts::{LIMITS, Request, get, options_of, text};
+use crate::scripts::{LIMITS, options_of, text};
 
 /// Runs rules one after another, and answers with the outcome of the last and the log.
-struct OneAfterAnother {
-    rules: Vec<Arc<Rule>>,
-    at: usize,
-    logged: Vec<String>,
-}
-
-impl OneAfterAnother {
-    fn next(&mut self, last: Option<RuleOutcome>) -> Vec<Command> {
-        let Some(rule) = self.rules.get(self.at) else {
-            let values = last.map_or_else(|| "null".to_owned(), |last| last.values);
-            let values: Value = serde_json::from_str(&values).unwrap();
-            let answer = json!({"values": values, "log": self.logged});
-            return vec![Command::Answer(answer.to_string().into_bytes())];
-        };
-        self.at += 1;
-        vec![Command::Run(RunOrder {
-            ticket: self.at as u32,
-            rule: rule.clone(),
-            node: self.at.to_string(),
+async fn one_after_another(engine: RuleEngine, rules: Vec<Arc<Rule>>, logged: Rc<Log>) -> Vec<u8> {
+    let mut last = None;
+    for (at, rule) in rules.into_iter().enumerate() {
+        let outcome = engine.evaluate(EngineCall {
+            rule,
+            node: NodeName {
+                id: (at + 1).to_string().into(),
+                name: None,
+            },
             kind: "PROCESS",
-            last,
+            last: last.take(),
             item: None,
             time_max: None,
-        })]
-    }
-}
-
-impl RunDriver for OneAfterAnother {
-    fn advance(&mut self, event: Event) -> Vec<Command> {
-        match event {
-            Event::Begun => self.next(None),
-            Event::Ended {
-                outcome: Ok(outcome), ..
-            } => self.next(Some(outcome)),
-            Event::Ended {
-                outcome: Err(reason), ..
-            } => {
-                vec![Command::Answer(
-                    json!({"failed": reason}).to_string().into_bytes(),
-                )]
-            }
-            Event::Passed { .. } => Vec::new(),
+        });
+        match outcome.await {
+            Ok(outcome) => last = Some(outcome),
+            Err(reason) => return json!({"failed": reason}).to_string().into_bytes(),
         }
     }
+    let values = last.map_or_else(|| "null".to_owned(), |last| last.values);
+    let values: Value = serde_json::from_str(&values).unwrap();
+    let log = logged.0.take();
+    json!({"values": values, "log": log}).to_string().into_bytes()
+}
 
-    fn log(&mut self, line: LogLine) {
-        self.logged.push(format!("{} {}", line.level, line.text));
+#[derive(Default)]
+struct Log(RefCell<Vec<String>>);
+
+impl RunHost<Rule> for Log {
+    fn log(&self, line: LogLine) {
+        self.0.borrow_mut().push(format!("{} {}", line.level, line.text));
+    }
+
+    fn module(&self, _from: &str, name: &str) -> Result<RuleModule<Rule>, String> {
+        Err(format!("there is no module `{name}`"))
     }
 }
 
@@ -121,21 +111,23 @@ impl Rules {
             Arc::new(Rule::new(&at.to_string(), &[file]))
         });
         let rules: Vec<_> = rules.collect();
-        let input = json!({"requestTime": 1, "clientId": "c", "traceId": "t", "trace": true, "workflowId": "w", "args": {"n": 5}, "attributes": {"foo": "bar"}});
-        let input = input.to_string();
-        let request = Request {
-            body: input.as_bytes(),
-            ..get("/")
+        let input = RunInput {
+            requested_ms: 1,
+            client: Some("c".into()),
+            request_id: "t".into(),
+            is_traced: true,
+            workflow: "w".into(),
+            args: r#"{"n":5}"#.into(),
+            attributes: r#"{"foo":"bar"}"#.into(),
         };
-        let begin = Box::new(move || {
-            let driver: Box<dyn RunDriver> = Box::new(OneAfterAnother {
-                rules,
-                at: 0,
-                logged: Vec::new(),
-            });
-            driver
+        let begin = Box::new(move |engine| {
+            let host: Rc<Log> = Rc::default();
+            BegunRun {
+                result: Box::pin(one_after_another(engine, rules, Rc::clone(&host))),
+                host,
+            }
         });
-        self.0.run(request.payload(), deadline, priority, begin)
+        self.0.run(input, deadline, priority, begin)
     }
 
     pub(crate) async fn failure(&self, rule: &str) -> String {

@@ -499,14 +499,14 @@ fn write_workflow(out: &mut String, workflow: &Workflow) -> fmt::Result {
                 writeln!(out, "{key} = {}", text(secret.shown()))?;
             }
         }
-        writeln!(out, "workflows = {}", texts(&client.workflows))?;
-        if let Some(runs) = client.runs_max {
+        writeln!(out, "workflows = {}", texts(&client.limits.workflows))?;
+        if let Some(runs) = client.limits.runs_max {
             writeln!(out, "runs_max = {runs}")?;
         }
-        if let Some(runs) = client.runs_per_second {
+        if let Some(runs) = client.limits.runs_per_second {
             writeln!(out, "runs_per_second = {runs}")?;
         }
-        writeln!(out, "priority = {}", text(client.priority.name()))?;
+        writeln!(out, "priority = {}", text(client.limits.priority.name()))?;
     }
     for (name, scene) in &workflow.scenes {
         writeln!(out, "\n[workflow.scenes.{}]", quoted(name))?;

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use forebay_records::Settings;
 use forebay_runtimes::Runtime;
-use forebay_script::{PostAddress, Priority};
+use forebay_script::PostAddress;
 use forebay_store::index::Definition;
+pub use forebay_workflow::WorkflowScene;
+use forebay_workflow::{ClientLimits, DurableRunLimits};
 
 pub(super) use self::sql::threads as sql_threads;
 pub use self::sql::{SqlResult, SqlRoute, SqlStatement};
@@ -531,20 +533,7 @@ pub struct Workflow {
     /// Limits of single workflows, by name.
     pub scenes: BTreeMap<String, WorkflowScene>,
     /// Durable runs; `None` if they are not configured.
-    pub runs: Option<DurableRuns>,
-}
-
-/// `workflow.runs`: durable runs, which continue without their clients, and their results.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DurableRuns {
-    /// The global of the store that holds them.
-    pub global: String,
-    /// How long results are kept.
-    pub kept: Duration,
-    /// Runs accepted but not finished; beyond it 503.
-    pub open_max: usize,
-    /// Concurrent runs among those that no client waits for.
-    pub at_a_time: usize,
+    pub runs: Option<DurableRunLimits>,
 }
 
 /// `[s3.NAME]`: a bucket, as configured.
@@ -589,27 +578,8 @@ pub struct WorkflowClient {
     pub secret: Option<Secret>,
     /// A bearer token that replaces id and secret.
     pub token: Option<Secret>,
-    /// Workflows it may run; `*` is all.
-    pub workflows: Vec<String>,
-    /// Concurrent runs; beyond it 429.
-    pub runs_max: Option<usize>,
-    /// Runs per second; beyond it 429.
-    pub runs_per_second: Option<u32>,
-    /// The priority of its runs in the queue.
-    pub priority: Priority,
-}
-
-/// `workflow.scenes.NAME`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkflowScene {
-    /// Concurrent runs; further ones wait.
-    pub runs_max: Option<usize>,
-    /// Runs that may wait; beyond it 503.
-    pub queue_max: usize,
-    /// Time limit of a run; then 504.
-    pub timeout: Option<Duration>,
-    /// The priority of its runs in the queue.
-    pub priority: Priority,
+    /// What it may do.
+    pub limits: ClientLimits,
 }
 
 /// `workflow.path` or `workflow.store`: the location of graphs and rules.

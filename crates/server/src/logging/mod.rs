@@ -24,7 +24,7 @@ pub use self::line::readable;
 pub(crate) use self::{
     access::{Access, AccessLog},
     recent::{Entry, Feed, Missed, Recent},
-    workflows::{RunLog, WorkflowLogs},
+    workflows::WorkflowLogs,
 };
 use self::{
     file::RotatingFile,

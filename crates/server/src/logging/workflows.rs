@@ -102,15 +102,8 @@ pub(crate) struct RunLog {
     lines: String,
 }
 
-impl RunLog {
-    /// Adds a line, with the id and name of the node that it is about, and the stack of a failure.
-    pub(crate) fn line(
-        &mut self,
-        level: Level,
-        message: &str,
-        node: Option<(&str, Option<&str>)>,
-        stack: Option<&str>,
-    ) {
+impl forebay_workflow::RunLog for RunLog {
+    fn line(&mut self, level: Level, message: &str, node: Option<(&str, Option<&str>)>, stack: Option<&str>) {
         let (workflow, message) = (Value::from(&*self.workflow), Value::from(message));
         let (timestamp, request_id) = (timestamp(), &self.request_id);
         let mut json = format!(
@@ -202,6 +195,8 @@ fn file_name(quoted: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use forebay_workflow::RunLog as _;
+
     use super::*;
 
     #[test]

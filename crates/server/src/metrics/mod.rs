@@ -15,5 +15,5 @@ pub(crate) use self::{
     prometheus::{Facts, exposition},
     routes::{CLASSES, RouteCounts, RouteMetrics, RouteTotals, name_of},
     scripts::ScriptMetrics,
-    workflows::{RUN_OUTCOMES, RunOutcome, WorkflowCounts, WorkflowMetrics, WorkflowTotals},
+    workflows::{RUN_OUTCOMES, WorkflowMetrics, WorkflowTotals},
 };

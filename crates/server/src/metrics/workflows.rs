@@ -6,10 +6,11 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use forebay_pg::{Durations, Histogram};
+use forebay_workflow::{RunCounts, RunOutcome};
 use parking_lot::RwLock;
 
 /// Outcomes of runs.
@@ -20,18 +21,6 @@ pub(crate) const NODE_OUTCOMES: [&str; 3] = ["true", "false", "failed"];
 const NODES_MAX: usize = 1000;
 /// The name under which all further nodes are counted.
 const OTHER_NODES: &str = "(other)";
-
-/// The outcome of a run; its discriminant is the index in [`RUN_OUTCOMES`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RunOutcome {
-    True,
-    False,
-    Failed,
-    Late,
-    Refused,
-    /// The client no longer waits for it.
-    Gone,
-}
 
 /// Counts of one workflow.
 #[derive(Debug, Default)]
@@ -48,56 +37,28 @@ struct NodeCounts {
     sum_us: AtomicU64,
 }
 
-/// A run in progress; counted when this is dropped.
-#[derive(Debug)]
-pub(crate) struct CountedRun {
-    counts: Arc<WorkflowCounts>,
-    begun: Instant,
-    deadline: Instant,
-    outcome: Option<RunOutcome>,
-}
-
-impl CountedRun {
-    pub(crate) fn ends(mut self, outcome: RunOutcome) {
-        self.outcome = Some(outcome);
-    }
-}
-
-impl Drop for CountedRun {
-    fn drop(&mut self) {
-        let now = Instant::now();
-        let left = || {
-            // A client that waited until the deadline notices by its own clock.
-            if now >= self.deadline {
-                RunOutcome::Late
-            } else {
-                RunOutcome::Gone
-            }
-        };
-        let outcome = self.outcome.unwrap_or_else(left);
-        let counts = &self.counts;
-        counts.in_flight.fetch_sub(1, Ordering::Relaxed);
-        counts.outcomes[outcome as usize].fetch_add(1, Ordering::Relaxed);
-        if outcome != RunOutcome::Refused {
-            counts.durations.record(now - self.begun, 1);
-        }
-    }
-}
-
-impl WorkflowCounts {
-    /// Counts the start of a run that must end by `deadline`.
-    pub(crate) fn begin(self: &Arc<Self>, deadline: Instant) -> CountedRun {
+impl RunCounts for WorkflowCounts {
+    fn begins(&self) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        CountedRun {
-            counts: self.clone(),
-            begun: Instant::now(),
-            deadline,
-            outcome: None,
+    }
+
+    fn ends(&self, outcome: RunOutcome, took: Duration) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        let index = match outcome {
+            RunOutcome::True => 0,
+            RunOutcome::False => 1,
+            RunOutcome::Failed => 2,
+            RunOutcome::Late => 3,
+            RunOutcome::Refused => 4,
+            RunOutcome::Gone => 5,
+        };
+        self.outcomes[index].fetch_add(1, Ordering::Relaxed);
+        if outcome != RunOutcome::Refused {
+            self.durations.record(took, 1);
         }
     }
 
-    /// Counts a rule at a node: its result, or `None` if it failed.
-    pub(crate) fn node(&self, node: &str, is_true: Option<bool>, took: Duration) {
+    fn node(&self, node: &str, is_true: Option<bool>, took: Duration) {
         let outcome = match is_true {
             Some(true) => 0,
             Some(false) => 1,
@@ -108,7 +69,9 @@ impl WorkflowCounts {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         counts.sum_us.fetch_add(micros, Ordering::Relaxed);
     }
+}
 
+impl WorkflowCounts {
     fn of_node(&self, node: &str) -> Arc<NodeCounts> {
         if let Some(counts) = self.nodes.read().get(node) {
             return counts.clone();

@@ -12,6 +12,9 @@ mod pieces;
 mod record_operation;
 mod selection;
 mod tag;
+mod workflows;
+
+pub use self::workflows::WorkflowStore;
 mod writer;
 
 use std::{

@@ -87,6 +87,12 @@ impl From<Refusal> for End {
     }
 }
 
+impl From<forebay_workflow::WorkflowFailure> for End {
+    fn from(failure: forebay_workflow::WorkflowFailure) -> Self {
+        Self::Refused(failure.into())
+    }
+}
+
 impl From<forebay_pool::Failure> for End {
     fn from(failure: forebay_pool::Failure) -> Self {
         Self::Refused(failure.into())

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use forebay_script::Priority;
 use forebay_server::config::{
     Secret, Target, WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene, WorkflowSource,
 };
+use forebay_workflow::{ClientLimits, Priority};
 
 use crate::config::Project;
 
@@ -29,19 +29,23 @@ fn clients_and_scenes_are_read_and_printed_without_what_is_secret() {
     let shop = WorkflowClient {
         secret: secret(),
         token: None,
-        workflows: vec!["*".into()],
-        runs_max: Some(3),
-        runs_per_second: Some(100),
-        priority: Priority::High,
+        limits: ClientLimits {
+            workflows: vec!["*".into()],
+            runs_max: Some(3),
+            runs_per_second: Some(100),
+            priority: Priority::High,
+        },
     };
     assert_eq!(workflow.clients["shop"], shop);
     let other = WorkflowClient {
         secret: None,
         token: secret(),
-        workflows: vec!["x".into(), "y".into()],
-        runs_max: None,
-        runs_per_second: None,
-        priority: Priority::Normal,
+        limits: ClientLimits {
+            workflows: vec!["x".into(), "y".into()],
+            runs_max: None,
+            runs_per_second: None,
+            priority: Priority::Normal,
+        },
     };
     assert_eq!(workflow.clients["a b"], other);
     assert_eq!(workflow.logs, Some(project.folder.join("logs")));

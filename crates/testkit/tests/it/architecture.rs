@@ -10,12 +10,13 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 35] = [
+const ARROWS: [(&str, &str); 37] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
     ("forebay", "forebay-store"),
     ("forebay", "forebay-typescript"),
+    ("forebay", "forebay-workflow"),
     ("forebay-bench", "forebay-load"),
     ("forebay-bench", "forebay-pool"),
     ("forebay-bench", "forebay-runtimes"),
@@ -34,6 +35,7 @@ const ARROWS: [(&str, &str); 35] = [
     ("forebay-script", "forebay-tls"),
     ("forebay-script", "forebay-trace"),
     ("forebay-script", "forebay-wire"),
+    ("forebay-script", "forebay-workflow"),
     ("forebay-server", "forebay-clients"),
     ("forebay-server", "forebay-pg"),
     ("forebay-server", "forebay-pool"),

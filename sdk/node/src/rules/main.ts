@@ -158,7 +158,7 @@ function cancel(ticket: number): boolean {
 function runRule(call: number, order: RunOrder | [...RunOrder, isTimed: true]): RuleOrder[] | null {
   const [ticket, load, node, kind, lastState, lastValues, item] = order;
   try {
-    input ??= JSON.parse(host.bodyText(call)) as RunInput;
+    input ??= host.runInput(call);
     const process = load();
     if (kind === FUNCTION) return callFunction(call, ticket, process, lastValues!);
     if (typeof process !== 'function') throw new TypeError('it has no function `process`');

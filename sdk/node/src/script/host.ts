@@ -1,5 +1,6 @@
 /** The functions that the server provides to a script. Calls are identified by numbers. */
 import type { Html } from '../html.js';
+import type { RunInput } from '../rules/context.js';
 import type { Statement } from '../sql/queries.js';
 import type { StoreError } from '../store/error.js';
 import type { NativeStore } from '../store/native.js';
@@ -114,6 +115,8 @@ export interface Host {
 
   // Rules. These return the next orders.
   begin(call: number): RuleOrder[];
+  /** What the rules of a run see of it. */
+  runInput(call: number): RunInput;
   /** Reports the result of a rule; `values` is JSON. */
   ruleOver(call: number, ticket: number, state: boolean, values: string): RuleOrder[];
   ruleFailed(call: number, ticket: number, reason: string): RuleOrder[];

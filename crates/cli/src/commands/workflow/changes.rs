@@ -2,7 +2,8 @@
 
 use std::{fs, io, path::PathBuf};
 
-use forebay_server::workflow::{RolledBack, check, place_of_release};
+use forebay_server::workflow::check;
+use forebay_workflow::{RolledBack, place_of_release};
 use serde_json::json;
 
 use super::{
@@ -146,7 +147,7 @@ pub(super) fn import(arguments: &Import) -> anyhow::Result<()> {
     let is_folder = arguments.from.is_dir();
     let (files, left_out) = if is_folder {
         (
-            forebay_server::workflow::WorkflowFiles::read(&arguments.from)?,
+            forebay_workflow::WorkflowFiles::read(&arguments.from)?,
             Vec::new(),
         )
     } else {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 
-use forebay_server::workflow::WorkflowFiles;
+use forebay_workflow::WorkflowFiles;
 use serde_json::{Value, json};
 
 use super::opening::releases;

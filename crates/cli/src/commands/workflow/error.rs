@@ -2,8 +2,9 @@
 
 use std::{io, path::PathBuf};
 
-use forebay_server::workflow::{BundleErrors, OfflineError, ReleaseError};
+use forebay_server::workflow::OfflineStartError;
 use forebay_store::StoreError;
+use forebay_workflow::{BundleErrors, OfflineError, ReleaseError};
 
 /// Why a command on workflows failed.
 #[derive(Debug, thiserror::Error)]
@@ -58,13 +59,16 @@ fn unchanged(publishing: Option<u64>) -> String {
 
 /// The exit kind of an error; `None` if it is not one of workflows.
 pub(crate) fn exit_kind(error: &anyhow::Error) -> Option<ExitKind> {
+    if let Some(error) = error.downcast_ref::<OfflineStartError>() {
+        return Some(match error {
+            OfflineStartError::Faults(_) => ExitKind::Invalid,
+            OfflineStartError::Engines(_) | OfflineStartError::Store(_) => ExitKind::Failed,
+        });
+    }
     if let Some(error) = error.downcast_ref::<OfflineError>() {
         return Some(match error {
-            OfflineError::Faults(_) => ExitKind::Invalid,
             OfflineError::NoSuchWorkflow { .. } => ExitKind::Absent,
-            OfflineError::Engines(_) | OfflineError::Store(_) | OfflineError::Refused { .. } => {
-                ExitKind::Failed
-            }
+            OfflineError::Storage(_) | OfflineError::Refused { .. } => ExitKind::Failed,
         });
     }
     if error.is::<BundleErrors>() {
@@ -102,7 +106,7 @@ pub(crate) fn next_step(error: &anyhow::Error) -> Option<&'static str> {
     if let Some(OfflineError::NoSuchWorkflow { .. }) = error.downcast_ref() {
         return Some("`forebay workflow check` names the workflows that there are");
     }
-    if let Some(OfflineError::Store(StoreError::Absent { .. })) = error.downcast_ref() {
+    if let Some(OfflineStartError::Store(StoreError::Absent { .. })) = error.downcast_ref() {
         return Some("`forebay serve` makes it, and so does `forebay store set`");
     }
     if let Some(error) = error.downcast_ref::<ReleaseError>() {
@@ -126,7 +130,7 @@ pub(crate) fn next_step(error: &anyhow::Error) -> Option<&'static str> {
             | ReleaseError::NoWorkflows
             | ReleaseError::TextTooLong { .. }
             | ReleaseError::Foreign { .. }
-            | ReleaseError::Store(_) => None,
+            | ReleaseError::Storage(_) => None,
         };
     }
     match error.downcast_ref::<WorkflowError>()? {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use forebay_server::workflow::State;
+use forebay_workflow::State;
 use serde_json::json;
 
 use super::opening::releases;

@@ -2,14 +2,16 @@
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use forebay_server::{
     config::{Config, WorkflowSource},
-    workflow::{Actor, BundleErrors, Offline, Releases, WorkflowFiles, check, place_of_release},
+    workflow::{Offline, WorkflowStore, check, start_offline},
 };
 use forebay_store::StoreError;
+use forebay_workflow::{Actor, BundleErrors, Releases, WorkflowFiles, place_of_release};
 
 use super::WorkflowError;
 use crate::{
@@ -102,7 +104,7 @@ pub(super) fn releases(file: &ConfigFile, is_changing: bool) -> anyhow::Result<(
             error => anyhow::Error::from(error),
         })?
     };
-    Ok((Releases::new(&store, &global)?, config))
+    Ok((Releases::new(Arc::new(WorkflowStore(store)), &global), config))
 }
 
 impl Which {
@@ -153,7 +155,7 @@ pub(super) fn of_release(releases: &Releases, number: u64, config: Config) -> an
 impl Found {
     /// Checks the workflows, and prepares them to run.
     pub(super) fn start(&self) -> anyhow::Result<Offline> {
-        Ok(Offline::start(
+        Ok(start_offline(
             &self.config,
             &self.files,
             &self.place,

@@ -9,7 +9,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use forebay_server::workflow::{BundleErrors, WorkflowFiles};
+use forebay_workflow::{BundleErrors, WorkflowFiles};
 use serde_json::{Map, Value, json};
 
 use super::WorkflowError;

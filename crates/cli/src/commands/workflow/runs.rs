@@ -2,12 +2,13 @@
 
 use std::{fmt::Write as _, fs, path::PathBuf, time::Instant};
 
-use forebay_server::workflow::{Offline, arguments_of};
+use forebay_server::workflow::Offline;
+use forebay_workflow::arguments_of;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
     WorkflowError,
-    opening::{Found, Which, configuration, of_folder, wait},
+    opening::{Which, configuration, of_folder, wait},
     tree,
 };
 use crate::{failure::UsageError, output};

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use std::collections::BTreeMap;
 
-use forebay_script::Priority;
+use forebay_workflow::{ClientLimits, DurableRunLimits, Priority};
 
 use super::{Builder, route::none_such, server::rotation};
 use crate::config::fields::Fields;
 use crate::config::substitute::is_name;
 use crate::config::{
-    DurableRuns, Secret, Workflow, WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene, WorkflowSource,
+    Secret, Workflow, WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene, WorkflowSource,
 };
 use crate::router::Pattern;
 
@@ -70,7 +70,12 @@ impl Builder<'_> {
     }
 
     /// Returns `None` if no durable runs are configured, or after reporting a problem.
-    fn kept_runs(&mut self, runs: &Fields, has_store: bool, releases: Option<&str>) -> Option<DurableRuns> {
+    fn kept_runs(
+        &mut self,
+        runs: &Fields,
+        has_store: bool,
+        releases: Option<&str>,
+    ) -> Option<DurableRunLimits> {
         let Some(global) = runs.opt_text("global") else {
             for key in ["kept", "open_max", "at_a_time"] {
                 if runs.written(key) {
@@ -93,7 +98,7 @@ impl Builder<'_> {
             self.note(runs.problem("global", message));
             return None;
         }
-        Some(DurableRuns {
+        Some(DurableRunLimits {
             global: global.to_owned(),
             kept: runs.duration("kept"),
             open_max: runs.integer("open_max") as usize,
@@ -111,14 +116,16 @@ impl Builder<'_> {
             let entry = WorkflowClient {
                 secret: self.secret(client, "secret"),
                 token: self.secret(client, "token"),
-                workflows: client
-                    .texts("workflows")
-                    .iter()
-                    .map(|spot| spot.text.clone())
-                    .collect(),
-                runs_max: client.opt_integer("runs_max").map(|runs| runs as usize),
-                runs_per_second: client.opt_integer("runs_per_second").map(|runs| runs as u32),
-                priority: priority(client),
+                limits: ClientLimits {
+                    workflows: client
+                        .texts("workflows")
+                        .iter()
+                        .map(|spot| spot.text.clone())
+                        .collect(),
+                    runs_max: client.opt_integer("runs_max").map(|runs| runs as usize),
+                    runs_per_second: client.opt_integer("runs_per_second").map(|runs| runs as u32),
+                    priority: priority(client),
+                },
             };
             clients.insert(id.clone(), entry);
         }

@@ -53,7 +53,7 @@ impl WorkflowTarget {
             "info": { "title": "Workflows", "version": version },
             "paths": paths,
         });
-        if !self.admission.is_open() {
+        if !self.runner.admission.is_open() {
             document["components"] = json!({ "securitySchemes": {
                 "client": { "type": "http", "scheme": "basic" },
                 "token": { "type": "http", "scheme": "bearer" },
@@ -81,7 +81,7 @@ impl WorkflowTarget {
             "what each node has come to",
             "boolean",
         )];
-        if self.shelf.has_releases() && self.route.release.is_none() {
+        if self.runner.releases.has_releases() && self.route.release.is_none() {
             parameters.push(parameter(
                 "release",
                 "query",

@@ -4,12 +4,12 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use forebay_workflow::{Template, WorkflowFailure};
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
     scenes::{SceneRequest, SceneResult, failed, refused, reported, run_codes, wants_trace},
-    template::Template,
     xml,
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     target::{
         End, Request,
         parameters::parameters,
-        workflow::{WorkflowFailure, WorkflowTarget},
+        workflow::{WorkflowTarget, with_release},
     },
 };
 
@@ -117,7 +117,7 @@ async fn answered<S: Stream>(
     } else {
         render(template, &results)?
     };
-    Ok(chosen.tell(reply))
+    Ok(with_release(&chosen, reply))
 }
 
 /// The response: the template filled with the values of all successful runs.

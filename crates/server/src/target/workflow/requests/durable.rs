@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use forebay_workflow::{
+    Admission, Asker, Over, Progress, RunLookup, RunName, RunRequest, WorkflowFailure, arguments,
+};
 use serde_json::value::RawValue;
 
 use super::{named::check_there, scenes::refused};
@@ -17,16 +20,7 @@ use crate::{
         parameters::parameters,
         pending::wait_for,
         store::json,
-        workflow::{
-            DurableRuns, WorkflowFailure, WorkflowTarget,
-            admission::{Admission, Asker},
-            arguments,
-            durable_runs::{
-                Progress, RunLookup,
-                records::{Over, RunName, RunRequest},
-            },
-            quoted,
-        },
+        workflow::{DurableRuns, WorkflowTarget, quoted},
     },
 };
 
@@ -112,7 +106,7 @@ pub(super) fn arguments_of(text: &[u8]) -> Result<&RawValue, Refusal> {
         let what = "a run that is kept has one object of arguments, not a list".to_owned();
         return Err(Refusal::Workflow(WorkflowFailure::Arguments { what }));
     }
-    arguments(if text.is_empty() { b"{}" } else { text })
+    Ok(arguments(if text.is_empty() { b"{}" } else { text })?)
 }
 
 /// Starts a durable run, or finds the one with this key; responds with its outcome, or with where to query it.
@@ -141,7 +135,7 @@ pub(super) async fn answer<S: Stream>(
         check_there(asker, &chosen, &asked.workflow)?;
         if let Some(schemas) = chosen.book.schemas(&asked.workflow) {
             let args = arguments(asked.args.as_bytes())?;
-            schemas.check_args(args).map_err(Refusal::Workflow)?;
+            schemas.check_args(args)?;
         }
     }
     let deadline = request.arrived + target.timeout_of(&asked.workflow);
@@ -219,7 +213,7 @@ pub(in crate::target::workflow) async fn tell<S: Stream>(
     request: &Request<'_>,
     socket: &mut Socket<S>,
 ) -> Result<Reply<'static>, End> {
-    let asker = target.admission.asker(request.head)?;
+    let asker = target.asker(request.head)?;
     let rest = request.rest.unwrap_or_default();
     let workflow = decode(rest).unwrap_or(rest.into());
     Admission::check(asker, &workflow)?;
@@ -304,7 +298,7 @@ fn state(progress: &Progress) -> &'static str {
 fn new_id() -> Result<String, Refusal> {
     let mut bytes = [0; 16];
     getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|error| {
-        Refusal::Script(forebay_script::Failure::Broken {
+        Refusal::Workflow(WorkflowFailure::Broken {
             reason: format!("the system has no random numbers: {error}"),
         })
     })?;

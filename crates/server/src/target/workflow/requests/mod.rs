@@ -5,7 +5,6 @@ pub(super) mod custom;
 pub(super) mod durable;
 pub(super) mod named;
 pub(super) mod scenes;
-pub(super) mod template;
 mod xml;
 
 /// Parses XML that other systems send.

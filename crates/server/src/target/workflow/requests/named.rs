@@ -3,6 +3,9 @@
 use std::{borrow::Cow, time::Instant};
 
 use bytes::Bytes;
+use forebay_workflow::{
+    Admission, Asker, RunCall, RunRequest, RunResult, TRACE_TIME, WorkflowFailure, arguments, public_reason,
+};
 use futures_util::{StreamExt as _, stream};
 use serde_json::value::RawValue;
 
@@ -18,15 +21,7 @@ use crate::{
         parameters::parameters,
         pending::wait_for,
         store::json,
-        workflow::{
-            Ask, ResolvedRelease, TRACE_TIME, WorkflowFailure, WorkflowTarget,
-            admission::{Admission, Asker},
-            arguments,
-            durable_runs::records::RunRequest,
-            quoted, read_result,
-            runs::result::public_reason,
-            trace_of,
-        },
+        workflow::{ResolvedRelease, WorkflowTarget, quoted, trace_of, with_release},
     },
 };
 
@@ -61,7 +56,7 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
     text: &[u8],
     socket: &mut Socket<S>,
 ) -> Result<Reply<'static>, End> {
-    let asker = target.admission.asker(request.head)?;
+    let asker = target.asker(request.head)?;
     let rest = request.rest.unwrap_or_default();
     let wishes = wishes(target, request)?;
     let workflow = decode(rest).unwrap_or(rest.into());
@@ -90,7 +85,7 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
     } else {
         named.run_once(text, socket).await?
     };
-    Ok(named.chosen.tell(reply))
+    Ok(with_release(&named.chosen, reply))
 }
 
 impl Named<'_> {
@@ -121,9 +116,9 @@ impl Named<'_> {
             let deadline = self.deadline(Instant::now());
             let run = tokio::time::timeout_at(self.until(deadline).into(), self.run(args, deadline));
             run.await
-                .unwrap_or(Err(Refusal::Script(forebay_script::Failure::DeadlinePassed)))
+                .unwrap_or(Err(Refusal::Workflow(WorkflowFailure::DeadlinePassed)))
         };
-        let output_max = self.target.limits.output_max;
+        let output_max = self.target.runner.limits.output_max;
         let mut outcomes = stream::iter(inputs).map(begun).buffered(at_a_time);
         let collect = async {
             let mut out = vec![b'['];
@@ -170,7 +165,7 @@ impl Named<'_> {
     }
 
     async fn run(&self, args: &RawValue, deadline: Instant) -> Result<Bytes, Refusal> {
-        let ask = Ask {
+        let ask = RunCall {
             book: &self.chosen.book,
             workflow: &self.workflow,
             args,
@@ -201,22 +196,23 @@ impl Named<'_> {
 
     /// The failure of a run that ended by `deadline`, with the limit that set it.
     fn by_limit(&self, refusal: Refusal, deadline: Instant) -> Refusal {
-        match refusal {
-            Refusal::Workflow(WorkflowFailure::Stopped { refusal, trace }) => {
-                let refusal = Box::new(self.by_limit(*refusal, deadline));
-                Refusal::Workflow(WorkflowFailure::Stopped { refusal, trace })
-            }
-            refusal if refusal.status() == 504 && deadline < self.request.deadline => {
-                let timeout = self.target.timeout_of(&self.workflow);
-                Refusal::Workflow(WorkflowFailure::Timeout { timeout })
-            }
-            refusal => refusal,
+        if refusal.status() != 504 || deadline >= self.request.deadline {
+            return refusal;
         }
+        let timeout = self.target.timeout_of(&self.workflow);
+        let failure = WorkflowFailure::Timeout { timeout };
+        Refusal::Workflow(match refusal {
+            Refusal::Workflow(WorkflowFailure::Stopped { trace, .. }) => WorkflowFailure::Stopped {
+                failure: Box::new(failure),
+                trace,
+            },
+            _ => failure,
+        })
     }
 
     /// The node at which a run failed and the error, which is logged.
     fn failure(&self, bytes: &[u8]) -> Result<Option<WorkflowFailure>, Refusal> {
-        let result = read_result(bytes)?;
+        let result = RunResult::read(bytes)?;
         let (Some(node), Some(error)) = (&result.node, &result.error) else {
             return Ok(None);
         };
@@ -245,7 +241,7 @@ fn error_item(refusal: &Refusal) -> String {
 /// Refuses a workflow that does not exist or that the client may not run.
 pub(super) fn check_there(asker: Asker<'_>, chosen: &ResolvedRelease, workflow: &str) -> Result<(), Refusal> {
     Admission::check(asker, workflow)?;
-    if chosen.book.workflow(workflow).is_some() {
+    if chosen.book.has(workflow) {
         return Ok(());
     }
     let name = workflow.to_owned();
@@ -275,7 +271,7 @@ fn wishes(target: &WorkflowTarget, request: &Request<'_>) -> Result<Wishes, Refu
         let parameter = parameter?;
         match &*parameter.name {
             "trace" => wishes.trace = parameter.flag()?,
-            "release" if !target.shelf.has_releases() => {
+            "release" if !target.runner.releases.has_releases() => {
                 return Err(parameter.wrong("the workflows are those of a folder, which has no releases"));
             }
             "release" if target.route.release.is_some() => {

@@ -6,7 +6,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_script::Failure;
+use forebay_script::Script;
+use forebay_workflow::{
+    ARGUMENTS_DEPTH_MAX, Asker, RunCall, RunResult, WorkflowFailure, arguments, depth_of, public_reason,
+};
 use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -15,15 +18,13 @@ use crate::{
     failure::Refusal,
     front::{Head, Socket, Stream},
     reply::Reply,
+    store::now_ms,
     target::{
         End, Request,
         parameters::parameters,
         pending::wait_for,
         store::json,
-        workflow::{
-            Ask, DEPTH_MAX, ResolvedRelease, WorkflowFailure, WorkflowTarget, admission::Asker, arguments,
-            depth_of, now_ms, quoted, read_result, runs::result::public_reason, trace_of,
-        },
+        workflow::{ResolvedRelease, WorkflowTarget, quoted, trace_of, with_release},
     },
 };
 
@@ -134,7 +135,7 @@ async fn run_scenes<S: Stream>(
     let request_id = read.request_id.as_deref().unwrap_or_default();
     let chosen = target.choose(request_id, None)?;
     let results = run_codes(target, request, read, &chosen, socket).await?;
-    Ok(chosen.tell(reported(target, request_id, &results)))
+    Ok(with_release(&chosen, reported(target, request_id, &results)))
 }
 
 /// Runs the requested workflows concurrently and returns the outcome of each.
@@ -148,7 +149,7 @@ pub(super) async fn run_codes<S: Stream>(
     let checked = check(target, request.head, read)?;
     let asked = codes(read)?;
     let (run_timeout, deadline) = limits(target, request, &checked);
-    let is_known = |code: &str| chosen.book.workflow(code).is_some();
+    let is_known = |code: &str| chosen.book.has(code);
     let codes: Vec<&str> = asked.iter().copied().filter(|code| is_known(code)).collect();
     if codes.is_empty() {
         let name = asked.join("`, `");
@@ -164,7 +165,7 @@ pub(super) async fn run_codes<S: Stream>(
             deadline
         };
         let outcome = tokio::time::timeout_at(until.into(), target.run(&ask, deadline)).await;
-        outcome.unwrap_or(Err(Refusal::Script(Failure::DeadlinePassed)))
+        outcome.unwrap_or(Err(Refusal::Workflow(WorkflowFailure::DeadlinePassed)))
     }));
     let outcomes = wait_for(outcomes, deadline + TELLING, socket).await?;
     let mut results = Vec::with_capacity(asked.len());
@@ -229,13 +230,13 @@ async fn run_rule<S: Stream>(
         code,
         envelope(code, status, checked.request_id, message_of(code), &data),
     );
-    Ok(chosen.tell(reply))
+    Ok(with_release(&chosen, reply))
 }
 
 /// The time limit of a request's runs, and their deadline.
 fn limits(target: &WorkflowTarget, request: &Request<'_>, checked: &Checked<'_>) -> (Duration, Instant) {
-    let timeout = checked.timeout.min(target.limits.timeout);
-    let run_timeout = if target.limits.is_as_rengine {
+    let timeout = checked.timeout.min(target.runner.limits.timeout);
+    let run_timeout = if target.is_as_rengine {
         timeout.mul_f64(RUN_PART)
     } else {
         timeout
@@ -253,7 +254,7 @@ fn result_of(
 ) -> Result<SceneResult, Refusal> {
     Ok(match outcome {
         Ok(bytes) => {
-            let result = read_result(&bytes)?;
+            let result = RunResult::read(&bytes)?;
             let trace = result.trace_members();
             let values = match (result.error, result.values) {
                 (None, Some(values)) => Ok(values.get().to_owned()),
@@ -297,7 +298,7 @@ impl From<Refusal> for SceneResult {
 
 /// The status of a response: 200 if anything succeeded, and always as Rengine; otherwise that of the failures, or 500 if they differ.
 fn status_of<'r>(target: &WorkflowTarget, results: impl Iterator<Item = &'r SceneResult>) -> u16 {
-    if target.limits.is_as_rengine {
+    if target.is_as_rengine {
         return 200;
     }
     let statuses: BTreeSet<u16> = results
@@ -319,8 +320,8 @@ fn message_of(code: u16) -> &'static str {
 }
 
 impl<'r> Checked<'r> {
-    fn ask<'a>(&'a self, chosen: &'a ResolvedRelease, workflow: &'a str) -> Ask<'a> {
-        Ask {
+    fn ask<'a>(&'a self, chosen: &'a ResolvedRelease, workflow: &'a str) -> RunCall<'a, Script> {
+        RunCall {
             book: &chosen.book,
             workflow,
             args: self.args,
@@ -362,9 +363,9 @@ fn check<'r>(
         Some(args) if !args.get().starts_with('{') => {
             return Err(refused("`args` is another value than an object"));
         }
-        Some(args) if depth_of(args.get()) > DEPTH_MAX => {
+        Some(args) if depth_of(args.get()) > ARGUMENTS_DEPTH_MAX => {
             return Err(refused(&format!(
-                "`args` is nested deeper than {DEPTH_MAX} levels"
+                "`args` is nested deeper than {ARGUMENTS_DEPTH_MAX} levels"
             )));
         }
         Some(args) => args,
@@ -398,15 +399,14 @@ fn asker<'r>(
     head: &Head,
     client: Result<(&'r str, &str), Refusal>,
 ) -> Result<Asker<'r>, Refusal> {
-    let admission = &target.admission;
-    let by_body = client.and_then(|(id, secret)| admission.asker_with(id, secret));
+    let by_body = client.and_then(|(id, secret)| Ok(target.asker_with(id, secret)?));
     by_body.or_else(|refusal| {
-        if admission.is_open() {
+        if target.runner.admission.is_open() {
             return Err(refusal);
         }
-        admission.asker(head).map_err(|by_head| match by_head {
-            Refusal::Workflow(WorkflowFailure::NoCredentials) => refusal,
-            other => other,
+        target.asker(head).map_err(|by_head| match by_head {
+            WorkflowFailure::NoCredentials => refusal,
+            other => other.into(),
         })
     })
 }
@@ -473,7 +473,7 @@ pub(super) fn reported(
 pub(super) fn failed(target: &WorkflowTarget, refusal: &Refusal, request_id: &str) -> Reply<'static> {
     let code = refusal.status();
     let body = envelope(code, "FAILED", request_id, &refusal.to_string(), "null");
-    let status = if target.limits.is_as_rengine { 200 } else { code };
+    let status = if target.is_as_rengine { 200 } else { code };
     let mut reply = json(status, body);
     if let Some(retry) = refusal.retry_after() {
         reply.headers.to_mut().push_known("retry-after", retry);

@@ -2,40 +2,56 @@
 
 use std::{fmt, rc::Rc, time::Duration};
 
-use forebay_workflow::{
-    NodeName, Outcome, RunError, Step, Trace,
-    jdm::{Cause, Evaluation},
-};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::driver::{Log, NodeLine};
-use crate::{metrics::RunOutcome, target::workflow::first_line};
+use crate::{
+    NodeName, Outcome, RunError, RunOutcome, Step, Trace, WorkflowFailure,
+    jdm::{Cause, Evaluation},
+};
 
 /// The members of a run's result that the server looks at before passing it on.
 #[derive(Debug, Deserialize)]
-pub(in crate::target::workflow) struct RunResult<'r> {
+pub struct RunResult<'r> {
     /// Values of its last rule.
     #[serde(borrow, rename = "valueMap", alias = "result")]
-    pub(in crate::target::workflow) values: Option<&'r RawValue>,
+    pub values: Option<&'r RawValue>,
     /// The node that failed.
-    pub(in crate::target::workflow) node: Option<String>,
+    pub node: Option<String>,
     /// The error; its stack trace follows the first line.
-    pub(in crate::target::workflow) error: Option<String>,
+    pub error: Option<String>,
     /// The steps of the run, if they were asked for.
     #[serde(borrow)]
-    pub(in crate::target::workflow) trace: Option<&'r RawValue>,
+    pub trace: Option<&'r RawValue>,
     /// The lines that its rules logged, if they were asked for.
     #[serde(borrow)]
-    pub(in crate::target::workflow) logs: Option<&'r RawValue>,
+    pub logs: Option<&'r RawValue>,
     /// Whether the error is that of the arguments, which do not match the schema of the decision's input.
     #[serde(default, rename = "isInput")]
-    pub(in crate::target::workflow) is_input: bool,
+    pub is_input: bool,
+}
+
+impl<'r> RunResult<'r> {
+    /// Reads the result of a run.
+    ///
+    /// # Errors
+    /// [`WorkflowFailure::Broken`] if it is something else.
+    pub fn read(bytes: &'r [u8]) -> Result<Self, WorkflowFailure> {
+        serde_json::from_slice(bytes).map_err(|error| WorkflowFailure::Broken {
+            reason: format!("a run's result cannot be read: {error}"),
+        })
+    }
+}
+
+/// The first line of an error, without the stack trace.
+pub(super) fn first_line(error: &str) -> &str {
+    error.lines().next().unwrap_or_default()
 }
 
 impl RunResult<'_> {
     /// The trace, as further members of an object.
-    pub(in crate::target::workflow) fn trace_members(&self) -> String {
+    pub fn trace_members(&self) -> String {
         let member = |name: &str, value: Option<&RawValue>| {
             value.map_or_else(String::new, |value| format!(",\"{name}\":{}", value.get()))
         };
@@ -44,7 +60,7 @@ impl RunResult<'_> {
 }
 
 /// The outcome that a result is counted as.
-pub(in crate::target::workflow) fn outcome_of(bytes: &[u8]) -> RunOutcome {
+pub(crate) fn outcome_of(bytes: &[u8]) -> RunOutcome {
     // Recognizes the prefix that `put_outcome` writes, so that a long result is not parsed.
     if bytes.starts_with(b"{\"state\":true,") {
         return RunOutcome::True;
@@ -68,7 +84,7 @@ const ABOUT_RULES: [&str; 2] = [
 
 /// The first line of an error, without the stack trace. Anonymous clients get it only if it was thrown by the rule: errors of clients, of
 /// `fetch` and of the store may tell addresses, paths and what `allow` names.
-pub(in crate::target::workflow) fn public_reason(error: &str, is_anonymous: bool) -> &str {
+pub fn public_reason(error: &str, is_anonymous: bool) -> &str {
     let frames = error
         .lines()
         .map(str::trim_start)
@@ -88,7 +104,7 @@ pub(in crate::target::workflow) fn public_reason(error: &str, is_anonymous: bool
 type Ended<F> = Result<Outcome<Rc<str>>, RunError<F>>;
 
 /// Writes the result of a graph. Beyond `output_max` bytes it may be truncated, because it will be refused anyway.
-pub(in crate::target::workflow) fn write_run<F: fmt::Display + Clone>(
+pub(super) fn write_run<F: fmt::Display + Clone>(
     outcome: &Ended<F>,
     trace: Option<&Trace<Rc<str>, F>>,
     log: &Log,
@@ -109,7 +125,7 @@ pub(in crate::target::workflow) fn write_run<F: fmt::Display + Clone>(
 }
 
 /// Appends the steps of a graph and the lines of its log as further members of an object. Beyond `output_max` bytes the rest is left out.
-pub(in crate::target::workflow) fn put_trace<F: fmt::Display + Clone>(
+pub(super) fn put_trace<F: fmt::Display + Clone>(
     out: &mut Vec<u8>,
     trace: &Trace<Rc<str>, F>,
     log: &Log,
@@ -185,7 +201,7 @@ fn put_step<F: fmt::Display>(out: &mut Vec<u8>, step: &Step<Rc<str>, F>, is_anon
 }
 
 /// Writes the result of a decision in the format of GoRules' engine and agent.
-pub(in crate::target::workflow) fn write_evaluation<F: fmt::Display>(
+pub(super) fn write_evaluation<F: fmt::Display>(
     evaluation: &Evaluation<F>,
     log: &Log,
     wants_trace: bool,

@@ -5,12 +5,11 @@
 //! outcome. So one name never runs twice at the same time, and never again while its outcome is kept. An accepted asynchronous run is never
 //! dropped. A run that has begun is begun again only by the server that follows one that died or had to cut it off.
 
-pub(super) mod records;
+mod records;
 
 use std::{
     collections::HashMap,
     fmt,
-    future::poll_fn,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -18,20 +17,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_script::Failure;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::{runtime::Handle, sync::Semaphore, sync::watch};
 
-use self::records::{Over, Records, RunName, RunRequest};
-use super::{
-    Ask, TRACE_TIME, WorkflowFailure, WorkflowTarget, arguments, read_result, runs::result::public_reason,
-    trace_of,
-};
+use self::records::Records;
+pub use self::records::{Over, RunName, RunRequest};
 use crate::{
-    config,
-    failure::Refusal,
-    store::{OpenStore, Pending, now_ms},
+    Evaluator, FailureKind, RunCall, RunResult, RunStorage, Runner, StorageError, TRACE_TIME,
+    WorkflowFailure, arguments, public_reason, runner::now_ms,
 };
 
 /// Pause before another attempt of a run that found no room. It doubles each time, up to [`PAUSE_MAX`].
@@ -40,28 +34,41 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Longest stored error of a run, in characters.
 const ERROR_CHARS_MAX: usize = 4096;
 
+/// `workflow.runs`: where durable runs are kept, and how many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DurableRunLimits {
+    /// The global that has the runs.
+    pub global: String,
+    /// How long outcomes are kept.
+    pub kept: Duration,
+    /// Most runs accepted and unfinished.
+    pub open_max: usize,
+    /// Most runs in progress for which no client waits.
+    pub at_a_time: usize,
+}
+
 /// All durable runs, with those that are unfinished in memory.
-pub(crate) struct DurableRuns {
+pub struct DurableRuns<E: Evaluator> {
     records: Records,
     open_max: usize,
     /// Permits for running asynchronous runs.
     places: Semaphore,
     entries: Mutex<HashMap<RunName, Arc<Entry>>>,
     /// The workflows in force, which execute the runs.
-    target: watch::Sender<Option<WorkflowTarget>>,
+    runner: watch::Sender<Option<Runner<E>>>,
     is_ending: watch::Sender<bool>,
     runtime: Handle,
 }
 
-impl fmt::Debug for DurableRuns {
+impl<E: Evaluator> fmt::Debug for DurableRuns<E> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("KeptRuns").finish_non_exhaustive()
+        out.debug_struct("DurableRuns").finish_non_exhaustive()
     }
 }
 
 /// An unfinished run.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub struct Entry {
     workflow: String,
     /// Digest of the request.
     mark: u128,
@@ -73,16 +80,19 @@ pub(super) struct Entry {
 
 /// Progress of a run.
 #[derive(Clone, Debug)]
-pub(super) enum Progress {
+pub enum Progress {
     /// Not stored yet.
     Accepting,
+    /// Waiting to begin.
     Waiting,
     /// Waiting for an engine.
     Queued,
+    /// Begun.
     Running,
+    /// Over, with this outcome.
     Over(Arc<Over>),
     /// Not run by this server: it was not accepted, could not begin while its clients waited, or is left to the next server.
-    Refused(Refusal),
+    Refused(WorkflowFailure),
 }
 
 impl Entry {
@@ -97,19 +107,20 @@ impl Entry {
     }
 
     /// Waits for the first progress that `wanted` accepts.
-    pub(super) async fn comes_to(&self, wanted: fn(&Progress) -> bool) -> Progress {
+    pub async fn comes_to(&self, wanted: fn(&Progress) -> bool) -> Progress {
         let mut progress = self.progress.subscribe();
         let come = progress.wait_for(wanted).await;
         // The entry owns the sender, so it outlives this wait.
-        come.map_or(Progress::Refused(Refusal::Stopping), |come| come.clone())
+        come.map_or(Progress::Refused(WorkflowFailure::Stopping), |come| come.clone())
     }
 
-    pub(super) fn progress(&self) -> Progress {
+    /// The progress so far.
+    pub fn progress(&self) -> Progress {
         self.progress.borrow().clone()
     }
 
     /// Called when an engine starts the run.
-    pub(super) fn begins(&self) {
+    fn begins(&self) {
         self.has_begun.store(true, Ordering::Release);
         self.progress.send_replace(Progress::Running);
     }
@@ -120,11 +131,13 @@ impl Entry {
 }
 
 impl Progress {
-    pub(super) fn is_accepted(&self) -> bool {
+    /// Whether the run is stored, or has been.
+    pub fn is_accepted(&self) -> bool {
         !matches!(self, Self::Accepting)
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    /// Whether this server does nothing more for the run.
+    pub fn is_over(&self) -> bool {
         matches!(self, Self::Over(_) | Self::Refused(_))
     }
 }
@@ -133,35 +146,37 @@ impl Progress {
 enum Attempt {
     Over(Over),
     /// There was no room.
-    NotBegun(Refusal),
+    NotBegun(WorkflowFailure),
     /// Interrupted because the server is stopping.
     CutOff,
 }
 
 /// Whether the client waits for the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RunLookup {
+pub enum RunLookup {
     /// The client waits: the run begins now or is refused.
     Now,
     /// The run begins when there is room.
     Later,
 }
 
-impl DurableRuns {
+impl<E: Evaluator> DurableRuns<E> {
     /// Opens the runs of a configuration. Those accepted by an earlier server and unfinished are run once there is a target.
+    ///
+    /// # Errors
+    /// If the storage fails.
     ///
     /// # Panics
     /// Outside of a tokio runtime with time enabled.
-    pub(crate) fn start(store: &Arc<OpenStore>, config: &config::DurableRuns) -> Result<Arc<Self>, Refusal> {
-        let records = Records::new(Arc::clone(store), &config.global, config.kept);
-        let records = records.map_err(forebay_store::StoreError::from)?;
+    pub fn start(storage: Arc<dyn RunStorage>, limits: &DurableRunLimits) -> Result<Arc<Self>, StorageError> {
+        let records = Records::new(storage, &limits.global, limits.kept);
         let left = records.all_open()?;
         let kept = Arc::new(Self {
             records,
-            open_max: config.open_max,
-            places: Semaphore::new(config.at_a_time),
+            open_max: limits.open_max,
+            places: Semaphore::new(limits.at_a_time),
             entries: Mutex::default(),
-            target: watch::Sender::new(None),
+            runner: watch::Sender::new(None),
             is_ending: watch::Sender::new(false),
             runtime: Handle::current(),
         });
@@ -184,17 +199,17 @@ impl DurableRuns {
     }
 
     /// Puts these workflows in force.
-    pub(crate) fn serve(&self, target: Option<&WorkflowTarget>) {
-        self.target.send_replace(target.cloned());
+    pub fn serve(&self, runner: Option<&Runner<E>>) {
+        self.runner.send_replace(runner.cloned());
     }
 
     /// Begins no more asynchronous runs; the next server will.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.is_ending.send_replace(true);
     }
 
     /// Returns once no run is in progress.
-    pub(crate) async fn stopped(&self) {
+    pub async fn stopped(&self) {
         let entries: Vec<_> = self.entries.lock().values().cloned().collect();
         for entry in entries {
             let rests = |progress: &Progress| matches!(progress, Progress::Waiting) || progress.is_over();
@@ -203,21 +218,24 @@ impl DurableRuns {
     }
 
     /// Number of runs accepted and unfinished.
-    pub(crate) fn open(&self) -> usize {
+    pub fn open(&self) -> usize {
         self.entries.lock().len()
     }
 
     /// The run of this name: an unfinished one, one whose outcome is stored, or a new one.
-    pub(super) fn run(
+    ///
+    /// # Errors
+    /// If the name belongs to a run of something else, or there is no room for another.
+    pub fn run(
         self: &Arc<Self>,
         name: RunName,
         asked: RunRequest,
         wanted: RunLookup,
-    ) -> Result<Arc<Entry>, Refusal> {
+    ) -> Result<Arc<Entry>, WorkflowFailure> {
         let mut entries = self.entries.lock();
         if let Some(entry) = entries.get(&name) {
             if entry.mark != asked.mark() {
-                return Err(WorkflowFailure::OtherRun { id: name.id }.into());
+                return Err(WorkflowFailure::OtherRun { id: name.id });
             }
             if wanted == RunLookup::Later {
                 entry.is_promised.store(true, Ordering::Release);
@@ -225,11 +243,11 @@ impl DurableRuns {
             return Ok(Arc::clone(entry));
         }
         if wanted == RunLookup::Later && *self.is_ending.borrow() {
-            return Err(Refusal::Stopping);
+            return Err(WorkflowFailure::Stopping);
         }
         let open_max = self.open_max;
         if entries.len() >= open_max {
-            return Err(WorkflowFailure::TooManyRuns { open_max }.into());
+            return Err(WorkflowFailure::TooManyRuns { open_max });
         }
         let entry = Entry::new(&asked, wanted == RunLookup::Later, Progress::Accepting);
         entries.insert(name.clone(), Arc::clone(&entry));
@@ -250,17 +268,23 @@ impl DurableRuns {
     }
 
     /// Whether this name has an unfinished run or a stored outcome.
-    pub(super) fn knows(&self, name: &RunName) -> Result<bool, Refusal> {
+    ///
+    /// # Errors
+    /// If the storage fails, or has other data there.
+    pub fn knows(&self, name: &RunName) -> Result<bool, WorkflowFailure> {
         Ok(self.entries.lock().contains_key(name) || self.records.over(name)?.is_some())
     }
 
     /// The progress of a workflow's run by name: its outcome as soon as there is one, or its progress at `until`.
-    pub(super) async fn find(
+    ///
+    /// # Errors
+    /// If the storage fails, or has other data there.
+    pub async fn find(
         &self,
         name: &RunName,
         workflow: &str,
         until: Instant,
-    ) -> Result<Option<Progress>, Refusal> {
+    ) -> Result<Option<Progress>, WorkflowFailure> {
         let entry = self.entries.lock().get(name).cloned();
         if let Some(entry) = entry {
             if entry.workflow != workflow {
@@ -275,16 +299,16 @@ impl DurableRuns {
     }
 
     /// Stores the request; returns the outcome if the run has finished earlier.
-    async fn accept(&self, name: &RunName, asked: RunRequest) -> Result<Option<Over>, Refusal> {
+    async fn accept(&self, name: &RunName, asked: RunRequest) -> Result<Option<Over>, WorkflowFailure> {
         if let Some(over) = self.records.over(name)? {
             return if over.mark == asked.mark_text() {
                 Ok(Some(over))
             } else {
                 let id = name.id.clone();
-                Err(WorkflowFailure::OtherRun { id }.into())
+                Err(WorkflowFailure::OtherRun { id })
             };
         }
-        done(self.records.accept(name, &asked)?).await?;
+        self.records.accept(name, &asked)?.await?;
         Ok(None)
     }
 
@@ -296,7 +320,7 @@ impl DurableRuns {
 
     /// Leaves the run in the store, for the next server.
     fn leave(&self, name: &RunName, entry: &Entry) {
-        self.conclude(name, entry, Progress::Refused(Refusal::Stopping));
+        self.conclude(name, entry, Progress::Refused(WorkflowFailure::Stopping));
     }
 
     /// The stored request of a run; logs an error if it cannot be read.
@@ -327,13 +351,13 @@ impl DurableRuns {
             // Reads the arguments for each attempt, so that waiting runs do not hold them in memory.
             let Some(asked) = self.asked(name) else {
                 let id = name.id.clone();
-                let refusal = WorkflowFailure::NoSuchRun { id }.into();
+                let refusal = WorkflowFailure::NoSuchRun { id };
                 return self.conclude(name, entry, Progress::Refused(refusal));
             };
-            let target = self.target.borrow().clone();
-            if let Some(target) = target {
+            let runner = self.runner.borrow().clone();
+            if let Some(runner) = runner {
                 entry.progress.send_replace(Progress::Queued);
-                match attempt(&target, name, &asked, entry, &self.is_ending).await {
+                match attempt(&runner, name, &asked, entry, &self.is_ending).await {
                     Attempt::Over(over) => {
                         drop(place);
                         return self.write(name, entry, over).await;
@@ -356,7 +380,7 @@ impl DurableRuns {
 
     /// Refuses a run that has not begun while every client waits for it, which frees its name. Returns false if the run was promised to a
     /// client that does not wait.
-    async fn take_back(&self, name: &RunName, entry: &Entry, refusal: Refusal) -> bool {
+    async fn take_back(&self, name: &RunName, entry: &Entry, refusal: WorkflowFailure) -> bool {
         let forgotten = {
             let mut entries = self.entries.lock();
             if entry.is_promised() {
@@ -367,7 +391,7 @@ impl DurableRuns {
             self.records.forget(name)
         };
         let is_forgotten = match forgotten {
-            Ok(pending) => done(pending).await.is_ok(),
+            Ok(written) => written.await.is_ok(),
             Err(_) => false,
         };
         if !is_forgotten {
@@ -382,31 +406,27 @@ impl DurableRuns {
         let (mut pause, mut is_replaced) = (PAUSE, false);
         loop {
             let written = match self.records.end(name, &over) {
-                Ok(pending) => done(pending).await,
-                Err(refusal) => Err(refusal),
+                Ok(written) => written.await,
+                Err(error) => Err(error),
             };
-            let refusal = match written {
-                // NoSuchNode: the run was removed from the store, so its outcome is of no interest.
-                Ok(()) | Err(Refusal::NoSuchNode) => {
+            let error = match written {
+                Ok(()) => return self.conclude(name, entry, Progress::Over(Arc::new(over))),
+                // The run was removed from the storage, so its outcome is of no interest.
+                Err(error) if error.code() == FailureKind::NotFound.code() => {
                     return self.conclude(name, entry, Progress::Over(Arc::new(over)));
                 }
-                Err(refusal) => refusal,
+                Err(error) => error,
             };
-            let is_too_long = match refusal {
-                Refusal::WriteQueueBytesFull { queue_bytes_max } => {
-                    over.answer.len() + over.trace.len() > queue_bytes_max / 4
-                }
-                _ => refusal.status() < 500,
-            };
+            let is_too_long = error.code() < FailureKind::Internal.code();
             if is_too_long && !is_replaced {
                 // The error becomes the outcome.
                 is_replaced = true;
                 over.status = 500;
                 over.trace.clear();
-                over.answer = format!("the result of the run cannot be kept: {refusal}");
+                over.answer = format!("the result of the run cannot be kept: {error}");
                 continue;
             }
-            tracing::error!(target: "forebay::workflow", run = name.id, workflow = over.workflow, "what a run has come to is not written yet: {refusal}");
+            tracing::error!(target: "forebay::workflow", run = name.id, workflow = over.workflow, "what a run has come to is not written yet: {error}");
             if *self.is_ending.borrow() {
                 return self.leave(name, entry);
             }
@@ -417,24 +437,24 @@ impl DurableRuns {
 }
 
 /// Makes one attempt to run it.
-async fn attempt(
-    target: &WorkflowTarget,
+async fn attempt<E: Evaluator>(
+    runner: &Runner<E>,
     name: &RunName,
     asked: &RunRequest,
     entry: &Arc<Entry>,
     is_ending: &watch::Sender<bool>,
 ) -> Attempt {
     entry.has_begun.store(false, Ordering::Release);
-    let (release, outcome) = run(target, name, asked, entry).await;
+    let (release, outcome) = run(runner, name, asked, entry).await;
     let has_begun = entry.has_begun.load(Ordering::Acquire);
     let (status, answer, trace) = match outcome {
         Ok(answer) => (200, answer, String::new()),
         Err(refusal) if !has_begun && may_begin_later(&refusal) => return Attempt::NotBegun(refusal),
-        Err(Refusal::Script(Failure::Stopping)) if *is_ending.borrow() => return Attempt::CutOff,
+        Err(WorkflowFailure::Stopping) if *is_ending.borrow() => return Attempt::CutOff,
         Err(refusal) => {
             refusal.log(&name.id);
             let told = refusal.to_string().chars().take(ERROR_CHARS_MAX).collect();
-            (refusal.status(), told, trace_of(&refusal).to_owned())
+            (refusal.code(), told, refusal.trace().to_owned())
         }
     };
     Attempt::Over(Over {
@@ -450,20 +470,21 @@ async fn attempt(
 }
 
 /// Runs the workflow as requested; returns the release it used, and the result.
-async fn run(
-    target: &WorkflowTarget,
+async fn run<E: Evaluator>(
+    runner: &Runner<E>,
     name: &RunName,
     asked: &RunRequest,
     entry: &Arc<Entry>,
-) -> (Option<u64>, Result<String, Refusal>) {
-    let chosen = match target.choose(&name.id, asked.release) {
+) -> (Option<u64>, Result<String, WorkflowFailure>) {
+    let chosen = match runner.releases.choose(&name.id, asked.release) {
         Ok(chosen) => chosen,
         Err(refusal) => return (None, Err(refusal)),
     };
     let answer = async {
-        let asker = target.admission.known(name.client.as_deref())?;
+        let asker = runner.admission.known(name.client.as_deref())?;
         let args: &RawValue = arguments(asked.args.as_bytes())?;
-        let ask = Ask {
+        let begun = Arc::clone(entry);
+        let ask = RunCall {
             book: &chosen.book,
             workflow: &asked.workflow,
             args,
@@ -472,20 +493,18 @@ async fn run(
             is_traced: asked.wants_trace,
             wants_trace: asked.wants_trace,
             is_anonymous: asker.is_anonymous(),
-            begun: Some(Arc::clone(entry)),
+            begun: Some(Arc::new(move || begun.begins())),
         };
-        let deadline = Instant::now() + target.timeout_of(&asked.workflow);
-        let awaited = tokio::time::timeout_at((deadline + TRACE_TIME).into(), target.run(&ask, deadline));
-        let bytes = awaited
-            .await
-            .unwrap_or(Err(Refusal::Script(Failure::DeadlinePassed)))?;
-        let result = read_result(&bytes)?;
+        let deadline = Instant::now() + runner.timeout_of(&asked.workflow);
+        let awaited = tokio::time::timeout_at((deadline + TRACE_TIME).into(), runner.run(&ask, deadline));
+        let bytes = awaited.await.unwrap_or(Err(WorkflowFailure::DeadlinePassed))?;
+        let result = RunResult::read(&bytes)?;
         if let (Some(node), Some(error)) = (&result.node, &result.error) {
             let (workflow, request_id) = (&*asked.workflow, &*name.id);
             tracing::warn!(target: "forebay::workflow", workflow, request_id, "node `{node}` failed: {error}");
             let reason = public_reason(error, asker.is_anonymous()).to_owned();
             let (node, trace) = (node.clone(), result.trace_members());
-            return Err(WorkflowFailure::Failed { node, reason, trace }.into());
+            return Err(WorkflowFailure::Failed { node, reason, trace });
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
@@ -493,11 +512,10 @@ async fn run(
 }
 
 /// Whether a run that has not begun may begin at another time, or with other engines.
-fn may_begin_later(refusal: &Refusal) -> bool {
-    matches!(refusal, Refusal::Script(Failure::GivenUp)) || matches!(refusal.status(), 429 | 503 | 504)
-}
-
-/// Waits for a write to be committed.
-async fn done(mut pending: Pending) -> Result<(), Refusal> {
-    poll_fn(|context| pending.poll(context)).await.map(drop)
+fn may_begin_later(failure: &WorkflowFailure) -> bool {
+    let is_for_now = matches!(
+        failure.kind(),
+        FailureKind::TooMany | FailureKind::Overload | FailureKind::Deadline
+    );
+    is_for_now || matches!(failure, WorkflowFailure::GivenUp)
 }

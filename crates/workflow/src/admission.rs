@@ -10,21 +10,40 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_script::Priority;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::WorkflowFailure;
-use crate::{
-    config::{self, Secret, WorkflowClient, WorkflowScene},
-    failure::Refusal,
-    front::Head,
-    target::credentials::{basic, bearer, is_same},
-};
+use crate::{Priority, WorkflowFailure};
 
-/// The rules of `workflow.clients` and `workflow.scenes`, with the counts of current runs.
+/// `workflow.clients.ID`: what a client may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientLimits {
+    /// Workflows it may run; `*` is all.
+    pub workflows: Vec<String>,
+    /// Concurrent runs; beyond it the run is refused.
+    pub runs_max: Option<usize>,
+    /// Runs per second; beyond it the run is refused.
+    pub runs_per_second: Option<u32>,
+    /// The priority of its runs in the queue.
+    pub priority: Priority,
+}
+
+/// `workflow.scenes.NAME`: limits of one workflow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkflowScene {
+    /// Concurrent runs; further ones wait.
+    pub runs_max: Option<usize>,
+    /// Runs that may wait; beyond it the run is refused.
+    pub queue_max: usize,
+    /// Time limit of a run.
+    pub timeout: Option<Duration>,
+    /// The priority of its runs in the queue.
+    pub priority: Priority,
+}
+
+/// The limits of clients and workflows, with the counts of current runs.
 #[derive(Debug)]
-pub(super) struct Admission {
+pub struct Admission {
     /// None: anyone may run workflows.
     clients: Option<BTreeMap<String, Client>>,
     scenes: BTreeMap<String, Scene>,
@@ -32,8 +51,8 @@ pub(super) struct Admission {
 
 /// A client that may run workflows.
 #[derive(Debug)]
-pub(super) struct Client {
-    rules: WorkflowClient,
+struct Client {
+    rules: ClientLimits,
     running: AtomicUsize,
     quota: Option<DefaultDirectRateLimiter>,
 }
@@ -48,23 +67,23 @@ struct Scene {
 
 /// The client that requests a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Asker<'a> {
+pub struct Asker<'a> {
     /// The client's id, as rules see it.
-    pub(super) id: Option<&'a str>,
+    pub id: Option<&'a str>,
     client: Option<&'a Client>,
 }
 
 impl Asker<'_> {
     /// Whether nothing vouches for the client: anybody may send any id where no clients are configured.
-    pub(super) fn is_anonymous(&self) -> bool {
+    pub fn is_anonymous(&self) -> bool {
         self.client.is_none()
     }
 }
 
 /// Permission for a run to begin. It keeps the run's permits until it is dropped.
 #[derive(Debug)]
-pub(super) struct Admitted<'a> {
-    pub(super) priority: Priority,
+pub(crate) struct Admitted<'a> {
+    pub(crate) priority: Priority,
     _of_client: Option<Place<'a>>,
     _of_scene: Option<SemaphorePermit<'a>>,
 }
@@ -90,114 +109,76 @@ impl Drop for Place<'_> {
 }
 
 impl Admission {
-    pub(super) fn new(workflow: &config::Workflow) -> Arc<Self> {
-        let client = |(id, rules): (&String, &WorkflowClient)| {
+    /// Admission with these clients and workflows. Without clients anyone may run workflows.
+    pub fn new(
+        clients: BTreeMap<String, ClientLimits>,
+        scenes: BTreeMap<String, WorkflowScene>,
+    ) -> Arc<Self> {
+        let client = |(id, rules): (String, ClientLimits)| {
             let per_second = rules.runs_per_second.and_then(std::num::NonZeroU32::new);
             let client = Client {
-                rules: rules.clone(),
+                rules,
                 running: AtomicUsize::new(0),
                 quota: per_second.map(|runs| RateLimiter::direct(Quota::per_second(runs))),
             };
-            (id.clone(), client)
+            (id, client)
         };
-        let scene = |(name, rules): (&String, &WorkflowScene)| {
+        let scene = |(name, rules): (String, WorkflowScene)| {
             let scene = Scene {
-                rules: rules.clone(),
                 running: rules.runs_max.map(Semaphore::new),
+                rules,
                 waiting: AtomicUsize::new(0),
             };
-            (name.clone(), scene)
+            (name, scene)
         };
         Arc::new(Self {
-            clients: (!workflow.clients.is_empty()).then(|| workflow.clients.iter().map(client).collect()),
-            scenes: workflow.scenes.iter().map(scene).collect(),
+            clients: (!clients.is_empty()).then(|| clients.into_iter().map(client).collect()),
+            scenes: scenes.into_iter().map(scene).collect(),
         })
     }
 
     /// Whether anyone may run workflows.
-    pub(super) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.clients.is_none()
     }
 
     /// Refuses clients that may not run this workflow.
-    pub(super) fn check(asker: Asker<'_>, workflow: &str) -> Result<(), Refusal> {
+    ///
+    /// # Errors
+    /// [`WorkflowFailure::NotAllowed`]
+    pub fn check(asker: Asker<'_>, workflow: &str) -> Result<(), WorkflowFailure> {
         asker.client.map_or(Ok(()), |client| client.check(workflow))
     }
 
-    /// The client, by the credentials in a request's head.
-    pub(super) fn asker(&self, head: &Head) -> Result<Asker<'_>, Refusal> {
-        let Some(clients) = &self.clients else {
-            return Ok(Asker::default());
-        };
-        if let Some(token) = bearer(head) {
-            // Compares with every token, so that timing does not reveal which one matched.
-            let mut found = None;
-            for (id, client) in clients {
-                let expected = client.rules.token.as_ref();
-                if expected.is_some_and(|expected| is_same(token, expected.reveal().as_bytes())) {
-                    found = Some(Asker::of(id, client));
-                }
-            }
-            return found.ok_or_else(|| WorkflowFailure::WrongCredentials.into());
-        }
-        match basic(head) {
-            Some((id, secret)) => self.named(&id, &secret),
-            None => Err(WorkflowFailure::NoCredentials.into()),
-        }
-    }
-
-    /// The client with this id and secret. If no clients are configured, any id and secret will do.
-    pub(super) fn asker_with<'a>(&'a self, id: &'a str, secret: &str) -> Result<Asker<'a>, Refusal> {
-        match &self.clients {
-            None => Ok(Asker {
-                id: Some(id),
-                client: None,
-            }),
-            Some(_) => self.named(id, secret),
-        }
-    }
-
-    fn named(&self, id: &str, secret: &str) -> Result<Asker<'_>, Refusal> {
-        let client = self
-            .clients
-            .as_ref()
-            .and_then(|clients| clients.get_key_value(id));
-        let expected = client.and_then(|(_, client)| client.rules.secret.as_ref());
-        // An unknown id takes as long as a known one.
-        let expected_text = expected.map_or("none", Secret::reveal);
-        let is_right = is_same(secret.as_bytes(), expected_text.as_bytes()) && expected.is_some();
-        match client {
-            Some((id, client)) if is_right => Ok(Asker::of(id, client)),
-            _ => Err(WorkflowFailure::WrongCredentials.into()),
-        }
-    }
-
-    /// A client whose secret was checked earlier.
-    pub(super) fn known(&self, id: Option<&str>) -> Result<Asker<'_>, Refusal> {
+    /// A client whose credentials have been checked.
+    ///
+    /// # Errors
+    /// If there are clients, and none has this id.
+    pub fn known(&self, id: Option<&str>) -> Result<Asker<'_>, WorkflowFailure> {
         match (&self.clients, id) {
             (None, _) => Ok(Asker::default()),
             (Some(clients), Some(id)) => {
                 let found = clients.get_key_value(id);
                 found
                     .map(|(id, client)| Asker::of(id, client))
-                    .ok_or_else(|| WorkflowFailure::WrongCredentials.into())
+                    .ok_or(WorkflowFailure::WrongCredentials)
             }
-            (Some(_), None) => Err(WorkflowFailure::NoCredentials.into()),
+            (Some(_), None) => Err(WorkflowFailure::NoCredentials),
         }
     }
 
     /// The workflow's own limit on the duration of a run, if it has one.
-    pub(super) fn timeout(&self, workflow: &str) -> Option<Duration> {
+    pub(crate) fn timeout(&self, workflow: &str) -> Option<Duration> {
         self.scenes.get(workflow)?.rules.timeout
     }
 
     /// Waits until the workflow has room for another run, at most until `deadline`.
-    pub(super) async fn admit<'a>(
+    pub(crate) async fn admit<'a>(
         &'a self,
         asker: Asker<'a>,
         workflow: &str,
         deadline: Instant,
-    ) -> Result<Admitted<'a>, Refusal> {
+    ) -> Result<Admitted<'a>, WorkflowFailure> {
         let of_client = asker
             .client
             .map(|client| client.enter(workflow))
@@ -229,8 +210,16 @@ fn of_both(client: Option<Priority>, scene: Option<Priority>) -> Priority {
 }
 
 impl<'a> Asker<'a> {
+    /// Someone who calls itself so, where no clients are configured.
+    pub fn unchecked(id: &'a str) -> Self {
+        Self {
+            id: Some(id),
+            client: None,
+        }
+    }
+
     /// Most concurrent runs of this client, if they are limited.
-    pub(super) fn runs_max(self) -> Option<usize> {
+    pub fn runs_max(self) -> Option<usize> {
         self.client?.rules.runs_max
     }
 
@@ -243,16 +232,16 @@ impl<'a> Asker<'a> {
 }
 
 impl Client {
-    fn check(&self, workflow: &str) -> Result<(), Refusal> {
+    fn check(&self, workflow: &str) -> Result<(), WorkflowFailure> {
         let may = |allowed: &String| allowed == "*" || allowed == workflow;
         if self.rules.workflows.iter().any(may) {
             return Ok(());
         }
         let name = workflow.to_owned();
-        Err(WorkflowFailure::NotAllowed { name }.into())
+        Err(WorkflowFailure::NotAllowed { name })
     }
 
-    fn enter(&self, workflow: &str) -> Result<Option<Place<'_>>, Refusal> {
+    fn enter(&self, workflow: &str) -> Result<Option<Place<'_>>, WorkflowFailure> {
         self.check(workflow)?;
         let place = match self.rules.runs_max {
             None => None,
@@ -264,14 +253,18 @@ impl Client {
         if let (Some(quota), Some(runs_per_second)) = (&self.quota, self.rules.runs_per_second)
             && quota.check().is_err()
         {
-            return Err(WorkflowFailure::Quota { runs_per_second }.into());
+            return Err(WorkflowFailure::Quota { runs_per_second });
         }
         Ok(place)
     }
 }
 
 impl Scene {
-    async fn enter(&self, workflow: &str, deadline: Instant) -> Result<Option<SemaphorePermit<'_>>, Refusal> {
+    async fn enter(
+        &self,
+        workflow: &str,
+        deadline: Instant,
+    ) -> Result<Option<SemaphorePermit<'_>>, WorkflowFailure> {
         let Some(running) = &self.running else {
             return Ok(None);
         };
@@ -281,11 +274,11 @@ impl Scene {
         let queue_max = self.rules.queue_max;
         let Some(_waits) = Place::take(&self.waiting, queue_max) else {
             let name = workflow.to_owned();
-            return Err(WorkflowFailure::SceneBusy { name, queue_max }.into());
+            return Err(WorkflowFailure::SceneBusy { name, queue_max });
         };
         match tokio::time::timeout_at(deadline.into(), running.acquire()).await {
             Ok(permit) => Ok(permit.ok()),
-            Err(_) => Err(Refusal::Script(forebay_script::Failure::DeadlinePassed)),
+            Err(_) => Err(WorkflowFailure::DeadlinePassed),
         }
     }
 }

@@ -12,16 +12,10 @@ use std::{
     time::Duration,
 };
 
-use forebay_workflow::Compat;
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::stored::{Canary, ReleaseAssignments, ReleaseError, Releases, State};
-use crate::{
-    app::EraseTypes,
-    failure,
-    target::workflow::{Bundle, BundleErrors, WorkflowFailure},
-    watch::{self, ENTRIES_MAX, Found, Stamps},
-};
+use crate::{Bundle, BundleErrors, Compat, EraseTypes, Evaluator, WorkflowFailure, failure::with_causes};
 
 /// Polling interval for the store: each poll reads one node.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -47,45 +41,68 @@ impl ShelfError {
     fn may_mend(&self) -> bool {
         matches!(
             self,
-            Self::Releases(ReleaseError::Store(_) | ReleaseError::NoSuchRelease { .. })
+            Self::Releases(ReleaseError::Storage(_) | ReleaseError::NoSuchRelease { .. })
         )
     }
 }
 
 /// Options for compiling workflows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reading {
-    pub(crate) compat: Compat,
-    pub(crate) erase_types: EraseTypes,
+pub struct Reading {
+    /// How graphs are interpreted.
+    pub compat: Compat,
+    /// Erases the types of TypeScript.
+    pub erase_types: EraseTypes,
 }
 
 /// The workflows currently in force.
 #[derive(Debug)]
-pub(crate) struct ActiveReleases {
-    in_force: RwLock<InForce>,
+pub struct ActiveReleases<E: Evaluator> {
+    in_force: RwLock<InForce<E>>,
     ending: Arc<Ending>,
 }
 
 /// The book for a run and the release that it comes from; `None` for a folder's.
-#[derive(Clone, Debug)]
-pub(crate) struct ResolvedRelease {
-    pub(crate) book: Arc<Bundle>,
-    pub(crate) release: Option<u64>,
+#[derive(Debug)]
+pub struct ResolvedRelease<E: Evaluator> {
+    /// The compiled workflows.
+    pub book: Arc<Bundle<E>>,
+    /// Number of the release.
+    pub release: Option<u64>,
 }
 
-#[derive(Debug, Default)]
-struct InForce {
+impl<E: Evaluator> Clone for ResolvedRelease<E> {
+    fn clone(&self) -> Self {
+        Self {
+            book: Arc::clone(&self.book),
+            release: self.release,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct InForce<E: Evaluator> {
     /// The global with the releases; `None`: a folder, whose only book counts as published.
     global: Option<String>,
-    published: Option<ResolvedRelease>,
+    published: Option<ResolvedRelease<E>>,
     canary: Option<Canary>,
     /// By release number: the canary, those for test, and those pinned by routes.
-    others: BTreeMap<u64, Arc<Bundle>>,
+    others: BTreeMap<u64, Arc<Bundle<E>>>,
 }
 
-impl InForce {
+impl<E: Evaluator> InForce<E> {
+    /// Nothing, of the releases in this global or of a folder.
+    fn nothing(global: Option<String>) -> Self {
+        Self {
+            global,
+            published: None,
+            canary: None,
+            others: BTreeMap::new(),
+        }
+    }
+
     /// The book of the given release, or of the published one.
-    fn find(&self, release: Option<u64>) -> Result<ResolvedRelease, WorkflowFailure> {
+    fn find(&self, release: Option<u64>) -> Result<ResolvedRelease<E>, WorkflowFailure> {
         let published = self.published.as_ref();
         let Some(number) = release else {
             let global = || self.global.clone().unwrap_or_default();
@@ -130,61 +147,62 @@ impl Ending {
     }
 }
 
-impl Drop for ActiveReleases {
+impl<E: Evaluator> Drop for ActiveReleases<E> {
     fn drop(&mut self) {
         *self.ending.is_over.lock() = true;
         self.ending.changed.notify_all();
     }
 }
 
-impl ActiveReleases {
+impl<E: Evaluator> ActiveReleases<E> {
     /// A shelf that always has this one book.
-    pub(crate) fn of(book: Bundle) -> Arc<Self> {
+    pub fn of(book: Bundle<E>) -> Arc<Self> {
         let book = Arc::new(book);
         Self::new(InForce {
             published: Some(ResolvedRelease { book, release: None }),
-            ..InForce::default()
+            ..InForce::nothing(None)
         })
     }
 
-    fn new(in_force: InForce) -> Arc<Self> {
+    fn new(in_force: InForce<E>) -> Arc<Self> {
         Arc::new(Self {
             in_force: RwLock::new(in_force),
             ending: Arc::default(),
         })
     }
 
-    /// The workflows of a folder. With `is_watched`, changes to its files come into force.
-    pub(crate) fn of_folder(
+    /// The workflows of a folder. With `stamps`, which looks at its files, changes to them come into force.
+    ///
+    /// # Errors
+    /// Every error in the files, or a thread that cannot be started.
+    pub fn of_folder(
         folder: &Path,
         reading: Reading,
-        is_watched: bool,
+        stamps: Option<FileStamps>,
     ) -> Result<Arc<Self>, ShelfError> {
         // Taken before the files are read, so that any later change is noticed.
-        let found = watch::look_at_workflows(folder);
+        let watched = stamps.map(|mut stamps| (stamps(), stamps));
         let bundle = Bundle::read(folder, reading.compat, reading.erase_types)?;
         bundle.log_warnings();
         let shelf = Self::of(bundle);
-        if is_watched {
-            let mut keeper = FolderKeeper {
+        if let Some((seen, stamps)) = watched {
+            let keeper = FolderKeeper {
                 folder: folder.to_owned(),
                 reading,
-                seen: found.stamps.clone(),
-                in_force: Stamps::new(),
-                is_told: false,
+                stamps,
+                in_force: seen.clone(),
+                seen,
             };
-            keeper.in_force = keeper.stamps(found);
             shelf.keep(LOOK_AT_FOLDER_EVERY, keeper)?;
         }
         Ok(shelf)
     }
 
     /// The releases in the store as they are published, and those `pinned` by routes.
-    pub(crate) fn of_store(
-        releases: Releases,
-        pinned: Vec<u64>,
-        reading: Reading,
-    ) -> Result<Arc<Self>, ShelfError> {
+    ///
+    /// # Errors
+    /// If the published release cannot be read, or a thread cannot be started.
+    pub fn of_store(releases: Releases, pinned: Vec<u64>, reading: Reading) -> Result<Arc<Self>, ShelfError> {
         let standing = releases.standing()?;
         let mut keeper = StoreKeeper {
             releases,
@@ -195,7 +213,7 @@ impl ActiveReleases {
             unusable: BTreeSet::new(),
             announced: None,
         };
-        let (in_force, fault) = keeper.read(standing, &InForce::default());
+        let (in_force, fault) = keeper.read(standing, &InForce::nothing(None));
         if let Some(fault) = fault {
             return Err(fault);
         }
@@ -207,7 +225,10 @@ impl ActiveReleases {
 
     /// Picks the book for a run: of the given release, of the canary for its share of ids, or of the published release. One id always has
     /// the same release, so a retry does too.
-    pub(crate) fn choose(&self, id: &str, release: Option<u64>) -> Result<ResolvedRelease, WorkflowFailure> {
+    ///
+    /// # Errors
+    /// If the release cannot be requested, or none is published.
+    pub fn choose(&self, id: &str, release: Option<u64>) -> Result<ResolvedRelease<E>, WorkflowFailure> {
         let in_force = self.in_force.read();
         let shared = in_force.canary;
         let shared = shared.filter(|canary| release.is_none() && place_of(id) < canary.per_ten_thousand);
@@ -215,12 +236,15 @@ impl ActiveReleases {
     }
 
     /// The book of the given release, or of the published one.
-    pub(crate) fn published(&self, release: Option<u64>) -> Result<ResolvedRelease, WorkflowFailure> {
+    ///
+    /// # Errors
+    /// If the release cannot be requested, or none is published.
+    pub fn published(&self, release: Option<u64>) -> Result<ResolvedRelease<E>, WorkflowFailure> {
         self.in_force.read().find(release)
     }
 
     /// Releases that runs get without asking, each with its state.
-    pub(crate) fn shared(&self) -> Vec<(u64, &'static str)> {
+    pub fn shared(&self) -> Vec<(u64, &'static str)> {
         let (published, canary) = self.in_force.read().shared();
         let published = published.map(|release| (release, State::Published.name()));
         let canary = canary.map(|canary| (canary.release, State::Canary.name()));
@@ -228,12 +252,12 @@ impl ActiveReleases {
     }
 
     /// Whether releases can be requested by number.
-    pub(crate) fn has_releases(&self) -> bool {
+    pub fn has_releases(&self) -> bool {
         self.in_force.read().global.is_some()
     }
 
     /// Starts a thread that polls for changes until the shelf is dropped.
-    fn keep(self: &Arc<Self>, every: Duration, mut keeper: impl Watcher) -> Result<(), ShelfError> {
+    fn keep(self: &Arc<Self>, every: Duration, mut keeper: impl Watcher<E>) -> Result<(), ShelfError> {
         let (ending, shelf) = (Arc::clone(&self.ending), Arc::downgrade(self));
         let look = move || {
             while !ending.passes(every) {
@@ -263,38 +287,27 @@ fn place_of(id: &str) -> u32 {
 }
 
 /// Polls for changes and puts them in force.
-trait Watcher: Send + 'static {
-    fn look(&mut self, shelf: &ActiveReleases);
+trait Watcher<E: Evaluator>: Send + 'static {
+    fn look(&mut self, shelf: &ActiveReleases<E>);
 }
+
+type Stamps = BTreeMap<PathBuf, (i64, i64, u64, u64)>;
+
+/// Looks at the files of a folder: what identifies the state of each, such as its modification time.
+pub type FileStamps = Box<dyn FnMut() -> Stamps + Send>;
 
 struct FolderKeeper {
     folder: PathBuf,
     reading: Reading,
+    stamps: FileStamps,
     /// File stamps at the last poll, and those of the version that was read last.
     seen: Stamps,
     in_force: Stamps,
-    /// Whether the log has been told that the folder has too many entries.
-    is_told: bool,
 }
 
-impl FolderKeeper {
-    /// The stamps; if they are incomplete, logs that once.
-    fn stamps(&mut self, found: Found) -> Stamps {
-        if !found.whole && !self.is_told {
-            self.is_told = true;
-            tracing::warn!(
-                target: "forebay::workflow",
-                "{} has more than {ENTRIES_MAX} entries, changes to the rest are not noticed",
-                self.folder.display()
-            );
-        }
-        found.stamps
-    }
-}
-
-impl Watcher for FolderKeeper {
-    fn look(&mut self, shelf: &ActiveReleases) {
-        let now = self.stamps(watch::look_at_workflows(&self.folder));
+impl<E: Evaluator> Watcher<E> for FolderKeeper {
+    fn look(&mut self, shelf: &ActiveReleases<E>) {
+        let now = (self.stamps)();
         let is_quiet = now == self.seen;
         // Waits until the files are quiet, so that a save in progress is not read halfway and one save is one change.
         if !is_quiet || now == self.in_force {
@@ -331,8 +344,8 @@ struct StoreKeeper {
     announced: Option<(Option<u64>, Option<Canary>)>,
 }
 
-impl Watcher for StoreKeeper {
-    fn look(&mut self, shelf: &ActiveReleases) {
+impl<E: Evaluator> Watcher<E> for StoreKeeper {
+    fn look(&mut self, shelf: &ActiveReleases<E>) {
         match self.releases.standing() {
             Ok(standing) if self.seen.as_ref() == Some(&standing) => {}
             Ok(standing) => {
@@ -348,7 +361,7 @@ impl Watcher for StoreKeeper {
             }
             Err(error) => {
                 (self.seen, self.announced) = (None, None);
-                let told = failure::with_causes(&error);
+                let told = with_causes(&error);
                 if told != self.told {
                     tracing::error!(target: "forebay::workflow", "the releases of the workflows cannot be looked at, those in force stay: {told}");
                     self.told = told;
@@ -382,9 +395,9 @@ impl StoreKeeper {
                 may_mend: false,
             }),
             Err(error) => Some(NotHad {
-                reason: format!("{prefix}: {}", failure::with_causes(&error)),
+                reason: format!("{prefix}: {}", with_causes(&error)),
                 // A release that is created later is a draft, so a missing one cannot become usable by itself.
-                may_mend: matches!(error, ReleaseError::Store(_)),
+                may_mend: matches!(error, ReleaseError::Storage(_)),
             }),
         }
     }
@@ -392,11 +405,12 @@ impl StoreKeeper {
     /// Reads the releases that should be in force, reusing books that are loaded already. If the published release cannot be read, the
     /// previous one stays in force and the error is returned; for others the error is only logged. Releases that may become readable are
     /// read again at the next poll.
-    fn read(&mut self, standing: ReleaseAssignments, before: &InForce) -> (InForce, Option<ShelfError>) {
-        let mut in_force = InForce {
-            global: Some(self.releases.global().to_owned()),
-            ..InForce::default()
-        };
+    fn read<E: Evaluator>(
+        &mut self,
+        standing: ReleaseAssignments,
+        before: &InForce<E>,
+    ) -> (InForce<E>, Option<ShelfError>) {
+        let mut in_force = InForce::nothing(Some(self.releases.global().to_owned()));
         let (mut fault, mut unusable, mut may_mend) = (None, BTreeSet::new(), false);
         let mut numbers = standing.numbers();
         for number in &self.pinned {
@@ -428,7 +442,7 @@ impl StoreKeeper {
                     }
                     Err(error) => {
                         may_mend |= error.may_mend();
-                        let reason = failure::with_causes(&error);
+                        let reason = with_causes(&error);
                         unusable.insert((
                             number,
                             format!("a release of the workflows cannot be used: {reason}"),
@@ -470,11 +484,11 @@ struct NotHad {
 }
 
 /// Reads and compiles a release.
-pub(in crate::target::workflow) fn read_release(
+fn read_release<E: Evaluator>(
     releases: &Releases,
     number: u64,
     reading: Reading,
-) -> Result<Bundle, ShelfError> {
+) -> Result<Bundle<E>, ShelfError> {
     let files = releases.files(number)?;
     Ok(Bundle::of(
         &files,

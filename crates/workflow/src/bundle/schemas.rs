@@ -1,14 +1,13 @@
 //! Schemas of workflows' arguments and results: the files `schemas/NAME.json`.
 
-use forebay_workflow::Schema;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::WorkflowFailure;
+use crate::{Schema, WorkflowFailure};
 
 /// The schemas of one workflow.
 #[derive(Debug, Default)]
-pub(super) struct Schemas {
+pub struct Schemas {
     args: Option<Schema>,
     result: Option<Schema>,
     written: Written,
@@ -37,12 +36,15 @@ impl Schemas {
     }
 
     /// Refuses arguments that do not match their schema.
-    pub(super) fn check_args(&self, args: &RawValue) -> Result<(), WorkflowFailure> {
+    ///
+    /// # Errors
+    /// The first mismatch.
+    pub fn check_args(&self, args: &RawValue) -> Result<(), WorkflowFailure> {
         check(self.args.as_ref(), args).map_err(|what| WorkflowFailure::OtherArguments { what })
     }
 
     /// Refuses results that do not match their schema.
-    pub(super) fn check_result(&self, values: Option<&RawValue>) -> Result<(), WorkflowFailure> {
+    pub(crate) fn check_result(&self, values: Option<&RawValue>) -> Result<(), WorkflowFailure> {
         let Some(values) = values else {
             return Ok(());
         };
@@ -50,11 +52,11 @@ impl Schemas {
     }
 
     /// The schemas of arguments and results, uncompiled.
-    pub(super) fn written(&self) -> (Option<&Value>, Option<&Value>) {
+    pub fn written(&self) -> (Option<&Value>, Option<&Value>) {
         (self.written.args.as_ref(), self.written.result.as_ref())
     }
 
-    pub(super) fn has_result(&self) -> bool {
+    pub(crate) fn has_result(&self) -> bool {
         self.result.is_some()
     }
 }

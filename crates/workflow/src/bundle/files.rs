@@ -6,10 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::target::workflow::{
-    bundle::{BundleError, BundleErrors},
-    requests::template,
-};
+use super::{BundleError, BundleErrors, template};
 
 /// Largest file, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -33,7 +30,7 @@ const SCHEMAS: &str = "schemas";
 
 /// Role of a file, by its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::target::workflow) enum Role<'p> {
+pub(super) enum Role<'p> {
     /// A graph or a decision, by its name.
     Workflow(&'p str),
     /// One file of the rule of this name.
@@ -165,7 +162,7 @@ impl WorkflowFiles {
 }
 
 /// The role of the file at `path`; `None`: it has none in workflows.
-pub(in crate::target::workflow) fn role_of(path: &str) -> Option<Role<'_>> {
+pub(super) fn role_of(path: &str) -> Option<Role<'_>> {
     let parts: Vec<&str> = path.split('/').collect();
     let is_plain = |part: &&str| !part.is_empty() && *part != "." && *part != ".." && !part.contains('\0');
     if !parts.iter().all(is_plain) {
@@ -188,7 +185,7 @@ pub(in crate::target::workflow) fn role_of(path: &str) -> Option<Role<'_>> {
 }
 
 /// Whether a path in a folder of workflows is that of a workflow file.
-pub(crate) fn is_workflow_file(path: &str) -> bool {
+pub fn is_workflow_file(path: &str) -> bool {
     role_of(path).is_some()
 }
 

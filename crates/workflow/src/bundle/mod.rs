@@ -1,42 +1,49 @@
 //! Workflows compiled for running: the graphs, decisions and rules of a set of files, read and checked.
 
+mod cases;
+mod files;
+mod schemas;
+mod template;
+
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use forebay_script::{Rule, RuleFile, RuleModule};
-use forebay_workflow::{
-    Compat, Definition, Graph, Kind, check,
-    jdm::{self, Decision, Document},
-};
 use serde_json::{Value, json};
 
-use super::{
-    releases::{
-        cases::{self, StoredTest},
-        files::{Role, WorkflowFiles, role_of},
-    },
-    requests::template::Template,
-    runs::builtin_tasks,
+use self::files::{Role, role_of};
+pub use self::{
+    cases::StoredTest,
+    files::{WorkflowFiles, is_workflow_file},
     schemas::Schemas,
+    template::Template,
 };
-use crate::app::EraseTypes;
+use crate::{
+    Compat, CompiledRule, Definition, Evaluator, Graph, Kind, Required, RuleFile, RuleModule, RuleSource,
+    check,
+    jdm::{self, Decision, Document},
+};
+
+/// Erases the types of a TypeScript file and keeps every line and column. The error describes the construct that cannot be erased.
+pub type EraseTypes = fn(&str, &Path) -> Result<String, String>;
+
+type Rules<E> = HashMap<String, Arc<<E as Evaluator>::Rule>>;
 
 /// Compiled workflows. A run keeps the book that it began with.
 #[derive(Debug)]
-pub(crate) struct Bundle {
+pub struct Bundle<E: Evaluator> {
     workflows: BTreeMap<String, Workflow>,
-    rules: HashMap<String, Arc<Rule>>,
+    rules: Rules<E>,
     /// Modules that rules require, by path.
-    modules: HashMap<String, Arc<Rule>>,
+    modules: Rules<E>,
     /// Implementations of decisions' custom nodes, by kind.
-    nodes: HashMap<String, Arc<Rule>>,
+    nodes: Rules<E>,
     /// Functions of decisions, by their source text.
-    functions: HashMap<String, Arc<Rule>>,
+    functions: Rules<E>,
     /// Rules generated for built-in nodes, by the name that graphs have for them.
-    errands: HashMap<String, Arc<Rule>>,
+    errands: Rules<E>,
     tests: Vec<StoredTest>,
     templates: HashMap<String, Template>,
     schemas: HashMap<String, Schemas>,
@@ -46,14 +53,14 @@ pub(crate) struct Bundle {
 /// A runnable workflow.
 #[derive(Debug)]
 pub(crate) struct Workflow {
-    pub(super) plan: Plan,
+    pub(crate) plan: Plan,
     /// The graph's attributes: a JSON object.
-    pub(super) attributes: String,
+    pub(crate) attributes: Arc<str>,
 }
 
 /// The program of a run.
 #[derive(Clone, Debug)]
-pub(super) enum Plan {
+pub(crate) enum Plan {
     /// A graph of rules.
     Graph(Arc<Graph>),
     /// A GoRules decision.
@@ -63,14 +70,14 @@ pub(super) enum Plan {
 /// Every error in a set of workflow files.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.iter().map(|fault| &*fault.text).collect::<Vec<_>>().join("\n"))]
-pub struct BundleErrors(pub(super) Vec<BundleError>);
+pub struct BundleErrors(pub(crate) Vec<BundleError>);
 
 /// An error in workflow files.
 #[derive(Debug)]
-pub(super) struct BundleError {
+pub(crate) struct BundleError {
     /// Path of the file; `None`: the error concerns the files as a whole.
-    pub(super) file: Option<String>,
-    pub(super) text: String,
+    pub(crate) file: Option<String>,
+    pub(crate) text: String,
 }
 
 impl BundleErrors {
@@ -82,20 +89,26 @@ impl BundleErrors {
     }
 }
 
-impl Bundle {
+impl<E: Evaluator> Bundle<E> {
     /// Compiles the files of a folder.
-    pub(crate) fn read(folder: &Path, compat: Compat, erase_types: EraseTypes) -> Result<Self, BundleErrors> {
+    ///
+    /// # Errors
+    /// Every error in the files.
+    pub fn read(folder: &Path, compat: Compat, erase_types: EraseTypes) -> Result<Self, BundleErrors> {
         Self::of(&WorkflowFiles::read(folder)?, folder, compat, erase_types)
     }
 
     /// Compiles `files`; errors name them with `place` as their folder.
-    pub(crate) fn of(
+    ///
+    /// # Errors
+    /// Every error in the files.
+    pub fn of(
         files: &WorkflowFiles,
         place: &Path,
         compat: Compat,
         erase_types: EraseTypes,
     ) -> Result<Self, BundleErrors> {
-        let mut reader = Reader {
+        let mut reader = Reader::<E> {
             place,
             erase_types,
             faults: Vec::new(),
@@ -105,6 +118,7 @@ impl Bundle {
             subflows: Vec::new(),
             modules: HashMap::new(),
             nodes: HashMap::new(),
+            required: Vec::new(),
         };
         let rules = reader.rules(files);
         reader.modules(files);
@@ -144,7 +158,7 @@ impl Bundle {
                 reader.fault(&path, format!("node `{node}`: there is no workflow `{workflow}`"));
             }
         }
-        reader.check_required(&rules);
+        reader.check_required();
         if reader.faults.is_empty() {
             Ok(Self {
                 workflows,
@@ -164,40 +178,46 @@ impl Bundle {
     }
 
     /// What works otherwise than its author may expect, each with its file.
-    pub(crate) fn warnings(&self) -> &[String] {
+    pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
     /// Logs the warnings.
-    pub(super) fn log_warnings(&self) {
+    pub(crate) fn log_warnings(&self) {
         for warning in &self.warnings {
             tracing::warn!(target: "forebay::workflow", "{warning}");
         }
     }
 
     /// Tests stored among the files.
-    pub(super) fn tests(&self) -> &[StoredTest] {
+    pub fn tests(&self) -> &[StoredTest] {
         &self.tests
     }
 
     /// A response template, by name.
-    pub(super) fn template(&self, name: &str) -> Option<&Template> {
+    pub fn template(&self, name: &str) -> Option<&Template> {
         self.templates.get(name)
     }
 
     /// The schemas of a workflow's arguments and results, if it has any.
-    pub(super) fn schemas(&self, name: &str) -> Option<&Schemas> {
+    pub fn schemas(&self, name: &str) -> Option<&Schemas> {
         self.schemas.get(name)
     }
 
     /// Names of all workflows, sorted.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.workflows.keys().map(String::as_str)
     }
 
-    pub(super) fn is_decision(&self, name: &str) -> bool {
+    /// Whether a workflow is a GoRules decision.
+    pub fn is_decision(&self, name: &str) -> bool {
         let plan = self.workflows.get(name).map(|workflow| &workflow.plan);
         matches!(plan, Some(Plan::Decision(_)))
+    }
+
+    /// Whether there is a workflow of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.workflows.contains_key(name)
     }
 
     pub(crate) fn workflow(&self, name: &str) -> Option<&Workflow> {
@@ -205,22 +225,22 @@ impl Bundle {
     }
 
     /// A decision's function, by its source text.
-    pub(super) fn function(&self, source: &str) -> Option<&Arc<Rule>> {
+    pub(crate) fn function(&self, source: &str) -> Option<&Arc<E::Rule>> {
         self.functions.get(source)
     }
 
     /// The implementation of custom nodes of this kind.
-    pub(super) fn node(&self, kind: &str) -> Option<&Arc<Rule>> {
+    pub(crate) fn node(&self, kind: &str) -> Option<&Arc<E::Rule>> {
         self.nodes.get(kind)
     }
 
     /// The module that `from` requires as `name`. `from` is the path of a module, or empty for a rule.
-    pub(super) fn module(&self, from: &str, name: &str) -> Result<RuleModule, String> {
+    pub(crate) fn module(&self, from: &str, name: &str) -> Result<RuleModule<E::Rule>, String> {
         module_of(&self.modules, from, name)
     }
 
     /// A graph whose only node runs this rule.
-    pub(super) fn plan_of_rule(&self, rule: &str) -> Option<Plan> {
+    pub(crate) fn plan_of_rule(&self, rule: &str) -> Option<Plan> {
         let nodes = json!([{"@type": "BOOT", "id": "0"}, {"@type": "PROCESS", "id": "1", "ruleId": rule}]);
         let definition =
             Definition::of(&json!({"nodes": nodes, "edges": [{"from": "0", "to": "1"}]})).ok()?;
@@ -229,26 +249,28 @@ impl Bundle {
     }
 
     /// A rule, by its name in graphs.
-    pub(super) fn rule(&self, name: &str) -> Option<&Arc<Rule>> {
+    pub(crate) fn rule(&self, name: &str) -> Option<&Arc<E::Rule>> {
         self.rules.get(name).or_else(|| self.errands.get(name))
     }
 }
 
-struct Reader<'r> {
+struct Reader<'r, E: Evaluator> {
     /// The folder of the files, as errors name it.
     place: &'r Path,
     erase_types: EraseTypes,
     faults: Vec<BundleError>,
     warnings: Vec<String>,
-    functions: HashMap<String, Arc<Rule>>,
-    errands: HashMap<String, Arc<Rule>>,
-    modules: HashMap<String, Arc<Rule>>,
-    nodes: HashMap<String, Arc<Rule>>,
+    functions: Rules<E>,
+    errands: Rules<E>,
+    modules: Rules<E>,
+    nodes: Rules<E>,
+    /// Modules that rules require, with the path of the requiring module, which is empty for others.
+    required: Vec<(String, Required)>,
     /// Workflows that graphs run as subflows: the file, its node, and the workflow's name.
     subflows: Vec<(String, String, String)>,
 }
 
-impl Reader<'_> {
+impl<E: Evaluator> Reader<'_, E> {
     /// A file's path as errors show it.
     fn shown(&self, path: &str) -> String {
         self.place.join(path).display().to_string()
@@ -287,14 +309,14 @@ impl Reader<'_> {
         path: &str,
         text: &str,
         compat: Compat,
-        rules: &HashMap<String, Arc<Rule>>,
+        rules: &Rules<E>,
         names: &HashSet<&str>,
     ) -> Option<Workflow> {
         if is_decision(text) {
             let decision = Arc::new(self.decision(path, text, names)?);
             return Some(Workflow {
                 plan: Plan::Decision(decision),
-                attributes: "{}".to_owned(),
+                attributes: Arc::from("{}"),
             });
         }
         let definition = match Definition::parse(text.as_bytes()) {
@@ -315,7 +337,7 @@ impl Reader<'_> {
                     self.subflows
                         .push((path.to_owned(), node.id.clone(), workflow.clone()));
                 }
-                Kind::BuiltinTask { rule, errand } => match builtin_tasks::rule_of(errand) {
+                Kind::BuiltinTask { rule, errand } => match E::builtin(errand) {
                     Ok(made) => drop(self.errands.insert(rule.clone(), Arc::new(made))),
                     Err(what) => {
                         self.fault(path, format!("node `{}`: {what}", node.id));
@@ -332,7 +354,7 @@ impl Reader<'_> {
         match check(&definition, compat, knows) {
             Ok(graph) => Some(Workflow {
                 plan: Plan::Graph(Arc::new(graph)),
-                attributes: Value::Object(definition.attributes).to_string(),
+                attributes: Value::Object(definition.attributes).to_string().into(),
             }),
             Err(problems) => {
                 for problem in problems {
@@ -378,17 +400,13 @@ impl Reader<'_> {
                     continue;
                 }
             };
-            let rule = Rule::function(
-                &node.name,
-                &RuleFile {
-                    name: self.shown(&place),
-                    text,
-                },
-            );
-            if let Err(fault) = rule.check() {
-                self.placed_fault(path, fault.to_string());
-            }
-            self.functions.insert(source.clone(), Arc::new(rule));
+            let file = RuleFile {
+                name: self.shown(&place),
+                text,
+            };
+            let (name, file) = (&*node.name, &file);
+            let rule = self.compiled(path, RuleSource::Function { name, file });
+            self.functions.insert(source.clone(), rule);
         }
         match jdm::check(&document, |key| {
             names.contains(key.strip_suffix(".json").unwrap_or(key))
@@ -409,7 +427,7 @@ impl Reader<'_> {
         }
     }
 
-    fn rules(&mut self, files: &WorkflowFiles) -> HashMap<String, Arc<Rule>> {
+    fn rules(&mut self, files: &WorkflowFiles) -> Rules<E> {
         // The files of one rule are adjacent, unless a file has the same name as a folder.
         let mut parts: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
         for (path, text) in files.iter() {
@@ -432,11 +450,9 @@ impl Reader<'_> {
                 .into_iter()
                 .filter_map(|(path, text)| self.rule_file(path, text))
                 .collect();
-            let rule = Rule::new(name, &parts);
-            if let Err(fault) = rule.check().and_then(|()| rule.check_process()) {
-                self.placed_fault(first, fault.to_string());
-            }
-            rules.insert(name.to_owned(), Arc::new(rule));
+            let files = &parts;
+            let rule = self.compiled(first, RuleSource::Process { name, files });
+            rules.insert(name.to_owned(), rule);
         }
         rules
     }
@@ -452,39 +468,46 @@ impl Reader<'_> {
             let Some(file) = self.rule_file(path, text) else {
                 continue;
             };
-            let (rule, known) = if is_module {
-                (Rule::module(name, &file), &mut self.modules)
+            let file = &file;
+            let before = if is_module {
+                let rule = self.compiled(path, RuleSource::Module { path: name, file });
+                self.modules.insert(name.to_owned(), rule)
             } else {
-                (Rule::function(name, &file), &mut self.nodes)
+                let rule = self.compiled(path, RuleSource::Function { name, file });
+                self.nodes.insert(name.to_owned(), rule)
             };
-            let checked = rule.check();
-            let before = known.insert(name.to_owned(), Arc::new(rule));
-            if let Err(fault) = checked {
-                self.placed_fault(path, fault.to_string());
-            }
             if before.is_some() {
                 self.fault(path, format!("`{name}` is there twice"));
             }
         }
     }
 
+    /// Compiles the rule of a file, and notes what is wrong with it and what it requires.
+    fn compiled(&mut self, path: &str, source: RuleSource<'_>) -> Arc<E::Rule> {
+        let CompiledRule {
+            rule,
+            error,
+            required,
+        } = E::compile(source);
+        if let Some(error) = error {
+            self.placed_fault(path, error);
+        }
+        let from = match source {
+            RuleSource::Module { path, .. } => path,
+            RuleSource::Process { .. } | RuleSource::Function { .. } => "",
+        };
+        let required = required.into_iter().map(|required| (from.to_owned(), required));
+        self.required.extend(required);
+        Arc::new(rule)
+    }
+
     /// Reports modules that are required but missing.
-    fn check_required(&mut self, rules: &HashMap<String, Arc<Rule>>) {
+    fn check_required(&mut self) {
         let mut faults = Vec::new();
-        let others = rules
-            .values()
-            .chain(self.functions.values())
-            .chain(self.nodes.values());
-        let others = others.map(|rule| ("", rule));
-        let modules = self.modules.iter().map(|(path, rule)| (path.as_str(), rule));
-        for (from, rule) in others.chain(modules) {
-            for required in rule.required() {
-                if let Err(what) = module_of(&self.modules, from, &required.name) {
-                    faults.push((
-                        required.file.clone(),
-                        format!("{}:{}: {what}", required.file, required.line),
-                    ));
-                }
+        for (from, Required { file, line, name }) in std::mem::take(&mut self.required) {
+            if let Err(what) = module_of(&self.modules, &from, &name) {
+                let text = format!("{file}:{line}: {what}");
+                faults.push((file, text));
             }
         }
         faults.sort();
@@ -515,7 +538,7 @@ impl Reader<'_> {
 }
 
 /// Resolves a module name: a path from the modules folder, or, starting with `./` or `../`, relative to the module at `from`.
-fn module_of(modules: &HashMap<String, Arc<Rule>>, from: &str, name: &str) -> Result<RuleModule, String> {
+fn module_of<R>(modules: &HashMap<String, Arc<R>>, from: &str, name: &str) -> Result<RuleModule<R>, String> {
     let mut parts: Vec<&str> = Vec::new();
     if name.starts_with("./") || name.starts_with("../") {
         parts.extend(from.split('/'));

@@ -3,10 +3,11 @@
 //! The graph's settings are embedded in the rule's text only as one JSON string, which the rule parses, so nothing in them can become code.
 
 use forebay_pg::Sql;
-use forebay_script::{Rule, RuleFile};
 use forebay_store::Key;
-use forebay_workflow::{BuiltinTask, Operand, Operation, Request, ResultMode};
+use forebay_workflow::{BuiltinTask, Operand, Operation, Request, ResultMode, RuleFile};
 use serde_json::{Value, json};
+
+use crate::Rule;
 
 /// JavaScript that resolves operands.
 const GIVEN: &str = include_str!("builtin_tasks/given.js");
@@ -14,7 +15,7 @@ const GIVEN: &str = include_str!("builtin_tasks/given.js");
 const REQUEST: &str = include_str!("builtin_tasks/request.js");
 
 /// Generates the rule of a built-in node. The error says what is wrong with its settings.
-pub(in crate::target::workflow) fn rule_of(errand: &BuiltinTask) -> Result<Rule, String> {
+pub(super) fn rule_of(errand: &BuiltinTask) -> Result<Rule, String> {
     let (kind, plan, text) = match errand {
         BuiltinTask::Sql {
             source,

@@ -2,30 +2,29 @@
 
 use std::{cell::OnceCell, fmt::Write as _, rc::Rc, sync::Arc, time::Duration};
 
-use forebay_script::RuleOutcome;
-use forebay_workflow::{Before, Outcome, RuleCall, Rules, Subflow};
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{Map, Value, json};
 
 use super::{
     decisions::DecisionTasks,
-    pending_tasks::{LATE, PendingTasks, Reason, Task},
+    tasks::{LATE, Reason, RunTasks, Task},
 };
-use crate::target::workflow::bundle::{Bundle, Plan};
+use crate::{Before, Bundle, Evaluator, Outcome, RuleCall, RuleOutcome, Rules, Subflow, bundle::Plan};
 
 /// A rule's result: a JSON object.
 type Values = Rc<str>;
 
 /// Runs a graph's rules in the engine.
-pub(super) struct RuleTasks<'d> {
-    desk: &'d PendingTasks,
-    book: &'d Bundle,
-    args: &'d RawValue,
+pub(super) struct RuleTasks<'d, E: Evaluator> {
+    desk: &'d RunTasks<E>,
+    book: &'d Bundle<E>,
+    /// A JSON object.
+    args: &'d str,
     /// The parsed arguments; filled when a loop first needs them.
     read: OnceCell<Value>,
 }
 
-impl<'d> RuleTasks<'d> {
-    pub(super) fn new(desk: &'d PendingTasks, book: &'d Bundle, args: &'d RawValue) -> Self {
+impl<'d, E: Evaluator> RuleTasks<'d, E> {
+    pub(super) fn new(desk: &'d RunTasks<E>, book: &'d Bundle<E>, args: &'d str) -> Self {
         Self {
             desk,
             book,
@@ -53,7 +52,7 @@ impl<'d> RuleTasks<'d> {
         let mut found: &Value = match text {
             None => self
                 .read
-                .get_or_init(|| serde_json::from_str(self.args.get()).unwrap_or_default()),
+                .get_or_init(|| serde_json::from_str(self.args).unwrap_or_default()),
             Some(text) => {
                 parsed = text
                     .and_then(|text| serde_json::from_str(text).ok())
@@ -72,7 +71,7 @@ impl<'d> RuleTasks<'d> {
     }
 }
 
-impl Rules for RuleTasks<'_> {
+impl<E: Evaluator> Rules for RuleTasks<'_, E> {
     type Values = Values;
     type Item = Values;
     type Failure = Reason;
@@ -152,7 +151,7 @@ impl Rules for RuleTasks<'_> {
         };
         // A loop of decisions alone is interrupted by nothing else, and other runs need their turn.
         self.desk.give_way().await?;
-        let input = call.before.last.map_or(self.args.get(), |last| &*last.values);
+        let input = call.before.last.map_or(self.args, |last| &*last.values);
         let input = serde_json::from_str(input).unwrap_or_default();
         let functions = DecisionTasks::new(self.desk, self.book);
         let result = decision.evaluate(input, &functions, false).await.result;

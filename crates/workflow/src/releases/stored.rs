@@ -4,12 +4,11 @@
 //! published release, its predecessors, the canary and those for test; `"log",SEQ` is the audit log. Every change is one transaction, so
 //! readers never see half of one.
 
-use std::{collections::BTreeSet, fmt};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use forebay_store::{Durability, Key, Read, Store, StoreError, Transaction, key::KeyError};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::files::WorkflowFiles;
+use crate::{Changes, Documents, Storage, StorageError, WorkflowFiles, storage::shown};
 
 /// Most releases kept at a time.
 const RELEASES_MAX: usize = 1000;
@@ -107,9 +106,9 @@ pub enum ReleaseError {
         /// The reason, as the message says it.
         reason: String,
     },
-    /// The store failed.
+    /// The storage failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Storage(#[from] StorageError),
 }
 
 fn newest(last: u64) -> String {
@@ -124,12 +123,6 @@ fn now(published: Option<u64>) -> String {
         || " (nor is one now)".to_owned(),
         |number| format!(" release {number}"),
     )
-}
-
-impl From<KeyError> for ReleaseError {
-    fn from(error: KeyError) -> Self {
-        Self::Store(error.into())
-    }
 }
 
 /// Description of a release.
@@ -228,7 +221,7 @@ impl ReleaseAssignments {
     }
 
     /// Numbers of all releases that a server has to load.
-    pub(in crate::target::workflow) fn numbers(&self) -> BTreeSet<u64> {
+    pub(super) fn numbers(&self) -> BTreeSet<u64> {
         let mut numbers = self.test.clone();
         numbers.extend(self.published);
         numbers.extend(self.canary.map(|canary| canary.release));
@@ -279,11 +272,11 @@ pub enum RolledBack {
     },
 }
 
-/// The releases under one global of a store.
+/// The releases under one global of a storage.
 #[derive(Clone, Debug)]
 pub struct Releases {
-    store: Store,
-    root: Key,
+    storage: Arc<dyn Storage>,
+    global: String,
 }
 
 const RELEASES: &str = "releases";
@@ -295,25 +288,16 @@ const LOG_LAST: &str = "logLast";
 
 impl Releases {
     /// The releases under this global.
-    ///
-    /// # Errors
-    /// If `global` is not a valid name.
-    pub fn new(store: &Store, global: &str) -> Result<Self, KeyError> {
-        Ok(Self {
-            store: store.clone(),
-            root: Key::global(global)?,
-        })
+    pub fn new(storage: Arc<dyn Storage>, global: &str) -> Self {
+        Self {
+            storage,
+            global: global.to_owned(),
+        }
     }
 
     /// Name of the global.
     pub fn global(&self) -> &str {
-        self.root.global_name()
-    }
-
-    fn numbered(&self, part: &str, number: u64) -> Result<Key, KeyError> {
-        let mut key = self.root.child(part)?;
-        key.push_integer(i64::try_from(number).unwrap_or(i64::MAX))?;
-        Ok(key)
+        &self.global
     }
 
     /// Stores these files as a draft and returns its number. The files are not checked.
@@ -334,19 +318,17 @@ impl Releases {
         }
         check_text("the note", note)?;
         self.change(actor, |transaction| {
-            let kept = transaction.children(&self.root.child(RELEASES)?, forebay_store::Range::default())?;
-            if kept.take(RELEASES_MAX).count() == RELEASES_MAX {
+            if transaction.children(&[&self.global, RELEASES])?.len() >= RELEASES_MAX {
                 return Err(ReleaseError::TooMany { max: RELEASES_MAX });
             }
             let number = self.next_of(transaction, LAST)?;
-            let mut root = self.numbered(FILES, number)?;
+            let name = number.to_string();
             // Leftovers of others at this number are not part of the release.
-            transaction.kill(&root)?;
+            transaction.remove(&[&self.global, FILES, &name])?;
             for (path, text) in files.iter() {
-                let file = root.child(path)?;
-                transaction.set(&file, serde_json::Value::from(text).to_string().as_bytes())?;
+                let text = serde_json::Value::from(text).to_string();
+                transaction.put(&[&self.global, FILES, &name, path], text.as_bytes())?;
             }
-            root = self.numbered(RELEASES, number)?;
             let about = About {
                 created_ms: actor.at_ms,
                 by: actor.by.to_owned(),
@@ -355,7 +337,7 @@ impl Releases {
                 bytes: files.bytes(),
                 was_published: false,
             };
-            put(transaction, &root, &about)?;
+            put(transaction, &[&self.global, RELEASES, &name], &about)?;
             Ok((number, entry("import", number, note)))
         })
     }
@@ -365,16 +347,16 @@ impl Releases {
     /// # Errors
     /// If there is no such release, or the store fails.
     pub fn about(&self, number: u64) -> Result<About, ReleaseError> {
-        self.about_in(&self.store.snapshot()?, number)
+        self.about_in(&*self.storage.snapshot()?, number)
     }
 
-    fn about_in(&self, read: &impl Read, number: u64) -> Result<About, ReleaseError> {
-        match get(read, &self.numbered(RELEASES, number)?)? {
+    fn about_in(&self, read: &dyn Documents, number: u64) -> Result<About, ReleaseError> {
+        match get(read, &[&self.global, RELEASES, &number.to_string()])? {
             Some(about) => Ok(about),
             None => Err(ReleaseError::NoSuchRelease {
                 number,
                 global: self.global().to_owned(),
-                last: get(read, &self.root.child(LAST)?)?.unwrap_or_default(),
+                last: get(read, &[&self.global, LAST])?.unwrap_or_default(),
             }),
         }
     }
@@ -384,16 +366,15 @@ impl Releases {
     /// # Errors
     /// If the store fails or holds other data.
     pub fn list(&self) -> Result<Vec<(u64, About, State)>, ReleaseError> {
-        let snapshot = self.store.snapshot()?;
-        let standing = self.standing_in(&snapshot)?;
+        let snapshot = self.storage.snapshot()?;
+        let standing = self.standing_in(&*snapshot)?;
         let mut list = Vec::new();
-        for number in snapshot.children(&self.root.child(RELEASES)?, forebay_store::Range::default())? {
-            let text = number?.text();
+        for text in snapshot.children(&[&self.global, RELEASES])? {
             let number = text.parse().map_err(|_| ReleaseError::Foreign {
                 path: format!("{}/{RELEASES}/{text}", self.global()),
                 reason: "it is no number of a release".to_owned(),
             })?;
-            let about = self.about_in(&snapshot, number)?;
+            let about = self.about_in(&*snapshot, number)?;
             let state = standing.state_of(number, &about);
             list.push((number, about, state));
         }
@@ -405,18 +386,17 @@ impl Releases {
     /// # Errors
     /// If there is no such release, or the store fails.
     pub fn files(&self, number: u64) -> Result<WorkflowFiles, ReleaseError> {
-        let snapshot = self.store.snapshot()?;
-        self.about_in(&snapshot, number)?;
-        let root = self.numbered(FILES, number)?;
+        let snapshot = self.storage.snapshot()?;
+        self.about_in(&*snapshot, number)?;
+        let name = number.to_string();
         let mut files = WorkflowFiles::default();
-        for path in snapshot.children(&root, forebay_store::Range::default())? {
-            let path = path?.text();
-            let key = root.child(&path)?;
+        for path in snapshot.children(&[&self.global, FILES, &name])? {
+            let key = [&*self.global, FILES, &name, &path];
             let foreign = |reason: String| ReleaseError::Foreign {
-                path: key.to_string(),
+                path: shown(&key),
                 reason,
             };
-            let text: String = get(&snapshot, &key)?.ok_or_else(|| foreign("it is no text".to_owned()))?;
+            let text: String = get(&*snapshot, &key)?.ok_or_else(|| foreign("it is no text".to_owned()))?;
             files.add(&path, text).map_err(foreign)?;
         }
         Ok(files)
@@ -427,11 +407,11 @@ impl Releases {
     /// # Errors
     /// If the store fails.
     pub fn standing(&self) -> Result<ReleaseAssignments, ReleaseError> {
-        self.standing_in(&self.store.snapshot()?)
+        self.standing_in(&*self.storage.snapshot()?)
     }
 
-    fn standing_in(&self, read: &impl Read) -> Result<ReleaseAssignments, ReleaseError> {
-        Ok(get(read, &self.root.child(STATE)?)?.unwrap_or_default())
+    fn standing_in(&self, read: &dyn Documents) -> Result<ReleaseAssignments, ReleaseError> {
+        Ok(get(read, &[&self.global, STATE])?.unwrap_or_default())
     }
 
     /// The last `count` entries of the log, newest first.
@@ -439,15 +419,14 @@ impl Releases {
     /// # Errors
     /// If the store fails.
     pub fn log(&self, count: usize) -> Result<Vec<LogEntry>, ReleaseError> {
-        let snapshot = self.store.snapshot()?;
-        let root = self.root.child(LOG)?;
+        let snapshot = self.storage.snapshot()?;
         let mut entries = Vec::new();
-        let mut before = None;
+        let mut before: Option<String> = None;
         while entries.len() < count {
-            let Some(number) = snapshot.previous(&root, before.as_ref())? else {
+            let Some(number) = snapshot.previous(&[&self.global, LOG], before.as_deref())? else {
                 break;
             };
-            entries.extend(get(&snapshot, &root.child(&number.text())?)?);
+            entries.extend(get(&*snapshot, &[&self.global, LOG, &number])?);
             before = Some(number);
         }
         Ok(entries)
@@ -525,7 +504,7 @@ impl Releases {
     /// If nothing was published before, or the store fails.
     pub fn rollback(&self, actor: &Actor<'_>) -> Result<RolledBack, ReleaseError> {
         self.change(actor, |transaction| {
-            let mut standing = self.standing_in(transaction)?;
+            let mut standing = self.standing_in(&*transaction)?;
             let (done, entry) = if let Some(canary) = standing.canary.take() {
                 let release = canary.release;
                 (
@@ -544,7 +523,7 @@ impl Releases {
                     entry("rollback", to, &format!("from {from}")),
                 )
             };
-            put(transaction, &self.root.child(STATE)?, &standing)?;
+            put(transaction, &[&self.global, STATE], &standing)?;
             Ok((done, entry))
         })
     }
@@ -555,17 +534,18 @@ impl Releases {
     /// If there is no such release, it answers requests or was once published, or the store fails.
     pub fn discard(&self, number: u64, former: bool, actor: &Actor<'_>) -> Result<(), ReleaseError> {
         self.change(actor, |transaction| {
-            let about = self.about_in(transaction, number)?;
-            let mut standing = self.standing_in(transaction)?;
+            let about = self.about_in(&*transaction, number)?;
+            let mut standing = self.standing_in(&*transaction)?;
             refuse_in_force(&standing, number)?;
             if about.was_published && !former {
                 return Err(ReleaseError::WasPublished { number });
             }
             standing.test.remove(&number);
             standing.before.retain(|before| *before != number);
-            put(transaction, &self.root.child(STATE)?, &standing)?;
-            transaction.kill(&self.numbered(RELEASES, number)?)?;
-            transaction.kill(&self.numbered(FILES, number)?)?;
+            put(transaction, &[&self.global, STATE], &standing)?;
+            let name = number.to_string();
+            transaction.remove(&[&self.global, RELEASES, &name])?;
+            transaction.remove(&[&self.global, FILES, &name])?;
             Ok(((), entry("discard", number, &about.note)))
         })
     }
@@ -578,13 +558,17 @@ impl Releases {
         change: impl FnOnce(&mut ReleaseAssignments) -> Result<(&'static str, String), ReleaseError>,
     ) -> Result<(), ReleaseError> {
         self.change(actor, |transaction| {
-            let mut about = self.about_in(transaction, number)?;
-            let mut standing = self.standing_in(transaction)?;
+            let mut about = self.about_in(&*transaction, number)?;
+            let mut standing = self.standing_in(&*transaction)?;
             let (what, detail) = change(&mut standing)?;
-            put(transaction, &self.root.child(STATE)?, &standing)?;
+            put(transaction, &[&self.global, STATE], &standing)?;
             if !about.was_published && standing.published == Some(number) {
                 about.was_published = true;
-                put(transaction, &self.numbered(RELEASES, number)?, &about)?;
+                put(
+                    transaction,
+                    &[&self.global, RELEASES, &number.to_string()],
+                    &about,
+                )?;
             }
             Ok(((), entry(what, number, &detail)))
         })
@@ -594,32 +578,36 @@ impl Releases {
     fn change<T>(
         &self,
         actor: &Actor<'_>,
-        work: impl FnOnce(&mut Transaction) -> Result<(T, LogEntry), ReleaseError>,
+        work: impl FnOnce(&mut dyn Changes) -> Result<(T, LogEntry), ReleaseError>,
     ) -> Result<T, ReleaseError> {
         check_text("the name of who does it", actor.by)?;
-        let mut transaction = self.store.begin()?;
-        let (done, entry) = work(&mut transaction)?;
-        let number = self.next_of(&mut transaction, LOG_LAST)?;
+        let mut transaction = self.storage.begin()?;
+        let (done, entry) = work(&mut *transaction)?;
+        let number = self.next_of(&mut *transaction, LOG_LAST)?;
         let entry = LogEntry {
             at_ms: actor.at_ms,
             by: actor.by.to_owned(),
             ..entry
         };
-        put(&mut transaction, &self.numbered(LOG, number)?, &entry)?;
+        put(
+            &mut *transaction,
+            &[&self.global, LOG, &number.to_string()],
+            &entry,
+        )?;
         if number > LOG_MAX {
-            transaction.kill(&self.numbered(LOG, number - LOG_MAX)?)?;
+            let oldest = (number - LOG_MAX).to_string();
+            transaction.remove(&[&self.global, LOG, &oldest])?;
         }
-        transaction.commit(Durability::Sync)?;
+        transaction.commit()?;
         Ok(done)
     }
 
-    fn next_of(&self, transaction: &mut Transaction, counter: &str) -> Result<u64, ReleaseError> {
-        let key = self.root.child(counter)?;
-        let text = transaction.increment(&key, "1")?;
-        text.parse().map_err(|_| ReleaseError::Foreign {
-            path: key.to_string(),
-            reason: format!("{text} is no number of releases"),
-        })
+    fn next_of(&self, transaction: &mut dyn Changes, counter: &str) -> Result<u64, ReleaseError> {
+        let path = [&*self.global, counter];
+        let last: u64 = get(&*transaction, &path)?.unwrap_or_default();
+        let next = last.saturating_add(1);
+        put(transaction, &path, &next)?;
+        Ok(next)
     }
 }
 
@@ -651,19 +639,19 @@ fn check_text(what: &'static str, text: &str) -> Result<(), ReleaseError> {
     Ok(())
 }
 
-fn put(transaction: &mut Transaction, key: &Key, value: &impl Serialize) -> Result<(), StoreError> {
+fn put(transaction: &mut dyn Changes, path: &[&str], value: &impl Serialize) -> Result<(), StorageError> {
     let text = serde_json::to_vec(value).expect("plain values become JSON");
-    transaction.put(key, &text)
+    transaction.put(path, &text)
 }
 
-fn get<T: DeserializeOwned>(read: &impl Read, key: &Key) -> Result<Option<T>, ReleaseError> {
-    let Some(text) = read.document(key)? else {
+fn get<T: DeserializeOwned>(read: &dyn Documents, path: &[&str]) -> Result<Option<T>, ReleaseError> {
+    let Some(text) = read.get(path)? else {
         return Ok(None);
     };
     serde_json::from_slice(&text)
         .map(Some)
         .map_err(|error| ReleaseError::Foreign {
-            path: key.to_string(),
+            path: shown(path),
             reason: error.to_string(),
         })
 }

@@ -48,7 +48,7 @@ struct Expect {
 }
 
 /// Parses a file of tests, which is a list, and appends errors to `faults`.
-pub(in crate::target::workflow) fn read(file: &str, text: &str, faults: &mut Vec<String>) -> Vec<StoredTest> {
+pub(super) fn read(file: &str, text: &str, faults: &mut Vec<String>) -> Vec<StoredTest> {
     let written: Vec<Written> = match serde_json::from_str(text) {
         Ok(written) => written,
         Err(error) => {
@@ -103,7 +103,7 @@ pub(in crate::target::workflow) fn read(file: &str, text: &str, faults: &mut Vec
 impl StoredTest {
     /// Compares a run's result, in the form of a response body, with the expected one. Returns the differences; empty means that the test
     /// passed.
-    pub(in crate::target::workflow) fn differences(&self, outcome: &Value) -> Vec<String> {
+    pub fn differences(&self, outcome: &Value) -> Vec<String> {
         let mut differences = Vec::new();
         let failed = outcome.get("error").and_then(Value::as_str);
         if let Some(part) = &self.expect.error {

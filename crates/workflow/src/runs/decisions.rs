@@ -2,32 +2,31 @@
 
 use std::{sync::Arc, time::Instant};
 
-use forebay_script::RuleOutcome;
-use forebay_workflow::{
-    NodeName,
-    jdm::{Answer, Decision, FunctionCall, Functions, Work},
-};
 use serde_json::{Value, json};
 
-use super::pending_tasks::{PendingTasks, Reason, Task};
-use crate::target::workflow::bundle::{Bundle, Plan};
+use super::tasks::{Reason, RunTasks, Task};
+use crate::{
+    Bundle, Evaluator, NodeName, RuleOutcome,
+    bundle::Plan,
+    jdm::{Answer, Decision, FunctionCall, Functions, Work},
+};
 
 /// The kind of node that a function's rule belongs to.
 const FUNCTION: &str = "functionNode";
 
 /// Runs a decision's functions in the engine.
-pub(super) struct DecisionTasks<'d> {
-    desk: &'d PendingTasks,
-    book: &'d Bundle,
+pub(super) struct DecisionTasks<'d, E: Evaluator> {
+    desk: &'d RunTasks<E>,
+    book: &'d Bundle<E>,
 }
 
-impl<'d> DecisionTasks<'d> {
-    pub(super) fn new(desk: &'d PendingTasks, book: &'d Bundle) -> Self {
+impl<'d, E: Evaluator> DecisionTasks<'d, E> {
+    pub(super) fn new(desk: &'d RunTasks<E>, book: &'d Bundle<E>) -> Self {
         Self { desk, book }
     }
 }
 
-impl Functions for DecisionTasks<'_> {
+impl<E: Evaluator> Functions for DecisionTasks<'_, E> {
     type Failure = Reason;
 
     async fn run(&self, call: FunctionCall<'_>) -> Result<Answer, Reason> {

@@ -4,14 +4,15 @@ use serde_json::{Map, Value};
 
 /// The template of a response body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::target::workflow) struct Template {
-    pub(in crate::target::workflow) media_type: &'static str,
+pub struct Template {
+    /// The media type of the response.
+    pub media_type: &'static str,
     escape: Escape,
     text: String,
 }
 
 /// Whether files with this extension are templates.
-pub(in crate::target::workflow) fn is_extension(extension: &str) -> bool {
+pub(super) fn is_extension(extension: &str) -> bool {
     Template::of(extension, "").is_some()
 }
 
@@ -28,7 +29,7 @@ enum Escape {
 
 impl Template {
     /// Makes a template from a file with this extension. `None`: such files are not templates.
-    pub(in crate::target::workflow) fn of(extension: &str, text: &str) -> Option<Self> {
+    pub(super) fn of(extension: &str, text: &str) -> Option<Self> {
         let (media_type, escape) = match extension {
             "json" => ("application/json", Escape::Json),
             "xml" => ("application/xml", Escape::Markup),
@@ -43,8 +44,11 @@ impl Template {
         })
     }
 
-    /// Replaces each placeholder by the value of that name, whatever its letter case. The error names a placeholder without a value.
-    pub(in crate::target::workflow) fn fill(&self, values: &Map<String, Value>) -> Result<String, String> {
+    /// Replaces each placeholder by the value of that name, whatever its letter case.
+    ///
+    /// # Errors
+    /// A placeholder without a value.
+    pub fn fill(&self, values: &Map<String, Value>) -> Result<String, String> {
         let mut is_within_quotes = false;
         let mut out = String::with_capacity(self.text.len());
         let mut rest = &*self.text;

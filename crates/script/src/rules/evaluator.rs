@@ -1,0 +1,77 @@
+//! Scripts as the evaluator of workflows.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use forebay_workflow::{
+    Begin, BuiltinTask, CompiledRule, Evaluator, Priority, RuleSource, RunInput, RunOutput, WorkflowFailure,
+};
+
+use super::{builtin_tasks::rule_of, engine::RuleEngine};
+use crate::{Body, Failure, Rule, Script};
+
+impl Evaluator for Script {
+    type Rule = Rule;
+    type Engine = RuleEngine;
+
+    fn compile(source: RuleSource<'_>) -> CompiledRule<Rule> {
+        let (rule, is_process) = match source {
+            RuleSource::Process { name, files } => (Rule::new(name, files), true),
+            RuleSource::Module { path, file } => (Rule::module(path, file), false),
+            RuleSource::Function { name, file } => (Rule::function(name, file), false),
+        };
+        let checked = rule
+            .check()
+            .and_then(|()| if is_process { rule.check_process() } else { Ok(()) });
+        CompiledRule {
+            error: checked.err().map(|fault| fault.to_string()),
+            required: rule.required().to_vec(),
+            rule,
+        }
+    }
+
+    fn builtin(task: &BuiltinTask) -> Result<Rule, String> {
+        rule_of(task)
+    }
+
+    fn run(
+        &self,
+        input: RunInput,
+        deadline: Instant,
+        priority: Priority,
+        begin: Begin<RuleEngine>,
+    ) -> Result<impl Future<Output = Result<RunOutput, WorkflowFailure>> + Send, WorkflowFailure> {
+        let awaited = Self::run(self, input, Some(deadline), priority, begin)?;
+        Ok(async move {
+            let answer = awaited.await?;
+            let result = match answer.body {
+                Body::Whole(result) => result,
+                // Runs are answered at once.
+                Body::Stream(_) => Bytes::new(),
+            };
+            Ok(RunOutput {
+                result,
+                commit: answer.commit,
+            })
+        })
+    }
+}
+
+/// The failure of a run, with limits under their keys of `[workflow]`.
+impl From<Failure> for WorkflowFailure {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Time { limit, limit_ms } => Self::Time { limit, limit_ms },
+            Failure::DeadlinePassed => Self::DeadlinePassed,
+            Failure::Memory { memory_max } => Self::Memory { memory_max },
+            Failure::Output { output_max } => Self::ResultLength { output_max },
+            Failure::Busy { in_flight_max } => Self::Busy {
+                accept_queue_max: in_flight_max,
+            },
+            Failure::BytesFull { bytes, .. } => Self::BytesFull { bytes },
+            Failure::GivenUp => Self::GivenUp,
+            Failure::Broken { reason } => Self::Broken { reason },
+            Failure::Stopping => Self::Stopping,
+        }
+    }
+}

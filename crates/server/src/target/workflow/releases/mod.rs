@@ -1,6 +1,0 @@
-//! Sources of workflows, a folder or releases in the store, and the ones currently in force.
-
-pub(super) mod active;
-pub(super) mod cases;
-pub(super) mod files;
-pub(super) mod stored;

@@ -1,0 +1,325 @@
+//! Runs workflows: admits each run, has its rules evaluated, and counts and logs it.
+
+use std::{
+    any::Any,
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use tokio::{
+    sync::oneshot,
+    time::{timeout, timeout_at},
+};
+use tracing::Level;
+
+use crate::{
+    ActiveReleases, Admission, Asker, Bundle, Evaluator, FailureKind, Observer, RunCounts, RunInput, RunLog,
+    RunOutcome, RunStorage, WorkflowFailure,
+    bundle::Plan,
+    observer::CountedRun,
+    runs::{
+        driver::{self, RunSpec},
+        result::{self, RunResult},
+    },
+};
+
+/// Metrics name for rules that are run alone. No workflow has this name.
+const RULES: &str = "(rules)";
+
+/// Limits on a run.
+#[derive(Clone, Copy, Debug)]
+pub struct RunLimits {
+    /// Longest duration, including the wait for an engine.
+    pub timeout: Duration,
+    /// Most bytes that its rules may log.
+    pub log_max: usize,
+    /// Most bytes of its result, and of all its rules' results together.
+    pub output_max: usize,
+}
+
+/// Runs workflows.
+#[derive(Debug)]
+pub struct Runner<E: Evaluator> {
+    /// The workflows in force.
+    pub releases: Arc<ActiveReleases<E>>,
+    /// Evaluates the rules.
+    pub evaluator: Arc<E>,
+    /// Who may run what.
+    pub admission: Arc<Admission>,
+    /// Counts and logs the runs.
+    pub observer: Arc<dyn Observer>,
+    /// What rules may have written to.
+    pub storage: Option<Arc<dyn RunStorage>>,
+    /// Limits on each run.
+    pub limits: RunLimits,
+    /// What rules call, kept in use as long as runs may go on.
+    pub held: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl<E: Evaluator> Clone for Runner<E> {
+    fn clone(&self) -> Self {
+        Self {
+            releases: Arc::clone(&self.releases),
+            evaluator: Arc::clone(&self.evaluator),
+            admission: Arc::clone(&self.admission),
+            observer: Arc::clone(&self.observer),
+            storage: self.storage.clone(),
+            limits: self.limits,
+            held: self.held.clone(),
+        }
+    }
+}
+
+/// A request for one run.
+pub struct RunCall<'a, E: Evaluator> {
+    /// The compiled workflows to run from.
+    pub book: &'a Arc<Bundle<E>>,
+    /// Name of the workflow, or of the rule that runs alone.
+    pub workflow: &'a str,
+    /// A JSON object.
+    pub args: &'a RawValue,
+    /// Who requests it.
+    pub asker: Asker<'a>,
+    /// Id of the request.
+    pub trace_id: &'a str,
+    /// The value of `isTrace()` in rules.
+    pub is_traced: bool,
+    /// Whether the result includes a trace of the nodes.
+    pub wants_trace: bool,
+    /// Whether the client is unknown: it gets no errors of the clients that rules use.
+    pub is_anonymous: bool,
+    /// Called when the run begins.
+    pub begun: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+impl<E: Evaluator> fmt::Debug for RunCall<'_, E> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("RunCall")
+            .field("workflow", &self.workflow)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<E: Evaluator> Runner<E> {
+    /// Longest duration of a run of this workflow.
+    pub fn timeout_of(&self, workflow: &str) -> Duration {
+        let own = self.admission.timeout(workflow).unwrap_or(Duration::MAX);
+        own.min(self.limits.timeout)
+    }
+
+    /// Runs a workflow until `deadline` and returns its result: JSON that [`RunResult`] reads.
+    ///
+    /// # Errors
+    /// If the run is refused, or fails otherwise than at a node.
+    pub async fn run(&self, ask: &RunCall<'_, E>, deadline: Instant) -> Result<Bytes, WorkflowFailure> {
+        // A client that may not run the workflow does not learn whether it exists.
+        if let Err(refusal) = Admission::check(ask.asker, ask.workflow) {
+            if ask.book.has(ask.workflow) {
+                let counts = self.observer.counts(ask.workflow);
+                CountedRun::begin(counts, deadline).ends(RunOutcome::Refused);
+            }
+            return Err(refusal);
+        }
+        let Some(workflow) = ask.book.workflow(ask.workflow) else {
+            let name = ask.workflow.to_owned();
+            return Err(WorkflowFailure::NoSuchWorkflow { name });
+        };
+        let schemas = ask.book.schemas(ask.workflow);
+        if let Some(schemas) = schemas {
+            schemas.check_args(ask.args)?;
+        }
+        let counts = self.observer.counts(ask.workflow);
+        let run = self.run_plan(workflow.plan.clone(), &workflow.attributes, ask, deadline, counts);
+        let bytes = run.await?;
+        if let Some(schemas) = schemas.filter(|schemas| schemas.has_result()) {
+            schemas.check_result(RunResult::read(&bytes)?.values)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Runs a single rule, as if it were the only node of a graph.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub async fn run_rule(&self, ask: &RunCall<'_, E>, deadline: Instant) -> Result<Bytes, WorkflowFailure> {
+        Admission::check(ask.asker, ask.workflow)?;
+        let Some(plan) = ask.book.plan_of_rule(ask.workflow) else {
+            let name = ask.workflow.to_owned();
+            return Err(WorkflowFailure::NoSuchRule { name });
+        };
+        let counts = self.observer.counts(RULES);
+        self.run_plan(plan, &Arc::from("{}"), ask, deadline, counts).await
+    }
+
+    async fn run_plan(
+        &self,
+        plan: Plan,
+        attributes: &Arc<str>,
+        ask: &RunCall<'_, E>,
+        deadline: Instant,
+        counts: Arc<dyn RunCounts>,
+    ) -> Result<Bytes, WorkflowFailure> {
+        let counted = CountedRun::begin(Arc::clone(&counts), deadline);
+        let log = self.observer.log(ask.workflow, ask.trace_id);
+        let late = Late { log, deadline };
+        let (unfinished, stopped) = match ask.wants_trace {
+            true => Some(oneshot::channel()).unzip(),
+            false => (None, None),
+        };
+        let run = self.run_admitted(plan, attributes, ask, deadline, counts, unfinished);
+        let result = match stopped {
+            None => run.await,
+            Some(stopped) => {
+                // Stopped here, because those who wait for a traced run do so for a little longer.
+                let result = timeout_at(deadline.into(), run).await;
+                match result.unwrap_or(Err(WorkflowFailure::DeadlinePassed)) {
+                    Ok(bytes) => Ok(bytes),
+                    Err(failure) => Err(with_trace(failure, stopped).await),
+                }
+            }
+        };
+        let outcome = outcome_of(&result);
+        counted.ends(outcome);
+        late.over(&result, outcome);
+        result
+    }
+
+    async fn run_admitted(
+        &self,
+        plan: Plan,
+        attributes: &Arc<str>,
+        ask: &RunCall<'_, E>,
+        deadline: Instant,
+        counts: Arc<dyn RunCounts>,
+        unfinished: Option<oneshot::Sender<String>>,
+    ) -> Result<Bytes, WorkflowFailure> {
+        let admitted = self.admission.admit(ask.asker, ask.workflow, deadline).await?;
+        let args: Arc<str> = ask.args.get().into();
+        let input = RunInput {
+            requested_ms: now_ms(),
+            client: ask.asker.id.map(str::to_owned),
+            request_id: ask.trace_id.to_owned(),
+            is_traced: ask.is_traced,
+            workflow: ask.workflow.to_owned(),
+            args: Arc::clone(&args),
+            attributes: Arc::clone(attributes),
+        };
+        let wanted = RunSpec {
+            book: Arc::clone(ask.book),
+            plan,
+            counts,
+            log: self.observer.log(ask.workflow, ask.trace_id),
+            args,
+            wants_trace: ask.wants_trace,
+            log_max: self.limits.log_max,
+            output_max: self.limits.output_max,
+            deadline,
+            unfinished,
+            is_anonymous: ask.is_anonymous,
+        };
+        let begun = ask.begun.clone();
+        let begin = Box::new(move |engine| {
+            if let Some(begun) = begun {
+                begun();
+            }
+            driver::begin(wanted, engine)
+        });
+        let priority = admitted.priority;
+        let output = self.evaluator.run(input, deadline, priority, begin)?.await;
+        drop(admitted);
+        let output = output?;
+        // A run that notices its deadline itself and one that the evaluator stops get the same error.
+        if Instant::now() >= deadline {
+            return Err(WorkflowFailure::DeadlinePassed);
+        }
+        if let Some(on_disk) = self
+            .storage
+            .as_ref()
+            .and_then(|storage| storage.on_disk(output.commit))
+        {
+            on_disk.await?;
+        }
+        Ok(output.result)
+    }
+}
+
+/// Time for the thread of a run that was stopped to hand over its trace, and for the response with it.
+pub const TRACE_TIME: Duration = Duration::from_secs(1);
+
+/// The failure of a traced run, with its steps if it had begun.
+async fn with_trace(failure: WorkflowFailure, stopped: oneshot::Receiver<String>) -> WorkflowFailure {
+    if failure.kind() == FailureKind::Overload {
+        return failure;
+    }
+    match timeout(TRACE_TIME / 2, stopped).await {
+        Ok(Ok(trace)) => {
+            let failure = Box::new(failure);
+            WorkflowFailure::Stopped { failure, trace }
+        }
+        _ => failure,
+    }
+}
+
+/// Log line for a run that timed out.
+const NOT_OVER: &str = "the run timed out (timeout)";
+
+/// Writes a failed run to the workflow's log; a timeout even if the run's future is dropped because nothing waits for it any more.
+struct Late {
+    /// Taken when the run is over.
+    log: Option<Box<dyn RunLog>>,
+    deadline: Instant,
+}
+
+impl Late {
+    /// Logs the failure of a run that is over.
+    fn over(mut self, result: &Result<Bytes, WorkflowFailure>, outcome: RunOutcome) {
+        if let (Some(mut log), Err(failure)) = (self.log.take(), result)
+            && outcome != RunOutcome::Refused
+        {
+            let why = failure.to_string();
+            let why = if outcome == RunOutcome::Late {
+                NOT_OVER
+            } else {
+                &why
+            };
+            log.line(Level::ERROR, why, None, None);
+        }
+    }
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        if let Some(log) = &mut self.log
+            && Instant::now() >= self.deadline
+        {
+            log.line(Level::ERROR, NOT_OVER, None, None);
+        }
+    }
+}
+
+/// The outcome that a run's result is counted as.
+fn outcome_of(result: &Result<Bytes, WorkflowFailure>) -> RunOutcome {
+    let failure = match result {
+        Ok(bytes) => return result::outcome_of(bytes),
+        Err(failure) => failure,
+    };
+    match failure.kind() {
+        FailureKind::Deadline => RunOutcome::Late,
+        FailureKind::Unauthorized | FailureKind::Forbidden | FailureKind::TooMany | FailureKind::Overload => {
+            RunOutcome::Refused
+        }
+        FailureKind::NotFound
+        | FailureKind::BadInput
+        | FailureKind::Unprocessable
+        | FailureKind::Internal => RunOutcome::Failed,
+    }
+}
+
+/// Milliseconds since 1970 UTC.
+pub(crate) fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
