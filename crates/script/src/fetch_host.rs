@@ -72,6 +72,11 @@ impl FetchHost {
         &self.text
     }
 
+    /// Whether this entry allows to fetch from an address; `None` if the address is no URL.
+    pub fn allows(&self, address: &str) -> Option<bool> {
+        Some(self.is_of(&Url::parse(address).ok()?))
+    }
+
     /// Whether a URL matches this entry.
     pub(crate) fn is_of(&self, url: &Url) -> bool {
         let has_port = match self.port {

@@ -12,7 +12,7 @@ use forebay_workflow::{BundleErrors, EraseTypes};
 use crate::{
     app::{compat_of, script_options},
     config::Config,
-    target::workflow::Bundle,
+    target::workflow::{Bundle, access},
 };
 
 /// Scripts that failed to load.
@@ -38,7 +38,7 @@ pub fn check_workflows(config: &Config, erase_types: EraseTypes) -> Result<Vec<S
         return Ok(Vec::new());
     };
     let bundle = Bundle::read(folder, compat_of(workflow), erase_types)?;
-    Ok(bundle.warnings().to_vec())
+    Ok(access::warnings(&bundle, workflow))
 }
 
 /// Loads every script of a configuration within its limits and without access to anything. Returns the names of scripts that open the store

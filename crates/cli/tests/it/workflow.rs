@@ -555,3 +555,53 @@ fn runs_without_a_server_reach_the_store_as_far_as_rules_are_allowed() {
         ended.err
     );
 }
+
+#[test]
+fn what_nodes_get_wrong_or_may_not_reach_is_warned_of_with_its_place() {
+    let graph = |node: &str| {
+        format!(
+            r#"{{"nodes": [{{"@type": "BOOT", "id": "0"}}, {{"id": "1", {node}}}], "edges": [{{"from": "0", "to": "1"}}]}}"#
+        )
+    };
+    let folder = folder("[workflow]\npath = \"flows\"\nallow = { fetch = [\"localhost:1\"] }\n");
+    for (name, node) in [
+        (
+            "late",
+            r#""@type": "PROCESS", "ruleId": "approve", "timeOutMs": 5"#,
+        ),
+        ("near", r#""@type": "HTTP", "url": "http://localhost:1/x""#),
+        ("far", r#""@type": "HTTP", "url": "http://10.0.0.1/x""#),
+        ("sql", r#""@type": "SQL", "source": "main", "query": "select 1""#),
+        (
+            "store",
+            r#""@type": "STORE", "operation": "get", "global": "Secret""#,
+        ),
+        ("pool", r#""@type": "POOL", "pool": "api", "path": "/""#),
+        ("there", r#""@type": "SUBFLOW", "workflow": "back""#),
+        ("back", r#""@type": "SUBFLOW", "workflow": "there""#),
+        ("once", r#""@type": "SUBFLOW", "workflow": "near""#),
+    ] {
+        folder.write(&format!("flows/{name}.json"), graph(node));
+    }
+    let ended = workflow(&folder, &["check"]);
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    let mut warnings: Vec<_> = ended
+        .err
+        .lines()
+        .filter(|line| line.starts_with("warning: "))
+        .collect();
+    warnings.sort_unstable();
+    let right = [
+        "back.json: node `1` runs `there`, which leads to `back` again: ",
+        "far.json: node `1`: `http://10.0.0.1/x` may not be reached: `allow` of `[workflow]` does not name it in `fetch`",
+        "late.json: node `1` (PROCESS): `timeOutMs` without effect: there are ",
+        "pool.json: node `1`: pool `api` may not be reached: `allow` of `[workflow]` does not name it in `pool`",
+        "sql.json: node `1`: database `main` may not be reached: `allow` of `[workflow]` does not name it in `sql`",
+        "store.json: node `1`: global `Secret` may not be reached: `allow` of `[workflow]` does not name it in `store`",
+        "there.json: node `1` runs `back`, which leads to `there` again: ",
+    ];
+    assert_eq!(warnings.len(), right.len(), "{warnings:#?}");
+    for (warning, right) in warnings.iter().zip(right) {
+        assert!(warning.contains(right), "{warning}");
+    }
+}

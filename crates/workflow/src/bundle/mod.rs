@@ -21,8 +21,8 @@ pub use self::{
     template::Template,
 };
 use crate::{
-    Compat, CompiledRule, Definition, Evaluator, Graph, Kind, Required, RuleFile, RuleModule, RuleSource,
-    check,
+    BuiltinTask, Compat, CompiledRule, DEPTH_MAX, Definition, Evaluator, Graph, Kind, Required, RuleFile,
+    RuleModule, RuleSource, check,
     jdm::{self, Decision, Document},
 };
 
@@ -48,6 +48,8 @@ pub struct Bundle<E: Evaluator> {
     templates: HashMap<String, Template>,
     schemas: HashMap<String, Schemas>,
     warnings: Vec<String>,
+    /// Tasks of built-in nodes, each with its file and node.
+    tasks: Vec<(String, BuiltinTask)>,
 }
 
 /// A runnable workflow.
@@ -113,6 +115,7 @@ impl<E: Evaluator> Bundle<E> {
             erase_types,
             faults: Vec::new(),
             warnings: Vec::new(),
+            tasks: Vec::new(),
             functions: HashMap::new(),
             errands: HashMap::new(),
             subflows: Vec::new(),
@@ -152,6 +155,7 @@ impl<E: Evaluator> Bundle<E> {
                 Some(Role::Rule(_) | Role::Module(_) | Role::Node(_)) | None => {}
             }
         }
+        reader.warn_of_circles();
         for (path, node, workflow) in std::mem::take(&mut reader.subflows) {
             // A workflow that exists but cannot be read has an error of its own.
             if !names.contains(&*workflow) {
@@ -171,6 +175,7 @@ impl<E: Evaluator> Bundle<E> {
                 templates,
                 schemas,
                 warnings: reader.warnings,
+                tasks: reader.tasks,
             })
         } else {
             Err(BundleErrors(reader.faults))
@@ -180,6 +185,11 @@ impl<E: Evaluator> Bundle<E> {
     /// What works otherwise than its author may expect, each with its file.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// The tasks of built-in nodes, each with its file and node.
+    pub fn tasks(&self) -> impl Iterator<Item = (&str, &BuiltinTask)> {
+        self.tasks.iter().map(|(place, task)| (&**place, task))
     }
 
     /// Logs the warnings.
@@ -260,6 +270,7 @@ struct Reader<'r, E: Evaluator> {
     erase_types: EraseTypes,
     faults: Vec<BundleError>,
     warnings: Vec<String>,
+    tasks: Vec<(String, BuiltinTask)>,
     functions: Rules<E>,
     errands: Rules<E>,
     modules: Rules<E>,
@@ -271,6 +282,34 @@ struct Reader<'r, E: Evaluator> {
 }
 
 impl<E: Evaluator> Reader<'_, E> {
+    /// Warns of workflows that reach themselves through SUBFLOW nodes.
+    fn warn_of_circles(&mut self) {
+        let name_of = |path: &str| path.strip_suffix(".json").unwrap_or(path).to_owned();
+        let mut after: HashMap<String, Vec<&str>> = HashMap::new();
+        for (path, _, workflow) in &self.subflows {
+            after.entry(name_of(path)).or_default().push(workflow);
+        }
+        let mut circles = Vec::new();
+        for (path, node, workflow) in &self.subflows {
+            let start = name_of(path);
+            let mut seen = HashSet::new();
+            let mut open = vec![&**workflow];
+            while let Some(name) = open.pop() {
+                if seen.insert(name) {
+                    open.extend(after.get(name).into_iter().flatten());
+                }
+            }
+            if seen.contains(&*start) {
+                let shown = self.shown(path);
+                circles.push(format!(
+                    "{shown}: node `{node}` runs `{workflow}`, which leads to `{start}` again: a run fails where more than {DEPTH_MAX} \
+                     workflows are within each other"
+                ));
+            }
+        }
+        self.warnings.extend(circles);
+    }
+
     /// A file's path as errors show it.
     fn shown(&self, path: &str) -> String {
         self.place.join(path).display().to_string()
@@ -338,7 +377,11 @@ impl<E: Evaluator> Reader<'_, E> {
                         .push((path.to_owned(), node.id.clone(), workflow.clone()));
                 }
                 Kind::BuiltinTask { rule, errand } => match E::builtin(errand) {
-                    Ok(made) => drop(self.errands.insert(rule.clone(), Arc::new(made))),
+                    Ok(made) => {
+                        let place = format!("{shown}: node `{}`", node.id);
+                        self.tasks.push((place, errand.clone()));
+                        self.errands.insert(rule.clone(), Arc::new(made));
+                    }
                     Err(what) => {
                         self.fault(path, format!("node `{}`: {what}", node.id));
                         is_whole = false;

@@ -1,5 +1,6 @@
 //! Runs workflows: one by name, with the arguments as the body, or several at a time as requests of Rengine name them.
 
+pub(crate) mod access;
 mod clients;
 mod observer;
 mod offline;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use forebay_store::{Options, Store, StoreError};
 use forebay_workflow::{BundleErrors, Compat, EraseTypes, Storage, WorkflowFiles};
 
-use super::{ActiveReleases, Bundle, Offline, WorkflowStore};
+use super::{ActiveReleases, Bundle, Offline, WorkflowStore, access};
 use crate::{
     app::{BuildError, WorkflowEnvironment, compat_of, workflow_engines},
     config::{self, Config},
@@ -89,5 +89,8 @@ pub fn check(
 ) -> Result<Vec<String>, BundleErrors> {
     let compat = config.workflow.as_ref().map_or(Compat::None, compat_of);
     let bundle = Bundle::of(files, place, compat, erase_types)?;
-    Ok(bundle.warnings().to_vec())
+    Ok(match &config.workflow {
+        Some(workflow) => access::warnings(&bundle, workflow),
+        None => bundle.warnings().to_vec(),
+    })
 }
