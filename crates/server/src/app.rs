@@ -24,7 +24,8 @@ use crate::{
     target::{
         Bounds, BufferUsage, FilesTarget, Origins, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget,
         SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget, pool,
-        workflow::{ActiveReleases, DurableRuns, PoolWorkers},
+        pool::PoolWorkers,
+        workflow::{ActiveReleases, DurableRuns},
     },
     traces::Traces,
     watch::look_at_workflows,

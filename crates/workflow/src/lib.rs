@@ -1,8 +1,13 @@
-//! Workflows as graphs of rules: a [`Definition`] is read, checked into a [`Graph`], and run any number of times.
+//! Workflows of rules, from their files to the result of a run.
 //!
-//! A run walks from node to node and calls the trait [`Rules`] to run the rules. It knows neither scripts nor HTTP, and treats the values
-//! that rules return as opaque. The graphs are those of Rengine's executor, with more kinds of nodes and without its defects;
-//! [`Compat::Rengine`] brings back those defects that a graph may depend on.
+//! - A [`Bundle`] is what a set of files is compiled into: graphs, decisions, rules, schemas and templates.
+//! - [`ActiveReleases`] are the bundles in force: that of a folder, or [`Releases`] from a [`Storage`].
+//! - A [`Runner`] runs them: [`Admission`] says who may run what and when, an [`Evaluator`] evaluates the rules, an [`Observer`] counts and
+//!   logs. [`Offline`] runs them without a server, [`DurableRuns`] keeps runs and their outcomes in a [`RunStorage`].
+//!
+//! A run walks from node to node of a [`Graph`] ([`run`]), or evaluates a decision ([`jdm`]). The graphs are those of Rengine's executor, with
+//! more kinds of nodes and without its defects; [`Compat::Rengine`] brings back those defects that a graph may depend on. This crate knows
+//! neither HTTP nor an engine for scripts nor a store.
 
 mod admission;
 mod arguments;

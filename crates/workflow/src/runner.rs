@@ -165,10 +165,7 @@ impl<E: Evaluator> Runner<E> {
         let counted = CountedRun::begin(Arc::clone(&counts), deadline);
         let log = self.observer.log(ask.workflow, ask.trace_id);
         let late = Late { log, deadline };
-        let (unfinished, stopped) = match ask.wants_trace {
-            true => Some(oneshot::channel()).unzip(),
-            false => (None, None),
-        };
+        let (unfinished, stopped) = ask.wants_trace.then(oneshot::channel).unzip();
         let run = self.run_admitted(plan, attributes, ask, deadline, counts, unfinished);
         let result = match stopped {
             None => run.await,

@@ -1,5 +1,7 @@
 //! Answers requests with a pool's workers: turns an HTTP request into a job, and the worker's response into an HTTP response.
 
+mod workers;
+
 use std::{
     borrow::Cow,
     future::poll_fn,
@@ -18,6 +20,7 @@ use forebay_pool::{
 
 use forebay_trace::{Kind, Span, Trace};
 
+pub(crate) use self::workers::PoolWorkers;
 use super::{
     End, Request,
     body_stream::{Piece, Streamed},
@@ -193,7 +196,7 @@ pub(crate) fn limits(queue_timeout: Duration, run_timeout: Duration, retry: crat
 }
 
 /// Body bytes in a job's payload; the rest follows in pieces, where the protocol has them.
-pub(super) fn first_bytes_max(pool: &Pool, message_bytes_max: usize) -> usize {
+fn first_bytes_max(pool: &Pool, message_bytes_max: usize) -> usize {
     if pool.protocol().takes_whole_bodies() {
         message_bytes_max
     } else {
@@ -202,7 +205,7 @@ pub(super) fn first_bytes_max(pool: &Pool, message_bytes_max: usize) -> usize {
 }
 
 /// The retry policy for a method: only idempotent ones are retried.
-pub(super) fn retry_of(retry: Retry, method: &str) -> Retry {
+fn retry_of(retry: Retry, method: &str) -> Retry {
     if is_idempotent(method) {
         retry
     } else {
@@ -249,7 +252,7 @@ pub(super) fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> 
 }
 
 /// Hop-by-hop fields (RFC 9110, 7.6.1), and `expect`, which the server has handled itself.
-pub(super) fn is_hop(name: &[u8]) -> bool {
+fn is_hop(name: &[u8]) -> bool {
     matches!(
         name,
         b"connection"

@@ -6,7 +6,6 @@ mod observer;
 mod offline;
 mod openapi;
 mod requests;
-mod workers;
 
 use std::{
     sync::Arc,
@@ -20,7 +19,6 @@ use forebay_workflow::{Admission, RunCall, RunLimits, RunStorage, Runner, Workfl
 pub use self::offline::{OfflineStartError, check, start_offline};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use self::requests::read_xml;
-pub(crate) use self::workers::PoolWorkers;
 use self::{
     clients::Clients,
     observer::WorkflowObserver,

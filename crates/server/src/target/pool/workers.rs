@@ -1,4 +1,4 @@
-//! Calls from rules and nodes to pools, inside the server, as if an HTTP request had arrived.
+//! Calls from rules and nodes of workflows to pools, inside the server, as if an HTTP request had arrived.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Instant};
 
@@ -6,13 +6,8 @@ use bytes::Bytes;
 use forebay_clients::{ClientError, WorkerAnswer, WorkerRequest, Workers};
 use forebay_pool::{Failure, Job, Limits, NoAnswer, Pool, RequestParts, Whole};
 
-use crate::{
-    store::OpenStore,
-    target::{
-        durability::on_disk,
-        pool::{first_bytes_max, is_hop, retry_of},
-    },
-};
+use super::{first_bytes_max, is_hop, retry_of};
+use crate::{store::OpenStore, target::durability::on_disk};
 
 /// Most bytes of a request's path, query and header fields together.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
