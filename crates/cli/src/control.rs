@@ -1,7 +1,8 @@
 //! Client of a running server's control socket: HTTP/1.1 with one request per connection.
 
 use std::{
-    io::{self, BufRead, BufReader, Read, Write},
+    fmt::Write as _,
+    io::{self, BufRead, BufReader, Read, Write as _},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     time::Duration,
@@ -14,7 +15,7 @@ use crate::{arguments::ConfigFile, output::OutputError};
 /// Longest time without a byte from the server. A reload responds when its new workers are ready, so this exceeds the limit of their start.
 const SILENCE_MAX: Duration = Duration::from_mins(2);
 /// Most bytes of a response that is read as a whole.
-const ANSWER_BYTES_MAX: u64 = 64 << 20;
+const ANSWER_BYTES_MAX: u64 = 256 << 20;
 /// Longest head of a response, and longest line of a chunk's size.
 const HEAD_BYTES_MAX: u64 = 64 << 10;
 /// Default name of the socket.
@@ -81,13 +82,30 @@ impl Control {
         Ok(Self { socket })
     }
 
+    /// This socket.
+    pub(crate) fn at(socket: PathBuf) -> Self {
+        Self { socket }
+    }
+
     /// Sends a request and reads the complete body of the response.
     pub(crate) fn ask(&self, method: &str, target: &str, body: &str) -> Result<String, ControlError> {
-        let mut text = String::new();
-        let mut answer = self.open(method, target, body, Some(SILENCE_MAX))?;
-        let read = answer.by_ref().take(ANSWER_BYTES_MAX).read_to_string(&mut text);
-        read.map_err(|source| self.broken(source))?;
-        Ok(text)
+        match self.exchange(method, target, body, SILENCE_MAX)? {
+            (..300, text) => Ok(text),
+            (status, text) => Err(refused(&text, status)),
+        }
+    }
+
+    /// Sends a request and reads the complete response, whatever its status is.
+    pub(crate) fn exchange(
+        &self,
+        method: &str,
+        target: &str,
+        body: &str,
+        silence: Duration,
+    ) -> Result<(u16, String), ControlError> {
+        let answer = self.open(method, target, body, Some(silence))?;
+        let status = answer.status;
+        Ok((status, self.text(answer)?))
     }
 
     /// Sends a request and passes on the lines of its response as they arrive, until the server ends it.
@@ -96,7 +114,12 @@ impl Control {
         target: &str,
         mut each: impl FnMut(&str) -> Result<(), OutputError>,
     ) -> anyhow::Result<()> {
-        let mut lines = BufReader::new(self.open("GET", target, "", None)?);
+        let answer = self.open("GET", target, "", None)?;
+        if answer.status >= 300 {
+            let status = answer.status;
+            return Err(refused(&self.text(answer)?, status).into());
+        }
+        let mut lines = BufReader::new(answer);
         let mut line = String::new();
         let ended = |error: io::Error| match error.kind() {
             io::ErrorKind::UnexpectedEof => ControlError::Ended {
@@ -127,22 +150,17 @@ impl Control {
         let request = format!(
             "{method} {target} HTTP/1.1\r\nhost: forebay\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
         );
-        let mut answer = exchange(stream, &request, silence).map_err(|source| self.broken(source))?;
-        if answer.status < 300 {
-            return Ok(answer);
-        }
-        let mut text = String::new();
-        answer
-            .by_ref()
-            .take(ANSWER_BYTES_MAX)
-            .read_to_string(&mut text)
-            .map_err(|source| self.broken(source))?;
-        Err(ControlError::Refused {
-            detail: detail(&text, answer.status),
-        })
+        exchange(stream, &request, silence).map_err(|source| self.broken(source))
     }
 
-    fn broken(&self, source: io::Error) -> ControlError {
+    fn text(&self, answer: Answer) -> Result<String, ControlError> {
+        let mut text = String::new();
+        let read = answer.take(ANSWER_BYTES_MAX).read_to_string(&mut text);
+        read.map_err(|source| self.broken(source))?;
+        Ok(text)
+    }
+
+    pub(crate) fn broken(&self, source: io::Error) -> ControlError {
         ControlError::Broken {
             socket: self.socket.clone(),
             source,
@@ -154,6 +172,23 @@ fn exchange(mut stream: UnixStream, request: &str, silence: Option<Duration>) ->
     stream.set_read_timeout(silence)?;
     stream.write_all(request.as_bytes())?;
     Answer::read(BufReader::new(stream))
+}
+
+fn refused(text: &str, status: u16) -> ControlError {
+    ControlError::Refused {
+        detail: detail(text, status),
+    }
+}
+
+/// Appends a text to a query, percent-encoded.
+pub(crate) fn put_encoded(text: &str, target: &mut String) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() {
+            target.push(char::from(byte));
+        } else {
+            write!(target, "%{byte:02X}").expect("a String takes everything");
+        }
+    }
 }
 
 /// The `detail` of a problem (RFC 9457), else the text itself.

@@ -25,7 +25,7 @@ use crate::{
         Bounds, BufferUsage, FilesTarget, Origins, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget,
         SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget, pool,
         pool::PoolWorkers,
-        workflow::{ActiveReleases, DurableRuns},
+        workflow::{ActiveReleases, DurableRuns, ReleaseService, ReleaseThreads},
     },
     traces::Traces,
     watch::look_at_workflows,
@@ -334,6 +334,7 @@ fn workflow_target(
         compat: compat_of(workflow),
         erase_types: services.erase_types,
     };
+    let mut releases_api = None;
     let shelf = match &workflow.source {
         config::WorkflowSource::Folder { path, watch } => {
             let stamps = watch.then(|| look_at_workflows(path.clone()));
@@ -347,6 +348,8 @@ fn workflow_target(
                 _ => None,
             });
             let releases = Releases::new(store as Arc<dyn Storage>, global);
+            let service = ReleaseService::new(releases.clone(), config.clone(), services.erase_types);
+            releases_api = Some(Arc::new(ReleaseThreads::new(service)));
             ActiveReleases::of_store(releases, pinned.collect(), reading)?
         }
     };
@@ -362,7 +365,8 @@ fn workflow_target(
         kept: services.kept_runs.clone(),
         logs: workflow_logs(workflow, services)?,
     };
-    workflow_engines(config, workflow, shelf, environment)
+    let target = workflow_engines(config, workflow, shelf, environment)?;
+    Ok(target.with_releases(releases_api))
 }
 
 /// The environment of workflow engines.

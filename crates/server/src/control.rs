@@ -8,12 +8,13 @@ use tokio::sync::Semaphore;
 use tracing::Level;
 
 use crate::{
-    admin::http::{Events, Follow, Request, Response, Service},
+    admin::http::{BODY_BYTES_MAX, Events, Follow, Request, Response, Service},
     config::{Route, Target},
     profiles::{NoProfile, PROFILE_MAX},
     reload::ReloadError,
     router::decode,
     server::Shared,
+    target::workflow::ReleaseRequest,
     traces::{self, RUN_MAX, TICKET_AGE_MAX, TraceUnavailable},
 };
 
@@ -21,6 +22,11 @@ use crate::{
 const WORKERS_MAX: u64 = 1024;
 /// Most clients following the log at once. Fewer than the connections served, so that commands always get through.
 const FOLLOWERS_MAX: usize = 16;
+
+/// The path of the releases of workflows.
+const RELEASES: &str = "/releases";
+/// Most bytes of a new release as JSON.
+const DRAFT_BYTES_MAX: u64 = 128 << 20;
 
 /// Handles requests on the control socket.
 #[derive(Clone, Debug)]
@@ -39,8 +45,15 @@ impl Control {
 }
 
 impl Service for Control {
+    fn body_bytes_max(&self, method: &str, path: &str) -> u64 {
+        match (method, path) {
+            ("POST", "/releases" | "/releases/") => DRAFT_BYTES_MAX,
+            _ => BODY_BYTES_MAX,
+        }
+    }
+
     fn ends_with_client(&self, request: &Request) -> bool {
-        request.path == "/profiles"
+        request.path == "/profiles" || request.path.starts_with("/releases/")
     }
 
     async fn answer(&self, request: Request) -> Response {
@@ -57,6 +70,7 @@ impl Service for Control {
             (["samples"], "POST") => self.sample(&request),
             (["samples", run], "GET") => self.sampled(run),
             (["profiles"], "POST") => self.profile(&request).await,
+            (["releases", ..], _) => self.releases(request).await,
             (["status" | "logs"] | ["traces" | "samples", _], _) => Response::not_allowed("GET"),
             (["reload" | "stop" | "traces" | "samples" | "profiles"] | ["pools", _, "resize"], _) => {
                 Response::not_allowed("POST")
@@ -64,7 +78,7 @@ impl Service for Control {
             (["log", "level"], _) => Response::not_allowed("PUT"),
             _ => Response::problem(
                 404,
-                "there are GET /status, GET /logs, POST /reload, POST /stop, PUT /log/level, POST /pools/NAME/resize, POST /traces, GET /traces/TOKEN, POST /samples, GET /samples/RUN and POST /profiles",
+                "there are GET /status, GET /logs, POST /reload, POST /stop, PUT /log/level, POST /pools/NAME/resize, POST /traces, GET /traces/TOKEN, POST /samples, GET /samples/RUN, POST /profiles and what is below /releases",
             ),
         }
     }
@@ -88,6 +102,32 @@ impl Control {
                 Response::problem(status, &error.with_causes())
             }
         }
+    }
+
+    async fn releases(&self, request: Request) -> Response {
+        // Do not keep the app itself: a reload waits until it is released.
+        let app = self.shared.front.app();
+        let releases = app
+            .workflow
+            .as_ref()
+            .and_then(|workflow| workflow.releases_api().cloned());
+        drop(app);
+        let Some(releases) = releases else {
+            return Response::problem(
+                404,
+                "there are no releases: `store` under [workflow] names the global for them",
+            );
+        };
+        let path = request.path.strip_prefix(RELEASES).unwrap_or_default().to_owned();
+        let request = ReleaseRequest {
+            method: request.method,
+            root: RELEASES.to_owned(),
+            path,
+            query: request.query,
+            body: request.body,
+            client: None,
+        };
+        Response::of_releases(releases.answer(request).await)
     }
 
     fn stop(&self) -> Response {

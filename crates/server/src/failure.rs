@@ -93,6 +93,10 @@ pub(crate) enum Refusal {
     NoIdLeft { last: String },
     #[error("a bearer token is needed to {what} this global")]
     TokenNeeded { what: &'static str },
+    #[error("releases are for clients with `releases = true` alone (workflow.clients): send a bearer token")]
+    ReleaseTokenNeeded,
+    #[error("this client may not read or change releases (workflow.clients: releases)")]
+    ReleasesNotAllowed,
     #[error("this token may not {what} this global")]
     WrongToken { what: &'static str },
     #[error("no one may {what} this global over HTTP (store.access)")]
@@ -405,8 +409,12 @@ impl Refusal {
             Self::InBatch { cause, .. } | Self::InStatement(cause) => cause.class(),
             Self::Records(failure) => failure.class(),
             Self::NoIdLeft { .. } => Class::Conflict,
-            Self::TokenNeeded { .. } | Self::WrongToken { .. } => Class::Unauthorized,
-            Self::Closed { .. } | Self::NoStoreHere | Self::OtherOrigin { .. } => Class::Forbidden,
+            Self::TokenNeeded { .. } | Self::WrongToken { .. } | Self::ReleaseTokenNeeded => {
+                Class::Unauthorized
+            }
+            Self::Closed { .. } | Self::NoStoreHere | Self::OtherOrigin { .. } | Self::ReleasesNotAllowed => {
+                Class::Forbidden
+            }
             Self::WriteQueueFull { .. }
             | Self::WriteQueueBytesFull { .. }
             | Self::TooManyStreams { .. }
@@ -539,7 +547,9 @@ impl Refusal {
         match self {
             Self::MethodNotAllowed { allow } => headers.push_known("allow", allow),
             Self::Range { size } => headers.push_known("content-range", &format!("bytes */{size}")),
-            Self::TokenNeeded { .. } => headers.push_known("www-authenticate", "Bearer"),
+            Self::TokenNeeded { .. } | Self::ReleaseTokenNeeded => {
+                headers.push_known("www-authenticate", "Bearer");
+            }
             Self::WrongToken { .. } => headers.push_known("www-authenticate", WRONG_TOKEN),
             Self::Workflow(WorkflowFailure::NoCredentials | WorkflowFailure::WrongCredentials) => {
                 headers.push_known("www-authenticate", CLIENTS);

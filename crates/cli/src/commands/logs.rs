@@ -1,10 +1,8 @@
-use std::fmt::Write as _;
-
 use clap::ValueEnum;
 use forebay_server::logging;
 
 use crate::{
-    control::{Control, Which},
+    control::{Control, Which, put_encoded},
     output,
 };
 
@@ -56,13 +54,7 @@ pub(crate) fn run(arguments: &LogsArgs) -> anyhow::Result<()> {
     );
     if let Some(workflow) = &arguments.workflow {
         target.push_str("&workflow=");
-        for byte in workflow.bytes() {
-            if byte.is_ascii_alphanumeric() {
-                target.push(char::from(byte));
-            } else {
-                write!(target, "%{byte:02X}").expect("a String takes everything");
-            }
-        }
+        put_encoded(workflow, &mut target);
     }
     let for_people = output::is_terminal();
     let colour = output::in_colour();

@@ -27,3 +27,4 @@ mod store_transfer;
 mod terminal;
 mod typescript;
 mod workflow;
+mod workflow_seed;

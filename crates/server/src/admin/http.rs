@@ -15,12 +15,13 @@ use crate::{
     front::{ACCEPT_PAUSE, Accepted, Accepting, Decoder, Head, Parsed, Step},
     logging::{Entry, Feed, Missed},
     reply::{self, Delimiting, HeaderLines},
+    target::workflow::ReleaseResponse,
 };
 
 /// Connections served at a time. One more replaces the connection that has waited longest for a request.
 const CONNECTIONS_MAX: usize = 64;
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-const BODY_BYTES_MAX: u64 = 64 * 1024;
+pub(crate) const BODY_BYTES_MAX: u64 = 64 * 1024;
 /// Limit on receiving a request, on an idle connection, and on a client that reads nothing of a response.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -77,6 +78,7 @@ pub(crate) struct Response {
     pub(super) status: u16,
     content_type: &'static str,
     allow: Option<&'static str>,
+    location: Option<String>,
     body: Body,
 }
 
@@ -151,6 +153,7 @@ impl Response {
             status: 200,
             content_type,
             allow: None,
+            location: None,
             body: Body::Whole(text.into_bytes()),
         }
     }
@@ -160,6 +163,7 @@ impl Response {
             status,
             content_type: "application/json",
             allow: None,
+            location: None,
             body: Body::Whole(format!("{value}\n").into_bytes()),
         }
     }
@@ -172,6 +176,7 @@ impl Response {
             status: 200,
             content_type: "application/json",
             allow: None,
+            location: None,
             body: Body::Whole(body),
         }
     }
@@ -181,6 +186,7 @@ impl Response {
             status: 200,
             content_type: "application/x-ndjson",
             allow: None,
+            location: None,
             body: Body::Events(Box::new(events)),
         }
     }
@@ -193,6 +199,23 @@ impl Response {
         Self {
             content_type: "application/problem+json",
             ..Self::json(status, &problem)
+        }
+    }
+
+    pub(crate) fn of_releases(response: ReleaseResponse) -> Self {
+        let body = response
+            .body
+            .map_or_else(Vec::new, |body| format!("{body}\n").into_bytes());
+        Self {
+            status: response.status,
+            content_type: if response.status < 400 {
+                "application/json"
+            } else {
+                "application/problem+json"
+            },
+            allow: response.allow,
+            location: response.location,
+            body: Body::Whole(body),
         }
     }
 
@@ -212,7 +235,11 @@ impl Response {
         if let Some(allow) = self.allow {
             headers.push_known("allow", allow);
         }
+        if let Some(location) = &self.location {
+            headers.push_known("location", location);
+        }
         let delimiting = match &self.body {
+            Body::Whole(_) if self.status == 204 => Delimiting::Nothing,
             Body::Whole(bytes) => Delimiting::Length(bytes.len() as u64),
             Body::Events(_) if manner.http10 => Delimiting::Close,
             Body::Events(_) => Delimiting::Chunked,
@@ -228,6 +255,11 @@ impl Response {
 /// Handles the requests of one listener.
 pub(crate) trait Service: Clone + Send + Sync + 'static {
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
+
+    /// Most bytes of a request's body.
+    fn body_bytes_max(&self, _method: &str, _path: &str) -> u64 {
+        BODY_BYTES_MAX
+    }
 
     /// Whether a request is cancelled when its client disconnects or closes its sending side. It must be safe to drop halfway.
     fn ends_with_client(&self, _request: &Request) -> bool {
@@ -309,7 +341,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         loop {
             let read = tokio::select! {
                 biased;
-                read = timeout(PATIENCE, self.read()) => read.unwrap_or(Err(NoRequest::Gone)),
+                read = timeout(PATIENCE, self.read(service)) => read.unwrap_or(Err(NoRequest::Gone)),
                 () = crowded.notified() => Err(NoRequest::Gone),
             };
             let goes_on = match read {
@@ -365,7 +397,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Reads a request, and how its response has to be framed.
-    async fn read(&mut self) -> Result<(Request, Manner), NoRequest> {
+    async fn read(&mut self, service: &impl Service) -> Result<(Request, Manner), NoRequest> {
         let mut head = Head::default();
         loop {
             if let Parsed::Whole(length) = head.parse(&self.input, HEAD_BYTES_MAX)? {
@@ -377,7 +409,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if head.expects_continue {
             self.write(reply::CONTINUE).await.map_err(|_| NoRequest::Gone)?;
         }
-        let mut decoder = Decoder::new(head.framing, BODY_BYTES_MAX)?;
+        let mut decoder = Decoder::new(head.framing, service.body_bytes_max(head.method(), head.path()))?;
         let mut body = Vec::new();
         loop {
             let used = match decoder.step(&self.input)? {

@@ -7,6 +7,7 @@ use forebay_script::Counted;
 use serde_json::{Map, Value, json};
 
 use crate::{
+    config::WorkflowSource,
     metrics::{CLASSES, Facts, ProcessUse, RUN_OUTCOMES, WorkflowTotals},
     server::Shared,
     sources::Database,
@@ -83,10 +84,23 @@ impl Shared {
             "scripts": facts.scripts.iter().map(script).collect::<Vec<_>>(),
             "workflows": facts.workflows.iter().map(workflow).collect::<Vec<_>>(),
             "workflow_releases": facts.workflow_releases.iter().map(|(release, state)| json!({ "release": release, "state": state })).collect::<Vec<_>>(),
+            "workflow_store": self.workflow_store(),
             "kept_runs_open": facts.kept_runs_open,
             "pools": facts.pools.current,
             "retiring": facts.pools.retiring,
         })
+    }
+
+    /// The store and the global of the workflows' releases.
+    fn workflow_store(&self) -> Option<Value> {
+        let app = self.front.app();
+        let source = app.config.workflow.as_ref().map(|workflow| &workflow.source)?;
+        let WorkflowSource::Store { global } = source else {
+            return None;
+        };
+        let folder = self.services.store.as_ref()?.path();
+        let path = folder.canonicalize().ok()?;
+        Some(json!({ "path": path.to_string_lossy(), "global": global }))
     }
 }
 

@@ -500,6 +500,7 @@ fn write_workflow(out: &mut String, workflow: &Workflow) -> fmt::Result {
             }
         }
         writeln!(out, "workflows = {}", texts(&client.limits.workflows))?;
+        writeln!(out, "releases = {}", client.releases)?;
         if let Some(runs) = client.limits.runs_max {
             writeln!(out, "runs_max = {runs}")?;
         }

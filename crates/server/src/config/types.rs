@@ -578,7 +578,9 @@ pub struct WorkflowClient {
     pub secret: Option<Secret>,
     /// A bearer token that replaces id and secret.
     pub token: Option<Secret>,
-    /// What it may do.
+    /// Whether it may read and change releases, by its token.
+    pub releases: bool,
+    /// What it may run.
     pub limits: ClientLimits,
 }
 
@@ -629,6 +631,8 @@ pub enum WorkflowApi {
     RuleScript,
     /// Other systems' requests, answered with a template.
     Custom,
+    /// Requests about releases, not for runs.
+    Releases,
 }
 
 impl WorkflowApi {
@@ -639,6 +643,7 @@ impl WorkflowApi {
             Self::Scenes => "scenes",
             Self::RuleScript => "rulescript",
             Self::Custom => "custom",
+            Self::Releases => "releases",
         }
     }
 }
@@ -712,25 +717,19 @@ pub(crate) enum PathKind {
 
 impl Route {
     /// The paths it answers: its own and, for the store, those of batches and changes (`/store:batch` and `/store:changes` next to
-    /// `/store/*`).
+    /// `/store/*`); for releases, that of all of them (`/releases` next to `/releases/*`).
     pub(crate) fn paths(&self) -> impl Iterator<Item = (String, PathKind)> {
-        let name = match &self.target {
-            Target::Store => self.path.rsplit_once('/').map(|(name, _)| name),
-            Target::Respond(_)
-            | Target::Files(_)
-            | Target::Records
-            | Target::Tql
-            | Target::Sql(_)
-            | Target::Pool(_)
-            | Target::Script(_)
-            | Target::Workflow(_) => None,
+        let prefix = self.path.rsplit_once('/').map(|(prefix, _)| prefix.to_owned());
+        let beside = match (&self.target, prefix) {
+            (Target::Store, Some(prefix)) => vec![
+                (format!("{prefix}:batch"), PathKind::Batch),
+                (format!("{prefix}:changes"), PathKind::Changes),
+            ],
+            (Target::Workflow(route), Some(prefix)) if route.api == WorkflowApi::Releases => {
+                vec![(prefix, PathKind::Own)]
+            }
+            _ => Vec::new(),
         };
-        let beside = name.into_iter().flat_map(|name| {
-            [
-                (format!("{name}:batch"), PathKind::Batch),
-                (format!("{name}:changes"), PathKind::Changes),
-            ]
-        });
         std::iter::once((self.path.clone(), PathKind::Own)).chain(beside)
     }
 }

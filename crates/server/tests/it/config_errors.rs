@@ -227,7 +227,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[workflow]\npath = '.'\n[[route]]\npath = '/a'\nworkflow = { api = 'graph' }",
-            "5: route.workflow.api: found 'graph', expected one of \"named\", \"scenes\", \"rulescript\", \"custom\"",
+            "5: route.workflow.api: found 'graph', expected one of \"named\", \"scenes\", \"rulescript\", \"custom\", \"releases\"",
         ),
         (
             "[workflow]\npath = '.'\nallow = { files = ['nowhere'] }",

@@ -21,7 +21,7 @@ fn project() -> Project {
 fn clients_and_scenes_are_read_and_printed_without_what_is_secret() {
     let project = project();
     let text = "[workflow]\nlogs = 'logs'\nlogs_rotate = { size = '1MiB', keep = 2 }\n[workflow.clients.shop]\nsecret = 'SHOP'\nruns_max = 3\nruns_per_second = 100\npriority = 'high'\n\
-        [workflow.clients.'a b']\ntoken = 'SHOP'\nworkflows = ['x', 'y']\n\
+        [workflow.clients.'a b']\ntoken = 'SHOP'\nworkflows = ['x', 'y']\nreleases = true\n\
         [workflow.scenes.x]\nruns_max = 2\nqueue_max = 0\ntimeout = '50ms'\npriority = 'low'\n[workflow.scenes.y]\n";
     let config = project.good(text);
     let workflow = config.workflow.as_ref().unwrap();
@@ -29,6 +29,7 @@ fn clients_and_scenes_are_read_and_printed_without_what_is_secret() {
     let shop = WorkflowClient {
         secret: secret(),
         token: None,
+        releases: false,
         limits: ClientLimits {
             workflows: vec!["*".into()],
             runs_max: Some(3),
@@ -40,6 +41,7 @@ fn clients_and_scenes_are_read_and_printed_without_what_is_secret() {
     let other = WorkflowClient {
         secret: None,
         token: secret(),
+        releases: true,
         limits: ClientLimits {
             workflows: vec!["x".into(), "y".into()],
             runs_max: None,
@@ -91,6 +93,10 @@ fn clients_that_could_not_show_who_they_are_are_errors() {
             "secret = 'SPACED'",
             "4: workflow.clients.shop.secret: the environment variable `SPACED` must hold the secret: at least one printable ASCII character, no spaces",
         ),
+        (
+            "secret = 'SHOP'\nreleases = true",
+            "5: workflow.clients.shop.releases: it has no `token`, by which releases are read and changed",
+        ),
     ] {
         let text = format!("\n[workflow]\n[workflow.clients.shop]\n{client}\n");
         assert_eq!(project.errors(&text), format!("./forebay.toml:{error}"));
@@ -141,6 +147,54 @@ fn workflows_that_would_be_in_two_places_or_in_none_are_errors() {
         (
             "[[route]]\npath = '/first/*'\nworkflow = { release = 1 }\n".to_owned(),
             "3: route.workflow.release: the workflows are those of a folder, which has no releases; `store` under [workflow] has",
+        ),
+    ] {
+        let told = project.errors(&text);
+        assert!(told.starts_with(&format!("./forebay.toml:{error}")), "{told}");
+    }
+}
+
+#[test]
+fn a_route_to_releases_needs_releases_and_a_client_that_may_change_them() {
+    let project = project();
+    let route = "[[route]]\npath = '/releases/*'\nworkflow = { api = 'releases' }\n";
+    let client = "[workflow.clients.ci]\ntoken = 'SHOP'\nreleases = true\n";
+    let config = project.good(&format!("[store]\n[workflow]\nstore = 'Rules'\n{client}{route}"));
+    let about_releases = WorkflowRoute {
+        api: WorkflowApi::Releases,
+        release: None,
+    };
+    assert_eq!(config.routes[0].target, Target::Workflow(about_releases));
+    assert_eq!(project.good(&config.to_toml()), config);
+    for (text, error) in [
+        (
+            format!("[workflow]\n{client}{route}"),
+            "7: route.workflow.api: the workflows are those of a folder, which has no releases; `store` under [workflow] has",
+        ),
+        (
+            format!("[store]\n[workflow]\nstore = 'Rules'\n{route}"),
+            "6: route.workflow.api: no client may use it: `releases = true` and `token` under [workflow.clients.ID]",
+        ),
+        (
+            format!(
+                "[store]\n[workflow]\nstore = 'Rules'\n{client}{}",
+                route.replace("/*", "")
+            ),
+            "8: route.path: found \"/releases\"; a route with `workflow = { api = \"releases\" }` is a name and `/*`",
+        ),
+        (
+            format!(
+                "[store]\n[workflow]\nstore = 'Rules'\n{client}{}",
+                route.replace("/releases/*", "/*")
+            ),
+            "8: route.path: found \"/*\"; a route with `workflow = { api = \"releases\" }` is a name and `/*`",
+        ),
+        (
+            format!(
+                "[store]\n[workflow]\nstore = 'Rules'\n{client}{}",
+                route.replace("' }", "', release = 1 }")
+            ),
+            "9: route.workflow.release: with `api = \"releases\"` the path names the release",
         ),
     ] {
         let told = project.errors(&text);

@@ -55,6 +55,8 @@ mod workflow_admission;
 mod workflow_modules;
 mod workflow_nodes;
 mod workflow_pools;
+mod workflow_release_api;
+mod workflow_release_commands;
 mod workflow_releases;
 mod workflow_requests;
 mod workflow_runs;

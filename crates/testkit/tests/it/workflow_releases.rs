@@ -21,7 +21,7 @@ fn setup(keys: &str) -> Setup {
 }
 
 /// A graph of these rules, one behind another.
-fn chain(rules: &[&str]) -> String {
+pub(crate) fn chain(rules: &[&str]) -> String {
     let mut nodes = vec![json!({"@type": "BOOT", "id": "0"})];
     let mut edges = Vec::new();
     for (at, rule) in rules.iter().enumerate() {
@@ -31,12 +31,12 @@ fn chain(rules: &[&str]) -> String {
     json!({"nodes": nodes, "edges": edges}).to_string()
 }
 
-fn rule(body: &str) -> String {
+pub(crate) fn rule(body: &str) -> String {
     format!("function process(context) {{\n{body}\n}}\n")
 }
 
 /// A folder of workflows whose one rule says which version it is, with a test that expects `expected`.
-fn write_version(server: &Server, folder: &str, version: u32, expected: u32) {
+pub(crate) fn write_version(server: &Server, folder: &str, version: u32, expected: u32) {
     let write = |name: &str, text: String| server.folder().write(&format!("{folder}/{name}"), text);
     write("version.json", chain(&["version"]));
     write(
@@ -49,7 +49,7 @@ fn write_version(server: &Server, folder: &str, version: u32, expected: u32) {
     write("tests/version.json", test.to_string());
 }
 
-fn told(output: &Output) -> (i32, String, String) {
+pub(crate) fn told(output: &Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (
         output.status.code().unwrap_or(-1),
@@ -59,14 +59,14 @@ fn told(output: &Output) -> (i32, String, String) {
 }
 
 /// `forebay workflow` with these words, which must go well; what it printed.
-fn workflow(server: &Server, words: &[&str]) -> String {
+pub(crate) fn workflow(server: &Server, words: &[&str]) -> String {
     let (code, out, err) = told(&server.command(&[&["workflow"], words].concat()));
     assert_eq!(code, 0, "{words:?}: {out}{err}");
     out
 }
 
 /// Makes a release of a version; its number.
-fn import(server: &Server, version: u32) -> u64 {
+pub(crate) fn import(server: &Server, version: u32) -> u64 {
     let folder = format!("v{version}");
     write_version(server, &folder, version, version);
     let path = server.folder().path().join(folder);

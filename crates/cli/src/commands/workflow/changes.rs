@@ -2,23 +2,24 @@
 
 use std::{fs, io, path::PathBuf};
 
-use forebay_server::workflow::check;
-use forebay_workflow::{RolledBack, place_of_release};
-use serde_json::json;
+use forebay_server::workflow::percent_of;
+use forebay_workflow::WorkflowFiles;
+use serde_json::{Map, Value, json};
 
 use super::{
     WorkflowError,
-    opening::{Who, now, of_release, releases},
+    opening::Who,
     rengine,
-    runs::tested,
+    runs::{TestOutcome, texts_of},
+    source::{Source, author},
 };
-use crate::{arguments::ConfigFile, commands::strip::erase_types, output};
+use crate::{arguments::ConfigFile, output};
 
-/// Make a release, a draft, of a folder of workflows, or of collections that a Rengine has exported
+/// Make a release, a draft, of a folder of workflows, or of the collections of a Rengine
 ///
 /// A release is all files of a folder as they are now: graphs, decisions, rules and their tests. It never changes again. Nothing runs it before `publish`.
 ///
-/// Of Rengine: one JSON object with the collections `re_sceneses`, `re_workflows`, `re_workflow_graphs`, `re_rules`, `re_rule_scripts` and `sys_uploads`, each a list of documents as `mongoexport` writes them. Scenes
+/// Of Rengine: its script for MongoDB's shell, `rengine_init.js`, or one JSON object with the collections `re_sceneses`, `re_workflows`, `re_workflow_graphs`, `re_rules`, `re_rule_scripts` and `sys_uploads`, each a list of documents as `mongoexport` writes them. Scenes
 /// become workflows by their codes, rules get their ids as names, and what cannot be brought over is named on standard error.
 #[derive(Debug, clap::Args)]
 pub(super) struct Import {
@@ -125,69 +126,50 @@ pub(super) struct Discard {
 
 /// Parses a share such as `10%` or `0.5%` into ten-thousandths.
 fn share(text: &str) -> Result<u32, String> {
-    let accepted = || "a share is 0.01% to 99.99%, such as 10%".to_owned();
-    let number = text.strip_suffix('%').unwrap_or(text);
-    let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
-    let is_plain = |digits: &str| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
-    if !is_plain(whole) || !is_plain(part) || part.len() > 2 {
-        return Err(accepted());
-    }
-    let whole: u32 = whole.parse().map_err(|_| accepted())?;
-    let part: u32 = format!("{part:0<2}").parse().map_err(|_| accepted())?;
-    let share = whole.saturating_mul(100).saturating_add(part);
-    if (1..10_000).contains(&share) {
-        Ok(share)
-    } else {
-        Err(accepted())
-    }
+    let share = percent_of(text.strip_suffix('%').unwrap_or(text));
+    share.ok_or_else(|| "a share is 0.01% to 99.99%, such as 10%".to_owned())
 }
 
 pub(super) fn import(arguments: &Import) -> anyhow::Result<()> {
-    let (releases, config) = releases(&arguments.config, true)?;
-    let is_folder = arguments.from.is_dir();
-    let (files, left_out) = if is_folder {
-        (
-            forebay_workflow::WorkflowFiles::read(&arguments.from)?,
-            Vec::new(),
-        )
+    let (source, config) = Source::open(&arguments.config, true)?;
+    let from = &arguments.from;
+    let (files, left_out) = if from.is_dir() {
+        (WorkflowFiles::read(from)?, Vec::new())
     } else {
-        rengine::read(&arguments.from, arguments.files.as_deref(), |files| {
-            check(&config, files, "".as_ref(), erase_types).map(drop)
-        })?
+        rengine::read(from, arguments.files.as_deref(), &config)?
     };
-    let by = arguments.who.name();
-    let number = releases.import(&files, &arguments.note, &now(&by))?;
-    let checked = check(&config, &files, &place_of_release(number), erase_types);
-    let workflows: Vec<&str> = files.workflows().collect();
+    let texts: Map<String, Value> = files
+        .iter()
+        .map(|(path, text)| (path.to_owned(), text.into()))
+        .collect();
+    let draft = json!({ "files": texts, "note": arguments.note });
+    let mut told = source.change("POST", "", &arguments.who.name(), Some(&draft))?;
     for (document, reason) in &left_out {
         output::complaint(&format!("left out: {document}: {reason}"));
     }
-    match &checked {
-        Ok(warnings) => output::warnings(warnings),
-        Err(faults) => output::complaint(&format!("note: it cannot be published as it is:\n{faults}")),
+    output::warnings(&texts_of(&told["warnings"]));
+    if let Some(faults) = told["faults"].as_str() {
+        output::complaint(&format!("note: it cannot be published as it is:\n{faults}"));
     }
     if arguments.json {
-        let left_out: Vec<_> = left_out
+        told["leftOut"] = left_out
             .iter()
             .map(|(document, reason)| json!({"document": document, "reason": reason}))
             .collect();
-        let told = json!({
-            "release": number, "workflows": workflows, "files": files.len(), "leftOut": left_out,
-            "faults": checked.err().map(|faults| faults.to_string()),
-        });
         return Ok(output::line(&told.to_string())?);
     }
-    let count = workflows.len();
+    let count = files.workflows().count();
     Ok(output::line(&format!(
-        "release {number}: a draft of {count} {}, {} files",
+        "release {}: a draft of {count} {}, {} files",
+        told["release"],
         if count == 1 { "workflow" } else { "workflows" },
         files.len()
     ))?)
 }
 
 pub(super) fn export(arguments: &Export) -> anyhow::Result<()> {
-    let (releases, _) = releases(&arguments.config, false)?;
-    let files = releases.files(arguments.release)?;
+    let (source, _) = Source::open(&arguments.config, false)?;
+    let files = source.files(arguments.release)?;
     let folder = &arguments.folder;
     let failed = |what| {
         move |source: io::Error| WorkflowError::File {
@@ -217,43 +199,36 @@ pub(super) fn export(arguments: &Export) -> anyhow::Result<()> {
 }
 
 pub(super) fn set_state(arguments: &SetState) -> anyhow::Result<()> {
-    let (releases, config) = releases(&arguments.config, true)?;
+    let (source, _) = Source::open(&arguments.config, true)?;
     let (number, by) = (arguments.release, arguments.who.name());
-    let is_for_test = matches!(arguments.state, ReleaseStage::Test);
-    if is_for_test {
-        let found = of_release(&releases, number, config)?;
-        found.check()?;
-    }
-    releases.set_test(number, is_for_test, &now(&by))?;
-    let told = if is_for_test {
-        format!("release {number} is for test: `?release={number}` asks for it")
-    } else {
-        format!("release {number} is not for test any more")
+    let (state, told) = match arguments.state {
+        ReleaseStage::Test => (
+            "test",
+            format!("release {number} is for test: `?release={number}` asks for it"),
+        ),
+        ReleaseStage::Draft => ("draft", format!("release {number} is not for test any more")),
     };
+    let body = json!({ "state": state });
+    source.change("PUT", &format!("/{number}/state"), &by, Some(&body))?;
     Ok(output::line(&told)?)
 }
 
 pub(super) fn publish(arguments: &Publish) -> anyhow::Result<()> {
-    let (releases, config) = releases(&arguments.config, true)?;
+    let (source, _) = Source::open(&arguments.config, true)?;
     let (number, by) = (arguments.release, arguments.who.name());
-    let found = of_release(&releases, number, config)?;
-    let count = tested(&found.start()?, Some(number))?;
-    let before = releases.standing()?.published.filter(|before| *before != number);
-    match arguments.canary {
-        Some(share) => releases.publish_share(number, share, &now(&by))?,
-        None => releases.publish(number, &now(&by))?,
-    }
     let percent = arguments.canary.map(|share| f64::from(share) / 100.0);
+    let body = json!({ "percent": percent });
+    let published = source.change("POST", &format!("/{number}/publish"), &by, Some(&body));
+    let told = published.inspect_err(complain_of_tests)?;
     if arguments.json {
-        let told = json!({"release": number, "percent": percent, "before": before, "tests": count});
         return Ok(output::line(&told.to_string())?);
     }
-    let tests = match count {
-        0 => "it has no stored tests".to_owned(),
-        1 => "its stored test holds".to_owned(),
-        count => format!("its {count} stored tests hold"),
+    let tests = match told["tests"].as_u64() {
+        Some(0) => "it has no stored tests".to_owned(),
+        Some(1) => "its stored test holds".to_owned(),
+        _ => format!("its {} stored tests hold", told["tests"]),
     };
-    let what = match (percent, before) {
+    let what = match (percent, told["before"].as_u64()) {
         (Some(percent), Some(before)) => format!("has {percent}% of the runs, release {before} the others"),
         (None, Some(before)) => format!("is published, after release {before}"),
         _ => "is published".to_owned(),
@@ -261,62 +236,39 @@ pub(super) fn publish(arguments: &Publish) -> anyhow::Result<()> {
     Ok(output::line(&format!("release {number} {what}; {tests}"))?)
 }
 
+/// Prints the stored tests that kept a release from being published.
+fn complain_of_tests(error: &anyhow::Error) {
+    let Some(WorkflowError::Release { problem }) = error.downcast_ref() else {
+        return;
+    };
+    for outcome in TestOutcome::list(&problem["tests"]) {
+        output::complaint(&format!("{}: {}", outcome.file, outcome.name));
+        for difference in &outcome.differences {
+            output::complaint(&format!("  {difference}"));
+        }
+    }
+}
+
 pub(super) fn rollback(arguments: &Rollback) -> anyhow::Result<()> {
-    let (releases, _) = releases(&arguments.config, true)?;
-    let by = arguments.who.name();
-    let done = releases.rollback(&now(&by))?;
-    let (told, text) = match done {
-        RolledBack::Canary { release } => (
-            json!({"canary": release}),
-            format!("release {release} has no share of the runs any more"),
-        ),
-        RolledBack::Published { from, to } => (
-            json!({"from": from, "to": to}),
-            format!("release {to} is published again, in the place of release {from}"),
+    let (source, _) = Source::open(&arguments.config, true)?;
+    let told = source.change("POST", "/rollback", &arguments.who.name(), None)?;
+    if arguments.json {
+        return Ok(output::line(&told.to_string())?);
+    }
+    let text = match told["canary"].as_u64() {
+        Some(release) => format!("release {release} has no share of the runs any more"),
+        None => format!(
+            "release {} is published again, in the place of release {}",
+            told["to"], told["from"]
         ),
     };
-    Ok(output::line(&if arguments.json {
-        told.to_string()
-    } else {
-        text
-    })?)
+    Ok(output::line(&text)?)
 }
 
 pub(super) fn discard(arguments: &Discard) -> anyhow::Result<()> {
-    let (releases, _) = releases(&arguments.config, true)?;
+    let (source, _) = Source::open(&arguments.config, true)?;
     let (number, by) = (arguments.release, arguments.who.name());
-    releases.discard(number, arguments.former, &now(&by))?;
+    let query = format!("{}&former={}", author(&by), arguments.former);
+    source.request("DELETE", &format!("/{number}"), &query, None)?;
     Ok(output::line(&format!("release {number} is gone"))?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_share_is_read_and_bounded() {
-        for (text, found) in [
-            ("10%", 1000),
-            ("0.5%", 50),
-            ("0.01", 1),
-            ("99.99%", 9999),
-            ("1.20%", 120),
-        ] {
-            assert_eq!(share(text), Ok(found), "{text}");
-        }
-        for text in [
-            "",
-            "%",
-            "0%",
-            "100%",
-            "-1%",
-            "1.234%",
-            "1.%",
-            "ten",
-            "99999999999%",
-            "4294967295",
-        ] {
-            assert!(share(text).is_err(), "{text}");
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 use forebay_workflow::WorkflowFiles;
 use serde_json::{Value, json};
 
-use super::opening::releases;
+use super::source::Source;
 use crate::{arguments::ConfigFile, output};
 
 /// Most lines of a file that are shown.
@@ -30,7 +30,7 @@ pub(super) struct WorkflowDiffArgs {
 pub(super) fn run(arguments: &WorkflowDiffArgs) -> anyhow::Result<()> {
     let read = |which: &str| -> anyhow::Result<WorkflowFiles> {
         match which.parse() {
-            Ok(number) => Ok(releases(&arguments.config, false)?.0.files(number)?),
+            Ok(number) => Ok(Source::open(&arguments.config, false)?.0.files(number)?),
             Err(_) => Ok(WorkflowFiles::read(Path::new(which))?),
         }
     };

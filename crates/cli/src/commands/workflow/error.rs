@@ -4,7 +4,8 @@ use std::{io, path::PathBuf};
 
 use forebay_server::workflow::OfflineStartError;
 use forebay_store::StoreError;
-use forebay_workflow::{BundleErrors, OfflineError, ReleaseError};
+use forebay_workflow::{BundleErrors, OfflineError};
+use serde_json::Value;
 
 /// Why a command on workflows failed.
 #[derive(Debug, thiserror::Error)]
@@ -21,14 +22,15 @@ pub(crate) enum WorkflowError {
     /// No release was named, and none is published.
     #[error("no release is published in the global `{global}`")]
     NothingPublished { global: String },
+    /// A request about releases failed; the body of the response.
+    #[error("{}", problem["detail"].as_str().unwrap_or("the server gave no reason"))]
+    Release { problem: Value },
+    /// The workflows of a release have errors.
+    #[error("{faults}")]
+    Faults { faults: String },
     /// Stored tests failed; they have been printed by then.
-    #[error("{failed} of {count} stored tests do not hold{}", unchanged(*.publishing))]
-    Tests {
-        failed: usize,
-        count: usize,
-        /// The release that was to be published.
-        publishing: Option<u64>,
-    },
+    #[error("{failed} of {count} stored tests do not hold")]
+    Tests { failed: usize, count: usize },
     /// A run has failed.
     #[error("node `{node}` failed: {reason}")]
     Run { node: String, reason: String },
@@ -51,12 +53,6 @@ pub(crate) enum WorkflowError {
     },
 }
 
-fn unchanged(publishing: Option<u64>) -> String {
-    publishing.map_or_else(String::new, |number| {
-        format!(", and release {number} is not published")
-    })
-}
-
 /// The exit kind of an error; `None` if it is not one of workflows.
 pub(crate) fn exit_kind(error: &anyhow::Error) -> Option<ExitKind> {
     if let Some(error) = error.downcast_ref::<OfflineStartError>() {
@@ -74,14 +70,14 @@ pub(crate) fn exit_kind(error: &anyhow::Error) -> Option<ExitKind> {
     if error.is::<BundleErrors>() {
         return Some(ExitKind::Invalid);
     }
-    if let Some(error) = error.downcast_ref::<ReleaseError>() {
-        return Some(match error {
-            ReleaseError::NoSuchRelease { .. } => ExitKind::Absent,
-            _ => ExitKind::Failed,
-        });
-    }
     Some(match error.downcast_ref::<WorkflowError>()? {
+        WorkflowError::Release { problem } => match code(problem) {
+            "no_release" => ExitKind::Absent,
+            "faults" | "tests" => ExitKind::Invalid,
+            _ => ExitKind::Failed,
+        },
         WorkflowError::NoSection
+        | WorkflowError::Faults { .. }
         | WorkflowError::Folder { .. }
         | WorkflowError::Tests { .. }
         | WorkflowError::Collections { .. } => ExitKind::Invalid,
@@ -109,31 +105,8 @@ pub(crate) fn next_step(error: &anyhow::Error) -> Option<&'static str> {
     if let Some(OfflineStartError::Store(StoreError::Absent { .. })) = error.downcast_ref() {
         return Some("`forebay serve` makes it, and so does `forebay store set`");
     }
-    if let Some(error) = error.downcast_ref::<ReleaseError>() {
-        return match error {
-            ReleaseError::NoSuchRelease { .. } => Some("`forebay workflow list` shows the releases"),
-            ReleaseError::TooMany { .. } => {
-                Some("`forebay workflow discard N` removes one, with `--former` also one that was published")
-            }
-            ReleaseError::TooManyForTest { .. } => {
-                Some("`forebay workflow state N draft` makes one a draft again")
-            }
-            ReleaseError::InForce { .. } => {
-                Some("`forebay workflow publish` another one first, or `forebay workflow rollback`")
-            }
-            ReleaseError::WasPublished { .. } => Some("`--former` removes it all the same"),
-            ReleaseError::NothingToShare { .. } => Some("without `--canary` all runs have it"),
-            ReleaseError::NothingBefore { .. } => Some(
-                "`forebay workflow list` shows the releases, `forebay workflow publish N` takes any of them",
-            ),
-            ReleaseError::TooLarge { .. }
-            | ReleaseError::NoWorkflows
-            | ReleaseError::TextTooLong { .. }
-            | ReleaseError::Foreign { .. }
-            | ReleaseError::Storage(_) => None,
-        };
-    }
     match error.downcast_ref::<WorkflowError>()? {
+        WorkflowError::Release { problem } => advice(code(problem)),
         WorkflowError::NoSection => {
             Some("[workflow] with `path = \"FOLDER\"`, or with `store = \"Workflow\"` beside a [store]")
         }
@@ -149,4 +122,25 @@ pub(crate) fn next_step(error: &anyhow::Error) -> Option<&'static str> {
         WorkflowError::NotEmpty { .. } => Some("name a folder that is not there yet"),
         _ => None,
     }
+}
+
+/// The word for programs in a response.
+fn code(problem: &Value) -> &str {
+    problem["code"].as_str().unwrap_or_default()
+}
+
+/// Advice on a failed request about releases, by its code.
+fn advice(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "no_release" => "`forebay workflow list` shows the releases",
+        "too_many" => "`forebay workflow discard N` removes one, with `--former` also one that was published",
+        "too_many_for_test" => "`forebay workflow state N draft` makes one a draft again",
+        "in_force" => "`forebay workflow publish` another one first, or `forebay workflow rollback`",
+        "was_published" => "`--former` removes it all the same",
+        "nothing_to_share" => "without `--canary` all runs have it",
+        "nothing_before" => {
+            "`forebay workflow list` shows the releases, `forebay workflow publish N` takes any of them"
+        }
+        _ => return None,
+    })
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use forebay_workflow::State;
+use forebay_workflow::{About, Canary, LogEntry};
 use serde_json::json;
 
-use super::opening::releases;
+use super::source::Source;
 use crate::{arguments::ConfigFile, commands::store::timestamp, output};
 
 /// List the releases, and what each is
@@ -32,34 +32,33 @@ pub(super) struct Log {
 }
 
 pub(super) fn list(arguments: &List) -> anyhow::Result<()> {
-    let (releases, _) = releases(&arguments.config, false)?;
-    let (standing, list) = (releases.standing()?, releases.list()?);
+    let (source, _) = Source::open(&arguments.config, false)?;
+    let told = source.get("")?;
     if arguments.json {
-        let list: Vec<_> = list
-            .iter()
-            .map(|(number, about, state)| json!({"release": number, "state": state, "about": about}))
-            .collect();
-        let told = json!({"published": standing.published, "canary": standing.canary, "before": standing.before, "releases": list});
         return Ok(output::line(&told.to_string())?);
     }
+    let list = told["releases"].as_array().map(Vec::as_slice).unwrap_or_default();
     if list.is_empty() {
         return Ok(output::line(&format!(
             "the global `{}` has no releases; `forebay workflow import FOLDER` makes one",
-            releases.global()
+            told["global"].as_str().unwrap_or_default()
         ))?);
     }
     let mut rows = vec![["release", "state", "files", "made", "by", "note"].map(str::to_owned)];
-    for (number, about, state) in list.iter().rev() {
-        let state = match (state, standing.canary) {
-            (State::Canary, Some(canary)) => format!("canary {canary}"),
-            (state, _) => state.name().to_owned(),
+    for release in list.iter().rev() {
+        let about: About = serde_json::from_value(release["about"].clone())?;
+        let state = match release["state"].as_str().unwrap_or_default() {
+            "canary" => {
+                let canary: Canary = serde_json::from_value(told["canary"].clone())?;
+                format!("canary {canary}")
+            }
+            state => state.to_owned(),
         };
-        let made = timestamp::written(about.created_ms);
         rows.push([
-            number.to_string(),
+            release["release"].to_string(),
             state,
             about.files.to_string(),
-            made,
+            timestamp::written(about.created_ms),
             shown(&about.by),
             shown(&about.note),
         ]);
@@ -68,8 +67,10 @@ pub(super) fn list(arguments: &List) -> anyhow::Result<()> {
 }
 
 pub(super) fn log(arguments: &Log) -> anyhow::Result<()> {
-    let (releases, _) = releases(&arguments.config, false)?;
-    let entries = releases.log(arguments.count)?;
+    let (source, _) = Source::open(&arguments.config, false)?;
+    let query = format!("count={}", arguments.count);
+    let mut told = source.request("GET", "/log", &query, None)?;
+    let entries: Vec<LogEntry> = serde_json::from_value(told["entries"].take())?;
     if arguments.json {
         for entry in entries {
             output::line(&json!(entry).to_string())?;

@@ -7,6 +7,8 @@ mod lists;
 mod opening;
 mod rengine;
 mod runs;
+mod seed;
+mod source;
 mod tree;
 
 use error::WorkflowError;

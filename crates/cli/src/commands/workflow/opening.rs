@@ -1,23 +1,15 @@
 //! Which workflows are meant: those of the configuration's folder, of a release in its store, or of another folder.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::path::{Path, PathBuf};
 
 use forebay_server::{
-    config::{Config, WorkflowSource},
-    workflow::{Offline, WorkflowStore, check, start_offline},
+    config::Config,
+    workflow::{Offline, check, start_offline},
 };
-use forebay_store::StoreError;
-use forebay_workflow::{Actor, BundleErrors, Releases, WorkflowFiles, place_of_release};
+use forebay_workflow::{BundleErrors, WorkflowFiles, place_of_release};
 
-use super::WorkflowError;
-use crate::{
-    arguments::ConfigFile,
-    commands::{store::Data, strip::erase_types},
-};
+use super::{WorkflowError, source::Source};
+use crate::{arguments::ConfigFile, commands::strip::erase_types};
 
 /// Which workflows are meant.
 #[derive(Debug, clap::Args)]
@@ -45,8 +37,13 @@ pub(super) struct Found {
     pub(super) files: WorkflowFiles,
     /// Location of their files, for errors.
     pub(super) place: PathBuf,
-    /// Number of the release, if they are one.
-    pub(super) release: Option<u64>,
+}
+
+/// Where the selected workflows are.
+#[derive(Debug)]
+pub(super) enum Selection {
+    Folder(PathBuf),
+    Release(Source, u64),
 }
 
 impl Who {
@@ -65,15 +62,6 @@ impl Who {
     }
 }
 
-/// The actor of a change made now.
-pub(super) fn now(by: &str) -> Actor<'_> {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Actor {
-        by,
-        at_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
-    }
-}
-
 /// A configuration that has `[workflow]`.
 pub(super) fn configuration(file: &ConfigFile) -> anyhow::Result<Config> {
     let config = Config::load(&file.config)?;
@@ -83,52 +71,47 @@ pub(super) fn configuration(file: &ConfigFile) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// The releases in the store of a configuration; `is_changing` creates the store if there is none.
-pub(super) fn releases(file: &ConfigFile, is_changing: bool) -> anyhow::Result<(Releases, Config)> {
-    let config = configuration(file)?;
-    let global = match config.workflow.as_ref().map(|section| &section.source) {
-        Some(WorkflowSource::Store { global }) => global.clone(),
-        Some(WorkflowSource::Folder { path, .. }) => {
-            let folder = path.clone();
-            return Err(WorkflowError::Folder { folder }.into());
-        }
-        None => return Err(WorkflowError::NoSection.into()),
-    };
-    let folder = config.store.as_ref().map(|store| store.path.clone());
-    let data = Data::of(folder.unwrap_or_default());
-    let store = if is_changing {
-        data.write_or_make()?
-    } else {
-        data.read().map_err(|error| match error {
-            StoreError::Absent { path } => WorkflowError::NoStore { folder: path }.into(),
-            error => anyhow::Error::from(error),
-        })?
-    };
-    Ok((Releases::new(Arc::new(WorkflowStore(store)), &global), config))
-}
-
 impl Which {
-    /// Finds the selected workflows.
-    pub(super) fn find(&self) -> anyhow::Result<Found> {
+    /// Finds out which workflows are meant, without reading them.
+    pub(super) fn select(&self) -> anyhow::Result<(Selection, Config)> {
         let config = configuration(&self.config)?;
         let section = config.workflow.as_ref();
-        let folder = section
-            .and_then(|section| section.source.folder())
-            .map(Path::to_owned);
+        let folder = section.and_then(|section| section.source.folder());
         if let (Some(folder), None) = (folder, self.release) {
-            return of_folder(&folder, config);
+            return Ok((Selection::Folder(folder.to_owned()), config));
         }
-        let (releases, config) = releases(&self.config, false)?;
+        let (source, config) = Source::open(&self.config, false)?;
         let number = match self.release {
             Some(number) => number,
-            None => releases
-                .standing()?
-                .published
-                .ok_or_else(|| WorkflowError::NothingPublished {
-                    global: releases.global().to_owned(),
-                })?,
+            None => {
+                let list = source.get("")?;
+                let published = list["published"].as_u64();
+                published.ok_or_else(|| WorkflowError::NothingPublished {
+                    global: list["global"].as_str().unwrap_or_default().to_owned(),
+                })?
+            }
         };
-        of_release(&releases, number, config)
+        Ok((Selection::Release(source, number), config))
+    }
+
+    /// Reads the selected workflows.
+    pub(super) fn find(&self) -> anyhow::Result<Found> {
+        let (selection, config) = self.select()?;
+        selection.read(config)
+    }
+}
+
+impl Selection {
+    /// Reads the files. A store that was opened for them is closed.
+    pub(super) fn read(self, config: Config) -> anyhow::Result<Found> {
+        match self {
+            Self::Folder(folder) => of_folder(&folder, config),
+            Self::Release(source, number) => Ok(Found {
+                config,
+                files: source.files(number)?,
+                place: place_of_release(number),
+            }),
+        }
     }
 }
 
@@ -138,17 +121,6 @@ pub(super) fn of_folder(folder: &Path, config: Config) -> anyhow::Result<Found> 
         config,
         files: WorkflowFiles::read(folder)?,
         place: folder.to_owned(),
-        release: None,
-    })
-}
-
-/// The workflows of a release.
-pub(super) fn of_release(releases: &Releases, number: u64, config: Config) -> anyhow::Result<Found> {
-    Ok(Found {
-        config,
-        files: releases.files(number)?,
-        place: place_of_release(number),
-        release: Some(number),
     })
 }
 

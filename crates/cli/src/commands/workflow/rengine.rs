@@ -9,10 +9,12 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use forebay_workflow::{BundleErrors, WorkflowFiles};
+use forebay_server::{config::Config, workflow::check};
+use forebay_workflow::WorkflowFiles;
 use serde_json::{Map, Value, json};
 
-use super::WorkflowError;
+use super::{WorkflowError, seed};
+use crate::commands::strip::erase_types;
 
 /// Longest file of collections, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -31,11 +33,12 @@ const UPLOADS: &str = "sys_uploads";
 /// Documents or generated files that could not be converted, each with the reason.
 type LeftOut = Vec<(String, String)>;
 
-/// Reads a file of collections; `bodies` is the folder of the uploads' bodies. Workflows that `check` rejects are left out.
+/// Reads a file of collections, or a script (`.js`) that inserts them; `bodies` is the folder of the uploads' bodies. Workflows that are
+/// invalid under `config` are left out.
 pub(super) fn read(
     file: &Path,
     bodies: Option<&Path>,
-    check: impl Fn(&WorkflowFiles) -> Result<(), BundleErrors>,
+    config: &Config,
 ) -> anyhow::Result<(WorkflowFiles, LeftOut)> {
     let failed = |source| WorkflowError::File {
         what: "read",
@@ -51,10 +54,14 @@ pub(super) fn read(
         return Err(wrong(format!("it has {bytes} bytes, at most {FILE_BYTES_MAX}")).into());
     }
     let text = fs::read_to_string(file).map_err(failed)?;
-    let read: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    let read: Value = if file.extension().is_some_and(|extension| extension == "js") {
+        seed::collections(file, text, config)?.map_err(wrong)?
+    } else {
+        serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?
+    };
     let body = |upload: &Document| body_of(upload, bodies);
     let (mut files, mut left_out) = convert(&read, &body).map_err(wrong)?;
-    while let Err(faults) = check(&files) {
+    while let Err(faults) = check(config, &files, "".as_ref(), erase_types) {
         let mut more = false;
         for (path, reason) in faults.of_files() {
             if files.remove(path) {
@@ -376,10 +383,13 @@ fn body_of(upload: &Document, bodies: Option<&Path>) -> Result<String, String> {
     );
     let with_extension = format!("{name}{extension}");
     let last_of_prefix = prefix.rsplit('/').next().unwrap_or_default();
+    // The first part is the type of the upload, which a folder of scripts alone does not have.
+    let without_type = prefix.split_once('/').map_or("", |(_, rest)| rest);
     let candidates = [
         prefix.to_owned(),
         format!("{prefix}/{name}"),
         format!("{prefix}/{with_extension}"),
+        without_type.to_owned(),
         with_extension,
         name.to_owned(),
         last_of_prefix.to_owned(),

@@ -2,16 +2,20 @@
 
 use std::{fmt::Write as _, fs, path::PathBuf, time::Instant};
 
-use forebay_server::workflow::Offline;
-use forebay_workflow::arguments_of;
+use forebay_workflow::{Tested, arguments_of};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
     WorkflowError,
-    opening::{Which, configuration, of_folder, wait},
+    opening::{Selection, Which, configuration, of_folder, wait},
+    source::Source,
     tree,
 };
-use crate::{failure::UsageError, output};
+use crate::{
+    failure::UsageError,
+    output::{self, OutputError},
+};
 
 /// Longest file of arguments, in bytes.
 const ARGS_BYTES_MAX: u64 = 64 << 20;
@@ -76,25 +80,41 @@ pub(super) struct Test {
 }
 
 pub(super) fn check(arguments: &Check) -> anyhow::Result<()> {
-    let found = match &arguments.folder {
-        Some(folder) => of_folder(folder, configuration(&arguments.which.config)?)?,
-        None => arguments.which.find()?,
+    let (selection, config) = match &arguments.folder {
+        Some(folder) => (
+            Selection::Folder(folder.clone()),
+            configuration(&arguments.which.config)?,
+        ),
+        None => arguments.which.select()?,
     };
-    let warnings = found.check()?;
-    output::warnings(&warnings);
-    let names: Vec<&str> = found.files.workflows().collect();
+    let (what, told) = match selection {
+        Selection::Folder(folder) => {
+            let found = of_folder(&folder, config)?;
+            let warnings = found.check()?;
+            let names: Vec<&str> = found.files.workflows().collect();
+            let told = json!({"release": null, "workflows": names, "files": found.files.len(), "faults": null, "warnings": warnings});
+            (folder.display().to_string(), told)
+        }
+        Selection::Release(source, number) => {
+            let told = source.get(&format!("/{number}/check"))?;
+            if let Some(faults) = told["faults"].as_str() {
+                let faults = faults.to_owned();
+                return Err(WorkflowError::Faults { faults }.into());
+            }
+            (format!("release {number}"), told)
+        }
+    };
+    output::warnings(&texts_of(&told["warnings"]));
     if arguments.json {
-        let told = json!({"release": found.release, "workflows": names, "files": found.files.len(), "warnings": warnings});
         return Ok(output::line(&told.to_string())?);
     }
-    let what = found.release.map_or_else(
-        || found.place.display().to_string(),
-        |number| format!("release {number}"),
-    );
-    Ok(output::line(&format!(
-        "{what}: nothing is wrong with {}",
-        names.join(", ")
-    ))?)
+    let names = texts_of(&told["workflows"]).join(", ");
+    Ok(output::line(&format!("{what}: nothing is wrong with {names}"))?)
+}
+
+/// The texts of a list.
+pub(super) fn texts_of(list: &Value) -> Vec<String> {
+    Vec::deserialize(list).unwrap_or_default()
 }
 
 impl RunArgs {
@@ -167,43 +187,35 @@ pub(super) fn trace(arguments: &Trace) -> anyhow::Result<()> {
 }
 
 pub(super) fn test(arguments: &Test) -> anyhow::Result<()> {
-    let found = arguments.which.find()?;
-    let offline = found.start()?;
     let (mut count, mut failed) = (0, 0);
     let mut told = Ok(());
-    wait(offline.test(|tested| {
+    let mut tell = |outcome: &TestOutcome| {
         count += 1;
-        failed += usize::from(!tested.differences.is_empty());
-        if told.is_err() {
-            return;
+        failed += usize::from(!outcome.differences.is_empty());
+        if told.is_ok() {
+            told = outcome.print(arguments.json);
         }
-        let (test, differences) = (tested.test, &tested.differences);
-        if arguments.json {
-            let line = json!({"file": test.file, "name": test.name, "workflow": test.workflow, "differences": differences});
-            told = output::line(&line.to_string());
-            return;
+    };
+    match arguments.which.select()? {
+        (Selection::Release(source @ Source::Server(_), number), _) => {
+            let report = source.request("POST", &format!("/{number}/test"), "", None)?;
+            TestOutcome::list(&report["tests"]).iter().for_each(tell);
         }
-        let (good, bad, plain) = if output::in_colour() {
-            ("\x1b[32m", "\x1b[31m", "\x1b[0m")
-        } else {
-            ("", "", "")
-        };
-        let mark = if differences.is_empty() { format!("{good}holds{plain}") } else { format!("{bad}FAILS{plain}") };
-        let mut text = format!("{mark}  {}: {} ({})", test.file, test.name, test.workflow);
-        for difference in differences {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "\n         {difference}");
+        (selection, config) => {
+            let offline = selection.read(config)?.start()?;
+            wait(offline.test(|Tested { test, differences }| {
+                tell(&TestOutcome {
+                    file: test.file.clone(),
+                    name: test.name.clone(),
+                    workflow: test.workflow.clone(),
+                    differences,
+                });
+            }))??;
         }
-        told = output::line(&text);
-    }))??;
+    }
     told?;
     if failed > 0 {
-        return Err(WorkflowError::Tests {
-            failed,
-            count,
-            publishing: None,
-        }
-        .into());
+        return Err(WorkflowError::Tests { failed, count }.into());
     }
     if !arguments.json {
         output::line(&match count {
@@ -214,28 +226,41 @@ pub(super) fn test(arguments: &Test) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the stored tests of a release that is to be published, and prints those that fail. Returns their number.
-pub(super) fn tested(offline: &Offline, publishing: Option<u64>) -> anyhow::Result<usize> {
-    let (mut count, mut failed) = (0, 0);
-    wait(offline.test(|tested| {
-        count += 1;
-        if tested.differences.is_empty() {
-            return;
-        }
-        failed += 1;
-        let (file, name) = (&tested.test.file, &tested.test.name);
-        output::complaint(&format!("{file}: {name}"));
-        for difference in &tested.differences {
-            output::complaint(&format!("  {difference}"));
-        }
-    }))??;
-    if failed > 0 {
-        return Err(WorkflowError::Tests {
-            failed,
-            count,
-            publishing,
-        }
-        .into());
+/// The outcome of a stored test.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct TestOutcome {
+    pub(super) file: String,
+    pub(super) name: String,
+    workflow: String,
+    /// Empty: the test holds.
+    pub(super) differences: Vec<String>,
+}
+
+impl TestOutcome {
+    /// Those in a response about releases.
+    pub(super) fn list(tests: &Value) -> Vec<Self> {
+        Vec::deserialize(tests).unwrap_or_default()
     }
-    Ok(count)
+
+    fn print(&self, as_json: bool) -> Result<(), OutputError> {
+        if as_json {
+            return output::line(&json!(self).to_string());
+        }
+        let (good, bad, plain) = if output::in_colour() {
+            ("\x1b[32m", "\x1b[31m", "\x1b[0m")
+        } else {
+            ("", "", "")
+        };
+        let mark = if self.differences.is_empty() {
+            format!("{good}holds{plain}")
+        } else {
+            format!("{bad}FAILS{plain}")
+        };
+        let mut text = format!("{mark}  {}: {} ({})", self.file, self.name, self.workflow);
+        for difference in &self.differences {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "\n         {difference}");
+        }
+        output::line(&text)
+    }
 }

@@ -125,6 +125,9 @@ pub(super) fn build(
         has_releases: workflow
             .as_ref()
             .is_none_or(|workflow| workflow.source.folder().is_none()),
+        has_publishers: workflow
+            .as_ref()
+            .is_none_or(|workflow| workflow.clients.values().any(|client| client.releases)),
     };
     let routes = builder.routes(&sections.routes, &server, &behind);
     if builder.problems.is_empty() {

@@ -38,6 +38,8 @@ pub(super) struct Behind<'a> {
     pub(super) has_store: bool,
     /// Whether workflows are kept in the store.
     pub(super) has_releases: bool,
+    /// Whether a client of the workflows may change releases.
+    pub(super) has_publishers: bool,
 }
 
 impl Builder<'_> {
@@ -201,7 +203,7 @@ impl Builder<'_> {
             "script" => self.script_route(fields, behind).map(Target::Script),
             "sql" => self.sql_route(fields, behind).map(Target::Sql),
             "workflow" => self
-                .workflow_route(fields, behind.has_releases)
+                .workflow_route(fields, behind.has_releases, behind.has_publishers)
                 .map(Target::Workflow),
             _ => self.pool_route(fields, behind).map(Target::Pool),
         }

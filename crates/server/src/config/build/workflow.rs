@@ -113,9 +113,14 @@ impl Builder<'_> {
                 let message = "it has no `secret` and no `token`: one of them names an environment variable";
                 self.note(client.problem("secret", message));
             }
+            if client.flag("releases") && !client.written("token") {
+                let message = "it has no `token`, by which releases are read and changed";
+                self.note(client.problem("releases", message));
+            }
             let entry = WorkflowClient {
                 secret: self.secret(client, "secret"),
                 token: self.secret(client, "token"),
+                releases: client.flag("releases"),
                 limits: ClientLimits {
                     workflows: client
                         .texts("workflows")
@@ -191,14 +196,29 @@ impl Builder<'_> {
         }
     }
 
-    pub(super) fn workflow_route(&mut self, fields: &Fields, has_releases: bool) -> Option<WorkflowRoute> {
+    /// `has_releases`: the workflows are in the store. `has_publishers`: a client may change releases.
+    pub(super) fn workflow_route(
+        &mut self,
+        fields: &Fields,
+        has_releases: bool,
+        has_publishers: bool,
+    ) -> Option<WorkflowRoute> {
         let api = self.workflow_api(fields)?;
         let written = fields.table("workflow");
         let release = written.opt_integer("release");
-        if release.is_some() && !has_releases {
-            let message =
-                "the workflows are those of a folder, which has no releases; `store` under [workflow] has";
-            self.note(written.problem("release", message));
+        let is_about_releases = api == WorkflowApi::Releases;
+        let key = if release.is_some() { "release" } else { "api" };
+        let wrong = if (release.is_some() || is_about_releases) && !has_releases {
+            Some("the workflows are those of a folder, which has no releases; `store` under [workflow] has")
+        } else if release.is_some() && is_about_releases {
+            Some("with `api = \"releases\"` the path names the release")
+        } else if is_about_releases && !has_publishers {
+            Some("no client may use it: `releases = true` and `token` under [workflow.clients.ID]")
+        } else {
+            None
+        };
+        if let Some(message) = wrong {
+            self.note(written.problem(key, message));
         }
         Some(WorkflowRoute { api, release })
     }
@@ -213,6 +233,16 @@ impl Builder<'_> {
                 );
                 self.note(fields.problem("path", message));
                 None
+            }
+            Some("releases") => {
+                let is_named = Pattern::parse(path).is_ok_and(|pattern| pattern.segments().len() > 1);
+                if !ends_with_rest || !is_named {
+                    let message = format!(
+                        "found {path:?}; a route with `workflow = {{ api = \"releases\" }}` is a name and `/*`, which names the release: \"/releases/*\""
+                    );
+                    self.note(fields.problem("path", message));
+                }
+                Some(WorkflowApi::Releases)
             }
             Some("rulescript") => Some(WorkflowApi::RuleScript),
             Some("custom") => Some(WorkflowApi::Custom),

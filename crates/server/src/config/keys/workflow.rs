@@ -218,6 +218,13 @@ static CLIENT: &[Key] = &[
         exceeded: "403",
     },
     Key {
+        name: "releases",
+        kind: Kind::Flag,
+        default: Default::Is("false"),
+        meaning: "Whether it may read, make, test and publish releases, by its `token`, at a route with `api = \"releases\"`.",
+        exceeded: "403",
+    },
+    Key {
         name: "runs_max",
         kind: Kind::Integer {
             min: 1,
@@ -335,8 +342,8 @@ const RELEASE: Key = Key {
 
 const API: Key = Key {
     name: "api",
-    kind: Kind::Choice(&["named", "scenes", "rulescript", "custom"]),
+    kind: Kind::Choice(&["named", "scenes", "rulescript", "custom", "releases"]),
     default: Default::Nothing,
-    meaning: "The request format. `named` (default for a path that ends with `*`): the path names the workflow, the body is its arguments or a list of them. `scenes` (default otherwise): Rengine's request, whose `scenesCodes` name workflows. `rulescript`: Rengine's request whose `ruleScriptId` names one rule. `custom`: any JSON or XML, with a response made from a template, as Rengine's `/execute/custom`.",
+    meaning: "The request format. `named` (default for a path that ends with `*`): the path names the workflow, the body is its arguments or a list of them. `scenes` (default otherwise): Rengine's request, whose `scenesCodes` name workflows. `rulescript`: Rengine's request whose `ruleScriptId` names one rule. `custom`: any JSON or XML, with a response made from a template, as Rengine's `/execute/custom`. `releases`: no runs, but the releases of the workflows, for clients with `releases = true`; the path ends with `/*`.",
     exceeded: "",
 };

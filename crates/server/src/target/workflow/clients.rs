@@ -7,6 +7,7 @@ use forebay_workflow::{Asker, WorkflowFailure};
 use super::WorkflowTarget;
 use crate::{
     config::{self, Secret, WorkflowClient},
+    failure::Refusal,
     front::Head,
     target::credentials::{basic, bearer, is_same},
 };
@@ -56,6 +57,18 @@ impl WorkflowTarget {
             (None, None) => return Err(WorkflowFailure::NoCredentials),
         };
         self.known(found)
+    }
+
+    /// The id of the client that may change releases, by its bearer token.
+    pub(super) fn release_client(&self, head: &Head) -> Result<&str, Refusal> {
+        let token = bearer(head).ok_or(Refusal::ReleaseTokenNeeded)?;
+        let id = self.clients.with_token(token);
+        let id = id.ok_or(WorkflowFailure::WrongCredentials)?;
+        if self.clients.0[id].releases {
+            Ok(id)
+        } else {
+            Err(Refusal::ReleasesNotAllowed)
+        }
     }
 
     /// The client with this id and secret. If no clients are configured, any id and secret will do.

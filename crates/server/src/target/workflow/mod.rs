@@ -5,6 +5,7 @@ mod clients;
 mod observer;
 mod offline;
 mod openapi;
+mod release_api;
 mod requests;
 
 use std::{
@@ -17,11 +18,14 @@ use forebay_script::Script;
 use forebay_workflow::{Admission, RunCall, RunLimits, RunStorage, Runner, WorkflowFailure};
 
 pub use self::offline::{OfflineStartError, check, start_offline};
+pub(crate) use self::release_api::ReleaseThreads;
+pub use self::release_api::{ReleaseRequest, ReleaseResponse, ReleaseService, percent_of};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use self::requests::read_xml;
 use self::{
     clients::Clients,
     observer::WorkflowObserver,
+    release_api::release_paths,
     requests::{custom, named, scenes},
 };
 use super::{
@@ -60,6 +64,7 @@ pub(crate) struct WorkflowTarget {
     is_as_rengine: bool,
     route: WorkflowRoute,
     kept: Option<Arc<DurableRuns>>,
+    releases_api: Option<Arc<ReleaseThreads>>,
 }
 
 /// Names the release of a run in a response header.
@@ -104,7 +109,13 @@ impl WorkflowTarget {
             is_as_rengine: workflow.is_as_rengine,
             route,
             kept: around.kept,
+            releases_api: None,
         }
+    }
+
+    /// The same target with what answers requests about releases.
+    pub(crate) fn with_releases(self, releases_api: Option<Arc<ReleaseThreads>>) -> Self {
+        Self { releases_api, ..self }
     }
 
     /// The same target for a route.
@@ -124,6 +135,11 @@ impl WorkflowTarget {
     /// The book of the published release, or of the route's own.
     fn choose_published(&self) -> Result<ResolvedRelease, WorkflowFailure> {
         self.runner.releases.published(self.route.release)
+    }
+
+    /// What answers requests about releases; `None`: the workflows are those of a folder.
+    pub(crate) fn releases_api(&self) -> Option<&Arc<ReleaseThreads>> {
+        self.releases_api.as_ref()
     }
 
     /// Releases that runs get without asking, each with its state.
@@ -166,7 +182,10 @@ impl WorkflowTarget {
             return requests::durable::tell(self, kept, request, socket).await;
         }
         let is_asked = is_read && self.route.api == WorkflowApi::Custom;
-        if !is_asked && let Some(reply) = unless_posted(request.head, self.methods())? {
+        if self.route.api == WorkflowApi::Releases {
+            // Before its body is read.
+            self.release_client(request.head)?;
+        } else if !is_asked && let Some(reply) = unless_posted(request.head, self.methods())? {
             return Ok(reply);
         }
         let text = body::read(request, body, socket).await?;
@@ -175,6 +194,7 @@ impl WorkflowTarget {
             WorkflowApi::Scenes => scenes::answer(self, request, &text, socket, false).await,
             WorkflowApi::RuleScript => scenes::answer(self, request, &text, socket, true).await,
             WorkflowApi::Custom => custom::answer(self, request, &text, socket).await,
+            WorkflowApi::Releases => requests::releases::answer(self, request, text, socket).await,
         }
     }
 

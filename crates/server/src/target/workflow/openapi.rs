@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Bundle, WorkflowTarget};
+use super::{Bundle, WorkflowTarget, release_paths};
 use crate::config::{Config, Target, WorkflowApi};
 
 impl WorkflowTarget {
@@ -14,26 +14,26 @@ impl WorkflowTarget {
                 continue;
             };
             // A canary release may answer a share of the requests; the document describes the published one.
-            let Ok(chosen) = self.at(*way).choose_published() else {
-                continue;
-            };
+            let published = self.at(*way).choose_published();
             let path = placed(&route.path);
-            match way.api {
-                WorkflowApi::Named => {
+            match (way.api, &published) {
+                (WorkflowApi::Releases, _) => paths.extend(release_paths(path.trim_end_matches("/{rest}"))),
+                (_, Err(_)) => {}
+                (WorkflowApi::Named, Ok(chosen)) => {
                     let prefix = path.trim_end_matches("{rest}");
                     for name in chosen.book.names() {
                         paths.insert(format!("{prefix}{name}"), self.named(&chosen.book, name));
                     }
                 }
-                WorkflowApi::Scenes => {
+                (WorkflowApi::Scenes, Ok(_)) => {
                     let summary = "Runs workflows by their scenes' codes, at the same time";
                     paths.insert(path, envelope("scenesCodes", summary, &scenes()));
                 }
-                WorkflowApi::RuleScript => {
+                (WorkflowApi::RuleScript, Ok(_)) => {
                     let rule = json!({ "type": ["string", "integer"], "description": "the name of a rule" });
                     paths.insert(path, envelope("ruleScriptId", "Runs one rule", &rule));
                 }
-                WorkflowApi::Custom => {
+                (WorkflowApi::Custom, Ok(_)) => {
                     let summary = "Runs a workflow for a system that knows nothing of workflows";
                     let answer = json!({ "description": "What the template makes of the result" });
                     let operation =
@@ -164,11 +164,11 @@ fn placed(pattern: &str) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-fn parameter(name: &str, place: &str, description: &str, kind: &str) -> Value {
+pub(super) fn parameter(name: &str, place: &str, description: &str, kind: &str) -> Value {
     json!({ "name": name, "in": place, "description": description, "schema": { "type": kind } })
 }
 
-fn problem() -> Value {
+pub(super) fn problem() -> Value {
     json!({ "description": "What went wrong (RFC 9457)", "content": { "application/problem+json": { "schema": {
         "type": "object",
         "properties": { "title": { "type": "string" }, "status": { "type": "integer" }, "detail": { "type": "string" }, "request_id": { "type": "string" } },

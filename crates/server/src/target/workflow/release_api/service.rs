@@ -1,0 +1,279 @@
+//! What requests about releases do.
+
+use std::{collections::BTreeMap, future::Future, pin::Pin, time::Duration};
+
+use forebay_workflow::{Actor, EraseTypes, Releases, RolledBack, Tested, WorkflowFiles, place_of_release};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::error::ReleaseApiError;
+use crate::{
+    config::Config,
+    target::workflow::{check, start_offline},
+};
+
+/// Longest time of all stored tests of a release together.
+const TESTS_TIME_MAX: Duration = Duration::from_mins(10);
+
+/// Completes when nobody waits for a response any more.
+pub(super) type Abandoned<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// The releases of a configuration whose workflows are in the store.
+#[derive(Debug)]
+pub struct ReleaseService {
+    releases: Releases,
+    config: Config,
+    erase_types: EraseTypes,
+}
+
+/// A new release.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Draft {
+    /// Texts by the files' paths.
+    files: BTreeMap<String, String>,
+    #[serde(default)]
+    note: String,
+}
+
+/// How a release is to be published.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Publication {
+    /// The share of the runs; `None`: all.
+    percent: Option<serde_json::Number>,
+}
+
+/// The new state of a release.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Stage {
+    state: StageName,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum StageName {
+    Draft,
+    Test,
+}
+
+/// The outcomes of stored tests.
+#[derive(Debug, Default)]
+struct Outcomes {
+    all: Vec<Value>,
+    failed: Vec<Value>,
+}
+
+type Answer = Result<Value, ReleaseApiError>;
+
+/// Parses a share of the runs in percent, such as `10` or `0.5`, into ten-thousandths. `None`: it is not 0.01 to 99.99 with at most two
+/// decimals.
+pub fn percent_of(text: &str) -> Option<u32> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let is_plain = |digits: &str| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    if !is_plain(whole) || !is_plain(part) || part.len() > 2 {
+        return None;
+    }
+    let whole: u32 = whole.parse().ok()?;
+    let part: u32 = format!("{part:0<2}").parse().ok()?;
+    let share = whole.saturating_mul(100).saturating_add(part);
+    (1..10_000).contains(&share).then_some(share)
+}
+
+impl ReleaseService {
+    /// `config` has `[workflow]`; stored tests run with its limits and permissions.
+    pub fn new(releases: Releases, config: Config, erase_types: EraseTypes) -> Self {
+        Self {
+            releases,
+            config,
+            erase_types,
+        }
+    }
+
+    pub(super) fn list(&self) -> Answer {
+        let (standing, list) = (self.releases.standing()?, self.releases.list()?);
+        let list: Vec<_> = list
+            .iter()
+            .map(|(number, about, state)| json!({"release": number, "state": state, "about": about}))
+            .collect();
+        Ok(json!({
+            "global": self.releases.global(), "published": standing.published, "canary": standing.canary,
+            "before": standing.before, "releases": list,
+        }))
+    }
+
+    pub(super) fn describe(&self, number: u64) -> Answer {
+        let about = self.releases.about(number)?;
+        let state = self.releases.standing()?.state_of(number, &about);
+        Ok(json!({"release": number, "state": state, "about": about}))
+    }
+
+    pub(super) fn log(&self, count: usize) -> Answer {
+        Ok(json!({ "entries": self.releases.log(count)? }))
+    }
+
+    pub(super) fn files(&self, number: u64) -> Answer {
+        let files = self.releases.files(number)?;
+        Ok(files
+            .iter()
+            .map(|(path, text)| (path.to_owned(), Value::from(text)))
+            .collect())
+    }
+
+    /// Stores a draft; returns its number as well.
+    pub(super) fn import(&self, draft: Draft, actor: &Actor<'_>) -> Result<(u64, Value), ReleaseApiError> {
+        let mut files = WorkflowFiles::default();
+        for (path, text) in draft.files {
+            files
+                .add(&path, text)
+                .map_err(|reason| ReleaseApiError::Malformed {
+                    what: format!("body: file {path:?}: {reason}"),
+                })?;
+        }
+        let number = self.releases.import(&files, &draft.note, actor)?;
+        Ok((number, self.checked(number, &files)))
+    }
+
+    pub(super) fn check(&self, number: u64) -> Answer {
+        Ok(self.checked(number, &self.releases.files(number)?))
+    }
+
+    fn checked(&self, number: u64, files: &WorkflowFiles) -> Value {
+        let checked = check(&self.config, files, &place_of_release(number), self.erase_types);
+        let workflows: Vec<&str> = files.workflows().collect();
+        let (warnings, faults) = match checked {
+            Ok(warnings) => (warnings, None),
+            Err(faults) => (Vec::new(), Some(faults.to_string())),
+        };
+        json!({"release": number, "workflows": workflows, "files": files.len(), "faults": faults, "warnings": warnings})
+    }
+
+    pub(super) fn test(&self, number: u64, abandoned: Abandoned<'_>) -> Answer {
+        let outcomes = self.run_tests(number, abandoned)?;
+        Ok(json!({"release": number, "failed": outcomes.failed.len(), "tests": outcomes.all}))
+    }
+
+    fn run_tests(&self, number: u64, abandoned: Abandoned<'_>) -> Result<Outcomes, ReleaseApiError> {
+        let files = self.releases.files(number)?;
+        let place = place_of_release(number);
+        let offline = start_offline(&self.config, &files, &place, self.erase_types)?;
+        let mut outcomes = Outcomes::default();
+        let tests = offline.test(|Tested { test, differences }| {
+            let outcome = json!({"file": test.file, "name": test.name, "workflow": test.workflow, "differences": differences});
+            if !differences.is_empty() {
+                outcomes.failed.push(outcome.clone());
+            }
+            outcomes.all.push(outcome);
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ReleaseApiError::Thread)?;
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = abandoned => Err(ReleaseApiError::Abandoned),
+                tested = tokio::time::timeout(TESTS_TIME_MAX, tests) => match tested {
+                    Ok(tested) => Ok(tested?),
+                    Err(_) => Err(ReleaseApiError::Time { max: TESTS_TIME_MAX }),
+                },
+            }
+        })?;
+        Ok(outcomes)
+    }
+
+    pub(super) fn publish(
+        &self,
+        number: u64,
+        publication: Publication,
+        actor: &Actor<'_>,
+        abandoned: Abandoned<'_>,
+    ) -> Answer {
+        let share = publication.percent.as_ref().map(|percent| {
+            percent_of(&percent.to_string()).ok_or_else(|| ReleaseApiError::Malformed {
+                what: format!(
+                    "body: percent: found {percent}, expected 0.01 to 99.99 with at most two decimals"
+                ),
+            })
+        });
+        let share = share.transpose()?;
+        let Outcomes { all, failed } = self.run_tests(number, abandoned)?;
+        if !failed.is_empty() {
+            return Err(ReleaseApiError::Tests {
+                release: number,
+                count: all.len(),
+                failed: failed.len(),
+                tests: failed,
+            });
+        }
+        let before = self
+            .releases
+            .standing()?
+            .published
+            .filter(|before| *before != number);
+        match share {
+            Some(share) => self.releases.publish_share(number, share, actor)?,
+            None => self.releases.publish(number, actor)?,
+        }
+        Ok(json!({"release": number, "percent": publication.percent, "before": before, "tests": all.len()}))
+    }
+
+    pub(super) fn set_state(&self, number: u64, stage: Stage, actor: &Actor<'_>) -> Answer {
+        let is_for_test = stage.state == StageName::Test;
+        if is_for_test {
+            let files = self.releases.files(number)?;
+            check(&self.config, &files, &place_of_release(number), self.erase_types)?;
+        }
+        self.releases.set_test(number, is_for_test, actor)?;
+        self.describe(number)
+    }
+
+    pub(super) fn rollback(&self, actor: &Actor<'_>) -> Answer {
+        Ok(match self.releases.rollback(actor)? {
+            RolledBack::Canary { release } => json!({ "canary": release }),
+            RolledBack::Published { from, to } => json!({"from": from, "to": to}),
+        })
+    }
+
+    pub(super) fn discard(
+        &self,
+        number: u64,
+        former: bool,
+        actor: &Actor<'_>,
+    ) -> Result<(), ReleaseApiError> {
+        Ok(self.releases.discard(number, former, actor)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_read_and_bounded() {
+        for (text, found) in [
+            ("10", 1000),
+            ("0.5", 50),
+            ("0.01", 1),
+            ("99.99", 9999),
+            ("1.20", 120),
+        ] {
+            assert_eq!(percent_of(text), Some(found), "{text}");
+        }
+        for text in [
+            "",
+            ".",
+            "0",
+            "100",
+            "-1",
+            "1.234",
+            "1.",
+            "ten",
+            "99999999999",
+            "4294967295",
+        ] {
+            assert_eq!(percent_of(text), None, "{text}");
+        }
+    }
+}
