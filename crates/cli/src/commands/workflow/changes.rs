@@ -237,7 +237,8 @@ pub(super) fn publish(arguments: &Publish) -> anyhow::Result<()> {
     let (releases, config) = releases(&arguments.config, true)?;
     let (number, by) = (arguments.release, arguments.who.name());
     let found = of_release(&releases, number, config)?;
-    let count = tested(&found.start()?, Some(number))?;
+    found.check()?;
+    let count = tested(&found.start(None)?, Some(number))?;
     let before = releases.standing()?.published.filter(|before| *before != number);
     match arguments.canary {
         Some(share) => releases.publish_share(number, share, &now(&by))?,

@@ -1,9 +1,10 @@
 //! `check`, `run`, `trace` and `test`: workflows without a server.
 
-use std::{fmt::Write as _, fs, path::PathBuf, time::Instant};
+use std::{fmt::Write as _, fs, os::unix::process::CommandExt as _, path::PathBuf, time::Instant};
 
 use forebay_server::workflow::Offline;
 use forebay_workflow::arguments_of;
+use jiff::Timestamp;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
@@ -13,6 +14,8 @@ use super::{
 };
 use crate::{failure::UsageError, output};
 
+/// The variable of the environment that expressions take their time from.
+const TIME_OF_EXPRESSIONS: &str = "__ZEN_MOCK_UTC_TIME";
 /// Longest file of arguments, in bytes.
 const ARGS_BYTES_MAX: u64 = 64 << 20;
 
@@ -71,8 +74,33 @@ pub(super) struct Test {
     /// One JSON object a test for programs. Example: forebay workflow test --json | jq 'select(.differences != [])'
     #[arg(long)]
     json: bool,
+    /// The time that rules and expressions find instead of the current one. Example: --now 2026-11-22T01:57:07Z
+    #[arg(long, value_name = "TIME")]
+    now: Option<String>,
     #[command(flatten)]
     which: Which,
+}
+
+/// The time of `--now` in milliseconds since 1970. Expressions take theirs from the environment of the process, so the program starts itself
+/// anew with it.
+fn fixed_time(now: Option<&str>) -> anyhow::Result<Option<u64>> {
+    let Some(now) = now else { return Ok(None) };
+    let read = now.parse::<Timestamp>().ok();
+    let Some((time, now_ms)) =
+        read.and_then(|time| Some((time.to_string(), u64::try_from(time.as_millisecond()).ok()?)))
+    else {
+        let accepted = "date, time and zone, since 1970, such as 2026-11-22T01:57:07Z";
+        return Err(UsageError(format!("--now {now}: expected {accepted}")).into());
+    };
+    if std::env::var(TIME_OF_EXPRESSIONS).is_ok_and(|known| known == time) {
+        return Ok(Some(now_ms));
+    }
+    let program = std::env::current_exe()?;
+    let error = std::process::Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .env(TIME_OF_EXPRESSIONS, time)
+        .exec();
+    Err(error.into())
 }
 
 pub(super) fn check(arguments: &Check) -> anyhow::Result<()> {
@@ -124,7 +152,7 @@ impl RunArgs {
     /// Runs the workflow. Returns the result and the time in milliseconds.
     fn run(&self, wants_trace: bool) -> anyhow::Result<(Value, f64)> {
         let args = self.args()?;
-        let offline = self.which.find()?.start()?;
+        let offline = self.which.find()?.start(None)?;
         let began = Instant::now();
         let outcome = wait(offline.run(&self.name, &args, wants_trace))??;
         Ok((outcome, began.elapsed().as_secs_f64() * 1000.0))
@@ -167,8 +195,10 @@ pub(super) fn trace(arguments: &Trace) -> anyhow::Result<()> {
 }
 
 pub(super) fn test(arguments: &Test) -> anyhow::Result<()> {
+    let now_ms = fixed_time(arguments.now.as_deref())?;
     let found = arguments.which.find()?;
-    let offline = found.start()?;
+    found.check()?;
+    let offline = found.start(now_ms)?;
     let (mut count, mut failed) = (0, 0);
     let mut told = Ok(());
     wait(offline.test(|tested| {

@@ -14,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use forebay_script::Script;
-use forebay_workflow::{Admission, RunCall, RunLimits, RunStorage, Runner, WorkflowFailure};
+use forebay_workflow::{Admission, RunCall, RunLimits, RunStorage, Runner, ShelfError, WorkflowFailure};
 
 pub use self::offline::{OfflineStartError, check, start_offline};
 #[cfg(any(test, feature = "fuzzing"))]
@@ -124,6 +124,11 @@ impl WorkflowTarget {
     /// The book of the published release, or of the route's own.
     fn choose_published(&self) -> Result<ResolvedRelease, WorkflowFailure> {
         self.runner.releases.published(self.route.release)
+    }
+
+    /// Checks that the workflows after a reload may replace these.
+    pub(crate) fn check_reload(&self, next: &Self) -> Result<(), ShelfError> {
+        self.runner.releases.check_reload(&next.runner.releases)
     }
 
     /// Releases that runs get without asking, each with its state.
