@@ -128,7 +128,7 @@ soak: REQUESTS ?= 10000000
 soak: deps sdk
 	FOREBAY_SOAK=1 FOREBAY_SOAK_REQUESTS=$(REQUESTS) cargo test -p forebay-store -p forebay-pool -p forebay-testkit -- --nocapture
 
-$(SDK_SCRIPTS): $(SDK_MODULES) sdk/node/tsconfig.json $(shell find sdk/node/src -name '*.ts')
+$(SDK_SCRIPTS): $(SDK_MODULES) sdk/node/tsconfig.json sdk/node/libraries.mjs $(shell find sdk/node/src -name '*.ts')
 	@mkdir -p sdk/node/dist
 	@find sdk/node/dist -name '*.js' -delete -o -name '*.d.ts' -delete
 	cd sdk/node && npm run --silent build

@@ -23,6 +23,8 @@ pub struct Options {
     pub allow: Allow,
     /// Whether the clients of rules block the rule until there is a result, as in Rengine. Otherwise their methods return promises.
     pub blocks_rules: bool,
+    /// The time that rules find, in milliseconds since 1970 UTC; `None`: the current time.
+    pub rules_now_ms: Option<u64>,
     /// The store, if there is one.
     pub store: Option<StoreOptions>,
     /// The SDK, and what makes JavaScript of TypeScript.

@@ -3,6 +3,7 @@
 mod builtin_tasks;
 pub(crate) mod engine;
 mod evaluator;
+pub(crate) mod libraries;
 mod text;
 
 use std::{
@@ -77,13 +78,13 @@ impl Rule {
         let export = "export ";
         let mut text = String::with_capacity(file.text.len());
         for line in file.text.split_inclusive('\n') {
+            let (indent, code) = line.split_at(line.len() - line.trim_start().len());
             let is_export = DECLARED.iter().any(|word| {
-                let rest = line.strip_prefix(export).and_then(|rest| rest.strip_prefix(word));
+                let rest = code.strip_prefix(export).and_then(|rest| rest.strip_prefix(word));
                 rest.is_some_and(|rest| rest.starts_with([' ', '*']))
             });
             if is_export {
-                text.push_str(&" ".repeat(export.len()));
-                text.push_str(&line[export.len()..]);
+                text.extend([indent, "       ", &code[export.len()..]]);
             } else {
                 text.push_str(line);
             }

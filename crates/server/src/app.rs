@@ -355,6 +355,7 @@ fn workflow_target(
     };
     let environment = WorkflowEnvironment {
         erase_types: services.erase_types,
+        now_ms: None,
         counts: services.scripts.of(WORKFLOW_COUNTS),
         workflows: Arc::clone(&services.workflows),
         sources: &services.sources,
@@ -372,6 +373,8 @@ fn workflow_target(
 /// The environment of workflow engines.
 pub(crate) struct WorkflowEnvironment<'a> {
     pub(crate) erase_types: EraseTypes,
+    /// The time that rules find, in milliseconds since 1970 UTC; `None`: the current time.
+    pub(crate) now_ms: Option<u64>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) workflows: Arc<WorkflowMetrics>,
     pub(crate) sources: &'a DatabaseRegistry,
@@ -455,6 +458,7 @@ pub(crate) fn workflow_engines(
             ..allow(&workflow.allow)
         },
         blocks_rules: workflow.is_as_rengine,
+        rules_now_ms: around.now_ms,
         store: around.store.clone(),
         environment: environment(around.erase_types),
         counts: Arc::clone(&around.counts),
@@ -554,6 +558,7 @@ pub(crate) fn script_options(
         },
         allow: allow(&script.allow),
         blocks_rules: false,
+        rules_now_ms: None,
         store,
         environment: environment(erase_types),
         counts,

@@ -37,7 +37,7 @@ pub fn check_workflows(config: &Config, erase_types: EraseTypes) -> Result<Vec<S
     }) else {
         return Ok(Vec::new());
     };
-    let bundle = Bundle::read(folder, compat_of(workflow), erase_types)?;
+    let bundle = Bundle::read(folder, compat_of(workflow), erase_types)?.whole()?;
     Ok(access::warnings(&bundle, workflow))
 }
 

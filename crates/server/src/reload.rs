@@ -70,6 +70,14 @@ impl ReloadError {
     }
 }
 
+/// A file of workflows that has become bad does not replace the one in force.
+fn check_workflows(before: &App, next: &App) -> Result<(), ReloadError> {
+    if let (Some(before), Some(next)) = (&before.workflow, &next.workflow) {
+        before.check_reload(next).map_err(BuildError::from)?;
+    }
+    Ok(())
+}
+
 fn failing_pools(pools: &[(String, String)]) -> String {
     let lines: Vec<_> = pools
         .iter()
@@ -174,9 +182,12 @@ impl Shared {
         check_fixed(&self.front.app().config, &config)?;
         let shared = self.clone();
         let app = blocking(move || App::build(config, &shared.services)).await?;
-        let settled = tokio::select! {
-            settled = settled(&app) => settled,
-            _ = stopping.wait_for(|stopping| *stopping) => Err(ReloadError::Stopping),
+        let settled = match check_workflows(&self.front.app(), &app) {
+            Err(error) => Err(error),
+            Ok(()) => tokio::select! {
+                settled = settled(&app) => settled,
+                _ = stopping.wait_for(|stopping| *stopping) => Err(ReloadError::Stopping),
+            },
         };
         if let Err(error) = settled {
             app.pools.values().for_each(Pool::stop_now);

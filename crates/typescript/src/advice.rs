@@ -1,6 +1,7 @@
 //! Suggestions for TypeScript constructs that are more than types.
 
-const ENUM: &str =
+/// Said of an enum that cannot be converted.
+pub(super) const ENUM: &str =
     "an enum is more than types; write an object: `const Color = { Red: 0, Green: 1 } as const`";
 const NAMESPACE: &str = "a namespace with values is more than types; write a file of its own and import it: \
                          `import * as shapes from './shapes.ts'`";

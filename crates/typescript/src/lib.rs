@@ -1,13 +1,14 @@
 //! Turns TypeScript into JavaScript by erasing whatever is only types. Each erased character becomes a space, so every line and column
-//! stays the same and no source map is needed. (A `;` remains where a statement without one could merge with the next line.) Constructs
-//! that need generated code (enums, namespaces, parameter properties) are refused.
+//! stays the same and no source map is needed. (A `;` remains where a statement without one could merge with the next line.) An enum becomes
+//! an object on the same lines. Other constructs that need generated code (namespaces, parameter properties) are refused.
 //!
-//! The rules are those of TypeScript's `erasableSyntaxOnly` and of Node's own type stripping. Only one file is looked at, so a name
+//! Apart from enums, the rules are those of TypeScript's `erasableSyntaxOnly` and of Node's own type stripping. Only one file is looked at, so a name
 //! imported just as a type needs `import type` or `import { type Name }`.
 
 #![forbid(unsafe_code)]
 
 mod advice;
+mod enums;
 
 use std::{
     fmt,
@@ -57,8 +58,47 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Erases the types of an ES module. `file` is its name in errors.
+/// Erases the types of an ES module, and converts its enums. `file` is its name in errors.
 pub fn strip(source: &str, file: &str) -> Result<String, StripError> {
+    match erased(source, file) {
+        Err(refused) => match with_enums_converted(source, &refused) {
+            Some(converted) => erased(&converted, file),
+            None => Err(refused),
+        },
+        erased => erased,
+    }
+}
+
+/// The source with every enum as an object; `None` if it has none that can be converted.
+fn with_enums_converted(source: &str, refused: &StripError) -> Option<String> {
+    let mut lines = source.split_inclusive('\n').scan(0, |start, line| {
+        let at = *start;
+        *start += line.len();
+        Some((at, line))
+    });
+    let (mut converted, mut done, mut number) = (String::new(), 0, 0);
+    let mut line = (0, "");
+    for problem in refused
+        .problems
+        .iter()
+        .filter(|problem| problem.message == advice::ENUM)
+    {
+        while number < problem.line {
+            line = lines.next()?;
+            number += 1;
+        }
+        let begins = line.0 + line.1.char_indices().nth(problem.column - 1)?.0;
+        let (length, object) = enums::converted(&source[begins..])?;
+        // One within another, which is not valid, is left to the eraser.
+        converted.push_str(source.get(done..begins)?);
+        converted.push_str(&object);
+        done = begins + length;
+    }
+    converted.push_str(&source[done..]);
+    (done > 0).then_some(converted)
+}
+
+fn erased(source: &str, file: &str) -> Result<String, StripError> {
     let map = Lrc::new(SourceMap::default());
     let found = Found::default();
     let handler = Handler::with_emitter(false, false, Box::new(found.clone()));

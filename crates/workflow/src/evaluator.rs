@@ -18,6 +18,8 @@ pub trait Evaluator: fmt::Debug + Send + Sync + 'static {
     type Rule: fmt::Debug + Send + Sync + 'static;
     /// What evaluates the rules of one run.
     type Engine: Engine<Rule = Self::Rule> + 'static;
+    /// Names of modules that rules can require though there is no file for them. A file of the same name comes first.
+    const MODULES: &'static [&'static str];
 
     /// Compiles a rule without running it.
     fn compile(source: RuleSource<'_>) -> CompiledRule<Self::Rule>;
@@ -64,6 +66,20 @@ pub trait RunHost<R> {
     /// # Errors
     /// The reason why there is none.
     fn module(&self, from: &str, name: &str) -> Result<RuleModule<R>, String>;
+
+    /// Evaluates a decision for input in JSON. Resolves to the response of GoRules' engine in JSON, or to the reason why there is none.
+    fn evaluate(
+        &self,
+        key: String,
+        input: String,
+        wants_trace: bool,
+    ) -> Pin<Box<dyn Future<Output = Result<String, String>>>>;
+
+    /// Evaluates an expression, or a unary test, for a context in JSON; returns its value in JSON.
+    ///
+    /// # Errors
+    /// The reason why it has no value.
+    fn expression(&self, text: &str, context: &str, is_unary: bool) -> Result<String, String>;
 }
 
 /// Starts a run, on the thread of its engine.

@@ -13,6 +13,14 @@ pub enum WorkflowFailure {
         /// The name that was asked for.
         name: String,
     },
+    /// The workflow's files have errors.
+    #[error("workflow `{name}` cannot be run: {reason}")]
+    Faulty {
+        /// Its name.
+        name: String,
+        /// The errors, one a line.
+        reason: String,
+    },
     /// No rule has this name.
     #[error("there is no rule `{name}`")]
     NoSuchRule {
@@ -303,7 +311,8 @@ impl WorkflowFailure {
             | Self::BytesFull { .. }
             | Self::Stopping => FailureKind::Overload,
             Self::Timeout { .. } | Self::DeadlinePassed | Self::Time { .. } => FailureKind::Deadline,
-            Self::Failed { .. }
+            Self::Faulty { .. }
+            | Self::Failed { .. }
             | Self::Template { .. }
             | Self::Memory { .. }
             | Self::ResultLength { .. }

@@ -33,6 +33,14 @@ pub enum OfflineError {
         /// The name that was asked for.
         name: String,
     },
+    /// The workflow's files have errors.
+    #[error("workflow `{name}` cannot be run: {reason}")]
+    Faulty {
+        /// Its name.
+        name: String,
+        /// The errors, one a line.
+        reason: String,
+    },
     /// The run was refused.
     #[error("{reason}")]
     Refused {
@@ -99,6 +107,9 @@ impl<E: Evaluator> Offline<E> {
             Ok(bytes) => return serde_json::from_slice(&bytes).map_err(|error| refused(&error)),
             Err(WorkflowFailure::NoSuchWorkflow { name }) => {
                 return Err(OfflineError::NoSuchWorkflow { name });
+            }
+            Err(WorkflowFailure::Faulty { name, reason }) => {
+                return Err(OfflineError::Faulty { name, reason });
             }
             Err(WorkflowFailure::Broken { reason }) => format!("the script cannot run: {reason}"),
             Err(

@@ -127,12 +127,16 @@ impl<E: Evaluator> Runner<E> {
             let name = ask.workflow.to_owned();
             return Err(WorkflowFailure::NoSuchWorkflow { name });
         };
+        let plan = workflow.plan.clone().map_err(|reason| WorkflowFailure::Faulty {
+            name: ask.workflow.to_owned(),
+            reason: reason.to_string(),
+        })?;
         let schemas = ask.book.schemas(ask.workflow);
         if let Some(schemas) = schemas {
             schemas.check_args(ask.args)?;
         }
         let counts = self.observer.counts(ask.workflow);
-        let run = self.run_plan(workflow.plan.clone(), &workflow.attributes, ask, deadline, counts);
+        let run = self.run_plan(plan, &workflow.attributes, ask, deadline, counts);
         let bytes = run.await?;
         if let Some(schemas) = schemas.filter(|schemas| schemas.has_result()) {
             schemas.check_result(RunResult::read(&bytes)?.values)?;

@@ -20,7 +20,7 @@ function folderWith(test, files) {
 
 /**
  * Makes a binary whose `strip FILE` prints the file without its types and counts its runs in a file next to it. It wraps the
- * server's binary if FOREBAY_TEST_BIN is set, otherwise Bun's transpiler, which here rejects enums as the server does.
+ * server's binary if FOREBAY_TEST_BIN is set, otherwise Bun's transpiler, which here rejects namespaces as the server does.
  */
 function stripper(test) {
   const real = process.env.FOREBAY_TEST_BIN;
@@ -37,9 +37,9 @@ import { appendFileSync, readFileSync } from 'node:fs';
 const [command, file] = process.argv.slice(2);
 appendFileSync(import.meta.dirname + '/runs', command + '\\n');
 const source = readFileSync(file, 'utf8');
-const line = source.split('\\n').findIndex((text) => text.startsWith('enum ')) + 1;
+const line = source.split('\\n').findIndex((text) => text.startsWith('namespace ')) + 1;
 if (line > 0) {
-  console.error(file + ':' + line + ': enum is not supported; only types that can be erased are');
+  console.error(file + ':' + line + ': a namespace is not supported; only types that can be erased are');
   process.exit(1);
 }
 process.stdout.write(new Bun.Transpiler({ loader: 'ts' }).transformSync(source));
@@ -149,13 +149,13 @@ for (const runtime of RUNTIMES) {
 
     it('says file and line when its TypeScript is not only types', async (test) => {
       const { binary } = stripper(test);
-      const folder = folderWith(test, { 'api.ts': 'export default () => 1;\nenum Color { Red }\n' });
+      const folder = folderWith(test, { 'api.ts': 'export default () => 1;\nnamespace Color { export const red = 1 }\n' });
       const cache = folderWith(test, {});
       const peer = await Peer.start(test, {
         runtime, handler: join(folder, 'api.ts'), ready: false, env: { FOREBAY_BIN: binary, FOREBAY_CACHE_DIR: cache },
       });
       const failed = JSON.parse((await peer.expect(TYPES.FAILED)).payload);
-      assert.match(failed.message, /api\.ts:2\b.*enum/s);
+      assert.match(failed.message, /api\.ts:2\b.*namespace/s);
       await peer.exited;
     });
 

@@ -120,7 +120,10 @@ fn write_scripts(folder: &Folder, extra: &str, files: &[(&str, &str)]) {
 #[test]
 fn a_script_that_cannot_be_loaded_is_a_problem_with_its_file_and_line() {
     let folder = Folder::new();
-    folder.write("enum.ts", "export const a = 1;\n  enum A { x }\n");
+    folder.write(
+        "names.ts",
+        "export const a = 1;\n  namespace A { export const x = 1 }\n",
+    );
     folder.write("broken.js", "const = 3;\n");
     write_scripts(
         &folder,
@@ -138,7 +141,7 @@ fn a_script_that_cannot_be_loaded_is_a_problem_with_its_file_and_line() {
             ),
             (
                 "types.js",
-                "import { a } from './enum.ts';\nexport default () => a;\n",
+                "import { a } from './names.ts';\nexport default () => a;\n",
             ),
             ("beside.js", "import './broken.js';\nexport default () => 1;\n"),
             (
@@ -191,7 +194,7 @@ fn a_script_that_cannot_be_loaded_is_a_problem_with_its_file_and_line() {
         ),
         (
             "types.js",
-            "enum.ts:2:3: script.types: an enum is more than types",
+            "names.ts:2:3: script.types: a namespace with values is more than types",
         ),
     ];
     assert_eq!(found.len(), expected.len(), "{checked:?}");

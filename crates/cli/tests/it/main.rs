@@ -6,6 +6,7 @@ mod bench_pool;
 mod check;
 mod control;
 mod exit_codes;
+mod gorules;
 mod load;
 mod load_report;
 mod load_requests;

@@ -269,8 +269,8 @@ fn workflows_of_a_folder_are_checked_run_traced_and_tested_without_a_server() {
         "flows/tests/order.json",
         "[{\"name\":\"n\",\"workflow\":\"none\",\"expect\":{\"error\":\"\"}}]",
     );
-    for words in [&["check"][..], &["test"], &["run", "order"]] {
-        let ended = workflow(&folder, words);
+    for words in [["check"], ["test"]] {
+        let ended = workflow(&folder, &words);
         assert_eq!(ended.code, 3, "{words:?}: {ended:?}");
         assert!(ended.err.contains("below.js:2:"), "{}", ended.err);
         assert!(
@@ -286,6 +286,58 @@ fn workflows_of_a_folder_are_checked_run_traced_and_tested_without_a_server() {
         "{}",
         ended.err
     );
+    // The workflows whose files are whole can be run.
+    let ended = workflow(&folder, &["run", "order"]);
+    assert_eq!(ended.code, 3, "{ended:?}");
+    let refused = "workflow `order` cannot be run: ";
+    assert!(
+        ended.err.contains(refused) && ended.err.contains("below.js:2:"),
+        "{}",
+        ended.err
+    );
+    let graph = json!({
+        "nodes": [{"@type": "BOOT", "id": "0"}, {"@type": "RUN", "id": "1", "ruleId": "whole"}],
+        "edges": [{"from": "0", "to": "1"}]
+    });
+    folder.write("flows/whole.json", graph.to_string());
+    folder.write(
+        "flows/rules/whole.js",
+        "function process() { return new ScriptResult(true, { a: 1 }); }\n",
+    );
+    let outcome: Value = serde_json::from_str(&done(&folder, &["run", "whole"])).unwrap();
+    assert_eq!(outcome, json!({"state": true, "valueMap": {"a": 1}}));
+}
+
+#[test]
+fn tests_can_have_a_time_of_their_own() {
+    let folder = folder(FOLDER);
+    folder.write(
+        "flows/rules/approve.ts",
+        "function process(): ScriptResult {\n  return new ScriptResult(true, { now: Date.now(), iso: new Date(), is: new Date() instanceof Date, own: new Date(5).getTime() });\n}\n",
+    );
+    let expressions = json!([{"id": "1", "key": "at", "value": "string(d())"}]);
+    let decision = json!({
+        "nodes": [
+            {"id": "in", "name": "request", "type": "inputNode"},
+            {"id": "now", "name": "now", "type": "expressionNode", "content": {"expressions": expressions}},
+        ],
+        "edges": [{"id": "1", "sourceId": "in", "targetId": "now"}],
+    });
+    folder.write("flows/now.json", decision.to_string());
+    let values = json!({"now": 981_173_106_500_u64, "iso": "2001-02-03T04:05:06.500Z", "is": true, "own": 5});
+    let tests = json!([
+        {"name": "rule", "workflow": "order", "args": {"amount": 40}, "expect": {"state": true, "valueMap": values}},
+        {"name": "expression", "workflow": "now", "expect": {"result": {"at": "2001-02-03"}}}
+    ]);
+    folder.write("flows/tests/order.json", tests.to_string());
+    let ended = workflow(&folder, &["test", "--now", "2001-02-03T04:05:06.5Z"]);
+    assert!(
+        ended.out.contains("holds  tests/order.json: rule") && ended.out.contains("found \"2001-02-03"),
+        "{ended:?}"
+    );
+    assert_eq!(workflow(&folder, &["test", "--now", "today"]).code, 2);
+    let ended = workflow(&folder, &["test"]);
+    assert!(ended.err.contains("2 of 2 stored tests do not hold"), "{ended:?}");
 }
 
 #[test]
@@ -305,11 +357,14 @@ fn a_cell_that_cannot_be_parsed_is_warned_of_and_the_others_decide() {
         "edges": [{"id": "1", "sourceId": "in", "targetId": "fee"}],
     });
     folder.write("flows/fee.json", decision.to_string());
-    let place = "warning: flows/fee.json: node `fee`, row 1, column `amount`: `> >` cannot be parsed";
+    let place = "flows/fee.json: node `fee`, row 1, column `amount`: `> >` cannot be parsed";
     for words in [&["check"][..], &["workflow", "check"]] {
         let ended = run(folder.path(), words);
         assert_eq!(ended.code, 0, "{ended:?}");
-        assert!(ended.err.starts_with(place), "{ended:?}");
+        assert!(
+            ended.err.starts_with("warning: ") && ended.err.contains(place),
+            "{ended:?}"
+        );
     }
     let told = told(&folder, &["check"]);
     assert_eq!(told["warnings"].as_array().unwrap().len(), 1, "{told}");

@@ -25,6 +25,7 @@ use crate::{
     rules::{
         Rule,
         engine::{Command, RunDriver, TaskId},
+        libraries::{self, Library},
     },
     text,
 };
@@ -114,6 +115,37 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         },
     )?;
     let own = host.clone();
+    functions.set(
+        "evaluateDecision",
+        move |ctx: Ctx<'js>,
+              call: CallId,
+              evaluation: TaskId,
+              key: JsString<'js>,
+              input: JsString<'js>,
+              wants_trace: bool| {
+            let (key, input) = (text::owned(key)?, text::owned(input)?);
+            own.advance(&ctx, call, |run| {
+                run.evaluate(evaluation, key, input, wants_trace)
+            })
+        },
+    )?;
+    let own = host.clone();
+    functions.set(
+        "evaluateExpression",
+        move |ctx: Ctx<'js>,
+              call: CallId,
+              expression: JsString<'js>,
+              context: JsString<'js>,
+              is_unary: bool| {
+            let (expression, context) = (text::owned(expression)?, text::owned(context)?);
+            let value = match own.driver.drivers.borrow().get(&call) {
+                Some(driver) => driver.host.expression(&expression, &context, is_unary),
+                None => Err("the run is over".to_owned()),
+            };
+            value.map_err(|reason| Exception::throw_message(&ctx, &reason))
+        },
+    )?;
+    let own = host.clone();
     functions.set("ruleTimer", move |call: CallId, wait: WaitId, ms: f64| {
         let is_open = own.calls.borrow_mut().wait_for_turn(call);
         if is_open {
@@ -128,11 +160,14 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         "ruleModule",
         move |ctx: Ctx<'js>, call: CallId, from: JsString<'js>, name: JsString<'js>| {
             let (from, name) = (text::owned(from)?, text::owned(name)?);
-            own.driver.module(&ctx, call, &from, &name)
+            own.driver
+                .module(&ctx, call, &from, &name, own.options.environment.sdk)
         },
     )?;
     let own = host.clone();
     functions.set("blocksRules", move || own.fiber.is_some())?;
+    let now_ms = host.options.rules_now_ms;
+    functions.set("fixedTime", move || now_ms.map(|ms| ms as f64))?;
     let own = host.clone();
     functions.set(
         "settle",
@@ -239,21 +274,35 @@ impl DriverHost {
             .fold(placed, |placed, module| module.with_places(&placed))
     }
 
-    /// Finds a required module. Returns its path and function.
-    fn module<'js>(&self, ctx: &Ctx<'js>, call: CallId, from: &str, name: &str) -> Result<Array<'js>> {
+    /// Finds a required module. Returns its path and function, or only the name of a module of the SDK.
+    fn module<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        call: CallId,
+        from: &str,
+        name: &str,
+        sdk: fn(&str) -> Option<&'static [u8]>,
+    ) -> Result<Array<'js>> {
         let found = match self.drivers.borrow().get(&call) {
             Some(driver) => driver.host.module(from, name),
             None => Err("the run is over".to_owned()),
         };
         let told = |what: String| Exception::throw_type(ctx, &format!("require(\"{name}\"): {what}"));
-        let module = found.map_err(told)?;
-        let function = self.function(ctx, &module.rule).map_err(told)?;
         let out = Array::new(ctx.clone())?;
-        out.set(0, module.path)?;
-        out.set(1, function)?;
+        let (path, rule) = match (found, libraries::find(name, sdk)) {
+            (Ok(module), _) => (module.path, module.rule),
+            (Err(_), Some(Library::File(path, rule))) => (path, rule),
+            (Err(_), Some(Library::Sdk(name))) => {
+                out.set(0, name)?;
+                return Ok(out);
+            }
+            (Err(reason), None) => return Err(told(reason)),
+        };
+        out.set(0, path)?;
+        out.set(1, self.function(ctx, &rule).map_err(told)?)?;
         let mut modules = self.modules.borrow_mut();
-        if modules.iter().all(|known| known.id != module.rule.id) {
-            modules.push(module.rule);
+        if modules.iter().all(|known| known.id != rule.id) {
+            modules.push(rule);
         }
         Ok(out)
     }
@@ -344,8 +393,8 @@ impl Host {
     }
 
     /// Passes an event to the run of a call. Returns the commands for the SDK, each as an array: `[ticket, function, node, kind, state,
-    /// values, item]` runs a rule, with an additional `true` if it has a timeout; `[ticket, ms]` starts a timer; `[ticket]` forgets a rule
-    /// or timer.
+    /// values, item]` runs a rule, with an additional `true` if it has a timeout; `[evaluation, is_done, text]` ends an evaluation; `[ticket,
+    /// ms]` starts a timer; `[ticket]` forgets a rule or timer.
     fn advance<'js>(
         &self,
         ctx: &Ctx<'js>,
@@ -386,6 +435,13 @@ impl Host {
                     let item = Array::new(ctx.clone())?;
                     item.set(0, ticket)?;
                     item.set(1, time.as_secs_f64() * 1000.0)?;
+                    item
+                }
+                Command::Evaluated(evaluation, result) => {
+                    let item = Array::new(ctx.clone())?;
+                    item.set(0, evaluation)?;
+                    item.set(1, result.is_ok())?;
+                    item.set(2, result.unwrap_or_else(|reason| reason))?;
                     item
                 }
                 Command::Forget(ticket) => {

@@ -14,6 +14,9 @@ use futures_util::task::LocalSpawnExt as _;
 
 use crate::Rule;
 
+/// Most decisions that the rules of a run evaluate at once.
+const EVALUATIONS_MAX: usize = 1_000;
+
 /// Identifies a running rule or a timer within its run.
 pub(crate) type TaskId = u32;
 
@@ -26,6 +29,8 @@ pub(crate) enum Command {
     Pass(TaskId, Duration),
     /// Forget a rule or timer: its end is not reported.
     Forget(TaskId),
+    /// Tell a rule that an evaluation of its own is over: the response in JSON, or the reason why it failed.
+    Evaluated(TaskId, Result<String, String>),
     /// End the call with this JSON as its answer.
     Answer(Vec<u8>),
 }
@@ -39,6 +44,8 @@ pub struct RuleEngine(Rc<Tasks>);
 struct Tasks {
     last: Cell<TaskId>,
     commands: RefCell<Vec<Command>>,
+    /// Number of evaluations of decisions that rules wait for.
+    evaluations: Cell<usize>,
     waiting: RefCell<HashMap<TaskId, Waiter>>,
 }
 
@@ -136,6 +143,30 @@ impl RunDriver {
         if let Some(Waiter::Timer(waiter)) = self.tasks.waiting.borrow_mut().remove(&id) {
             let _ = waiter.send(());
         }
+    }
+
+    /// Evaluates a decision for a rule, which chooses the number of the evaluation.
+    pub(crate) fn evaluate(&self, evaluation: TaskId, key: String, input: String, wants_trace: bool) {
+        let open = self.tasks.evaluations.get();
+        if open >= EVALUATIONS_MAX {
+            let reason = format!(
+                "a run evaluates at most {EVALUATIONS_MAX} decisions at once, those within others included"
+            );
+            let command = Command::Evaluated(evaluation, Err(reason));
+            self.tasks.commands.borrow_mut().push(command);
+            return;
+        }
+        self.tasks.evaluations.set(open + 1);
+        let (tasks, response) = (
+            Rc::clone(&self.tasks),
+            self.host.evaluate(key, input, wants_trace),
+        );
+        let spawned = self.pool.spawner().spawn_local(async move {
+            let command = Command::Evaluated(evaluation, response.await);
+            tasks.evaluations.set(tasks.evaluations.get() - 1);
+            tasks.commands.borrow_mut().push(command);
+        });
+        spawned.expect("the pool is there");
     }
 
     /// Passes on a line that a rule has logged; 0 if it is unknown which.

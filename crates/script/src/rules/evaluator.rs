@@ -7,12 +7,13 @@ use forebay_workflow::{
     Begin, BuiltinTask, CompiledRule, Evaluator, Priority, RuleSource, RunInput, RunOutput, WorkflowFailure,
 };
 
-use super::{builtin_tasks::rule_of, engine::RuleEngine};
+use super::{builtin_tasks::rule_of, engine::RuleEngine, libraries};
 use crate::{Body, Failure, Rule, Script};
 
 impl Evaluator for Script {
     type Rule = Rule;
     type Engine = RuleEngine;
+    const MODULES: &'static [&'static str] = &libraries::NAMES;
 
     fn compile(source: RuleSource<'_>) -> CompiledRule<Rule> {
         let (rule, is_process) = match source {

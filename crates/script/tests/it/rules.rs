@@ -4,6 +4,7 @@
 
 use std::{
     cell::RefCell,
+    pin::Pin,
     rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
@@ -54,6 +55,19 @@ impl RunHost<Rule> for Log {
 
     fn module(&self, _from: &str, name: &str) -> Result<RuleModule<Rule>, String> {
         Err(format!("there is no module `{name}`"))
+    }
+
+    fn evaluate(
+        &self,
+        key: String,
+        _input: String,
+        _wants_trace: bool,
+    ) -> Pin<Box<dyn Future<Output = Result<String, String>>>> {
+        Box::pin(std::future::ready(Err(format!("there is no decision `{key}`"))))
+    }
+
+    fn expression(&self, text: &str, _context: &str, _is_unary: bool) -> Result<String, String> {
+        Err(format!("`{text}` has no value"))
     }
 }
 

@@ -141,6 +141,7 @@ pub(crate) fn options_of(program: Program, limits: Limits, allow: Allow) -> Opti
         limits,
         allow,
         blocks_rules: false,
+        rules_now_ms: None,
         store: None,
         environment: ScriptEnvironment {
             sdk,

@@ -52,6 +52,7 @@ mod support;
 mod techempower;
 mod wabur;
 mod workflow_admission;
+mod workflow_decisions;
 mod workflow_modules;
 mod workflow_nodes;
 mod workflow_pools;

@@ -135,7 +135,7 @@ fn a_module_fails_where_it_stands_and_is_not_kept() {
 
 #[test]
 fn modules_that_are_not_there_or_cannot_be_read_are_named_by_a_check() {
-    let function = json!({"type": "functionNode", "content": {"source": "import a from 'a';\nimport dayjs from 'dayjs';\nexport const handler = () => a;\n"}});
+    let function = json!({"type": "functionNode", "content": {"source": "import a from 'a';\nimport luxon from 'luxon';\nexport const handler = () => a;\n"}});
     let custom = json!({"type": "customNode", "content": {"kind": "score"}});
     let server = rules("", &[("good", "return new ScriptResult(true);")])
         .file("flows/modules/a.js", "exports.a = 1;\n")
@@ -166,7 +166,7 @@ fn modules_that_are_not_there_or_cannot_be_read_are_named_by_a_check() {
         (
             "function.json",
             decision(&function),
-            "function.json: node `it`:2: there is no module `dayjs`",
+            "function.json: node `it`:2: there is no module `luxon`",
         ),
         (
             "custom.json",

@@ -57,23 +57,28 @@ fn every_line_and_column_stays_where_it_was() {
 }
 
 #[test]
+fn enums_become_objects_and_every_line_stays() {
+    let typed = "export enum Color {\n  Red,\n  Green = 'g', // é\n}\nconst é: Color = Color.Red; enum A { b = 1 << 2, c = b | 1 }\n{\n  const enum D { e }\n  let f: number;\n}\ndeclare enum G { h }\n";
+    let stripped = strip(typed, "api.ts").unwrap();
+    let lines: Vec<_> = stripped.lines().map(str::trim_end).collect();
+    let right = [
+        "export const Color = ((Color) => {",
+        "  Color[Color[\"Red\"] = 0] = \"Red\";",
+        "  Color[\"Green\"] = 'g'; // é",
+        "return Color; })({});",
+        "const é        = Color.Red; const A = ((A) => { A[A[\"b\"] = 1 << 2] = \"b\"; A[A[\"c\"] = A[\"b\"] | 1] = \"c\"; return A; })({});",
+        "{",
+        "  const D = ((D) => { D[D[\"e\"] = 0] = \"e\"; return D; })({});",
+        "  let f        ;",
+        "}",
+    ];
+    assert_eq!(lines[..9], right);
+    assert_eq!(lines.len(), 10);
+}
+
+#[test]
 fn what_is_more_than_types_is_refused_at_its_place_with_what_to_write() {
     for (typed, place, advice) in [
-        (
-            "let a;\n  enum Color { Red }",
-            "api.ts:2:3: an enum",
-            "write an object",
-        ),
-        (
-            "export enum Color { Red }",
-            "api.ts:1:8: an enum",
-            "write an object",
-        ),
-        (
-            "export const enum Color { Red }",
-            "api.ts:1:8: an enum",
-            "write an object",
-        ),
         (
             "namespace A { export const x = 1 }",
             "api.ts:1:1: a namespace",
@@ -125,14 +130,18 @@ fn what_is_more_than_types_is_refused_at_its_place_with_what_to_write() {
 
 #[test]
 fn every_problem_is_told_in_the_order_of_the_file() {
-    let error = strip("enum A { B }\nenum C { D }\n", "api.ts").unwrap_err();
+    let error = strip(
+        "namespace A { let b }\nenum B { C }\nnamespace C { let d }\n",
+        "api.ts",
+    )
+    .unwrap_err();
     assert_eq!(
         error
             .problems
             .iter()
             .map(|problem| problem.line)
             .collect::<Vec<_>>(),
-        [1, 2]
+        [1, 3]
     );
 }
 

@@ -31,7 +31,7 @@ pub type EraseTypes = fn(&str, &Path) -> Result<String, String>;
 
 type Rules<E> = HashMap<String, Arc<<E as Evaluator>::Rule>>;
 
-/// Compiled workflows. A run keeps the book that it began with.
+/// Compiled workflows. A run keeps the book that it began with. Files with errors do not keep the others from being run.
 #[derive(Debug)]
 pub struct Bundle<E: Evaluator> {
     workflows: BTreeMap<String, Workflow>,
@@ -50,12 +50,14 @@ pub struct Bundle<E: Evaluator> {
     warnings: Vec<String>,
     /// Tasks of built-in nodes, each with its file and node.
     tasks: Vec<(String, BuiltinTask)>,
+    errors: Vec<BundleError>,
 }
 
-/// A runnable workflow.
+/// A workflow.
 #[derive(Debug)]
 pub(crate) struct Workflow {
-    pub(crate) plan: Plan,
+    /// What its runs do, or the errors of its files.
+    pub(crate) plan: Result<Plan, Arc<str>>,
     /// The graph's attributes: a JSON object.
     pub(crate) attributes: Arc<str>,
 }
@@ -75,7 +77,7 @@ pub(crate) enum Plan {
 pub struct BundleErrors(pub(crate) Vec<BundleError>);
 
 /// An error in workflow files.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct BundleError {
     /// Path of the file; `None`: the error concerns the files as a whole.
     pub(crate) file: Option<String>,
@@ -92,24 +94,17 @@ impl BundleErrors {
 }
 
 impl<E: Evaluator> Bundle<E> {
-    /// Compiles the files of a folder.
+    /// Compiles the files of a folder. Errors in files are those of [`whole`](Self::whole).
     ///
     /// # Errors
-    /// Every error in the files.
+    /// If the files cannot be read.
     pub fn read(folder: &Path, compat: Compat, erase_types: EraseTypes) -> Result<Self, BundleErrors> {
-        Self::of(&WorkflowFiles::read(folder)?, folder, compat, erase_types)
+        let files = WorkflowFiles::read(folder)?;
+        Ok(Self::of(&files, folder, compat, erase_types))
     }
 
     /// Compiles `files`; errors name them with `place` as their folder.
-    ///
-    /// # Errors
-    /// Every error in the files.
-    pub fn of(
-        files: &WorkflowFiles,
-        place: &Path,
-        compat: Compat,
-        erase_types: EraseTypes,
-    ) -> Result<Self, BundleErrors> {
+    pub fn of(files: &WorkflowFiles, place: &Path, compat: Compat, erase_types: EraseTypes) -> Self {
         let mut reader = Reader::<E> {
             place,
             erase_types,
@@ -119,6 +114,7 @@ impl<E: Evaluator> Bundle<E> {
             functions: HashMap::new(),
             errands: HashMap::new(),
             subflows: Vec::new(),
+            uses: Vec::new(),
             modules: HashMap::new(),
             nodes: HashMap::new(),
             required: Vec::new(),
@@ -163,23 +159,47 @@ impl<E: Evaluator> Bundle<E> {
             }
         }
         reader.check_required();
-        if reader.faults.is_empty() {
-            Ok(Self {
-                workflows,
-                rules,
-                modules: reader.modules,
-                nodes: reader.nodes,
-                functions: reader.functions,
-                errands: reader.errands,
-                tests,
-                templates,
-                schemas,
-                warnings: reader.warnings,
-                tasks: reader.tasks,
-            })
-        } else {
-            Err(BundleErrors(reader.faults))
+        for (name, reason) in reader.broken() {
+            let workflow = Workflow {
+                plan: Err(reason.into()),
+                attributes: Arc::from("{}"),
+            };
+            workflows.insert(name, workflow);
         }
+        Self {
+            workflows,
+            rules,
+            modules: reader.modules,
+            nodes: reader.nodes,
+            functions: reader.functions,
+            errands: reader.errands,
+            tests,
+            templates,
+            schemas,
+            warnings: reader.warnings,
+            tasks: reader.tasks,
+            errors: reader.faults,
+        }
+    }
+
+    /// The workflows, if none of their files has an error.
+    ///
+    /// # Errors
+    /// Every error in the files.
+    pub fn whole(self) -> Result<Self, BundleErrors> {
+        if self.errors.is_empty() {
+            return Ok(self);
+        }
+        Err(BundleErrors(self.errors))
+    }
+
+    /// Checks that the files with errors had some in `before`, too.
+    pub(crate) fn check_against(&self, before: &Self) -> Result<(), BundleErrors> {
+        let had_errors = |file: &BundleError| before.errors.iter().any(|error| error.file == file.file);
+        if self.errors.iter().all(had_errors) {
+            return Ok(());
+        }
+        Err(BundleErrors(self.errors.clone()))
     }
 
     /// What works otherwise than its author may expect, each with its file.
@@ -192,8 +212,11 @@ impl<E: Evaluator> Bundle<E> {
         self.tasks.iter().map(|(place, task)| (&**place, task))
     }
 
-    /// Logs the warnings.
-    pub(crate) fn log_warnings(&self) {
+    /// Logs the errors and warnings.
+    pub(crate) fn log(&self) {
+        for error in &self.errors {
+            tracing::error!(target: "forebay::workflow", "{}", error.text);
+        }
         for warning in &self.warnings {
             tracing::warn!(target: "forebay::workflow", "{warning}");
         }
@@ -222,7 +245,7 @@ impl<E: Evaluator> Bundle<E> {
     /// Whether a workflow is a GoRules decision.
     pub fn is_decision(&self, name: &str) -> bool {
         let plan = self.workflows.get(name).map(|workflow| &workflow.plan);
-        matches!(plan, Some(Plan::Decision(_)))
+        matches!(plan, Some(Ok(Plan::Decision(_))))
     }
 
     /// Whether there is a workflow of this name.
@@ -279,6 +302,8 @@ struct Reader<'r, E: Evaluator> {
     required: Vec<(String, Required)>,
     /// Workflows that graphs run as subflows: the file, its node, and the workflow's name.
     subflows: Vec<(String, String, String)>,
+    /// Rules that graphs run: the graph's file, and the rule's name.
+    uses: Vec<(String, String)>,
 }
 
 impl<E: Evaluator> Reader<'_, E> {
@@ -326,6 +351,30 @@ impl<E: Evaluator> Reader<'_, E> {
         self.faults.push(BundleError { file, text });
     }
 
+    /// Workflows that cannot be run because a file of theirs has errors, with the errors.
+    fn broken(&self) -> BTreeMap<String, String> {
+        let mut broken: BTreeMap<String, String> = BTreeMap::new();
+        let mut add = |name: &str, text: &str| {
+            let reason = broken.entry(name.to_owned()).or_default();
+            let newline = if reason.is_empty() { "" } else { "\n" };
+            reason.extend([newline, text]);
+        };
+        for BundleError { file, text } in &self.faults {
+            match file.as_deref().and_then(role_of) {
+                Some(Role::Workflow(name) | Role::Schemas(name)) => add(name, text),
+                Some(Role::Rule(rule)) => {
+                    for (path, _) in self.uses.iter().filter(|(_, used)| used == rule) {
+                        if let Some(Role::Workflow(name)) = role_of(path) {
+                            add(name, text);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        broken
+    }
+
     fn tests(&mut self, path: &str, text: &str, names: &HashSet<&str>) -> Vec<StoredTest> {
         let mut faults = Vec::new();
         let tests = cases::read(path, text, &mut faults);
@@ -354,7 +403,7 @@ impl<E: Evaluator> Reader<'_, E> {
         if is_decision(text) {
             let decision = Arc::new(self.decision(path, text, names)?);
             return Some(Workflow {
-                plan: Plan::Decision(decision),
+                plan: Ok(Plan::Decision(decision)),
                 attributes: Arc::from("{}"),
             });
         }
@@ -371,6 +420,9 @@ impl<E: Evaluator> Reader<'_, E> {
             .extend(warnings.map(|warning| format!("{shown}: {warning}")));
         let mut is_whole = true;
         for node in &definition.nodes {
+            if let Some(rule) = node.kind.rule() {
+                self.uses.push((path.to_owned(), rule.to_owned()));
+            }
             match &node.kind {
                 Kind::Subflow { workflow } => {
                     self.subflows
@@ -396,7 +448,7 @@ impl<E: Evaluator> Reader<'_, E> {
         let knows = |rule: &str| rules.contains_key(rule) || self.errands.contains_key(rule);
         match check(&definition, compat, knows) {
             Ok(graph) => Some(Workflow {
-                plan: Plan::Graph(Arc::new(graph)),
+                plan: Ok(Plan::Graph(Arc::new(graph))),
                 attributes: Value::Object(definition.attributes).to_string().into(),
             }),
             Err(problems) => {
@@ -548,7 +600,9 @@ impl<E: Evaluator> Reader<'_, E> {
     fn check_required(&mut self) {
         let mut faults = Vec::new();
         for (from, Required { file, line, name }) in std::mem::take(&mut self.required) {
-            if let Err(what) = module_of(&self.modules, &from, &name) {
+            if let Err(what) = module_of(&self.modules, &from, &name)
+                && !E::MODULES.contains(&&*name)
+            {
                 let text = format!("{file}:{line}: {what}");
                 faults.push((file, text));
             }

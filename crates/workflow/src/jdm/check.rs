@@ -12,6 +12,7 @@ use super::{
     reader::shortened,
     switch::Switch,
     table::{CellError, Table},
+    template::Config,
     value::Path,
 };
 use crate::Schema;
@@ -57,7 +58,7 @@ pub(super) enum Task {
     Switch(Switch),
     Function { source: Box<str>, version: u8 },
     Decision(Box<str>, Turn),
-    Custom { kind: Box<str>, config: Value },
+    Custom { kind: Box<str>, config: Config },
 }
 
 /// The compiled form of [`Transform`].
@@ -334,9 +335,19 @@ impl Checker<'_> {
             }
             Kind::Custom { kind, config } => {
                 self.sees_nodes = true;
+                let mut warnings = Vec::new();
+                let config = Config::compile(config, "config", &mut self.compiler, &mut warnings);
+                let node = self.id(node);
+                let warnings = warnings.into_iter().map(|flaw| Problem::NoTemplate {
+                    node: node.clone(),
+                    place: flaw.place,
+                    text: flaw.text,
+                    reason: flaw.reason,
+                });
+                self.warnings.extend(warnings);
                 Task::Custom {
                     kind: kind.as_str().into(),
-                    config: config.clone(),
+                    config,
                 }
             }
         })

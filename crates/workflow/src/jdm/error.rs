@@ -96,6 +96,18 @@ pub enum Problem {
         /// The compiler's message.
         reason: String,
     },
+    /// A text in the configuration of a custom node cannot be parsed as a template; a warning.
+    #[error("node `{node}`, {place}: `{text}` is no template, so it stays as it is: {reason}")]
+    NoTemplate {
+        /// The id of the node.
+        node: String,
+        /// The location in the node, such as `config.to[0]`.
+        place: String,
+        /// The text, shortened.
+        text: String,
+        /// The compiler's message.
+        reason: String,
+    },
     /// A node names a decision that does not exist.
     #[error("node `{node}`: there is no decision `{key}`")]
     NoSuchDecision {

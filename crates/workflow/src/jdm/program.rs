@@ -7,6 +7,7 @@ use std::{
     time::Instant,
 };
 
+use serde_json::Value;
 use thiserror::Error;
 use zen_expression::{
     Isolate, IsolateError, Scope, Variable,
@@ -18,7 +19,8 @@ use zen_expression::{
 use super::{
     bounds,
     clock::{CLOCK, clock},
-    value::{Excess, NODES, measure},
+    reader::shortened,
+    value::{Excess, NODES, from_json, measure, to_json},
 };
 
 /// Maximum length of an expression.
@@ -200,6 +202,29 @@ impl Program {
             sees_nodes: false,
             loops: Loops::None,
         }
+    }
+}
+
+/// Evaluates an expression that is not part of a document, or a unary test of the context's `$`; a loop in it stops at the deadline. The
+/// error is the reason why there is no value.
+pub fn evaluate(
+    text: &str,
+    context: Value,
+    is_unary: bool,
+    deadline: Option<Instant>,
+) -> Result<Value, String> {
+    let mut compiler = Compiler::new();
+    let program = if is_unary {
+        compiler.unary(text)
+    } else {
+        compiler.standard(text)
+    };
+    let program = program.map_err(|error| format!("`{}`: {error}", shortened(text)))?;
+    let context = from_json(context).map_err(|excess| excess.to_string())?;
+    let value = Machine::new(deadline).value(&program, &Scope::new(context));
+    match value {
+        Ok(value) => Ok(to_json(&value)),
+        Err(fault) => Err(format!("`{}`: {fault}", shortened(text))),
     }
 }
 

@@ -73,7 +73,7 @@ pub enum Work<'c> {
     Custom {
         /// The host's name for this kind of node.
         kind: &'c str,
-        /// Settings for the host.
+        /// Settings for the host, with their templates evaluated.
         config: &'c Value,
     },
 }
@@ -333,6 +333,8 @@ impl<R: Functions> Walk<'_, R> {
                 return self.call(node, work, &given, nodes, place).await;
             }
             Task::Custom { kind, config } => {
+                let config = config.evaluate(&scope_of(&given, nodes), &mut self.machine);
+                let config = &config.map_err(|(text, fault)| Cause::Expression { text, fault })?;
                 return self
                     .call(node, Work::Custom { kind, config }, &given, nodes, place)
                     .await;

@@ -36,7 +36,7 @@ impl Switch {
             let condition = text.map(|text| {
                 compiler.standard(text).or_else(|error| {
                     let place = format!("statement {}", number + 1);
-                    CellError::or_warning(place, text, error, warnings)
+                    CellError::or_warning(place, text, &error, warnings)
                 })
             });
             match condition.transpose() {

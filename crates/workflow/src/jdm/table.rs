@@ -36,7 +36,7 @@ impl CellError {
     pub(super) fn or_warning(
         place: String,
         text: &str,
-        error: CompileError,
+        error: &CompileError,
         warnings: &mut Vec<Self>,
     ) -> Result<Program, Self> {
         let flaw = Self {
@@ -120,7 +120,7 @@ impl Table {
                 (false, false) => compiler.standard(text),
             };
             program
-                .or_else(|error| CellError::or_warning(place(), text, error, warnings))
+                .or_else(|error| CellError::or_warning(place(), text, &error, warnings))
                 .map_err(|flaw| flaws.push(flaw))
                 .ok()
         };

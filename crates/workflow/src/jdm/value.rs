@@ -46,7 +46,7 @@ pub enum Excess {
     Number,
 }
 
-/// Converts JSON to a value of expressions. Numbers become decimals of up to 28 places.
+/// Converts JSON to a value of expressions, without `$nodes`. Numbers become decimals of up to 28 places.
 pub fn from_json(value: Value) -> Result<Variable, Excess> {
     read(value, DEPTH_MAX)
 }
@@ -66,7 +66,7 @@ fn read(value: Value, depth: usize) -> Result<Variable, Excess> {
         Value::Object(members) => {
             let depth = inner()?;
             let mut map = VariableMap::with_capacity(members.len());
-            for (name, value) in members {
+            for (name, value) in members.into_iter().filter(|(name, _)| name != NODES) {
                 map.insert(Symbol::from(name), read(value, depth)?);
             }
             Variable::from_object(map)

@@ -183,7 +183,7 @@ impl<E: Evaluator> ActiveReleases<E> {
         // Taken before the files are read, so that any later change is noticed.
         let watched = stamps.map(|mut stamps| (stamps(), stamps));
         let bundle = Bundle::read(folder, reading.compat, reading.erase_types)?;
-        bundle.log_warnings();
+        bundle.log();
         let shelf = Self::of(bundle);
         if let Some((seen, stamps)) = watched {
             let keeper = FolderKeeper {
@@ -241,6 +241,22 @@ impl<E: Evaluator> ActiveReleases<E> {
     /// If the release cannot be requested, or none is published.
     pub fn published(&self, release: Option<u64>) -> Result<ResolvedRelease<E>, WorkflowFailure> {
         self.in_force.read().find(release)
+    }
+
+    /// Checks that `next` may replace the workflows of a folder: files that have become bad do not come into force.
+    fn check_next(&self, next: &Bundle<E>) -> Result<(), BundleErrors> {
+        let in_force = self.in_force.read();
+        let before = in_force.published.as_ref();
+        before.map_or(Ok(()), |before| next.check_against(&before.book))
+    }
+
+    /// Checks that `next`, after a reload, may replace these workflows, in the same way.
+    ///
+    /// # Errors
+    /// The errors in the files.
+    pub fn check_reload(&self, next: &Self) -> Result<(), ShelfError> {
+        let next = next.in_force.read().published.clone();
+        Ok(next.map_or(Ok(()), |next| self.check_next(&next.book))?)
     }
 
     /// Releases that runs get without asking, each with its state.
@@ -316,9 +332,10 @@ impl<E: Evaluator> Watcher<E> for FolderKeeper {
         }
         self.in_force = now;
         let Reading { compat, erase_types } = self.reading;
-        match Bundle::read(&self.folder, compat, erase_types) {
+        let read = Bundle::read(&self.folder, compat, erase_types);
+        match read.and_then(|book| shelf.check_next(&book).map(|()| book)) {
             Ok(book) => {
-                book.log_warnings();
+                book.log();
                 let book = Arc::new(book);
                 shelf.in_force.write().published = Some(ResolvedRelease { book, release: None });
                 tracing::info!(target: "forebay::workflow", "workflows read again: {}", self.folder.display());
@@ -437,7 +454,7 @@ impl StoreKeeper {
                 Some(book) => Arc::clone(book),
                 None => match read_release(&self.releases, number, self.reading) {
                     Ok(book) => {
-                        book.log_warnings();
+                        book.log();
                         Arc::new(book)
                     }
                     Err(error) => {
@@ -490,12 +507,13 @@ fn read_release<E: Evaluator>(
     reading: Reading,
 ) -> Result<Bundle<E>, ShelfError> {
     let files = releases.files(number)?;
-    Ok(Bundle::of(
+    let bundle = Bundle::of(
         &files,
         &place_of_release(number),
         reading.compat,
         reading.erase_types,
-    )?)
+    );
+    Ok(bundle.whole()?)
 }
 
 #[cfg(test)]

@@ -11,8 +11,9 @@ use crate::{
     jdm::{Answer, Decision, FunctionCall, Functions, Work},
 };
 
-/// The kind of node that a function's rule belongs to.
+/// The kind of node that a function's rule belongs to, and that of GoRules' first version of functions.
 const FUNCTION: &str = "functionNode";
+const FUNCTION_1: &str = "functionNode.1";
 
 /// Runs a decision's functions in the engine.
 pub(super) struct DecisionTasks<'d, E: Evaluator> {
@@ -26,16 +27,43 @@ impl<'d, E: Evaluator> DecisionTasks<'d, E> {
     }
 }
 
+/// Evaluates a decision for a function; `input` is JSON. Returns the response in JSON, as GoRules' engine has it.
+pub(super) async fn evaluate<E: Evaluator>(
+    desk: &RunTasks<E>,
+    book: &Bundle<E>,
+    key: &str,
+    input: &str,
+    wants_trace: bool,
+) -> Result<String, String> {
+    let functions = DecisionTasks::new(desk, book);
+    let decision = functions
+        .decision(key)
+        .ok_or_else(|| format!("there is no decision `{key}`"))?;
+    // Decisions that evaluate themselves are interrupted by nothing else.
+    desk.give_way().await.map_err(|reason| reason.to_string())?;
+    let input = serde_json::from_str(input).map_err(|error| error.to_string())?;
+    let evaluation = decision.evaluate(input, &functions, wants_trace).await;
+    if let Err(error) = &evaluation.result {
+        return Err(error.to_string());
+    }
+    let response = evaluation.reply().to_string();
+    desk.keep(response.len()).map_err(|reason| reason.to_string())?;
+    Ok(response)
+}
+
 impl<E: Evaluator> Functions for DecisionTasks<'_, E> {
     type Failure = Reason;
 
     async fn run(&self, call: FunctionCall<'_>) -> Result<Answer, Reason> {
-        let (rule, input) = match call.work {
-            Work::Source { source, .. } => (self.book.function(source), call.input),
-            Work::Custom { kind, config } => (
-                self.book.node(kind),
-                json!({"input": call.input, "config": config}),
-            ),
+        let (rule, kind, input) = match call.work {
+            Work::Source { source, version } => {
+                let kind = if version == 1 { FUNCTION_1 } else { FUNCTION };
+                (self.book.function(source), kind, call.input)
+            }
+            Work::Custom { kind, config } => {
+                let input = json!({"input": call.input, "config": config});
+                (self.book.node(kind), FUNCTION, input)
+            }
         };
         let Some(rule) = rule else {
             return Err("its function was not read with the decision".to_owned().into());
@@ -51,7 +79,7 @@ impl<E: Evaluator> Functions for DecisionTasks<'_, E> {
         let outcome = self.desk.run(Task {
             rule,
             node: &node,
-            kind: FUNCTION,
+            kind,
             last: Some(input),
             item: None,
             time_max: None,
@@ -68,7 +96,7 @@ impl<E: Evaluator> Functions for DecisionTasks<'_, E> {
     fn decision(&self, key: &str) -> Option<Arc<Decision>> {
         // GoRules' keys are file paths.
         let name = key.strip_suffix(".json").unwrap_or(key);
-        match &self.book.workflow(name)?.plan {
+        match self.book.workflow(name)?.plan.as_ref().ok()? {
             Plan::Decision(decision) => Some(Arc::clone(decision)),
             Plan::Graph(_) => None,
         }

@@ -2,6 +2,7 @@
 
 use std::{
     cell::RefCell,
+    pin::Pin,
     rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
@@ -11,14 +12,14 @@ use tokio::sync::oneshot;
 use tracing::Level;
 
 use super::{
-    decisions::DecisionTasks,
+    decisions::{self, DecisionTasks},
     result::{first_line, put_trace, write_evaluation, write_run},
     rules::RuleTasks,
     tasks::{Reason, RunTasks},
 };
 use crate::{
     BegunRun, Bundle, Evaluator, LogLine, NodeName, RuleModule, RunCounts, RunHost, RunLog, Trace,
-    bundle::Plan, run,
+    bundle::Plan, jdm, run,
 };
 
 /// Bytes that a log line counts for beyond its text.
@@ -52,6 +53,7 @@ pub(crate) struct RunSpec<E: Evaluator> {
 struct Host<E: Evaluator> {
     log: RefCell<Log>,
     book: Arc<Bundle<E>>,
+    desk: Rc<RunTasks<E>>,
 }
 
 /// Lines logged by rules, for the trace.
@@ -129,6 +131,7 @@ pub(crate) fn begin<E: Evaluator>(wanted: RunSpec<E>, engine: E::Engine) -> Begu
             written: run_log,
         }),
         book,
+        desk: Rc::new(RunTasks::new(engine, output_max, deadline, counts)),
     });
     let trace = wants_trace.then(|| Rc::new(Trace::new()));
     let stopped = StoppedTrace {
@@ -140,11 +143,10 @@ pub(crate) fn begin<E: Evaluator>(wanted: RunSpec<E>, engine: E::Engine) -> Begu
     };
     let own = Rc::clone(&host);
     let result = Box::pin(async move {
-        let (book, log) = (&*own.book, &own.log);
-        let desk = RunTasks::<E>::new(engine, output_max, deadline, counts);
+        let (book, log, desk) = (&*own.book, &own.log, &*own.desk);
         let result = match plan {
             Plan::Graph(graph) => {
-                let rules = RuleTasks::new(&desk, book, &args);
+                let rules = RuleTasks::new(desk, book, &args);
                 let outcome = run(&graph, &rules, trace.as_deref()).await;
                 if let Err(error) = &outcome {
                     log.borrow_mut().failed(&error.node, &error.cause.to_string());
@@ -158,7 +160,7 @@ pub(crate) fn begin<E: Evaluator>(wanted: RunSpec<E>, engine: E::Engine) -> Begu
                 )
             }
             Plan::Decision(decision) => {
-                let functions = DecisionTasks::new(&desk, book);
+                let functions = DecisionTasks::new(desk, book);
                 let input = serde_json::from_str(&args).unwrap_or_default();
                 let evaluation = decision.evaluate(input, &functions, wants_trace).await;
                 if let Err(error) = &evaluation.result {
@@ -208,6 +210,22 @@ impl<E: Evaluator> Drop for StoppedTrace<E> {
 impl<E: Evaluator> RunHost<E::Rule> for Host<E> {
     fn module(&self, from: &str, name: &str) -> Result<RuleModule<E::Rule>, String> {
         self.book.module(from, name)
+    }
+
+    fn evaluate(
+        &self,
+        key: String,
+        input: String,
+        wants_trace: bool,
+    ) -> Pin<Box<dyn Future<Output = Result<String, String>>>> {
+        let (desk, book) = (Rc::clone(&self.desk), Arc::clone(&self.book));
+        Box::pin(async move { decisions::evaluate(&desk, &book, &key, &input, wants_trace).await })
+    }
+
+    fn expression(&self, text: &str, context: &str, is_unary: bool) -> Result<String, String> {
+        let context = serde_json::from_str(context).map_err(|error| error.to_string())?;
+        let value = jdm::evaluate(text, context, is_unary, Some(self.desk.deadline()));
+        Ok(value?.to_string())
     }
 
     fn log(&self, line: LogLine) {

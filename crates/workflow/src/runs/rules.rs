@@ -136,7 +136,7 @@ impl<E: Evaluator> Rules for RuleTasks<'_, E> {
     }
 
     fn subflow(&self, workflow: &str) -> Option<Subflow> {
-        Some(match &self.book.workflow(workflow)?.plan {
+        Some(match self.book.workflow(workflow)?.plan.as_ref().ok()? {
             Plan::Graph(graph) => Subflow::Graph(Arc::clone(graph)),
             Plan::Decision(_) => Subflow::Decision,
         })
@@ -146,7 +146,7 @@ impl<E: Evaluator> Rules for RuleTasks<'_, E> {
     /// result has a `state` that is false.
     async fn decide(&self, call: RuleCall<'_, Values, Values>) -> Result<Outcome<Values>, Reason> {
         let workflow = self.book.workflow(call.rule);
-        let Some(Plan::Decision(decision)) = workflow.map(|workflow| &workflow.plan) else {
+        let Some(Ok(Plan::Decision(decision))) = workflow.map(|workflow| &workflow.plan) else {
             return Err(format!("there is no decision `{}`", call.rule).into());
         };
         // A loop of decisions alone is interrupted by nothing else, and other runs need their turn.

@@ -1,4 +1,5 @@
 /** The `console` of rules: lines go to the log of their workflow. Keeps no state, because rules of other runs follow in the same engine. */
+import { sleep } from '../sleep.js';
 import { host } from '../script/host.js';
 import { step } from '../script/pending-operations.js';
 import { format } from '../script/web/console.js';
@@ -28,4 +29,6 @@ export const console = {
   assert(condition: unknown, ...values: readonly unknown[]): void {
     if (!condition) error('Assertion failed', ...values);
   },
+  /** Resolves after this many milliseconds, as in GoRules' functions. */
+  sleep: (ms: number): Promise<void> => sleep(ms),
 };

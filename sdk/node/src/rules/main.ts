@@ -7,21 +7,28 @@ import { console } from './console.js';
 import { ScriptContext, ScriptParameter, ScriptResult, type RunInput } from './context.js';
 import * as clientCalls from './data/client-calls.js';
 import { classes, constructors, pools } from './data/index.js';
+import { http } from './gorules/http.js';
+import * as zen from './gorules/zen.js';
 import * as modules from './modules.js';
 import * as realm from './realm.js';
+import { fixTime } from './fixed-time.js';
 import { tools } from './tools/index.js';
 
 installGlobals();
+fixTime(host.fixedTime() ?? null);
 const loaded = loadAll();
 const databases = loadDatabases();
 const reachable = [
   ...databases.reachable,
   ...classes,
   ScriptParameter,
+  modules.own,
+  modules.libraries,
   ...loaded.flatMap((module) => Object.values(module)),
   ...Object.values(host.module('dist/script/web/inspect.js')),
 ];
 const { store, sql } = databases;
+Object.assign(modules.own, { http, zen: zen.zenOf(follow) });
 if (!host.blocksRules()) globalThis.fetch = clientCalls.adapted('fetch', globalThis.fetch as never);
 realm.close({ ScriptContext, ScriptResult, ...constructors, ...tools, console, store, sql, pools, require: modules.require }, reachable);
 
@@ -37,8 +44,9 @@ function loadDatabases(): Pick<typeof import('./databases.js'), 'store' | 'sql' 
   return { store: missing('store', 'global'), sql: missing('sql', 'database'), reachable: [], clean() {} };
 }
 
-/** The kind of nodes whose rule is a function of its input. */
+/** The kinds of nodes whose rule is a function of its input: with the results of GoRules' second version of functions, or its first. */
 const FUNCTION = 'functionNode';
+const FUNCTION_1 = 'functionNode.1';
 
 /** The input of the current run; parsed when its first rule runs. */
 let input: RunInput | null = null;
@@ -80,6 +88,7 @@ export function clean(): void {
   input = null;
   operations.clear();
   clientCalls.clean();
+  zen.clean();
   databases.clean();
   modules.clean();
   realm.clean();
@@ -88,10 +97,11 @@ export function clean(): void {
 /** Executes the server's orders. An order that is cancelled by a later one before its turn is skipped. */
 function follow(call: number, orders: RuleOrder[]): void {
   const cancelled = new Set<number>();
-  const waiting: Exclude<RuleOrder, { length: 1 }>[] = [];
+  const waiting: Exclude<RuleOrder, { length: 1 | 3 }>[] = [];
   const take = (orders: RuleOrder[]) => {
     for (const order of orders) {
-      if (order.length !== 1) waiting.push(order);
+      if (order.length === 3) zen.endEvaluation(...order);
+      else if (order.length !== 1) waiting.push(order);
       else if (!cancel(order[0])) cancelled.add(order[0]);
     }
   };
@@ -160,7 +170,8 @@ function runRule(call: number, order: RunOrder | [...RunOrder, isTimed: true]): 
   try {
     input ??= host.runInput(call);
     const process = load();
-    if (kind === FUNCTION) return callFunction(call, ticket, process, lastValues!);
+    if (kind === FUNCTION) return callFunction(call, ticket, process, lastValues!, finishFunction);
+    if (kind === FUNCTION_1) return callFunction(call, ticket, process, lastValues!, finishFirstFunction);
     if (typeof process !== 'function') throw new TypeError('it has no function `process`');
     const last = lastValues === null ? null : new ScriptResult(lastState, JSON.parse(lastValues) as Record<string, unknown>);
     const context = new ScriptContext(node, kind, input, last, item === null ? undefined : JSON.parse(item));
@@ -192,16 +203,31 @@ function whenSettled(call: number, ticket: number, result: unknown, take: Take):
 }
 
 /** Calls the function of a decision with its JSON input. */
-function callFunction(call: number, ticket: number, handler: unknown, input: string): RuleOrder[] | null {
+function callFunction(call: number, ticket: number, handler: unknown, input: string, finish: Take): RuleOrder[] | null {
   if (typeof handler !== 'function') throw new TypeError('it exports no function `handler`');
-  const result = clientCalls.beginRule(ticket, handler as () => unknown, () => (handler as (input: unknown) => unknown)(JSON.parse(input)));
-  return whenSettled(call, ticket, result, finishFunction);
+  const result = clientCalls.beginRule(ticket, handler as () => unknown, () =>
+    (handler as (input: unknown, libraries: object) => unknown)(JSON.parse(input), modules.libraries),
+  );
+  return whenSettled(call, ticket, result, finish);
 }
 
 function finishFunction(call: number, ticket: number, result: unknown): RuleOrder[] {
+  return finishFirstFunction(call, ticket, result, exactly);
+}
+
+function finishFirstFunction(call: number, ticket: number, result: unknown, replace?: (name: string, value: unknown) => unknown): RuleOrder[] {
   const unawaited = clientCalls.endRule(ticket);
   if (unawaited !== undefined) return failRule(call, ticket, unawaited);
-  return host.ruleOver(call, ticket, true, JSON.stringify(result ?? null) ?? 'null');
+  return host.ruleOver(call, ticket, true, JSON.stringify(result ?? null, replace) ?? 'null');
+}
+
+const { rawJSON } = JSON as unknown as { rawJSON(text: string): object };
+
+/** What JSON has no notation for: a BigInt keeps all its digits, undefined is null, and NaN and infinite numbers are errors. */
+function exactly(name: string, value: unknown): unknown {
+  if (typeof value === 'bigint') return rawJSON(String(value));
+  if (typeof value === 'number' && !Number.isFinite(value)) throw new TypeError(`the result${name === '' ? '' : `'s \`${name}\``} is ${value}, which is no number in a decision`);
+  return value === undefined ? null : value;
 }
 
 function finishRule(call: number, ticket: number, result: unknown): RuleOrder[] {

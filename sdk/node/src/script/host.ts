@@ -14,10 +14,14 @@ export type Chunk = string | Uint8Array;
  */
 export type RunOrder = [ticket: number, load: () => unknown, node: string, kind: string, lastState: boolean, lastValues: string | null, item: string | null];
 
-/** A rule to run, in its own step if it has its own time limit; or a delay in milliseconds; or a ticket to forget. */
+/**
+ * A rule to run, in its own step if it has its own time limit; or an evaluation that is over, with its response in JSON or the reason of its
+ * failure; or a delay in milliseconds; or a ticket to forget.
+ */
 export type RuleOrder =
   | RunOrder
   | [...RunOrder, isTimed: true]
+  | [evaluation: number, isDone: boolean, text: string]
   | [ticket: number, ms: number]
   | [ticket: number];
 
@@ -121,13 +125,23 @@ export interface Host {
   ruleOver(call: number, ticket: number, state: boolean, values: string): RuleOrder[];
   ruleFailed(call: number, ticket: number, reason: string): RuleOrder[];
   timePassed(call: number, ticket: number): RuleOrder[];
+  /** Begins to evaluate the decision `key` for JSON `input`. Throws if there are too many evaluations at once. */
+  evaluateDecision(call: number, evaluation: number, key: string, input: string, wantsTrace: boolean): RuleOrder[];
+  /** Evaluates an expression, or a unary test, for a JSON context; returns JSON. Throws if it has no value. */
+  evaluateExpression(call: number, expression: string, context: string, isUnary: boolean): string;
   /** Like `timer`, but not counted with the timers of the rules themselves. */
   ruleTimer(call: number, wait: number, ms: number): boolean;
   /**
-   * The module `name`, as required by a rule or by the module at the path `from`: its path, and a function that runs it. Throws if there is
-   * none.
+   * The module `name`, as required by a rule or by the module at the path `from`: its path, and a function that runs it; or only the name, if
+   * the module is one of the SDK's own. Throws if there is none.
    */
-  ruleModule(call: number, from: string, name: string): [path: string, load: (exports: unknown, require: (name: unknown) => unknown, module: object) => void];
+  ruleModule(
+    call: number,
+    from: string,
+    name: string,
+  ): [path: string, load: (exports: unknown, require: (name: unknown) => unknown, module: object) => void] | [name: 'http' | 'zen'];
+  /** The time that rules find instead of the current one, in milliseconds since 1970; null or undefined if there is none. */
+  fixedTime(): number | null | undefined;
   /** Whether the clients of rules block the rule. */
   blocksRules(): boolean;
   /** Blocks the running rule until the promise is settled: returns its value or throws its reason. */

@@ -57,12 +57,12 @@ pub(crate) enum WorkflowError {
 pub(crate) fn exit_kind(error: &anyhow::Error) -> Option<ExitKind> {
     if let Some(error) = error.downcast_ref::<OfflineStartError>() {
         return Some(match error {
-            OfflineStartError::Faults(_) => ExitKind::Invalid,
             OfflineStartError::Engines(_) | OfflineStartError::Store(_) => ExitKind::Failed,
         });
     }
     if let Some(error) = error.downcast_ref::<OfflineError>() {
         return Some(match error {
+            OfflineError::Faulty { .. } => ExitKind::Invalid,
             OfflineError::NoSuchWorkflow { .. } => ExitKind::Absent,
             OfflineError::Storage(_) | OfflineError::Refused { .. } => ExitKind::Failed,
         });

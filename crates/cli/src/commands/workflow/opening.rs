@@ -125,13 +125,14 @@ pub(super) fn of_folder(folder: &Path, config: Config) -> anyhow::Result<Found> 
 }
 
 impl Found {
-    /// Checks the workflows, and prepares them to run.
-    pub(super) fn start(&self) -> anyhow::Result<Offline> {
+    /// Prepares the workflows to run, at the current time or at another.
+    pub(super) fn start(&self, now_ms: Option<u64>) -> anyhow::Result<Offline> {
         Ok(start_offline(
             &self.config,
             &self.files,
             &self.place,
             erase_types,
+            now_ms,
         )?)
     }
 

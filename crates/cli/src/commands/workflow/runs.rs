@@ -1,8 +1,9 @@
 //! `check`, `run`, `trace` and `test`: workflows without a server.
 
-use std::{fmt::Write as _, fs, path::PathBuf, time::Instant};
+use std::{fmt::Write as _, fs, os::unix::process::CommandExt as _, path::PathBuf, time::Instant};
 
 use forebay_workflow::{Tested, arguments_of};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
@@ -17,6 +18,8 @@ use crate::{
     output::{self, OutputError},
 };
 
+/// The variable of the environment that expressions take their time from.
+const TIME_OF_EXPRESSIONS: &str = "__ZEN_MOCK_UTC_TIME";
 /// Longest file of arguments, in bytes.
 const ARGS_BYTES_MAX: u64 = 64 << 20;
 
@@ -75,8 +78,33 @@ pub(super) struct Test {
     /// One JSON object a test for programs. Example: forebay workflow test --json | jq 'select(.differences != [])'
     #[arg(long)]
     json: bool,
+    /// The time that rules and expressions find instead of the current one. Example: --now 2026-11-22T01:57:07Z
+    #[arg(long, value_name = "TIME")]
+    now: Option<String>,
     #[command(flatten)]
     which: Which,
+}
+
+/// The time of `--now` in milliseconds since 1970. Expressions take theirs from the environment of the process, so the program starts itself
+/// anew with it.
+fn fixed_time(now: Option<&str>) -> anyhow::Result<Option<u64>> {
+    let Some(now) = now else { return Ok(None) };
+    let read = now.parse::<Timestamp>().ok();
+    let Some((time, now_ms)) =
+        read.and_then(|time| Some((time.to_string(), u64::try_from(time.as_millisecond()).ok()?)))
+    else {
+        let accepted = "date, time and zone, since 1970, such as 2026-11-22T01:57:07Z";
+        return Err(UsageError(format!("--now {now}: expected {accepted}")).into());
+    };
+    if std::env::var(TIME_OF_EXPRESSIONS).is_ok_and(|known| known == time) {
+        return Ok(Some(now_ms));
+    }
+    let program = std::env::current_exe()?;
+    let error = std::process::Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .env(TIME_OF_EXPRESSIONS, time)
+        .exec();
+    Err(error.into())
 }
 
 pub(super) fn check(arguments: &Check) -> anyhow::Result<()> {
@@ -144,7 +172,7 @@ impl RunArgs {
     /// Runs the workflow. Returns the result and the time in milliseconds.
     fn run(&self, wants_trace: bool) -> anyhow::Result<(Value, f64)> {
         let args = self.args()?;
-        let offline = self.which.find()?.start()?;
+        let offline = self.which.find()?.start(None)?;
         let began = Instant::now();
         let outcome = wait(offline.run(&self.name, &args, wants_trace))??;
         Ok((outcome, began.elapsed().as_secs_f64() * 1000.0))
@@ -187,6 +215,7 @@ pub(super) fn trace(arguments: &Trace) -> anyhow::Result<()> {
 }
 
 pub(super) fn test(arguments: &Test) -> anyhow::Result<()> {
+    let now_ms = fixed_time(arguments.now.as_deref())?;
     let (mut count, mut failed) = (0, 0);
     let mut told = Ok(());
     let mut tell = |outcome: &TestOutcome| {
@@ -197,12 +226,14 @@ pub(super) fn test(arguments: &Test) -> anyhow::Result<()> {
         }
     };
     match arguments.which.select()? {
-        (Selection::Release(source @ Source::Server(_), number), _) => {
+        (Selection::Release(source @ Source::Server(_), number), _) if now_ms.is_none() => {
             let report = source.request("POST", &format!("/{number}/test"), "", None)?;
             TestOutcome::list(&report["tests"]).iter().for_each(tell);
         }
         (selection, config) => {
-            let offline = selection.read(config)?.start()?;
+            let found = selection.read(config)?;
+            found.check()?;
+            let offline = found.start(now_ms)?;
             wait(offline.test(|Tested { test, differences }| {
                 tell(&TestOutcome {
                     file: test.file.clone(),

@@ -6,7 +6,7 @@ use std::{path::Path, time::Duration};
 
 use forebay_server::{
     config::Config,
-    workflow::{OfflineStartError, start_offline},
+    workflow::{check, start_offline},
 };
 use forebay_workflow::{WorkflowFiles, arguments_of};
 use serde_json::Value;
@@ -46,10 +46,11 @@ pub(super) fn collections(
     }
     let place = Path::new("seed");
     let named = |text: &str| text.replace(&*place.join(SCRIPT).to_string_lossy(), &file.to_string_lossy());
-    let offline = match start_offline(&confined(config), &files, place, erase_types) {
-        Err(OfflineStartError::Faults(faults)) => return Ok(Err(named(&faults.to_string()))),
-        offline => offline?,
-    };
+    let config = confined(config);
+    if let Err(faults) = check(&config, &files, place, erase_types) {
+        return Ok(Err(named(&faults.to_string())));
+    }
+    let offline = start_offline(&config, &files, place, erase_types, None)?;
     let none = arguments_of("{}").expect("this is an object");
     let mut outcome = wait(offline.run("seed", &none, false))??;
     Ok(match outcome["error"].as_str() {

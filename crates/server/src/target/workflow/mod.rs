@@ -15,7 +15,7 @@ use std::{
 
 use bytes::Bytes;
 use forebay_script::Script;
-use forebay_workflow::{Admission, RunCall, RunLimits, RunStorage, Runner, WorkflowFailure};
+use forebay_workflow::{Admission, RunCall, RunLimits, RunStorage, Runner, ShelfError, WorkflowFailure};
 
 pub use self::offline::{OfflineStartError, check, start_offline};
 pub(crate) use self::release_api::ReleaseThreads;
@@ -140,6 +140,11 @@ impl WorkflowTarget {
     /// What answers requests about releases; `None`: the workflows are those of a folder.
     pub(crate) fn releases_api(&self) -> Option<&Arc<ReleaseThreads>> {
         self.releases_api.as_ref()
+    }
+
+    /// Checks that the workflows after a reload may replace these.
+    pub(crate) fn check_reload(&self, next: &Self) -> Result<(), ShelfError> {
+        self.runner.releases.check_reload(&next.runner.releases)
     }
 
     /// Releases that runs get without asking, each with its state.

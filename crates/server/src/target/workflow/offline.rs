@@ -15,9 +15,6 @@ use crate::{
 /// Why workflows cannot be run without a server.
 #[derive(Debug, thiserror::Error)]
 pub enum OfflineStartError {
-    /// The files have errors.
-    #[error(transparent)]
-    Faults(#[from] BundleErrors),
     /// The engines cannot be started.
     #[error(transparent)]
     Engines(#[from] BuildError),
@@ -38,10 +35,11 @@ fn open(config: &config::Store) -> Result<Store, StoreError> {
 }
 
 /// Checks files and starts an engine for them, with the limits and permissions of a configuration that has `[workflow]`: rules reach its
-/// store and its databases as far as they are allowed to. Error messages prefix the files' paths with `place`.
+/// store and its databases as far as they are allowed to. Error messages prefix the files' paths with `place`. A workflow whose files have
+/// errors is refused when it is run. Rules find the time `now_ms`, in milliseconds since 1970 UTC, instead of the current one.
 ///
 /// # Errors
-/// Every error in the files, or a store that cannot be opened.
+/// Engines that cannot be started, or a store that cannot be opened.
 ///
 /// # Panics
 /// If the configuration has no `[workflow]`.
@@ -50,9 +48,10 @@ pub fn start_offline(
     files: &WorkflowFiles,
     place: &Path,
     erase_types: EraseTypes,
+    now_ms: Option<u64>,
 ) -> Result<Offline, OfflineStartError> {
     let workflow = config.workflow.as_ref().expect("there is a section");
-    let shelf = ActiveReleases::of(Bundle::of(files, place, compat_of(workflow), erase_types)?);
+    let shelf = ActiveReleases::of(Bundle::of(files, place, compat_of(workflow), erase_types));
     let store = config.store.as_ref().filter(|_| !workflow.allow.store.is_empty());
     let store = store.map(open).transpose()?;
     let store_options = store.as_ref().map(|store| forebay_script::StoreOptions {
@@ -62,6 +61,7 @@ pub fn start_offline(
     });
     let environment = WorkflowEnvironment {
         erase_types,
+        now_ms,
         counts: Arc::default(),
         workflows: Arc::default(),
         sources: &DatabaseRegistry::default(),
@@ -88,7 +88,7 @@ pub fn check(
     erase_types: EraseTypes,
 ) -> Result<Vec<String>, BundleErrors> {
     let compat = config.workflow.as_ref().map_or(Compat::None, compat_of);
-    let bundle = Bundle::of(files, place, compat, erase_types)?;
+    let bundle = Bundle::of(files, place, compat, erase_types).whole()?;
     Ok(match &config.workflow {
         Some(workflow) => access::warnings(&bundle, workflow),
         None => bundle.warnings().to_vec(),

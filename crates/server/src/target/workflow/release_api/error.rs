@@ -26,7 +26,7 @@ pub(super) enum ReleaseApiError {
     #[error(transparent)]
     Faults(#[from] BundleErrors),
     #[error(transparent)]
-    Start(OfflineStartError),
+    Start(#[from] OfflineStartError),
     #[error(transparent)]
     Run(#[from] OfflineError),
     /// Stored tests of a release that was to be published failed.
@@ -46,15 +46,6 @@ pub(super) enum ReleaseApiError {
     Thread(io::Error),
     #[error("the request about releases was lost")]
     Lost,
-}
-
-impl From<OfflineStartError> for ReleaseApiError {
-    fn from(error: OfflineStartError) -> Self {
-        match error {
-            OfflineStartError::Faults(faults) => Self::Faults(faults),
-            error => Self::Start(error),
-        }
-    }
 }
 
 impl ReleaseApiError {

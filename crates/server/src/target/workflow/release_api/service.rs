@@ -157,7 +157,8 @@ impl ReleaseService {
     fn run_tests(&self, number: u64, abandoned: Abandoned<'_>) -> Result<Outcomes, ReleaseApiError> {
         let files = self.releases.files(number)?;
         let place = place_of_release(number);
-        let offline = start_offline(&self.config, &files, &place, self.erase_types)?;
+        check(&self.config, &files, &place, self.erase_types)?;
+        let offline = start_offline(&self.config, &files, &place, self.erase_types, None)?;
         let mut outcomes = Outcomes::default();
         let tests = offline.test(|Tested { test, differences }| {
             let outcome = json!({"file": test.file, "name": test.name, "workflow": test.workflow, "differences": differences});
