@@ -244,7 +244,7 @@ impl<'d> Checker<'d> {
                     self.check_list(node, over);
                 }
                 Kind::Boot | Kind::Failback { .. } | Kind::Delay { .. } | Kind::Retry { .. } => {
-                    self.check_successor(node, true)
+                    self.check_successor(node, true);
                 }
                 Kind::Process { .. }
                 | Kind::Relation { .. }

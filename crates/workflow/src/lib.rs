@@ -55,8 +55,8 @@ pub use releases::{
     Releases, ResolvedRelease, RolledBack, ShelfError, State, place_of_release,
 };
 pub use run::{
-    Before, Cause, DEPTH_MAX, ITEMS_MAX, NodeName, Outcome, RuleCall, Rules, RunError, Step, Subflow, Trace,
-    WAY_MAX, run,
+    Before, Cause, DEPTH_MAX, Ended, ITEMS_MAX, NodeName, Outcome, RuleCall, Rules, RunError, Step, Subflow,
+    Trace, WAY_MAX, run,
 };
 pub use runner::{RunCall, RunLimits, Runner, TRACE_TIME};
 pub use runs::result::{RunResult, public_reason};

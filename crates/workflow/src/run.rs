@@ -191,12 +191,12 @@ pub struct Step<V, F: fmt::Display> {
     /// Number of attempts that a RETRY has begun.
     pub attempts: Option<u32>,
     /// Duration, including all nodes after it, and their outcome together. `None` if the node has not ended, or was cancelled.
-    pub ended: Option<(Duration, Result<Outcome<V>, RunError<F>>)>,
+    pub ended: Option<(Duration, Ended<V, F>)>,
 }
 
 impl<V: Clone, F: fmt::Display + Clone> Trace<V, F> {
     /// The trace of a run that begins now.
-    #[allow(clippy::new_without_default)]
+    #[expect(clippy::new_without_default, reason = "its clock starts with it")]
     pub fn new() -> Self {
         Self {
             begun: Instant::now(),
@@ -306,7 +306,10 @@ impl<R: Rules> Branch<R> {
     }
 }
 
-type Ended<R> = Result<Outcome<<R as Rules>::Values>, RunError<<R as Rules>::Failure>>;
+/// The outcome of a node and all nodes after it.
+pub type Ended<V, F> = Result<Outcome<V>, RunError<F>>;
+
+type EndedOf<R> = Ended<<R as Rules>::Values, <R as Rules>::Failure>;
 
 impl<R: Rules> Walk<'_, R> {
     /// Runs a node and all nodes after it. [`WAY_MAX`] bounds the recursion; more stack is allocated when the thread's runs out.
@@ -315,7 +318,7 @@ impl<R: Rules> Walk<'_, R> {
         graph: &'a Graph,
         node: usize,
         branch: &'a mut Branch<R>,
-    ) -> Pin<Box<dyn Future<Output = Ended<R>> + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = EndedOf<R>> + 'a>> {
         let mut walking = Box::pin(async move {
             let node = &graph.nodes[node];
             let parent = branch.step;
@@ -347,7 +350,7 @@ impl<R: Rules> Walk<'_, R> {
         }))
     }
 
-    async fn work(&self, graph: &Graph, node: &Checked, branch: &mut Branch<R>) -> Ended<R> {
+    async fn work(&self, graph: &Graph, node: &Checked, branch: &mut Branch<R>) -> EndedOf<R> {
         match &node.work {
             Work::Rule { rule, next } => {
                 let outcome = self.run_rule(graph, node, rule, branch).await?;
@@ -425,7 +428,7 @@ impl<R: Rules> Walk<'_, R> {
         outcome: Outcome<R::Values>,
         next: Option<usize>,
         branch: &mut Branch<R>,
-    ) -> Ended<R> {
+    ) -> EndedOf<R> {
         match next {
             Some(next) if outcome.is_true => self.enter(graph, next, branch).await,
             _ => Ok(outcome),
@@ -437,7 +440,13 @@ impl<R: Rules> Walk<'_, R> {
     }
 
     /// Runs the rule of a node, and makes its outcome visible to the nodes after it.
-    async fn run_rule(&self, graph: &Graph, node: &Checked, rule: &str, branch: &mut Branch<R>) -> Ended<R> {
+    async fn run_rule(
+        &self,
+        graph: &Graph,
+        node: &Checked,
+        rule: &str,
+        branch: &mut Branch<R>,
+    ) -> EndedOf<R> {
         let name = branch.name_of(node);
         let running = self.rules.run(RuleCall {
             node: &name,
@@ -478,7 +487,7 @@ impl<R: Rules> Walk<'_, R> {
         logical: Logical,
         children: &[usize],
         branch: &mut Branch<R>,
-    ) -> Ended<R> {
+    ) -> EndedOf<R> {
         let (mut all, mut any) = (true, false);
         let mut values = None;
         for &child in children {
@@ -512,7 +521,7 @@ impl<R: Rules> Walk<'_, R> {
         join: Join,
         children: &[usize],
         branch: &mut Branch<R>,
-    ) -> Ended<R> {
+    ) -> EndedOf<R> {
         let mut running: FuturesUnordered<_> = children
             .iter()
             .enumerate()
@@ -555,7 +564,7 @@ impl<R: Rules> Walk<'_, R> {
         over: &str,
         next: usize,
         branch: &mut Branch<R>,
-    ) -> Ended<R> {
+    ) -> EndedOf<R> {
         let items = self.rules.items(over, branch.before());
         let items = items.map_err(|failure| Self::failed(branch.name_of(node), Cause::Rule(failure)))?;
         if items.len() > ITEMS_MAX {
@@ -589,7 +598,7 @@ impl<R: Rules> Walk<'_, R> {
         Ok(outcome)
     }
 
-    async fn run_subflow(&self, node: &Checked, workflow: &str, branch: &mut Branch<R>) -> Ended<R> {
+    async fn run_subflow(&self, node: &Checked, workflow: &str, branch: &mut Branch<R>) -> EndedOf<R> {
         let name = branch.name_of(node);
         if branch.depth == DEPTH_MAX {
             return Err(Self::failed(name, Cause::TooDeep(workflow.to_owned())));

@@ -1,4 +1,4 @@
-//! `forebay workflow import` of a script for MongoDB's shell, such as the one with which a Rengine is set up.
+//! `forebay workflow import` of a script for the shell of `MongoDB`, such as the one with which a Rengine is set up.
 
 use forebay_testkit::Folder;
 use serde_json::{Value, json};

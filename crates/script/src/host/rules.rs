@@ -125,7 +125,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
               wants_trace: bool| {
             let (key, input) = (text::owned(key)?, text::owned(input)?);
             own.advance(&ctx, call, |run| {
-                run.evaluate(evaluation, key, input, wants_trace)
+                run.evaluate(evaluation, key, input, wants_trace);
             })
         },
     )?;

@@ -455,7 +455,7 @@ fn a_trace_has_what_each_node_was_given_and_came_to_and_what_its_rule_logged() {
     let (status, answer) = run(&server, "/workflow/all?trace", &json!({}));
     assert_eq!(status, 200, "{answer}");
     let steps: Vec<_> = answer["trace"].as_array().unwrap().iter().collect();
-    let told = |member: &str| Value::from_iter(steps.iter().map(|step| step[member].clone()));
+    let told = |member: &str| steps.iter().map(|step| step[member].clone()).collect::<Value>();
     assert_eq!(told("node"), json!(["1", "2", "3", "4", "5"]));
     assert_eq!(told("name"), json!(["first", "which", null, "one", "other"]));
     assert_eq!(told("parent"), json!([null, 0, 1, 2, 2]));

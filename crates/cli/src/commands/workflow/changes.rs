@@ -19,7 +19,7 @@ use crate::{arguments::ConfigFile, output};
 ///
 /// A release is all files of a folder as they are now: graphs, decisions, rules and their tests. It never changes again. Nothing runs it before `publish`.
 ///
-/// Of Rengine: its script for MongoDB's shell, `rengine_init.js`, or one JSON object with the collections `re_sceneses`, `re_workflows`, `re_workflow_graphs`, `re_rules`, `re_rule_scripts` and `sys_uploads`, each a list of documents as `mongoexport` writes them. Scenes
+/// Of Rengine: the script of its database's shell, `rengine_init.js`, or one JSON object with the collections `re_sceneses`, `re_workflows`, `re_workflow_graphs`, `re_rules`, `re_rule_scripts` and `sys_uploads`, each a list of documents as `mongoexport` writes them. Scenes
 /// become workflows by their codes, rules get their ids as names, and what cannot be brought over is named on standard error.
 #[derive(Debug, clap::Args)]
 pub(super) struct Import {

@@ -1,11 +1,11 @@
-//! Documents of a script for MongoDB's shell, such as the one with which a Rengine is set up.
+//! Documents of a script for the shell of `MongoDB`, such as the one with which a Rengine is set up.
 //!
 //! The script runs as a rule that may reach nothing, within limits of time and memory.
 
 use std::{path::Path, time::Duration};
 
 use forebay_server::{
-    config::Config,
+    config::{Config, ScriptAllow},
     workflow::{check, start_offline},
 };
 use forebay_workflow::{WorkflowFiles, arguments_of};
@@ -72,7 +72,7 @@ fn confined(config: &Config) -> Config {
         workflow.timeout = TIME_MAX;
         workflow.memory_max = MEMORY_MAX;
         workflow.output_max = DOCUMENTS_BYTES_MAX;
-        workflow.allow = Default::default();
+        workflow.allow = ScriptAllow::default();
         workflow.logs = None;
         for names in [
             &mut workflow.redis,

@@ -100,7 +100,7 @@ impl ReleaseThreads {
             Ok(_) => receiver.await.map_err(|_| ReleaseApiError::Lost),
             Err(error) => Err(ReleaseApiError::Thread(error)),
         };
-        let response = response.unwrap_or_else(|error| error.response());
+        let response = response.unwrap_or_else(ReleaseApiError::response);
         if let (500, Some(problem)) = (response.status, &response.body) {
             tracing::error!(target: "forebay::workflow", "a request about releases failed: {}", problem["detail"]);
         }
@@ -112,7 +112,7 @@ impl ReleaseService {
     /// Answers a request. When `abandoned` completes, running tests end, and then nothing is published.
     pub fn answer(&self, request: &ReleaseRequest, abandoned: impl Future<Output = ()>) -> ReleaseResponse {
         let answer = self.dispatch(request, Box::pin(abandoned));
-        answer.unwrap_or_else(|error| error.response())
+        answer.unwrap_or_else(ReleaseApiError::response)
     }
 
     fn dispatch(
@@ -200,7 +200,7 @@ impl ReleaseService {
             ([release, "files"], _) => self.files(number(release)?),
             ([release, "check"], _) => self.check(number(release)?),
             ([release, "test"], _) => self.test(number(release)?, abandoned),
-            ([release, "publish"], _) => self.publish(number(release)?, body(request)?, &actor, abandoned),
+            ([release, "publish"], _) => self.publish(number(release)?, &body(request)?, &actor, abandoned),
             ([release, _], _) => self.set_state(number(release)?, body(request)?, &actor),
             _ => Err(ReleaseApiError::NoResource),
         }

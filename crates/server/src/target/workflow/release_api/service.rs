@@ -45,7 +45,7 @@ pub(super) struct Publication {
 }
 
 /// The new state of a release.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Stage {
     state: StageName,
@@ -187,7 +187,7 @@ impl ReleaseService {
     pub(super) fn publish(
         &self,
         number: u64,
-        publication: Publication,
+        publication: &Publication,
         actor: &Actor<'_>,
         abandoned: Abandoned<'_>,
     ) -> Answer {
