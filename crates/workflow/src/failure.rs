@@ -14,11 +14,13 @@ pub enum WorkflowFailure {
         name: String,
     },
     /// The workflow's files have errors.
-    #[error("workflow `{name}` cannot be run: {reason}")]
+    #[error(
+        "workflow `{name}` cannot be run: its files have errors; the log has them, under the id of the request"
+    )]
     Faulty {
         /// Its name.
         name: String,
-        /// The errors, one a line.
+        /// The errors, one a line, for the log.
         reason: String,
     },
     /// No rule has this name.
@@ -271,6 +273,10 @@ impl WorkflowFailure {
         match self {
             Self::Broken { reason } => {
                 tracing::error!(target: "forebay::script", request_id, "the script cannot run: {reason}");
+                true
+            }
+            Self::Faulty { name, reason } => {
+                tracing::error!(target: "forebay::workflow", request_id, "workflow `{name}` cannot be run: {reason}");
                 true
             }
             Self::Storage(error) if error.code() == FailureKind::Internal.code() => {
