@@ -414,7 +414,15 @@ fn a_client_that_leaves_during_the_tests_publishes_nothing() {
         ci(&server, "GET", "/releases/1", &Value::Null).json()["state"],
         "draft"
     );
-    // The same test ends when somebody waits for it.
+    // As many as are served at a time, and one more.
+    let list = || ci(&server, "GET", "/releases", &Value::Null);
+    let mut clients: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    let fetched: Vec<_> = clients.iter_mut().map(|client| publish(client, CI)).collect();
+    let refused = list();
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    drop((clients, fetched));
+    wait_until("releases to be served again", || list().status == 200);
+    // With a client that stays, the same release is published.
     let mut client = server.connect();
     let mut fetched = publish(&mut client, CI);
     assert!(fetched.read(&mut [0; 1024]).unwrap() > 0);

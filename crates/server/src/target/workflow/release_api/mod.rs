@@ -46,7 +46,7 @@ pub struct ReleaseRequest {
 /// The response to a request about releases.
 #[derive(Debug)]
 pub struct ReleaseResponse {
-    /// The status.
+    /// The status code of HTTP.
     pub status: u16,
     /// The value of the Allow field.
     pub allow: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! What requests about releases do.
+//! The operations behind requests about releases.
 
 use std::{collections::BTreeMap, future::Future, pin::Pin, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
 /// Longest time of all stored tests of a release together.
 const TESTS_TIME_MAX: Duration = Duration::from_mins(10);
 
-/// Completes when nobody waits for a response any more.
+/// Completes once the client has gone.
 pub(super) type Abandoned<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// The releases of a configuration whose workflows are in the store.
