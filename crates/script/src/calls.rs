@@ -68,12 +68,12 @@ impl Until {
     }
 }
 
-/// What a call was begun with.
+/// The request or run that a call began with.
 #[derive(Debug)]
 pub(crate) enum Input {
     /// The payload of a REQUEST frame, with the complete body.
     Request(Vec<u8>),
-    /// What the rules of a run see of it.
+    /// The description of the run that its rules see.
     Run(RunInput),
 }
 
@@ -441,7 +441,7 @@ impl Calls {
         }
     }
 
-    /// What the rules of a run see of it; `None` for other calls.
+    /// The description of the run that its rules see; `None` for other calls.
     pub(crate) fn run_input(&self, id: CallId) -> Option<&RunInput> {
         match &self.get(id)?.input {
             Input::Run(input) => Some(input),

@@ -43,7 +43,7 @@ fn handicap(priority: Priority) -> Duration {
     }
 }
 
-/// What a call is to do.
+/// The work of a call.
 pub(crate) enum Request {
     /// Answer a request: the payload of a REQUEST frame, with the complete body.
     Handler(Vec<u8>),

@@ -16,7 +16,7 @@ use bytes::Bytes;
 pub trait Evaluator: fmt::Debug + Send + Sync + 'static {
     /// A compiled rule, module or function.
     type Rule: fmt::Debug + Send + Sync + 'static;
-    /// What evaluates the rules of one run.
+    /// Evaluates the rules of one run.
     type Engine: Engine<Rule = Self::Rule> + 'static;
     /// Names of modules that rules can require though there is no file for them. A file of the same name comes first.
     const MODULES: &'static [&'static str];
@@ -27,7 +27,7 @@ pub trait Evaluator: fmt::Debug + Send + Sync + 'static {
     /// Makes the rule of a built-in node.
     ///
     /// # Errors
-    /// What is wrong with its settings.
+    /// Settings that are wrong.
     fn builtin(task: &BuiltinTask) -> Result<Self::Rule, String>;
 
     /// Gives a run an engine, on whose thread `begin` starts it. Dropping the future cancels the run.
@@ -56,7 +56,7 @@ pub trait Engine {
     fn sleep(&self, time: Duration) -> impl Future<Output = ()>;
 }
 
-/// What an engine asks of the run that it belongs to.
+/// The side of a run that its engine calls.
 pub trait RunHost<R> {
     /// Receives a line that a rule has logged.
     fn log(&self, line: LogLine);
@@ -100,21 +100,21 @@ pub enum RuleSource<'s> {
     Process {
         /// Name of the rule.
         name: &'s str,
-        /// Its files.
+        /// Its files, entry last.
         files: &'s [RuleFile],
     },
     /// A module for rules and other modules to require. Each run loads it anew.
     Module {
         /// Its path, without extension.
         path: &'s str,
-        /// Its file.
+        /// The file with its code.
         file: &'s RuleFile,
     },
     /// A function of a decision, which exports `handler` or declares `main`.
     Function {
         /// Name of its node.
         name: &'s str,
-        /// Its file.
+        /// The file with its code.
         file: &'s RuleFile,
     },
 }
@@ -133,7 +133,7 @@ pub struct RuleFile {
 pub struct CompiledRule<R> {
     /// The rule. It cannot be evaluated if there is an error.
     pub rule: R,
-    /// What is wrong with it, with the file and the line.
+    /// The error, with the file and the line.
     pub error: Option<String>,
     /// Modules that its files require by constant names.
     pub required: Vec<Required>,
@@ -165,7 +165,7 @@ impl<R> fmt::Debug for BegunRun<R> {
     }
 }
 
-/// What rules see of the run that they belong to.
+/// The description of a run that its rules see.
 #[derive(Clone, Debug)]
 pub struct RunInput {
     /// Time of the request, in milliseconds since 1970 UTC.
@@ -193,7 +193,7 @@ impl RunInput {
     }
 }
 
-/// What a run has come to.
+/// The result of a run.
 #[derive(Debug)]
 pub struct RunOutput {
     /// The result, as JSON.

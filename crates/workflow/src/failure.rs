@@ -18,7 +18,7 @@ pub enum WorkflowFailure {
         "workflow `{name}` cannot be run: its files have errors; the log has them, under the id of the request"
     )]
     Faulty {
-        /// Its name.
+        /// The workflow's name.
         name: String,
         /// The errors, one a line, for the log.
         reason: String,
@@ -42,31 +42,31 @@ pub enum WorkflowFailure {
         "requests cannot use release {number}: it is neither published nor in test (`forebay workflow state {number} test`)"
     )]
     NoSuchRelease {
-        /// Its number.
+        /// The release's number.
         number: u64,
     },
     /// The arguments are no JSON object.
     #[error("the body is not a JSON object of arguments: {what}")]
     Arguments {
-        /// The reason.
+        /// The error of the parser, or the value that was found.
         what: String,
     },
     /// The arguments do not match their schema.
     #[error("the arguments do not match their schema: {what}")]
     OtherArguments {
-        /// The reason.
+        /// The place in the arguments, and the part of the schema.
         what: String,
     },
     /// The result does not match its schema.
     #[error("the result does not match its schema: {what}")]
     Result {
-        /// The reason.
+        /// The place in the result, and the part of the schema.
         what: String,
     },
     /// The request for the run is wrong in another way.
     #[error("{what}")]
     Request {
-        /// The message.
+        /// The field, and the values that it may have.
         what: String,
     },
     /// A node failed.
@@ -82,7 +82,7 @@ pub enum WorkflowFailure {
     /// The response cannot be made from the result.
     #[error("{what}")]
     Template {
-        /// The message.
+        /// The placeholder without a value, and failures of the runs.
         what: String,
     },
     /// The client did not say who it is.
@@ -112,13 +112,13 @@ pub enum WorkflowFailure {
     /// There is no durable run with this id.
     #[error("there is no run `{id}`: results are deleted after a while (workflow.runs.kept)")]
     NoSuchRun {
-        /// The id.
+        /// The id in the request.
         id: String,
     },
     /// The key belongs to a run of something else.
     #[error("key `{id}` was already used with another workflow or other arguments")]
     OtherRun {
-        /// The key.
+        /// The value of `Idempotency-Key`.
         id: String,
     },
     /// Too many durable runs are open.
@@ -132,7 +132,7 @@ pub enum WorkflowFailure {
     ForeignRun {
         /// Its path in the storage.
         path: String,
-        /// The reason.
+        /// The error of reading it.
         reason: String,
     },
     /// A durable run ended with an error.
@@ -140,7 +140,7 @@ pub enum WorkflowFailure {
     Ended {
         /// Code of the error, as stored.
         status: u16,
-        /// The message.
+        /// The message of the error, as stored.
         what: String,
         /// As in `Failed`.
         trace: String,
@@ -186,7 +186,7 @@ pub enum WorkflowFailure {
     /// A traced run was stopped before its end.
     #[error("{failure}")]
     Stopped {
-        /// The reason.
+        /// The limit that was reached, or the failure.
         failure: Box<WorkflowFailure>,
         /// The trace until then, as in `Failed`.
         trace: String,
@@ -222,7 +222,7 @@ pub enum WorkflowFailure {
 /// Kinds of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// What was asked for does not exist.
+    /// There is no such workflow, rule, release or run.
     NotFound,
     /// The request cannot be understood.
     BadInput,

@@ -1,4 +1,4 @@
-//! What counts and logs runs.
+//! Counting and logging of runs.
 
 use std::{
     fmt,

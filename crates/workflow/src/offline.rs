@@ -17,14 +17,14 @@ const REQUEST_ID: &str = "forebay-workflow";
 pub struct Offline<E: Evaluator> {
     runner: Runner<E>,
     book: Arc<Bundle<E>>,
-    /// What rules may write to, if anything.
+    /// The storage that rules may write to, if any.
     storage: Option<Arc<dyn Storage>>,
 }
 
 /// Why a workflow cannot be run offline.
 #[derive(Debug, thiserror::Error)]
 pub enum OfflineError {
-    /// What the rules wrote cannot be flushed.
+    /// The writes of rules cannot be flushed.
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// No workflow has this name.
@@ -36,7 +36,7 @@ pub enum OfflineError {
     /// The workflow's files have errors.
     #[error("workflow `{name}` cannot be run: {reason}")]
     Faulty {
-        /// Its name.
+        /// The workflow's name.
         name: String,
         /// The errors, one a line.
         reason: String,

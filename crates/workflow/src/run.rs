@@ -98,7 +98,7 @@ pub struct NodeName {
 /// A request to run a rule.
 #[derive(Debug)]
 pub struct RuleCall<'c, V, I> {
-    /// The node.
+    /// The node whose rule it is.
     pub node: &'c NodeName,
     /// The kind of the node, as written in definitions.
     pub kind: &'static str,
@@ -172,7 +172,7 @@ pub struct Trace<V, F: fmt::Display> {
 /// One node's part in a run.
 #[derive(Clone, Debug)]
 pub struct Step<V, F: fmt::Display> {
-    /// The node.
+    /// The node that was entered.
     pub node: NodeName,
     /// The kind of the node, as written in definitions.
     pub kind: &'static str,

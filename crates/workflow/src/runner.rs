@@ -47,15 +47,15 @@ pub struct Runner<E: Evaluator> {
     pub releases: Arc<ActiveReleases<E>>,
     /// Evaluates the rules.
     pub evaluator: Arc<E>,
-    /// Who may run what.
+    /// The clients, with the workflows and rates that each may have.
     pub admission: Arc<Admission>,
     /// Counts and logs the runs.
     pub observer: Arc<dyn Observer>,
-    /// What rules may have written to.
+    /// The storage that rules may have written to.
     pub storage: Option<Arc<dyn RunStorage>>,
     /// Limits on each run.
     pub limits: RunLimits,
-    /// What rules call, kept in use as long as runs may go on.
+    /// Keeps pools and databases in use as long as runs may call them.
     pub held: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -81,7 +81,7 @@ pub struct RunCall<'a, E: Evaluator> {
     pub workflow: &'a str,
     /// A JSON object.
     pub args: &'a RawValue,
-    /// Who requests it.
+    /// The client that requests it.
     pub asker: Asker<'a>,
     /// Id of the request.
     pub trace_id: &'a str,

@@ -86,7 +86,7 @@ pub trait Changes: Documents {
 pub enum Write {
     /// Replaces whatever is at a path and below it.
     Put {
-        /// The path.
+        /// Path of the node that is replaced.
         path: Vec<String>,
         /// The JSON document.
         document: Vec<u8>,
@@ -95,7 +95,7 @@ pub enum Write {
     },
     /// Removes whatever is at a path and below it. If there is nothing, the transaction fails with the code 404.
     Remove {
-        /// The path.
+        /// Path of the node that is removed.
         path: Vec<String>,
     },
 }

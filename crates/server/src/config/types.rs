@@ -580,7 +580,7 @@ pub struct WorkflowClient {
     pub token: Option<Secret>,
     /// Whether it may read and change releases, by its token.
     pub releases: bool,
-    /// What it may run.
+    /// Limits on what it may run.
     pub limits: ClientLimits,
 }
 

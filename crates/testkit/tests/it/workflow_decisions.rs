@@ -1,4 +1,4 @@
-//! What functions and custom nodes of GoRules' decisions find: its libraries, `zen`, `http` and templates.
+//! Functions and custom nodes of GoRules' decisions: its libraries, `zen`, `http` and templates.
 
 use forebay_testkit::Setup;
 use serde_json::{Value, json};

@@ -79,7 +79,7 @@ fn a_client_that_does_not_wait_is_told_where_its_run_is_and_what_it_has_come_to(
     let id = response.json()["run"].as_str().unwrap().to_owned();
     let place = format!("/workflow/wait?run={id}");
     assert_eq!(response.header("location"), Some(&*place));
-    // One that is over by the time it is accepted may be answered with its result.
+    // A run that is over by the time it is accepted may be answered with its result.
     let come_to = |workflow: &str, key: &str, args: Value| {
         let name = workflow.split('?').next().unwrap();
         post(

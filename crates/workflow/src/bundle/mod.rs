@@ -53,10 +53,10 @@ pub struct Bundle<E: Evaluator> {
     errors: Vec<BundleError>,
 }
 
-/// A workflow.
+/// A workflow, as it was compiled.
 #[derive(Debug)]
 pub(crate) struct Workflow {
-    /// What its runs do, or the errors of its files.
+    /// Its graph or decision, or the errors of its files.
     pub(crate) plan: Result<Plan, Arc<str>>,
     /// The graph's attributes: a JSON object.
     pub(crate) attributes: Arc<str>,
@@ -202,7 +202,7 @@ impl<E: Evaluator> Bundle<E> {
         Err(BundleErrors(self.errors.clone()))
     }
 
-    /// What works otherwise than its author may expect, each with its file.
+    /// Warnings of parts that work otherwise than their author may expect, each with its file.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

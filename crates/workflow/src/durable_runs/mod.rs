@@ -87,7 +87,7 @@ pub enum Progress {
     Waiting,
     /// Waiting for an engine.
     Queued,
-    /// Begun.
+    /// Running in an engine.
     Running,
     /// Over, with this outcome.
     Over(Arc<Over>),

@@ -30,7 +30,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// What works otherwise than its author may expect, though it can be evaluated.
+    /// Warnings of parts that work otherwise than their author may expect.
     pub fn warnings(&self) -> &[Problem] {
         &self.warnings
     }

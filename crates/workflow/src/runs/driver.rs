@@ -189,7 +189,7 @@ struct StoppedTrace<E: Evaluator> {
 }
 
 impl<E: Evaluator> StoppedTrace<E> {
-    /// The run has come to its end.
+    /// The run has ended: there is nothing to send.
     fn forget(mut self) {
         self.unfinished = None;
     }

@@ -74,7 +74,7 @@ pub(crate) fn outcome_of(bytes: &[u8]) -> RunOutcome {
     }
 }
 
-/// What stands in for an error that anonymous clients do not get.
+/// Stands in for an error that anonymous clients do not get.
 const WITHHELD: &str = "a call that its rule made failed; the log says why, under the id of the request";
 /// Places of the SDK whose errors are about the rule itself.
 const ABOUT_RULES: [&str; 4] = [

@@ -1,4 +1,4 @@
-//! What nodes need and `allow` of `[workflow]` does not name.
+//! Finds nodes that need what `allow` of `[workflow]` does not name.
 
 use forebay_workflow::BuiltinTask;
 
@@ -16,7 +16,7 @@ pub(crate) fn warnings(bundle: &Bundle, workflow: &config::Workflow) -> Vec<Stri
     bundle.warnings().iter().cloned().chain(denied).collect()
 }
 
-/// What a task may not reach, and the key that would allow it.
+/// The database, global, pool or address that a task may not reach, and the key that would allow it.
 fn denied(workflow: &config::Workflow, task: &BuiltinTask) -> Option<(String, &'static str)> {
     let allow = &workflow.allow;
     let (is_allowed, what, key) = match task {
@@ -29,7 +29,7 @@ fn denied(workflow: &config::Workflow, task: &BuiltinTask) -> Option<(String, &'
         }
         BuiltinTask::Pool { pool, .. } => (workflow.pools.contains(pool), format!("pool `{pool}`"), "pool"),
         BuiltinTask::Http { url, .. } => {
-            // One that is no URL has an error of its own when it is fetched.
+            // An invalid URL has an error of its own when it is fetched.
             let is_allowed = allow.fetch.iter().any(|host| host.allows(url) != Some(false));
             (is_allowed, format!("`{url}`"), "fetch")
         }

@@ -137,7 +137,7 @@ impl WorkflowTarget {
         self.runner.releases.published(self.route.release)
     }
 
-    /// What answers requests about releases; `None`: the workflows are those of a folder.
+    /// The threads that answer requests about releases; `None`: the workflows are those of a folder.
     pub(crate) fn releases_api(&self) -> Option<&Arc<ReleaseThreads>> {
         self.releases_api.as_ref()
     }
@@ -162,7 +162,7 @@ impl WorkflowTarget {
         self.logs.clone()
     }
 
-    /// What runs them.
+    /// The runner of these workflows.
     pub(crate) fn runner(&self) -> &Runner<Script> {
         &self.runner
     }
