@@ -230,7 +230,7 @@ impl Executors {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         let own = Self(shared);
         own.0.spawn(&mut own.0.state.lock(), Some(sender))?;
-        let time_max = own.0.options.limits.time_max;
+        let time_max = own.0.options.load_max();
         match receiver.recv_timeout(time_max) {
             Ok(loaded) => loaded?,
             Err(_) => {

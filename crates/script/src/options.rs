@@ -34,6 +34,14 @@ pub struct Options {
 }
 
 impl Options {
+    /// Longest time to load the program.
+    pub(crate) fn load_max(&self) -> Duration {
+        match self.program {
+            Program::Handler { .. } => self.limits.time_max,
+            Program::Rules => RULES_LOAD_MAX,
+        }
+    }
+
     /// The script's name for error messages.
     pub(crate) fn subject(&self) -> String {
         match self.program {
@@ -42,6 +50,9 @@ impl Options {
         }
     }
 }
+
+/// Longest time to load what surrounds rules, which is the same for all and has nothing to do with how long a run may take.
+const RULES_LOAD_MAX: Duration = Duration::from_secs(10);
 
 /// The program of a script's engines.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -312,7 +312,9 @@ fn runs_are_their_clients_own() {
     assert_eq!(asks("bob", "wait").status, 403);
     assert_eq!(server.get("/workflow/count?run=k").status, 401);
     let fields = "authorization: Bearer ada-token\r\nprefer: respond-async\r\nidempotency-key: only-ada\r\n";
-    assert_eq!(post(&server, "count", fields, &json!({"n": 3})).status, 202);
+    // It may be over by the time it is accepted.
+    let status = post(&server, "count", fields, &json!({"n": 3})).status;
+    assert!(matches!(status, 200 | 202), "{status}");
     let fields = "authorization: Bearer bob-token\r\n";
     assert_eq!(
         ask(

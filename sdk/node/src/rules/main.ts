@@ -223,7 +223,7 @@ function finishFirstFunction(call: number, ticket: number, result: unknown, repl
 
 const { rawJSON } = JSON as unknown as { rawJSON(text: string): object };
 
-/** What JSON has no notation for: a BigInt keeps all its digits, undefined is null, and NaN and infinite numbers are errors. */
+/** Values that JSON has no notation for: a BigInt keeps all its digits, undefined is null, and NaN and infinite numbers are errors. */
 function exactly(name: string, value: unknown): unknown {
   if (typeof value === 'bigint') return rawJSON(String(value));
   if (typeof value === 'number' && !Number.isFinite(value)) throw new TypeError(`the result${name === '' ? '' : `'s \`${name}\``} is ${value}, which is no number in a decision`);

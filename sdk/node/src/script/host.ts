@@ -119,7 +119,7 @@ export interface Host {
 
   // Rules. These return the next orders.
   begin(call: number): RuleOrder[];
-  /** What the rules of a run see of it. */
+  /** The description of a run that its rules see. */
   runInput(call: number): RunInput;
   /** Reports the result of a rule; `values` is JSON. */
   ruleOver(call: number, ticket: number, state: boolean, values: string): RuleOrder[];
