@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_testkit::{Client, Response, Server, Setup, wait_until};
+use forebay_testkit::{Client, PATIENCE, Response, Server, Setup, wait_until};
 use serde_json::{Value, json};
 
 use crate::{
@@ -383,7 +383,9 @@ fn a_draft_with_faults_or_failing_tests_is_kept_and_not_published() {
 fn a_client_that_leaves_during_the_tests_publishes_nothing() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap();
-    let allow = format!("store = \"Workflow\"\ntimeout = \"60s\"\nallow = {{ fetch = [\"{address}\"] }}");
+    // Nothing but the client's end stops the test.
+    let times = "timeout = \"10m\"\nfetch_time_max = \"10m\"";
+    let allow = format!("store = \"Workflow\"\n{times}\nallow = {{ fetch = [\"{address}\"] }}");
     let server = Setup::new(&CONFIG.replace("store = \"Workflow\"", &allow))
         .env("CI_TOKEN", "c1")
         .env("SHOP_TOKEN", "s1")
@@ -400,7 +402,9 @@ fn a_client_that_leaves_during_the_tests_publishes_nothing() {
         client.send(format!(
             "POST /releases/1/publish HTTP/1.1\r\nhost: test\r\n{authorization}content-length: 0\r\n\r\n"
         ));
-        other.accept().unwrap().0
+        let fetched = other.accept().unwrap().0;
+        fetched.set_read_timeout(Some(PATIENCE)).unwrap();
+        fetched
     };
     for (mut client, authorization) in [(server.connect(), CI), (server.control(), "")] {
         let mut fetched = publish(&mut client, authorization);
