@@ -230,12 +230,12 @@ impl Executors {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         let own = Self(shared);
         own.0.spawn(&mut own.0.state.lock(), Some(sender))?;
-        let time_max = own.0.options.load_max();
-        match receiver.recv_timeout(time_max) {
+        let (load_max, limit) = own.0.options.load_max();
+        match receiver.recv_timeout(load_max) {
             Ok(loaded) => loaded?,
             Err(_) => {
                 return Err(Failure::Broken {
-                    reason: format!("it is not loaded after {time_max:?} (time_max)"),
+                    reason: format!("it is not loaded after {load_max:?} ({limit})"),
                 });
             }
         }

@@ -126,7 +126,7 @@ impl Instance {
         let (load_max, limit) = if on_io {
             (IO_LOAD_MAX, "for an I/O thread")
         } else {
-            (options.load_max(), "time_max")
+            options.load_max()
         };
         let budget = Budget::new(Clock::Processor, pulse);
         let budget = Rc::new(if options.program == Program::Rules {
@@ -156,7 +156,7 @@ impl Instance {
         if place != Place::Io && options.program != Program::Rules {
             host::mark_promises(&runtime, &host);
         }
-        let until = Instant::now() + options.load_max();
+        let until = Instant::now() + options.load_max().0;
         let turn = budget.begin(load_max, Some(until));
         let entry = context.with(|ctx| {
             let loaded = load_script(&ctx, &host);

@@ -34,11 +34,11 @@ pub struct Options {
 }
 
 impl Options {
-    /// Longest time to load the program.
-    pub(crate) fn load_max(&self) -> Duration {
+    /// Longest time to load the program, and the limit's name.
+    pub(crate) fn load_max(&self) -> (Duration, &'static str) {
         match self.program {
-            Program::Handler { .. } => self.limits.time_max,
-            Program::Rules => RULES_LOAD_MAX,
+            Program::Handler { .. } => (self.limits.time_max, "time_max"),
+            Program::Rules => (RULES_LOAD_MAX, "for the SDK of rules"),
         }
     }
 
