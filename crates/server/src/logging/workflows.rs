@@ -200,6 +200,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_recent_lines_of_a_workflow_outlast_those_of_others() {
+        let folder = std::env::temp_dir().join(format!("fb-workflow-recent-{}", std::process::id()));
+        let rotate = LogRotation {
+            size_bytes: 1 << 20,
+            keep: 1,
+        };
+        let logs = WorkflowLogs::start(&folder, rotate).unwrap();
+        let write = |workflow: &str| logs.of_run(workflow, "r").line(Level::INFO, "text", None, None);
+        write("quiet");
+        (0..5000).for_each(|_| write("loud"));
+        let kept = |workflow: &str| logs.recent(workflow).look().0.len();
+        assert_eq!((kept("quiet"), kept("loud"), kept("other")), (1, 1000, 0));
+        drop(logs);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
     fn each_workflow_has_a_file_of_its_own_whatever_its_name() {
         let folder = std::env::temp_dir().join(format!("fb-workflow-logs-{}", std::process::id()));
         let rotate = LogRotation {

@@ -216,3 +216,21 @@ fn each_line_of_what_parties_may_do_names_a_test_that_is_there() {
     }
     assert!(count > 30, "{count}");
 }
+
+#[test]
+fn each_feature_of_rengine_names_tests_that_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut sources = String::new();
+    sources_below(&root.join("crates"), &mut sources);
+    let page = fs::read_to_string(root.join("docs/reference/rengine.md")).unwrap();
+    let columns = page
+        .lines()
+        .filter_map(|line| line.trim_end_matches(" |").rsplit_once(" | "));
+    let quoted = columns.flat_map(|(_, tests)| tests.split('`').skip(1).step_by(2));
+    let mut count = 0;
+    for test in quoted.filter(|name| !name.contains('/')) {
+        assert!(sources.contains(&format!("fn {test}()")), "{test} is no test");
+        count += 1;
+    }
+    assert!(count > 50, "{count}");
+}
