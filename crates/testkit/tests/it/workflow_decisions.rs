@@ -1,25 +1,16 @@
 //! Functions and custom nodes of GoRules' decisions: its libraries, `zen`, `http` and templates.
 
 use forebay_testkit::Setup;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::workflows::{rules, run};
-
-/// A decision with this one node between its input and its output.
-fn alone(node: &Value) -> String {
-    let mut node = node.clone();
-    node["id"] = json!("it");
-    node["name"] = json!("it");
-    json!({
-        "nodes": [{"id": "in", "name": "in", "type": "inputNode"}, node, {"id": "out", "name": "out", "type": "outputNode"}],
-        "edges": [{"id": "1", "sourceId": "in", "targetId": "it"}, {"id": "2", "sourceId": "it", "targetId": "out"}],
-    })
-    .to_string()
-}
+use crate::{
+    workflow_modules::decision,
+    workflows::{rules, run},
+};
 
 /// A decision of one function of the second version.
 fn function(source: &str) -> String {
-    alone(&json!({"type": "functionNode", "content": {"source": source}}))
+    decision(&json!({"type": "functionNode", "content": {"source": source}}))
 }
 
 fn decisions(keys: &str, decisions: &[(&str, String)]) -> Setup {
@@ -33,9 +24,9 @@ fn functions_of_the_first_version_get_the_libraries_of_gorules() {
     let source = "const handler = (input, { dayjs, moment, Big, env }) => ({
         day: dayjs(input.at).add(1, 'month').format('YYYY-MM-DD'), same: moment === dayjs,
         sum: new Big('0.1').plus('0.2').toString(), places: Big.DP, env, left: dayjs.left ??= Object.keys(env).length });";
-    let first = alone(&json!({"type": "functionNode", "content": source}));
+    let first = decision(&json!({"type": "functionNode", "content": source}));
     let changes = "const handler = (input, { Big, dayjs }) => { Big.DP = 3; dayjs.left = 7; return { third: Big(1).div(3).toString() }; };";
-    let changes = alone(&json!({"type": "functionNode", "content": changes}));
+    let changes = decision(&json!({"type": "functionNode", "content": changes}));
     let keys = "executors = 1\nengines_max = 1";
     let server = decisions(keys, &[("first", first), ("changes", changes)]).start();
     for _ in 0..2 {
@@ -94,7 +85,7 @@ export const handler = async (input) => {
     let server = decisions(
         "",
         &[
-            ("rate", alone(&rate)),
+            ("rate", decision(&rate)),
             ("twice", function(twice)),
             ("wrong", function(wrong)),
             ("asks", function(asks)),
@@ -177,7 +168,7 @@ export const handler = async ({ url }) => {
 fn templates_in_the_configuration_of_custom_nodes_are_evaluated_for_their_input() {
     let config = json!({"sum": "{{ a + 10 }}", "to": ["{{ name }}@example.com", " as it is "], "deep": {"list": "{{ map(items, # * 2) }}"}, "odd": "{{ a", "n": 7});
     let custom = json!({"type": "customNode", "content": {"kind": "show", "config": config}});
-    let server = decisions("", &[("custom", alone(&custom))])
+    let server = decisions("", &[("custom", decision(&custom))])
         .file(
             "flows/nodes/show.js",
             "export const handler = ({ config }) => config;\n",
@@ -197,7 +188,7 @@ fn templates_in_the_configuration_of_custom_nodes_are_evaluated_for_their_input(
 fn results_of_functions_keep_whole_numbers_and_nan_is_an_error() {
     let exact = "export const handler = ({ n }) => ({ big: 2n ** 60n + 1n, list: [2 ** 53], deep: { none: undefined }, n });";
     let nan = "export const handler = () => ({ rate: 0 / 0 });";
-    let first = alone(
+    let first = decision(
         &json!({"type": "functionNode", "content": "const handler = () => ({ deep: { rate: 0 / 0, none: undefined } });"}),
     );
     let server = decisions(
@@ -240,7 +231,7 @@ fn a_bad_file_does_not_keep_the_other_workflows_from_being_served() {
             ("bad", "return 1 +;"),
         ],
     )
-    .file("flows/table.json", alone(&table))
+    .file("flows/table.json", decision(&table))
     .file("flows/torn.json", "{")
     .start();
     server.wait_for_log(&["torn.json: line 1"]);

@@ -20,7 +20,7 @@ fn with(setup: Setup, files: &[(&str, &str)]) -> Setup {
 }
 
 /// A decision with this one node between its input and its output.
-fn decision(node: &Value) -> String {
+pub(crate) fn decision(node: &Value) -> String {
     let mut node = node.clone();
     node["id"] = json!("it");
     node["name"] = json!("it");
