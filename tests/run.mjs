@@ -27,7 +27,7 @@ const ON_DISK = { 'store/it': ['power::', 'recovery::'] };
 /** Tests of a suite that hold latencies or deadlines to a limit: they run one at a time, after the others. Parts of their names. */
 const TIMED = {
   'cli/it': ['profile::'],
-  'testkit/it': ['clients::', 'conservation::', 'crashes::', 'deadlines::', 'faulty_workers::', 'limits::', 'queue::', 'shutdown::', 'slow_clients::', 'workflow_times::'],
+  'testkit/it': ['clients::', 'conservation::', 'crashes::', 'deadlines::', 'faulty_workers::', 'limits::', 'queue::', 'shutdown::', 'slow_clients::', 'asgi::a_deadline_', 'workflow_times::'],
 };
 
 /** A folder in memory with room for temporary files, some of them programs: writing through to a disk takes stores most of their time. */

@@ -28,7 +28,7 @@ export default app;
 fn with_database() -> Server {
     let url = Postgres::shared().url();
     Setup::new(&format!(
-        "[sql.main]\nurl = \"{url}\"\nconnections_max = 8\n[sql.blocking]\nurl = \"{url}\"\ndriver = \"blocking\"\nconnections_max = 8\n\
+        "[sql.main]\nurl = \"{url}\"\nacquire_timeout = \"30s\"\nconnections_max = 8\n[sql.blocking]\nurl = \"{url}\"\ndriver = \"blocking\"\nconnections_max = 8\n\
          [script.rows]\nhandler = \"rows.mjs\"\nallow = {{ sql = [\"main\", \"blocking\"] }}\n\
          [[route]]\npath = \"/one\"\nmethods = [\"GET\"]\nsql = {{ source = \"main\", query = \"select 1 as one\", result = \"row\" }}\n\
          [[route]]\npath = \"/*\"\nscript = \"rows\"\n"

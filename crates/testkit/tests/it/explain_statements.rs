@@ -99,7 +99,7 @@ const NAMES: [&str; 8] = [
 fn server(postgres: &Postgres, driver: &str) -> Server {
     let url = postgres.url();
     let mut keys = format!(
-        "[sql.main]\nurl = \"{url}\"\ndriver = \"{driver}\"\nconnections_max = {connections}\n\
+        "[sql.main]\nurl = \"{url}\"\nacquire_timeout = \"30s\"\ndriver = \"{driver}\"\nconnections_max = {connections}\n\
          [script.script]\nhandler = \"api.mjs\"\nexecutors = 1\nallow = {{ sql = [\"main\"] }}\n[[route]]\npath = \"/script/*\"\nscript = \"script\"\n\
          [[route]]\npath = \"/lines\"\nmethods = [\"GET\"]\nsql = {{ source = \"main\", query = \"select n from generate_series(1, 1000) as n\", result = \"ndjson\" }}\n\
          [[route]]\npath = \"/whole\"\nmethods = [\"GET\"]\nsql = {{ source = \"main\", statements = [\"select 1\", \"select 2 as it\"] }}\n",

@@ -59,7 +59,7 @@ fn rules_ask_databases_and_what_a_run_has_open_ends_with_it() {
         "create table rule_marks (id int primary key); grant all on rule_marks to public",
     );
     let keys = format!(
-        "timeout = \"1s\"\nallow = {{ sql = [\"main\"] }}\n[sql.main]\nurl = \"{}\"",
+        "timeout = \"1s\"\nallow = {{ sql = [\"main\"] }}\n[sql.main]\nurl = \"{}\"\nacquire_timeout = \"30s\"",
         postgres.url()
     );
     let server = rules(
@@ -127,7 +127,7 @@ fn databases_are_asked_under_the_names_of_jdbc() {
         "create table jdbc_marks (id int primary key, note text); grant all on jdbc_marks to public",
     );
     let keys = format!(
-        "allow = {{ sql = [\"main\"] }}\n[sql.main]\nurl = \"{}\"",
+        "allow = {{ sql = [\"main\"] }}\n[sql.main]\nurl = \"{}\"\nacquire_timeout = \"30s\"",
         postgres.url()
     );
     let server = rules(

@@ -68,7 +68,7 @@ fn server(postgres: &Postgres, driver: &str, table: &str) -> Server {
         ),
     ];
     Setup::new(&format!(
-        "[sql.main]\nurl = \"{}\"\ndriver = \"{driver}\"\nstatement_timeout = \"1s\"\nin_flight_max = 8\nconnections_max = 4\n{}",
+        "[sql.main]\nurl = \"{}\"\nacquire_timeout = \"30s\"\ndriver = \"{driver}\"\nstatement_timeout = \"1s\"\nin_flight_max = 8\nconnections_max = 4\n{}",
         postgres.url(),
         routes.concat()
     ))
@@ -409,7 +409,7 @@ export default (request) => answers[request.path.slice(1)]();
 fn scripts_run_statements_with_both_drivers() {
     for driver in DRIVERS {
         let server = Setup::new(&format!(
-            "[sql.main]\nurl = \"{url}\"\ndriver = \"{driver}\"\n[sql.other]\nurl = \"{url}\"\n\
+            "[sql.main]\nurl = \"{url}\"\nacquire_timeout = \"30s\"\ndriver = \"{driver}\"\n[sql.other]\nurl = \"{url}\"\n\
              [script.s]\nhandler = \"s.mjs\"\nallow = {{ sql = [\"main\"] }}\n[[route]]\npath = \"/*\"\nscript = \"s\"\n",
             url = Postgres::shared().url()
         ))
@@ -479,7 +479,7 @@ fn a_database_keeps_its_connections_over_a_reload_until_the_configuration_has_it
         let mark = format!("reload_{driver}");
         let config = |more: &str| {
             format!(
-                "[sql.main]\nurl = \"{}&application_name={mark}\"\ndriver = \"{driver}\"\n\
+                "[sql.main]\nurl = \"{}&application_name={mark}\"\nacquire_timeout = \"30s\"\ndriver = \"{driver}\"\n\
                  [[route]]\npath = \"/one\"\nmethods = [\"GET\"]\nsql = {{ source = \"main\", query = \"select 1\", result = \"value\" }}\n{more}",
                 postgres.url()
             )

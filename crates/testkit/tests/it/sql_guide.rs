@@ -65,7 +65,7 @@ fn served(postgres: &Postgres, section: &str, file: (&str, &str)) -> Server {
     };
     let url = postgres.url();
     Setup::new(&format!(
-        "[sql.main]\nurl = \"{url}\"\n[sql.own]\nurl = \"{url}\"\ndirect = true\n{section}\n[[route]]\npath = \"/*\"\n{target} = \"api\"\n"
+        "[sql.main]\nurl = \"{url}\"\nacquire_timeout = \"30s\"\n[sql.own]\nurl = \"{url}\"\ndirect = true\n{section}\n[[route]]\npath = \"/*\"\n{target} = \"api\"\n"
     ))
     .file(file.0, file.1)
     .start()

@@ -16,7 +16,7 @@ pub(crate) fn server(postgres: &Postgres, driver: &str, answers: &str, limits: &
 /// The configuration of such a server; its script is `s.mjs`.
 pub(crate) fn configuration(postgres: &Postgres, driver: &str, limits: &str) -> String {
     format!(
-        "[sql.main]\nurl = \"{url}\"\ndriver = \"{driver}\"\n\
+        "[sql.main]\nurl = \"{url}\"\nacquire_timeout = \"30s\"\ndriver = \"{driver}\"\n\
          [script.s]\nhandler = \"s.mjs\"\nallow = {{ sql = [\"main\"] }}\n{limits}\n[[route]]\npath = \"/*\"\nscript = \"s\"\n",
         url = postgres.url()
     )
@@ -25,7 +25,7 @@ pub(crate) fn configuration(postgres: &Postgres, driver: &str, limits: &str) -> 
 /// As [`server`], with a Node worker instead of the script.
 pub(crate) fn pool(postgres: &Postgres, answers: &str) -> Server {
     let keys = format!(
-        "[sql.main]\nurl = \"{url}\"\n\
+        "[sql.main]\nurl = \"{url}\"\nacquire_timeout = \"30s\"\n\
          [pool.p]\nhandler = \"s.mjs\"\nsql = [\"main\"]\nworkers = {{ min = 1, max = 1 }}\nconcurrency = 64\n[[route]]\npath = \"/*\"\npool = \"p\"\n",
         url = postgres.url()
     );

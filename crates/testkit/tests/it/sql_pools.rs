@@ -52,8 +52,9 @@ export default (request) => answers[request.path.slice(1)]();
 /// A pool `api` of such a handler at every path, whose handlers may reach `main`.
 fn pool(runtime: Runtime, source: &str, keys: &str) -> Setup {
     let url = Postgres::shared().url();
-    let keys =
-        format!("sql = [\"main\"]\n{keys}\n[sql.main]\nurl = \"{url}\"\n[sql.other]\nurl = \"{url}\"\n");
+    let keys = format!(
+        "sql = [\"main\"]\n{keys}\n[sql.main]\nurl = \"{url}\"\nacquire_timeout = \"30s\"\n[sql.other]\nurl = \"{url}\"\n"
+    );
     runtime.pool(source, &keys)
 }
 
@@ -76,7 +77,7 @@ fn a_handler_gives_the_same_bytes_in_a_script_and_in_a_pool() {
     let paths = ["/values", "/shapes", "/pipeline", "/together", "/errors"];
     let url = Postgres::shared().url();
     let script = Setup::new(&format!(
-        "[sql.main]\nurl = \"{url}\"\n[script.s]\nhandler = \"s.mjs\"\nallow = {{ sql = [\"main\"] }}\n\
+        "[sql.main]\nurl = \"{url}\"\nacquire_timeout = \"30s\"\n[script.s]\nhandler = \"s.mjs\"\nallow = {{ sql = [\"main\"] }}\n\
          [[route]]\npath = \"/*\"\nscript = \"s\"\n"
     ))
     .file("s.mjs", HANDLER)
@@ -288,7 +289,7 @@ fn a_deadline_ends_a_call_and_its_worker_goes_on() {
     for runtime in Runtime::BOTH {
         let url = Postgres::shared().url();
         let keys = format!(
-            "workers = {{ min = 1, max = 1 }}\nrun_timeout = \"1s\"\nsql = [\"main\"]\n[sql.main]\nurl = \"{url}\"\n"
+            "workers = {{ min = 1, max = 1 }}\nrun_timeout = \"1s\"\nsql = [\"main\"]\n[sql.main]\nurl = \"{url}\"\nacquire_timeout = \"30s\"\n"
         );
         let server = runtime.pool(SLEEPER, &keys).start();
         wait_until("the pool to answer", || server.get("/pid").status == 200);
@@ -436,7 +437,10 @@ import { sql } from 'forebay/sql';
 export default async () => ({ it: await sql.main.value('select 1').catch(({ code }) => code) });
 ";
     let mut postgres = Postgres::start();
-    let keys = format!("sql = [\"main\"]\n[sql.main]\nurl = \"{}\"\n", postgres.url());
+    let keys = format!(
+        "sql = [\"main\"]\n[sql.main]\nurl = \"{}\"\nacquire_timeout = \"30s\"\n",
+        postgres.url()
+    );
     let server = Runtime::Node.pool(source, &keys).start();
     assert_eq!(get(&server, "/"), (200, json!({"it": 1})));
     postgres.stop();
@@ -539,7 +543,7 @@ export default async () => {
 ";
     let url = Postgres::shared().url();
     let keys = format!(
-        "sql = [\"own\", \"main\"]\n[sql.main]\nurl = \"{url}\"\n[sql.own]\nurl = \"{url}\"\ndirect = true\n"
+        "sql = [\"own\", \"main\"]\n[sql.main]\nurl = \"{url}\"\nacquire_timeout = \"30s\"\n[sql.own]\nurl = \"{url}\"\ndirect = true\n"
     );
     let server = Runtime::Bun.pool(source, &keys).start();
     let refused = "database `own` has `direct = true`: handlers in pools connect to it with a client of their own, to sql.own.url";

@@ -18,7 +18,7 @@ fn server(postgres: &Postgres, driver: &str, keys: &str, routes: &[(&str, &str, 
         })
         .collect();
     Setup::new(&format!(
-        "[sql.main]\nurl = \"{}\"\ndriver = \"{driver}\"\n{keys}\n{}",
+        "[sql.main]\nurl = \"{}\"\nacquire_timeout = \"30s\"\ndriver = \"{driver}\"\n{keys}\n{}",
         postgres.url(),
         routes.concat()
     ))

@@ -52,7 +52,7 @@ fn a_node_asks_a_database_and_what_follows_sees_the_rows() {
         "create table node_users (id int primary key, name text); grant all on node_users to public",
     );
     let keys = format!(
-        "allow = {{ sql = [\"main\"] }}\n[sql.main]\nurl = \"{}\"",
+        "allow = {{ sql = [\"main\"] }}\n[sql.main]\nurl = \"{}\"\nacquire_timeout = \"30s\"",
         postgres.url()
     );
     let sql = |query: &str, parameters: Value, result: &str| json!({"@type": "SQL", "source": "main", "query": query, "parameters": parameters, "result": result});

@@ -11,7 +11,7 @@ use crate::sql_pools::{get, running};
 fn python(source: &str, keys: &str) -> Setup {
     let url = Postgres::shared().url();
     Setup::new(&format!(
-        "[sql.main]\nurl = \"{url}\"\n[sql.other]\nurl = \"{url}\"\n[pool.api]\nhandler = \"app.py\"\nsql = [\"main\"]\n{keys}\n\
+        "[sql.main]\nurl = \"{url}\"\nacquire_timeout = \"30s\"\n[sql.other]\nurl = \"{url}\"\n[pool.api]\nhandler = \"app.py\"\nsql = [\"main\"]\n{keys}\n\
          [[route]]\npath = \"/*\"\npool = \"api\"\n"
     ))
     .file("app.py", source)

@@ -299,7 +299,7 @@ async def events(request):
 
 fn python(postgres: &Postgres, source: &str, keys: &str) -> Server {
     Setup::new(&format!(
-        "[sql.main]\nurl = \"{}\"\n[pool.api]\nhandler = \"app.py\"\nsql = [\"main\"]\n{keys}\n[[route]]\npath = \"/*\"\npool = \"api\"\n",
+        "[sql.main]\nurl = \"{}\"\nacquire_timeout = \"30s\"\n[pool.api]\nhandler = \"app.py\"\nsql = [\"main\"]\n{keys}\n[[route]]\npath = \"/*\"\npool = \"api\"\n",
         postgres.url()
     ))
     .file("app.py", source)
