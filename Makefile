@@ -2,7 +2,7 @@
 # newer) with pip or venv, make and cc. The tests need Chromium, PostgreSQL and Redis, too, which root on Debian gets from here.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test build dist sdk deps browser postgresql redis postgres postgres-stop lint bench soak
+.PHONY: help run test dev build dist sdk deps browser postgresql redis postgres postgres-stop lint bench soak
 
 NPM_CI := npm ci --no-fund --no-audit --loglevel=error
 # npm writes this file last, so it stands for a finished `npm ci`.
@@ -24,6 +24,7 @@ PIP_INSTALL := pip install --quiet --disable-pip-version-check --root-user-actio
 TEST_PYTHON := sdk/python/tests/.venv/installed
 SHOWCASE_PYTHON := examples/showcase/.venv/installed
 PEER_PYTHON := bench/peers/.venv/installed
+EXAMPLES := $(NODE_MODULES) $(SHOWCASE_MODULES) $(SHOWCASE_PYTHON)
 # The binary carries sdk/node/dist: these two are its last compiled parts.
 SDK_SCRIPTS := sdk/node/dist/worker.js
 SDK_ADDON := sdk/node/dist/forebay.node
@@ -31,15 +32,16 @@ SDK_ADDON := sdk/node/dist/forebay.node
 help:
 	@echo 'make run     build, and serve examples/showcase (ARGS="--workers 4" passes options on)'
 	@echo 'make test    fetch what the tests need, and run them all (SUITES="pool node": those with such names)'
-	@echo 'make build   target/release/forebay, and what the examples need'
+	@echo 'make build   target/release/forebay, optimised, and what the examples need'
 	@echo 'make dist    target/dist/forebay: slower to build, faster to run; what to install and to measure'
 	@echo 'make postgres  a PostgreSQL in the background, with data to try; target/postgres.env says where, and make run reads it. make postgres-stop ends it'
 	@echo 'make lint    formatting, clippy, types'
 	@echo 'make bench   measure beside other servers (ARGS="--quick" for a short run)'
 	@echo 'make soak    the long runs under faults (REQUESTS=200000: that many through killed controllers, not ten millions)'
 
-run: build
+run: dev
 	@echo
+	@echo 'This is a development build: `make dist` makes what is fast.'
 	@echo 'Once it listens, try in another terminal (or open http://127.0.0.1:8080):'
 	@echo '  curl http://127.0.0.1:8080/local                   answered from memory'
 	@echo '  curl http://127.0.0.1:8080/helloworld              by a Node worker'
@@ -66,14 +68,18 @@ run: build
 	fi
 	@echo '  curl http://127.0.0.1:8081/status                  what goes on inside'
 	@echo
-	@test -e examples/showcase/data || target/release/forebay store import examples/showcase/seed.ndjson --data examples/showcase/data
+	@test -e examples/showcase/data || target/debug/forebay store import examples/showcase/seed.ndjson --data examples/showcase/data
 	@set -a; if test -e target/postgres.env; then . target/postgres.env; fi; set +a; \
-	exec target/release/forebay serve -c examples/showcase/forebay.toml $(ARGS)
+	exec target/debug/forebay serve -c examples/showcase/forebay.toml $(ARGS)
 
 test: deps browser postgresql redis sdk
 	node tests/run.mjs $(SUITES)
 
-build: sdk $(NODE_MODULES) $(SHOWCASE_MODULES) $(SHOWCASE_PYTHON)
+dev: sdk $(EXAMPLES)
+	cargo build --package forebay
+
+build: $(SDK_SCRIPTS) $(EXAMPLES)
+	cd sdk/node && PROFILE=release npm run --silent addon
 	cargo build --release --package forebay
 
 dist: $(SDK_SCRIPTS)
@@ -133,7 +139,7 @@ $(SDK_SCRIPTS): $(SDK_MODULES) sdk/node/tsconfig.json sdk/node/libraries.mjs $(s
 	@find sdk/node/dist -name '*.js' -delete -o -name '*.d.ts' -delete
 	cd sdk/node && npm run --silent build
 
-# In release mode for tests too: one addon in one mode, so that the binary's sources are the same for all.
+# In the mode of the tests and of `make run`. `make build` and `make dist` replace it by theirs.
 $(SDK_ADDON): Cargo.lock $(shell find sdk/node/native crates/store crates/records -name '*.rs' -o -name Cargo.toml)
 	@mkdir -p sdk/node/dist
 	cd sdk/node && npm run --silent addon

@@ -122,6 +122,13 @@ const other = (name, cwd, command, count) => ({
   read: (line, suite) => suite.output.push(line),
 });
 
+/** CPU time, in seconds, of all processes that have ended. The kernel counts a suite's, its children's included, when the suite ends. */
+const cpu = () => {
+  if (!existsSync('/proc/self/stat')) return 0;
+  const fields = readFileSync('/proc/self/stat', 'utf8').split(') ')[1].split(' ');
+  return (Number(fields[13]) + Number(fields[14])) / 100;
+};
+
 const finish = async (suite) => {
   const since = Date.now();
   suite.output = [];
@@ -132,22 +139,26 @@ const finish = async (suite) => {
     if (!passed) suite.failures.push({ name, output });
   };
   const { code, errors } = await run(suite.command, { ...suite, onLine: (line) => suite.read(line, suite) });
+  const used = cpu() - counted;
+  counted += used;
   const count = suite.tests.length || [...`${suite.output.join('\n')}\n${errors}`.matchAll(suite.count ?? /$^/g)].reduce((sum, [, n]) => sum + Number(n), 0);
   suite.count = count;
   suite.failed = code !== 0 || suite.failures.length > 0;
-  console.log(`${suite.failed ? 'FAILED' : 'ok    '}  ${suite.name.padEnd(22)} ${String(count).padStart(5)} tests  ${seconds(since).padStart(6)}`);
+  console.log(`${suite.failed ? 'FAILED' : 'ok    '}  ${suite.name.padEnd(22)} ${String(count).padStart(5)} tests  ${seconds(since).padStart(6)}  ${used.toFixed(0).padStart(4)} s of CPU`);
   if (!suite.failed) return;
   for (const { name, output } of suite.failures) console.log(`\n---- ${suite.name}: ${name}\n${output ?? ''}`);
   if (suite.failures.length === 0) console.log(`\n---- ${suite.name} ended with ${code}\n${suite.output.slice(-200).join('\n')}\n${errors}`);
 };
 
 const started = Date.now();
+let counted = 0;
 const wanted = process.argv.slice(2);
 const rank = ({ name }) => (LONGEST_FIRST.includes(name) ? LONGEST_FIRST.indexOf(name) : LONGEST_FIRST.length);
 
 console.log('Building the test programs and the server ...');
 const programs = await build();
 console.log(`Built after ${seconds(started)}. Running, the longest first:`);
+counted = cpu();
 const suites = [
   ...programs.flatMap(rust),
   node('node', 'sdk/node', ['--test-timeout=60000', `--test-concurrency=${CORES}`]),

@@ -85,13 +85,13 @@ fn without_a_database_it_says_how_to_have_the_routes_of_the_benchmarks() {
 fn make_run_serves_with_the_database_of_make_postgres() {
     let folder = Folder::new();
     // Replaces the program that `run` builds: it prints how it is called.
-    let program = "target/release/forebay";
+    let program = "target/debug/forebay";
     folder.write(program, "#!/bin/sh\necho \"<$FOREBAY_PG_URL> $*\"\n");
     fs::set_permissions(folder.path().join(program), Permissions::from_mode(0o755)).unwrap();
     folder.write("examples/showcase/data/store.mdbx", "");
     let last_line = || {
         let made = Command::new("make")
-            .args(["--no-print-directory", "--old-file=build", "run", "-f"])
+            .args(["--no-print-directory", "--old-file=dev", "run", "-f"])
             .arg(workspace().join("Makefile"))
             .env_remove("FOREBAY_PG_URL")
             // Set by the `make` that runs the tests.

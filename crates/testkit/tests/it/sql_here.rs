@@ -248,7 +248,12 @@ const ENDLESS: &str = r"
 
 #[test]
 fn what_a_script_asks_for_is_bounded_however_little_it_costs_the_script() {
-    let server = server(Postgres::shared(), "async", ENDLESS, "memory_max = \"16MiB\"");
+    let server = server(
+        Postgres::shared(),
+        "async",
+        ENDLESS,
+        "memory_max = \"16MiB\"\ncpu_max = \"20s\"",
+    );
     let no_text = "a statement is text, not a value of type undefined";
     assert_eq!(get(&server, "/length")["message"], no_text);
     assert_eq!(get(&server, "/far")["message"], no_text);

@@ -16,10 +16,10 @@ const PLACES: usize = 128;
 /// Number of attempts: whether there is time for so many others depends on the machine.
 const TRIES: usize = 50;
 
-/// A server with one thread and much to read.
-fn start(keys: &str) -> (Server, String) {
+/// A server with one thread and a document of this many nodes.
+fn start(keys: &str, nodes: usize) -> (Server, String) {
     let server = setup(keys, "").threads(1).start();
-    let members: Vec<String> = (0..NODES)
+    let members: Vec<String> = (0..nodes)
         .map(|at| format!("\"k{at:06}\":{{\"n\":{at}}}"))
         .collect();
     let many = format!("{{{}}}", members.join(","));
@@ -65,7 +65,7 @@ pub(crate) fn others_are_answered_before(server: &Server, target: &str) {
 
 #[test]
 fn others_are_answered_while_a_long_document_is_put_together() {
-    let (server, many) = start("");
+    let (server, many) = start("", NODES);
     let mut client = server.connect();
     assert!(text(&mut client, "/store/Open/many") == many, "it is whole");
     let empty = text(&mut client, "/store/Open/many?depth=1");
@@ -82,7 +82,7 @@ fn others_are_answered_while_a_long_document_is_put_together() {
 
 #[test]
 fn others_are_answered_while_many_children_are_read() {
-    let (server, _) = start("");
+    let (server, _) = start("", NODES);
     others_are_answered_before(&server, "/store/Open/many?limit=10000");
     let mut client = server.connect();
     // A child may be as long as a document.
@@ -92,7 +92,7 @@ fn others_are_answered_while_many_children_are_read() {
 
 #[test]
 fn a_document_that_becomes_too_long_is_refused() {
-    let (server, _) = start("value_bytes_max = \"1MiB\"");
+    let (server, _) = start("value_bytes_max = \"1MiB\"", NODES);
     let refused = server.get("/store/Open/many");
     assert_eq!(refused.status, 413, "{refused:?}");
     assert!(refused.detail().contains("1048576"), "{}", refused.detail());
@@ -100,7 +100,7 @@ fn a_document_that_becomes_too_long_is_refused() {
 
 #[test]
 fn whoever_finds_no_place_waits_for_one() {
-    let (server, _) = start("");
+    let (server, _) = start("", NODES / 5);
     let mut clients: Vec<Client> = (0..PLACES + 30).map(|_| server.connect()).collect();
     for client in &mut clients {
         client.request("GET", "/store/Open/many?depth=1");
