@@ -85,7 +85,7 @@ const rust = ({ executable, target, folder }) => {
       suite.test(event.name, event.exec_time, event.event === 'ok', event.stdout);
     },
   });
-  const threads = `--test-threads=${WAITING.includes(name) ? 3 * CORES : CORES}`;
+  const threads = `--test-threads=${WAITING.includes(name) ? 4 * CORES : CORES}`;
   const timed = TIMED[name] ?? [];
   const onDisk = ON_DISK[name] ?? [];
   const suites = [suite(name, [threads, ...[...timed, ...onDisk].flatMap((part) => ['--skip', part])])];
@@ -161,8 +161,8 @@ console.log(`Built after ${seconds(started)}. Running, the longest first:`);
 counted = cpu();
 const suites = [
   ...programs.flatMap(rust),
-  node('node', 'sdk/node', ['--test-timeout=60000', `--test-concurrency=${CORES}`]),
-  other('bun', 'sdk/node', ['npm', 'run', '--silent', 'test:bun'], /^Ran (\d+) tests/gm),
+  node('node', 'sdk/node', ['--test-timeout=60000', `--test-concurrency=${CORES + 1}`]),
+  other('bun', 'sdk/node', ['npm', 'run', '--silent', 'test:bun', '--', `--parallel=${CORES}`], /^Ran (\d+) tests/gm),
   other('python', 'sdk/python', ['tests/.venv/bin/python', '-W', 'error', '-m', 'unittest', 'discover', '--start-directory', 'tests', '--top-level-directory', '.'], /^Ran (\d+) tests/gm),
   node('bench', 'bench'),
 ]
@@ -172,7 +172,8 @@ const queue = suites.filter(({ name }) => !ALONE.includes(name));
 const worker = async () => {
   for (let next = queue.shift(); next; next = queue.shift()) await finish(next);
 };
-await Promise.all(Array.from({ length: CORES }, worker));
+// One more than cores: some suites wait for the disk.
+await Promise.all(Array.from({ length: CORES + 1 }, worker));
 for (const suite of suites.filter(({ name }) => ALONE.includes(name))) await finish(suite);
 
 const slowest = suites.flatMap(({ tests }) => tests).sort((a, b) => b.seconds - a.seconds).slice(0, SLOWEST);
