@@ -24,14 +24,16 @@ pub mod jdm;
 mod observer;
 mod offline;
 mod releases;
+pub mod rengine;
 mod run;
+mod run_list;
 mod runner;
 mod runs;
 mod schema;
 mod storage;
 
 pub use admission::{Admission, Asker, ClientLimits, WorkflowScene};
-pub use arguments::{ARGUMENTS_DEPTH_MAX, arguments, depth_of};
+pub use arguments::{ARGUMENTS_MAX, argument_list, arguments, is_list};
 pub use builtin_task::{BuiltinTask, Operand, Operation, Request, ResultMode};
 pub use bundle::{
     Bundle, BundleErrors, EraseTypes, Schemas, StoredTest, Template, WorkflowFiles, is_workflow_file,
@@ -58,8 +60,8 @@ pub use run::{
     Before, Cause, DEPTH_MAX, Ended, ITEMS_MAX, NodeName, Outcome, RuleCall, Rules, RunError, Step, Subflow,
     Trace, WAY_MAX, run,
 };
-pub use runner::{RunCall, RunLimits, Runner, TRACE_TIME};
-pub use runs::result::{RunResult, public_reason};
+use runner::TRACE_TIME;
+pub use runner::{RunCall, RunLimits, Runner};
 pub use schema::{Mismatch, Schema};
 pub use storage::{Changes, Documents, RunStorage, Storage, StorageError, Write, Written};
 

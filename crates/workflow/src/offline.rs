@@ -93,7 +93,10 @@ impl<E: Evaluator> Offline<E> {
         let refused = |reason: &dyn std::error::Error| OfflineError::Refused {
             reason: with_causes(reason),
         };
-        let run = tokio::time::timeout_at((deadline + TRACE_TIME).into(), self.runner.run(&ask, deadline));
+        let run = tokio::time::timeout_at(
+            (deadline + TRACE_TIME).into(),
+            self.runner.evaluate(&ask, deadline),
+        );
         let outcome = run.await.unwrap_or(Err(WorkflowFailure::DeadlinePassed));
         if let Some(storage) = &self.storage {
             // Flushed, so that the rules' writes are durable even if another process leads the store.

@@ -15,7 +15,10 @@ use std::{
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::stored::{Canary, ReleaseAssignments, ReleaseError, Releases, State};
-use crate::{Bundle, BundleErrors, Compat, EraseTypes, Evaluator, WorkflowFailure, failure::with_causes};
+use crate::{
+    Admission, Asker, Bundle, BundleErrors, Compat, EraseTypes, Evaluator, WorkflowFailure,
+    failure::with_causes,
+};
 
 /// Polling interval for the store: each poll reads one node.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -77,6 +80,21 @@ impl<E: Evaluator> Clone for ResolvedRelease<E> {
             book: Arc::clone(&self.book),
             release: self.release,
         }
+    }
+}
+
+impl<E: Evaluator> ResolvedRelease<E> {
+    /// Refuses a workflow that does not exist or that the client may not run.
+    ///
+    /// # Errors
+    /// [`WorkflowFailure::NotAllowed`] or [`WorkflowFailure::NoSuchWorkflow`]
+    pub fn check(&self, asker: Asker<'_>, workflow: &str) -> Result<(), WorkflowFailure> {
+        Admission::check(asker, workflow)?;
+        if self.book.has(workflow) {
+            return Ok(());
+        }
+        let name = workflow.to_owned();
+        Err(WorkflowFailure::NoSuchWorkflow { name })
     }
 }
 

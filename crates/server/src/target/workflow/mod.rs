@@ -8,25 +8,19 @@ mod openapi;
 mod release_api;
 mod requests;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
 
-use bytes::Bytes;
 use forebay_script::Script;
-use forebay_workflow::{Admission, RunCall, RunLimits, RunStorage, Runner, ShelfError, WorkflowFailure};
+use forebay_workflow::{Admission, RunLimits, RunStorage, Runner, ShelfError, WorkflowFailure};
 
 pub use self::offline::{OfflineStartError, check, start_offline};
 pub(crate) use self::release_api::ReleaseThreads;
 pub use self::release_api::{ReleaseRequest, ReleaseResponse, ReleaseService, percent_of};
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use self::requests::read_xml;
 use self::{
     clients::Clients,
     observer::WorkflowObserver,
     release_api::release_paths,
-    requests::{custom, named, scenes},
+    requests::{named, rengine},
 };
 use super::{
     End, Request,
@@ -196,9 +190,9 @@ impl WorkflowTarget {
         let text = body::read(request, body, socket).await?;
         match self.route.api {
             WorkflowApi::Named => named::answer(self, request, &text, socket).await,
-            WorkflowApi::Scenes => scenes::answer(self, request, &text, socket, false).await,
-            WorkflowApi::RuleScript => scenes::answer(self, request, &text, socket, true).await,
-            WorkflowApi::Custom => custom::answer(self, request, &text, socket).await,
+            WorkflowApi::Scenes => rengine::answer(self, request, &text, socket, false).await,
+            WorkflowApi::RuleScript => rengine::answer(self, request, &text, socket, true).await,
+            WorkflowApi::Custom => rengine::answer_custom(self, request, &text, socket).await,
             WorkflowApi::Releases => requests::releases::answer(self, request, text, socket).await,
         }
     }
@@ -211,31 +205,4 @@ impl WorkflowTarget {
             POSTED
         }
     }
-
-    /// Longest duration of a run of this workflow.
-    fn timeout_of(&self, workflow: &str) -> Duration {
-        self.runner.timeout_of(workflow)
-    }
-
-    /// Runs a workflow until `deadline` and returns its result.
-    async fn run(&self, ask: &RunCall<'_, Script>, deadline: Instant) -> Result<Bytes, Refusal> {
-        Ok(self.runner.run(ask, deadline).await?)
-    }
-
-    /// Runs a single rule, as if it were the only node of a graph.
-    async fn run_rule(&self, ask: &RunCall<'_, Script>, deadline: Instant) -> Result<Bytes, Refusal> {
-        Ok(self.runner.run_rule(ask, deadline).await?)
-    }
-}
-
-/// The trace of a run that was stopped or failed, as members of an object.
-fn trace_of(refusal: &Refusal) -> &str {
-    match refusal {
-        Refusal::Workflow(failure) => failure.trace(),
-        _ => "",
-    }
-}
-
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }

@@ -119,7 +119,7 @@ impl WorkflowTarget {
                 json!({ "summary": format!("Asks about a run of {name}"), "parameters": [run], "responses": { "200": told, "default": problem() } }),
             );
         }
-        let one_or_many = json!({ "anyOf": [args, { "type": "array", "items": args, "maxItems": super::requests::named::INPUTS_MAX }] });
+        let one_or_many = json!({ "anyOf": [args, { "type": "array", "items": args, "maxItems": forebay_workflow::ARGUMENTS_MAX }] });
         item.insert(
             "post".to_owned(),
             json!({
