@@ -265,9 +265,9 @@ impl WorkflowFailure {
         Self::Request { what: what.into() }
     }
 
-    /// The failure of a run whose own time limit is this one: a passed deadline was that of the limit.
+    /// Names a run's own time limit in the place of the deadline that has passed; other failures stay as they are.
     #[must_use]
-    pub fn of_timeout(self, timeout: Duration) -> Self {
+    pub fn with_limit(self, timeout: Duration) -> Self {
         if self.kind() != FailureKind::Deadline {
             return self;
         }

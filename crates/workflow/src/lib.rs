@@ -23,6 +23,7 @@ mod graph;
 pub mod jdm;
 mod observer;
 mod offline;
+mod openapi;
 mod releases;
 pub mod rengine;
 mod run;
@@ -52,9 +53,11 @@ pub use failure::{FailureKind, WorkflowFailure, with_causes};
 pub use graph::Graph;
 pub use observer::{Observer, RunCounts, RunLog, RunOutcome};
 pub use offline::{Offline, OfflineError, Tested, arguments_of};
+pub use openapi::{WorkflowApi, WorkflowRoute};
 pub use releases::{
-    About, ActiveReleases, Actor, Canary, FileStamps, LogEntry, Reading, ReleaseAssignments, ReleaseError,
-    Releases, ResolvedRelease, RolledBack, ShelfError, State, place_of_release,
+    About, ActiveReleases, Actor, Canary, FileStamps, LogEntry, Reading, ReleaseAssignments,
+    ReleaseEnvironment, ReleaseError, ReleaseRequest, ReleaseResponse, ReleaseService, ReleaseThreads,
+    Releases, ResolvedRelease, RolledBack, ShelfError, State, percent_of, place_of_release,
 };
 pub use run::{
     Before, Cause, DEPTH_MAX, Ended, ITEMS_MAX, NodeName, Outcome, RuleCall, Rules, RunError, Step, Subflow,

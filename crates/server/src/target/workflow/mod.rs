@@ -5,7 +5,6 @@ mod clients;
 mod observer;
 mod offline;
 mod openapi;
-mod release_api;
 mod requests;
 
 use std::sync::Arc;
@@ -13,13 +12,11 @@ use std::sync::Arc;
 use forebay_script::Script;
 use forebay_workflow::{Admission, RunLimits, RunStorage, Runner, ShelfError, WorkflowFailure};
 
-pub use self::offline::{OfflineStartError, check, start_offline};
-pub(crate) use self::release_api::ReleaseThreads;
-pub use self::release_api::{ReleaseRequest, ReleaseResponse, ReleaseService, percent_of};
+pub use self::offline::{OfflineEnvironment, OfflineStartError, check, start_offline};
+pub(crate) use self::requests::releases::{release_parameters, release_response};
 use self::{
     clients::Clients,
     observer::WorkflowObserver,
-    release_api::release_paths,
     requests::{named, rengine},
 };
 use super::{
@@ -31,7 +28,6 @@ pub use crate::store::WorkflowStore;
 use crate::{
     app::WorkflowEnvironment,
     config::{self, WorkflowApi, WorkflowRoute},
-    failure::Refusal,
     front::{RequestBody, Socket, Stream},
     logging::WorkflowLogs,
     reply::Reply,
@@ -47,6 +43,10 @@ pub(crate) type ResolvedRelease = forebay_workflow::ResolvedRelease<Script>;
 pub(crate) type DurableRuns = forebay_workflow::DurableRuns<Script>;
 /// Workflows that run without a server.
 pub type Offline = forebay_workflow::Offline<Script>;
+/// Answers requests about releases, with the limits and permissions of a configuration.
+pub type ReleaseService = forebay_workflow::ReleaseService<OfflineEnvironment>;
+/// Answers requests about releases on threads.
+pub(crate) type ReleaseThreads = forebay_workflow::ReleaseThreads<OfflineEnvironment>;
 
 /// The workflows target: the workflows in force, and what runs them.
 #[derive(Clone, Debug)]
@@ -121,14 +121,8 @@ impl WorkflowTarget {
     }
 
     /// The book for a request with this id: of the given release, of the route's, or of the one in force.
-    fn choose(&self, id: &str, release: Option<u64>) -> Result<ResolvedRelease, Refusal> {
-        let release = release.or(self.route.release);
-        Ok(self.runner.releases.choose(id, release)?)
-    }
-
-    /// The book of the published release, or of the route's own.
-    fn choose_published(&self) -> Result<ResolvedRelease, WorkflowFailure> {
-        self.runner.releases.published(self.route.release)
+    fn choose(&self, id: &str, release: Option<u64>) -> Result<ResolvedRelease, WorkflowFailure> {
+        self.runner.releases.choose(id, release.or(self.route.release))
     }
 
     /// The threads that answer requests about releases; `None`: the workflows are those of a folder.

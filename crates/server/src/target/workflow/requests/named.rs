@@ -87,7 +87,7 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
         let is_own_limit = deadline < request.deadline;
         let outcome = outcome.map_err(|failure| {
             if is_own_limit {
-                failure.of_timeout(timeout)
+                failure.with_limit(timeout)
             } else {
                 failure
             }
