@@ -4,10 +4,12 @@
 //! - [`ActiveReleases`] are the bundles in force: that of a folder, or [`Releases`] from a [`Storage`].
 //! - A [`Runner`] runs them: [`Admission`] says who may run what and when, an [`Evaluator`] evaluates the rules, an [`Observer`] counts and
 //!   logs. [`Offline`] runs them without a server, [`DurableRuns`] keeps runs and their outcomes in a [`RunStorage`].
+//! - Requests come as plain data: those in the formats of Rengine's executor ([`rengine`]), and those about releases
+//!   ([`ReleaseService`]), whose codes are the status codes of HTTP.
 //!
 //! A run walks from node to node of a [`Graph`] ([`run`]), or evaluates a decision ([`jdm`]). The graphs are those of Rengine's executor, with
-//! more kinds of nodes and without its defects; [`Compat::Rengine`] brings back those defects that a graph may depend on. This crate knows
-//! neither HTTP nor an engine for scripts nor a store.
+//! more kinds of nodes and without its defects; [`Compat::Rengine`] brings back those defects that a graph may depend on. This crate
+//! handles no connections, and knows neither an engine for scripts nor a store.
 
 mod admission;
 mod arguments;

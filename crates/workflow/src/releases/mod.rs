@@ -2,10 +2,16 @@
 
 mod active;
 mod api;
+mod assignments;
+mod error;
 mod stored;
+mod watch;
 
 pub use self::{
-    active::{ActiveReleases, FileStamps, Reading, ResolvedRelease, ShelfError, place_of_release},
+    active::{ActiveReleases, Reading, ResolvedRelease, ShelfError, place_of_release},
     api::{ReleaseEnvironment, ReleaseRequest, ReleaseResponse, ReleaseService, ReleaseThreads, percent_of},
-    stored::{About, Actor, Canary, LogEntry, ReleaseAssignments, ReleaseError, Releases, RolledBack, State},
+    assignments::{About, Actor, Canary, LogEntry, ReleaseAssignments, RolledBack, State},
+    error::ReleaseError,
+    stored::Releases,
+    watch::FileStamps,
 };
