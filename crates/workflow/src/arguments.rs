@@ -8,7 +8,7 @@ use crate::WorkflowFailure;
 pub(crate) const ARGUMENTS_DEPTH_MAX: usize = 128;
 
 /// Most arguments in a list.
-pub const ARGUMENTS_MAX: usize = 1000;
+pub(crate) const ARGUMENTS_MAX: usize = 1000;
 
 /// Parses the arguments of a run; without a text, they are an empty object.
 ///

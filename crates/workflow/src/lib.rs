@@ -9,7 +9,7 @@
 //!
 //! A run walks from node to node of a [`Graph`] ([`run`]), or evaluates a decision ([`jdm`]). The graphs are those of Rengine's executor, with
 //! more kinds of nodes and without its defects; [`Compat::Rengine`] brings back those defects that a graph may depend on. This crate
-//! handles no connections, and knows neither an engine for scripts nor a store.
+//! serves no HTTP, and knows neither an engine for scripts nor a store.
 
 mod admission;
 mod arguments;
@@ -36,7 +36,7 @@ mod schema;
 mod storage;
 
 pub use admission::{Admission, Asker, ClientLimits, WorkflowScene};
-pub use arguments::{ARGUMENTS_MAX, argument_list, arguments, is_list};
+pub use arguments::{argument_list, arguments, is_list};
 pub use builtin_task::{BuiltinTask, Operand, Operation, Request, ResultMode};
 pub use bundle::{
     Bundle, BundleErrors, EraseTypes, Schemas, StoredTest, Template, WorkflowFiles, is_workflow_file,

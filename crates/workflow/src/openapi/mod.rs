@@ -5,7 +5,7 @@ mod releases;
 use serde_json::{Map, Value, json};
 
 use self::releases::release_paths;
-use crate::{ARGUMENTS_MAX, Bundle, Evaluator, Runner};
+use crate::{Bundle, Evaluator, Runner, arguments::ARGUMENTS_MAX};
 
 /// A route of workflows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

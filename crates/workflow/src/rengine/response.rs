@@ -29,7 +29,6 @@ impl SceneResult {
     /// The values of a run that has not failed.
     pub(super) fn of(result: &RunResult<'_>) -> Self {
         Self {
-            // A decision may come to null.
             values: Ok(result.values.map_or("null", |values| values.get()).to_owned()),
             trace: result.trace_members(),
         }

@@ -1,4 +1,5 @@
-//! Runs workflows: one by name, with the arguments as the body, or several at a time as requests of Rengine name them.
+//! HTTP for workflows: heads, queries, credentials and replies. One is run by its name, with the arguments as the body, or several as
+//! requests of Rengine name them; what is in their bodies is for the crate of workflows.
 
 pub(crate) mod access;
 mod clients;
