@@ -79,16 +79,10 @@ impl<E: Evaluator> Offline<E> {
     /// If no workflow has this name, the run is refused, or what the rules wrote cannot be flushed.
     pub async fn run(&self, name: &str, args: &RawValue, wants_trace: bool) -> Result<Value, OfflineError> {
         let deadline = Instant::now() + self.runner.limits.timeout;
+        let asker = Asker::default();
         let ask = RunCall {
-            book: &self.book,
-            workflow: name,
-            args,
-            asker: Asker::default(),
-            trace_id: REQUEST_ID,
-            is_traced: wants_trace,
-            wants_trace,
             is_anonymous: false,
-            begun: None,
+            ..RunCall::new(&self.book, name, args, asker, REQUEST_ID, wants_trace)
         };
         let refused = |reason: &dyn std::error::Error| OfflineError::Refused {
             reason: with_causes(reason),

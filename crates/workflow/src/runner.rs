@@ -76,23 +76,23 @@ impl<E: Evaluator> Clone for Runner<E> {
 /// A request for one run.
 pub struct RunCall<'a, E: Evaluator> {
     /// The compiled workflows to run from.
-    pub book: &'a Arc<Bundle<E>>,
+    pub(crate) book: &'a Arc<Bundle<E>>,
     /// Name of the workflow, or of the rule that runs alone.
-    pub workflow: &'a str,
+    pub(crate) workflow: &'a str,
     /// A JSON object.
-    pub args: &'a RawValue,
+    pub(crate) args: &'a RawValue,
     /// The client that requests it.
-    pub asker: Asker<'a>,
+    pub(crate) asker: Asker<'a>,
     /// Id of the request.
-    pub trace_id: &'a str,
+    pub(crate) trace_id: &'a str,
     /// The value of `isTrace()` in rules.
-    pub is_traced: bool,
+    pub(crate) is_traced: bool,
     /// Whether the result includes a trace of the nodes.
-    pub wants_trace: bool,
+    pub(crate) wants_trace: bool,
     /// Whether the client is unknown: it gets no errors of the clients that rules use.
-    pub is_anonymous: bool,
+    pub(crate) is_anonymous: bool,
     /// Called when the run begins.
-    pub begun: Option<Arc<dyn Fn() + Send + Sync>>,
+    pub(crate) begun: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 impl<E: Evaluator> fmt::Debug for RunCall<'_, E> {
@@ -111,7 +111,29 @@ struct PlannedRun {
     counts: Arc<dyn RunCounts>,
 }
 
-impl<E: Evaluator> RunCall<'_, E> {
+impl<'a, E: Evaluator> RunCall<'a, E> {
+    /// A run of a workflow, or of a rule alone, for this client; `trace_id` is the id of its request, `args` a JSON object.
+    pub fn new(
+        book: &'a Arc<Bundle<E>>,
+        workflow: &'a str,
+        args: &'a RawValue,
+        asker: Asker<'a>,
+        trace_id: &'a str,
+        wants_trace: bool,
+    ) -> Self {
+        Self {
+            book,
+            workflow,
+            args,
+            asker,
+            trace_id,
+            is_traced: wants_trace,
+            wants_trace,
+            is_anonymous: asker.is_anonymous(),
+            begun: None,
+        }
+    }
+
     /// How long a run with this deadline is waited for: a traced one hands over its trace after it.
     pub fn until(&self, deadline: Instant) -> Instant {
         if self.wants_trace {

@@ -73,19 +73,14 @@ async fn run<E: Evaluator>(
     };
     let answer = async {
         let asker = runner.admission.known(name.client.as_deref())?;
+        let args = arguments(asked.args.as_bytes())?;
         let begun = Arc::clone(entry);
+        let (workflow, wants_trace) = (&asked.workflow, asked.wants_trace);
         let ask = RunCall {
-            book: &chosen.book,
-            workflow: &asked.workflow,
-            args: arguments(asked.args.as_bytes())?,
-            asker,
-            trace_id: &name.id,
-            is_traced: asked.wants_trace,
-            wants_trace: asked.wants_trace,
-            is_anonymous: asker.is_anonymous(),
             begun: Some(Arc::new(move || begun.begins())),
+            ..RunCall::new(&chosen.book, workflow, args, asker, &name.id, wants_trace)
         };
-        let deadline = Instant::now() + runner.timeout_of(&asked.workflow);
+        let deadline = Instant::now() + runner.timeout_of(workflow);
         let awaited = tokio::time::timeout_at((deadline + TRACE_TIME).into(), runner.run(&ask, deadline));
         let bytes = awaited.await.unwrap_or(Err(WorkflowFailure::DeadlinePassed))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -153,16 +153,10 @@ impl<'r, E: Evaluator> SceneCall<'r, E> {
     }
 
     fn run_call<'c>(&'c self, book: &'c Arc<Bundle<E>>, workflow: &'c str) -> RunCall<'c, E> {
+        let (id, wants_trace) = (self.request_id, self.wants_trace);
         RunCall {
-            book,
-            workflow,
-            args: self.args,
-            asker: self.asker,
-            trace_id: self.request_id,
             is_traced: self.request.is_traced(),
-            wants_trace: self.wants_trace,
-            is_anonymous: self.asker.is_anonymous(),
-            begun: None,
+            ..RunCall::new(book, workflow, self.args, self.asker, id, wants_trace)
         }
     }
 

@@ -60,17 +60,8 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
     } else {
         None
     };
-    let ask = RunCall {
-        book: &chosen.book,
-        workflow: &workflow,
-        args: arguments(if list.is_some() { b"" } else { text })?,
-        asker,
-        trace_id: request.id,
-        is_traced: options.trace,
-        wants_trace: options.trace,
-        is_anonymous: asker.is_anonymous(),
-        begun: None,
-    };
+    let args = arguments(if list.is_some() { b"" } else { text })?;
+    let ask = RunCall::new(&chosen.book, &workflow, args, asker, request.id, options.trace);
     let runner = &target.runner;
     let body = if let Some(list) = list {
         chosen.check(asker, &workflow)?;
