@@ -25,7 +25,7 @@ use crate::{
         Bounds, BufferUsage, FilesTarget, Origins, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget,
         SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget, pool,
         pool::PoolWorkers,
-        workflow::{ActiveReleases, DurableRuns, ReleaseService, ReleaseThreads},
+        workflow::{ActiveReleases, DurableRuns, OfflineEnvironment, ReleaseService, ReleaseThreads},
     },
     traces::Traces,
     watch::look_at_workflows,
@@ -348,7 +348,11 @@ fn workflow_target(
                 _ => None,
             });
             let releases = Releases::new(store as Arc<dyn Storage>, global);
-            let service = ReleaseService::new(releases.clone(), config.clone(), services.erase_types);
+            let environment = OfflineEnvironment {
+                config: config.clone(),
+                erase_types: services.erase_types,
+            };
+            let service = ReleaseService::new(releases.clone(), environment);
             releases_api = Some(Arc::new(ReleaseThreads::new(service)));
             ActiveReleases::of_store(releases, pinned.collect(), reading)?
         }

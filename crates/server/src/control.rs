@@ -3,6 +3,7 @@
 use std::{borrow::Cow, collections::BTreeSet, str::FromStr, sync::Arc, time::Duration};
 
 use forebay_pool::Pool;
+use forebay_workflow::ReleaseRequest;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tracing::Level;
@@ -14,7 +15,7 @@ use crate::{
     reload::ReloadError,
     router::decode,
     server::Shared,
-    target::workflow::ReleaseRequest,
+    target::workflow,
     traces::{self, RUN_MAX, TICKET_AGE_MAX, TraceUnavailable},
 };
 
@@ -123,11 +124,11 @@ impl Control {
             method: request.method,
             root: RELEASES.to_owned(),
             path,
-            query: request.query,
+            parameters: workflow::release_parameters(request.query.as_bytes()),
             body: request.body,
             client: None,
         };
-        Response::of_releases(releases.answer(request).await)
+        Response::of_releases(workflow::release_response(&releases, request).await)
     }
 
     fn stop(&self) -> Response {

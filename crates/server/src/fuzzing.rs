@@ -5,7 +5,6 @@ use crate::{
     failure::Refusal,
     front::{Decoder, Framing, Head, Parsed, Step},
     router::{Outcome, Router, Rule},
-    target::workflow::read_xml,
 };
 
 /// Size limit for parsed heads.
@@ -155,7 +154,7 @@ pub fn hook_xml(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
-    match read_xml(text) {
+    match forebay_workflow::rengine::read_xml(text) {
         Ok(arguments) => {
             let written = serde_json::Value::from(arguments).to_string();
             // A control character becomes six bytes; an element's name and text add a few more.

@@ -30,6 +30,10 @@ pub trait Evaluator: fmt::Debug + Send + Sync + 'static {
     /// Settings that are wrong.
     fn builtin(task: &BuiltinTask) -> Result<Self::Rule, String>;
 
+    /// Whether a rule threw this error, which ends with its stack trace, itself. Errors of the calls that it made may tell addresses and
+    /// paths, so anonymous clients do not get them.
+    fn is_thrown_by_rule(error: &str) -> bool;
+
     /// Gives a run an engine, on whose thread `begin` starts it. Dropping the future cancels the run.
     ///
     /// # Errors

@@ -260,6 +260,27 @@ impl FailureKind {
 }
 
 impl WorkflowFailure {
+    /// A request that is wrong; `what` names the field and the values that it may have.
+    pub fn request(what: impl Into<String>) -> Self {
+        Self::Request { what: what.into() }
+    }
+
+    /// Names a run's own time limit in the place of the deadline that has passed; other failures stay as they are.
+    #[must_use]
+    pub fn with_limit(self, timeout: Duration) -> Self {
+        if self.kind() != FailureKind::Deadline {
+            return self;
+        }
+        let failure = Self::Timeout { timeout };
+        match self {
+            Self::Stopped { trace, .. } => Self::Stopped {
+                failure: Box::new(failure),
+                trace,
+            },
+            _ => failure,
+        }
+    }
+
     /// The trace of a run that was stopped or failed, as members of an object.
     pub fn trace(&self) -> &str {
         match self {

@@ -4,10 +4,12 @@
 //! - [`ActiveReleases`] are the bundles in force: that of a folder, or [`Releases`] from a [`Storage`].
 //! - A [`Runner`] runs them: [`Admission`] says who may run what and when, an [`Evaluator`] evaluates the rules, an [`Observer`] counts and
 //!   logs. [`Offline`] runs them without a server, [`DurableRuns`] keeps runs and their outcomes in a [`RunStorage`].
+//! - Requests come as plain data: those in the formats of Rengine's executor ([`rengine`]), and those about releases
+//!   ([`ReleaseService`]), whose codes are the status codes of HTTP.
 //!
 //! A run walks from node to node of a [`Graph`] ([`run`]), or evaluates a decision ([`jdm`]). The graphs are those of Rengine's executor, with
-//! more kinds of nodes and without its defects; [`Compat::Rengine`] brings back those defects that a graph may depend on. This crate knows
-//! neither HTTP nor an engine for scripts nor a store.
+//! more kinds of nodes and without its defects; [`Compat::Rengine`] brings back those defects that a graph may depend on. This crate
+//! serves no HTTP, and knows neither an engine for scripts nor a store.
 
 mod admission;
 mod arguments;
@@ -23,15 +25,18 @@ mod graph;
 pub mod jdm;
 mod observer;
 mod offline;
+mod openapi;
 mod releases;
+pub mod rengine;
 mod run;
+mod run_list;
 mod runner;
 mod runs;
 mod schema;
 mod storage;
 
 pub use admission::{Admission, Asker, ClientLimits, WorkflowScene};
-pub use arguments::{ARGUMENTS_DEPTH_MAX, arguments, depth_of};
+pub use arguments::{argument_list, arguments, is_list};
 pub use builtin_task::{BuiltinTask, Operand, Operation, Request, ResultMode};
 pub use bundle::{
     Bundle, BundleErrors, EraseTypes, Schemas, StoredTest, Template, WorkflowFiles, is_workflow_file,
@@ -50,16 +55,18 @@ pub use failure::{FailureKind, WorkflowFailure, with_causes};
 pub use graph::Graph;
 pub use observer::{Observer, RunCounts, RunLog, RunOutcome};
 pub use offline::{Offline, OfflineError, Tested, arguments_of};
+pub use openapi::{WorkflowApi, WorkflowRoute};
 pub use releases::{
-    About, ActiveReleases, Actor, Canary, FileStamps, LogEntry, Reading, ReleaseAssignments, ReleaseError,
-    Releases, ResolvedRelease, RolledBack, ShelfError, State, place_of_release,
+    About, ActiveReleases, Actor, Canary, FileStamps, LogEntry, Reading, ReleaseAssignments,
+    ReleaseEnvironment, ReleaseError, ReleaseRequest, ReleaseResponse, ReleaseService, ReleaseThreads,
+    Releases, ResolvedRelease, RolledBack, ShelfError, State, percent_of, place_of_release,
 };
 pub use run::{
     Before, Cause, DEPTH_MAX, Ended, ITEMS_MAX, NodeName, Outcome, RuleCall, Rules, RunError, Step, Subflow,
     Trace, WAY_MAX, run,
 };
-pub use runner::{RunCall, RunLimits, Runner, TRACE_TIME};
-pub use runs::result::{RunResult, public_reason};
+use runner::TRACE_TIME;
+pub use runner::{RunCall, RunLimits, Runner};
 pub use schema::{Mismatch, Schema};
 pub use storage::{Changes, Documents, RunStorage, Storage, StorageError, Write, Written};
 

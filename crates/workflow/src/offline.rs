@@ -79,21 +79,18 @@ impl<E: Evaluator> Offline<E> {
     /// If no workflow has this name, the run is refused, or what the rules wrote cannot be flushed.
     pub async fn run(&self, name: &str, args: &RawValue, wants_trace: bool) -> Result<Value, OfflineError> {
         let deadline = Instant::now() + self.runner.limits.timeout;
+        let asker = Asker::default();
         let ask = RunCall {
-            book: &self.book,
-            workflow: name,
-            args,
-            asker: Asker::default(),
-            trace_id: REQUEST_ID,
-            is_traced: wants_trace,
-            wants_trace,
             is_anonymous: false,
-            begun: None,
+            ..RunCall::new(&self.book, name, args, asker, REQUEST_ID, wants_trace)
         };
         let refused = |reason: &dyn std::error::Error| OfflineError::Refused {
             reason: with_causes(reason),
         };
-        let run = tokio::time::timeout_at((deadline + TRACE_TIME).into(), self.runner.run(&ask, deadline));
+        let run = tokio::time::timeout_at(
+            (deadline + TRACE_TIME).into(),
+            self.runner.evaluate(&ask, deadline),
+        );
         let outcome = run.await.unwrap_or(Err(WorkflowFailure::DeadlinePassed));
         if let Some(storage) = &self.storage {
             // Flushed, so that the rules' writes are durable even if another process leads the store.

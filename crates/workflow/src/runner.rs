@@ -22,7 +22,7 @@ use crate::{
     observer::CountedRun,
     runs::{
         driver::{self, RunSpec},
-        result::{self, RunResult},
+        result::{self, NodeFailure, PublicText, RunResult},
     },
 };
 
@@ -76,23 +76,23 @@ impl<E: Evaluator> Clone for Runner<E> {
 /// A request for one run.
 pub struct RunCall<'a, E: Evaluator> {
     /// The compiled workflows to run from.
-    pub book: &'a Arc<Bundle<E>>,
+    pub(crate) book: &'a Arc<Bundle<E>>,
     /// Name of the workflow, or of the rule that runs alone.
-    pub workflow: &'a str,
+    pub(crate) workflow: &'a str,
     /// A JSON object.
-    pub args: &'a RawValue,
+    pub(crate) args: &'a RawValue,
     /// The client that requests it.
-    pub asker: Asker<'a>,
+    pub(crate) asker: Asker<'a>,
     /// Id of the request.
-    pub trace_id: &'a str,
+    pub(crate) trace_id: &'a str,
     /// The value of `isTrace()` in rules.
-    pub is_traced: bool,
+    pub(crate) is_traced: bool,
     /// Whether the result includes a trace of the nodes.
-    pub wants_trace: bool,
+    pub(crate) wants_trace: bool,
     /// Whether the client is unknown: it gets no errors of the clients that rules use.
-    pub is_anonymous: bool,
+    pub(crate) is_anonymous: bool,
     /// Called when the run begins.
-    pub begun: Option<Arc<dyn Fn() + Send + Sync>>,
+    pub(crate) begun: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 impl<E: Evaluator> fmt::Debug for RunCall<'_, E> {
@@ -103,6 +103,69 @@ impl<E: Evaluator> fmt::Debug for RunCall<'_, E> {
     }
 }
 
+/// What a run is to execute, and what counts it.
+struct PlannedRun {
+    plan: Plan,
+    /// The graph's attributes: a JSON object.
+    attributes: Arc<str>,
+    counts: Arc<dyn RunCounts>,
+}
+
+impl<'a, E: Evaluator> RunCall<'a, E> {
+    /// A run of a workflow, or of a rule alone, for this client; `trace_id` is the id of its request, `args` a JSON object.
+    pub fn new(
+        book: &'a Arc<Bundle<E>>,
+        workflow: &'a str,
+        args: &'a RawValue,
+        asker: Asker<'a>,
+        trace_id: &'a str,
+        wants_trace: bool,
+    ) -> Self {
+        Self {
+            book,
+            workflow,
+            args,
+            asker,
+            trace_id,
+            is_traced: wants_trace,
+            wants_trace,
+            is_anonymous: asker.is_anonymous(),
+            begun: None,
+        }
+    }
+
+    /// How long a run with this deadline is waited for: a traced one hands over its trace after it.
+    pub fn until(&self, deadline: Instant) -> Instant {
+        if self.wants_trace {
+            deadline + TRACE_TIME
+        } else {
+            deadline
+        }
+    }
+
+    /// What the client may read of errors.
+    fn public_text(&self) -> PublicText {
+        if self.is_anonymous {
+            result::anonymous_text::<E>
+        } else {
+            result::first_line
+        }
+    }
+
+    /// The failure of a run with this result, if a node failed; it is logged under this id.
+    pub(crate) fn node_failure(&self, result: &RunResult<'_>, request_id: &str) -> Option<NodeFailure> {
+        let (node, error) = (result.node.as_ref()?, result.error.as_ref()?);
+        let workflow = self.workflow;
+        tracing::warn!(target: "forebay::workflow", workflow, request_id, "node `{node}` failed: {error}");
+        Some(NodeFailure {
+            node: node.clone(),
+            reason: (self.public_text())(error).to_owned(),
+            is_input: result.is_input,
+            trace: result.trace_members(),
+        })
+    }
+}
+
 impl<E: Evaluator> Runner<E> {
     /// Longest duration of a run of this workflow.
     pub fn timeout_of(&self, workflow: &str) -> Duration {
@@ -110,11 +173,27 @@ impl<E: Evaluator> Runner<E> {
         own.min(self.limits.timeout)
     }
 
-    /// Runs a workflow until `deadline` and returns its result: JSON that [`RunResult`] reads.
+    /// Runs a workflow until `deadline` and returns its result as JSON.
+    ///
+    /// # Errors
+    /// If the run is refused or fails, at a node too.
+    pub async fn run(&self, ask: &RunCall<'_, E>, deadline: Instant) -> Result<Bytes, WorkflowFailure> {
+        let bytes = self.evaluate(ask, deadline).await?;
+        match ask.node_failure(&RunResult::read(&bytes)?, ask.trace_id) {
+            Some(failure) => Err(failure.into()),
+            None => Ok(bytes),
+        }
+    }
+
+    /// Runs a workflow until `deadline` and returns its result, that of a run that failed at a node too: JSON that [`RunResult`] reads.
     ///
     /// # Errors
     /// If the run is refused, or fails otherwise than at a node.
-    pub async fn run(&self, ask: &RunCall<'_, E>, deadline: Instant) -> Result<Bytes, WorkflowFailure> {
+    pub(crate) async fn evaluate(
+        &self,
+        ask: &RunCall<'_, E>,
+        deadline: Instant,
+    ) -> Result<Bytes, WorkflowFailure> {
         // A client that may not run the workflow does not learn whether it exists.
         if let Err(refusal) = Admission::check(ask.asker, ask.workflow) {
             if ask.book.has(ask.workflow) {
@@ -135,9 +214,12 @@ impl<E: Evaluator> Runner<E> {
         if let Some(schemas) = schemas {
             schemas.check_args(ask.args)?;
         }
-        let counts = self.observer.counts(ask.workflow);
-        let run = self.run_plan(plan, &workflow.attributes, ask, deadline, counts);
-        let bytes = run.await?;
+        let planned = PlannedRun {
+            plan,
+            attributes: Arc::clone(&workflow.attributes),
+            counts: self.observer.counts(ask.workflow),
+        };
+        let bytes = self.run_planned(ask, planned, deadline).await?;
         if let Some(schemas) = schemas.filter(|schemas| schemas.has_result()) {
             schemas.check_result(RunResult::read(&bytes)?.values)?;
         }
@@ -147,30 +229,37 @@ impl<E: Evaluator> Runner<E> {
     /// Runs a single rule, as if it were the only node of a graph.
     ///
     /// # Errors
-    /// As [`Self::run`].
-    pub async fn run_rule(&self, ask: &RunCall<'_, E>, deadline: Instant) -> Result<Bytes, WorkflowFailure> {
+    /// As [`Self::evaluate`].
+    pub(crate) async fn evaluate_rule(
+        &self,
+        ask: &RunCall<'_, E>,
+        deadline: Instant,
+    ) -> Result<Bytes, WorkflowFailure> {
         Admission::check(ask.asker, ask.workflow)?;
         let Some(plan) = ask.book.plan_of_rule(ask.workflow) else {
             let name = ask.workflow.to_owned();
             return Err(WorkflowFailure::NoSuchRule { name });
         };
-        let counts = self.observer.counts(RULES);
-        self.run_plan(plan, &Arc::from("{}"), ask, deadline, counts).await
+        let planned = PlannedRun {
+            plan,
+            attributes: Arc::from("{}"),
+            counts: self.observer.counts(RULES),
+        };
+        self.run_planned(ask, planned, deadline).await
     }
 
-    async fn run_plan(
+    /// Runs it within its limits, counts it and logs its failure.
+    async fn run_planned(
         &self,
-        plan: Plan,
-        attributes: &Arc<str>,
         ask: &RunCall<'_, E>,
+        planned: PlannedRun,
         deadline: Instant,
-        counts: Arc<dyn RunCounts>,
     ) -> Result<Bytes, WorkflowFailure> {
-        let counted = CountedRun::begin(Arc::clone(&counts), deadline);
+        let counted = CountedRun::begin(Arc::clone(&planned.counts), deadline);
         let log = self.observer.log(ask.workflow, ask.trace_id);
         let late = Late { log, deadline };
         let (unfinished, stopped) = ask.wants_trace.then(oneshot::channel).unzip();
-        let run = self.run_admitted(plan, attributes, ask, deadline, counts, unfinished);
+        let run = self.run_admitted(ask, planned, deadline, unfinished);
         let result = match stopped {
             None => run.await,
             Some(stopped) => {
@@ -190,13 +279,16 @@ impl<E: Evaluator> Runner<E> {
 
     async fn run_admitted(
         &self,
-        plan: Plan,
-        attributes: &Arc<str>,
         ask: &RunCall<'_, E>,
+        planned: PlannedRun,
         deadline: Instant,
-        counts: Arc<dyn RunCounts>,
         unfinished: Option<oneshot::Sender<String>>,
     ) -> Result<Bytes, WorkflowFailure> {
+        let PlannedRun {
+            plan,
+            attributes,
+            counts,
+        } = planned;
         let admitted = self.admission.admit(ask.asker, ask.workflow, deadline).await?;
         let args: Arc<str> = ask.args.get().into();
         let input = RunInput {
@@ -206,9 +298,9 @@ impl<E: Evaluator> Runner<E> {
             is_traced: ask.is_traced,
             workflow: ask.workflow.to_owned(),
             args: Arc::clone(&args),
-            attributes: Arc::clone(attributes),
+            attributes,
         };
-        let wanted = RunSpec {
+        let spec = RunSpec {
             book: Arc::clone(ask.book),
             plan,
             counts,
@@ -219,14 +311,14 @@ impl<E: Evaluator> Runner<E> {
             output_max: self.limits.output_max,
             deadline,
             unfinished,
-            is_anonymous: ask.is_anonymous,
+            public_text: ask.public_text(),
         };
         let begun = ask.begun.clone();
         let begin = Box::new(move |engine| {
             if let Some(begun) = begun {
                 begun();
             }
-            driver::begin(wanted, engine)
+            driver::begin(spec, engine)
         });
         let priority = admitted.priority;
         let output = self.evaluator.run(input, deadline, priority, begin)?.await;
@@ -248,7 +340,7 @@ impl<E: Evaluator> Runner<E> {
 }
 
 /// Time for the thread of a run that was stopped to hand over its trace, and for the response with it.
-pub const TRACE_TIME: Duration = Duration::from_secs(1);
+pub(crate) const TRACE_TIME: Duration = Duration::from_secs(1);
 
 /// The failure of a traced run, with its steps if it had begun.
 async fn with_trace(failure: WorkflowFailure, stopped: oneshot::Receiver<String>) -> WorkflowFailure {

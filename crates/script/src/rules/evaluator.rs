@@ -10,6 +10,14 @@ use forebay_workflow::{
 use super::{builtin_tasks::rule_of, engine::RuleEngine, libraries};
 use crate::{Body, Failure, Rule, Script};
 
+/// Places of the SDK whose errors are about the rule that called it.
+const ABOUT_RULES: [&str; 4] = [
+    "(sdk:dist/rules/context.js:",
+    "(sdk:dist/rules/gorules/zen.js:",
+    "exactly (sdk:dist/rules/main.js:",
+    "observe (sdk:dist/rules/data/client-calls.js:",
+];
+
 impl Evaluator for Script {
     type Rule = Rule;
     type Engine = RuleEngine;
@@ -33,6 +41,18 @@ impl Evaluator for Script {
 
     fn builtin(task: &BuiltinTask) -> Result<Rule, String> {
         rule_of(task)
+    }
+
+    /// The frame that threw an error is the first with a place in a file.
+    fn is_thrown_by_rule(error: &str) -> bool {
+        let mut frames = error
+            .lines()
+            .map(str::trim_start)
+            .filter(|line| line.starts_with("at "));
+        let thrown = frames.find(|frame| frame.contains(':') && !frame.starts_with("at <input>"));
+        thrown.is_none_or(|frame| {
+            !frame.contains("(sdk:") || ABOUT_RULES.iter().any(|place| frame.contains(place))
+        })
     }
 
     fn run(

@@ -11,8 +11,8 @@ use forebay_records::Settings;
 use forebay_runtimes::Runtime;
 use forebay_script::PostAddress;
 use forebay_store::index::Definition;
-pub use forebay_workflow::WorkflowScene;
 use forebay_workflow::{ClientLimits, DurableRunLimits};
+pub use forebay_workflow::{WorkflowApi, WorkflowRoute, WorkflowScene};
 
 pub(super) use self::sql::threads as sql_threads;
 pub use self::sql::{SqlResult, SqlRoute, SqlStatement};
@@ -607,43 +607,6 @@ impl WorkflowSource {
         match self {
             Self::Folder { path, .. } => Some(path),
             Self::Store { .. } => None,
-        }
-    }
-}
-
-/// `route.workflow`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WorkflowRoute {
-    /// The format of requests.
-    pub api: WorkflowApi,
-    /// The release to run; `None`: the published one.
-    pub release: Option<u64>,
-}
-
-/// `route.workflow.api`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WorkflowApi {
-    /// The path names the workflow; the body holds its arguments.
-    Named,
-    /// Rengine's requests for workflows.
-    Scenes,
-    /// Rengine's requests for a single rule.
-    RuleScript,
-    /// Other systems' requests, answered with a template.
-    Custom,
-    /// Requests about releases, not for runs.
-    Releases,
-}
-
-impl WorkflowApi {
-    /// The word used in the configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Named => "named",
-            Self::Scenes => "scenes",
-            Self::RuleScript => "rulescript",
-            Self::Custom => "custom",
-            Self::Releases => "releases",
         }
     }
 }

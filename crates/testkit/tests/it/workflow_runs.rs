@@ -176,6 +176,33 @@ fn a_key_is_one_run_however_often_it_is_asked_for() {
 }
 
 #[test]
+fn arguments_that_a_decision_refuses_are_wrong_arguments_of_a_kept_run_too() {
+    let data = Folder::new();
+    let schema = json!({"type": "object", "required": ["n"]}).to_string();
+    let decision = json!({
+        "nodes": [
+            {"id": "in", "name": "request", "type": "inputNode", "content": {"schema": schema}},
+            {"id": "out", "name": "response", "type": "outputNode"},
+        ],
+        "edges": [{"id": "a", "sourceId": "in", "targetId": "out"}],
+    });
+    let server = setup(&data, RUNS)
+        .file("flows/same.json", decision.to_string())
+        .start();
+    let refused = post(&server, "same", "", &json!({}));
+    assert_eq!(refused.status, 422, "{}", refused.text());
+    let kept = post(&server, "same", "idempotency-key: k\r\n", &json!({}));
+    assert_eq!(kept.status, 422, "{}", kept.text());
+    assert_eq!(kept.json()["detail"], refused.json()["detail"]);
+    accept(&server, "same", "later", &json!({}));
+    let report = told(&server, "same", "later");
+    assert_eq!(
+        (&report["state"], &report["status"], &report["error"]),
+        (&json!("failed"), &json!(422), &refused.json()["detail"])
+    );
+}
+
+#[test]
 fn those_who_ask_while_it_runs_get_what_it_comes_to() {
     let data = Folder::new();
     let slow = "idempotency-key: slow\r\n";

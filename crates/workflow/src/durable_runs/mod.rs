@@ -5,34 +5,35 @@
 //! outcome. So one name never runs twice at the same time, and never again while its outcome is kept. An accepted asynchronous run is never
 //! dropped. A run that has begun is begun again only by the server that follows one that died or had to cut it off.
 
+mod attempt;
+mod entry;
 mod records;
 
 use std::{
     collections::HashMap,
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
-use serde_json::value::RawValue;
 use tokio::{runtime::Handle, sync::Semaphore, sync::watch};
 
-use self::records::Records;
-pub use self::records::{Over, RunName, RunRequest};
+use self::{
+    attempt::{Attempt, attempt},
+    records::Records,
+};
+pub use self::{
+    entry::{Entry, Progress},
+    records::{Over, RunName, RunRequest},
+};
 use crate::{
-    Evaluator, FailureKind, RunCall, RunResult, RunStorage, Runner, StorageError, TRACE_TIME,
-    WorkflowFailure, arguments, public_reason, runner::now_ms,
+    Admission, Asker, Evaluator, FailureKind, RunStorage, Runner, StorageError, WorkflowFailure, arguments,
 };
 
 /// Pause before another attempt of a run that found no room. It doubles each time, up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// Longest stored error of a run, in characters.
-const ERROR_CHARS_MAX: usize = 4096;
 
 /// `workflow.runs`: where durable runs are kept, and how many.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,91 +65,6 @@ impl<E: Evaluator> fmt::Debug for DurableRuns<E> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("DurableRuns").finish_non_exhaustive()
     }
-}
-
-/// An unfinished run.
-#[derive(Debug)]
-pub struct Entry {
-    workflow: String,
-    /// Digest of the request.
-    mark: u128,
-    /// Whether some client does not wait for it: then it begins whenever there is room.
-    is_promised: AtomicBool,
-    has_begun: AtomicBool,
-    progress: watch::Sender<Progress>,
-}
-
-/// Progress of a run.
-#[derive(Clone, Debug)]
-pub enum Progress {
-    /// Not stored yet.
-    Accepting,
-    /// Waiting to begin.
-    Waiting,
-    /// Waiting for an engine.
-    Queued,
-    /// Running in an engine.
-    Running,
-    /// Over, with this outcome.
-    Over(Arc<Over>),
-    /// Not run by this server: it was not accepted, could not begin while its clients waited, or is left to the next server.
-    Refused(WorkflowFailure),
-}
-
-impl Entry {
-    fn new(asked: &RunRequest, is_promised: bool, progress: Progress) -> Arc<Self> {
-        Arc::new(Self {
-            workflow: asked.workflow.clone(),
-            mark: asked.mark(),
-            is_promised: AtomicBool::new(is_promised),
-            has_begun: AtomicBool::new(false),
-            progress: watch::Sender::new(progress),
-        })
-    }
-
-    /// Waits for the first progress that `wanted` accepts.
-    pub async fn comes_to(&self, wanted: fn(&Progress) -> bool) -> Progress {
-        let mut progress = self.progress.subscribe();
-        let come = progress.wait_for(wanted).await;
-        // The entry owns the sender, so it outlives this wait.
-        come.map_or(Progress::Refused(WorkflowFailure::Stopping), |come| come.clone())
-    }
-
-    /// The progress so far.
-    pub fn progress(&self) -> Progress {
-        self.progress.borrow().clone()
-    }
-
-    /// Called when an engine starts the run.
-    fn begins(&self) {
-        self.has_begun.store(true, Ordering::Release);
-        self.progress.send_replace(Progress::Running);
-    }
-
-    fn is_promised(&self) -> bool {
-        self.is_promised.load(Ordering::Acquire)
-    }
-}
-
-impl Progress {
-    /// Whether the run is stored, or has been.
-    pub fn is_accepted(&self) -> bool {
-        !matches!(self, Self::Accepting)
-    }
-
-    /// Whether this server does nothing more for the run.
-    pub fn is_over(&self) -> bool {
-        matches!(self, Self::Over(_) | Self::Refused(_))
-    }
-}
-
-/// Result of one attempt to run.
-enum Attempt {
-    Over(Over),
-    /// There was no room.
-    NotBegun(WorkflowFailure),
-    /// Interrupted because the server is stopping.
-    CutOff,
 }
 
 /// Whether the client waits for the run.
@@ -238,7 +154,7 @@ impl<E: Evaluator> DurableRuns<E> {
                 return Err(WorkflowFailure::OtherRun { id: name.id });
             }
             if wanted == RunLookup::Later {
-                entry.is_promised.store(true, Ordering::Release);
+                entry.promise();
             }
             return Ok(Arc::clone(entry));
         }
@@ -267,12 +183,28 @@ impl<E: Evaluator> DurableRuns<E> {
         Ok(entry)
     }
 
-    /// Whether this name has an unfinished run or a stored outcome.
+    /// Checks whether the client may have this run. An existing run may be asked for even if its workflow is gone.
     ///
     /// # Errors
-    /// If the storage fails, or has other data there.
-    pub fn knows(&self, name: &RunName) -> Result<bool, WorkflowFailure> {
-        Ok(self.entries.lock().contains_key(name) || self.records.over(name)?.is_some())
+    /// If the client may not run the workflow, or a new run cannot be: there is no such workflow, or its arguments do not match their schema.
+    pub fn check(
+        &self,
+        runner: &Runner<E>,
+        asker: Asker<'_>,
+        name: &RunName,
+        asked: &RunRequest,
+    ) -> Result<(), WorkflowFailure> {
+        let workflow = &asked.workflow;
+        Admission::check(asker, workflow)?;
+        if self.entries.lock().contains_key(name) || self.records.over(name)?.is_some() {
+            return Ok(());
+        }
+        let chosen = runner.releases.choose(&name.id, asked.release)?;
+        chosen.check(asker, workflow)?;
+        match chosen.book.schemas(workflow) {
+            Some(schemas) => schemas.check_args(arguments(asked.args.as_bytes())?),
+            None => Ok(()),
+        }
     }
 
     /// The progress of a workflow's run by name: its outcome as soon as there is one, or its progress at `until`.
@@ -434,88 +366,4 @@ impl<E: Evaluator> DurableRuns<E> {
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
-}
-
-/// Makes one attempt to run it.
-async fn attempt<E: Evaluator>(
-    runner: &Runner<E>,
-    name: &RunName,
-    asked: &RunRequest,
-    entry: &Arc<Entry>,
-    is_ending: &watch::Sender<bool>,
-) -> Attempt {
-    entry.has_begun.store(false, Ordering::Release);
-    let (release, outcome) = run(runner, name, asked, entry).await;
-    let has_begun = entry.has_begun.load(Ordering::Acquire);
-    let (status, answer, trace) = match outcome {
-        Ok(answer) => (200, answer, String::new()),
-        Err(refusal) if !has_begun && may_begin_later(&refusal) => return Attempt::NotBegun(refusal),
-        Err(WorkflowFailure::Stopping) if *is_ending.borrow() => return Attempt::CutOff,
-        Err(refusal) => {
-            refusal.log(&name.id);
-            let told = refusal.to_string().chars().take(ERROR_CHARS_MAX).collect();
-            (refusal.code(), told, refusal.trace().to_owned())
-        }
-    };
-    Attempt::Over(Over {
-        workflow: asked.workflow.clone(),
-        mark: asked.mark_text(),
-        asked_ms: asked.at_ms,
-        ended_ms: now_ms(),
-        status,
-        answer,
-        trace,
-        release,
-    })
-}
-
-/// Runs the workflow as requested; returns the release it used, and the result.
-async fn run<E: Evaluator>(
-    runner: &Runner<E>,
-    name: &RunName,
-    asked: &RunRequest,
-    entry: &Arc<Entry>,
-) -> (Option<u64>, Result<String, WorkflowFailure>) {
-    let chosen = match runner.releases.choose(&name.id, asked.release) {
-        Ok(chosen) => chosen,
-        Err(refusal) => return (None, Err(refusal)),
-    };
-    let answer = async {
-        let asker = runner.admission.known(name.client.as_deref())?;
-        let args: &RawValue = arguments(asked.args.as_bytes())?;
-        let begun = Arc::clone(entry);
-        let ask = RunCall {
-            book: &chosen.book,
-            workflow: &asked.workflow,
-            args,
-            asker,
-            trace_id: &name.id,
-            is_traced: asked.wants_trace,
-            wants_trace: asked.wants_trace,
-            is_anonymous: asker.is_anonymous(),
-            begun: Some(Arc::new(move || begun.begins())),
-        };
-        let deadline = Instant::now() + runner.timeout_of(&asked.workflow);
-        let awaited = tokio::time::timeout_at((deadline + TRACE_TIME).into(), runner.run(&ask, deadline));
-        let bytes = awaited.await.unwrap_or(Err(WorkflowFailure::DeadlinePassed))?;
-        let result = RunResult::read(&bytes)?;
-        if let (Some(node), Some(error)) = (&result.node, &result.error) {
-            let (workflow, request_id) = (&*asked.workflow, &*name.id);
-            tracing::warn!(target: "forebay::workflow", workflow, request_id, "node `{node}` failed: {error}");
-            let reason = public_reason(error, asker.is_anonymous()).to_owned();
-            let (node, trace) = (node.clone(), result.trace_members());
-            return Err(WorkflowFailure::Failed { node, reason, trace });
-        }
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    (chosen.release, answer.await)
-}
-
-/// Whether a run that has not begun may begin at another time, or with other engines.
-fn may_begin_later(failure: &WorkflowFailure) -> bool {
-    let is_for_now = matches!(
-        failure.kind(),
-        FailureKind::TooMany | FailureKind::Overload | FailureKind::Deadline
-    );
-    is_for_now || matches!(failure, WorkflowFailure::GivenUp)
 }

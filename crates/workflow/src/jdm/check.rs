@@ -257,25 +257,17 @@ impl Checker<'_> {
         self.sees_nodes |= programs.any(|program| program.sees_nodes);
     }
 
-    fn tell(&mut self, node: usize, flaws: Vec<CellError>) {
-        let node = self.id(node);
-        let problems = flaws.into_iter().map(|flaw| Problem::Expression {
-            node: node.clone(),
-            place: flaw.place,
-            text: flaw.text,
-            reason: flaw.reason,
-        });
+    fn fail(&mut self, node: usize, cells: Vec<CellError>) {
+        let id = self.id(node);
+        let problems = cells
+            .into_iter()
+            .map(|cell| Problem::Expression(id.clone(), cell));
         self.problems.extend(problems);
     }
 
-    fn warn(&mut self, node: usize, flaws: Vec<CellError>) {
-        let node = self.id(node);
-        let warnings = flaws.into_iter().map(|flaw| Problem::Unparsable {
-            node: node.clone(),
-            place: flaw.place,
-            text: flaw.text,
-            reason: flaw.reason,
-        });
+    fn warn(&mut self, node: usize, cells: Vec<CellError>, kind: fn(String, CellError) -> Problem) {
+        let id = self.id(node);
+        let warnings = cells.into_iter().map(|cell| kind(id.clone(), cell));
         self.warnings.extend(warnings);
     }
 
@@ -289,15 +281,15 @@ impl Checker<'_> {
                 let turn = self.turn(node, transform);
                 let mut warnings = Vec::new();
                 let table = Table::compile_with(rows, &mut self.compiler, &mut warnings);
-                self.warn(node, warnings);
-                let table = table.map_err(|flaws| self.tell(node, flaws)).ok()?;
+                self.warn(node, warnings, Problem::Unparsable);
+                let table = table.map_err(|flaws| self.fail(node, flaws)).ok()?;
                 self.see(table.programs());
                 Task::Table(table, turn?)
             }
             Kind::Expressions(list, transform) => {
                 let turn = self.turn(node, transform);
                 let expressions = Expressions::compile(list, &mut self.compiler);
-                let expressions = expressions.map_err(|flaws| self.tell(node, flaws)).ok()?;
+                let expressions = expressions.map_err(|flaws| self.fail(node, flaws)).ok()?;
                 self.see(expressions.programs());
                 Task::Expressions(expressions, turn?)
             }
@@ -313,8 +305,8 @@ impl Checker<'_> {
                 }
                 let mut warnings = Vec::new();
                 let switch = Switch::compile(*collects, statements, &mut self.compiler, &mut warnings);
-                self.warn(node, warnings);
-                let switch = switch.map_err(|flaws| self.tell(node, flaws)).ok()?;
+                self.warn(node, warnings, Problem::Unparsable);
+                let switch = switch.map_err(|flaws| self.fail(node, flaws)).ok()?;
                 self.see(switch.programs());
                 Task::Switch(switch)
             }
@@ -337,14 +329,7 @@ impl Checker<'_> {
                 self.sees_nodes = true;
                 let mut warnings = Vec::new();
                 let config = Config::compile(config, "config", &mut self.compiler, &mut warnings);
-                let node = self.id(node);
-                let warnings = warnings.into_iter().map(|flaw| Problem::NoTemplate {
-                    node: node.clone(),
-                    place: flaw.place,
-                    text: flaw.text,
-                    reason: flaw.reason,
-                });
-                self.warnings.extend(warnings);
+                self.warn(node, warnings, Problem::NoTemplate);
                 Task::Custom {
                     kind: kind.as_str().into(),
                     config,
@@ -366,14 +351,14 @@ impl Checker<'_> {
             Some(text) => {
                 let program = self.compiler.standard(text);
                 let program =
-                    program.map_err(|error| self.tell(node, flaw("inputField", text, error.to_string())));
+                    program.map_err(|error| self.fail(node, flaw("inputField", text, error.to_string())));
                 Some(program.ok()?)
             }
         };
         let output = match &transform.output {
             None => None,
             Some(path) => {
-                let path = Path::of(path).map_err(|reason| self.tell(node, flaw("outputPath", path, reason)));
+                let path = Path::of(path).map_err(|reason| self.fail(node, flaw("outputPath", path, reason)));
                 Some(path.ok()?)
             }
         };

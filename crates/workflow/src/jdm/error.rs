@@ -7,6 +7,7 @@ use thiserror::Error;
 use super::{
     program::Fault,
     run::{DEPTH_MAX, RUNS_MAX},
+    table::CellError,
     value::{Excess, ITEMS_MAX},
 };
 
@@ -72,42 +73,21 @@ pub enum Problem {
         /// The id they share.
         statement: String,
     },
-    /// An expression does not compile.
-    #[error("node `{node}`, {place}: `{text}`: {reason}")]
-    Expression {
-        /// The id of the node.
-        node: String,
-        /// The location in the node, such as "row 3, column `country`".
-        place: String,
-        /// The expression, shortened.
-        text: String,
-        /// The compiler's message.
-        reason: String,
-    },
-    /// A cell of a table, a column, or a statement of a switch cannot be parsed; a warning.
-    #[error("node `{node}`, {place}: `{text}` cannot be parsed, so it matches nothing: {reason}")]
-    Unparsable {
-        /// The id of the node.
-        node: String,
-        /// The location in the node, such as "row 3, column `country`".
-        place: String,
-        /// The expression, shortened.
-        text: String,
-        /// The compiler's message.
-        reason: String,
-    },
-    /// A text in the configuration of a custom node cannot be parsed as a template; a warning.
-    #[error("node `{node}`, {place}: `{text}` is no template, so it stays as it is: {reason}")]
-    NoTemplate {
-        /// The id of the node.
-        node: String,
-        /// The location in the node, such as `config.to[0]`.
-        place: String,
-        /// The text, shortened.
-        text: String,
-        /// The compiler's message.
-        reason: String,
-    },
+    /// An expression in the node with this id does not compile.
+    #[error("node `{0}`, {place}: `{text}`: {reason}", place = .1.place, text = .1.text, reason = .1.reason)]
+    Expression(String, CellError),
+    /// A cell of a table, a column, or a statement of a switch cannot be parsed, in the node with this id; a warning.
+    #[error(
+        "node `{0}`, {place}: `{text}` cannot be parsed, so it matches nothing: {reason}",
+        place = .1.place, text = .1.text, reason = .1.reason
+    )]
+    Unparsable(String, CellError),
+    /// A text in the configuration of the custom node with this id cannot be parsed as a template; a warning.
+    #[error(
+        "node `{0}`, {place}: `{text}` is no template, so it stays as it is: {reason}",
+        place = .1.place, text = .1.text, reason = .1.reason
+    )]
+    NoTemplate(String, CellError),
     /// A node names a decision that does not exist.
     #[error("node `{node}`: there is no decision `{key}`")]
     NoSuchDecision {

@@ -17,6 +17,7 @@ use super::{
     check::{Checked, Decision, Task, Turn},
     document::Mode,
     error::{Cause, RunError},
+    evaluation::{Evaluation, Step, trace_of},
     program::{Machine, Program},
     reader::shortened,
     traversal::Traversal,
@@ -85,71 +86,6 @@ pub struct Answer {
     pub value: Value,
     /// Details to show in the trace, such as log output.
     pub trace: Value,
-}
-
-/// The result of a run.
-#[derive(Clone, Debug)]
-pub struct Evaluation<F: fmt::Display> {
-    /// Duration of the run.
-    pub took: Duration,
-    /// The final value, or the failure.
-    pub result: Result<Value, RunError<F>>,
-    /// The steps of the run in order of evaluation, if requested.
-    pub trace: Option<Vec<Step>>,
-}
-
-/// One node's part in a run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Step {
-    /// The id of the node.
-    pub id: String,
-    /// The display name of the node.
-    pub name: String,
-    /// The node's input; null for the input node.
-    pub input: Value,
-    /// The node's result; null for the output node and for a node that failed.
-    pub output: Value,
-    /// Duration of the node's evaluation.
-    pub took: Duration,
-    /// Details of the evaluation: the matching rows of a table, the taken statements of a switch, the steps of a decision.
-    pub trace: Value,
-}
-
-impl<F: fmt::Display> Evaluation<F> {
-    /// The response in the format of GoRules' engine and agent: `performance`, `result` and, if there is one, `trace` by node id. For a
-    /// failed run: `type`, `source`, `nodeId` and the trace.
-    pub fn reply(&self) -> Value {
-        let mut reply = match &self.result {
-            Ok(result) => json!({"performance": performance(self.took), "result": result}),
-            Err(error) => {
-                json!({"type": "NodeError", "source": error.cause.to_string(), "nodeId": error.node})
-            }
-        };
-        if let Some(trace) = &self.trace {
-            reply["trace"] = trace_of(trace);
-        }
-        reply
-    }
-}
-
-fn performance(took: Duration) -> String {
-    format!("{took:.1?}")
-}
-
-fn trace_of(steps: &[Step]) -> Value {
-    let steps = steps.iter().enumerate().map(|(order, step)| {
-        let shown = json!({
-            "id": step.id,
-            "name": step.name,
-            "input": step.input,
-            "output": step.output,
-            "performance": performance(step.took),
-            "traceData": step.trace,
-            "order": order,
-        });
-        (step.id.clone(), shown)
-    });
-    Value::Object(steps.collect())
 }
 
 impl Decision {

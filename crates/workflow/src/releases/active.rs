@@ -1,10 +1,7 @@
 //! The workflows in force, from a folder or from releases in the store. They are replaced as a whole; a run that has begun keeps its book.
-//!
-//! A thread polls for changes made by others, reads them and puts them in force. If they cannot be read, it logs the error and keeps the
-//! current workflows in force.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
@@ -14,8 +11,11 @@ use std::{
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::stored::{Canary, ReleaseAssignments, ReleaseError, Releases, State};
-use crate::{Bundle, BundleErrors, Compat, EraseTypes, Evaluator, WorkflowFailure, failure::with_causes};
+use super::{
+    Canary, FileStamps, ReleaseError, Releases, State,
+    watch::{FolderWatcher, StoreWatcher, Watcher},
+};
+use crate::{Admission, Asker, Bundle, BundleErrors, Compat, EraseTypes, Evaluator, WorkflowFailure};
 
 /// Polling interval for the store: each poll reads one node.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -38,7 +38,7 @@ pub enum ShelfError {
 
 impl ShelfError {
     /// Whether reading may succeed later without another change: the store failed, or does not have the release yet.
-    fn may_mend(&self) -> bool {
+    pub(super) fn may_mend(&self) -> bool {
         matches!(
             self,
             Self::Releases(ReleaseError::Storage(_) | ReleaseError::NoSuchRelease { .. })
@@ -58,7 +58,7 @@ pub struct Reading {
 /// The workflows currently in force.
 #[derive(Debug)]
 pub struct ActiveReleases<E: Evaluator> {
-    in_force: RwLock<InForce<E>>,
+    pub(super) in_force: RwLock<InForce<E>>,
     ending: Arc<Ending>,
 }
 
@@ -80,19 +80,34 @@ impl<E: Evaluator> Clone for ResolvedRelease<E> {
     }
 }
 
+impl<E: Evaluator> ResolvedRelease<E> {
+    /// Refuses a workflow that does not exist or that the client may not run.
+    ///
+    /// # Errors
+    /// [`WorkflowFailure::NotAllowed`] or [`WorkflowFailure::NoSuchWorkflow`]
+    pub fn check(&self, asker: Asker<'_>, workflow: &str) -> Result<(), WorkflowFailure> {
+        Admission::check(asker, workflow)?;
+        if self.book.has(workflow) {
+            return Ok(());
+        }
+        let name = workflow.to_owned();
+        Err(WorkflowFailure::NoSuchWorkflow { name })
+    }
+}
+
 #[derive(Debug)]
-struct InForce<E: Evaluator> {
+pub(super) struct InForce<E: Evaluator> {
     /// The global with the releases; `None`: a folder, whose only book counts as published.
-    global: Option<String>,
-    published: Option<ResolvedRelease<E>>,
-    canary: Option<Canary>,
+    pub(super) global: Option<String>,
+    pub(super) published: Option<ResolvedRelease<E>>,
+    pub(super) canary: Option<Canary>,
     /// By release number: the canary, those for test, and those pinned by routes.
-    others: BTreeMap<u64, Arc<Bundle<E>>>,
+    pub(super) others: BTreeMap<u64, Arc<Bundle<E>>>,
 }
 
 impl<E: Evaluator> InForce<E> {
     /// Nothing, of the releases in this global or of a folder.
-    fn nothing(global: Option<String>) -> Self {
+    pub(super) fn nothing(global: Option<String>) -> Self {
         Self {
             global,
             published: None,
@@ -123,7 +138,7 @@ impl<E: Evaluator> InForce<E> {
     }
 
     /// The published release, and the canary.
-    fn shared(&self) -> (Option<u64>, Option<Canary>) {
+    pub(super) fn shared(&self) -> (Option<u64>, Option<Canary>) {
         let published = self.published.as_ref().and_then(|chosen| chosen.release);
         (published, self.canary)
     }
@@ -186,14 +201,8 @@ impl<E: Evaluator> ActiveReleases<E> {
         bundle.log();
         let shelf = Self::of(bundle);
         if let Some((seen, stamps)) = watched {
-            let keeper = FolderKeeper {
-                folder: folder.to_owned(),
-                reading,
-                stamps,
-                in_force: seen.clone(),
-                seen,
-            };
-            shelf.keep(LOOK_AT_FOLDER_EVERY, keeper)?;
+            let watcher = FolderWatcher::new(folder, reading, seen, stamps);
+            shelf.watch(LOOK_AT_FOLDER_EVERY, watcher)?;
         }
         Ok(shelf)
     }
@@ -203,23 +212,9 @@ impl<E: Evaluator> ActiveReleases<E> {
     /// # Errors
     /// If the published release cannot be read, or a thread cannot be started.
     pub fn of_store(releases: Releases, pinned: Vec<u64>, reading: Reading) -> Result<Arc<Self>, ShelfError> {
-        let standing = releases.standing()?;
-        let mut keeper = StoreKeeper {
-            releases,
-            pinned,
-            reading,
-            seen: None,
-            told: String::new(),
-            unusable: BTreeSet::new(),
-            announced: None,
-        };
-        let (in_force, fault) = keeper.read(standing, &InForce::nothing(None));
-        if let Some(fault) = fault {
-            return Err(fault);
-        }
-        keeper.announced = Some(in_force.shared());
+        let (watcher, in_force) = StoreWatcher::new(releases, pinned, reading)?;
         let shelf = Self::new(in_force);
-        shelf.keep(LOOK_EVERY, keeper)?;
+        shelf.watch(LOOK_EVERY, watcher)?;
         Ok(shelf)
     }
 
@@ -244,7 +239,7 @@ impl<E: Evaluator> ActiveReleases<E> {
     }
 
     /// Checks that `next` may replace the workflows of a folder: files that have become bad do not come into force.
-    fn check_next(&self, next: &Bundle<E>) -> Result<(), BundleErrors> {
+    pub(super) fn check_next(&self, next: &Bundle<E>) -> Result<(), BundleErrors> {
         let in_force = self.in_force.read();
         let before = in_force.published.as_ref();
         before.map_or(Ok(()), |before| next.check_against(&before.book))
@@ -273,14 +268,14 @@ impl<E: Evaluator> ActiveReleases<E> {
     }
 
     /// Starts a thread that polls for changes until the shelf is dropped.
-    fn keep(self: &Arc<Self>, every: Duration, mut keeper: impl Watcher<E>) -> Result<(), ShelfError> {
+    fn watch(self: &Arc<Self>, every: Duration, mut watcher: impl Watcher<E>) -> Result<(), ShelfError> {
         let (ending, shelf) = (Arc::clone(&self.ending), Arc::downgrade(self));
         let look = move || {
             while !ending.passes(every) {
                 let Some(shelf) = Weak::upgrade(&shelf) else {
                     return;
                 };
-                keeper.look(&shelf);
+                watcher.look(&shelf);
             }
         };
         let thread = thread::Builder::new().name("workflow-news".into()).spawn(look);
@@ -300,220 +295,6 @@ fn place_of(id: &str) -> u32 {
     });
     let spread = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((spread >> 32) % 10_000) as u32
-}
-
-/// Polls for changes and puts them in force.
-trait Watcher<E: Evaluator>: Send + 'static {
-    fn look(&mut self, shelf: &ActiveReleases<E>);
-}
-
-type Stamps = BTreeMap<PathBuf, (i64, i64, u64, u64)>;
-
-/// Looks at the files of a folder: what identifies the state of each, such as its modification time.
-pub type FileStamps = Box<dyn FnMut() -> Stamps + Send>;
-
-struct FolderKeeper {
-    folder: PathBuf,
-    reading: Reading,
-    stamps: FileStamps,
-    /// File stamps at the last poll, and those of the version that was read last.
-    seen: Stamps,
-    in_force: Stamps,
-}
-
-impl<E: Evaluator> Watcher<E> for FolderKeeper {
-    fn look(&mut self, shelf: &ActiveReleases<E>) {
-        let now = (self.stamps)();
-        let is_quiet = now == self.seen;
-        // Waits until the files are quiet, so that a save in progress is not read halfway and one save is one change.
-        if !is_quiet || now == self.in_force {
-            self.seen = now;
-            return;
-        }
-        self.in_force = now;
-        let Reading { compat, erase_types } = self.reading;
-        let read = Bundle::read(&self.folder, compat, erase_types);
-        match read.and_then(|book| shelf.check_next(&book).map(|()| book)) {
-            Ok(book) => {
-                book.log();
-                let book = Arc::new(book);
-                shelf.in_force.write().published = Some(ResolvedRelease { book, release: None });
-                tracing::info!(target: "forebay::workflow", "workflows read again: {}", self.folder.display());
-            }
-            Err(faults) => {
-                tracing::error!(target: "forebay::workflow", "workflows not read again, those in force stay: {faults}");
-            }
-        }
-    }
-}
-
-struct StoreKeeper {
-    releases: Releases,
-    pinned: Vec<u64>,
-    reading: Reading,
-    /// The state that was read last; `None`: it could not be read, or not completely.
-    seen: Option<ReleaseAssignments>,
-    /// The last logged error from reading the store.
-    told: String,
-    /// Releases that were unusable at the last read, with the reasons. They have been logged.
-    unusable: BTreeSet<(u64, String)>,
-    /// The releases in force that were logged last.
-    announced: Option<(Option<u64>, Option<Canary>)>,
-}
-
-impl<E: Evaluator> Watcher<E> for StoreKeeper {
-    fn look(&mut self, shelf: &ActiveReleases<E>) {
-        match self.releases.standing() {
-            Ok(standing) if self.seen.as_ref() == Some(&standing) => {}
-            Ok(standing) => {
-                // If the published release is missing from it, the reason is in the log.
-                let (in_force, _) = self.read(standing, &shelf.in_force.read());
-                let shared = in_force.shared();
-                *shelf.in_force.write() = in_force;
-                self.told.clear();
-                if self.announced != Some(shared) {
-                    self.announced = Some(shared);
-                    announce(shared);
-                }
-            }
-            Err(error) => {
-                (self.seen, self.announced) = (None, None);
-                let told = with_causes(&error);
-                if told != self.told {
-                    tracing::error!(target: "forebay::workflow", "the releases of the workflows cannot be looked at, those in force stay: {told}");
-                    self.told = told;
-                }
-            }
-        }
-    }
-}
-
-/// Logs the releases in force.
-fn announce((published, canary): (Option<u64>, Option<Canary>)) {
-    let share = canary.map(|canary| format!(", and release {} for {canary} of the runs", canary.release));
-    tracing::info!(
-        target: "forebay::workflow",
-        "release {} of the workflows is in force{}",
-        published.map_or_else(|| "none".to_owned(), |number| number.to_string()),
-        share.unwrap_or_default(),
-    );
-}
-
-impl StoreKeeper {
-    /// Why a route may not name this release, if so: drafts cannot be requested.
-    fn why_not_pinned(&self, number: u64, standing: &ReleaseAssignments) -> Option<NotHad> {
-        let prefix = "a route names a release that it cannot have";
-        match self.releases.about(number) {
-            Ok(about) if standing.state_of(number, &about) != State::Draft => None,
-            Ok(_) => Some(NotHad {
-                reason: format!(
-                    "{prefix}: it is a draft; `forebay workflow state {number} test` makes it one for test"
-                ),
-                may_mend: false,
-            }),
-            Err(error) => Some(NotHad {
-                reason: format!("{prefix}: {}", with_causes(&error)),
-                // A release that is created later is a draft, so a missing one cannot become usable by itself.
-                may_mend: matches!(error, ReleaseError::Storage(_)),
-            }),
-        }
-    }
-
-    /// Reads the releases that should be in force, reusing books that are loaded already. If the published release cannot be read, the
-    /// previous one stays in force and the error is returned; for others the error is only logged. Releases that may become readable are
-    /// read again at the next poll.
-    fn read<E: Evaluator>(
-        &mut self,
-        standing: ReleaseAssignments,
-        before: &InForce<E>,
-    ) -> (InForce<E>, Option<ShelfError>) {
-        let mut in_force = InForce::nothing(Some(self.releases.global().to_owned()));
-        let (mut fault, mut unusable, mut may_mend) = (None, BTreeSet::new(), false);
-        let mut numbers = standing.numbers();
-        for number in &self.pinned {
-            match self.why_not_pinned(*number, &standing) {
-                None => {
-                    numbers.insert(*number);
-                }
-                Some(not_had) => {
-                    may_mend |= not_had.may_mend;
-                    unusable.insert((*number, not_had.reason));
-                }
-            }
-        }
-        for number in numbers {
-            let is_published = standing.published == Some(number);
-            let known = before
-                .published
-                .iter()
-                .find(|known| known.release == Some(number));
-            let known = known
-                .map(|known| &known.book)
-                .or_else(|| before.others.get(&number));
-            let book = match known {
-                Some(book) => Arc::clone(book),
-                None => match read_release(&self.releases, number, self.reading) {
-                    Ok(book) => {
-                        book.log();
-                        Arc::new(book)
-                    }
-                    Err(error) => {
-                        may_mend |= error.may_mend();
-                        let reason = with_causes(&error);
-                        unusable.insert((
-                            number,
-                            format!("a release of the workflows cannot be used: {reason}"),
-                        ));
-                        if is_published {
-                            in_force.published.clone_from(&before.published);
-                            fault = Some(error);
-                        }
-                        continue;
-                    }
-                },
-            };
-            if is_published {
-                in_force.published = Some(ResolvedRelease {
-                    book,
-                    release: Some(number),
-                });
-            } else {
-                in_force.others.insert(number, book);
-            }
-        }
-        in_force.canary = standing
-            .canary
-            .filter(|canary| in_force.others.contains_key(&canary.release));
-        for (number, what) in unusable.difference(&self.unusable) {
-            tracing::error!(target: "forebay::workflow", release = number, "{what}");
-        }
-        self.unusable = unusable;
-        self.seen = (!may_mend).then_some(standing);
-        (in_force, fault)
-    }
-}
-
-/// Why a release is unavailable.
-struct NotHad {
-    reason: String,
-    /// Whether it may become available without any change to the releases' state.
-    may_mend: bool,
-}
-
-/// Reads and compiles a release.
-fn read_release<E: Evaluator>(
-    releases: &Releases,
-    number: u64,
-    reading: Reading,
-) -> Result<Bundle<E>, ShelfError> {
-    let files = releases.files(number)?;
-    let bundle = Bundle::of(
-        &files,
-        &place_of_release(number),
-        reading.compat,
-        reading.erase_types,
-    );
-    Ok(bundle.whole()?)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tracing::Level;
 
 use super::{
     decisions::{self, DecisionTasks},
-    result::{first_line, put_trace, write_evaluation, write_run},
+    result::{PublicText, first_line, put_trace, write_evaluation, write_run},
     rules::RuleTasks,
     tasks::{Reason, RunTasks},
 };
@@ -45,8 +45,8 @@ pub(crate) struct RunSpec<E: Evaluator> {
     pub(crate) deadline: Instant,
     /// Takes the trace of a run that is stopped before its end, as members of an object.
     pub(crate) unfinished: Option<oneshot::Sender<String>>,
-    /// Whether errors in the trace may tell only what anybody may know.
-    pub(crate) is_anonymous: bool,
+    /// What the client may read of errors in the trace.
+    pub(crate) public_text: PublicText,
 }
 
 /// Serves the rules of a run.
@@ -119,7 +119,7 @@ pub(crate) fn begin<E: Evaluator>(wanted: RunSpec<E>, engine: E::Engine) -> Begu
         output_max,
         deadline,
         unfinished,
-        is_anonymous,
+        public_text,
     } = wanted;
     let host = Rc::new(Host {
         log: RefCell::new(Log {
@@ -138,7 +138,7 @@ pub(crate) fn begin<E: Evaluator>(wanted: RunSpec<E>, engine: E::Engine) -> Begu
         unfinished,
         trace: trace.clone(),
         host: Rc::clone(&host),
-        is_anonymous,
+        public_text,
         output_max,
     };
     let own = Rc::clone(&host);
@@ -151,13 +151,7 @@ pub(crate) fn begin<E: Evaluator>(wanted: RunSpec<E>, engine: E::Engine) -> Begu
                 if let Err(error) = &outcome {
                     log.borrow_mut().failed(&error.node, &error.cause.to_string());
                 }
-                write_run(
-                    &outcome,
-                    trace.as_deref(),
-                    &log.borrow(),
-                    is_anonymous,
-                    output_max,
-                )
+                write_run(&outcome, trace.as_deref(), &log.borrow(), public_text, output_max)
             }
             Plan::Decision(decision) => {
                 let functions = DecisionTasks::new(desk, book);
@@ -184,7 +178,7 @@ struct StoppedTrace<E: Evaluator> {
     unfinished: Option<oneshot::Sender<String>>,
     trace: Option<Rc<Trace<Rc<str>, Reason>>>,
     host: Rc<Host<E>>,
-    is_anonymous: bool,
+    public_text: PublicText,
     output_max: usize,
 }
 
@@ -200,7 +194,7 @@ impl<E: Evaluator> Drop for StoppedTrace<E> {
         if let (Some(unfinished), Some(trace)) = (self.unfinished.take(), &self.trace) {
             let mut out = Vec::new();
             let log = self.host.log.borrow();
-            put_trace(&mut out, trace, &log, self.is_anonymous, self.output_max);
+            put_trace(&mut out, trace, &log, self.public_text, self.output_max);
             // Nothing may wait for it any more.
             let _ = unfinished.send(String::from_utf8_lossy(&out).into_owned());
         }

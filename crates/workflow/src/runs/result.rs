@@ -7,29 +7,57 @@ use serde_json::{Value, value::RawValue};
 
 use super::driver::{Log, NodeLine};
 use crate::{
-    NodeName, Outcome, RunError, RunOutcome, Step, Trace, WorkflowFailure,
+    Evaluator, NodeName, Outcome, RunError, RunOutcome, Step, Trace, WorkflowFailure,
     jdm::{Cause, Evaluation},
 };
 
 /// The members of a run's result that the server looks at before passing it on.
 #[derive(Debug, Deserialize)]
-pub struct RunResult<'r> {
+pub(crate) struct RunResult<'r> {
     /// Values of its last rule.
     #[serde(borrow, rename = "valueMap", alias = "result")]
-    pub values: Option<&'r RawValue>,
+    pub(crate) values: Option<&'r RawValue>,
     /// The node that failed.
-    pub node: Option<String>,
+    pub(crate) node: Option<String>,
     /// The error; its stack trace follows the first line.
-    pub error: Option<String>,
+    pub(crate) error: Option<String>,
     /// The steps of the run, if they were asked for.
     #[serde(borrow)]
-    pub trace: Option<&'r RawValue>,
+    pub(crate) trace: Option<&'r RawValue>,
     /// The lines that its rules logged, if they were asked for.
     #[serde(borrow)]
-    pub logs: Option<&'r RawValue>,
+    pub(crate) logs: Option<&'r RawValue>,
     /// Whether the error is that of the arguments, which do not match the schema of the decision's input.
     #[serde(default, rename = "isInput")]
-    pub is_input: bool,
+    pub(crate) is_input: bool,
+}
+
+/// The node at which a run failed.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeFailure {
+    pub(crate) node: String,
+    /// What the client may read of the error.
+    pub(crate) reason: String,
+    /// As in [`RunResult`].
+    pub(crate) is_input: bool,
+    /// The trace, as in [`WorkflowFailure::Failed`].
+    pub(crate) trace: String,
+}
+
+impl From<NodeFailure> for WorkflowFailure {
+    fn from(failure: NodeFailure) -> Self {
+        let NodeFailure {
+            node,
+            reason,
+            is_input,
+            trace,
+        } = failure;
+        if is_input {
+            Self::OtherArguments { what: reason }
+        } else {
+            Self::Failed { node, reason, trace }
+        }
+    }
 }
 
 impl<'r> RunResult<'r> {
@@ -37,21 +65,16 @@ impl<'r> RunResult<'r> {
     ///
     /// # Errors
     /// [`WorkflowFailure::Broken`] if it is something else.
-    pub fn read(bytes: &'r [u8]) -> Result<Self, WorkflowFailure> {
+    pub(crate) fn read(bytes: &'r [u8]) -> Result<Self, WorkflowFailure> {
         serde_json::from_slice(bytes).map_err(|error| WorkflowFailure::Broken {
             reason: format!("a run's result cannot be read: {error}"),
         })
     }
 }
 
-/// The first line of an error, without the stack trace.
-pub(super) fn first_line(error: &str) -> &str {
-    error.lines().next().unwrap_or_default()
-}
-
 impl RunResult<'_> {
     /// The trace, as further members of an object.
-    pub fn trace_members(&self) -> String {
+    pub(crate) fn trace_members(&self) -> String {
         let member = |name: &str, value: Option<&RawValue>| {
             value.map_or_else(String::new, |value| format!(",\"{name}\":{}", value.get()))
         };
@@ -76,31 +99,22 @@ pub(crate) fn outcome_of(bytes: &[u8]) -> RunOutcome {
 
 /// Stands in for an error that anonymous clients do not get.
 const WITHHELD: &str = "a call that its rule made failed; the log says why, under the id of the request";
-/// Places of the SDK whose errors are about the rule itself.
-const ABOUT_RULES: [&str; 4] = [
-    "(sdk:dist/rules/context.js:",
-    "(sdk:dist/rules/gorules/zen.js:",
-    "exactly (sdk:dist/rules/main.js:",
-    "observe (sdk:dist/rules/data/client-calls.js:",
-];
 
-/// The first line of an error, without the stack trace. Anonymous clients get it only if it was thrown by the rule: errors of clients, of
-/// `fetch` and of the store may tell addresses, paths and what `allow` names.
-pub fn public_reason(error: &str, is_anonymous: bool) -> &str {
-    let frames = error
-        .lines()
-        .map(str::trim_start)
-        .filter(|line| line.starts_with("at "));
-    let thrown = frames
-        .into_iter()
-        .find(|frame| frame.contains(':') && !frame.starts_with("at <input>"));
-    let is_withheld = thrown.is_some_and(|frame| {
-        frame.contains("(sdk:") && !ABOUT_RULES.iter().any(|place| frame.contains(place))
-    });
-    if is_anonymous && is_withheld {
-        return WITHHELD;
+/// What a client may read of an error: its first line, without the stack trace, or a text that stands in for it.
+pub(crate) type PublicText = fn(&str) -> &str;
+
+/// The text for all clients but anonymous ones.
+pub(crate) fn first_line(error: &str) -> &str {
+    error.lines().next().unwrap_or_default()
+}
+
+/// The text for anonymous clients, which get only what a rule has thrown itself.
+pub(crate) fn anonymous_text<E: Evaluator>(error: &str) -> &str {
+    if E::is_thrown_by_rule(error) {
+        first_line(error)
+    } else {
+        WITHHELD
     }
-    first_line(error)
 }
 
 type Ended<F> = Result<Outcome<Rc<str>>, RunError<F>>;
@@ -110,7 +124,7 @@ pub(super) fn write_run<F: fmt::Display + Clone>(
     outcome: &Ended<F>,
     trace: Option<&Trace<Rc<str>, F>>,
     log: &Log,
-    is_anonymous: bool,
+    public_text: PublicText,
     output_max: usize,
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
@@ -120,7 +134,7 @@ pub(super) fn write_run<F: fmt::Display + Clone>(
         put(&mut out, &format!(",\"node\":{}", quoted(&error.node.id)));
     }
     if let Some(trace) = trace {
-        put_trace(&mut out, trace, log, is_anonymous, output_max);
+        put_trace(&mut out, trace, log, public_text, output_max);
     }
     out.push(b'}');
     out
@@ -131,7 +145,7 @@ pub(super) fn put_trace<F: fmt::Display + Clone>(
     out: &mut Vec<u8>,
     trace: &Trace<Rc<str>, F>,
     log: &Log,
-    is_anonymous: bool,
+    public_text: PublicText,
     output_max: usize,
 ) {
     let steps = trace.steps();
@@ -144,7 +158,7 @@ pub(super) fn put_trace<F: fmt::Display + Clone>(
     put(out, ",\"trace\":[");
     for (at, (step, next)) in steps.iter().zip(next).enumerate() {
         put(out, if at > 0 { ",{" } else { "{" });
-        put_step(out, step, is_anonymous);
+        put_step(out, step, public_text);
         if !next.is_empty() {
             put(out, &format!(",\"next\":{}", Value::from(next)));
         }
@@ -161,7 +175,7 @@ pub(super) fn put_trace<F: fmt::Display + Clone>(
     });
 }
 
-fn put_step<F: fmt::Display>(out: &mut Vec<u8>, step: &Step<Rc<str>, F>, is_anonymous: bool) {
+fn put_step<F: fmt::Display>(out: &mut Vec<u8>, step: &Step<Rc<str>, F>, public_text: PublicText) {
     let ms = |time: Duration| time.as_secs_f64() * 1000.0;
     let (id, kind, began) = (quoted(&step.node.id), step.kind, ms(step.begun));
     put(
@@ -185,10 +199,7 @@ fn put_step<F: fmt::Display>(out: &mut Vec<u8>, step: &Step<Rc<str>, F>, is_anon
         );
     }
     if let Some(error) = &step.fallback {
-        member(
-            "fallback",
-            &quoted(public_reason(&error.cause.to_string(), is_anonymous)),
-        );
+        member("fallback", &quoted(public_text(&error.cause.to_string())));
     }
     if let Some(case) = &step.case {
         member("case", &quoted(case));
@@ -198,7 +209,7 @@ fn put_step<F: fmt::Display>(out: &mut Vec<u8>, step: &Step<Rc<str>, F>, is_anon
     }
     if let Some((took, outcome)) = &step.ended {
         put(out, &format!(",\"tookMs\":{:.3},", ms(*took)));
-        put_outcome(out, outcome, |error| public_reason(error, is_anonymous));
+        put_outcome(out, outcome, public_text);
     }
 }
 
@@ -257,14 +268,14 @@ fn put(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
 fn put_outcome<F: fmt::Display>(
     out: &mut Vec<u8>,
     outcome: &Result<Outcome<Rc<str>>, RunError<F>>,
-    told: impl Fn(&str) -> &str,
+    text: PublicText,
 ) {
     match outcome {
         Ok(outcome) => {
@@ -273,7 +284,7 @@ fn put_outcome<F: fmt::Display>(
         }
         Err(error) => put(
             out,
-            &format!("\"error\":{}", quoted(told(&error.cause.to_string()))),
+            &format!("\"error\":{}", quoted(text(&error.cause.to_string()))),
         ),
     }
 }

@@ -2,8 +2,7 @@
 
 use std::{fs, io, path::PathBuf};
 
-use forebay_server::workflow::percent_of;
-use forebay_workflow::WorkflowFiles;
+use forebay_workflow::{WorkflowFiles, percent_of};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -11,7 +10,7 @@ use super::{
     opening::Who,
     rengine,
     runs::{TestOutcome, texts_of},
-    source::{Source, author},
+    source::Source,
 };
 use crate::{arguments::ConfigFile, output};
 
@@ -268,7 +267,8 @@ pub(super) fn rollback(arguments: &Rollback) -> anyhow::Result<()> {
 pub(super) fn discard(arguments: &Discard) -> anyhow::Result<()> {
     let (source, _) = Source::open(&arguments.config, true)?;
     let (number, by) = (arguments.release, arguments.who.name());
-    let query = format!("{}&former={}", author(&by), arguments.former);
-    source.request("DELETE", &format!("/{number}"), &query, None)?;
+    let former = arguments.former.to_string();
+    let parameters = [("by", &*by), ("former", &former)];
+    source.request("DELETE", &format!("/{number}"), &parameters, None)?;
     Ok(output::line(&format!("release {number} is gone"))?)
 }

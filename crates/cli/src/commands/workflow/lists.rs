@@ -68,8 +68,8 @@ pub(super) fn list(arguments: &List) -> anyhow::Result<()> {
 
 pub(super) fn log(arguments: &Log) -> anyhow::Result<()> {
     let (source, _) = Source::open(&arguments.config, false)?;
-    let query = format!("count={}", arguments.count);
-    let mut told = source.request("GET", "/log", &query, None)?;
+    let count = arguments.count.to_string();
+    let mut told = source.request("GET", "/log", &[("count", &count)], None)?;
     let entries: Vec<LogEntry> = serde_json::from_value(told["entries"].take())?;
     if arguments.json {
         for entry in entries {

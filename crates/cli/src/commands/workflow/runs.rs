@@ -227,7 +227,7 @@ pub(super) fn test(arguments: &Test) -> anyhow::Result<()> {
     };
     match arguments.which.select()? {
         (Selection::Release(source @ Source::Server(_), number), _) if now_ms.is_none() => {
-            let report = source.request("POST", &format!("/{number}/test"), "", None)?;
+            let report = source.request("POST", &format!("/{number}/test"), &[], None)?;
             TestOutcome::list(&report["tests"]).iter().for_each(tell);
         }
         (selection, config) => {

@@ -5,10 +5,10 @@ use std::{future, sync::Arc, time::Duration};
 
 use forebay_server::{
     config::{Config, WorkflowSource},
-    workflow::{ReleaseRequest, ReleaseService, WorkflowStore},
+    workflow::{OfflineEnvironment, ReleaseService, WorkflowStore},
 };
 use forebay_store::StoreError;
-use forebay_workflow::{Releases, WorkflowFiles};
+use forebay_workflow::{ReleaseRequest, Releases, WorkflowFiles};
 use serde_json::{Value, json};
 
 use super::{WorkflowError, opening::configuration};
@@ -56,13 +56,17 @@ impl Source {
             })?
         };
         let releases = Releases::new(Arc::new(WorkflowStore(store)), &global);
-        let service = ReleaseService::new(releases, config.clone(), erase_types);
+        let environment = OfflineEnvironment {
+            config: config.clone(),
+            erase_types,
+        };
+        let service = ReleaseService::new(releases, environment);
         Ok((Self::Store(Box::new(service)), config))
     }
 
     /// Reads the resource at `path`.
     pub(super) fn get(&self, path: &str) -> anyhow::Result<Value> {
-        self.request("GET", path, "", None)
+        self.request("GET", path, &[], None)
     }
 
     /// Makes a change in the name of `by`.
@@ -73,7 +77,7 @@ impl Source {
         by: &str,
         body: Option<&Value>,
     ) -> anyhow::Result<Value> {
-        self.request(method, path, &author(by), body)
+        self.request(method, path, &[("by", by)], body)
     }
 
     /// Sends a request; returns the body of its response, null if there is none.
@@ -81,13 +85,19 @@ impl Source {
         &self,
         method: &str,
         path: &str,
-        query: &str,
+        parameters: &[(&str, &str)],
         body: Option<&Value>,
     ) -> anyhow::Result<Value> {
         let text = body.map(Value::to_string).unwrap_or_default();
         let (status, body) = match self {
             Self::Server(control) => {
-                let target = format!("{ROOT}{path}?{query}");
+                let mut target = format!("{ROOT}{path}?");
+                for (at, (name, value)) in parameters.iter().enumerate() {
+                    target.push_str(if at > 0 { "&" } else { "" });
+                    target.push_str(name);
+                    target.push('=');
+                    put_encoded(value, &mut target);
+                }
                 let (status, text) = control.exchange(method, &target, &text, SILENCE_MAX)?;
                 let body = match &*text {
                     "" => Value::Null,
@@ -96,11 +106,13 @@ impl Source {
                 (status, body)
             }
             Self::Store(service) => {
+                let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+                let parameters = parameters.iter().map(owned).collect();
                 let request = ReleaseRequest {
                     method: method.to_owned(),
                     root: ROOT.to_owned(),
                     path: path.to_owned(),
-                    query: query.to_owned(),
+                    parameters: Ok(parameters),
                     body: text.into_bytes(),
                     client: None,
                 };
@@ -128,13 +140,6 @@ impl Source {
         }
         Ok(files)
     }
-}
-
-/// The query that names the author of a change.
-pub(super) fn author(by: &str) -> String {
-    let mut query = "by=".to_owned();
-    put_encoded(by, &mut query);
-    query
 }
 
 /// The control socket of the server that has these releases open, if one runs.

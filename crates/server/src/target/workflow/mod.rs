@@ -1,32 +1,24 @@
-//! Runs workflows: one by name, with the arguments as the body, or several at a time as requests of Rengine name them.
+//! HTTP for workflows: heads, queries, credentials and replies. One is run by its name, with the arguments as the body, or several as
+//! requests of Rengine name them; what is in their bodies is for the crate of workflows.
 
 pub(crate) mod access;
 mod clients;
 mod observer;
 mod offline;
 mod openapi;
-mod release_api;
 mod requests;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
 
-use bytes::Bytes;
 use forebay_script::Script;
-use forebay_workflow::{Admission, RunCall, RunLimits, RunStorage, Runner, ShelfError, WorkflowFailure};
+use forebay_workflow::{Admission, RunLimits, RunStorage, Runner, ShelfError, WorkflowFailure};
 
-pub use self::offline::{OfflineStartError, check, start_offline};
-pub(crate) use self::release_api::ReleaseThreads;
-pub use self::release_api::{ReleaseRequest, ReleaseResponse, ReleaseService, percent_of};
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use self::requests::read_xml;
+pub use self::offline::{OfflineEnvironment, OfflineStartError, check, start_offline};
+pub(crate) use self::requests::releases::{release_parameters, release_response};
 use self::{
     clients::Clients,
     observer::WorkflowObserver,
-    release_api::release_paths,
-    requests::{custom, named, scenes},
+    requests::{named, rengine},
 };
 use super::{
     End, Request,
@@ -37,7 +29,6 @@ pub use crate::store::WorkflowStore;
 use crate::{
     app::WorkflowEnvironment,
     config::{self, WorkflowApi, WorkflowRoute},
-    failure::Refusal,
     front::{RequestBody, Socket, Stream},
     logging::WorkflowLogs,
     reply::Reply,
@@ -53,6 +44,10 @@ pub(crate) type ResolvedRelease = forebay_workflow::ResolvedRelease<Script>;
 pub(crate) type DurableRuns = forebay_workflow::DurableRuns<Script>;
 /// Workflows that run without a server.
 pub type Offline = forebay_workflow::Offline<Script>;
+/// Answers requests about releases, with the limits and permissions of a configuration.
+pub type ReleaseService = forebay_workflow::ReleaseService<OfflineEnvironment>;
+/// Answers requests about releases on threads.
+pub(crate) type ReleaseThreads = forebay_workflow::ReleaseThreads<OfflineEnvironment>;
 
 /// The workflows target: the workflows in force, and what runs them.
 #[derive(Clone, Debug)]
@@ -127,14 +122,8 @@ impl WorkflowTarget {
     }
 
     /// The book for a request with this id: of the given release, of the route's, or of the one in force.
-    fn choose(&self, id: &str, release: Option<u64>) -> Result<ResolvedRelease, Refusal> {
-        let release = release.or(self.route.release);
-        Ok(self.runner.releases.choose(id, release)?)
-    }
-
-    /// The book of the published release, or of the route's own.
-    fn choose_published(&self) -> Result<ResolvedRelease, WorkflowFailure> {
-        self.runner.releases.published(self.route.release)
+    fn choose(&self, id: &str, release: Option<u64>) -> Result<ResolvedRelease, WorkflowFailure> {
+        self.runner.releases.choose(id, release.or(self.route.release))
     }
 
     /// The threads that answer requests about releases; `None`: the workflows are those of a folder.
@@ -196,9 +185,9 @@ impl WorkflowTarget {
         let text = body::read(request, body, socket).await?;
         match self.route.api {
             WorkflowApi::Named => named::answer(self, request, &text, socket).await,
-            WorkflowApi::Scenes => scenes::answer(self, request, &text, socket, false).await,
-            WorkflowApi::RuleScript => scenes::answer(self, request, &text, socket, true).await,
-            WorkflowApi::Custom => custom::answer(self, request, &text, socket).await,
+            WorkflowApi::Scenes => rengine::answer(self, request, &text, socket, false).await,
+            WorkflowApi::RuleScript => rengine::answer(self, request, &text, socket, true).await,
+            WorkflowApi::Custom => rengine::answer_custom(self, request, &text, socket).await,
             WorkflowApi::Releases => requests::releases::answer(self, request, text, socket).await,
         }
     }
@@ -211,31 +200,4 @@ impl WorkflowTarget {
             POSTED
         }
     }
-
-    /// Longest duration of a run of this workflow.
-    fn timeout_of(&self, workflow: &str) -> Duration {
-        self.runner.timeout_of(workflow)
-    }
-
-    /// Runs a workflow until `deadline` and returns its result.
-    async fn run(&self, ask: &RunCall<'_, Script>, deadline: Instant) -> Result<Bytes, Refusal> {
-        Ok(self.runner.run(ask, deadline).await?)
-    }
-
-    /// Runs a single rule, as if it were the only node of a graph.
-    async fn run_rule(&self, ask: &RunCall<'_, Script>, deadline: Instant) -> Result<Bytes, Refusal> {
-        Ok(self.runner.run_rule(ask, deadline).await?)
-    }
-}
-
-/// The trace of a run that was stopped or failed, as members of an object.
-fn trace_of(refusal: &Refusal) -> &str {
-    match refusal {
-        Refusal::Workflow(failure) => failure.trace(),
-        _ => "",
-    }
-}
-
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }

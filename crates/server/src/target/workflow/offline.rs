@@ -1,9 +1,10 @@
 //! Workflows without a server, in engines like a server's.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, error::Error, path::Path, sync::Arc};
 
+use forebay_script::Script;
 use forebay_store::{Options, Store, StoreError};
-use forebay_workflow::{BundleErrors, Compat, EraseTypes, Storage, WorkflowFiles};
+use forebay_workflow::{BundleErrors, Compat, EraseTypes, ReleaseEnvironment, Storage, WorkflowFiles};
 
 use super::{ActiveReleases, Bundle, Offline, WorkflowStore, access};
 use crate::{
@@ -93,4 +94,25 @@ pub fn check(
         Some(workflow) => access::warnings(&bundle, workflow),
         None => bundle.warnings().to_vec(),
     })
+}
+
+/// What releases are checked and tested with.
+#[derive(Debug)]
+pub struct OfflineEnvironment {
+    /// A configuration that has `[workflow]`.
+    pub config: Config,
+    /// Erases the types of TypeScript.
+    pub erase_types: EraseTypes,
+}
+
+impl ReleaseEnvironment for OfflineEnvironment {
+    type Evaluator = Script;
+
+    fn check(&self, files: &WorkflowFiles, place: &Path) -> Result<Vec<String>, BundleErrors> {
+        check(&self.config, files, place, self.erase_types)
+    }
+
+    fn start(&self, files: &WorkflowFiles, place: &Path) -> Result<Offline, Box<dyn Error + Send + Sync>> {
+        Ok(start_offline(&self.config, files, place, self.erase_types, None)?)
+    }
 }

@@ -4,14 +4,9 @@ use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use forebay_workflow::{
-    Admission, Asker, Over, Progress, RunLookup, RunName, RunRequest, WorkflowFailure, arguments,
-};
-use serde_json::value::RawValue;
+use forebay_workflow::{Admission, Asker, Progress, RunLookup, RunName, RunRequest, WorkflowFailure};
 
-use super::{named::check_there, scenes::refused};
 use crate::{
-    failure::Refusal,
     front::{Head, Socket, Stream},
     reply::Reply,
     router::{decode, put_encoded},
@@ -20,7 +15,7 @@ use crate::{
         parameters::parameters,
         pending::wait_for,
         store::json,
-        workflow::{DurableRuns, WorkflowTarget, quoted},
+        workflow::{DurableRuns, WorkflowTarget},
     },
 };
 
@@ -46,13 +41,15 @@ struct Preferences {
 
 impl DurableRunRequest {
     /// Reads the head. `None`: the request does not want a durable run.
-    pub(super) fn of(head: &Head) -> Result<Option<Self>, Refusal> {
+    pub(super) fn of(head: &Head) -> Result<Option<Self>, WorkflowFailure> {
         let mut keys = head
             .fields()
             .filter(|(name, _)| name.eq_ignore_ascii_case(b"idempotency-key"));
         let key = keys.next().map(|(_, written)| key(written)).transpose()?;
         if keys.next().is_some() {
-            return Err(refused("`Idempotency-Key` is there twice: a run has one"));
+            return Err(WorkflowFailure::request(
+                "`Idempotency-Key` is there twice: a run has one",
+            ));
         }
         let prefers = preferences(head);
         Ok((key.is_some() || prefers.respond_async).then_some(Self { key, prefers }))
@@ -60,7 +57,7 @@ impl DurableRunRequest {
 }
 
 /// Parses a key, with or without quotes.
-fn key(written: &[u8]) -> Result<String, Refusal> {
+fn key(written: &[u8]) -> Result<String, WorkflowFailure> {
     let bare = written
         .strip_prefix(b"\"")
         .and_then(|rest| rest.strip_suffix(b"\""))
@@ -69,7 +66,7 @@ fn key(written: &[u8]) -> Result<String, Refusal> {
         .iter()
         .all(|byte| byte.is_ascii_graphic() && !b"\"\\".contains(byte));
     if bare.is_empty() || bare.len() > KEY_BYTES_MAX || !is_plain {
-        return Err(refused(&format!(
+        return Err(WorkflowFailure::request(format!(
             "`Idempotency-Key` has {} bytes: 1 to {KEY_BYTES_MAX} visible characters of ASCII but \" and \\",
             bare.len()
         )));
@@ -100,15 +97,6 @@ fn preferences(head: &Head) -> Preferences {
     prefers
 }
 
-/// The arguments of a durable run.
-pub(super) fn arguments_of(text: &[u8]) -> Result<&RawValue, Refusal> {
-    if text.trim_ascii_start().starts_with(b"[") {
-        let what = "a run that is kept has one object of arguments, not a list".to_owned();
-        return Err(Refusal::Workflow(WorkflowFailure::Arguments { what }));
-    }
-    Ok(arguments(if text.is_empty() { b"{}" } else { text })?)
-}
-
 /// Starts a durable run, or finds the one with this key; responds with its outcome, or with where to query it.
 pub(super) async fn answer<S: Stream>(
     target: &WorkflowTarget,
@@ -119,26 +107,17 @@ pub(super) async fn answer<S: Stream>(
     socket: &mut Socket<S>,
 ) -> Result<Reply<'static>, End> {
     let Some(kept) = target.kept() else {
-        return Err(refused(
+        return Err(WorkflowFailure::request(
             "there is an `Idempotency-Key`, and runs are not kept here: `runs` under [workflow] says where",
         )
         .into());
     };
-    Admission::check(asker, &asked.workflow)?;
     let name = RunName {
         client: asker.id.map(str::to_owned),
         id: wish.key.map_or_else(new_id, Ok)?,
     };
-    // An existing run is reported even if its workflow is gone.
-    if !kept.knows(&name)? {
-        let chosen = target.choose(&name.id, asked.release)?;
-        check_there(asker, &chosen, &asked.workflow)?;
-        if let Some(schemas) = chosen.book.schemas(&asked.workflow) {
-            let args = arguments(asked.args.as_bytes())?;
-            schemas.check_args(args)?;
-        }
-    }
-    let deadline = request.arrived + target.timeout_of(&asked.workflow);
+    kept.check(&target.runner, asker, &name, &asked)?;
+    let deadline = request.arrived + target.runner.timeout_of(&asked.workflow);
     let deadline = deadline.min(request.deadline);
     let id = name.id.clone();
     let Preferences { respond_async, wait } = wish.prefers;
@@ -165,11 +144,7 @@ pub(super) async fn answer<S: Stream>(
             return ended(&id, over);
         }
     }
-    let state = state(&entry.progress());
-    let mut reply = json(
-        202,
-        format!(r#"{{"run":{},"state":"{state}"}}"#, quoted(&id)).into_bytes(),
-    );
+    let mut reply = json(202, entry.progress().accepted(&id).into_bytes());
     let mut place = format!("{}?run=", request.head.path());
     put_encoded(&id, &mut place);
     let headers = reply.headers.to_mut();
@@ -180,24 +155,8 @@ pub(super) async fn answer<S: Stream>(
 
 /// The response with a run's outcome, as if the request had waited for it.
 fn ended(id: &str, progress: Progress) -> Result<Reply<'static>, End> {
-    let over = match progress {
-        Progress::Over(over) => over,
-        Progress::Refused(refusal) => return Err(refusal.into()),
-        Progress::Accepting | Progress::Waiting | Progress::Queued | Progress::Running => {
-            return Err(Refusal::DeadlinePassed.into());
-        }
-    };
-    let Over {
-        status,
-        answer,
-        trace,
-        ..
-    } = &*over;
-    if *status != 200 {
-        let (status, what, trace) = (*status, answer.clone(), trace.clone());
-        return Err(Refusal::Workflow(WorkflowFailure::Ended { status, what, trace }).into());
-    }
-    let mut reply = json(200, answer.clone().into_bytes());
+    let over = progress.outcome()?;
+    let mut reply = json(200, over.answer.clone().into_bytes());
     let headers = reply.headers.to_mut();
     headers.push_known("workflow-run", id);
     if let Some(release) = over.release {
@@ -226,44 +185,17 @@ pub(in crate::target::workflow) async fn tell<S: Stream>(
         }
     }
     let Some(id) = id.filter(|id| !id.is_empty() && id.len() <= KEY_BYTES_MAX) else {
-        return Err(
-            refused("a workflow is run with POST; GET asks about a run, with `?run=` and its id").into(),
-        );
+        return Err(WorkflowFailure::request(
+            "a workflow is run with POST; GET asks about a run, with `?run=` and its id",
+        )
+        .into());
     };
     let name = RunName {
         client: asker.id.map(str::to_owned),
         id,
     };
     let progress = find(kept, request, &name, &workflow, socket).await?;
-    let run = quoted(&name.id);
-    let workflow_name = quoted(&workflow);
-    let state = state(&progress);
-    let begin = format!(r#"{{"run":{run},"workflow":{workflow_name},"state":"{state}""#);
-    let text = match progress {
-        Progress::Over(over) => {
-            let Over {
-                asked_ms,
-                ended_ms,
-                status,
-                answer,
-                trace,
-                release,
-                ..
-            } = &*over;
-            let outcome = if *status == 200 {
-                format!(r#""result":{answer}"#)
-            } else {
-                format!(r#""status":{status},"error":{}{trace}"#, quoted(answer))
-            };
-            let release = release.map_or_else(String::new, |release| format!(r#","release":{release}"#));
-            format!(r#"{begin},"askedMs":{asked_ms},"endedMs":{ended_ms}{release},{outcome}}}"#)
-        }
-        Progress::Refused(refusal) => return Err(refusal.into()),
-        Progress::Accepting | Progress::Waiting | Progress::Queued | Progress::Running => {
-            format!("{begin}}}")
-        }
-    };
-    Ok(json(200, text.into_bytes()))
+    Ok(json(200, progress.report(&name.id, &workflow)?.into_bytes()))
 }
 
 async fn find<S: Stream>(
@@ -273,34 +205,19 @@ async fn find<S: Stream>(
     workflow: &str,
     socket: &mut Socket<S>,
 ) -> Result<Progress, End> {
-    let none = || {
-        let id = name.id.clone();
-        Refusal::Workflow(WorkflowFailure::NoSuchRun { id })
-    };
     let until = preferences(request.head)
         .wait
         .map_or(request.arrived, |wait| request.arrived + wait);
     let found = kept.find(name, workflow, until.min(request.deadline));
     let found = wait_for(found, request.deadline + Duration::from_secs(1), socket).await??;
-    Ok(found.ok_or_else(none)?)
-}
-
-fn state(progress: &Progress) -> &'static str {
-    match progress {
-        Progress::Accepting | Progress::Waiting | Progress::Queued => "waiting",
-        Progress::Running => "running",
-        Progress::Over(over) if over.status == 200 => "done",
-        Progress::Over(_) | Progress::Refused(_) => "failed",
-    }
+    Ok(found.ok_or_else(|| WorkflowFailure::NoSuchRun { id: name.id.clone() })?)
 }
 
 /// A random id for a run without a key.
-fn new_id() -> Result<String, Refusal> {
+fn new_id() -> Result<String, WorkflowFailure> {
     let mut bytes = [0; 16];
-    getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|error| {
-        Refusal::Workflow(WorkflowFailure::Broken {
-            reason: format!("the system has no random numbers: {error}"),
-        })
+    getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|error| WorkflowFailure::Broken {
+        reason: format!("the system has no random numbers: {error}"),
     })?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }

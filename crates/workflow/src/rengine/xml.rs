@@ -17,9 +17,12 @@ struct Open {
     text: String,
 }
 
-/// Returns the members of the root element. Each element becomes a member of its parent: its text, or an object if it has attributes or
+/// Parses XML into the members of its root element. Each element becomes a member of its parent: its text, or an object if it has attributes or
 /// child elements, with its text as the member `#text`. Repeated names become a list. Namespace prefixes are dropped.
-pub(super) fn read(text: &str) -> Result<Map<String, Value>, String> {
+///
+/// # Errors
+/// What is wrong with the document.
+pub fn read_xml(text: &str) -> Result<Map<String, Value>, String> {
     let mut reader = Reader::from_str(text);
     let mut open: Vec<Open> = Vec::new();
     let mut whole = None;
@@ -130,15 +133,15 @@ fn put(members: &mut Map<String, Value>, name: &str, value: Value) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::read;
+    use super::read_xml;
 
     #[test]
     fn elements_and_attributes_are_members() {
         let text = "<?xml version=\"1.0\"?><!-- x --><xml xmlns:w=\"u\"><ToUserName><![CDATA[a<b]]></ToUserName>\
             <n at='1&amp;2'>5</n><w:item>a</w:item><w:item>&lt;b&#33;</w:item><empty/></xml>";
         let members = json!({"w": "u", "ToUserName": "a<b", "n": {"at": "1&2", "#text": "5"}, "item": ["a", "<b!"], "empty": ""});
-        assert_eq!(read(text).map(Value::Object), Ok(members));
-        assert_eq!(read("<a>text</a>").map(Value::Object), Ok(json!({})));
+        assert_eq!(read_xml(text).map(Value::Object), Ok(members));
+        assert_eq!(read_xml("<a>text</a>").map(Value::Object), Ok(json!({})));
     }
 
     #[test]
@@ -152,14 +155,14 @@ mod tests {
                 "a document type is not accepted",
             ),
         ] {
-            assert_eq!(read(text), Err(error.to_owned()), "{text}");
+            assert_eq!(read_xml(text), Err(error.to_owned()), "{text}");
         }
         for text in ["<a></b>", "<a>&unknown;</a>", "<a b=c/>", "<a"] {
-            assert!(read(text).is_err(), "{text}");
+            assert!(read_xml(text).is_err(), "{text}");
         }
         let deep = "<a>".repeat(65);
         assert_eq!(
-            read(&deep),
+            read_xml(&deep),
             Err("more than 64 elements are within one another".to_owned())
         );
     }

@@ -1,12 +1,11 @@
-//! Errors of requests about releases, as problem details (RFC 9457) with a `code` for programs.
+//! Errors of requests about releases, with a `code` for programs.
 
-use std::{io, time::Duration};
+use std::{error::Error, io, time::Duration};
 
-use forebay_workflow::{BundleErrors, OfflineError, ReleaseError, with_causes};
 use serde_json::{Value, json};
 
 use super::ReleaseResponse;
-use crate::{reply, target::workflow::OfflineStartError};
+use crate::{BundleErrors, OfflineError, ReleaseError, with_causes};
 
 /// Why a request about releases failed.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +25,7 @@ pub(super) enum ReleaseApiError {
     #[error(transparent)]
     Faults(#[from] BundleErrors),
     #[error(transparent)]
-    Start(#[from] OfflineStartError),
+    Start(Box<dyn Error + Send + Sync>),
     #[error(transparent)]
     Run(#[from] OfflineError),
     /// Stored tests of a release that was to be published failed.
@@ -79,9 +78,7 @@ impl ReleaseApiError {
 
     pub(super) fn response(self) -> ReleaseResponse {
         let (status, code) = self.class();
-        let mut problem = json!({
-            "type": "about:blank", "title": reply::reason(status), "status": status, "detail": with_causes(&self), "code": code,
-        });
+        let mut problem = json!({"status": status, "detail": with_causes(&self), "code": code});
         let allow = match self {
             Self::Method { allow } => Some(allow),
             Self::Tests { count, tests, .. } => {
@@ -92,10 +89,8 @@ impl ReleaseApiError {
             _ => None,
         };
         ReleaseResponse {
-            status,
             allow,
-            location: None,
-            body: Some(problem),
+            ..ReleaseResponse::of(status, Some(problem))
         }
     }
 }

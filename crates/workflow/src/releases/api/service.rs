@@ -1,15 +1,13 @@
 //! The operations behind requests about releases.
 
-use std::{collections::BTreeMap, future::Future, pin::Pin, time::Duration};
+use std::{collections::BTreeMap, error::Error, fmt, path::Path, pin::Pin, time::Duration};
 
-use forebay_workflow::{Actor, EraseTypes, Releases, RolledBack, Tested, WorkflowFiles, place_of_release};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::ReleaseApiError;
 use crate::{
-    config::Config,
-    target::workflow::{check, start_offline},
+    Actor, BundleErrors, Evaluator, Offline, Releases, RolledBack, Tested, WorkflowFiles, place_of_release,
 };
 
 /// Longest time of all stored tests of a release together.
@@ -18,12 +16,33 @@ const TESTS_TIME_MAX: Duration = Duration::from_mins(10);
 /// Completes once the client has gone.
 pub(super) type Abandoned<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// The releases of a configuration whose workflows are in the store.
+/// What releases are checked and tested with: the limits and permissions of a configuration.
+pub trait ReleaseEnvironment: fmt::Debug + Send + Sync + 'static {
+    /// Evaluates the rules.
+    type Evaluator: Evaluator;
+
+    /// Checks files; error messages prefix their paths with `place`. Returns warnings.
+    ///
+    /// # Errors
+    /// Every error in the files.
+    fn check(&self, files: &WorkflowFiles, place: &Path) -> Result<Vec<String>, BundleErrors>;
+
+    /// Starts an engine for files that have been checked.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    fn start(
+        &self,
+        files: &WorkflowFiles,
+        place: &Path,
+    ) -> Result<Offline<Self::Evaluator>, Box<dyn Error + Send + Sync>>;
+}
+
+/// Releases, with what they are checked and tested with.
 #[derive(Debug)]
-pub struct ReleaseService {
+pub struct ReleaseService<C> {
     releases: Releases,
-    config: Config,
-    erase_types: EraseTypes,
+    environment: C,
 }
 
 /// A new release.
@@ -81,13 +100,12 @@ pub fn percent_of(text: &str) -> Option<u32> {
     (1..10_000).contains(&share).then_some(share)
 }
 
-impl ReleaseService {
-    /// `config` has `[workflow]`; stored tests run with its limits and permissions.
-    pub fn new(releases: Releases, config: Config, erase_types: EraseTypes) -> Self {
+impl<C: ReleaseEnvironment> ReleaseService<C> {
+    /// These releases, checked and tested with `environment`.
+    pub fn new(releases: Releases, environment: C) -> Self {
         Self {
             releases,
-            config,
-            erase_types,
+            environment,
         }
     }
 
@@ -140,7 +158,7 @@ impl ReleaseService {
     }
 
     fn checked(&self, number: u64, files: &WorkflowFiles) -> Value {
-        let checked = check(&self.config, files, &place_of_release(number), self.erase_types);
+        let checked = self.environment.check(files, &place_of_release(number));
         let workflows: Vec<&str> = files.workflows().collect();
         let (warnings, faults) = match checked {
             Ok(warnings) => (warnings, None),
@@ -157,8 +175,9 @@ impl ReleaseService {
     fn run_tests(&self, number: u64, abandoned: Abandoned<'_>) -> Result<Outcomes, ReleaseApiError> {
         let files = self.releases.files(number)?;
         let place = place_of_release(number);
-        check(&self.config, &files, &place, self.erase_types)?;
-        let offline = start_offline(&self.config, &files, &place, self.erase_types, None)?;
+        self.environment.check(&files, &place)?;
+        let offline = self.environment.start(&files, &place);
+        let offline = offline.map_err(ReleaseApiError::Start)?;
         let mut outcomes = Outcomes::default();
         let tests = offline.test(|Tested { test, differences }| {
             let outcome = json!({"file": test.file, "name": test.name, "workflow": test.workflow, "differences": differences});
@@ -224,7 +243,7 @@ impl ReleaseService {
         let is_for_test = stage.state == StageName::Test;
         if is_for_test {
             let files = self.releases.files(number)?;
-            check(&self.config, &files, &place_of_release(number), self.erase_types)?;
+            self.environment.check(&files, &place_of_release(number))?;
         }
         self.releases.set_test(number, is_for_test, actor)?;
         self.describe(number)

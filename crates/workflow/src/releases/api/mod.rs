@@ -1,33 +1,27 @@
-//! Releases as resources of HTTP. The control socket, routes with `api = "releases"` and commands without a server all use this one
-//! implementation; it blocks on the store and on tests, so a server gives each request a thread of its own.
+//! Releases as resources, with methods, paths and JSON bodies. A control socket, routes and commands without a server all use this one
+//! implementation; it blocks on the storage and on tests, so a server gives each request a thread of its own ([`ReleaseThreads`]).
 
 mod error;
-mod openapi;
 mod service;
+mod threads;
 
-use std::{
-    sync::Arc,
-    thread,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::str::FromStr;
 
-use forebay_workflow::Actor;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::{Semaphore, oneshot};
 
-pub(super) use self::openapi::release_paths;
-pub use self::service::{ReleaseService, percent_of};
 use self::{error::ReleaseApiError, service::Abandoned};
-use crate::{failure::Refusal, target::parameters::parameters};
+pub use self::{
+    service::{ReleaseEnvironment, ReleaseService, percent_of},
+    threads::ReleaseThreads,
+};
+use crate::{Actor, runner::now_ms};
 
-/// Most requests about releases at a time; further ones get 503.
-const REQUESTS_MAX: usize = 4;
 /// Entries of the log in a response, unless the request says how many.
 const LOG_COUNT: usize = 20;
 
 /// A request about releases.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ReleaseRequest {
     /// The method; HEAD counts as GET.
     pub method: String,
@@ -35,8 +29,8 @@ pub struct ReleaseRequest {
     pub root: String,
     /// The path below `root`: empty, or beginning with a slash.
     pub path: String,
-    /// The query, as sent.
-    pub query: String,
+    /// The decoded parameters of the query, or why they cannot be decoded.
+    pub parameters: Result<Vec<(String, String)>, String>,
     /// JSON, or empty.
     pub body: Vec<u8>,
     /// The authenticated client, who is the author of what it changes. `None`: the parameter `by` names the author.
@@ -48,67 +42,27 @@ pub struct ReleaseRequest {
 pub struct ReleaseResponse {
     /// The status code of HTTP.
     pub status: u16,
-    /// The value of the Allow field.
+    /// The methods of the resource, if the response is about them.
     pub allow: Option<&'static str>,
     /// The path of a new release.
     pub location: Option<String>,
-    /// The body; `None`: there is none.
+    /// The body; `None`: there is none. That of an error has members of problem details (RFC 9457): `status`, `detail`, and `code` for
+    /// programs.
     pub body: Option<Value>,
 }
 
 impl ReleaseResponse {
-    fn ok(body: Value) -> Self {
+    fn of(status: u16, body: Option<Value>) -> Self {
         Self {
-            status: 200,
+            status,
             allow: None,
             location: None,
-            body: Some(body),
+            body,
         }
     }
 }
 
-/// Serves releases on threads, of which there are few.
-#[derive(Debug)]
-pub(crate) struct ReleaseThreads {
-    service: Arc<ReleaseService>,
-    places: Arc<Semaphore>,
-}
-
-impl ReleaseThreads {
-    pub(crate) fn new(service: ReleaseService) -> Self {
-        Self {
-            service: Arc::new(service),
-            places: Arc::new(Semaphore::new(REQUESTS_MAX)),
-        }
-    }
-
-    /// Answers a request on a thread. Dropping the future ends running tests, and then nothing is published.
-    pub(crate) async fn answer(&self, request: ReleaseRequest) -> ReleaseResponse {
-        let Ok(place) = self.places.clone().try_acquire_owned() else {
-            return ReleaseApiError::Busy { max: REQUESTS_MAX }.response();
-        };
-        let service = Arc::clone(&self.service);
-        let (mut sender, receiver) = oneshot::channel();
-        let work = move || {
-            let response = service.answer(&request, sender.closed());
-            drop(place);
-            // The client may have left.
-            let _ = sender.send(response);
-        };
-        let thread = thread::Builder::new().name("releases".into()).spawn(work);
-        let response = match thread {
-            Ok(_) => receiver.await.map_err(|_| ReleaseApiError::Lost),
-            Err(error) => Err(ReleaseApiError::Thread(error)),
-        };
-        let response = response.unwrap_or_else(ReleaseApiError::response);
-        if let (500, Some(problem)) = (response.status, &response.body) {
-            tracing::error!(target: "forebay::workflow", "a request about releases failed: {}", problem["detail"]);
-        }
-        response
-    }
-}
-
-impl ReleaseService {
+impl<C: ReleaseEnvironment> ReleaseService<C> {
     /// Answers a request. When `abandoned` completes, running tests end, and then nothing is published.
     pub fn answer(&self, request: &ReleaseRequest, abandoned: impl Future<Output = ()>) -> ReleaseResponse {
         let answer = self.dispatch(request, Box::pin(abandoned));
@@ -122,11 +76,7 @@ impl ReleaseService {
     ) -> Result<ReleaseResponse, ReleaseApiError> {
         let segments: Vec<&str> = request.path.split('/').skip(1).collect();
         let segments: &[&str] = if segments == [""] { &[] } else { &segments };
-        let number = |text: &str| {
-            let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
-            let number = is_plain.then(|| text.parse().ok()).flatten();
-            number.ok_or(ReleaseApiError::NoResource)
-        };
+        let number = |text: &str| number_of(text).ok_or(ReleaseApiError::NoResource);
         let method = if request.method == "HEAD" {
             "GET"
         } else {
@@ -142,10 +92,8 @@ impl ReleaseService {
         };
         if method == "OPTIONS" {
             return Ok(ReleaseResponse {
-                status: 204,
                 allow: Some(allow),
-                location: None,
-                body: None,
+                ..ReleaseResponse::of(204, None)
             });
         }
         if !allow.split(", ").any(|allowed| allowed == method) {
@@ -158,31 +106,22 @@ impl ReleaseService {
             _ => &["by"],
         };
         let query = Query::read(request, names)?;
-        let by = match (&request.client, &query.by) {
-            (Some(client), None) => client,
+        let by = match (&request.client, query.by) {
+            (Some(client), None) => client.as_str(),
             (None, Some(by)) => by,
             (None, None) => "the control socket",
             (Some(_), Some(_)) => {
-                return Err(ReleaseApiError::Malformed {
-                    what: "query parameter \"by\": the author is the client that has sent the token".into(),
-                });
+                return Err(wrong("by", "the author is the client that has sent the token"));
             }
         };
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let actor = Actor {
-            by,
-            at_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
-        };
+        let actor = Actor { by, at_ms: now_ms() };
         match (segments, method) {
             ([], "GET") => self.list(),
             ([], _) => {
                 let (release, body) = self.import(body(request)?, &actor)?;
-                let location = Some(format!("{}/{release}", request.root));
-                let response = ReleaseResponse::ok(body);
                 return Ok(ReleaseResponse {
-                    status: 201,
-                    location,
-                    ..response
+                    location: Some(format!("{}/{release}", request.root)),
+                    ..ReleaseResponse::of(201, Some(body))
                 });
             }
             (["log"], _) => self.log(query.count),
@@ -190,12 +129,7 @@ impl ReleaseService {
             ([release], "GET") => self.describe(number(release)?),
             ([release], _) => {
                 self.discard(number(release)?, query.former, &actor)?;
-                return Ok(ReleaseResponse {
-                    status: 204,
-                    allow: None,
-                    location: None,
-                    body: None,
-                });
+                return Ok(ReleaseResponse::of(204, None));
             }
             ([release, "files"], _) => self.files(number(release)?),
             ([release, "check"], _) => self.check(number(release)?),
@@ -204,41 +138,60 @@ impl ReleaseService {
             ([release, _], _) => self.set_state(number(release)?, body(request)?, &actor),
             _ => Err(ReleaseApiError::NoResource),
         }
-        .map(ReleaseResponse::ok)
+        .map(|body| ReleaseResponse::of(200, Some(body)))
     }
 }
 
 /// Parameters of the query.
-struct Query {
-    by: Option<String>,
+struct Query<'r> {
+    by: Option<&'r str>,
     former: bool,
     count: usize,
 }
 
-impl Query {
+impl<'r> Query<'r> {
     /// Reads parameters with these names.
-    fn read(request: &ReleaseRequest, names: &[&str]) -> Result<Self, ReleaseApiError> {
+    fn read(request: &'r ReleaseRequest, names: &[&str]) -> Result<Self, ReleaseApiError> {
         let mut query = Self {
             by: None,
             former: false,
             count: LOG_COUNT,
         };
-        for parameter in parameters(request.query.as_bytes(), "") {
-            let parameter = parameter?;
-            match &*parameter.name {
+        let parameters = request.parameters.as_ref();
+        let parameters = parameters.map_err(|what| ReleaseApiError::Malformed { what: what.clone() })?;
+        for (name, value) in parameters {
+            match &**name {
                 name if !names.contains(&name) => {
-                    return Err(parameter.wrong("this resource has no such parameter").into());
+                    return Err(wrong(name, "this resource has no such parameter"));
                 }
-                "former" => query.former = parameter.flag()?,
+                "former" => {
+                    query.former = match &**value {
+                        "" | "true" => true,
+                        "false" => false,
+                        _ => return Err(wrong(name, "it is `true`, `false` or without a value")),
+                    }
+                }
                 "count" => {
-                    let count = parameter.number();
-                    query.count = count.ok_or_else(|| parameter.wrong("it is a number of entries"))?;
+                    let count = number_of(value);
+                    query.count = count.ok_or_else(|| wrong(name, "it is a number of entries"))?;
                 }
-                _ => query.by = Some(parameter.value.into_owned()),
+                _ => query.by = Some(value),
             }
         }
         Ok(query)
     }
+}
+
+/// The error for an invalid parameter.
+fn wrong(name: &str, what: &str) -> ReleaseApiError {
+    let what = format!("query parameter {name:?}: {what}");
+    ReleaseApiError::Malformed { what }
+}
+
+/// A whole number; digits only.
+fn number_of<N: FromStr>(text: &str) -> Option<N> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    is_plain.then(|| text.parse().ok()).flatten()
 }
 
 /// The body as JSON of a known form; without a body, an empty object.
@@ -251,13 +204,4 @@ fn body<T: DeserializeOwned>(request: &ReleaseRequest) -> Result<T, ReleaseApiEr
     serde_json::from_slice(text).map_err(|error| ReleaseApiError::Malformed {
         what: format!("body: {error}"),
     })
-}
-
-impl From<Refusal> for ReleaseApiError {
-    /// A parameter that cannot be read.
-    fn from(refusal: Refusal) -> Self {
-        Self::Malformed {
-            what: refusal.to_string(),
-        }
-    }
 }

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::target::workflow::openapi::{parameter, problem};
+use super::{content, parameter, problem};
 
 /// The paths below `root`, with their operations.
-pub(in crate::target::workflow) fn release_paths(root: &str) -> Vec<(String, Value)> {
+pub(super) fn release_paths(root: &str) -> Vec<(String, Value)> {
     let draft = json!({
         "type": "object",
         "required": ["files"],
@@ -60,7 +60,6 @@ pub(in crate::target::workflow) fn release_paths(root: &str) -> Vec<(String, Val
 }
 
 fn operation(summary: &str, status: &str, body: Option<&Value>) -> Value {
-    let content = |schema: &Value| json!({ "application/json": { "schema": schema } });
     let mut done = json!({ "description": "Done" });
     if status != "204" {
         done["content"] = content(&json!({ "type": "object" }));

@@ -1,266 +1,34 @@
-//! Runs a graph node by node, and records the outcome of each node.
+//! The way of a run through its graph, node by node.
 
 use std::{
-    cell::{Ref, RefCell},
-    fmt,
     future::poll_fn,
     pin::{Pin, pin},
     rc::Rc,
-    sync::Arc,
-    time::{Duration, Instant},
 };
 
 use futures_util::{
     future::{Either, select},
     stream::{FuturesUnordered, StreamExt as _},
 };
-use serde_json::{Map, Value};
-use thiserror::Error;
 
+use super::{
+    Before, Cause, DEPTH_MAX, Ended, ITEMS_MAX, NodeName, Outcome, RuleCall, Rules, RunError, Step, Subflow,
+    Trace, WAY_MAX,
+};
 use crate::{
     Compat, Graph, Logical,
     definition::Join,
     graph::{Checked, Work},
 };
 
-/// Maximum nesting of graphs.
-pub const DEPTH_MAX: usize = 10;
-/// Maximum number of nodes on one path, including those of the graphs around it. A run keeps all of them on its thread's stack.
-pub const WAY_MAX: usize = 400;
 /// Each node gets at least this much stack; if less is left, `STACK_BYTES` more are allocated.
 const STACK_LEFT_MIN: usize = 64 << 10;
 const STACK_BYTES: usize = 1 << 20;
-/// Maximum number of items in the list of a LOOP.
-pub const ITEMS_MAX: usize = 10_000;
 
-/// Runs rules and interprets their values. The graph itself only looks at whether an outcome is true.
-pub trait Rules {
-    /// The values that a rule returns.
-    type Values: Clone;
-    /// An item of the list of a LOOP.
-    type Item: Clone;
-    /// The error of a rule that failed.
-    type Failure: Clone + fmt::Display;
-
-    /// Runs a rule. Several may run concurrently. Dropping the future cancels the rule.
-    fn run(
-        &self,
-        call: RuleCall<'_, Self::Values, Self::Item>,
-    ) -> impl Future<Output = Result<Outcome<Self::Values>, Self::Failure>>;
-
-    /// Resolves after this time.
-    fn sleep(&self, time: Duration) -> impl Future<Output = ()>;
-
-    /// The case that a SWITCH follows, if the values of its rule name one.
-    fn case(&self, values: &Self::Values) -> Option<String>;
-
-    /// The list of a LOOP; `over` is what its definition says.
-    fn items(
-        &self,
-        over: &str,
-        before: Before<'_, Self::Values, Self::Item>,
-    ) -> Result<Vec<Self::Item>, Self::Failure>;
-
-    /// Combines the values of several branches. Each comes with the id of its node, or with the index of its item.
-    fn join(&self, parts: Vec<(&str, Self::Values)>) -> Self::Values;
-
-    /// Converts values that are written in the definition.
-    fn values(&self, written: &Map<String, Value>) -> Self::Values;
-
-    /// Looks up the workflow that a SUBFLOW names.
-    fn subflow(&self, workflow: &str) -> Option<Subflow>;
-
-    /// Evaluates a decision; `call.rule` is its name.
-    fn decide(
-        &self,
-        call: RuleCall<'_, Self::Values, Self::Item>,
-    ) -> impl Future<Output = Result<Outcome<Self::Values>, Self::Failure>>;
-}
-
-/// The target of a SUBFLOW.
-#[derive(Clone, Debug)]
-pub enum Subflow {
-    /// Another graph.
-    Graph(Arc<Graph>),
-    /// A decision, which the implementation of [`Rules`] evaluates.
-    Decision,
-}
-
-/// How a run names a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeName {
-    /// The id of the node, prefixed with the nodes whose graphs contain it: `7/2`.
-    pub id: Rc<str>,
-    /// The display name, if it has one.
-    pub name: Option<Arc<str>>,
-}
-
-/// A request to run a rule.
-#[derive(Debug)]
-pub struct RuleCall<'c, V, I> {
-    /// The node whose rule it is.
-    pub node: &'c NodeName,
-    /// The kind of the node, as written in definitions.
-    pub kind: &'static str,
-    /// The name of the rule.
-    pub rule: &'c str,
-    /// The context that earlier nodes have left.
-    pub before: Before<'c, V, I>,
-    /// Timeout of the node, after which the future is dropped. An implementation that runs rules on the waiting thread has to stop them by
-    /// then itself.
-    pub time_max: Option<Duration>,
-}
-
-/// The context in which a node runs.
-#[derive(Debug)]
-pub struct Before<'c, V, I> {
-    /// Outcome of the previous rule, if there was one.
-    pub last: Option<&'c Outcome<V>>,
-    /// The current item of the innermost LOOP.
-    pub item: Option<&'c I>,
-}
-
-/// The outcome of a rule or of a part of a graph.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome<V> {
-    /// Whether the rule is true, which decides if its branch continues.
-    pub is_true: bool,
-    /// The values of the last rule that ran.
-    pub values: V,
-}
-
-/// A run that failed.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("node `{}` failed: {cause}", node.id)]
-pub struct RunError<F: fmt::Display> {
-    /// The failed node.
-    pub node: NodeName,
-    /// The cause of the failure.
-    pub cause: Cause<F>,
-}
-
-/// The cause of a node's failure.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum Cause<F: fmt::Display> {
-    /// The rule failed.
-    #[error("{0}")]
-    Rule(F),
-    /// The rule timed out.
-    #[error("its rule is not over after {0:?} (timeoutMs)")]
-    Late(Duration),
-    /// No graph has this name.
-    #[error("there is no workflow `{0}`")]
-    NoSuchWorkflow(String),
-    /// Graphs are nested too deeply.
-    #[error("workflow `{0}` would run within {DEPTH_MAX} others")]
-    TooDeep(String),
-    /// The path to the node is too long.
-    #[error("more than {WAY_MAX} nodes are before it")]
-    TooFar,
-    /// The list of a LOOP is too long.
-    #[error("its list has {0} items, at most {ITEMS_MAX}")]
-    TooManyItems(usize),
-}
-
-/// The steps of a run, as far as it has come: it can be read while the run goes on, and after the run was cancelled.
-#[derive(Debug)]
-pub struct Trace<V, F: fmt::Display> {
-    begun: Instant,
-    steps: RefCell<Vec<Step<V, F>>>,
-}
-
-/// One node's part in a run.
-#[derive(Clone, Debug)]
-pub struct Step<V, F: fmt::Display> {
-    /// The node that was entered.
-    pub node: NodeName,
-    /// The kind of the node, as written in definitions.
-    pub kind: &'static str,
-    /// Index of the step that led to this one.
-    pub parent: Option<usize>,
-    /// Start of the node, relative to the start of the run.
-    pub begun: Duration,
-    /// Values of the previous rule, if there was one.
-    pub input: Option<V>,
-    /// Outcome of the node's own rule or graph, or of the fallback in its place.
-    pub own: Option<Outcome<V>>,
-    /// Why a fallback stands in for the outcome of the rule, or of the nodes after a FAILBACK.
-    pub fallback: Option<RunError<F>>,
-    /// The case that the rule of a SWITCH named.
-    pub case: Option<String>,
-    /// Number of attempts that a RETRY has begun.
-    pub attempts: Option<u32>,
-    /// Duration, including all nodes after it, and their outcome together. `None` if the node has not ended, or was cancelled.
-    pub ended: Option<(Duration, Ended<V, F>)>,
-}
-
-impl<V: Clone, F: fmt::Display + Clone> Trace<V, F> {
-    /// The trace of a run that begins now.
-    #[expect(clippy::new_without_default, reason = "its clock starts with it")]
-    pub fn new() -> Self {
-        Self {
-            begun: Instant::now(),
-            steps: RefCell::default(),
-        }
-    }
-
-    /// The steps so far, in the order in which they began.
-    pub fn steps(&self) -> Ref<'_, [Step<V, F>]> {
-        Ref::map(self.steps.borrow(), |steps| &**steps)
-    }
-
-    /// Time since the run began.
-    pub fn elapsed(&self) -> Duration {
-        self.begun.elapsed()
-    }
-
-    fn begin(&self, node: NodeName, kind: &'static str, parent: Option<usize>, input: Option<V>) -> usize {
-        let mut steps = self.steps.borrow_mut();
-        steps.push(Step {
-            node,
-            kind,
-            parent,
-            begun: self.elapsed(),
-            input,
-            own: None,
-            fallback: None,
-            case: None,
-            attempts: None,
-            ended: None,
-        });
-        steps.len() - 1
-    }
-
-    fn end(&self, step: usize, outcome: Result<Outcome<V>, RunError<F>>) {
-        let step = &mut self.steps.borrow_mut()[step];
-        step.ended = Some((self.elapsed().saturating_sub(step.begun), outcome));
-    }
-}
-
-/// Runs a graph, and records a [`Step`] for each node if there is a trace. Dropping the future cancels the rules in progress.
-///
-/// # Errors
-/// The first failure that no node caught.
-pub async fn run<R: Rules>(
-    graph: &Graph,
-    rules: &R,
-    trace: Option<&Trace<R::Values, R::Failure>>,
-) -> Result<Outcome<R::Values>, RunError<R::Failure>> {
-    let walk = Walk { rules, trace };
-    let mut branch = Branch {
-        last: None,
-        item: None,
-        within: Rc::from(""),
-        depth: 1,
-        nodes: 0,
-        step: None,
-    };
-    walk.enter(graph, graph.first, &mut branch).await
-}
-
-struct Walk<'w, R: Rules> {
-    rules: &'w R,
-    trace: Option<&'w Trace<R::Values, R::Failure>>,
+/// A run of a graph.
+pub(super) struct Walk<'w, R: Rules> {
+    pub(super) rules: &'w R,
+    pub(super) trace: Option<&'w Trace<R::Values, R::Failure>>,
 }
 
 /// The state of one path through the graph.
@@ -306,12 +74,22 @@ impl<R: Rules> Branch<R> {
     }
 }
 
-/// The outcome of a node and all nodes after it.
-pub type Ended<V, F> = Result<Outcome<V>, RunError<F>>;
-
 type EndedOf<R> = Ended<<R as Rules>::Values, <R as Rules>::Failure>;
 
 impl<R: Rules> Walk<'_, R> {
+    /// Runs the whole graph.
+    pub(super) async fn run(&self, graph: &Graph) -> EndedOf<R> {
+        let mut branch = Branch {
+            last: None,
+            item: None,
+            within: Rc::from(""),
+            depth: 1,
+            nodes: 0,
+            step: None,
+        };
+        self.enter(graph, graph.first, &mut branch).await
+    }
+
     /// Runs a node and all nodes after it. [`WAY_MAX`] bounds the recursion; more stack is allocated when the thread's runs out.
     fn enter<'a>(
         &'a self,
