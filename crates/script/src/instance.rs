@@ -74,6 +74,8 @@ pub(crate) struct Instance {
     on_io: bool,
     /// Whether no step was interrupted.
     is_sound: Cell<bool>,
+    /// Whether a step has entered the engine since it was loaded or cleaned.
+    is_used: Cell<bool>,
 }
 
 impl std::fmt::Debug for Instance {
@@ -202,6 +204,7 @@ impl Instance {
             runtime,
             on_io,
             is_sound: Cell::new(true),
+            is_used: Cell::new(false),
         })
     }
 
@@ -248,9 +251,13 @@ impl Instance {
         }
     }
 
-    /// Cleans up after calls of rules. Returns false if no other call may use the engine.
+    /// Cleans up after calls of rules, unless none of them has entered the engine. Returns false if no other call may use it.
     pub(crate) fn clean(&self) -> bool {
+        if !self.is_used.get() {
+            return self.is_sound();
+        }
         let step = self.step(0, CLEAN_MAX, |ctx, entry, _| entry.clean(ctx));
+        self.is_used.set(false);
         step.stopped.is_none() && self.is_sound()
     }
 
@@ -264,9 +271,9 @@ impl Instance {
         self.host.read_declared(path)
     }
 
-    /// Runs the handler for an open call, with this time limit.
+    /// Runs the handler, or the rules, for an open call, with this time limit.
     pub(crate) fn run(&self, id: CallId, time_max: Duration) -> Step {
-        self.step(id, time_max, move |ctx, entry, host| {
+        let run = move |ctx: &Ctx<'_>, entry: &Entry, host: &Host| {
             let head = {
                 let calls = host.calls.borrow();
                 let (method, path) = calls.method_and_path(id);
@@ -276,6 +283,12 @@ impl Instance {
                 text::from_latin1(ctx, &head)?
             };
             entry.run(ctx, id, head)
+        };
+        self.part(id, time_max, || {
+            if self.host.answer_without_rules(id) {
+                return Progress::Ended(Ok(()));
+            }
+            self.enter(id, run)
         })
     }
 
@@ -324,7 +337,17 @@ impl Instance {
         time_max: Duration,
         step: impl FnOnce(&Ctx<'_>, &Entry, &Host) -> rquickjs::Result<()> + 'static,
     ) -> Step {
-        self.part(id, time_max, || match &self.host.fiber {
+        self.part(id, time_max, || self.enter(id, step))
+    }
+
+    /// Enters the engine for a step.
+    fn enter(
+        &self,
+        id: CallId,
+        step: impl FnOnce(&Ctx<'_>, &Entry, &Host) -> rquickjs::Result<()> + 'static,
+    ) -> Progress {
+        self.is_used.set(true);
+        match &self.host.fiber {
             None => Progress::Ended(work(
                 id,
                 step,
@@ -336,7 +359,7 @@ impl Instance {
                 let (budget, rejections) = (self.budget.clone(), self.rejections.clone());
                 fiber.run(move || work(id, step, &context, (&entry, &host, &budget, &rejections)))
             }
-        })
+        }
     }
 
     /// Runs a part of a step, up to its end or until it is suspended.

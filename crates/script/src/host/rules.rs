@@ -392,6 +392,25 @@ impl Host {
         }
     }
 
+    /// Answers a run that comes to its end without any rule, as decisions do that have no functions. False: the SDK has to go on with it.
+    pub(crate) fn answer_without_rules(&self, call: CallId) -> bool {
+        let Some(mut driver) = self.driver.drivers.borrow_mut().remove(&call) else {
+            return false;
+        };
+        let result = driver.result();
+        let is_over = result.is_some();
+        match result {
+            Some(body) => self.answer_run(call, body),
+            None => drop(self.driver.drivers.borrow_mut().insert(call, driver)),
+        }
+        is_over
+    }
+
+    fn answer_run(&self, call: CallId, body: Vec<u8>) {
+        let kind = ContentKind::Json as u8;
+        self.end(call, Self::head(200, kind, false, None, Body::Whole(body.into())));
+    }
+
     /// Passes an event to the run of a call. Returns the commands for the SDK, each as an array: `[ticket, function, node, kind, state,
     /// values, item]` runs a rule, with an additional `true` if it has a timeout; `[evaluation, is_done, text]` ends an evaluation; `[ticket,
     /// ms]` starts a timer; `[ticket]` forgets a rule or timer.
@@ -450,8 +469,7 @@ impl Host {
                     item
                 }
                 Command::Answer(body) => {
-                    let kind = ContentKind::Json as u8;
-                    self.end(call, Self::head(200, kind, false, None, Body::Whole(body.into())));
+                    self.answer_run(call, body);
                     is_over = true;
                     break;
                 }

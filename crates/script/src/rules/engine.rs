@@ -178,10 +178,15 @@ impl RunDriver {
         self.host.log(LogLine { node, level, text });
     }
 
+    /// Continues the run as far as it comes without further events. Returns its result, if that is to its end.
+    pub(crate) fn result(&mut self) -> Option<Vec<u8>> {
+        self.pool.run_until_stalled();
+        self.result.take()
+    }
+
     /// Continues the run as far as it comes without further events. Returns the commands that follow.
     pub(crate) fn advance(&mut self) -> Vec<Command> {
-        self.pool.run_until_stalled();
-        match self.result.take() {
+        match self.result() {
             // Pending tasks are no longer needed.
             Some(result) => vec![Command::Answer(result)],
             None => self.tasks.commands.take(),
