@@ -7,7 +7,7 @@ use forebay_records::Settings;
 use forebay_runtimes::{ENV_PASSED, Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
 use forebay_store::Durability;
-use forebay_workflow::{Compat, EraseTypes, Reading, Releases, RunLimits, ShelfError, Storage};
+use forebay_workflow::{Compat, Reading, Releases, RunLimits, ShelfError, SourceParser, Storage};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -54,7 +54,7 @@ pub(crate) struct Services {
     pub(crate) profiles: Profiles,
     pub(crate) log: logging::Handle,
     /// Erases the types of TypeScript sources.
-    pub(crate) erase_types: EraseTypes,
+    pub(crate) parser: SourceParser,
     /// Present if `[store]` is configured, which cannot change while the server runs.
     pub(crate) store: Option<Arc<OpenStore>>,
     /// Answers the calls of controllers; present together with the store.
@@ -299,7 +299,7 @@ fn scripts(config: &Config, services: &Services) -> Result<BTreeMap<String, Scri
     let load = |script: &config::Script| {
         let store = store_options(config, services);
         let counts = services.scripts.of(&script.name);
-        let mut options = script_options(script, store, services.erase_types, counts);
+        let mut options = script_options(script, store, services.parser, counts);
         options.allow.sql = sources(&script.allow, config, &services.sources);
         let loaded = Script::start(options).map_err(|source| BuildError::Script {
             script: script.name.clone(),
@@ -332,7 +332,7 @@ fn workflow_target(
 ) -> Result<WorkflowTarget, BuildError> {
     let reading = Reading {
         compat: compat_of(workflow),
-        erase_types: services.erase_types,
+        parser: services.parser,
     };
     let mut releases_api = None;
     let shelf = match &workflow.source {
@@ -350,7 +350,7 @@ fn workflow_target(
             let releases = Releases::new(store as Arc<dyn Storage>, global);
             let environment = OfflineEnvironment {
                 config: config.clone(),
-                erase_types: services.erase_types,
+                parser: services.parser,
             };
             let service = ReleaseService::new(releases.clone(), environment);
             releases_api = Some(Arc::new(ReleaseThreads::new(service)));
@@ -358,7 +358,7 @@ fn workflow_target(
         }
     };
     let environment = WorkflowEnvironment {
-        erase_types: services.erase_types,
+        parser: services.parser,
         now_ms: None,
         counts: services.scripts.of(WORKFLOW_COUNTS),
         workflows: Arc::clone(&services.workflows),
@@ -376,7 +376,7 @@ fn workflow_target(
 
 /// The environment of workflow engines.
 pub(crate) struct WorkflowEnvironment<'a> {
-    pub(crate) erase_types: EraseTypes,
+    pub(crate) parser: SourceParser,
     /// The time that rules find, in milliseconds since 1970 UTC; `None`: the current time.
     pub(crate) now_ms: Option<u64>,
     pub(crate) counts: Arc<Counts>,
@@ -464,7 +464,7 @@ pub(crate) fn workflow_engines(
         blocks_rules: workflow.is_as_rengine,
         rules_now_ms: around.now_ms,
         store: around.store.clone(),
-        environment: environment(around.erase_types),
+        environment: environment(around.parser),
         counts: Arc::clone(&around.counts),
     };
     let limits = RunLimits {
@@ -504,10 +504,10 @@ fn store_options(config: &Config, services: &Services) -> Option<forebay_script:
     })
 }
 
-fn environment(erase_types: EraseTypes) -> forebay_script::ScriptEnvironment {
+fn environment(parser: SourceParser) -> forebay_script::ScriptEnvironment {
     forebay_script::ScriptEnvironment {
         sdk: sdk_file,
-        erase_types,
+        erase_types: parser.erase_types,
     }
 }
 
@@ -535,7 +535,7 @@ fn sources(
 pub(crate) fn script_options(
     script: &config::Script,
     store: Option<forebay_script::StoreOptions>,
-    erase_types: EraseTypes,
+    parser: SourceParser,
     counts: Arc<Counts>,
 ) -> forebay_script::Options {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -564,7 +564,7 @@ pub(crate) fn script_options(
         blocks_rules: false,
         rules_now_ms: None,
         store,
-        environment: environment(erase_types),
+        environment: environment(parser),
         counts,
     }
 }

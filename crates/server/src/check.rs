@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub(crate) use self::statements::ask as ask_of_statements;
 pub use self::statements::{CheckedStatements, check_statements};
 use forebay_script::{Checked, Fault};
-use forebay_workflow::{BundleErrors, EraseTypes};
+use forebay_workflow::{BundleErrors, SourceParser};
 
 use crate::{
     app::{compat_of, script_options},
@@ -30,24 +30,24 @@ fn fault_lines(faults: &[(String, Fault)]) -> String {
 }
 
 /// Reads the graphs and rules of a configuration without running any, and returns warnings. Workflows in the store are not checked.
-pub fn check_workflows(config: &Config, erase_types: EraseTypes) -> Result<Vec<String>, BundleErrors> {
+pub fn check_workflows(config: &Config, parser: SourceParser) -> Result<Vec<String>, BundleErrors> {
     let Some((workflow, folder)) = config.workflow.as_ref().and_then(|workflow| {
         let folder = workflow.source.folder()?;
         Some((workflow, folder))
     }) else {
         return Ok(Vec::new());
     };
-    let bundle = Bundle::read(folder, compat_of(workflow), erase_types)?.whole()?;
+    let bundle = Bundle::read(folder, compat_of(workflow), parser)?.whole()?;
     Ok(access::warnings(&bundle, workflow))
 }
 
 /// Loads every script of a configuration within its limits and without access to anything. Returns the names of scripts that open the store
 /// while loading: no store is opened, so nothing beyond that point was checked.
-pub fn check_scripts(config: &Config, erase_types: EraseTypes) -> Result<Vec<String>, ScriptFaults> {
+pub fn check_scripts(config: &Config, parser: SourceParser) -> Result<Vec<String>, ScriptFaults> {
     let mut faults = Vec::new();
     let mut until_store = Vec::new();
     for script in config.scripts.values() {
-        match forebay_script::check(script_options(script, None, erase_types, Arc::default())) {
+        match forebay_script::check(script_options(script, None, parser, Arc::default())) {
             Ok(Checked::Whole) => {}
             Ok(Checked::UntilStore) => until_store.push(script.name.clone()),
             Err(fault) => faults.push((script.name.clone(), fault)),

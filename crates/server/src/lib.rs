@@ -31,7 +31,7 @@ pub use app::BuildError;
 pub use check::{CheckedStatements, ScriptFaults, check_scripts, check_statements, check_workflows};
 pub use forebay_pool::guard;
 pub use forebay_runtimes::SdkError;
-pub use forebay_workflow::EraseTypes;
+pub use forebay_workflow::SourceParser;
 pub use reload::{LoadError, Reload};
 pub use server::{RunError, Server, StartError};
 pub use store::StoreOpenError;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use forebay_pool::{Mailboxes, Pool, Supervisor};
-use forebay_workflow::{EraseTypes, RunStorage, with_causes};
+use forebay_workflow::{RunStorage, SourceParser, with_causes};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync,
@@ -184,7 +184,7 @@ impl Server {
         config: Config,
         reload: Reload,
         log: logging::Handle,
-        erase_types: EraseTypes,
+        parser: SourceParser,
     ) -> Result<Self, StartError> {
         let started = Instant::now();
         let signals = Signals::register().map_err(StartError::Signals)?;
@@ -243,7 +243,7 @@ impl Server {
             traces: Arc::new(Traces::new(config.trace.as_ref())),
             profiles: Profiles::default(),
             log,
-            erase_types,
+            parser,
             store,
             calls,
             sql: SessionThread::default(),

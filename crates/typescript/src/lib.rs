@@ -4,11 +4,14 @@
 //!
 //! Apart from enums, the rules are those of TypeScript's `erasableSyntaxOnly` and of Node's own type stripping. Only one file is looked at, so a name
 //! imported just as a type needs `import type` or `import { type Name }`.
+//!
+//! [`unawaited_calls`] finds mistakes in the rules of workflows with the same parser.
 
 #![forbid(unsafe_code)]
 
 mod advice;
 mod enums;
+mod unawaited;
 
 use std::{
     fmt,
@@ -21,6 +24,8 @@ use swc_common::{
     sync::Lrc,
 };
 use swc_ts_fast_strip::{Mode, Options};
+
+pub use self::unawaited::unawaited_calls;
 
 /// An error that prevents erasing a file's types.
 #[derive(Clone, Debug, PartialEq, Eq)]

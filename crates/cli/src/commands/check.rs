@@ -2,7 +2,7 @@ use std::{cell::RefCell, collections::BTreeMap};
 
 use forebay_server::config::{Config, Environment, Target, Worker};
 
-use crate::{arguments::ConfigFile, commands::strip::erase_types, output};
+use crate::{arguments::ConfigFile, commands::strip::PARSER, output};
 
 /// Values of the environment shorter than this are printed as they are: they are no secrets, and occur everywhere.
 const SECRET_BYTES_MIN: usize = 4;
@@ -36,12 +36,12 @@ pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<()> {
         Some(value)
     };
     let mut config = Config::load_in(&arguments.config.config, &Environment { env: &env, ..real })?;
-    for name in forebay_server::check_scripts(&config, erase_types)? {
+    for name in forebay_server::check_scripts(&config, PARSER)? {
         output::complaint(&format!(
             "note: script `{name}` asks for the store while it is loaded; what it does from there on is not checked"
         ));
     }
-    output::warnings(&forebay_server::check_workflows(&config, erase_types)?);
+    output::warnings(&forebay_server::check_workflows(&config, PARSER)?);
     if config
         .workflow
         .as_ref()

@@ -4,7 +4,7 @@ use forebay_server::{Reload, Server, config::Config, logging};
 
 use crate::{
     arguments::ConfigFile,
-    commands::{guard, strip::erase_types},
+    commands::{guard, strip::PARSER},
     output::{self, OutputError},
     overrides::Overrides,
 };
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: ServeArgs, started: Instant) -> anyhow::Result<()> 
             watch,
         };
         guard::enable();
-        let server = Server::start(config, reload, logging.handle(), erase_types)?;
+        let server = Server::start(config, reload, logging.handle(), PARSER)?;
         announce(&server, started)?;
         Ok(server.run().await?)
     })

@@ -1,10 +1,7 @@
-use std::{
-    fs::File,
-    io::Read as _,
-    path::{Path, PathBuf},
-};
+use std::{fs::File, io::Read as _, path::PathBuf};
 
 use anyhow::Context as _;
+use forebay_workflow::SourceParser;
 
 use crate::output;
 
@@ -39,7 +36,13 @@ fn read(file: &PathBuf) -> anyhow::Result<String> {
     Ok(source)
 }
 
-/// Erases the types of a TypeScript module of a script.
-pub(crate) fn erase_types(source: &str, file: &Path) -> Result<String, String> {
-    forebay_typescript::strip(source, &file.to_string_lossy()).map_err(|error| error.to_string())
-}
+/// The parser of scripts and rules.
+pub(crate) const PARSER: SourceParser = SourceParser {
+    erase_types: |source, file| {
+        forebay_typescript::strip(source, &file.to_string_lossy()).map_err(|error| error.to_string())
+    },
+    unawaited_calls: |files| {
+        let files: Vec<_> = files.iter().map(|file| (&*file.name, &*file.text)).collect();
+        forebay_typescript::unawaited_calls(&files)
+    },
+};

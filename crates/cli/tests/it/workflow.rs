@@ -374,6 +374,38 @@ fn a_cell_that_cannot_be_parsed_is_warned_of_and_the_others_decide() {
 }
 
 #[test]
+fn calls_that_rules_do_not_await_are_warned_of_unless_clients_block_them() {
+    let folder = folder(FOLDER);
+    folder.write(
+        "flows/rules/approve.ts",
+        "function process(context: any) {\n  const http = new ScriptHttpClient() as any;\n  const found: any = http.getForJson('u');\n  \
+         return new ScriptResult(found.length > 0);\n}\n",
+    );
+    let place = "rules/approve.ts:3:22: `http.getForJson` returns a promise that nothing awaits: write `await` before the call";
+    for words in [&["check"][..], &["workflow", "check"]] {
+        let ended = run(folder.path(), words);
+        assert_eq!(ended.code, 0, "{ended:?}");
+        assert!(
+            ended.err.starts_with("warning: ") && ended.err.contains(place),
+            "{ended:?}"
+        );
+        assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
+    }
+    folder.write("forebay.toml", format!("{FOLDER}compat = \"rengine\"\n"));
+    assert_eq!(run(folder.path(), &["check"]).err, "");
+    folder.write("forebay.toml", STORE);
+    let ended = workflow(&folder, &["import", "flows"]);
+    assert_eq!(ended.out, "release 1: a draft of 1 workflow, 4 files\n");
+    assert!(ended.err.contains(place), "{ended:?}");
+    let told = told(&folder, &["import", "flows"]);
+    let warnings = told["warnings"].as_array().unwrap();
+    assert!(
+        warnings.len() == 1 && warnings[0].as_str().unwrap().contains(place),
+        "{told}"
+    );
+}
+
+#[test]
 fn what_is_wrong_with_nodes_that_need_no_rule_is_told_with_their_file() {
     let folder = folder(FOLDER);
     let graph = |nodes: &[Value]| {

@@ -86,8 +86,6 @@ fn rules_ask_databases_and_what_a_run_has_open_ends_with_it() {
                 });",
             ),
             ("other", "return sql.other.value('select 1').then((one) => new ScriptResult(true, { one }));"),
-            ("forgets", "sql.main.query('select pg_sleep(0.2)'); return new ScriptResult(true);"),
-            ("forgets-tag", "sql.main`select pg_sleep(0.2)`; return new ScriptResult(true);"),
         ],
     )
     .start();
@@ -95,14 +93,6 @@ fn rules_ask_databases_and_what_a_run_has_open_ends_with_it() {
         values(&server, "mark", &json!({"id": 1})),
         json!({"count": 1, "ids": [1]})
     );
-    for (rule, call) in [("forgets", "`sql.main.query`"), ("forgets-tag", "`sql.main`")] {
-        let (status, answer) = run(&server, &format!("/workflow/{rule}"), &json!({}));
-        let expected = format!("{call} was not awaited");
-        assert!(
-            status == 500 && answer.to_string().contains(&expected),
-            "{answer}"
-        );
-    }
     let (status, _) = run(&server, "/workflow/hang", &json!({}));
     assert_eq!(status, 504);
     assert_eq!(
@@ -298,6 +288,40 @@ fn a_rule_that_forgets_to_await_fails_and_names_the_call_and_its_line() {
     assert!(answer.to_string().contains(expected), "{answer}");
     let log = server.wait_for_log(&[expected, "forgets"]);
     assert!(log.contains("forgets.js:3"), "{log}");
+}
+
+#[test]
+fn statements_and_requests_that_a_rule_forgets_to_await_fail_it_under_compat_too() {
+    let postgres = Postgres::start();
+    for compat in ["none", "rengine"] {
+        let keys = format!(
+            "compat = \"{compat}\"\nallow = {{ sql = [\"main\"], fetch = [\"127.0.0.1:1\"] }}\n[sql.main]\nurl = \"{}\"",
+            postgres.url()
+        );
+        let calls = [
+            (
+                "query",
+                "sql.main.query('select pg_sleep(0.2)');",
+                "`sql.main.query`",
+            ),
+            ("tag", "sql.main`select pg_sleep(0.2)`;", "`sql.main`"),
+            ("tx", "sql.main.tx(() => 1);", "`sql.main.tx`"),
+            ("fetch", "fetch('http://127.0.0.1:1/');", "`fetch`"),
+            ("body", "new Response('{}').json();", "`Response.json`"),
+        ];
+        let bodies =
+            calls.map(|(name, call, _)| (name, format!("1;\n{call}\nreturn new ScriptResult(true);")));
+        let bodies: Vec<_> = bodies.iter().map(|(name, body)| (*name, &**body)).collect();
+        let server = rules(&keys, &bodies).start();
+        for (name, _, call) in calls {
+            let told = logged_failure(&server, &format!("/workflow/{name}"), &json!({}));
+            assert!(
+                told.contains(&format!("{call} was not awaited")),
+                "{compat}: {told}"
+            );
+            assert!(told.contains(&format!("{name}.js:3")), "{compat}: {told}");
+        }
+    }
 }
 
 /// A Redis server of one test.

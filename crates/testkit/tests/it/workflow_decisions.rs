@@ -251,3 +251,53 @@ fn a_bad_file_does_not_keep_the_other_workflows_from_being_served() {
         server.wait_for_log(&[id, &begins, reason]);
     }
 }
+
+#[test]
+fn the_trace_of_a_decision_that_failed_or_was_stopped_has_the_nodes_that_were_over() {
+    let decision = |source: &str| {
+        json!({
+            "nodes": [
+                {"id": "in", "name": "in", "type": "inputNode"},
+                {"id": "sum", "name": "sum", "type": "expressionNode", "content": {"expressions": [{"id": "1", "key": "sum", "value": "n + 1"}]}},
+                {"id": "last", "name": "last", "type": "functionNode", "content": {"source": source}},
+                {"id": "out", "name": "out", "type": "outputNode"},
+            ],
+            "edges": [
+                {"id": "1", "sourceId": "in", "targetId": "sum"},
+                {"id": "2", "sourceId": "sum", "targetId": "last"},
+                {"id": "3", "sourceId": "last", "targetId": "out"},
+            ],
+        })
+        .to_string()
+    };
+    let server = decisions(
+        "timeout = \"400ms\"",
+        &[
+            (
+                "late",
+                decision(
+                    "export const handler = () => { console.log('waits'); return new Promise(() => {}); };",
+                ),
+            ),
+            (
+                "failed",
+                decision("export const handler = () => { console.log('throws'); throw new Error('no'); };"),
+            ),
+        ],
+    )
+    .start();
+    for (name, status, last, line) in [("late", 504, false, "waits"), ("failed", 500, true, "throws")] {
+        let (answered, answer) = run(&server, &format!("/workflow/{name}?trace"), &json!({"n": 2}));
+        assert_eq!(answered, status, "{answer}");
+        let trace = &answer["trace"];
+        assert_eq!(trace["sum"]["output"], json!({"sum": 3}), "{answer}");
+        assert_eq!(
+            (&trace["sum"]["order"], trace.get("last").is_some()),
+            (&json!(1), last),
+            "{answer}"
+        );
+        assert_eq!(answer["logs"][0]["message"], line, "{answer}");
+        let (_, answer) = run(&server, &format!("/workflow/{name}"), &json!({"n": 2}));
+        assert!(answer.get("trace").is_none(), "{answer}");
+    }
+}

@@ -77,6 +77,17 @@ fn answered(server: &Server) -> Value {
 }
 
 #[test]
+fn a_draft_is_answered_with_the_calls_that_its_rules_do_not_await() {
+    let server = start();
+    let mut draft = draft(1, 1);
+    draft["files"]["rules/version.js"] = rule("fetch('http://127.0.0.1:1/');").into();
+    let made = ci(&server, "POST", "/releases", &draft);
+    let made = (made.status, made.json()["warnings"].to_string());
+    let expected = "rules/version.js:2:1: `fetch` returns a promise that nothing awaits";
+    assert!(made.0 == 201 && made.1.contains(expected), "{made:?}");
+}
+
+#[test]
 fn a_client_with_the_right_takes_a_draft_to_all_runs_and_back() {
     let server = start();
     for number in [1, 2] {

@@ -1,3 +1,4 @@
 //! The eraser from outside.
 
 mod strip;
+mod unawaited;

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    Bundle, BundleError, EraseTypes, Plan, Rules, Schemas, StoredTest, Template, Workflow, WorkflowFiles,
+    Bundle, BundleError, Plan, Rules, Schemas, SourceParser, StoredTest, Template, Workflow, WorkflowFiles,
     cases,
     files::{Role, role_of},
     module_of,
@@ -25,11 +25,12 @@ pub(super) fn compile<E: Evaluator>(
     files: &WorkflowFiles,
     place: &Path,
     compat: Compat,
-    erase_types: EraseTypes,
+    parser: SourceParser,
 ) -> Bundle<E> {
     let mut compiler = Compiler::<E> {
         place,
-        erase_types,
+        compat,
+        parser,
         faults: Vec::new(),
         warnings: Vec::new(),
         tasks: Vec::new(),
@@ -51,7 +52,7 @@ pub(super) fn compile<E: Evaluator>(
     for (path, text) in files.iter() {
         match role_of(path) {
             Some(Role::Workflow(name)) => {
-                if let Some(workflow) = compiler.workflow(path, text, compat, &rules, &names) {
+                if let Some(workflow) = compiler.workflow(path, text, &rules, &names) {
                     workflows.insert(name.to_owned(), workflow);
                 }
             }
@@ -106,7 +107,8 @@ pub(super) fn compile<E: Evaluator>(
 struct Compiler<'r, E: Evaluator> {
     /// The folder of the files, as errors name it.
     place: &'r Path,
-    erase_types: EraseTypes,
+    compat: Compat,
+    parser: SourceParser,
     faults: Vec<BundleError>,
     warnings: Vec<String>,
     tasks: Vec<(String, BuiltinTask)>,
@@ -212,7 +214,6 @@ impl<E: Evaluator> Compiler<'_, E> {
         &mut self,
         path: &str,
         text: &str,
-        compat: Compat,
         rules: &Rules<E>,
         names: &HashSet<&str>,
     ) -> Option<Workflow> {
@@ -262,7 +263,7 @@ impl<E: Evaluator> Compiler<'_, E> {
             return None;
         }
         let knows = |rule: &str| rules.contains_key(rule) || self.errands.contains_key(rule);
-        match check(&definition, compat, knows) {
+        match check(&definition, self.compat, knows) {
             Ok(graph) => Some(Workflow {
                 plan: Ok(Plan::Graph(Arc::new(graph))),
                 attributes: Value::Object(definition.attributes).to_string().into(),
@@ -303,7 +304,7 @@ impl<E: Evaluator> Compiler<'_, E> {
                 continue;
             }
             let place = format!("{path}: node `{}`", node.id);
-            let erased = (self.erase_types)(source, Path::new("function.ts"));
+            let erased = (self.parser.erase_types)(source, Path::new("function.ts"));
             let text = match erased {
                 Ok(text) => text,
                 Err(what) => {
@@ -393,20 +394,23 @@ impl<E: Evaluator> Compiler<'_, E> {
         }
     }
 
-    /// Compiles the rule of a file, and notes what is wrong with it and what it requires.
+    /// Compiles the rule of a file, and notes what is wrong with it, which calls it does not await, and what it requires.
     fn compiled(&mut self, path: &str, source: RuleSource<'_>) -> Arc<E::Rule> {
         let CompiledRule {
             rule,
             error,
             required,
         } = E::compile(source);
+        let (files, from) = match source {
+            RuleSource::Process { files, .. } => (files, ""),
+            RuleSource::Module { path, file } => (std::slice::from_ref(file), path),
+            RuleSource::Function { file, .. } => (std::slice::from_ref(file), ""),
+        };
         if let Some(error) = error {
             self.placed_fault(path, error);
+        } else if self.compat == Compat::None {
+            self.warnings.extend((self.parser.unawaited_calls)(files));
         }
-        let from = match source {
-            RuleSource::Module { path, .. } => path,
-            RuleSource::Process { .. } | RuleSource::Function { .. } => "",
-        };
         let required = required.into_iter().map(|required| (from.to_owned(), required));
         self.required.extend(required);
         Arc::new(rule)
@@ -440,7 +444,7 @@ impl<E: Evaluator> Compiler<'_, E> {
             let text = text.to_owned();
             return Some(RuleFile { name, text });
         }
-        match (self.erase_types)(text, &PathBuf::from(&name)) {
+        match (self.parser.erase_types)(text, &PathBuf::from(&name)) {
             Ok(text) => Some(RuleFile { name, text }),
             Err(what) => {
                 self.placed_fault(path, what);

@@ -20,10 +20,17 @@ pub use self::{
     schemas::Schemas,
     template::Template,
 };
-use crate::{BuiltinTask, Compat, Definition, Evaluator, Graph, RuleModule, check, jdm::Decision};
+use crate::{BuiltinTask, Compat, Definition, Evaluator, Graph, RuleFile, RuleModule, check, jdm::Decision};
 
-/// Erases the types of a TypeScript file and keeps every line and column. The error describes the construct that cannot be erased.
-pub type EraseTypes = fn(&str, &Path) -> Result<String, String>;
+/// The parser of rules, which the binary provides.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceParser {
+    /// Erases the types of a TypeScript file and keeps every line and column. The error describes the construct that cannot be erased.
+    pub erase_types: fn(&str, &Path) -> Result<String, String>,
+    /// Finds calls of clients whose promises nothing awaits, in files that see the declarations of those before them. Each is a warning
+    /// with its place.
+    pub unawaited_calls: fn(&[RuleFile]) -> Vec<String>,
+}
 
 type Rules<E> = HashMap<String, Arc<<E as Evaluator>::Rule>>;
 
@@ -94,14 +101,14 @@ impl<E: Evaluator> Bundle<E> {
     ///
     /// # Errors
     /// If the files cannot be read.
-    pub fn read(folder: &Path, compat: Compat, erase_types: EraseTypes) -> Result<Self, BundleErrors> {
+    pub fn read(folder: &Path, compat: Compat, parser: SourceParser) -> Result<Self, BundleErrors> {
         let files = WorkflowFiles::read(folder)?;
-        Ok(Self::of(&files, folder, compat, erase_types))
+        Ok(Self::of(&files, folder, compat, parser))
     }
 
     /// Compiles `files`; errors name them with `place` as their folder.
-    pub fn of(files: &WorkflowFiles, place: &Path, compat: Compat, erase_types: EraseTypes) -> Self {
-        compiler::compile(files, place, compat, erase_types)
+    pub fn of(files: &WorkflowFiles, place: &Path, compat: Compat, parser: SourceParser) -> Self {
+        compiler::compile(files, place, compat, parser)
     }
 
     /// The workflows, if none of their files has an error.

@@ -1,6 +1,6 @@
 //! The result of evaluating a decision, and its steps.
 
-use std::{fmt, time::Duration};
+use std::{cell::RefCell, fmt, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -17,6 +17,9 @@ pub struct Evaluation<F: fmt::Display> {
     pub trace: Option<Vec<Step>>,
 }
 
+/// The steps of a run that are over, in order of evaluation.
+pub type Steps = RefCell<Vec<Step>>;
+
 /// One node's part in a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
@@ -32,6 +35,21 @@ pub struct Step {
     pub took: Duration,
     /// Details of the evaluation: the matching rows of a table, the taken statements of a switch, the steps of a decision.
     pub trace: Value,
+}
+
+impl Step {
+    /// The step in the format of GoRules' engine; `order` is its index in the run.
+    pub(crate) fn shown(&self, order: usize) -> Value {
+        json!({
+            "id": self.id,
+            "name": self.name,
+            "input": self.input,
+            "output": self.output,
+            "performance": performance(self.took),
+            "traceData": self.trace,
+            "order": order,
+        })
+    }
 }
 
 impl<F: fmt::Display> Evaluation<F> {
@@ -56,17 +74,7 @@ fn performance(took: Duration) -> String {
 }
 
 pub(super) fn trace_of(steps: &[Step]) -> Value {
-    let steps = steps.iter().enumerate().map(|(order, step)| {
-        let shown = json!({
-            "id": step.id,
-            "name": step.name,
-            "input": step.input,
-            "output": step.output,
-            "performance": performance(step.took),
-            "traceData": step.trace,
-            "order": order,
-        });
-        (step.id.clone(), shown)
-    });
-    Value::Object(steps.collect())
+    let steps = steps.iter().enumerate();
+    let shown = steps.map(|(order, step)| (step.id.clone(), step.shown(order)));
+    Value::Object(shown.collect())
 }

@@ -28,7 +28,7 @@ mod value;
 pub use check::{Decision, check};
 pub use document::{Document, Edge, Expression, Kind, Mode, Node, Statement, Transform};
 pub use error::{Cause, Problem, RunError};
-pub use evaluation::{Evaluation, Step};
+pub use evaluation::{Evaluation, Step, Steps};
 pub use program::{Fault, evaluate};
 pub use run::{Answer, DEPTH_MAX, FunctionCall, Functions, RUNS_MAX, Work};
 pub use table::{CellError, Decided, Hits, Input, Output, Row, Rows, Table};

@@ -1,6 +1,7 @@
 //! Evaluates a decision: passes the input from node to node in topological order, until it reaches an output node.
 
 use std::{
+    cell::RefCell,
     fmt,
     pin::Pin,
     sync::Arc,
@@ -17,7 +18,7 @@ use super::{
     check::{Checked, Decision, Task, Turn},
     document::Mode,
     error::{Cause, RunError},
-    evaluation::{Evaluation, Step, trace_of},
+    evaluation::{Evaluation, Step, Steps, trace_of},
     program::{Machine, Program},
     reader::shortened,
     traversal::Traversal,
@@ -89,24 +90,23 @@ pub struct Answer {
 }
 
 impl Decision {
-    /// Evaluates the decision. Dropping the future cancels the function in progress. With `wants_trace`, the run records a [`Step`] for
-    /// each node.
+    /// Evaluates the decision. Dropping the future cancels the function in progress. With `trace`, the run records a [`Step`] there for
+    /// each node that is over; at its end they move into the [`Evaluation`].
     pub async fn evaluate<R: Functions>(
         &self,
         input: Value,
         functions: &R,
-        wants_trace: bool,
+        trace: Option<&Steps>,
     ) -> Evaluation<R::Failure> {
         let begun = Instant::now();
         let mut walk = Walk {
             functions,
             machine: Machine::new(functions.deadline()),
             runs: 0,
-            wants_trace,
+            wants_trace: trace.is_some(),
         };
-        let mut trace = wants_trace.then(Vec::new);
         let result = match from_json(input) {
-            Ok(input) => walk.walk(self, input, &Place::default(), &mut trace).await,
+            Ok(input) => walk.walk(self, input, &Place::default(), trace).await,
             Err(excess) => Err(RunError {
                 node: self.nodes[self.input].id.to_string(),
                 cause: Cause::TooMuch(excess),
@@ -114,7 +114,7 @@ impl Decision {
         };
         Evaluation {
             result: result.map(|result| to_json(&result)),
-            trace,
+            trace: trace.map(RefCell::take),
             took: begun.elapsed(),
         }
     }
@@ -160,7 +160,7 @@ impl<R: Functions> Walk<'_, R> {
         decision: &Decision,
         input: Variable,
         place: &Place,
-        trace: &mut Option<Vec<Step>>,
+        trace: Option<&Steps>,
     ) -> Result<Variable, RunError<R::Failure>> {
         let mut traversal = Traversal::new(decision);
         while let Some(next) = traversal.next() {
@@ -171,11 +171,11 @@ impl<R: Functions> Walk<'_, R> {
             {
                 let given = traversal.given(next);
                 let gone = switch.decide(&scope_of(&given, traversal.nodes()), &mut self.machine);
-                if let Some((trace, begun)) = trace.as_mut().zip(begun) {
+                if let Some((trace, begun)) = trace.zip(begun) {
                     let given = to_json(&given);
                     let gone = switch.ids().zip(&gone).filter(|(_, is_gone)| **is_gone);
                     let statements: Vec<_> = gone.map(|(id, _)| json!({"id": id})).collect();
-                    trace.push(Step {
+                    trace.borrow_mut().push(Step {
                         output: given.clone(),
                         trace: json!({"statements": statements}),
                         ..step(node, given, begun.elapsed())
@@ -211,7 +211,7 @@ impl<R: Functions> Walk<'_, R> {
                     (Err(RunError { node, cause }), Value::Null)
                 }
             };
-            if let Some((trace, begun)) = trace.as_mut().zip(begun)
+            if let Some((trace, begun)) = trace.zip(begun)
                 && !matches!(node.work, Task::Switch(_))
             {
                 let given = match node.work {
@@ -225,7 +225,7 @@ impl<R: Functions> Walk<'_, R> {
                 {
                     step.output = to_json(value);
                 }
-                trace.push(step);
+                trace.borrow_mut().push(step);
             }
             traversal.come_to(next, worked?, place.nodes.as_ref());
             if matches!(node.work, Task::Output(_)) {
@@ -377,11 +377,11 @@ impl<R: Functions> Walk<'_, R> {
             depth,
             nodes: nodes.cloned(),
         };
-        let mut trace = self.wants_trace.then(Vec::new);
+        let trace = self.wants_trace.then(Steps::default);
         let walk: Pin<Box<dyn Future<Output = _> + '_>> =
-            Box::pin(self.walk(&decision, taken, &place, &mut trace));
+            Box::pin(self.walk(&decision, taken, &place, trace.as_ref()));
         let result = walk.await;
-        let shown = trace.map(|steps| trace_of(&steps)).unwrap_or_default();
+        let shown = trace.map(|steps| trace_of(&steps.take())).unwrap_or_default();
         match result {
             Ok(value) => Ok((value, shown)),
             Err(error) => Err(Broken::Within(error, shown)),

@@ -15,7 +15,7 @@ use super::{
     Canary, FileStamps, ReleaseError, Releases, State,
     watch::{FolderWatcher, StoreWatcher, Watcher},
 };
-use crate::{Admission, Asker, Bundle, BundleErrors, Compat, EraseTypes, Evaluator, WorkflowFailure};
+use crate::{Admission, Asker, Bundle, BundleErrors, Compat, Evaluator, SourceParser, WorkflowFailure};
 
 /// Polling interval for the store: each poll reads one node.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -51,8 +51,8 @@ impl ShelfError {
 pub struct Reading {
     /// How graphs are interpreted.
     pub compat: Compat,
-    /// Erases the types of TypeScript.
-    pub erase_types: EraseTypes,
+    /// Parses rules.
+    pub parser: SourceParser,
 }
 
 /// The workflows currently in force.
@@ -197,7 +197,7 @@ impl<E: Evaluator> ActiveReleases<E> {
     ) -> Result<Arc<Self>, ShelfError> {
         // Taken before the files are read, so that any later change is noticed.
         let watched = stamps.map(|mut stamps| (stamps(), stamps));
-        let bundle = Bundle::read(folder, reading.compat, reading.erase_types)?;
+        let bundle = Bundle::read(folder, reading.compat, reading.parser)?;
         bundle.log();
         let shelf = Self::of(bundle);
         if let Some((seen, stamps)) = watched {

@@ -55,8 +55,8 @@ impl<E: Evaluator> Watcher<E> for FolderWatcher {
             return;
         }
         self.in_force = now;
-        let Reading { compat, erase_types } = self.reading;
-        let read = Bundle::read(&self.folder, compat, erase_types);
+        let Reading { compat, parser } = self.reading;
+        let read = Bundle::read(&self.folder, compat, parser);
         match read.and_then(|book| shelf.check_next(&book).map(|()| book)) {
             Ok(book) => {
                 book.log();
@@ -255,11 +255,6 @@ fn read_release<E: Evaluator>(
     reading: Reading,
 ) -> Result<Bundle<E>, ShelfError> {
     let files = releases.files(number)?;
-    let bundle = Bundle::of(
-        &files,
-        &place_of_release(number),
-        reading.compat,
-        reading.erase_types,
-    );
+    let bundle = Bundle::of(&files, &place_of_release(number), reading.compat, reading.parser);
     Ok(bundle.whole()?)
 }

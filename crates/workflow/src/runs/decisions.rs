@@ -8,7 +8,7 @@ use super::tasks::{Reason, RunTasks, Task};
 use crate::{
     Bundle, Evaluator, NodeName, RuleOutcome,
     bundle::Plan,
-    jdm::{Answer, Decision, FunctionCall, Functions, Work},
+    jdm::{Answer, Decision, FunctionCall, Functions, Steps, Work},
 };
 
 /// The kind of node that a function's rule belongs to, and that of GoRules' first version of functions.
@@ -42,7 +42,8 @@ pub(super) async fn evaluate<E: Evaluator>(
     // Decisions that evaluate themselves are interrupted by nothing else.
     desk.give_way().await.map_err(|reason| reason.to_string())?;
     let input = serde_json::from_str(input).map_err(|error| error.to_string())?;
-    let evaluation = decision.evaluate(input, &functions, wants_trace).await;
+    let steps = wants_trace.then(Steps::default);
+    let evaluation = decision.evaluate(input, &functions, steps.as_ref()).await;
     if let Err(error) = &evaluation.result {
         return Err(error.to_string());
     }

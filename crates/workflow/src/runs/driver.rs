@@ -13,7 +13,7 @@ use tracing::Level;
 
 use super::{
     decisions::{self, DecisionTasks},
-    result::{PublicText, first_line, put_trace, write_evaluation, write_run},
+    result::{PublicText, first_line, put_steps, put_trace, write_evaluation, write_run},
     rules::RuleTasks,
     tasks::{Reason, RunTasks},
 };
@@ -133,7 +133,10 @@ pub(crate) fn begin<E: Evaluator>(wanted: RunSpec<E>, engine: E::Engine) -> Begu
         book,
         desk: Rc::new(RunTasks::new(engine, output_max, deadline, counts)),
     });
-    let trace = wants_trace.then(|| Rc::new(Trace::new()));
+    let trace = wants_trace.then(|| match &plan {
+        Plan::Graph(_) => RunTrace::Graph(Rc::new(Trace::new())),
+        Plan::Decision(_) => RunTrace::Decision(Rc::default()),
+    });
     let stopped = StoppedTrace {
         unfinished,
         trace: trace.clone(),
@@ -147,16 +150,18 @@ pub(crate) fn begin<E: Evaluator>(wanted: RunSpec<E>, engine: E::Engine) -> Begu
         let result = match plan {
             Plan::Graph(graph) => {
                 let rules = RuleTasks::new(desk, book, &args);
-                let outcome = run(&graph, &rules, trace.as_deref()).await;
+                let trace = trace.as_ref().and_then(RunTrace::graph);
+                let outcome = run(&graph, &rules, trace).await;
                 if let Err(error) = &outcome {
                     log.borrow_mut().failed(&error.node, &error.cause.to_string());
                 }
-                write_run(&outcome, trace.as_deref(), &log.borrow(), public_text, output_max)
+                write_run(&outcome, trace, &log.borrow(), public_text, output_max)
             }
             Plan::Decision(decision) => {
                 let functions = DecisionTasks::new(desk, book);
                 let input = serde_json::from_str(&args).unwrap_or_default();
-                let evaluation = decision.evaluate(input, &functions, wants_trace).await;
+                let steps = trace.as_ref().and_then(RunTrace::decision);
+                let evaluation = decision.evaluate(input, &functions, steps).await;
                 if let Err(error) = &evaluation.result {
                     let node = NodeName {
                         id: (&*error.node).into(),
@@ -173,10 +178,33 @@ pub(crate) fn begin<E: Evaluator>(wanted: RunSpec<E>, engine: E::Engine) -> Begu
     BegunRun { result, host }
 }
 
+/// The trace of a run so far.
+#[derive(Clone)]
+enum RunTrace {
+    Graph(Rc<Trace<Rc<str>, Reason>>),
+    Decision(Rc<jdm::Steps>),
+}
+
+impl RunTrace {
+    fn graph(&self) -> Option<&Trace<Rc<str>, Reason>> {
+        match self {
+            Self::Graph(trace) => Some(trace),
+            Self::Decision(_) => None,
+        }
+    }
+
+    fn decision(&self) -> Option<&jdm::Steps> {
+        match self {
+            Self::Graph(_) => None,
+            Self::Decision(steps) => Some(steps),
+        }
+    }
+}
+
 /// Hands over the trace of a run that is dropped before its end.
 struct StoppedTrace<E: Evaluator> {
     unfinished: Option<oneshot::Sender<String>>,
-    trace: Option<Rc<Trace<Rc<str>, Reason>>>,
+    trace: Option<RunTrace>,
     host: Rc<Host<E>>,
     public_text: PublicText,
     output_max: usize,
@@ -194,7 +222,12 @@ impl<E: Evaluator> Drop for StoppedTrace<E> {
         if let (Some(unfinished), Some(trace)) = (self.unfinished.take(), &self.trace) {
             let mut out = Vec::new();
             let log = self.host.log.borrow();
-            put_trace(&mut out, trace, &log, self.public_text, self.output_max);
+            match trace {
+                RunTrace::Graph(trace) => {
+                    put_trace(&mut out, trace, &log, self.public_text, self.output_max);
+                }
+                RunTrace::Decision(steps) => put_steps(&mut out, &steps.borrow(), &log, self.output_max),
+            }
             // Nothing may wait for it any more.
             let _ = unfinished.send(String::from_utf8_lossy(&out).into_owned());
         }

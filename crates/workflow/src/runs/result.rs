@@ -8,7 +8,7 @@ use serde_json::{Value, value::RawValue};
 use super::driver::{Log, NodeLine};
 use crate::{
     Evaluator, NodeName, Outcome, RunError, RunOutcome, Step, Trace, WorkflowFailure,
-    jdm::{Cause, Evaluation},
+    jdm::{self, Cause, Evaluation},
 };
 
 /// The members of a run's result that the server looks at before passing it on.
@@ -234,6 +234,20 @@ pub(super) fn write_evaluation<F: fmt::Display>(
         out.push(b'}');
     }
     out
+}
+
+/// Appends the steps of a decision and the lines of its log as further members of an object. Beyond `output_max` bytes the rest is left out.
+pub(super) fn put_steps(out: &mut Vec<u8>, steps: &[jdm::Step], log: &Log, output_max: usize) {
+    put(out, ",\"trace\":{");
+    for (order, step) in steps.iter().enumerate() {
+        let comma = if order > 0 { "," } else { "" };
+        put(out, &format!("{comma}{}:{}", quoted(&step.id), step.shown(order)));
+        if out.len() > output_max {
+            break;
+        }
+    }
+    out.push(b'}');
+    put_log(out, log, |_| None);
 }
 
 /// Appends the log as further members of an object; `step_of` tells to which step a line belongs.

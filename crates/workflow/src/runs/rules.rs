@@ -154,7 +154,7 @@ impl<E: Evaluator> Rules for RuleTasks<'_, E> {
         let input = call.before.last.map_or(self.args, |last| &*last.values);
         let input = serde_json::from_str(input).unwrap_or_default();
         let functions = DecisionTasks::new(self.desk, self.book);
-        let result = decision.evaluate(input, &functions, false).await.result;
+        let result = decision.evaluate(input, &functions, None).await.result;
         let result =
             result.map_err(|error| Reason::from(format!("its node `{}`: {}", error.node, error.cause)))?;
         let is_true = result.get("state") != Some(&Value::Bool(false));

@@ -24,9 +24,8 @@ export const store = new Store(() => ({ native: openStore(StoreError), store, co
 /** A database whose promises rules must await. */
 function watched(name: string): Database {
   const database = databaseOf(name);
-  if (host.blocksRules()) return database;
-  const methods = Object.entries(database).map(([key, method]) => [key, typeof method === 'function' ? adapted(`sql.${name}.${key}`, method as never) : (method as unknown)]);
-  return Object.assign(adapted(`sql.${name}`, database as never) as Database, Object.fromEntries(methods));
+  const methods = Object.entries(database).map(([key, method]) => [key, adapted(`sql.${name}.${key}`, method as never, false)]);
+  return Object.assign(adapted(`sql.${name}`, database as never, false) as Database, Object.fromEntries(methods));
 }
 
 const known: Record<string, Database> = Object.create(null) as Record<string, Database>;

@@ -29,7 +29,11 @@ const reachable = [
 ];
 const { store, sql } = databases;
 Object.assign(modules.own, { http, zen: zen.zenOf(follow) });
-if (!host.blocksRules()) globalThis.fetch = clientCalls.adapted('fetch', globalThis.fetch as never);
+globalThis.fetch = clientCalls.adapted('fetch', globalThis.fetch as never, false);
+const responses = globalThis.Response.prototype as unknown as Record<string, () => unknown>;
+for (const name of ['arrayBuffer', 'blob', 'bytes', 'formData', 'json', 'text']) {
+  responses[name] = clientCalls.adapted(`Response.${name}`, responses[name]!, false);
+}
 realm.close({ ScriptContext, ScriptResult, ...constructors, ...tools, console, store, sql, pools, require: modules.require }, reachable);
 
 /** Loads `databases.ts` only if there is anything to access. */

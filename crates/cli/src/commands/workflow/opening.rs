@@ -9,7 +9,7 @@ use forebay_server::{
 use forebay_workflow::{BundleErrors, WorkflowFiles, place_of_release};
 
 use super::{WorkflowError, source::Source};
-use crate::{arguments::ConfigFile, commands::strip::erase_types};
+use crate::{arguments::ConfigFile, commands::strip::PARSER};
 
 /// Which workflows are meant.
 #[derive(Debug, clap::Args)]
@@ -131,14 +131,14 @@ impl Found {
             &self.config,
             &self.files,
             &self.place,
-            erase_types,
+            PARSER,
             now_ms,
         )?)
     }
 
     /// Checks the workflows, and returns warnings.
     pub(super) fn check(&self) -> Result<Vec<String>, BundleErrors> {
-        check(&self.config, &self.files, &self.place, erase_types)
+        check(&self.config, &self.files, &self.place, PARSER)
     }
 }
 

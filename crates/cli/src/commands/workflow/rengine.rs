@@ -14,7 +14,7 @@ use forebay_workflow::WorkflowFiles;
 use serde_json::{Map, Value, json};
 
 use super::{WorkflowError, seed};
-use crate::commands::strip::erase_types;
+use crate::commands::strip::PARSER;
 
 /// Longest file of collections, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -61,7 +61,7 @@ pub(super) fn read(
     };
     let body = |upload: &Document| body_of(upload, bodies);
     let (mut files, mut left_out) = convert(&read, &body).map_err(wrong)?;
-    while let Err(faults) = check(config, &files, "".as_ref(), erase_types) {
+    while let Err(faults) = check(config, &files, "".as_ref(), PARSER) {
         let mut more = false;
         for (path, reason) in faults.of_files() {
             if files.remove(path) {

@@ -12,7 +12,7 @@ use forebay_workflow::{WorkflowFiles, arguments_of};
 use serde_json::Value;
 
 use super::opening::wait;
-use crate::commands::strip::erase_types;
+use crate::commands::strip::PARSER;
 
 /// Longest time of a script.
 const TIME_MAX: Duration = Duration::from_secs(30);
@@ -47,10 +47,10 @@ pub(super) fn collections(
     let place = Path::new("seed");
     let named = |text: &str| text.replace(&*place.join(SCRIPT).to_string_lossy(), &file.to_string_lossy());
     let config = confined(config);
-    if let Err(faults) = check(&config, &files, place, erase_types) {
+    if let Err(faults) = check(&config, &files, place, PARSER) {
         return Ok(Err(named(&faults.to_string())));
     }
-    let offline = start_offline(&config, &files, place, erase_types, None)?;
+    let offline = start_offline(&config, &files, place, PARSER, None)?;
     let none = arguments_of("{}").expect("this is an object");
     let mut outcome = wait(offline.run("seed", &none, false))??;
     Ok(match outcome["error"].as_str() {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{WorkflowError, opening::configuration};
 use crate::{
     arguments::ConfigFile,
-    commands::{store::Data, strip::erase_types},
+    commands::{store::Data, strip::PARSER},
     control::{Control, ControlError, put_encoded},
 };
 
@@ -58,7 +58,7 @@ impl Source {
         let releases = Releases::new(Arc::new(WorkflowStore(store)), &global);
         let environment = OfflineEnvironment {
             config: config.clone(),
-            erase_types,
+            parser: PARSER,
         };
         let service = ReleaseService::new(releases, environment);
         Ok((Self::Store(Box::new(service)), config))

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, error::Error, path::Path, sync::Arc};
 
 use forebay_script::Script;
 use forebay_store::{Options, Store, StoreError};
-use forebay_workflow::{BundleErrors, Compat, EraseTypes, ReleaseEnvironment, Storage, WorkflowFiles};
+use forebay_workflow::{BundleErrors, Compat, ReleaseEnvironment, SourceParser, Storage, WorkflowFiles};
 
 use super::{ActiveReleases, Bundle, Offline, WorkflowStore, access};
 use crate::{
@@ -48,11 +48,11 @@ pub fn start_offline(
     config: &Config,
     files: &WorkflowFiles,
     place: &Path,
-    erase_types: EraseTypes,
+    parser: SourceParser,
     now_ms: Option<u64>,
 ) -> Result<Offline, OfflineStartError> {
     let workflow = config.workflow.as_ref().expect("there is a section");
-    let shelf = ActiveReleases::of(Bundle::of(files, place, compat_of(workflow), erase_types));
+    let shelf = ActiveReleases::of(Bundle::of(files, place, compat_of(workflow), parser));
     let store = config.store.as_ref().filter(|_| !workflow.allow.store.is_empty());
     let store = store.map(open).transpose()?;
     let store_options = store.as_ref().map(|store| forebay_script::StoreOptions {
@@ -61,7 +61,7 @@ pub fn start_offline(
         records: config.records.to_text(),
     });
     let environment = WorkflowEnvironment {
-        erase_types,
+        parser,
         now_ms,
         counts: Arc::default(),
         workflows: Arc::default(),
@@ -86,10 +86,10 @@ pub fn check(
     config: &Config,
     files: &WorkflowFiles,
     place: &Path,
-    erase_types: EraseTypes,
+    parser: SourceParser,
 ) -> Result<Vec<String>, BundleErrors> {
     let compat = config.workflow.as_ref().map_or(Compat::None, compat_of);
-    let bundle = Bundle::of(files, place, compat, erase_types).whole()?;
+    let bundle = Bundle::of(files, place, compat, parser).whole()?;
     Ok(match &config.workflow {
         Some(workflow) => access::warnings(&bundle, workflow),
         None => bundle.warnings().to_vec(),
@@ -101,18 +101,18 @@ pub fn check(
 pub struct OfflineEnvironment {
     /// A configuration that has `[workflow]`.
     pub config: Config,
-    /// Erases the types of TypeScript.
-    pub erase_types: EraseTypes,
+    /// Parses rules.
+    pub parser: SourceParser,
 }
 
 impl ReleaseEnvironment for OfflineEnvironment {
     type Evaluator = Script;
 
     fn check(&self, files: &WorkflowFiles, place: &Path) -> Result<Vec<String>, BundleErrors> {
-        check(&self.config, files, place, self.erase_types)
+        check(&self.config, files, place, self.parser)
     }
 
     fn start(&self, files: &WorkflowFiles, place: &Path) -> Result<Offline, Box<dyn Error + Send + Sync>> {
-        Ok(start_offline(&self.config, files, place, self.erase_types, None)?)
+        Ok(start_offline(&self.config, files, place, self.parser, None)?)
     }
 }

@@ -3,7 +3,7 @@
 use std::{cell::RefCell, collections::HashMap, fmt::Write as _, sync::Arc, time::Instant};
 
 use forebay_workflow::jdm::{
-    Answer, Decision, Document, Evaluation, FunctionCall, Functions, Problem, Work, check,
+    Answer, Decision, Document, Evaluation, FunctionCall, Functions, Problem, Steps, Work, check,
 };
 use serde_json::{Value, json};
 
@@ -117,7 +117,8 @@ pub(crate) fn evaluated_by(
     wants_trace: bool,
 ) -> Evaluation<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(decision.evaluate(input, host, wants_trace))
+    let steps = Steps::default();
+    runtime.block_on(decision.evaluate(input, host, wants_trace.then_some(&steps)))
 }
 
 /// The result of a decision; asserts that it is the same with a trace.

@@ -1,6 +1,7 @@
 /**
  * How rules wait for clients. Methods of clients are asynchronous here and block in Rengine: under `compat = "rengine"` they block rules that
- * are plain functions (`host.settle`). Otherwise a rule that returns without having awaited one fails.
+ * are plain functions (`host.settle`). Otherwise, and with clients that Rengine does not have, a rule that returns without having awaited
+ * one fails.
  */
 import { isPromise } from '../../outcome.js';
 import { host } from '../../script/host.js';
@@ -39,19 +40,19 @@ export class ClientPromise<T> extends Promise<T> {
   }
 }
 
-/** Replaces the methods of these classes, except those named, by ones that block a rule, or whose promises it must await. */
-export function adapt(classes: readonly { readonly name: string; readonly prototype: object }[], except: readonly string[] = []): void {
+/** Replaces the methods of these classes, except those named, by ones that block a rule, unless `isOfRengine` is false, or whose promises it must await. */
+export function adapt(classes: readonly { readonly name: string; readonly prototype: object }[], except: readonly string[] = [], isOfRengine = true): void {
   for (const { name: owner, prototype } of classes) {
     for (const name of Object.getOwnPropertyNames(prototype)) {
       const method: unknown = Object.getOwnPropertyDescriptor(prototype, name)!.value;
       if (name === 'constructor' || except.includes(name) || typeof method !== 'function') continue;
-      Object.defineProperty(prototype, name, { value: adapted(`${owner}.${name}`, method as Method), writable: true, configurable: true });
+      Object.defineProperty(prototype, name, { value: adapted(`${owner}.${name}`, method as Method, isOfRengine), writable: true, configurable: true });
     }
   }
 }
 
 /** The function under this name, adapted like the methods. */
-export function adapted<F extends Method>(name: string, method: F): F {
+export function adapted<F extends Method>(name: string, method: F, isOfRengine = true): F {
   return function (this: unknown, ...values: unknown[]): unknown {
     if (isInside) return method.apply(this, values);
     isInside = true;
@@ -62,7 +63,7 @@ export function adapted<F extends Method>(name: string, method: F): F {
       isInside = false;
     }
     if (!isPromise(result)) return result;
-    return isBlocking ? settle(result) : observe(name, result);
+    return isBlocking && isOfRengine ? settle(result) : observe(name, result);
   } as F;
 }
 

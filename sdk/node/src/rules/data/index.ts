@@ -3,7 +3,6 @@
  * keeps state of a run.
  */
 import { adapt, ClientPromise } from './client-calls.js';
-import { host } from '../../script/host.js';
 import { ClientError } from './clients.js';
 import { ScriptExecutor } from './executor.js';
 import { HttpAnswer, HttpClient } from './http.js';
@@ -21,8 +20,7 @@ export { DataService, pools, ScriptExecutor };
 /** Classes whose methods ask other systems. */
 const clients = [HttpClient, JdbcFacade, KafkaFacade, MailNotifier, ProcessClient, RedisFacade, RedisLock, S3Client];
 adapt(clients);
-// Pools are not of Rengine.
-if (!host.blocksRules()) adapt([WorkerPool]);
+adapt([WorkerPool], [], false);
 adapt([ScriptExecutor], ['submit']);
 
 /** Constructors under the names of Rengine. */
