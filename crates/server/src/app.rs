@@ -7,7 +7,7 @@ use forebay_records::Settings;
 use forebay_runtimes::{ENV_PASSED, Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
 use forebay_store::Durability;
-use forebay_workflow::{Compat, Reading, Releases, RunLimits, ShelfError, SourceParser, Storage};
+use forebay_workflow::{ActiveReleasesError, Compat, Reading, Releases, RunLimits, SourceParser, Storage};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -120,7 +120,7 @@ pub enum BuildError {
     },
     /// The graphs and rules of the workflows are invalid or unreadable.
     #[error("the workflows cannot be used")]
-    Workflows(#[from] ShelfError),
+    Workflows(#[from] ActiveReleasesError),
     /// The log of workflow rules cannot be written.
     #[error("the workflows cannot log")]
     WorkflowLogs(#[source] LoggingError),
@@ -335,7 +335,7 @@ fn workflow_target(
         parser: services.parser,
     };
     let mut releases_api = None;
-    let shelf = match &workflow.source {
+    let releases = match &workflow.source {
         config::WorkflowSource::Folder { path, watch } => {
             let stamps = watch.then(|| look_at_workflows(path.clone()));
             ActiveReleases::of_folder(path, reading, stamps)?
@@ -370,7 +370,7 @@ fn workflow_target(
         kept: services.kept_runs.clone(),
         logs: workflow_logs(workflow, services)?,
     };
-    let target = workflow_engines(config, workflow, shelf, environment)?;
+    let target = workflow_engines(config, workflow, releases, environment)?;
     Ok(target.with_releases(releases_api))
 }
 
@@ -400,7 +400,7 @@ pub(crate) struct WorkflowEnvironment<'a> {
 pub(crate) fn workflow_engines(
     config: &Config,
     workflow: &config::Workflow,
-    shelf: Arc<ActiveReleases>,
+    releases: Arc<ActiveReleases>,
     around: WorkflowEnvironment<'_>,
 ) -> Result<WorkflowTarget, BuildError> {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -475,7 +475,7 @@ pub(crate) fn workflow_engines(
     let script = Script::start(options).map_err(BuildError::WorkflowEngines)?;
     Ok(WorkflowTarget::new(
         Arc::new(script),
-        shelf,
+        releases,
         limits,
         workflow,
         around,

@@ -137,7 +137,7 @@ impl Operand {
 impl BuiltinTask {
     /// Reads the request of a node of this kind. `None` if the kind is not a built-in task.
     pub(crate) fn of(kind: &str, object: &Object<'_>) -> Result<Option<Self>, DefinitionError> {
-        let (own, errand): (&[&str], _) = match kind {
+        let (own, task): (&[&str], _) = match kind {
             "SQL" => (&["source", "query", "parameters", "result"], Self::sql(object)?),
             "STORE" => (
                 &["operation", "global", "subscripts", "value"],
@@ -155,7 +155,7 @@ impl BuiltinTask {
         };
         let is_known = |member: &str| own.contains(&member) || COMMON.contains(&member);
         match object.members.keys().find(|member| !is_known(member)) {
-            None => Ok(Some(errand)),
+            None => Ok(Some(task)),
             Some(member) => Err(DefinitionError::Unknown {
                 at: object.at.clone(),
                 member: member.clone(),

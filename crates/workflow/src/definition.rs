@@ -91,7 +91,7 @@ pub enum Kind {
         /// Stands for this task among the rules: equal for equal tasks, and never the name of a file.
         rule: String,
         /// The request with all its operands.
-        errand: BuiltinTask,
+        task: BuiltinTask,
     },
     /// Combines the results of its children.
     Logical(Logical),
@@ -170,7 +170,7 @@ impl Kind {
             Self::Relation { .. } => "RELATION",
             Self::Run { .. } => "RUN",
             Self::Failback { .. } => "FAILBACK",
-            Self::BuiltinTask { errand, .. } => match errand {
+            Self::BuiltinTask { task, .. } => match task {
                 BuiltinTask::Sql { .. } => "SQL",
                 BuiltinTask::Store { .. } => "STORE",
                 BuiltinTask::Http { .. } => "HTTP",
@@ -279,9 +279,9 @@ impl Node {
                 pause: object.time("delayMs")?.unwrap_or_default(),
             },
             kind => match BuiltinTask::of(kind, object)? {
-                Some(errand) => Kind::BuiltinTask {
-                    rule: format!("/{errand:?}"),
-                    errand,
+                Some(task) => Kind::BuiltinTask {
+                    rule: format!("/{task:?}"),
+                    task,
                 },
                 None => {
                     let expected = "BOOT, PROCESS, RELATION, RUN, FAILBACK, LOGICAL, SWITCH, PARALLEL, LOOP, SUBFLOW, DELAY, RETRY, SQL, STORE or HTTP";

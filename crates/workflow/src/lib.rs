@@ -57,9 +57,9 @@ pub use observer::{Observer, RunCounts, RunLog, RunOutcome};
 pub use offline::{Offline, OfflineError, Tested, arguments_of};
 pub use openapi::{WorkflowApi, WorkflowRoute};
 pub use releases::{
-    About, ActiveReleases, Actor, Canary, FileStamps, LogEntry, Reading, ReleaseAssignments,
-    ReleaseEnvironment, ReleaseError, ReleaseRequest, ReleaseResponse, ReleaseService, ReleaseThreads,
-    Releases, ResolvedRelease, RolledBack, ShelfError, State, percent_of, place_of_release,
+    About, ActiveReleases, ActiveReleasesError, Actor, Canary, FileStamps, LogEntry, Reading,
+    ReleaseAssignments, ReleaseEnvironment, ReleaseError, ReleaseRequest, ReleaseResponse, ReleaseService,
+    ReleaseThreads, Releases, ResolvedRelease, RolledBack, State, percent_of, place_of_release,
 };
 pub use run::{
     Before, Cause, DEPTH_MAX, Ended, ITEMS_MAX, NodeName, Outcome, RuleCall, Rules, RunError, Step, Subflow,

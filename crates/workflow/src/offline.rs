@@ -16,7 +16,7 @@ const REQUEST_ID: &str = "forebay-workflow";
 #[derive(Debug)]
 pub struct Offline<E: Evaluator> {
     runner: Runner<E>,
-    book: Arc<Bundle<E>>,
+    bundle: Arc<Bundle<E>>,
     /// The storage that rules may write to, if any.
     storage: Option<Arc<dyn Storage>>,
 }
@@ -64,10 +64,10 @@ impl<E: Evaluator> Offline<E> {
     /// # Errors
     /// If none are published.
     pub fn new(runner: Runner<E>, storage: Option<Arc<dyn Storage>>) -> Result<Self, WorkflowFailure> {
-        let book = runner.releases.published(None)?.book;
+        let bundle = runner.releases.published(None)?.bundle;
         Ok(Self {
             runner,
-            book,
+            bundle,
             storage,
         })
     }
@@ -82,7 +82,7 @@ impl<E: Evaluator> Offline<E> {
         let asker = Asker::default();
         let ask = RunCall {
             is_anonymous: false,
-            ..RunCall::new(&self.book, name, args, asker, REQUEST_ID, wants_trace)
+            ..RunCall::new(&self.bundle, name, args, asker, REQUEST_ID, wants_trace)
         };
         let refused = |reason: &dyn std::error::Error| OfflineError::Refused {
             reason: with_causes(reason),
@@ -126,7 +126,7 @@ impl<E: Evaluator> Offline<E> {
     /// # Errors
     /// If a run is refused.
     pub async fn test(&self, mut tell: impl FnMut(Tested<'_>)) -> Result<(), OfflineError> {
-        for test in self.book.tests() {
+        for test in self.bundle.tests() {
             let outcome = self.run(&test.workflow, &test.args, false).await?;
             let differences = test.differences(&outcome);
             tell(Tested { test, differences });

@@ -76,7 +76,7 @@ impl<E: Evaluator> Clone for Runner<E> {
 /// A request for one run.
 pub struct RunCall<'a, E: Evaluator> {
     /// The compiled workflows to run from.
-    pub(crate) book: &'a Arc<Bundle<E>>,
+    pub(crate) bundle: &'a Arc<Bundle<E>>,
     /// Name of the workflow, or of the rule that runs alone.
     pub(crate) workflow: &'a str,
     /// A JSON object.
@@ -114,7 +114,7 @@ struct PlannedRun {
 impl<'a, E: Evaluator> RunCall<'a, E> {
     /// A run of a workflow, or of a rule alone, for this client; `trace_id` is the id of its request, `args` a JSON object.
     pub fn new(
-        book: &'a Arc<Bundle<E>>,
+        bundle: &'a Arc<Bundle<E>>,
         workflow: &'a str,
         args: &'a RawValue,
         asker: Asker<'a>,
@@ -122,7 +122,7 @@ impl<'a, E: Evaluator> RunCall<'a, E> {
         wants_trace: bool,
     ) -> Self {
         Self {
-            book,
+            bundle,
             workflow,
             args,
             asker,
@@ -196,13 +196,13 @@ impl<E: Evaluator> Runner<E> {
     ) -> Result<Bytes, WorkflowFailure> {
         // A client that may not run the workflow does not learn whether it exists.
         if let Err(refusal) = Admission::check(ask.asker, ask.workflow) {
-            if ask.book.has(ask.workflow) {
+            if ask.bundle.has(ask.workflow) {
                 let counts = self.observer.counts(ask.workflow);
                 CountedRun::begin(counts, deadline).ends(RunOutcome::Refused);
             }
             return Err(refusal);
         }
-        let Some(workflow) = ask.book.workflow(ask.workflow) else {
+        let Some(workflow) = ask.bundle.workflow(ask.workflow) else {
             let name = ask.workflow.to_owned();
             return Err(WorkflowFailure::NoSuchWorkflow { name });
         };
@@ -210,7 +210,7 @@ impl<E: Evaluator> Runner<E> {
             name: ask.workflow.to_owned(),
             reason: reason.to_string(),
         })?;
-        let schemas = ask.book.schemas(ask.workflow);
+        let schemas = ask.bundle.schemas(ask.workflow);
         if let Some(schemas) = schemas {
             schemas.check_args(ask.args)?;
         }
@@ -236,7 +236,7 @@ impl<E: Evaluator> Runner<E> {
         deadline: Instant,
     ) -> Result<Bytes, WorkflowFailure> {
         Admission::check(ask.asker, ask.workflow)?;
-        let Some(plan) = ask.book.plan_of_rule(ask.workflow) else {
+        let Some(plan) = ask.bundle.plan_of_rule(ask.workflow) else {
             let name = ask.workflow.to_owned();
             return Err(WorkflowFailure::NoSuchRule { name });
         };
@@ -301,7 +301,7 @@ impl<E: Evaluator> Runner<E> {
             attributes,
         };
         let spec = RunSpec {
-            book: Arc::clone(ask.book),
+            bundle: Arc::clone(ask.bundle),
             plan,
             counts,
             log: self.observer.log(ask.workflow, ask.trace_id),

@@ -15,8 +15,8 @@ const GIVEN: &str = include_str!("builtin_tasks/given.js");
 const REQUEST: &str = include_str!("builtin_tasks/request.js");
 
 /// Generates the rule of a built-in node. The error says what is wrong with its settings.
-pub(super) fn rule_of(errand: &BuiltinTask) -> Result<Rule, String> {
-    let (kind, plan, text) = match errand {
+pub(super) fn rule_of(task: &BuiltinTask) -> Result<Rule, String> {
+    let (kind, plan, text) = match task {
         BuiltinTask::Sql {
             source,
             query,
@@ -121,8 +121,8 @@ mod tests {
     fn rule(node: &Value) -> Result<Rule, String> {
         let definition = json!({"nodes": [node], "edges": [{"from": "0", "to": "1"}]});
         match Definition::of(&definition).unwrap().nodes.remove(0).kind {
-            Kind::BuiltinTask { errand, .. } => rule_of(&errand),
-            kind => panic!("{kind:?} is no errand"),
+            Kind::BuiltinTask { task, .. } => rule_of(&task),
+            kind => panic!("{kind:?} is no task"),
         }
     }
 

@@ -35,7 +35,7 @@ pub(super) fn compile<E: Evaluator>(
         warnings: Vec::new(),
         tasks: Vec::new(),
         functions: HashMap::new(),
-        errands: HashMap::new(),
+        builtin: HashMap::new(),
         subflows: Vec::new(),
         uses: Vec::new(),
         modules: HashMap::new(),
@@ -94,7 +94,7 @@ pub(super) fn compile<E: Evaluator>(
         modules: compiler.modules,
         nodes: compiler.nodes,
         functions: compiler.functions,
-        errands: compiler.errands,
+        builtin: compiler.builtin,
         tests,
         templates,
         schemas,
@@ -113,7 +113,7 @@ struct Compiler<'r, E: Evaluator> {
     warnings: Vec<String>,
     tasks: Vec<(String, BuiltinTask)>,
     functions: Rules<E>,
-    errands: Rules<E>,
+    builtin: Rules<E>,
     modules: Rules<E>,
     nodes: Rules<E>,
     /// Modules that rules require, with the path of the requiring module, which is empty for others.
@@ -245,11 +245,11 @@ impl<E: Evaluator> Compiler<'_, E> {
                     self.subflows
                         .push((path.to_owned(), node.id.clone(), workflow.clone()));
                 }
-                Kind::BuiltinTask { rule, errand } => match E::builtin(errand) {
+                Kind::BuiltinTask { rule, task } => match E::builtin(task) {
                     Ok(made) => {
                         let place = format!("{shown}: node `{}`", node.id);
-                        self.tasks.push((place, errand.clone()));
-                        self.errands.insert(rule.clone(), Arc::new(made));
+                        self.tasks.push((place, task.clone()));
+                        self.builtin.insert(rule.clone(), Arc::new(made));
                     }
                     Err(what) => {
                         self.fault(path, format!("node `{}`: {what}", node.id));
@@ -262,7 +262,7 @@ impl<E: Evaluator> Compiler<'_, E> {
         if !is_whole {
             return None;
         }
-        let knows = |rule: &str| rules.contains_key(rule) || self.errands.contains_key(rule);
+        let knows = |rule: &str| rules.contains_key(rule) || self.builtin.contains_key(rule);
         match check(&definition, self.compat, knows) {
             Ok(graph) => Some(Workflow {
                 plan: Ok(Plan::Graph(Arc::new(graph))),

@@ -34,7 +34,7 @@ pub struct SourceParser {
 
 type Rules<E> = HashMap<String, Arc<<E as Evaluator>::Rule>>;
 
-/// Compiled workflows. A run keeps the book that it began with. Files with errors do not keep the others from being run.
+/// Compiled workflows. A run keeps the bundle that it began with. Files with errors do not keep the others from being run.
 #[derive(Debug)]
 pub struct Bundle<E: Evaluator> {
     workflows: BTreeMap<String, Workflow>,
@@ -46,7 +46,7 @@ pub struct Bundle<E: Evaluator> {
     /// Functions of decisions, by their source text.
     functions: Rules<E>,
     /// Rules generated for built-in nodes, by the name that graphs have for them.
-    errands: Rules<E>,
+    builtin: Rules<E>,
     tests: Vec<StoredTest>,
     templates: HashMap<String, Template>,
     schemas: HashMap<String, Schemas>,
@@ -212,7 +212,7 @@ impl<E: Evaluator> Bundle<E> {
 
     /// A rule, by its name in graphs.
     pub(crate) fn rule(&self, name: &str) -> Option<&Arc<E::Rule>> {
-        self.rules.get(name).or_else(|| self.errands.get(name))
+        self.rules.get(name).or_else(|| self.builtin.get(name))
     }
 }
 

@@ -78,7 +78,7 @@ async fn run<E: Evaluator>(
         let (workflow, wants_trace) = (&asked.workflow, asked.wants_trace);
         let ask = RunCall {
             begun: Some(Arc::new(move || begun.begins())),
-            ..RunCall::new(&chosen.book, workflow, args, asker, &name.id, wants_trace)
+            ..RunCall::new(&chosen.bundle, workflow, args, asker, &name.id, wants_trace)
         };
         let deadline = Instant::now() + runner.timeout_of(workflow);
         let awaited = tokio::time::timeout_at((deadline + TRACE_TIME).into(), runner.run(&ask, deadline));

@@ -201,7 +201,7 @@ impl<E: Evaluator> DurableRuns<E> {
         }
         let chosen = runner.releases.choose(&name.id, asked.release)?;
         chosen.check(asker, workflow)?;
-        match chosen.book.schemas(workflow) {
+        match chosen.bundle.schemas(workflow) {
             Some(schemas) => schemas.check_args(arguments(asked.args.as_bytes())?),
             None => Ok(()),
         }

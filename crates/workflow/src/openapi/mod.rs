@@ -61,8 +61,8 @@ impl<E: Evaluator> Runner<E> {
                 (_, Err(_)) => {}
                 (WorkflowApi::Named, Ok(chosen)) => {
                     let prefix = path.trim_end_matches("{rest}");
-                    for name in chosen.book.names() {
-                        let item = self.path_item(&chosen.book, name, release.is_some(), has_durable_runs);
+                    for name in chosen.bundle.names() {
+                        let item = self.path_item(&chosen.bundle, name, release.is_some(), has_durable_runs);
                         paths.insert(format!("{prefix}{name}"), item);
                     }
                 }
@@ -108,17 +108,17 @@ impl<E: Evaluator> Runner<E> {
     /// The path item of one workflow.
     fn path_item(
         &self,
-        book: &Bundle<E>,
+        bundle: &Bundle<E>,
         name: &str,
         has_own_release: bool,
         has_durable_runs: bool,
     ) -> Value {
-        let schemas = book.schemas(name);
+        let schemas = bundle.schemas(name);
         let args = schemas.and_then(|schemas| schemas.written().0.cloned());
         let args = whole(args.unwrap_or_else(|| json!({ "type": "object" })), name, "args");
         let values = schemas.and_then(|schemas| schemas.written().1.cloned());
         let values = whole(values.unwrap_or_else(|| json!({})), name, "result");
-        let result = if book.is_decision(name) {
+        let result = if bundle.is_decision(name) {
             json!({ "type": "object", "properties": { "performance": { "type": "string" }, "result": values } })
         } else {
             json!({ "type": "object", "properties": { "state": { "type": "boolean" }, "valueMap": values } })

@@ -1,4 +1,4 @@
-//! The workflows in force, from a folder or from releases in the store. They are replaced as a whole; a run that has begun keeps its book.
+//! The workflows in force, from a folder or from releases in the store. They are replaced as a whole; a run that has begun keeps its bundle.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ const LOOK_AT_FOLDER_EVERY: Duration = Duration::from_millis(250);
 
 /// Why workflows cannot be used at startup or after a reload.
 #[derive(Debug, thiserror::Error)]
-pub enum ShelfError {
+pub enum ActiveReleasesError {
     /// The workflow files have errors.
     #[error(transparent)]
     Faults(#[from] BundleErrors),
@@ -36,7 +36,7 @@ pub enum ShelfError {
     Thread(#[source] io::Error),
 }
 
-impl ShelfError {
+impl ActiveReleasesError {
     /// Whether reading may succeed later without another change: the store failed, or does not have the release yet.
     pub(super) fn may_mend(&self) -> bool {
         matches!(
@@ -62,11 +62,11 @@ pub struct ActiveReleases<E: Evaluator> {
     ending: Arc<Ending>,
 }
 
-/// The book for a run and the release that it comes from; `None` for a folder's.
+/// The bundle for a run and the release that it comes from; `None` for a folder's.
 #[derive(Debug)]
 pub struct ResolvedRelease<E: Evaluator> {
     /// The compiled workflows.
-    pub book: Arc<Bundle<E>>,
+    pub bundle: Arc<Bundle<E>>,
     /// Number of the release.
     pub release: Option<u64>,
 }
@@ -74,7 +74,7 @@ pub struct ResolvedRelease<E: Evaluator> {
 impl<E: Evaluator> Clone for ResolvedRelease<E> {
     fn clone(&self) -> Self {
         Self {
-            book: Arc::clone(&self.book),
+            bundle: Arc::clone(&self.bundle),
             release: self.release,
         }
     }
@@ -87,7 +87,7 @@ impl<E: Evaluator> ResolvedRelease<E> {
     /// [`WorkflowFailure::NotAllowed`] or [`WorkflowFailure::NoSuchWorkflow`]
     pub fn check(&self, asker: Asker<'_>, workflow: &str) -> Result<(), WorkflowFailure> {
         Admission::check(asker, workflow)?;
-        if self.book.has(workflow) {
+        if self.bundle.has(workflow) {
             return Ok(());
         }
         let name = workflow.to_owned();
@@ -97,7 +97,7 @@ impl<E: Evaluator> ResolvedRelease<E> {
 
 #[derive(Debug)]
 pub(super) struct InForce<E: Evaluator> {
-    /// The global with the releases; `None`: a folder, whose only book counts as published.
+    /// The global with the releases; `None`: a folder, whose only bundle counts as published.
     pub(super) global: Option<String>,
     pub(super) published: Option<ResolvedRelease<E>>,
     pub(super) canary: Option<Canary>,
@@ -116,7 +116,7 @@ impl<E: Evaluator> InForce<E> {
         }
     }
 
-    /// The book of the given release, or of the published one.
+    /// The bundle of the given release, or of the published one.
     fn find(&self, release: Option<u64>) -> Result<ResolvedRelease<E>, WorkflowFailure> {
         let published = self.published.as_ref();
         let Some(number) = release else {
@@ -129,8 +129,8 @@ impl<E: Evaluator> InForce<E> {
             return Ok(published.clone());
         }
         match self.others.get(&number) {
-            Some(book) => Ok(ResolvedRelease {
-                book: Arc::clone(book),
+            Some(bundle) => Ok(ResolvedRelease {
+                bundle: Arc::clone(bundle),
                 release: Some(number),
             }),
             None => Err(WorkflowFailure::NoSuchRelease { number }),
@@ -170,11 +170,14 @@ impl<E: Evaluator> Drop for ActiveReleases<E> {
 }
 
 impl<E: Evaluator> ActiveReleases<E> {
-    /// A shelf that always has this one book.
-    pub fn of(book: Bundle<E>) -> Arc<Self> {
-        let book = Arc::new(book);
+    /// Always this one bundle.
+    pub fn of(bundle: Bundle<E>) -> Arc<Self> {
+        let bundle = Arc::new(bundle);
         Self::new(InForce {
-            published: Some(ResolvedRelease { book, release: None }),
+            published: Some(ResolvedRelease {
+                bundle,
+                release: None,
+            }),
             ..InForce::nothing(None)
         })
     }
@@ -194,31 +197,35 @@ impl<E: Evaluator> ActiveReleases<E> {
         folder: &Path,
         reading: Reading,
         stamps: Option<FileStamps>,
-    ) -> Result<Arc<Self>, ShelfError> {
+    ) -> Result<Arc<Self>, ActiveReleasesError> {
         // Taken before the files are read, so that any later change is noticed.
         let watched = stamps.map(|mut stamps| (stamps(), stamps));
         let bundle = Bundle::read(folder, reading.compat, reading.parser)?;
         bundle.log();
-        let shelf = Self::of(bundle);
+        let active = Self::of(bundle);
         if let Some((seen, stamps)) = watched {
             let watcher = FolderWatcher::new(folder, reading, seen, stamps);
-            shelf.watch(LOOK_AT_FOLDER_EVERY, watcher)?;
+            active.watch(LOOK_AT_FOLDER_EVERY, watcher)?;
         }
-        Ok(shelf)
+        Ok(active)
     }
 
     /// The releases in the store as they are published, and those `pinned` by routes.
     ///
     /// # Errors
     /// If the published release cannot be read, or a thread cannot be started.
-    pub fn of_store(releases: Releases, pinned: Vec<u64>, reading: Reading) -> Result<Arc<Self>, ShelfError> {
+    pub fn of_store(
+        releases: Releases,
+        pinned: Vec<u64>,
+        reading: Reading,
+    ) -> Result<Arc<Self>, ActiveReleasesError> {
         let (watcher, in_force) = StoreWatcher::new(releases, pinned, reading)?;
-        let shelf = Self::new(in_force);
-        shelf.watch(LOOK_EVERY, watcher)?;
-        Ok(shelf)
+        let active = Self::new(in_force);
+        active.watch(LOOK_EVERY, watcher)?;
+        Ok(active)
     }
 
-    /// Picks the book for a run: of the given release, of the canary for its share of ids, or of the published release. One id always has
+    /// Picks the bundle for a run: of the given release, of the canary for its share of ids, or of the published release. One id always has
     /// the same release, so a retry does too.
     ///
     /// # Errors
@@ -230,7 +237,7 @@ impl<E: Evaluator> ActiveReleases<E> {
         in_force.find(release.or(shared.map(|canary| canary.release)))
     }
 
-    /// The book of the given release, or of the published one.
+    /// The bundle of the given release, or of the published one.
     ///
     /// # Errors
     /// If the release cannot be requested, or none is published.
@@ -242,16 +249,16 @@ impl<E: Evaluator> ActiveReleases<E> {
     pub(super) fn check_next(&self, next: &Bundle<E>) -> Result<(), BundleErrors> {
         let in_force = self.in_force.read();
         let before = in_force.published.as_ref();
-        before.map_or(Ok(()), |before| next.check_against(&before.book))
+        before.map_or(Ok(()), |before| next.check_against(&before.bundle))
     }
 
     /// Checks that `next`, after a reload, may replace these workflows, in the same way.
     ///
     /// # Errors
     /// The errors in the files.
-    pub fn check_reload(&self, next: &Self) -> Result<(), ShelfError> {
+    pub fn check_reload(&self, next: &Self) -> Result<(), ActiveReleasesError> {
         let next = next.in_force.read().published.clone();
-        Ok(next.map_or(Ok(()), |next| self.check_next(&next.book))?)
+        Ok(next.map_or(Ok(()), |next| self.check_next(&next.bundle))?)
     }
 
     /// Releases that runs get without asking, each with its state.
@@ -267,19 +274,23 @@ impl<E: Evaluator> ActiveReleases<E> {
         self.in_force.read().global.is_some()
     }
 
-    /// Starts a thread that polls for changes until the shelf is dropped.
-    fn watch(self: &Arc<Self>, every: Duration, mut watcher: impl Watcher<E>) -> Result<(), ShelfError> {
-        let (ending, shelf) = (Arc::clone(&self.ending), Arc::downgrade(self));
+    /// Starts a thread that polls for changes until these releases are dropped.
+    fn watch(
+        self: &Arc<Self>,
+        every: Duration,
+        mut watcher: impl Watcher<E>,
+    ) -> Result<(), ActiveReleasesError> {
+        let (ending, active) = (Arc::clone(&self.ending), Arc::downgrade(self));
         let look = move || {
             while !ending.passes(every) {
-                let Some(shelf) = Weak::upgrade(&shelf) else {
+                let Some(active) = Weak::upgrade(&active) else {
                     return;
                 };
-                watcher.look(&shelf);
+                watcher.look(&active);
             }
         };
         let thread = thread::Builder::new().name("workflow-news".into()).spawn(look);
-        thread.map(drop).map_err(ShelfError::Thread)
+        thread.map(drop).map_err(ActiveReleasesError::Thread)
     }
 }
 

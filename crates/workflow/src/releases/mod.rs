@@ -8,7 +8,7 @@ mod stored;
 mod watch;
 
 pub use self::{
-    active::{ActiveReleases, Reading, ResolvedRelease, ShelfError, place_of_release},
+    active::{ActiveReleases, ActiveReleasesError, Reading, ResolvedRelease, place_of_release},
     api::{ReleaseEnvironment, ReleaseRequest, ReleaseResponse, ReleaseService, ReleaseThreads, percent_of},
     assignments::{About, Actor, Canary, LogEntry, ReleaseAssignments, RolledBack, State},
     error::ReleaseError,

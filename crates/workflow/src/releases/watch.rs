@@ -9,13 +9,13 @@ use std::{
 
 use super::{
     Canary, ReleaseAssignments, ReleaseError, Releases, State,
-    active::{ActiveReleases, InForce, Reading, ResolvedRelease, ShelfError, place_of_release},
+    active::{ActiveReleases, ActiveReleasesError, InForce, Reading, ResolvedRelease, place_of_release},
 };
 use crate::{Bundle, Evaluator, failure::with_causes};
 
 /// Polls for changes and puts them in force.
 pub(super) trait Watcher<E: Evaluator>: Send + 'static {
-    fn look(&mut self, shelf: &ActiveReleases<E>);
+    fn look(&mut self, active: &ActiveReleases<E>);
 }
 
 pub(super) type Stamps = BTreeMap<PathBuf, (i64, i64, u64, u64)>;
@@ -46,7 +46,7 @@ impl FolderWatcher {
 }
 
 impl<E: Evaluator> Watcher<E> for FolderWatcher {
-    fn look(&mut self, shelf: &ActiveReleases<E>) {
+    fn look(&mut self, active: &ActiveReleases<E>) {
         let now = (self.stamps)();
         let is_quiet = now == self.seen;
         // Waits until the files are quiet, so that a save in progress is not read halfway and one save is one change.
@@ -57,11 +57,14 @@ impl<E: Evaluator> Watcher<E> for FolderWatcher {
         self.in_force = now;
         let Reading { compat, parser } = self.reading;
         let read = Bundle::read(&self.folder, compat, parser);
-        match read.and_then(|book| shelf.check_next(&book).map(|()| book)) {
-            Ok(book) => {
-                book.log();
-                let book = Arc::new(book);
-                shelf.in_force.write().published = Some(ResolvedRelease { book, release: None });
+        match read.and_then(|bundle| active.check_next(&bundle).map(|()| bundle)) {
+            Ok(bundle) => {
+                bundle.log();
+                let bundle = Arc::new(bundle);
+                active.in_force.write().published = Some(ResolvedRelease {
+                    bundle,
+                    release: None,
+                });
                 tracing::info!(target: "forebay::workflow", "workflows read again: {}", self.folder.display());
             }
             Err(faults) => {
@@ -86,14 +89,14 @@ pub(super) struct StoreWatcher {
 }
 
 impl<E: Evaluator> Watcher<E> for StoreWatcher {
-    fn look(&mut self, shelf: &ActiveReleases<E>) {
+    fn look(&mut self, active: &ActiveReleases<E>) {
         match self.releases.standing() {
             Ok(standing) if self.seen.as_ref() == Some(&standing) => {}
             Ok(standing) => {
                 // If the published release is missing from it, the reason is in the log.
-                let (in_force, _) = self.read(standing, &shelf.in_force.read());
+                let (in_force, _) = self.read(standing, &active.in_force.read());
                 let shared = in_force.shared();
-                *shelf.in_force.write() = in_force;
+                *active.in_force.write() = in_force;
                 self.told.clear();
                 if self.announced != Some(shared) {
                     self.announced = Some(shared);
@@ -129,7 +132,7 @@ impl StoreWatcher {
         releases: Releases,
         pinned: Vec<u64>,
         reading: Reading,
-    ) -> Result<(Self, InForce<E>), ShelfError> {
+    ) -> Result<(Self, InForce<E>), ActiveReleasesError> {
         let standing = releases.standing()?;
         let mut watcher = Self {
             releases,
@@ -167,14 +170,14 @@ impl StoreWatcher {
         }
     }
 
-    /// Reads the releases that should be in force, reusing books that are loaded already. If the published release cannot be read, the
+    /// Reads the releases that should be in force, reusing bundles that are loaded already. If the published release cannot be read, the
     /// previous one stays in force and the error is returned; for others the error is only logged. Releases that may become readable are
     /// read again at the next poll.
     fn read<E: Evaluator>(
         &mut self,
         standing: ReleaseAssignments,
         before: &InForce<E>,
-    ) -> (InForce<E>, Option<ShelfError>) {
+    ) -> (InForce<E>, Option<ActiveReleasesError>) {
         let mut in_force = InForce::nothing(Some(self.releases.global().to_owned()));
         let (mut fault, mut unusable, mut may_mend) = (None, BTreeSet::new(), false);
         let mut numbers = standing.numbers();
@@ -196,14 +199,14 @@ impl StoreWatcher {
                 .iter()
                 .find(|known| known.release == Some(number));
             let known = known
-                .map(|known| &known.book)
+                .map(|known| &known.bundle)
                 .or_else(|| before.others.get(&number));
-            let book = match known {
-                Some(book) => Arc::clone(book),
+            let bundle = match known {
+                Some(bundle) => Arc::clone(bundle),
                 None => match read_release(&self.releases, number, self.reading) {
-                    Ok(book) => {
-                        book.log();
-                        Arc::new(book)
+                    Ok(bundle) => {
+                        bundle.log();
+                        Arc::new(bundle)
                     }
                     Err(error) => {
                         may_mend |= error.may_mend();
@@ -222,11 +225,11 @@ impl StoreWatcher {
             };
             if is_published {
                 in_force.published = Some(ResolvedRelease {
-                    book,
+                    bundle,
                     release: Some(number),
                 });
             } else {
-                in_force.others.insert(number, book);
+                in_force.others.insert(number, bundle);
             }
         }
         in_force.canary = standing
@@ -253,7 +256,7 @@ fn read_release<E: Evaluator>(
     releases: &Releases,
     number: u64,
     reading: Reading,
-) -> Result<Bundle<E>, ShelfError> {
+) -> Result<Bundle<E>, ActiveReleasesError> {
     let files = releases.files(number)?;
     let bundle = Bundle::of(&files, &place_of_release(number), reading.compat, reading.parser);
     Ok(bundle.whole()?)

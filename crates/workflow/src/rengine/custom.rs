@@ -103,9 +103,9 @@ impl CustomRequest {
     ///
     /// # Errors
     /// If there is none of this name.
-    pub fn template<'b, E: Evaluator>(&self, book: &'b Bundle<E>) -> Result<&'b Template, WorkflowFailure> {
+    pub fn template<'b, E: Evaluator>(&self, bundle: &'b Bundle<E>) -> Result<&'b Template, WorkflowFailure> {
         let key = &self.template_key;
-        book.template(key).ok_or_else(|| {
+        bundle.template(key).ok_or_else(|| {
             WorkflowFailure::request(format!("there is no template `{key}` (templates/{key}.json)"))
         })
     }

@@ -103,18 +103,18 @@ impl<'r, E: Evaluator> SceneCall<'r, E> {
     /// If there are none, or a single one is refused.
     pub async fn run_scenes(
         &self,
-        book: &Arc<Bundle<E>>,
+        bundle: &Arc<Bundle<E>>,
     ) -> Result<Vec<(String, SceneResult)>, WorkflowFailure> {
         let codes = self.request.codes()?;
-        if !codes.iter().any(|code| book.has(code)) {
+        if !codes.iter().any(|code| bundle.has(code)) {
             let name = codes.join("`, `");
             return Err(WorkflowFailure::NoSuchWorkflow { name });
         }
         let is_alone = codes.len() == 1;
         let results = join_all(codes.into_iter().map(async |code| {
             let name = code.to_owned();
-            let result = if book.has(code) {
-                self.run_scene(book, code, is_alone).await?
+            let result = if bundle.has(code) {
+                self.run_scene(bundle, code, is_alone).await?
             } else {
                 WorkflowFailure::NoSuchWorkflow { name: name.clone() }.into()
             };
@@ -125,12 +125,12 @@ impl<'r, E: Evaluator> SceneCall<'r, E> {
 
     async fn run_scene(
         &self,
-        book: &Arc<Bundle<E>>,
+        bundle: &Arc<Bundle<E>>,
         code: &str,
         is_alone: bool,
     ) -> Result<SceneResult, WorkflowFailure> {
         let deadline = self.deadline.min(self.arrival.at + self.runner.timeout_of(code));
-        let call = self.run_call(book, code);
+        let call = self.run_call(bundle, code);
         // A run that is still waiting for an executor by then times out alone.
         let until = if self.wants_trace {
             deadline + REPORT_TIME * 3 / 4
@@ -146,17 +146,21 @@ impl<'r, E: Evaluator> SceneCall<'r, E> {
     ///
     /// # Errors
     /// If the run is refused.
-    pub async fn run_rule(&self, book: &Arc<Bundle<E>>, rule: &str) -> Result<SceneResult, WorkflowFailure> {
-        let call = self.run_call(book, rule);
+    pub async fn run_rule(
+        &self,
+        bundle: &Arc<Bundle<E>>,
+        rule: &str,
+    ) -> Result<SceneResult, WorkflowFailure> {
+        let call = self.run_call(bundle, rule);
         let outcome = self.runner.evaluate_rule(&call, self.deadline).await;
         self.result_of(outcome, &call, true)
     }
 
-    fn run_call<'c>(&'c self, book: &'c Arc<Bundle<E>>, workflow: &'c str) -> RunCall<'c, E> {
+    fn run_call<'c>(&'c self, bundle: &'c Arc<Bundle<E>>, workflow: &'c str) -> RunCall<'c, E> {
         let (id, wants_trace) = (self.request_id, self.wants_trace);
         RunCall {
             is_traced: self.request.is_traced(),
-            ..RunCall::new(book, workflow, self.args, self.asker, id, wants_trace)
+            ..RunCall::new(bundle, workflow, self.args, self.asker, id, wants_trace)
         }
     }
 

@@ -17,30 +17,30 @@ const FUNCTION_1: &str = "functionNode.1";
 
 /// Runs a decision's functions in the engine.
 pub(super) struct DecisionTasks<'d, E: Evaluator> {
-    desk: &'d RunTasks<E>,
-    book: &'d Bundle<E>,
+    tasks: &'d RunTasks<E>,
+    bundle: &'d Bundle<E>,
 }
 
 impl<'d, E: Evaluator> DecisionTasks<'d, E> {
-    pub(super) fn new(desk: &'d RunTasks<E>, book: &'d Bundle<E>) -> Self {
-        Self { desk, book }
+    pub(super) fn new(tasks: &'d RunTasks<E>, bundle: &'d Bundle<E>) -> Self {
+        Self { tasks, bundle }
     }
 }
 
 /// Evaluates a decision for a function; `input` is JSON. Returns the response in JSON, as GoRules' engine has it.
 pub(super) async fn evaluate<E: Evaluator>(
-    desk: &RunTasks<E>,
-    book: &Bundle<E>,
+    tasks: &RunTasks<E>,
+    bundle: &Bundle<E>,
     key: &str,
     input: &str,
     wants_trace: bool,
 ) -> Result<String, String> {
-    let functions = DecisionTasks::new(desk, book);
+    let functions = DecisionTasks::new(tasks, bundle);
     let decision = functions
         .decision(key)
         .ok_or_else(|| format!("there is no decision `{key}`"))?;
     // Decisions that evaluate themselves are interrupted by nothing else.
-    desk.give_way().await.map_err(|reason| reason.to_string())?;
+    tasks.give_way().await.map_err(|reason| reason.to_string())?;
     let input = serde_json::from_str(input).map_err(|error| error.to_string())?;
     let steps = wants_trace.then(Steps::default);
     let evaluation = decision.evaluate(input, &functions, steps.as_ref()).await;
@@ -48,7 +48,7 @@ pub(super) async fn evaluate<E: Evaluator>(
         return Err(error.to_string());
     }
     let response = evaluation.reply().to_string();
-    desk.keep(response.len()).map_err(|reason| reason.to_string())?;
+    tasks.keep(response.len()).map_err(|reason| reason.to_string())?;
     Ok(response)
 }
 
@@ -59,11 +59,11 @@ impl<E: Evaluator> Functions for DecisionTasks<'_, E> {
         let (rule, kind, input) = match call.work {
             Work::Source { source, version } => {
                 let kind = if version == 1 { FUNCTION_1 } else { FUNCTION };
-                (self.book.function(source), kind, call.input)
+                (self.bundle.function(source), kind, call.input)
             }
             Work::Custom { kind, config } => {
                 let input = json!({"input": call.input, "config": config});
-                (self.book.node(kind), FUNCTION, input)
+                (self.bundle.node(kind), FUNCTION, input)
             }
         };
         let Some(rule) = rule else {
@@ -77,7 +77,7 @@ impl<E: Evaluator> Functions for DecisionTasks<'_, E> {
             id: call.node.into(),
             name: Some(call.name.into()),
         };
-        let outcome = self.desk.run(Task {
+        let outcome = self.tasks.run(Task {
             rule,
             node: &node,
             kind,
@@ -97,13 +97,13 @@ impl<E: Evaluator> Functions for DecisionTasks<'_, E> {
     fn decision(&self, key: &str) -> Option<Arc<Decision>> {
         // GoRules' keys are file paths.
         let name = key.strip_suffix(".json").unwrap_or(key);
-        match self.book.workflow(name)?.plan.as_ref().ok()? {
+        match self.bundle.workflow(name)?.plan.as_ref().ok()? {
             Plan::Decision(decision) => Some(Arc::clone(decision)),
             Plan::Graph(_) => None,
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        Some(self.desk.deadline())
+        Some(self.tasks.deadline())
     }
 }

@@ -28,7 +28,7 @@ const LINE_BYTES: usize = 32;
 /// The parameters of a run.
 #[derive(Debug)]
 pub(crate) struct RunSpec<E: Evaluator> {
-    pub(crate) book: Arc<Bundle<E>>,
+    pub(crate) bundle: Arc<Bundle<E>>,
     pub(crate) plan: Plan,
     pub(crate) counts: Arc<dyn RunCounts>,
     /// Log file that lines go to, in addition to the trace.
@@ -52,8 +52,8 @@ pub(crate) struct RunSpec<E: Evaluator> {
 /// Serves the rules of a run.
 struct Host<E: Evaluator> {
     log: RefCell<Log>,
-    book: Arc<Bundle<E>>,
-    desk: Rc<RunTasks<E>>,
+    bundle: Arc<Bundle<E>>,
+    tasks: Rc<RunTasks<E>>,
 }
 
 /// Lines logged by rules, for the trace.
@@ -109,7 +109,7 @@ impl Drop for Log {
 /// Starts a run. Nothing happens before its future is polled.
 pub(crate) fn begin<E: Evaluator>(wanted: RunSpec<E>, engine: E::Engine) -> BegunRun<E::Rule> {
     let RunSpec {
-        book,
+        bundle,
         plan,
         counts,
         log: run_log,
@@ -130,8 +130,8 @@ pub(crate) fn begin<E: Evaluator>(wanted: RunSpec<E>, engine: E::Engine) -> Begu
             left_out: 0,
             written: run_log,
         }),
-        book,
-        desk: Rc::new(RunTasks::new(engine, output_max, deadline, counts)),
+        bundle,
+        tasks: Rc::new(RunTasks::new(engine, output_max, deadline, counts)),
     });
     let trace = wants_trace.then(|| match &plan {
         Plan::Graph(_) => RunTrace::Graph(Rc::new(Trace::new())),
@@ -146,10 +146,10 @@ pub(crate) fn begin<E: Evaluator>(wanted: RunSpec<E>, engine: E::Engine) -> Begu
     };
     let own = Rc::clone(&host);
     let result = Box::pin(async move {
-        let (book, log, desk) = (&*own.book, &own.log, &*own.desk);
+        let (bundle, log, tasks) = (&*own.bundle, &own.log, &*own.tasks);
         let result = match plan {
             Plan::Graph(graph) => {
-                let rules = RuleTasks::new(desk, book, &args);
+                let rules = RuleTasks::new(tasks, bundle, &args);
                 let trace = trace.as_ref().and_then(RunTrace::graph);
                 let outcome = run(&graph, &rules, trace).await;
                 if let Err(error) = &outcome {
@@ -158,7 +158,7 @@ pub(crate) fn begin<E: Evaluator>(wanted: RunSpec<E>, engine: E::Engine) -> Begu
                 write_run(&outcome, trace, &log.borrow(), public_text, output_max)
             }
             Plan::Decision(decision) => {
-                let functions = DecisionTasks::new(desk, book);
+                let functions = DecisionTasks::new(tasks, bundle);
                 let input = serde_json::from_str(&args).unwrap_or_default();
                 let steps = trace.as_ref().and_then(RunTrace::decision);
                 let evaluation = decision.evaluate(input, &functions, steps).await;
@@ -236,7 +236,7 @@ impl<E: Evaluator> Drop for StoppedTrace<E> {
 
 impl<E: Evaluator> RunHost<E::Rule> for Host<E> {
     fn module(&self, from: &str, name: &str) -> Result<RuleModule<E::Rule>, String> {
-        self.book.module(from, name)
+        self.bundle.module(from, name)
     }
 
     fn evaluate(
@@ -245,13 +245,13 @@ impl<E: Evaluator> RunHost<E::Rule> for Host<E> {
         input: String,
         wants_trace: bool,
     ) -> Pin<Box<dyn Future<Output = Result<String, String>>>> {
-        let (desk, book) = (Rc::clone(&self.desk), Arc::clone(&self.book));
-        Box::pin(async move { decisions::evaluate(&desk, &book, &key, &input, wants_trace).await })
+        let (tasks, bundle) = (Rc::clone(&self.tasks), Arc::clone(&self.bundle));
+        Box::pin(async move { decisions::evaluate(&tasks, &bundle, &key, &input, wants_trace).await })
     }
 
     fn expression(&self, text: &str, context: &str, is_unary: bool) -> Result<String, String> {
         let context = serde_json::from_str(context).map_err(|error| error.to_string())?;
-        let value = jdm::evaluate(text, context, is_unary, Some(self.desk.deadline()));
+        let value = jdm::evaluate(text, context, is_unary, Some(self.tasks.deadline()));
         Ok(value?.to_string())
     }
 

@@ -15,8 +15,8 @@ type Values = Rc<str>;
 
 /// Runs a graph's rules in the engine.
 pub(super) struct RuleTasks<'d, E: Evaluator> {
-    desk: &'d RunTasks<E>,
-    book: &'d Bundle<E>,
+    tasks: &'d RunTasks<E>,
+    bundle: &'d Bundle<E>,
     /// A JSON object.
     args: &'d str,
     /// The parsed arguments; filled when a loop first needs them.
@@ -24,17 +24,17 @@ pub(super) struct RuleTasks<'d, E: Evaluator> {
 }
 
 impl<'d, E: Evaluator> RuleTasks<'d, E> {
-    pub(super) fn new(desk: &'d RunTasks<E>, book: &'d Bundle<E>, args: &'d str) -> Self {
+    pub(super) fn new(tasks: &'d RunTasks<E>, bundle: &'d Bundle<E>, args: &'d str) -> Self {
         Self {
-            desk,
-            book,
+            tasks,
+            bundle,
             args,
             read: OnceCell::new(),
         }
     }
 
     fn list(&self, over: &str, before: &Before<'_, Values, Values>) -> Result<Vec<Values>, String> {
-        if self.desk.is_late() {
+        if self.tasks.is_late() {
             return Err(LATE.to_owned());
         }
         let mut path = over.split('.');
@@ -77,14 +77,14 @@ impl<E: Evaluator> Rules for RuleTasks<'_, E> {
     type Failure = Reason;
 
     async fn run(&self, call: RuleCall<'_, Values, Values>) -> Result<Outcome<Values>, Reason> {
-        let Some(rule) = self.book.rule(call.rule) else {
+        let Some(rule) = self.bundle.rule(call.rule) else {
             return Err(format!("there is no rule `{}`", call.rule).into());
         };
         let last = call.before.last.map(|last| RuleOutcome {
             is_true: last.is_true,
             values: last.values.to_string(),
         });
-        let outcome = self.desk.run(Task {
+        let outcome = self.tasks.run(Task {
             rule,
             node: call.node,
             kind: call.kind,
@@ -100,7 +100,7 @@ impl<E: Evaluator> Rules for RuleTasks<'_, E> {
     }
 
     async fn sleep(&self, time: Duration) {
-        self.desk.sleep(time).await;
+        self.tasks.sleep(time).await;
     }
 
     /// The member `case` of the values: a text, or a number or boolean as text.
@@ -120,7 +120,9 @@ impl<E: Evaluator> Rules for RuleTasks<'_, E> {
     /// An object with the values of each part under its name.
     fn join(&self, parts: Vec<(&str, Values)>) -> Values {
         // Over the limit, the next rule fails.
-        let _ = self.desk.keep(parts.iter().map(|(_, values)| values.len()).sum());
+        let _ = self
+            .tasks
+            .keep(parts.iter().map(|(_, values)| values.len()).sum());
         let mut joined = String::from("{");
         for (at, (name, values)) in parts.iter().enumerate() {
             let comma = if at > 0 { "," } else { "" };
@@ -136,7 +138,7 @@ impl<E: Evaluator> Rules for RuleTasks<'_, E> {
     }
 
     fn subflow(&self, workflow: &str) -> Option<Subflow> {
-        Some(match self.book.workflow(workflow)?.plan.as_ref().ok()? {
+        Some(match self.bundle.workflow(workflow)?.plan.as_ref().ok()? {
             Plan::Graph(graph) => Subflow::Graph(Arc::clone(graph)),
             Plan::Decision(_) => Subflow::Decision,
         })
@@ -145,15 +147,15 @@ impl<E: Evaluator> Rules for RuleTasks<'_, E> {
     /// Evaluates a decision. Its input is the previous rule's result, or the arguments if there was none. Its outcome is false if the
     /// result has a `state` that is false.
     async fn decide(&self, call: RuleCall<'_, Values, Values>) -> Result<Outcome<Values>, Reason> {
-        let workflow = self.book.workflow(call.rule);
+        let workflow = self.bundle.workflow(call.rule);
         let Some(Ok(Plan::Decision(decision))) = workflow.map(|workflow| &workflow.plan) else {
             return Err(format!("there is no decision `{}`", call.rule).into());
         };
         // A loop of decisions alone is interrupted by nothing else, and other runs need their turn.
-        self.desk.give_way().await?;
+        self.tasks.give_way().await?;
         let input = call.before.last.map_or(self.args, |last| &*last.values);
         let input = serde_json::from_str(input).unwrap_or_default();
-        let functions = DecisionTasks::new(self.desk, self.book);
+        let functions = DecisionTasks::new(self.tasks, self.bundle);
         let result = decision.evaluate(input, &functions, None).await.result;
         let result =
             result.map_err(|error| Reason::from(format!("its node `{}`: {}", error.node, error.cause)))?;
@@ -163,7 +165,7 @@ impl<E: Evaluator> Rules for RuleTasks<'_, E> {
             other => json!({ "result": other }),
         };
         let values = values.to_string();
-        self.desk.keep(values.len())?;
+        self.tasks.keep(values.len())?;
         Ok(Outcome {
             is_true,
             values: values.into(),

@@ -120,7 +120,7 @@ fn nodes_that_need_no_rule_say_what_they_ask_for() {
     let kind = node(
         r#"{"@type": "STORE", "id": 1, "operation": "set", "global": "Users", "subscripts": ["args.user.id", {"value": "name"}], "value": "item", "attributes": {"top": 1}, "timeoutMs": 5, "fallback": {"state": false}}"#,
     );
-    let Ok(Kind::BuiltinTask { errand, .. }) = &kind else {
+    let Ok(Kind::BuiltinTask { task, .. }) = &kind else {
         panic!("{kind:?}");
     };
     let right = BuiltinTask::Store {
@@ -132,7 +132,7 @@ fn nodes_that_need_no_rule_say_what_they_ask_for() {
         ],
         value: Some(Operand::Place("item".to_owned())),
     };
-    assert_eq!(errand, &right);
+    assert_eq!(task, &right);
 
     let place = r#"a place (`args`, `last`, `item` or `attributes`, and names behind points), or {"value": a constant}"#;
     for (members, right) in [

@@ -179,8 +179,7 @@ function runRule(call: number, order: RunOrder | [...RunOrder, isTimed: true]): 
     if (typeof process !== 'function') throw new TypeError('it has no function `process`');
     const last = lastValues === null ? null : new ScriptResult(lastState, JSON.parse(lastValues) as Record<string, unknown>);
     const context = new ScriptContext(node, kind, input, last, item === null ? undefined : JSON.parse(item));
-    const result = clientCalls.beginRule(ticket, process as () => unknown, () => (process as (context: ScriptContext) => unknown)(context));
-    return whenSettled(call, ticket, result, finishRule);
+    return whenSettled(call, ticket, runPart(ticket, process as (context: ScriptContext) => unknown, context, undefined), finishRule);
   } catch (error) {
     return failRule(call, ticket, error);
   }
@@ -209,10 +208,18 @@ function whenSettled(call: number, ticket: number, result: unknown, take: Take):
 /** Calls the function of a decision with its JSON input. */
 function callFunction(call: number, ticket: number, handler: unknown, input: string, finish: Take): RuleOrder[] | null {
   if (typeof handler !== 'function') throw new TypeError('it exports no function `handler`');
-  const result = clientCalls.beginRule(ticket, handler as () => unknown, () =>
-    (handler as (input: unknown, libraries: object) => unknown)(JSON.parse(input), modules.libraries),
-  );
+  const result = runPart(ticket, handler as (input: unknown, libraries: object) => unknown, JSON.parse(input), modules.libraries);
   return whenSettled(call, ticket, result, finish);
+}
+
+/** Runs the synchronous part of a rule. */
+function runPart<A, B>(ticket: number, process: (first: A, second: B) => unknown, first: A, second: B): unknown {
+  const before = clientCalls.beginRule(ticket, process);
+  try {
+    return process(first, second);
+  } finally {
+    clientCalls.returned(before);
+  }
 }
 
 function finishFunction(call: number, ticket: number, result: unknown): RuleOrder[] {

@@ -11,7 +11,7 @@ mod requests;
 use std::sync::Arc;
 
 use forebay_script::Script;
-use forebay_workflow::{Admission, RunLimits, RunStorage, Runner, ShelfError, WorkflowFailure};
+use forebay_workflow::{ActiveReleasesError, Admission, RunLimits, RunStorage, Runner, WorkflowFailure};
 
 pub use self::offline::{OfflineEnvironment, OfflineStartError, check, start_offline};
 pub(crate) use self::requests::releases::{release_parameters, release_response};
@@ -74,7 +74,7 @@ fn with_release(chosen: &ResolvedRelease, mut reply: Reply<'static>) -> Reply<'s
 impl WorkflowTarget {
     pub(crate) fn new(
         script: Arc<Script>,
-        shelf: Arc<ActiveReleases>,
+        releases: Arc<ActiveReleases>,
         limits: RunLimits,
         workflow: &config::Workflow,
         around: WorkflowEnvironment<'_>,
@@ -86,7 +86,7 @@ impl WorkflowTarget {
         let clients = workflow.clients.iter();
         let client_limits = clients.map(|(id, client)| (id.clone(), client.limits.clone()));
         let runner = Runner {
-            releases: shelf,
+            releases: releases,
             evaluator: script,
             admission: Admission::new(client_limits.collect(), workflow.scenes.clone()),
             observer: Arc::new(WorkflowObserver {
@@ -121,7 +121,7 @@ impl WorkflowTarget {
         }
     }
 
-    /// The book for a request with this id: of the given release, of the route's, or of the one in force.
+    /// The bundle for a request with this id: of the given release, of the route's, or of the one in force.
     fn choose(&self, id: &str, release: Option<u64>) -> Result<ResolvedRelease, WorkflowFailure> {
         self.runner.releases.choose(id, release.or(self.route.release))
     }
@@ -132,7 +132,7 @@ impl WorkflowTarget {
     }
 
     /// Checks that the workflows after a reload may replace these.
-    pub(crate) fn check_reload(&self, next: &Self) -> Result<(), ShelfError> {
+    pub(crate) fn check_reload(&self, next: &Self) -> Result<(), ActiveReleasesError> {
         self.runner.releases.check_reload(&next.runner.releases)
     }
 

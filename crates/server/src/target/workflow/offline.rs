@@ -52,7 +52,7 @@ pub fn start_offline(
     now_ms: Option<u64>,
 ) -> Result<Offline, OfflineStartError> {
     let workflow = config.workflow.as_ref().expect("there is a section");
-    let shelf = ActiveReleases::of(Bundle::of(files, place, compat_of(workflow), parser));
+    let releases = ActiveReleases::of(Bundle::of(files, place, compat_of(workflow), parser));
     let store = config.store.as_ref().filter(|_| !workflow.allow.store.is_empty());
     let store = store.map(open).transpose()?;
     let store_options = store.as_ref().map(|store| forebay_script::StoreOptions {
@@ -73,7 +73,7 @@ pub fn start_offline(
         kept: None,
         logs: None,
     };
-    let target = workflow_engines(config, workflow, shelf, environment)?;
+    let target = workflow_engines(config, workflow, releases, environment)?;
     let storage = store.map(|store| Arc::new(WorkflowStore(store)) as Arc<dyn Storage>);
     Ok(Offline::new(target.runner().clone(), storage).expect("a folder's workflows are published"))
 }

@@ -19,10 +19,9 @@ interface ClientCall {
 
 /** Such calls of the current run, by their promises. */
 const calls = new Map<object, ClientCall>();
-/** Rules that have begun and not returned. */
-const running = new Set<number>();
 /** Whether the rule whose synchronous part is running is a plain function under `compat = "rengine"`, which clients block. One that is asynchronous was not written for Rengine. */
 let isBlocking = false;
+const blocksRules = host.blocksRules();
 const AsyncFunction = (async () => {}).constructor as FunctionConstructor;
 
 /** Whether the synchronous part of a client's method is running: calls within it are its own. */
@@ -109,22 +108,22 @@ export function bound<R>(task: () => R): () => R {
   };
 }
 
-/** Runs the synchronous part of a rule. */
-export function beginRule<R>(rule: number, process: (...values: never[]) => unknown, run: () => R): R {
+/** The synchronous part of a rule begins. Returns what {@link returned} needs to know. */
+export function beginRule(rule: number, process: object): boolean {
   const blockingBefore = isBlocking;
-  running.add(rule);
   step.rule = rule;
-  isBlocking = host.blocksRules() && !(process instanceof AsyncFunction);
-  try {
-    return run();
-  } finally {
-    isBlocking = blockingBefore;
-  }
+  isBlocking = blocksRules && !(process instanceof AsyncFunction);
+  return blockingBefore;
+}
+
+/** The synchronous part of a rule is over. */
+export function returned(blockingBefore: boolean): void {
+  isBlocking = blockingBefore;
 }
 
 /** Marks the end of a rule. Returns an error if it has left a pending call that nothing awaits. */
 export function endRule(rule: number): Error | undefined {
-  if (!running.delete(rule)) return undefined;
+  if (calls.size === 0) return undefined;
   let error: Error | undefined;
   for (const [promise, call] of calls) {
     if (call.rule !== rule) continue;
@@ -137,5 +136,4 @@ export function endRule(rule: number): Error | undefined {
 /** Forgets the calls of a run. */
 export function clean(): void {
   calls.clear();
-  running.clear();
 }

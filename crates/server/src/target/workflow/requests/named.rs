@@ -61,7 +61,7 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
         None
     };
     let args = arguments(if list.is_some() { b"" } else { text })?;
-    let ask = RunCall::new(&chosen.book, &workflow, args, asker, request.id, options.trace);
+    let ask = RunCall::new(&chosen.bundle, &workflow, args, asker, request.id, options.trace);
     let runner = &target.runner;
     let body = if let Some(list) = list {
         chosen.check(asker, &workflow)?;

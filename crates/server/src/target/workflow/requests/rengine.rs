@@ -77,7 +77,7 @@ async fn run_scenes<S: Stream>(
 ) -> Result<Reply<'static>, End> {
     let chosen = target.choose(read.id().unwrap_or_default(), None)?;
     let call = scene_call(target, request, read)?;
-    let results = wait_for(call.run_scenes(&chosen.book), call.until(), socket).await??;
+    let results = wait_for(call.run_scenes(&chosen.bundle), call.until(), socket).await??;
     let (status, body) = call.report(&results);
     Ok(with_release(&chosen, json(status, body)))
 }
@@ -91,7 +91,7 @@ async fn run_rule<S: Stream>(
     let call = scene_call(target, request, read)?;
     let rule = read.rule()?;
     let chosen = target.choose(call.request_id, None)?;
-    let result = wait_for(call.run_rule(&chosen.book, &rule), call.until(), socket).await??;
+    let result = wait_for(call.run_rule(&chosen.bundle, &rule), call.until(), socket).await??;
     let (status, body) = call.report_rule(&result);
     Ok(with_release(&chosen, json(status, body)))
 }
@@ -113,9 +113,9 @@ async fn run_custom<S: Stream>(
     let custom = CustomRequest::read(&query, &header, text, request.id)?;
     let read = custom.scene();
     let chosen = target.choose(read.id().unwrap_or(request.id), None)?;
-    let template = custom.template(&chosen.book)?;
+    let template = custom.template(&chosen.bundle)?;
     let call = scene_call(target, request, &read)?;
-    let results = wait_for(call.run_scenes(&chosen.book), call.until(), socket).await??;
+    let results = wait_for(call.run_scenes(&chosen.bundle), call.until(), socket).await??;
     let reply = if call.wants_trace {
         let (status, body) = call.report(&results);
         json(status, body)
