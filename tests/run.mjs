@@ -19,7 +19,7 @@ const SLOWEST = 10;
 /** Longest first, so that no core is left alone with one of them; the others follow in any order. */
 const LONGEST_FIRST = ['cli/it', 'store/it, on disk', 'store/it', 'python'];
 /** Suites that start many processes and hold them to deadlines: nothing runs beside them. */
-const ALONE = ['bun', 'testkit/it', 'testkit/it, timed', 'cli/it, timed', 'node', 'load/it', 'bench'];
+const ALONE = ['bun', 'testkit/it', 'testkit/it, timed', 'cli/it, timed', 'store/it, timed', 'node', 'load/it', 'bench'];
 /** Suites whose tests mostly wait for other processes: more threads than cores. */
 const WAITING = ['testkit/it', 'cli/it'];
 /** Tests of a suite that watch what reaches the disk. All others have their files in memory, where there is room for them. */
@@ -27,6 +27,7 @@ const ON_DISK = { 'store/it': ['power::', 'recovery::'] };
 /** Tests of a suite that hold latencies or deadlines to a limit: they run one at a time, after the others. Parts of their names. */
 const TIMED = {
   'cli/it': ['profile::'],
+  'store/it': ['full::'],
   'testkit/it': ['clients::', 'conservation::', 'crashes::', 'deadlines::', 'faulty_workers::', 'limits::', 'queue::', 'shutdown::', 'slow_clients::', 'asgi::a_deadline_', 'workflow_times::'],
 };
 
@@ -85,7 +86,7 @@ const rust = ({ executable, target, folder }) => {
       suite.test(event.name, event.exec_time, event.event === 'ok', event.stdout);
     },
   });
-  const threads = `--test-threads=${WAITING.includes(name) ? 4 * CORES : CORES}`;
+  const threads = `--test-threads=${WAITING.includes(name) ? 3 * CORES : CORES}`;
   const timed = TIMED[name] ?? [];
   const onDisk = ON_DISK[name] ?? [];
   const suites = [suite(name, [threads, ...[...timed, ...onDisk].flatMap((part) => ['--skip', part])])];
@@ -161,7 +162,7 @@ console.log(`Built after ${seconds(started)}. Running, the longest first:`);
 counted = cpu();
 const suites = [
   ...programs.flatMap(rust),
-  node('node', 'sdk/node', ['--test-timeout=60000', `--test-concurrency=${CORES + 1}`]),
+  node('node', 'sdk/node', ['--test-timeout=60000', `--test-concurrency=${CORES}`]),
   other('bun', 'sdk/node', ['npm', 'run', '--silent', 'test:bun', '--', `--parallel=${CORES}`], /^Ran (\d+) tests/gm),
   other('python', 'sdk/python', ['tests/.venv/bin/python', '-W', 'error', '-m', 'unittest', 'discover', '--start-directory', 'tests', '--top-level-directory', '.'], /^Ran (\d+) tests/gm),
   node('bench', 'bench'),
@@ -172,8 +173,7 @@ const queue = suites.filter(({ name }) => !ALONE.includes(name));
 const worker = async () => {
   for (let next = queue.shift(); next; next = queue.shift()) await finish(next);
 };
-// One more than cores: some suites wait for the disk.
-await Promise.all(Array.from({ length: CORES + 1 }, worker));
+await Promise.all(Array.from({ length: CORES }, worker));
 for (const suite of suites.filter(({ name }) => ALONE.includes(name))) await finish(suite);
 
 const slowest = suites.flatMap(({ tests }) => tests).sort((a, b) => b.seconds - a.seconds).slice(0, SLOWEST);

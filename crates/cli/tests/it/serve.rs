@@ -9,11 +9,9 @@ const HANDLER: &str = "export default () => ({ pid: process.pid });";
 const CONFIG: &str = r#"
 [pool.api]
 handler = "api.mjs"
-run_timeout = "1s"
 [[route]]
 path = "/api"
 pool = "api"
-deadline = "1s"
 [[route]]
 path = "/local"
 respond = { text = "here" }
@@ -116,10 +114,11 @@ fn inspect_starts_one_worker_under_the_debugger_without_time_limits() {
     // Its handler takes longer than every limit of the configuration, as at a breakpoint.
     let slow = "export default () => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500); return 'late'; };";
     for runtime in ["node", "bun"] {
-        let folder = app(&CONFIG.replace(
-            "[pool.api]",
-            &format!("[pool.api]\nruntime = \"{runtime}\"\nworkers = {{ min = 2, max = 2 }}"),
-        ));
+        let pool = format!(
+            "[pool.api]\nruntime = \"{runtime}\"\nworkers = {{ min = 2, max = 2 }}\nrun_timeout = \"1s\""
+        );
+        let limited = CONFIG.replace("[pool.api]", &pool);
+        let folder = app(&limited.replace("pool = \"api\"", "pool = \"api\"\ndeadline = \"1s\""));
         folder.write("api.mjs", slow);
         let serving = Serving::start(folder.path(), &["--inspect"]);
         let worker = serving.workers(1)[0];
