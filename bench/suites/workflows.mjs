@@ -39,11 +39,11 @@ const SCRIPT = { name: 'script', path: '/helloworld' };
 const DECISIONS_FOLDER = fileURLToPath(new URL('../decisions', import.meta.url));
 const DECISIONS_MORE = `[workflow]\npath = "${DECISIONS_FOLDER}"\n\n[[route]]\npath = "/decision/*"\nworkflow = {}`;
 const CART = '{"customer":{"tier":"gold","country":"US"},"cart":{"total":120,"items":[{"price":20.5,"quantity":2},{"price":70,"quantity":1}]}}';
-/** GoRules decisions, each with its expected result, and the minimum ratio of Forebay's rate to that of GoRules' engine in Fastify. */
+/** GoRules decisions, each with its expected result. */
 const DECISIONS = [
-  { kind: 'expression', pattern: /"total":99\.9/, times: 3 },
-  { kind: 'table', pattern: /"fee":6\b/, times: 3 },
-  { kind: 'function', pattern: /"total":99\.9/, times: 3 },
+  { kind: 'expression', pattern: /"total":99\.9/ },
+  { kind: 'table', pattern: /"fee":6\b/ },
+  { kind: 'function', pattern: /"total":99\.9/ },
 ].map((decision) => ({ ...decision, name: `decision by ${decision.kind}`, path: `/decision/${decision.kind}` }));
 
 /** A Python script that prints how many 1024-bit RSA key pairs OpenSSL generates per second on one core. */
@@ -141,12 +141,12 @@ export const workflows = {
 };
 
 function decisionRows(runs, own, peer) {
-  return DECISIONS.flatMap(({ name, times }) => {
+  return DECISIONS.flatMap(({ name }) => {
     const [ours, theirs] = [own, peer].map((side) => runs[`${name}, ${side}`]);
     const ratios = ours.map(({ requests_per_s }, at) => requests_per_s / theirs[at].requests_per_s);
     return [
       row({ what: `requests/s, ${name}`, samples: ours.map(({ requests_per_s }) => requests_per_s) }),
-      row({ what: `requests/s, ${name} : ${peer}`, bar: atLeast(times), samples: ratios }),
+      row({ what: `requests/s, ${name} : ${peer}`, bar: atLeast(3), samples: ratios }),
     ];
   });
 }
@@ -172,7 +172,7 @@ function rowsOf(runs, keys) {
   return [
     ...benchmarks,
     ...beside,
-    row({ what: `requests/s, ${PROMOTION.name}`, bar: atLeast(4000), samples: rates(PROMOTION.name), notes: ['goal 10,000'] }),
+    row({ what: `requests/s, ${PROMOTION.name}`, bar: atLeast(14_000), samples: rates(PROMOTION.name) }),
     row({ what: `CPU per request, ${PROMOTION.name}`, unit: 'us', samples: runs[PROMOTION.name].map(({ cpu_us_per_request }) => cpu_us_per_request) }),
     row({ what: 'requests/s, one rule : script', bar: atLeast(0.3), samples: rates(ONE_RULE.name).map((rate, at) => rate / rates(SCRIPT.name)[at]) }),
     row({ what: 'requests that failed', bar: atMost(0), samples: [lost.reduce((sum, count) => sum + count, 0)] }),
