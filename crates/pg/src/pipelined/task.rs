@@ -32,6 +32,8 @@ use crate::{
 const GRACE: Duration = Duration::from_millis(10);
 /// When a cancellation is repeated: one that arrives before its statement has no effect.
 const AGAIN: Duration = Duration::from_millis(500);
+/// Most reads in a row.
+const READS_MAX: usize = 16;
 
 /// A connection's own task.
 pub(super) struct Task {
@@ -92,9 +94,10 @@ impl Task {
         Poll::Pending
     }
 
-    /// Reads everything available and dispatches it.
+    /// Reads what is available and dispatches it. A long result lets others on the thread have their turn, timers included, such as the one
+    /// before a cancellation.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Result<(), PgError> {
-        loop {
+        for _ in 0..READS_MAX {
             make_room(&mut self.received);
             // `read_buf` is safe with uninitialised memory; it either completes at once or leaves the waker with the
             // socket.
@@ -106,6 +109,8 @@ impl Task {
                 Poll::Ready(Err(error)) => return Err(error.into()),
             }
         }
+        context.waker().wake_by_ref();
+        Ok(())
     }
 
     fn poll_write(&mut self, context: &mut Context<'_>) -> Result<(), PgError> {
