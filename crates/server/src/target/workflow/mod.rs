@@ -86,7 +86,7 @@ impl WorkflowTarget {
         let clients = workflow.clients.iter();
         let client_limits = clients.map(|(id, client)| (id.clone(), client.limits.clone()));
         let runner = Runner {
-            releases: releases,
+            releases,
             evaluator: script,
             admission: Admission::new(client_limits.collect(), workflow.scenes.clone()),
             observer: Arc::new(WorkflowObserver {
