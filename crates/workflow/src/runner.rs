@@ -103,7 +103,7 @@ impl<E: Evaluator> fmt::Debug for RunCall<'_, E> {
     }
 }
 
-/// What a run is to execute, and what counts it.
+/// The plan of a run, with its counters.
 struct PlannedRun {
     plan: Plan,
     /// The graph's attributes: a JSON object.
@@ -143,7 +143,7 @@ impl<'a, E: Evaluator> RunCall<'a, E> {
         }
     }
 
-    /// What the client may read of errors.
+    /// How much of an error the client may read.
     fn public_text(&self) -> PublicText {
         if self.is_anonymous {
             result::anonymous_text::<E>

@@ -1,4 +1,4 @@
-//! What is known of releases: their descriptions, which runs get which of them, and who changed that.
+//! The descriptions of releases, the runs that each of them gets, and the log of changes.
 
 use std::{collections::BTreeSet, fmt};
 

@@ -60,7 +60,7 @@ impl CustomRequest {
     /// id of one that has none.
     ///
     /// # Errors
-    /// What is missing or cannot be read.
+    /// The parameter that is missing or cannot be read, and what it should be.
     pub fn read(
         query: &BTreeMap<String, String>,
         header: &dyn Fn(&str) -> Option<String>,

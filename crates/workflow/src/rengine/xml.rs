@@ -21,7 +21,7 @@ struct Open {
 /// child elements, with its text as the member `#text`. Repeated names become a list. Namespace prefixes are dropped.
 ///
 /// # Errors
-/// What is wrong with the document.
+/// The error in the document.
 pub fn read_xml(text: &str) -> Result<Map<String, Value>, String> {
     let mut reader = Reader::from_str(text);
     let mut open: Vec<Open> = Vec::new();

@@ -45,7 +45,7 @@ pub(crate) struct RunSpec<E: Evaluator> {
     pub(crate) deadline: Instant,
     /// Takes the trace of a run that is stopped before its end, as members of an object.
     pub(crate) unfinished: Option<oneshot::Sender<String>>,
-    /// What the client may read of errors in the trace.
+    /// How much of the errors in the trace the client may read.
     pub(crate) public_text: PublicText,
 }
 

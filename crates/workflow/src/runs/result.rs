@@ -36,7 +36,7 @@ pub(crate) struct RunResult<'r> {
 #[derive(Clone, Debug)]
 pub(crate) struct NodeFailure {
     pub(crate) node: String,
-    /// What the client may read of the error.
+    /// The part of the error that the client may read.
     pub(crate) reason: String,
     /// As in [`RunResult`].
     pub(crate) is_input: bool,
@@ -100,7 +100,7 @@ pub(crate) fn outcome_of(bytes: &[u8]) -> RunOutcome {
 /// Stands in for an error that anonymous clients do not get.
 const WITHHELD: &str = "a call that its rule made failed; the log says why, under the id of the request";
 
-/// What a client may read of an error: its first line, without the stack trace, or a text that stands in for it.
+/// The part of an error that a client may read: its first line, without the stack trace, or a text that stands in for it.
 pub(crate) type PublicText = fn(&str) -> &str;
 
 /// The text for all clients but anonymous ones.

@@ -96,7 +96,7 @@ pub fn check(
     })
 }
 
-/// What releases are checked and tested with.
+/// The configuration for checking and testing releases.
 #[derive(Debug)]
 pub struct OfflineEnvironment {
     /// A configuration that has `[workflow]`.

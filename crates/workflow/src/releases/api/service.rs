@@ -16,7 +16,7 @@ const TESTS_TIME_MAX: Duration = Duration::from_mins(10);
 /// Completes once the client has gone.
 pub(super) type Abandoned<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// What releases are checked and tested with: the limits and permissions of a configuration.
+/// Checks and starts releases with the limits and permissions of a configuration.
 pub trait ReleaseEnvironment: fmt::Debug + Send + Sync + 'static {
     /// Evaluates the rules.
     type Evaluator: Evaluator;
