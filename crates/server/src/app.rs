@@ -25,7 +25,7 @@ use crate::{
         Bounds, BufferUsage, FilesTarget, Origins, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget,
         SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget, pool,
         pool::PoolWorkers,
-        workflow::{ActiveReleases, DurableRuns, OfflineEnvironment, ReleaseService, ReleaseThreads},
+        workflow::{ActiveReleases, DurableRuns, OfflineEnvironment, ReleaseApi, ReleaseThreads},
     },
     traces::Traces,
     watch::look_at_workflows,
@@ -352,8 +352,8 @@ fn workflow_target(
                 config: config.clone(),
                 parser: services.parser,
             };
-            let service = ReleaseService::new(releases.clone(), environment);
-            releases_api = Some(Arc::new(ReleaseThreads::new(service)));
+            let api = ReleaseApi::new(releases.clone(), environment);
+            releases_api = Some(Arc::new(ReleaseThreads::new(api)));
             ActiveReleases::of_store(releases, pinned.collect(), reading)?
         }
     };

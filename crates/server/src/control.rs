@@ -3,7 +3,6 @@
 use std::{borrow::Cow, collections::BTreeSet, str::FromStr, sync::Arc, time::Duration};
 
 use forebay_pool::Pool;
-use forebay_workflow::ReleaseRequest;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tracing::Level;
@@ -15,7 +14,7 @@ use crate::{
     reload::ReloadError,
     router::decode,
     server::Shared,
-    target::workflow,
+    target::workflow::ReleaseRequest,
     traces::{self, RUN_MAX, TICKET_AGE_MAX, TraceUnavailable},
 };
 
@@ -124,11 +123,11 @@ impl Control {
             method: request.method,
             root: RELEASES.to_owned(),
             path,
-            parameters: workflow::release_parameters(request.query.as_bytes()),
+            query: request.query,
             body: request.body,
             client: None,
         };
-        Response::of_releases(workflow::release_response(&releases, request).await)
+        Response::of_releases(releases.answer(request).await)
     }
 
     fn stop(&self) -> Response {

@@ -4,8 +4,7 @@
 //! - [`ActiveReleases`] are the bundles in force: that of a folder, or [`Releases`] from a [`Storage`].
 //! - A [`Runner`] runs them: [`Admission`] says who may run what and when, an [`Evaluator`] evaluates the rules, an [`Observer`] counts and
 //!   logs. [`Offline`] runs them without a server, [`DurableRuns`] keeps runs and their outcomes in a [`RunStorage`].
-//! - Requests come as plain data: those in the formats of Rengine's executor ([`rengine`]), and those about releases
-//!   ([`ReleaseService`]), whose codes are the status codes of HTTP.
+//! - [`ReleaseService`] checks, tests and publishes releases. [`rengine`] has the formats of requests of Rengine's executor, as plain data.
 //!
 //! A run walks from node to node of a [`Graph`] ([`run`]), or evaluates a decision ([`jdm`]). The graphs are those of Rengine's executor, with
 //! more kinds of nodes and without its defects; [`Compat::Rengine`] brings back those defects that a graph may depend on. This crate
@@ -57,9 +56,9 @@ pub use observer::{Observer, RunCounts, RunLog, RunOutcome};
 pub use offline::{Offline, OfflineError, Tested, arguments_of};
 pub use openapi::{WorkflowApi, WorkflowRoute};
 pub use releases::{
-    About, ActiveReleases, ActiveReleasesError, Actor, Canary, FileStamps, LogEntry, Reading,
-    ReleaseAssignments, ReleaseEnvironment, ReleaseError, ReleaseRequest, ReleaseResponse, ReleaseService,
-    ReleaseThreads, Releases, ResolvedRelease, RolledBack, State, percent_of, place_of_release,
+    Abandoned, About, ActiveReleases, ActiveReleasesError, Actor, Canary, Draft, FileStamps, LogEntry,
+    Publication, Reading, ReleaseAssignments, ReleaseEnvironment, ReleaseError, ReleaseService,
+    ReleaseServiceError, Releases, ResolvedRelease, RolledBack, Stage, State, percent_of, place_of_release,
 };
 pub use run::{
     Before, Cause, DEPTH_MAX, Ended, ITEMS_MAX, NodeName, Outcome, RuleCall, Rules, RunError, Step, Subflow,

@@ -3,7 +3,6 @@
 
 use std::{net::IpAddr, pin::pin, sync::Arc, time::Duration};
 
-use forebay_workflow::ReleaseResponse;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
@@ -16,6 +15,7 @@ use crate::{
     front::{ACCEPT_PAUSE, Accepted, Accepting, Decoder, Head, Parsed, Step},
     logging::{Entry, Feed, Missed},
     reply::{self, Delimiting, HeaderLines},
+    target::workflow::ReleaseResponse,
 };
 
 /// Connections served at a time. One more replaces the connection that has waited longest for a request.

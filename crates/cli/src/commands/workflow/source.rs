@@ -5,10 +5,10 @@ use std::{future, sync::Arc, time::Duration};
 
 use forebay_server::{
     config::{Config, WorkflowSource},
-    workflow::{OfflineEnvironment, ReleaseService, WorkflowStore},
+    workflow::{OfflineEnvironment, ReleaseApi, ReleaseRequest, WorkflowStore},
 };
 use forebay_store::StoreError;
-use forebay_workflow::{ReleaseRequest, Releases, WorkflowFiles};
+use forebay_workflow::{Releases, WorkflowFiles};
 use serde_json::{Value, json};
 
 use super::{WorkflowError, opening::configuration};
@@ -27,7 +27,7 @@ const SILENCE_MAX: Duration = Duration::from_mins(11);
 #[derive(Debug)]
 pub(super) enum Source {
     Server(Control),
-    Store(Box<ReleaseService>),
+    Store(Box<ReleaseApi>),
 }
 
 impl Source {
@@ -60,8 +60,8 @@ impl Source {
             config: config.clone(),
             parser: PARSER,
         };
-        let service = ReleaseService::new(releases, environment);
-        Ok((Self::Store(Box::new(service)), config))
+        let api = ReleaseApi::new(releases, environment);
+        Ok((Self::Store(Box::new(api)), config))
     }
 
     /// Reads the resource at `path`.
@@ -89,15 +89,16 @@ impl Source {
         body: Option<&Value>,
     ) -> anyhow::Result<Value> {
         let text = body.map(Value::to_string).unwrap_or_default();
+        let mut query = String::new();
+        for (at, (name, value)) in parameters.iter().enumerate() {
+            query.push_str(if at > 0 { "&" } else { "" });
+            query.push_str(name);
+            query.push('=');
+            put_encoded(value, &mut query);
+        }
         let (status, body) = match self {
             Self::Server(control) => {
-                let mut target = format!("{ROOT}{path}?");
-                for (at, (name, value)) in parameters.iter().enumerate() {
-                    target.push_str(if at > 0 { "&" } else { "" });
-                    target.push_str(name);
-                    target.push('=');
-                    put_encoded(value, &mut target);
-                }
+                let target = format!("{ROOT}{path}?{query}");
                 let (status, text) = control.exchange(method, &target, &text, SILENCE_MAX)?;
                 let body = match &*text {
                     "" => Value::Null,
@@ -105,18 +106,16 @@ impl Source {
                 };
                 (status, body)
             }
-            Self::Store(service) => {
-                let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-                let parameters = parameters.iter().map(owned).collect();
+            Self::Store(api) => {
                 let request = ReleaseRequest {
                     method: method.to_owned(),
                     root: ROOT.to_owned(),
                     path: path.to_owned(),
-                    parameters: Ok(parameters),
+                    query,
                     body: text.into_bytes(),
                     client: None,
                 };
-                let response = service.answer(&request, future::pending());
+                let response = api.answer(&request, future::pending());
                 (response.status, response.body.unwrap_or_default())
             }
         };

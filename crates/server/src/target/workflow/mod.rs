@@ -1,11 +1,12 @@
-//! HTTP for workflows: heads, queries, credentials and replies. One is run by its name, with the arguments as the body, or several as
-//! requests of Rengine name them; what is in their bodies is for the crate of workflows.
+//! HTTP for workflows: heads, queries, credentials, replies, and releases as resources. A workflow is run by its name, with the arguments as
+//! the body, or several as requests of Rengine name them; the crate of workflows knows the formats of their bodies.
 
 pub(crate) mod access;
 mod clients;
 mod observer;
 mod offline;
 mod openapi;
+mod release_api;
 mod requests;
 
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use forebay_script::Script;
 use forebay_workflow::{ActiveReleasesError, Admission, RunLimits, RunStorage, Runner, WorkflowFailure};
 
 pub use self::offline::{OfflineEnvironment, OfflineStartError, check, start_offline};
-pub(crate) use self::requests::releases::{release_parameters, release_response};
+pub(crate) use self::release_api::ReleaseThreads;
+pub use self::release_api::{ReleaseApi, ReleaseRequest, ReleaseResponse};
 use self::{
     clients::Clients,
     observer::WorkflowObserver,
@@ -44,10 +46,6 @@ pub(crate) type ResolvedRelease = forebay_workflow::ResolvedRelease<Script>;
 pub(crate) type DurableRuns = forebay_workflow::DurableRuns<Script>;
 /// Workflows that run without a server.
 pub type Offline = forebay_workflow::Offline<Script>;
-/// Answers requests about releases, with the limits and permissions of a configuration.
-pub type ReleaseService = forebay_workflow::ReleaseService<OfflineEnvironment>;
-/// Answers requests about releases on threads.
-pub(crate) type ReleaseThreads = forebay_workflow::ReleaseThreads<OfflineEnvironment>;
 
 /// The workflows target: the workflows in force, and what runs them.
 #[derive(Clone, Debug)]

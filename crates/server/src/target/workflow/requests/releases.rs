@@ -1,16 +1,12 @@
 //! Releases at a route with `api = "releases"`, for clients with the right to change them.
 
-use forebay_workflow::{ReleaseRequest, ReleaseResponse};
-
 use crate::{
-    failure::Refusal,
     front::{Socket, Stream},
-    reply::{self, Body, Reply},
+    reply::{Body, Reply},
     target::{
         End, Request,
-        parameters::{Parameter, parameters},
         pending::wait_for,
-        workflow::{ReleaseThreads, WorkflowTarget},
+        workflow::{ReleaseRequest, WorkflowTarget},
     },
 };
 
@@ -30,12 +26,11 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
         method: request.head.method().to_owned(),
         root: root.to_owned(),
         path: path.to_owned(),
-        parameters: release_parameters(request.head.query()),
+        query: String::from_utf8_lossy(request.head.query()).into_owned(),
         body,
         client: Some(client),
     };
-    let response = release_response(releases, request_of_client);
-    let response = wait_for(response, request.deadline, socket).await?;
+    let response = wait_for(releases.answer(request_of_client), request.deadline, socket).await?;
     let mut reply = Reply::new(response.status);
     let headers = reply.headers.to_mut();
     if let Some(allow) = response.allow {
@@ -63,25 +58,4 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
         reply.body = Body::Bytes(text.to_string().into());
     }
     Ok(reply)
-}
-
-/// The response to a request about releases; that of an error is problem details (RFC 9457).
-pub(crate) async fn release_response(releases: &ReleaseThreads, request: ReleaseRequest) -> ReleaseResponse {
-    let mut response = releases.answer(request).await;
-    if response.status >= 400
-        && let Some(problem) = &mut response.body
-    {
-        problem["type"] = "about:blank".into();
-        problem["title"] = reply::reason(response.status).into();
-    }
-    response
-}
-
-/// The decoded parameters of a query, or why they cannot be decoded.
-pub(crate) fn release_parameters(query: &[u8]) -> Result<Vec<(String, String)>, String> {
-    let owned = |parameter: Result<Parameter<'_>, Refusal>| {
-        let Parameter { name, value } = parameter.map_err(|refusal| refusal.to_string())?;
-        Ok((name.into_owned(), value.into_owned()))
-    };
-    parameters(query, "").map(owned).collect()
 }

@@ -1,20 +1,20 @@
-//! The operations behind requests about releases.
+//! The operations on releases: checking, testing, publishing. They block on the storage and on tests.
 
-use std::{collections::BTreeMap, error::Error, fmt, path::Path, pin::Pin, time::Duration};
+use std::{collections::BTreeMap, error::Error, fmt, io, path::Path, pin::Pin, time::Duration};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::error::ReleaseApiError;
 use crate::{
-    Actor, BundleErrors, Evaluator, Offline, Releases, RolledBack, Tested, WorkflowFiles, place_of_release,
+    Actor, BundleErrors, Evaluator, Offline, OfflineError, ReleaseError, Releases, RolledBack, Tested,
+    WorkflowFiles, place_of_release,
 };
 
 /// Longest time of all stored tests of a release together.
 const TESTS_TIME_MAX: Duration = Duration::from_mins(10);
 
 /// Completes once the client has gone.
-pub(super) type Abandoned<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+pub type Abandoned<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// Checks and starts releases with the limits and permissions of a configuration.
 pub trait ReleaseEnvironment: fmt::Debug + Send + Sync + 'static {
@@ -48,7 +48,7 @@ pub struct ReleaseService<C> {
 /// A new release.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Draft {
+pub struct Draft {
     /// Texts by the files' paths.
     files: BTreeMap<String, String>,
     #[serde(default)]
@@ -58,7 +58,7 @@ pub(super) struct Draft {
 /// How a release is to be published.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Publication {
+pub struct Publication {
     /// The share of the runs; `None`: all.
     percent: Option<serde_json::Number>,
 }
@@ -66,7 +66,7 @@ pub(super) struct Publication {
 /// The new state of a release.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Stage {
+pub struct Stage {
     state: StageName,
 }
 
@@ -84,7 +84,54 @@ struct Outcomes {
     failed: Vec<Value>,
 }
 
-type Answer = Result<Value, ReleaseApiError>;
+/// Why an operation on releases failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReleaseServiceError {
+    /// A member of the input that cannot be used.
+    #[error("{what}")]
+    Malformed {
+        /// The member, what was found, and what is accepted.
+        what: String,
+    },
+    /// The release is missing, or does not allow the operation now.
+    #[error(transparent)]
+    Release(#[from] ReleaseError),
+    /// The files of the release have errors.
+    #[error(transparent)]
+    Faults(#[from] BundleErrors),
+    /// The engine for tests cannot be started.
+    #[error(transparent)]
+    Start(Box<dyn Error + Send + Sync>),
+    /// Stored tests cannot be run.
+    #[error(transparent)]
+    Run(#[from] OfflineError),
+    /// Stored tests of a release that was to be published failed.
+    #[error("{failed} of {count} stored tests do not hold, and release {release} is not published")]
+    Tests {
+        /// The release.
+        release: u64,
+        /// Number of its tests.
+        count: usize,
+        /// Number of those that failed.
+        failed: usize,
+        /// The failed ones, as [`ReleaseService::test`] returns them.
+        tests: Vec<Value>,
+    },
+    /// The stored tests took too long.
+    #[error("the stored tests did not end within {max:?}")]
+    Time {
+        /// The time limit.
+        max: Duration,
+    },
+    /// The client left before the stored tests had ended.
+    #[error("the client has left")]
+    Abandoned,
+    /// The runtime for tests cannot be started.
+    #[error("the stored tests cannot be started: {0}")]
+    Runtime(io::Error),
+}
+
+type Answer = Result<Value, ReleaseServiceError>;
 
 /// Parses a share of the runs in percent, such as `10` or `0.5`, into ten-thousandths. `None`: it is not 0.01 to 99.99 with at most two
 /// decimals.
@@ -109,7 +156,11 @@ impl<C: ReleaseEnvironment> ReleaseService<C> {
         }
     }
 
-    pub(super) fn list(&self) -> Answer {
+    /// Describes all releases, and which of them are in force.
+    ///
+    /// # Errors
+    /// If the storage cannot be read.
+    pub fn list(&self) -> Answer {
         let (standing, list) = (self.releases.standing()?, self.releases.list()?);
         let list: Vec<_> = list
             .iter()
@@ -121,17 +172,29 @@ impl<C: ReleaseEnvironment> ReleaseService<C> {
         }))
     }
 
-    pub(super) fn describe(&self, number: u64) -> Answer {
+    /// Describes a release with its state.
+    ///
+    /// # Errors
+    /// If there is none of this number.
+    pub fn describe(&self, number: u64) -> Answer {
         let about = self.releases.about(number)?;
         let state = self.releases.standing()?.state_of(number, &about);
         Ok(json!({"release": number, "state": state, "about": about}))
     }
 
-    pub(super) fn log(&self, count: usize) -> Answer {
+    /// The newest changes, at most `count`.
+    ///
+    /// # Errors
+    /// If the storage cannot be read.
+    pub fn log(&self, count: usize) -> Answer {
         Ok(json!({ "entries": self.releases.log(count)? }))
     }
 
-    pub(super) fn files(&self, number: u64) -> Answer {
+    /// The texts of a release by their paths.
+    ///
+    /// # Errors
+    /// If there is none of this number.
+    pub fn files(&self, number: u64) -> Answer {
         let files = self.releases.files(number)?;
         Ok(files
             .iter()
@@ -139,13 +202,16 @@ impl<C: ReleaseEnvironment> ReleaseService<C> {
             .collect())
     }
 
-    /// Stores a draft; returns its number as well.
-    pub(super) fn import(&self, draft: Draft, actor: &Actor<'_>) -> Result<(u64, Value), ReleaseApiError> {
+    /// Stores a draft and checks it; returns its number as well.
+    ///
+    /// # Errors
+    /// If a file is not one of workflows, or there is no room.
+    pub fn import(&self, draft: Draft, actor: &Actor<'_>) -> Result<(u64, Value), ReleaseServiceError> {
         let mut files = WorkflowFiles::default();
         for (path, text) in draft.files {
             files
                 .add(&path, text)
-                .map_err(|reason| ReleaseApiError::Malformed {
+                .map_err(|reason| ReleaseServiceError::Malformed {
                     what: format!("body: file {path:?}: {reason}"),
                 })?;
         }
@@ -153,7 +219,11 @@ impl<C: ReleaseEnvironment> ReleaseService<C> {
         Ok((number, self.checked(number, &files)))
     }
 
-    pub(super) fn check(&self, number: u64) -> Answer {
+    /// Checks a release. Returns its errors (`faults`) and warnings.
+    ///
+    /// # Errors
+    /// If there is none of this number.
+    pub fn check(&self, number: u64) -> Answer {
         Ok(self.checked(number, &self.releases.files(number)?))
     }
 
@@ -167,17 +237,21 @@ impl<C: ReleaseEnvironment> ReleaseService<C> {
         json!({"release": number, "workflows": workflows, "files": files.len(), "faults": faults, "warnings": warnings})
     }
 
-    pub(super) fn test(&self, number: u64, abandoned: Abandoned<'_>) -> Answer {
+    /// Runs the stored tests of a release, until `abandoned` completes.
+    ///
+    /// # Errors
+    /// If they cannot be run to their end.
+    pub fn test(&self, number: u64, abandoned: Abandoned<'_>) -> Answer {
         let outcomes = self.run_tests(number, abandoned)?;
         Ok(json!({"release": number, "failed": outcomes.failed.len(), "tests": outcomes.all}))
     }
 
-    fn run_tests(&self, number: u64, abandoned: Abandoned<'_>) -> Result<Outcomes, ReleaseApiError> {
+    fn run_tests(&self, number: u64, abandoned: Abandoned<'_>) -> Result<Outcomes, ReleaseServiceError> {
         let files = self.releases.files(number)?;
         let place = place_of_release(number);
         self.environment.check(&files, &place)?;
         let offline = self.environment.start(&files, &place);
-        let offline = offline.map_err(ReleaseApiError::Start)?;
+        let offline = offline.map_err(ReleaseServiceError::Start)?;
         let mut outcomes = Outcomes::default();
         let tests = offline.test(|Tested { test, differences }| {
             let outcome = json!({"file": test.file, "name": test.name, "workflow": test.workflow, "differences": differences});
@@ -189,21 +263,25 @@ impl<C: ReleaseEnvironment> ReleaseService<C> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(ReleaseApiError::Thread)?;
+            .map_err(ReleaseServiceError::Runtime)?;
         runtime.block_on(async {
             tokio::select! {
                 biased;
-                () = abandoned => Err(ReleaseApiError::Abandoned),
+                () = abandoned => Err(ReleaseServiceError::Abandoned),
                 tested = tokio::time::timeout(TESTS_TIME_MAX, tests) => match tested {
                     Ok(tested) => Ok(tested?),
-                    Err(_) => Err(ReleaseApiError::Time { max: TESTS_TIME_MAX }),
+                    Err(_) => Err(ReleaseServiceError::Time { max: TESTS_TIME_MAX }),
                 },
             }
         })?;
         Ok(outcomes)
     }
 
-    pub(super) fn publish(
+    /// Publishes a release, for all runs or a share of them, once its stored tests hold; nothing is published once `abandoned` completes.
+    ///
+    /// # Errors
+    /// If a test fails or cannot be run, or the state of the release does not allow it.
+    pub fn publish(
         &self,
         number: u64,
         publication: &Publication,
@@ -211,7 +289,7 @@ impl<C: ReleaseEnvironment> ReleaseService<C> {
         abandoned: Abandoned<'_>,
     ) -> Answer {
         let share = publication.percent.as_ref().map(|percent| {
-            percent_of(&percent.to_string()).ok_or_else(|| ReleaseApiError::Malformed {
+            percent_of(&percent.to_string()).ok_or_else(|| ReleaseServiceError::Malformed {
                 what: format!(
                     "body: percent: found {percent}, expected 0.01 to 99.99 with at most two decimals"
                 ),
@@ -220,7 +298,7 @@ impl<C: ReleaseEnvironment> ReleaseService<C> {
         let share = share.transpose()?;
         let Outcomes { all, failed } = self.run_tests(number, abandoned)?;
         if !failed.is_empty() {
-            return Err(ReleaseApiError::Tests {
+            return Err(ReleaseServiceError::Tests {
                 release: number,
                 count: all.len(),
                 failed: failed.len(),
@@ -239,7 +317,11 @@ impl<C: ReleaseEnvironment> ReleaseService<C> {
         Ok(json!({"release": number, "percent": publication.percent, "before": before, "tests": all.len()}))
     }
 
-    pub(super) fn set_state(&self, number: u64, stage: Stage, actor: &Actor<'_>) -> Answer {
+    /// Makes a release available by its number, or a draft again.
+    ///
+    /// # Errors
+    /// If its files have errors, or its state does not allow it.
+    pub fn set_state(&self, number: u64, stage: Stage, actor: &Actor<'_>) -> Answer {
         let is_for_test = stage.state == StageName::Test;
         if is_for_test {
             let files = self.releases.files(number)?;
@@ -249,19 +331,22 @@ impl<C: ReleaseEnvironment> ReleaseService<C> {
         self.describe(number)
     }
 
-    pub(super) fn rollback(&self, actor: &Actor<'_>) -> Answer {
+    /// Takes back what was published last.
+    ///
+    /// # Errors
+    /// If there is nothing before it.
+    pub fn rollback(&self, actor: &Actor<'_>) -> Answer {
         Ok(match self.releases.rollback(actor)? {
             RolledBack::Canary { release } => json!({ "canary": release }),
             RolledBack::Published { from, to } => json!({"from": from, "to": to}),
         })
     }
 
-    pub(super) fn discard(
-        &self,
-        number: u64,
-        former: bool,
-        actor: &Actor<'_>,
-    ) -> Result<(), ReleaseApiError> {
+    /// Removes a release that is not in use; with `former`, also one that was published.
+    ///
+    /// # Errors
+    /// If it is in use, or was published.
+    pub fn discard(&self, number: u64, former: bool, actor: &Actor<'_>) -> Result<(), ReleaseServiceError> {
         Ok(self.releases.discard(number, former, actor)?)
     }
 }
