@@ -65,42 +65,17 @@ impl fmt::Display for Problem {
 
 /// Erases the types of an ES module, and converts its enums. `file` is its name in errors.
 pub fn strip(source: &str, file: &str) -> Result<String, StripError> {
-    match erased(source, file) {
-        Err(refused) => match with_enums_converted(source, &refused) {
-            Some(converted) => erased(&converted, file),
-            None => Err(refused),
-        },
-        erased => erased,
+    let stripped = erased(source, file);
+    let has_enum = |refused: &StripError| {
+        refused
+            .problems
+            .iter()
+            .any(|problem| problem.message == advice::ENUM)
+    };
+    match stripped.as_ref().err().filter(|refused| has_enum(refused)) {
+        Some(_) => enums::converted(source).map_or(stripped, |converted| erased(&converted, file)),
+        None => stripped,
     }
-}
-
-/// The source with every enum as an object; `None` if it has none that can be converted.
-fn with_enums_converted(source: &str, refused: &StripError) -> Option<String> {
-    let mut lines = source.split_inclusive('\n').scan(0, |start, line| {
-        let at = *start;
-        *start += line.len();
-        Some((at, line))
-    });
-    let (mut converted, mut done, mut number) = (String::new(), 0, 0);
-    let mut line = (0, "");
-    for problem in refused
-        .problems
-        .iter()
-        .filter(|problem| problem.message == advice::ENUM)
-    {
-        while number < problem.line {
-            line = lines.next()?;
-            number += 1;
-        }
-        let begins = line.0 + line.1.char_indices().nth(problem.column - 1)?.0;
-        let (length, object) = enums::converted(&source[begins..])?;
-        // One within another, which is not valid, is left to the eraser.
-        converted.push_str(source.get(done..begins)?);
-        converted.push_str(&object);
-        done = begins + length;
-    }
-    converted.push_str(&source[done..]);
-    (done > 0).then_some(converted)
 }
 
 fn erased(source: &str, file: &str) -> Result<String, StripError> {

@@ -62,13 +62,13 @@ fn enums_become_objects_and_every_line_stays() {
     let stripped = strip(typed, "api.ts").unwrap();
     let lines: Vec<_> = stripped.lines().map(str::trim_end).collect();
     let right = [
-        "export const Color = ((Color) => {",
-        "  Color[Color[\"Red\"] = 0] = \"Red\";",
-        "  Color[\"Green\"] = 'g'; // é",
-        "return Color; })({});",
-        "const é        = Color.Red; const A = ((A) => { A[A[\"b\"] = 1 << 2] = \"b\"; A[A[\"c\"] = A[\"b\"] | 1] = \"c\"; return A; })({});",
+        "export const Color = ((Color) => { [",
+        "Color[Color[\"Red\"] = 0] = \"Red\",",
+        "  Color[\"Green\"] = 'g', // é",
+        "]; return Color; })({});",
+        "const é        = Color.Red; const A = ((A) => { [A[A[\"b\"] = 1 << 2] = \"b\", A[A[\"c\"] = A[\"b\"] | 1] = \"c\" ]; return A; })({});",
         "{",
-        "  const D = ((D) => { D[D[\"e\"] = 0] = \"e\"; return D; })({});",
+        "  const D = ((D) => { [D[D[\"e\"] = 0] = \"e\" ]; return D; })({});",
         "  let f        ;",
         "}",
     ];
