@@ -233,6 +233,7 @@ fn a_bad_file_does_not_keep_the_other_workflows_from_being_served() {
     )
     .file("flows/table.json", decision(&table))
     .file("flows/torn.json", "{")
+    .file("flows/binary.json", b"{\xff}")
     .start();
     server.wait_for_log(&["torn.json: line 1"]);
     let (status, response) = run(&server, "/workflow/good", &json!({}));
@@ -241,6 +242,7 @@ fn a_bad_file_does_not_keep_the_other_workflows_from_being_served() {
         ("bad", "rules/bad.js:2:"),
         ("table", "table.json: node `it`: there is no decision `none.json`"),
         ("torn", "torn.json: line 1, column 1: EOF"),
+        ("binary", "binary.json: stream did not contain valid UTF-8"),
     ] {
         let (status, response) = run(&server, &format!("/workflow/{name}"), &json!({}));
         assert_eq!(status, 500, "{response}");
@@ -271,7 +273,7 @@ fn the_trace_of_a_decision_that_failed_or_was_stopped_has_the_nodes_that_were_ov
         .to_string()
     };
     let server = decisions(
-        "timeout = \"400ms\"",
+        "timeout = \"1s\"",
         &[
             (
                 "late",

@@ -20,18 +20,21 @@ use crate::{
     jdm::{self, Decision, Document},
 };
 
-/// Compiles `files`; errors name them with `place` as their folder.
+/// Compiles `files`, beside which there are those that `unreadable` names; errors name them with `place` as their folder.
 pub(super) fn compile<E: Evaluator>(
     files: &WorkflowFiles,
+    unreadable: Vec<BundleError>,
     place: &Path,
     compat: Compat,
     parser: SourceParser,
 ) -> Bundle<E> {
+    let faults = unreadable;
+    let unreadable: Vec<String> = faults.iter().filter_map(|fault| fault.file.clone()).collect();
     let mut compiler = Compiler::<E> {
         place,
         compat,
         parser,
-        faults: Vec::new(),
+        faults,
         warnings: Vec::new(),
         tasks: Vec::new(),
         functions: HashMap::new(),
@@ -45,7 +48,11 @@ pub(super) fn compile<E: Evaluator>(
     let rules = compiler.rules(files);
     compiler.modules(files);
     let mut workflows = BTreeMap::new();
-    let names: HashSet<&str> = files.workflows().collect();
+    let unreadable = unreadable.iter().filter_map(|path| match role_of(path) {
+        Some(Role::Workflow(name)) => Some(name),
+        _ => None,
+    });
+    let names: HashSet<&str> = files.workflows().chain(unreadable).collect();
     let mut tests = Vec::new();
     let mut templates = HashMap::new();
     let mut schemas = HashMap::new();

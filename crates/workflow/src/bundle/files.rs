@@ -58,6 +58,19 @@ impl WorkflowFiles {
     /// # Errors
     /// Every file that cannot be read or is too long (16 MiB per file), with its path.
     pub fn read(folder: &Path) -> Result<Self, BundleErrors> {
+        let (files, unreadable) = Self::read_most(folder)?;
+        if unreadable.is_empty() {
+            Ok(files)
+        } else {
+            Err(BundleErrors(unreadable))
+        }
+    }
+
+    /// As [`Self::read`], with the errors of single files apart.
+    ///
+    /// # Errors
+    /// A folder that cannot be read, and what is no file of its own.
+    pub(super) fn read_most(folder: &Path) -> Result<(Self, Vec<BundleError>), BundleErrors> {
         let mut reading = Reading {
             folder,
             files: BTreeMap::new(),
@@ -67,7 +80,7 @@ impl WorkflowFiles {
         for outer in [RULES, MODULES] {
             for path in reading.folder(outer, &folder.join(outer)) {
                 let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-                    reading.fault(&path, "its name is no text");
+                    reading.fault(None, &path, "its name is no text");
                     continue;
                 };
                 reading.folder(&format!("{outer}/{name}"), &path);
@@ -78,10 +91,10 @@ impl WorkflowFiles {
         reading.folder(TEMPLATES, &folder.join(TEMPLATES));
         reading.folder(SCHEMAS, &folder.join(SCHEMAS));
         if reading.files.len() > ENTRIES_MAX {
-            reading.fault(folder, format!("it has more than {ENTRIES_MAX} files"));
+            reading.fault(None, folder, format!("it has more than {ENTRIES_MAX} files"));
         }
-        if reading.faults.is_empty() {
-            Ok(Self(reading.files))
+        if reading.faults.iter().all(|fault| fault.file.is_some()) {
+            Ok((Self(reading.files), reading.faults))
         } else {
             Err(BundleErrors(reading.faults))
         }
@@ -205,9 +218,10 @@ struct Reading<'f> {
 }
 
 impl Reading<'_> {
-    fn fault(&mut self, path: &Path, what: impl std::fmt::Display) {
+    /// Adds an error; `file` is the path of a workflow file within the folder.
+    fn fault(&mut self, file: Option<String>, path: &Path, what: impl std::fmt::Display) {
         let text = format!("{}: {what}", path.display());
-        self.faults.push(BundleError { file: None, text });
+        self.faults.push(BundleError { file, text });
     }
 
     /// Reads the workflow files directly in a folder, and returns its subfolders. A missing folder counts as empty, except the outermost
@@ -219,14 +233,14 @@ impl Reading<'_> {
                 return Vec::new();
             }
             Err(error) => {
-                self.fault(folder, error);
+                self.fault(None, folder, error);
                 return Vec::new();
             }
         };
         let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
         let mut paths: Vec<_> = paths.take(ENTRIES_MAX + 1).collect();
         if paths.len() > ENTRIES_MAX {
-            self.fault(folder, format!("it has more than {ENTRIES_MAX} entries"));
+            self.fault(None, folder, format!("it has more than {ENTRIES_MAX} entries"));
         }
         paths.sort();
         let (folders, files): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.is_dir());
@@ -236,7 +250,7 @@ impl Reading<'_> {
                 Some(name) => format!("{within}/{name}"),
                 None => {
                     if is_one_by_extension(&path) {
-                        self.fault(&path, "its name is no text");
+                        self.fault(None, &path, "its name is no text");
                     }
                     continue;
                 }
@@ -248,7 +262,7 @@ impl Reading<'_> {
                 Ok(text) => {
                     self.files.insert(named, text);
                 }
-                Err(error) => self.fault(&path, error),
+                Err(error) => self.fault(Some(named), &path, error),
             }
         }
         folders

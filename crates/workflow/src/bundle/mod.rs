@@ -102,13 +102,13 @@ impl<E: Evaluator> Bundle<E> {
     /// # Errors
     /// If the files cannot be read.
     pub fn read(folder: &Path, compat: Compat, parser: SourceParser) -> Result<Self, BundleErrors> {
-        let files = WorkflowFiles::read(folder)?;
-        Ok(Self::of(&files, folder, compat, parser))
+        let (files, unreadable) = WorkflowFiles::read_most(folder)?;
+        Ok(compiler::compile(&files, unreadable, folder, compat, parser))
     }
 
     /// Compiles `files`; errors name them with `place` as their folder.
     pub fn of(files: &WorkflowFiles, place: &Path, compat: Compat, parser: SourceParser) -> Self {
-        compiler::compile(files, place, compat, parser)
+        compiler::compile(files, Vec::new(), place, compat, parser)
     }
 
     /// The workflows, if none of their files has an error.
