@@ -358,6 +358,16 @@ fn a_cell_that_cannot_be_parsed_is_warned_of_and_the_others_decide() {
     });
     folder.write("flows/fee.json", decision.to_string());
     let place = "flows/fee.json: node `fee`, row 1, column `amount`: `> >` cannot be parsed";
+    check_warns(&folder, place);
+    let told = told(&folder, &["check"]);
+    assert_eq!(told["warnings"].as_array().unwrap().len(), 1, "{told}");
+    let result: Value =
+        serde_json::from_str(&done(&folder, &["run", "fee", "--args", r#"{"amount": 6}"#])).unwrap();
+    assert_eq!(result["result"], json!({"fee": 2}));
+}
+
+/// Both checks pass, with one line on standard error: a warning of this place.
+fn check_warns(folder: &Folder, place: &str) {
     for words in [&["check"][..], &["workflow", "check"]] {
         let ended = run(folder.path(), words);
         assert_eq!(ended.code, 0, "{ended:?}");
@@ -365,12 +375,8 @@ fn a_cell_that_cannot_be_parsed_is_warned_of_and_the_others_decide() {
             ended.err.starts_with("warning: ") && ended.err.contains(place),
             "{ended:?}"
         );
+        assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
     }
-    let told = told(&folder, &["check"]);
-    assert_eq!(told["warnings"].as_array().unwrap().len(), 1, "{told}");
-    let result: Value =
-        serde_json::from_str(&done(&folder, &["run", "fee", "--args", r#"{"amount": 6}"#])).unwrap();
-    assert_eq!(result["result"], json!({"fee": 2}));
 }
 
 #[test]
@@ -382,15 +388,7 @@ fn calls_that_rules_do_not_await_are_warned_of_unless_clients_block_them() {
          return new ScriptResult(found.length > 0);\n}\n",
     );
     let place = "rules/approve.ts:3:22: `http.getForJson` returns a promise that nothing awaits: write `await` before the call";
-    for words in [&["check"][..], &["workflow", "check"]] {
-        let ended = run(folder.path(), words);
-        assert_eq!(ended.code, 0, "{ended:?}");
-        assert!(
-            ended.err.starts_with("warning: ") && ended.err.contains(place),
-            "{ended:?}"
-        );
-        assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
-    }
+    check_warns(&folder, place);
     folder.write("forebay.toml", format!("{FOLDER}compat = \"rengine\"\n"));
     assert_eq!(run(folder.path(), &["check"]).err, "");
     folder.write("forebay.toml", STORE);
