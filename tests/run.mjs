@@ -28,7 +28,11 @@ const ON_DISK = { 'store/it': ['power::', 'recovery::'] };
 const TIMED = {
   'cli/it': ['profile::'],
   'store/it': ['full::'],
-  'testkit/it': ['clients::', 'conservation::', 'crashes::', 'deadlines::', 'faulty_workers::', 'limits::', 'queue::', 'shutdown::', 'slow_clients::', 'asgi::a_deadline_', 'workflow_times::'],
+  'testkit/it': [
+    ...['clients::', 'conservation::', 'crashes::', 'deadlines::', 'faulty_workers::', 'limits::', 'queue::', 'shutdown::', 'slow_clients::'],
+    ...['asgi::a_deadline_', 'rule_messages::records_that_kafka_', 'rule_messages::servers_of_mail_that_', 'scripts::a_call_that_cannot_'],
+    ...['scripts::what_becomes_', 'sql_pools::a_deadline_', 'workflow_pools::what_becomes_', 'workflow_times::'],
+  ],
 };
 
 /** A folder in memory with room for temporary files, some of them programs: writing through to a disk takes stores most of their time. */

@@ -9,6 +9,10 @@ const DRIVERS: [&str; 2] = ["async", "blocking"];
 
 /// A table for each test, and a server with routes to it.
 fn server(postgres: &Postgres, driver: &str, table: &str) -> Server {
+    server_with(postgres, driver, table, "30s")
+}
+
+fn server_with(postgres: &Postgres, driver: &str, table: &str, statement_timeout: &str) -> Server {
     let mut admin = postgres.admin();
     admin
         .batch_execute(&format!(
@@ -68,7 +72,7 @@ fn server(postgres: &Postgres, driver: &str, table: &str) -> Server {
         ),
     ];
     Setup::new(&format!(
-        "[sql.main]\nurl = \"{}\"\nacquire_timeout = \"30s\"\ndriver = \"{driver}\"\nstatement_timeout = \"1s\"\nin_flight_max = 8\nconnections_max = 4\n{}",
+        "[sql.main]\nurl = \"{}\"\nacquire_timeout = \"30s\"\ndriver = \"{driver}\"\nstatement_timeout = \"{statement_timeout}\"\nin_flight_max = 8\nconnections_max = 4\n{}",
         postgres.url(),
         routes.concat()
     ))
@@ -306,7 +310,7 @@ fn what_looks_like_sql_stays_a_value() {
 #[test]
 fn a_statement_that_takes_too_long_is_a_504_and_holds_nobody_up_for_good() {
     for driver in DRIVERS {
-        let server = server(Postgres::shared(), driver, &format!("long_{driver}"));
+        let server = server_with(Postgres::shared(), driver, &format!("long_{driver}"), "300ms");
         let (status, problem) = get(&server, "/sleep/30");
         assert_eq!(status, 504, "{problem}");
         wait_until("the next statement to be answered", || {
