@@ -88,6 +88,43 @@ fn a_draft_is_answered_with_the_calls_that_its_rules_do_not_await() {
 }
 
 #[test]
+fn the_document_of_the_server_has_the_operations_on_releases() {
+    let server = start();
+    let document = server.admin().get("/openapi.json").json();
+    let paths = document["paths"].as_object().expect("paths");
+    let mut operations = Vec::new();
+    for (path, methods) in paths.iter().filter(|(path, _)| path.starts_with("/releases")) {
+        let methods = methods.as_object().expect("methods").keys();
+        for method in methods.filter(|name| *name != "parameters") {
+            operations.push(format!("{method} {path}"));
+            let made = ci(&server, "POST", "/releases", &draft(1, 1)).json();
+            let path = path.replace("{release}", &made["release"].to_string());
+            let answer = ci(&server, &method.to_uppercase(), &path, &Value::Null);
+            assert!(
+                answer.status != 404 && answer.status != 405,
+                "{method} {path}: {}",
+                answer.text()
+            );
+        }
+    }
+    operations.sort();
+    let expected = [
+        "delete /releases/{release}",
+        "get /releases",
+        "get /releases/log",
+        "get /releases/{release}",
+        "get /releases/{release}/check",
+        "get /releases/{release}/files",
+        "post /releases",
+        "post /releases/rollback",
+        "post /releases/{release}/publish",
+        "post /releases/{release}/test",
+        "put /releases/{release}/state",
+    ];
+    assert_eq!(operations, expected);
+}
+
+#[test]
 fn a_client_with_the_right_takes_a_draft_to_all_runs_and_back() {
     let server = start();
     for number in [1, 2] {
