@@ -4,6 +4,9 @@
 .DELETE_ON_ERROR:
 .PHONY: help run test dev build dist sdk deps browser postgresql redis postgres postgres-stop lint bench soak
 
+# Packages are fetched while others compile.
+MAKEFLAGS += --jobs=2
+
 NPM_CI := npm ci --no-fund --no-audit --loglevel=error
 # npm writes this file last, so it stands for a finished `npm ci`.
 SDK_MODULES := sdk/node/node_modules/.package-lock.json
