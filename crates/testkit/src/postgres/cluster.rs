@@ -6,7 +6,7 @@ use std::{
     net::{Ipv4Addr, SocketAddrV4},
     path::{Path, PathBuf},
     process::Command,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicU32, AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -27,6 +27,8 @@ const FIRST_PORT: u16 = 20_000;
 const PORTS: u16 = 12_000;
 /// Ports that are tried before giving up.
 const PORTS_TRIED: u16 = 64;
+/// Ports that this process has tried. None is tried twice: it may be that of a server which is to be started again.
+static TRIED: AtomicU32 = AtomicU32::new(0);
 /// Lines of a log that an error quotes.
 const LINES_QUOTED: usize = 12;
 
@@ -152,9 +154,10 @@ impl Cluster {
             }
         }
         // Processes started close together have neighbouring pids: each begins where the previous one would be after a few ports.
-        let spread = std::process::id().wrapping_mul(16) % u32::from(PORTS);
-        let first = FIRST_PORT + spread as u16;
-        for port in first..first + PORTS_TRIED {
+        let spread = std::process::id().wrapping_mul(16);
+        for _ in 0..PORTS_TRIED {
+            let place = spread.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed));
+            let port = FIRST_PORT + (place % u32::from(PORTS)) as u16;
             if !is_free(port) {
                 continue;
             }
@@ -169,7 +172,7 @@ impl Cluster {
         }
         self.port = 0;
         Err(Error::NoPort {
-            first,
+            range: FIRST_PORT..FIRST_PORT + PORTS,
             tried: PORTS_TRIED,
         })
     }
@@ -238,12 +241,12 @@ fn is_free(port: u16) -> bool {
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};
 
-    use super::{FIRST_PORT, PORTS, PORTS_TRIED, is_free};
+    use super::{FIRST_PORT, PORTS, is_free};
 
     #[test]
     fn a_port_is_free_when_nobody_listens_and_looking_takes_it_from_nobody() {
         // A port outside the range, so that no server takes it meanwhile.
-        let mut ports = FIRST_PORT + PORTS + PORTS_TRIED..32_768;
+        let mut ports = FIRST_PORT + PORTS..32_768;
         let port = ports.find(|port| is_free(*port)).expect("one of them is free");
         std::thread::scope(|scope| {
             let looks = scope.spawn(|| (0..10_000).filter(|_| is_free(port)).count());

@@ -69,10 +69,10 @@ pub enum Error {
         seconds: u64,
     },
     /// All ports that were tried are in use.
-    #[error("no free port on 127.0.0.1: tried {tried} from {first} on")]
+    #[error("no free port on 127.0.0.1: tried {tried} of {range:?}")]
     NoPort {
-        /// The first port tried.
-        first: u16,
+        /// Where the ports were.
+        range: std::ops::Range<u16>,
         /// Number of ports tried.
         tried: u16,
     },
