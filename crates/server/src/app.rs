@@ -22,8 +22,8 @@ use crate::{
     sources::DatabaseRegistry,
     store::OpenStore,
     target::{
-        Bounds, BufferUsage, FilesTarget, Origins, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget,
-        SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget, pool,
+        Bounds, BufferUsage, Cors, FilesTarget, Origins, PoolTarget, RecordsTarget, RespondTarget,
+        ScriptTarget, SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget, pool,
         pool::PoolWorkers,
         workflow::{ActiveReleases, DurableRuns, OfflineEnvironment, ReleaseApi, ReleaseThreads},
     },
@@ -89,6 +89,7 @@ pub(crate) struct Route {
     pub(crate) body_bytes_max: u64,
     /// Origins allowed to make changes; only on routes that change stored data without a handler.
     pub(crate) origins: Option<Origins>,
+    pub(crate) cors: Option<Cors>,
     pub(crate) headers: HeaderLines,
     pub(crate) target: Target,
     pub(crate) counts: Arc<RouteCounts>,
@@ -242,10 +243,11 @@ fn rules(
                 body_bytes_max: route.body_bytes_max,
                 origins: match route.target {
                     config::Target::Store | config::Target::Records | config::Target::Tql => {
-                        Some(Origins::new(&route.origins))
+                        Some(Origins::new(route))
                     }
                     _ => None,
                 },
+                cors: route.cors.as_ref().map(Cors::new),
                 headers: headers(route),
                 target: target(route, kind, parts)?,
                 counts: counts.of(route),
@@ -267,12 +269,12 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
     let checked = "the configuration was checked";
     Ok(match &route.target {
         config::Target::Respond(respond) => Target::Respond(RespondTarget::new(respond.clone())),
-        config::Target::Files(files) => Target::Files(FilesTarget::open(&files.folder).map_err(
-            |source| BuildError::Folder {
+        config::Target::Files(files) => {
+            Target::Files(FilesTarget::open(files).map_err(|source| BuildError::Folder {
                 route: route.path.clone(),
                 source,
-            },
-        )?),
+            })?)
+        }
         config::Target::Store => Target::Store(parts.store.expect(checked).at(kind)),
         config::Target::Records => Target::Records(parts.records.expect(checked).clone()),
         config::Target::Tql => Target::Tql(TqlTarget::new(parts.records.expect(checked).clone())),

@@ -48,6 +48,8 @@ pub(crate) enum Refusal {
     BodyTimeout { body_timeout: Duration },
     #[error("the body comes slower than {min_rate} bytes a second (server.min_rate)")]
     BodyTooSlow { min_rate: u64 },
+    #[error("this server has no WebSockets; server-sent events and long responses work")]
+    WebSocket,
     #[error("no route has this path")]
     NotFound,
     #[error("method is not allowed here; allowed: {allow}")]
@@ -376,7 +378,7 @@ impl Refusal {
         match self {
             Self::Malformed { .. } => Class::BadRequest,
             Self::Version => Class::Version,
-            Self::TransferCoding => Class::NotImplemented,
+            Self::TransferCoding | Self::WebSocket => Class::NotImplemented,
             Self::Expectation => Class::Expectation,
             Self::HeadTooLarge { .. } | Self::TooManyFields { .. } => Class::HeadTooLarge,
             Self::HeadTimeout { .. } | Self::BodyTimeout { .. } | Self::BodyTooSlow { .. } => Class::Timeout,

@@ -212,6 +212,20 @@ for (const runtime of RUNTIMES) {
       await peer.stop();
     });
 
+    it('takes hooks from what is exported, not from an application of a framework', async (test) => {
+      const application = `
+        class Application {
+          fetch = () => Response.json(globalThis.started ?? []);
+          onStart() { throw new Error('a method of the framework'); }
+          onStop() { throw new Error('another'); }
+        }
+        export default new Application();
+        export const onStart = () => void (globalThis.started = ['exported']);`;
+      const peer = await Peer.start(test, { runtime, handler: handlerFile(test, application) });
+      assert.deepEqual((await peer.fetch({ path: '/' })).json(), ['exported']);
+      await peer.stop();
+    });
+
     for (const [what, source, message] of [
       ['throws', 'throw new Error("no database")', /^no database$/],
       ['imports what is not there', 'import "./nowhere.mjs"', /nowhere\.mjs/],

@@ -98,7 +98,10 @@ fn the_store_answers_handlers_and_curl_as_the_readme_says() {
     let scaffold = folder.read("app/forebay.toml").unwrap();
     let blocks = [block("toml", "[store]"), block("toml", "[store.access]")].concat();
     folder.write("app/forebay.toml", format!("{scaffold}\n{blocks}"));
-    folder.write("app/handlers/api.mjs", block("js", "import { router, store }"));
+    folder.write(
+        "app/handlers/api.mjs",
+        block("js", "import { HttpError, router, store }"),
+    );
     let serving = Serving::start(&folder.path().join("app"), &[]);
     let shown = sessions(readme.split("\n## The store").nth(1).unwrap());
     assert_eq!(shown.len(), 3);
@@ -106,4 +109,5 @@ fn the_store_answers_handlers_and_curl_as_the_readme_says() {
         let request = command.strip_prefix("curl http://127.0.0.1:8080").unwrap();
         assert_eq!(answer_to(&serving, request).text(), printed, "{command}");
     }
+    assert_eq!(serving.get("/people/2").status, 404);
 }

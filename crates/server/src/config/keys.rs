@@ -852,6 +852,13 @@ static ROUTE: &[Key] = &[
         exceeded: "403",
     },
     Key {
+        name: "cors",
+        kind: Kind::Table(CORS),
+        default: Default::Nothing,
+        meaning: "Pages of other origins whose scripts may read the answers. The server then answers preflight requests itself, so handlers must not send such headers.",
+        exceeded: "",
+    },
+    Key {
         name: "respond",
         kind: Kind::Table(RESPOND),
         default: Default::Nothing,
@@ -863,6 +870,20 @@ static ROUTE: &[Key] = &[
         kind: Kind::Text,
         default: Default::Nothing,
         meaning: "Target: a static folder. The path must end with `*`, which names the file below it.",
+        exceeded: "",
+    },
+    Key {
+        name: "cache_control",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "For `files`: the `Cache-Control` of files, such as `public, max-age=3600`. Errors do not have it.",
+        exceeded: "",
+    },
+    Key {
+        name: "precompressed",
+        kind: Kind::Flag,
+        default: Default::Is("false"),
+        meaning: "For `files`: where `a.js.br`, `a.js.zst` or `a.js.gz` is beside `a.js`, clients that accept it get that, with `Content-Encoding`.",
         exceeded: "",
     },
     Key {
@@ -925,7 +946,7 @@ static ROUTE: &[Key] = &[
         name: "body_bytes_max",
         kind: Kind::Size { min: 0, max: TIB },
         default: Default::From("server.body_bytes_max"),
-        meaning: "Narrows `server.body_bytes_max`.",
+        meaning: "Replaces `server.body_bytes_max` here, upwards or downwards.",
         exceeded: "413",
     },
     Key {
@@ -948,6 +969,30 @@ static ROUTE: &[Key] = &[
         default: Default::From("pool.NAME.retry"),
         meaning: "Replaces the pool's; only with `pool`.",
         exceeded: "502",
+    },
+];
+
+static CORS: &[Key] = &[
+    Key {
+        name: "origins",
+        kind: Kind::Texts { min: 1 },
+        default: Default::Required,
+        meaning: "Their origins, such as `https://example.org`; `*`: all.",
+        exceeded: "",
+    },
+    Key {
+        name: "headers",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "Request headers that they may send beyond the few that need no permission, such as `authorization` or `content-type`.",
+        exceeded: "",
+    },
+    Key {
+        name: "credentials",
+        kind: Kind::Flag,
+        default: Default::Is("false"),
+        meaning: "Whether they may send cookies and credentials; not with the origin `*`.",
+        exceeded: "",
     },
 ];
 

@@ -35,7 +35,7 @@ pub use reference::{reference, schema};
 pub use secret::Secret;
 pub(crate) use types::PathKind;
 pub use types::{
-    Access, Admin, Compat, Config, Durability, Files, Interface, KafkaCluster, Link, Log, LogFormat,
+    Access, Admin, Compat, Config, Cors, Durability, Files, Interface, KafkaCluster, Link, Log, LogFormat,
     LogRotation, MailServer, Permission, Pool, PoolRoute, Protocol, PythonApplication, PythonModule, Recycle,
     Respond, Retry, Route, S3Bucket, Script, ScriptAllow, ScriptPlacement, Server, SqlResult, SqlRoute,
     SqlStatement, Store, StoreMode, Target, Trace, Worker, Workers, Workflow, WorkflowApi, WorkflowClient,

@@ -551,11 +551,25 @@ fn write_route(out: &mut String, route: &Route) -> fmt::Result {
     if !route.origins.is_empty() {
         writeln!(out, "origins = {}", texts(&route.origins))?;
     }
+    if let Some(cors) = &route.cors {
+        let (origins, headers) = (texts(&cors.origins), texts(&cors.headers));
+        let credentials = cors.credentials;
+        writeln!(
+            out,
+            "cors = {{ origins = {origins}, headers = {headers}, credentials = {credentials} }}"
+        )?;
+    }
     writeln!(out, "deadline = {}", duration(route.deadline))?;
     writeln!(out, "body_bytes_max = {}", size(route.body_bytes_max))?;
     match &route.target {
         Target::Respond(respond) => writeln!(out, "respond = {{ {} }}", respond_members(respond)),
-        Target::Files(files) => writeln!(out, "files = {}", path(&files.folder)),
+        Target::Files(files) => {
+            writeln!(out, "files = {}", path(&files.folder))?;
+            if let Some(cache_control) = &files.cache_control {
+                writeln!(out, "cache_control = {}", text(cache_control))?;
+            }
+            writeln!(out, "precompressed = {}", files.precompressed)
+        }
         Target::Store => writeln!(out, "store = {{}}"),
         Target::Records => writeln!(out, "records = {{}}"),
         Target::Tql => writeln!(out, "tql = {{}}"),

@@ -142,14 +142,9 @@ impl Reader<'_> {
             return Vec::new();
         };
         let line = self.key_line(root, INCLUDE.name);
-        let files = match item {
-            Item::Value(TomlValue::Array(array)) => self.texts(array, INCLUDE.name, line),
-            item => {
-                self.wrong(item, &INCLUDE.kind, INCLUDE.name, line);
-                None
-            }
-        };
-        let mut files = files.unwrap_or_default();
+        let mut files = self
+            .texts(item, &INCLUDE.kind, INCLUDE.name, line)
+            .unwrap_or_default();
         files.retain(|file| !file.text.is_empty());
         files
     }
@@ -381,9 +376,7 @@ impl Reader<'_> {
                 self.text_map(item.as_table_like()?, &path).map(Value::TextMap)
             }
             (Kind::Json, item) => self.json(item, &path, line).map(Value::Json),
-            (Kind::Texts { min }, Item::Value(TomlValue::Array(array))) if array.len() >= *min => {
-                self.texts(array, &path, line).map(Value::Texts)
-            }
+            (Kind::Texts { .. }, item) => self.texts(item, &key.kind, &path, line).map(Value::Texts),
             (Kind::Flag, Item::Value(TomlValue::Boolean(flag))) => Some(Value::Flag(*flag.value())),
             (kind @ (Kind::Integer { .. } | Kind::Size { .. }), Item::Value(TomlValue::Integer(number))) => {
                 let value = scalar(kind, &number.value().to_string());
@@ -415,7 +408,19 @@ impl Reader<'_> {
         }
     }
 
-    fn texts(&mut self, array: &toml_edit::Array, path: &str, line: usize) -> Option<Vec<Spot>> {
+    /// A list of texts, or one text that stands for a list of one.
+    fn texts(&mut self, item: &Item, kind: &Kind, path: &str, line: usize) -> Option<Vec<Spot>> {
+        let array = match (kind, item) {
+            (_, Item::Value(TomlValue::String(text))) => {
+                let text = self.substituted(text.value(), path, line)?;
+                return Some(vec![Spot { text, line }]);
+            }
+            (Kind::Texts { min }, Item::Value(TomlValue::Array(array))) if array.len() >= *min => array,
+            _ => {
+                self.wrong(item, kind, path, line);
+                return None;
+            }
+        };
         let problems = self.problems.len();
         let mut texts = Vec::new();
         for value in array {
@@ -652,9 +657,9 @@ pub(super) fn accepted(kind: &Kind) -> String {
         ),
         Kind::Choice(choices) => format!("one of {}", listed(choices.iter().map(|c| format!("{c:?}")))),
         Kind::Text => "text without NUL".to_owned(),
-        Kind::Texts { min: 0 } => "a list of texts".to_owned(),
+        Kind::Texts { min: 0 } => "a text or a list of texts".to_owned(),
         Kind::Texts { min } => format!(
-            "a list of at least {min} text{}",
+            "a text or a list of at least {min} text{}",
             if *min == 1 { "" } else { "s" }
         ),
         Kind::TextMap => "a table of texts".to_owned(),

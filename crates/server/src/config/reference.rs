@@ -153,7 +153,10 @@ fn kind_schema(kind: &Kind) -> Value {
         }
         Kind::Choice(choices) => json!({ "anyOf": [{ "enum": choices }, substituted()] }),
         Kind::Text => json!({ "type": "string" }),
-        Kind::Texts { min } => json!({ "type": "array", "items": { "type": "string" }, "minItems": min }),
+        Kind::Texts { min } => json!({ "anyOf": [
+            { "type": "string" },
+            { "type": "array", "items": { "type": "string" }, "minItems": min },
+        ] }),
         Kind::TextMap => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
         Kind::Json => json!({}),
         Kind::Table(keys) => object_schema(keys),
@@ -238,7 +241,7 @@ fn kind_cell(kind: &Kind) -> String {
             .collect::<Vec<_>>()
             .join(", "),
         Kind::Text => "text".to_owned(),
-        Kind::Texts { .. } => "list of texts".to_owned(),
+        Kind::Texts { .. } => "text or list of texts".to_owned(),
         Kind::TextMap => "table of texts".to_owned(),
         Kind::Json => "any".to_owned(),
         Kind::Table(_) => "table".to_owned(),

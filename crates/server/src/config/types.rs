@@ -657,14 +657,27 @@ pub struct Route {
     pub host: Option<String>,
     /// Origins of web pages that may change data through the route; `*` is any.
     pub origins: Vec<String>,
+    /// Pages of other origins that may read the answers.
+    pub cors: Option<Cors>,
     /// Headers added to every response; names in lower case.
     pub headers: Vec<(String, String)>,
     /// Limit from arrival to response, at most the server's; then 504.
     pub deadline: Duration,
-    /// Size limit of request bodies, at most the server's; beyond it 413.
+    /// Size limit of request bodies; beyond it 413.
     pub body_bytes_max: u64,
     /// The target that answers.
     pub target: Target,
+}
+
+/// What scripts of other origins may do (the CORS protocol of the Fetch standard).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cors {
+    /// Origins as browsers send them, in lower case; `*` is any.
+    pub origins: Vec<String>,
+    /// Names of request headers.
+    pub headers: Vec<String>,
+    /// Whether cookies and credentials may be sent.
+    pub credentials: bool,
 }
 
 /// The role of one of a route's paths.
@@ -740,6 +753,10 @@ pub struct Respond {
 pub struct Files {
     /// Absolute; it existed when the configuration was checked.
     pub folder: PathBuf,
+    /// The `Cache-Control` of files.
+    pub cache_control: Option<String>,
+    /// Whether compressed files beside the others are sent.
+    pub precompressed: bool,
 }
 
 /// A route to a pool, with the pool's limits as narrowed by the route.

@@ -46,7 +46,7 @@ impl<S: Stream> Exchange<S> {
             unreachable!("refusals have a body in memory")
         };
         let length = Delimiting::Length(body.len() as u64);
-        self.put_head(&reply, length, id, route, Last::Yes, false);
+        self.put_head(&reply, length, id, route, Last::Yes, head);
         if head.is_none_or(|head| head.method() != "HEAD") {
             self.output.extend_from_slice(body);
             self.sent.bytes = body.len() as u64;
@@ -106,10 +106,15 @@ impl<S: Stream> Exchange<S> {
         let delimiting = match reply.status {
             204 | 304 => Delimiting::Nothing,
             // Only a response to HEAD may announce a longer body than it sends.
-            _ if head.method() == "HEAD" => Delimiting::Length(reply.length.unwrap_or(length)),
+            _ if head.method() == "HEAD" => match (reply.length, &content) {
+                // Nobody knows how long the body of a GET would be.
+                (None, Body::Empty) => Delimiting::Nothing,
+                (None, Body::Bytes(bytes)) if bytes.is_empty() => Delimiting::Nothing,
+                (announced, _) => Delimiting::Length(announced.unwrap_or(length)),
+            },
             _ => Delimiting::Length(length),
         };
-        self.put_head(&reply, delimiting, id, route, last, head.is_http10);
+        self.put_head(&reply, delimiting, id, route, last, Some(head));
         let written = match content {
             _ if head.method() == "HEAD" || delimiting == Delimiting::Nothing => Ok(()),
             Body::Bytes(bytes) => self.write_body(&bytes).await,
@@ -155,15 +160,18 @@ impl<S: Stream> Exchange<S> {
         id: &str,
         route: Option<&Route>,
         last: Last,
-        http10: bool,
+        head: Option<&Head>,
     ) {
+        let cors = route.and_then(|route| route.cors.as_ref()).zip(head);
+        let cors_headers = cors.map(|(cors, head)| cors.headers(head)).unwrap_or_default();
         let frame = reply::Frame {
             date: &self.thread.date(self.now),
             request_id: id.as_bytes(),
             route_headers: route.map_or(&[], |route| route.headers.as_bytes()),
+            cors_headers: cors_headers.as_bytes(),
             delimiting,
             close: last == Last::Yes,
-            http10,
+            http10: head.is_some_and(|head| head.is_http10),
         };
         reply::put_head(&mut self.output, reply.status, &reply.headers, frame);
         self.sent.status = reply.status;
@@ -264,7 +272,7 @@ impl<S: Stream> Exchange<S> {
             (None, true) => Delimiting::Close,
         };
         let goes_on = self.goes_on(head, delimiting, &body);
-        self.put_head(reply, delimiting, id, route, Last::from(!goes_on), head.is_http10);
+        self.put_head(reply, delimiting, id, route, Last::from(!goes_on), Some(head));
         if head.method() == "HEAD" || delimiting == Delimiting::Nothing {
             return self.over(goes_on, &mut body).await;
         }
@@ -301,7 +309,7 @@ impl<S: Stream> Exchange<S> {
         id: &str,
         route: Option<&Route>,
     ) -> Next {
-        self.put_head(reply, Delimiting::Close, id, route, Last::Yes, head.is_http10);
+        self.put_head(reply, Delimiting::Close, id, route, Last::Yes, Some(head));
         if head.method() == "HEAD" {
             return Next::Close;
         }
@@ -352,7 +360,7 @@ impl<S: Stream> Exchange<S> {
             Delimiting::Chunked
         };
         let goes_on = self.goes_on(head, delimiting, &body);
-        self.put_head(reply, delimiting, id, route, Last::from(!goes_on), head.is_http10);
+        self.put_head(reply, delimiting, id, route, Last::from(!goes_on), Some(head));
         let mut more = head.method() != "HEAD";
         let mut piece = Vec::new();
         while more {

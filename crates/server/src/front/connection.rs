@@ -1,9 +1,11 @@
 //! One HTTP/1.1 connection: read a request, let its target produce a response, write it, repeat. Pipelined requests are answered in order.
 
 use std::{
+    borrow::Cow,
     io,
     pin::pin,
     rc::Rc,
+    sync::Once,
     task::Context,
     time::{Duration, Instant},
 };
@@ -19,9 +21,9 @@ use crate::{
     app::{App, Route},
     failure::Refusal,
     logging::Access,
-    reply::Reply,
+    reply::{HeaderLines, Reply},
     router::Outcome,
-    target::{End, IoOutcome, ReadOutcome, Request, StoreTarget, Target},
+    target::{Cors, End, IoOutcome, ReadOutcome, Request, StoreTarget, Target},
     traces::Traced,
 };
 
@@ -218,8 +220,14 @@ impl<S: Stream> Exchange<S> {
         self.socket.begin_request();
         let generated = self.thread.request_id();
         let id = request_id(head, &generated);
-        let (next, route) = match app.router.find(head.method(), head.host(), head.path()) {
-            Outcome::Found(found) => {
+        let outcome = app.router.find(head.method(), head.host(), head.path());
+        let (next, route) = match (preflight(&app, head), outcome) {
+            _ if head.wants_websocket => (self.refuse_websocket(head, id), None),
+            (Some((route, permission)), _) => {
+                let next = self.answer_options(permission, head, id, Some(route)).await;
+                (next, Some(route))
+            }
+            (None, Outcome::Found(found)) => {
                 let route = found.target;
                 let request = Request {
                     head,
@@ -248,7 +256,7 @@ impl<S: Stream> Exchange<S> {
                 }
                 (next, Some(route))
             }
-            outcome => (self.answer_unrouted(head, id, outcome).await, None),
+            (None, outcome) => (self.answer_unrouted(head, id, outcome).await, None),
         };
         self.account(&app, route, head, id, arrived);
         next
@@ -426,15 +434,41 @@ impl<S: Stream> Exchange<S> {
         }
     }
 
+    /// Answers an OPTIONS request with these headers.
+    async fn answer_options(
+        &mut self,
+        headers: HeaderLines,
+        head: &Head,
+        id: &str,
+        route: Option<&Route>,
+    ) -> Next {
+        let mut reply = Reply::new(204);
+        reply.headers = Cow::Owned(headers);
+        match RequestBody::new(head, self.limits.body_bytes_max, self.limits) {
+            Ok(body) => self.send(reply, head, id, route, body).await,
+            Err(refusal) => self.refuse(&refusal, Some(head), id, route),
+        }
+    }
+
+    fn refuse_websocket(&mut self, head: &Head, id: &str) -> Next {
+        static LOGGED: Once = Once::new();
+        LOGGED.call_once(|| {
+            tracing::warn!(
+                target: "forebay::front",
+                request_id = id,
+                path = head.path(),
+                "a client asks for a WebSocket, which this server does not have: it gets 501, as all who ask for one do from now on"
+            );
+        });
+        self.refuse(&Refusal::WebSocket, Some(head), id, None)
+    }
+
     async fn answer_unrouted(&mut self, head: &Head, id: &str, outcome: Outcome<'_, '_, Route>) -> Next {
         let refusal = match outcome {
             Outcome::Options { allow } => {
-                let mut reply = Reply::new(204);
-                reply.headers.to_mut().push_known("allow", &allow);
-                return match RequestBody::new(head, self.limits.body_bytes_max, self.limits) {
-                    Ok(body) => self.send(reply, head, id, None, body).await,
-                    Err(refusal) => self.refuse(&refusal, Some(head), id, None),
-                };
+                let mut headers = HeaderLines::default();
+                headers.push_known("allow", &allow);
+                return self.answer_options(headers, head, id, None).await;
             }
             Outcome::MethodNotAllowed { allow } => Refusal::MethodNotAllowed { allow },
             Outcome::BadPath => Refusal::Malformed {
@@ -449,6 +483,15 @@ impl<S: Stream> Exchange<S> {
             }
             _ => self.refuse(&refusal, Some(head), id, None),
         }
+    }
+}
+
+/// The route that a browser asks about in a preflight request, and what it permits.
+fn preflight<'a>(app: &'a App, head: &Head) -> Option<(&'a Route, HeaderLines)> {
+    let method = Cors::preflight(head)?;
+    match app.router.find(method, head.host(), head.path()) {
+        Outcome::Found(found) => Some((found.target, found.target.cors.as_ref()?.permission(method))),
+        _ => None,
     }
 }
 

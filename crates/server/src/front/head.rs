@@ -12,6 +12,7 @@ const FIELDS_MAX: usize = 100;
 
 /// A request's head. Its memory is reused for the next request of the connection.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is what one header field says")]
 pub(crate) struct Head {
     bytes: Vec<u8>,
     method: Span,
@@ -22,6 +23,8 @@ pub(crate) struct Head {
     pub(crate) framing: Framing,
     pub(crate) keep_alive: bool,
     pub(crate) expects_continue: bool,
+    /// A client that asks to go on with the WebSocket protocol (RFC 6455, 4.1).
+    pub(crate) wants_websocket: bool,
     /// An HTTP/1.0 request, whose response must not be chunked.
     pub(crate) is_http10: bool,
 }
@@ -169,6 +172,7 @@ impl Head {
         let (mut length, mut chunked, mut hosts) = (None, false, 0);
         let (mut close, mut keep_alive) = (false, false);
         self.expects_continue = false;
+        self.wants_websocket = false;
         let mut host = None;
         for &(name, value) in &self.fields {
             let (name, text) = (self.slice(name), self.slice(value));
@@ -197,6 +201,10 @@ impl Head {
                         close |= option.eq_ignore_ascii_case(b"close");
                         keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                     }
+                }
+                b"upgrade" => {
+                    let mut protocols = text.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+                    self.wants_websocket |= protocols.any(|name| name.eq_ignore_ascii_case(b"websocket"));
                 }
                 b"expect" => {
                     if !text.eq_ignore_ascii_case(b"100-continue") {

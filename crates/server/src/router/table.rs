@@ -12,7 +12,7 @@ use super::{Pattern, RouterError, Segment};
 /// A route to compile.
 #[derive(Debug, Clone)]
 pub struct Rule<T> {
-    /// Upper case; empty: every method.
+    /// Upper case; empty: every method but TRACE and CONNECT.
     pub methods: Vec<String>,
     /// `example.com`, `*.example.com`, or `None` for every host.
     pub host: Option<String>,
@@ -221,7 +221,7 @@ impl<T> Router<T> {
         let mut methods = BTreeSet::new();
         for table in self.hosts.iter().filter(|table| table.host.accepts(host)) {
             let mut collect = |leaf: &Leaf| {
-                methods.extend(leaf.named.iter().map(|(method, _)| method.clone()));
+                methods.extend(leaf.methods().map(str::to_owned));
                 None
             };
             table.search(0, 0, path, &mut Starts::new(), &mut collect);
@@ -245,10 +245,7 @@ impl<T> Router<T> {
             .flat_map(|node| [&node.here, &node.rest]);
         let mut methods: BTreeSet<String> = BTreeSet::new();
         for leaf in leaves {
-            methods.extend(leaf.named.iter().map(|(method, _)| method.clone()));
-            if leaf.any.is_some() {
-                methods.extend(["GET", "POST", "PUT", "PATCH", "DELETE"].map(str::to_owned));
-            }
+            methods.extend(leaf.methods().map(str::to_owned));
         }
         allow_header(methods)
     }
@@ -366,7 +363,17 @@ impl Leaf {
         };
         named(method)
             .or_else(|| if method == "HEAD" { named("GET") } else { None })
-            .or(self.any)
+            .or(self.any.filter(|_| !matches!(method, "TRACE" | "CONNECT")))
+    }
+
+    /// The methods that are named, and usual ones if there is a route for every method.
+    fn methods(&self) -> impl Iterator<Item = &str> {
+        let usual: &[&str] = match self.any {
+            Some(_) => &["GET", "POST", "PUT", "PATCH", "DELETE"],
+            None => &[],
+        };
+        let named = self.named.iter().map(|(method, _)| method.as_str());
+        named.chain(usual.iter().copied())
     }
 }
 

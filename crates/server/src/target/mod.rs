@@ -27,7 +27,7 @@ use std::{borrow::Cow, time::Instant};
 pub(crate) use self::{
     body_stream::Streamed,
     files::FilesTarget,
-    origin::Origins,
+    origin::{Cors, Origins},
     pool::{PoolStream, PoolTarget},
     records::RecordsTarget,
     respond::RespondTarget,

@@ -1,14 +1,20 @@
-//! Cross-origin checks: which websites may have their visitors' browsers change data.
+//! Cross-origin checks: which websites may have their visitors' browsers change data, and whose scripts may read answers.
 
-use crate::{failure::Refusal, front::Head};
+use crate::{config, failure::Refusal, front::Head, reply::HeaderLines};
 
-/// The allowed origins of `route.origins`, such as `https://example.org`; `*` allows any.
+/// How long browsers may keep the answer to a preflight request, in seconds.
+const PREFLIGHT_KEPT: &str = "600";
+
+/// Origins such as `https://example.org`; `*` is any.
 #[derive(Clone, Debug)]
 pub(crate) struct Origins(Vec<String>);
 
 impl Origins {
-    pub(crate) fn new(origins: &[String]) -> Self {
-        Self(origins.to_vec())
+    /// Origins that a route names, and those whose pages may read its answers.
+    pub(crate) fn new(route: &config::Route) -> Self {
+        let readers = route.cors.iter().flat_map(|cors| &cors.origins);
+        let readers = readers.filter(|origin| *origin != "*");
+        Self(route.origins.iter().chain(readers).cloned().collect())
     }
 
     /// Refuses requests from pages of other sites, unless they only read. Clients other than browsers send neither header field.
@@ -17,13 +23,17 @@ impl Origins {
             return Ok(());
         }
         let origin = head.field("origin").unwrap_or_default();
-        let is_allowed = |allowed: &String| allowed == "*" || allowed.as_bytes().eq_ignore_ascii_case(origin);
-        if self.0.iter().any(is_allowed) {
+        if self.contain(origin) {
             return Ok(());
         }
         Err(Refusal::OtherOrigin {
             origin: String::from_utf8_lossy(origin).into_owned(),
         })
+    }
+
+    fn contain(&self, origin: &[u8]) -> bool {
+        let is_it = |known: &String| known == "*" || known.as_bytes().eq_ignore_ascii_case(origin);
+        self.0.iter().any(is_it)
     }
 
     /// By what the browser reports about the request (Fetch Metadata), or else about the page (RFC 6454).
@@ -36,5 +46,64 @@ impl Origins {
                 authority.is_some_and(|authority| authority.eq_ignore_ascii_case(head.host_bytes()))
             }
         }
+    }
+}
+
+/// The pages whose scripts may read the answers of a route (Fetch, 3.3: CORS protocol).
+#[derive(Debug)]
+pub(crate) struct Cors {
+    origins: Origins,
+    /// Request headers, as a list.
+    headers: String,
+    credentials: bool,
+}
+
+impl Cors {
+    pub(crate) fn new(cors: &config::Cors) -> Self {
+        Self {
+            origins: Origins(cors.origins.clone()),
+            headers: cors.headers.join(", "),
+            credentials: cors.credentials,
+        }
+    }
+
+    /// The method that a page wants to use, if this is a preflight request.
+    pub(crate) fn preflight(head: &Head) -> Option<&str> {
+        if head.method() != "OPTIONS" || head.field("origin").is_none() {
+            return None;
+        }
+        std::str::from_utf8(head.field("access-control-request-method")?).ok()
+    }
+
+    /// The headers of an answer to a preflight request for this method, beside those of every answer.
+    pub(crate) fn permission(&self, method: &str) -> HeaderLines {
+        let mut lines = HeaderLines::default();
+        lines.push_known("access-control-allow-methods", method);
+        if !self.headers.is_empty() {
+            lines.push_known("access-control-allow-headers", &self.headers);
+        }
+        lines.push_known("access-control-max-age", PREFLIGHT_KEPT);
+        lines
+    }
+
+    /// The headers of every answer: whether the page that asks may read it.
+    pub(crate) fn headers(&self, head: &Head) -> HeaderLines {
+        let mut lines = HeaderLines::default();
+        let origin = head.field("origin").filter(|origin| self.origins.contain(origin));
+        match origin.and_then(|origin| std::str::from_utf8(origin).ok()) {
+            _ if self.origins.0.iter().any(|known| known == "*") => {
+                lines.push_known("access-control-allow-origin", "*");
+                return lines;
+            }
+            Some(origin) => {
+                lines.push_known("access-control-allow-origin", origin);
+                if self.credentials {
+                    lines.push_known("access-control-allow-credentials", "true");
+                }
+            }
+            None => {}
+        }
+        lines.push_known("vary", "origin");
+        lines
     }
 }

@@ -212,6 +212,9 @@ respond = { status = 204 }
 [[route]]
 path = "/static/*"
 files = "public"
+cache_control = "public, max-age=60"
+precompressed = true
+cors = { origins = "*", headers = ["content-type"] }
 
 [[route]]
 path = "/store/*"
@@ -428,7 +431,9 @@ fn every_route_reaches_its_target() {
     assert_eq!(
         routes[4].target,
         Target::Files(Files {
-            folder: project.folder.join("public")
+            folder: project.folder.join("public"),
+            cache_control: Some("public, max-age=60".to_owned()),
+            precompressed: true,
         })
     );
     let narrowed = PoolRoute {

@@ -132,7 +132,7 @@ fn an_include_that_names_no_file_is_refused() {
     );
     assert_eq!(
         project.errors("include = 'no.toml'\n"),
-        "./forebay.toml:1: include: found 'no.toml', expected a list of texts"
+        "./forebay.toml:1: include: cannot read `./no.toml`: No such file or directory (os error 2)"
     );
     let many = vec!["'no.toml'"; 65].join(", ");
     assert_eq!(

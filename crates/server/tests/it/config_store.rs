@@ -157,7 +157,7 @@ fn each_mistake_is_named() {
         (
             "[store]\n[store.index.by-name]\nrecord = 'P'",
             "2: store.index.by-name.records: missing; expected text without NUL\n\
-             ./forebay.toml:2: store.index.by-name.fields: missing; expected a list of at least 1 text\n\
+             ./forebay.toml:2: store.index.by-name.fields: missing; expected a text or a list of at least 1 text\n\
              ./forebay.toml:3: store.index.by-name.record: no such key (did you mean `records`?); accepted: records, fields, unique".to_owned(),
         ),
         (

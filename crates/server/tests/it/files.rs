@@ -40,7 +40,7 @@ impl Site {
             .unwrap()
             .set_modified(modified)
             .unwrap();
-        let folder = Folder::open(&root.join("public")).unwrap();
+        let folder = Folder::open(&root.join("public"), true).unwrap();
         Self { root, folder }
     }
 
@@ -109,6 +109,48 @@ fn a_file_is_answered_with_its_type_and_validators() {
     );
     assert!(file.version.etag.starts_with('"'));
     assert_eq!(body(site.get("a.txt")), b"0123456789");
+}
+
+#[test]
+fn clients_that_accept_it_get_the_compressed_file_beside_the_one_they_ask_for() {
+    let site = Site::new("compressed");
+    for (name, text) in [
+        ("a.txt.gz", "gz"),
+        ("a.txt.br", "br"),
+        ("docs/index.html.gz", "docs gz"),
+        ("b.txt.gz", "b"),
+    ] {
+        fs::write(site.root.join("public").join(name), text).unwrap();
+    }
+    fs::create_dir(site.root.join("public/a.txt.zst")).unwrap();
+    for (path, accepted, coding, text) in [
+        ("a.txt", "gzip, deflate, br, zstd", Some("br"), "br"),
+        ("a.txt", "zstd;q=1, GZIP ; q=0.5, br;q=0", Some("gzip"), "gz"),
+        ("a.txt", "gzip;q=0.0", None, "0123456789"),
+        ("a.txt", "*", None, "0123456789"),
+        ("docs/", "gzip", Some("gzip"), "docs gz"),
+        ("docs/h%C3%B6he%2050%25.css", "gzip", None, "css"),
+        ("a.txt.gz", "gzip", None, "gz"),
+    ] {
+        let answer = || site.ask("GET", path, &[("accept-encoding", accepted)]);
+        assert_eq!(found(answer()).unwrap().0.coding, coding, "{path} {accepted}");
+        assert_eq!(body(answer()), text.as_bytes(), "{path} {accepted}");
+    }
+    let (file, _) = found(site.ask("GET", "a.txt", &[("accept-encoding", "br")])).unwrap();
+    assert_eq!(file.media_type, "text/plain; charset=utf-8");
+    assert_ne!(file.version, version(site.get("a.txt")));
+    assert!(is_absent(&site.ask(
+        "GET",
+        "b.txt",
+        &[("accept-encoding", "gzip")]
+    )));
+    let off = Folder::open(&site.root.join("public"), false).unwrap();
+    let answer = off
+        .answer("GET", "a.txt", &|name| {
+            (name == "accept-encoding").then_some(Cow::Borrowed("br"))
+        })
+        .unwrap();
+    assert_eq!(found(answer).unwrap().0.coding, None);
 }
 
 #[test]

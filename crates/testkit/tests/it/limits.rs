@@ -20,6 +20,11 @@ body_bytes_max = 10
 respond = { text = "small" }
 
 [[route]]
+path = "/large"
+body_bytes_max = 30
+respond = { text = "large" }
+
+[[route]]
 path = "/files/*"
 files = "."
 "#;
@@ -77,11 +82,12 @@ fn a_body_over_body_bytes_max_is_refused_with_413_whatever_the_target() {
 }
 
 #[test]
-fn a_route_narrows_body_bytes_max_for_itself() {
-    let server = serve("");
-    assert_eq!(server.post("/small", b"0123456789").status, 200);
-    assert_eq!(server.post("/small", b"0123456789a").status, 413);
-    assert_eq!(server.post("/here", b"0123456789a").status, 200);
+fn a_route_has_its_own_body_bytes_max_above_or_below_that_of_the_server() {
+    let server = serve("body_bytes_max = 20");
+    for (path, most) in [("/small", 10), ("/here", 20), ("/large", 30)] {
+        assert_eq!(server.post(path, &vec![b'a'; most]).status, 200, "{path}");
+        assert_eq!(server.post(path, &vec![b'a'; most + 1]).status, 413, "{path}");
+    }
 }
 
 #[test]

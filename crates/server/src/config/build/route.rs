@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::{Builder, is_header_value, pool};
 use crate::config::error::{Noted, nearest};
-use crate::config::fields::Fields;
-use crate::config::units::{print_duration, print_size};
-use crate::config::{Files, Pool, PoolRoute, Respond, Route, Server, Target};
+use crate::config::fields::{Fields, Spot};
+use crate::config::units::print_duration;
+use crate::config::{Cors, Files, Pool, PoolRoute, Respond, Route, Server, Target};
 use crate::reply::is_token;
 use crate::router::{Pattern, Router, RouterError, Rule};
 use crate::target::files::content_type_of;
@@ -22,6 +22,8 @@ const TARGETS: [&str; 9] = [
 pub(in crate::config) const TARGETS_LISTED: &str =
     "respond, files, store, records, tql, sql, pool, script or workflow";
 
+/// Keys valid only for routes with `files`.
+const FILES_KEYS: [&str; 2] = ["cache_control", "precompressed"];
 /// Keys valid only for routes with `pool`.
 const POOL_KEYS: [&str; 3] = ["queue_timeout", "run_timeout", "retry"];
 
@@ -58,7 +60,9 @@ impl Builder<'_> {
 
     fn route(&mut self, fields: &Fields, server: &Server, behind: &Behind<'_>) -> Option<Route> {
         let deadline = self.narrowed_duration(fields, "deadline", server.deadline, "server.deadline");
-        let body_bytes_max = self.narrowed_size(fields, "body_bytes_max", server.body_bytes_max);
+        let body_bytes_max = fields
+            .opt_integer("body_bytes_max")
+            .unwrap_or(server.body_bytes_max);
         let methods = self.methods(fields);
         let headers = self.headers(fields, "headers");
         let target = self.target(fields, behind);
@@ -70,6 +74,7 @@ impl Builder<'_> {
             methods,
             host,
             origins: self.origins(fields, target.as_ref()?),
+            cors: fields.opt_table("cors").map(|cors| self.cors(cors)),
             headers,
             deadline,
             body_bytes_max,
@@ -84,6 +89,34 @@ impl Builder<'_> {
             let message = "only routes with store, records or tql have origins";
             self.note(fields.problem_at(first.line, "origins", message));
         }
+        self.checked_origins(fields)
+    }
+
+    fn cors(&mut self, fields: &Fields) -> Cors {
+        let cors = Cors {
+            origins: self.checked_origins(fields),
+            headers: fields
+                .texts("headers")
+                .iter()
+                .map(|name| name.text.clone())
+                .collect(),
+            credentials: fields.flag("credentials"),
+        };
+        let is_name = |name: &&Spot| is_token(name.text.as_bytes());
+        if let Some(name) = fields.texts("headers").iter().find(|name| !is_name(name)) {
+            let message = format!("found {:?}, expected names of headers", name.text);
+            self.note(fields.problem_at(name.line, "headers", message));
+        }
+        if cors.credentials && cors.origins.iter().any(|origin| origin == "*") {
+            let message = "pages of all origins (`*`) get no credentials: name the origins";
+            self.note(fields.problem("credentials", message));
+        }
+        cors
+    }
+
+    /// The origins in the table's key `origins`.
+    fn checked_origins(&mut self, fields: &Fields) -> Vec<String> {
+        let origins = fields.texts("origins");
         for origin in origins {
             let authority = origin
                 .text
@@ -186,6 +219,11 @@ impl Builder<'_> {
             });
             return None;
         };
+        if target != "files" {
+            for name in FILES_KEYS.into_iter().filter(|name| fields.written(name)) {
+                self.note(fields.problem(name, "only a route with `files` has it"));
+            }
+        }
         if target != "pool" {
             for name in POOL_KEYS.into_iter().filter(|name| fields.written(name)) {
                 self.note(fields.problem(name, "only a route with `pool` has it"));
@@ -216,8 +254,17 @@ impl Builder<'_> {
                 format!("found {path:?}; a route with `files` ends with `/*`, which names the file");
             self.note(fields.problem("path", message));
         }
+        let cache_control = fields.opt_text("cache_control").map(str::to_owned);
+        if let Some(value) = cache_control.as_ref().filter(|value| !is_header_value(value)) {
+            let message = format!("found {value:?}, expected the value of a header");
+            self.note(fields.problem("cache_control", message));
+        }
         let folder = self.existing_folder(fields, "files")?;
-        Some(Files { folder })
+        Some(Files {
+            folder,
+            cache_control,
+            precompressed: fields.flag("precompressed"),
+        })
     }
 
     fn store_route(&mut self, fields: &Fields, has_store: bool) -> Option<Target> {
@@ -367,26 +414,14 @@ impl Builder<'_> {
             return outer;
         };
         if own > outer {
-            let message = too_wide(&print_duration(own), outer_name, &print_duration(outer));
+            let (found, most) = (print_duration(own), print_duration(outer));
+            let message = format!(
+                "found {found}, which is more than {outer_name} ({most}); a route may only narrow it"
+            );
             self.note(fields.problem(name, message));
         }
         own
     }
-
-    fn narrowed_size(&mut self, fields: &Fields, name: &str, outer: u64) -> u64 {
-        let Some(own) = fields.opt_integer(name) else {
-            return outer;
-        };
-        if own > outer {
-            let message = too_wide(&print_size(own), &format!("server.{name}"), &print_size(outer));
-            self.note(fields.problem(name, message));
-        }
-        own
-    }
-}
-
-fn too_wide(found: &str, outer_name: &str, outer: &str) -> String {
-    format!("found {found}, which is more than {outer_name} ({outer}); a route may only narrow it")
 }
 
 /// A message about a reference to a missing section; `what` is the kind of section.

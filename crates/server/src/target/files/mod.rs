@@ -29,6 +29,9 @@ use range::Range;
 /// Bodies up to this size are read at once and sent from memory.
 const IN_MEMORY_BYTES_MAX: u64 = 64 * 1024;
 
+/// Codings of compressed files, the most compact first, and how the names of such files end.
+const CODINGS: [(&str, &str); 3] = [("br", "br"), ("zstd", "zst"), ("gzip", "gz")];
+
 /// The file served for a folder.
 const INDEX: &str = "index.html";
 
@@ -36,6 +39,7 @@ const INDEX: &str = "index.html";
 #[derive(Debug)]
 pub struct Folder {
     opener: Opener,
+    precompressed: bool,
 }
 
 /// Result of a request to a folder.
@@ -89,6 +93,8 @@ pub struct Found {
     pub version: Version,
     /// Content type, by the file's extension.
     pub media_type: &'static str,
+    /// Content coding, if a compressed file stands in for it.
+    pub coding: Option<&'static str>,
     /// The bytes to send; for HEAD, only their length counts.
     pub body: FileBody,
 }
@@ -122,13 +128,14 @@ pub enum FileBody {
 pub type HeaderLookup<'l, 'h> = &'l dyn Fn(&'static str) -> Option<Cow<'h, str>>;
 
 impl Folder {
-    /// Opens a folder to serve.
+    /// Opens a folder to serve. If `precompressed`, clients that accept it get the compressed file beside the one they ask for.
     ///
     /// # Errors
     /// If `path` cannot be opened as a folder.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    pub fn open(path: &Path, precompressed: bool) -> io::Result<Self> {
         Ok(Self {
             opener: Opener::new(path)?,
+            precompressed,
         })
     }
 
@@ -165,17 +172,94 @@ impl Folder {
                     format!("{path}/{INDEX}")
                 };
                 match self.opener.open(&index)? {
-                    Some((file, meta)) if meta.is_file() => send(method, INDEX, file, &meta, header),
+                    Some((file, meta)) if meta.is_file() => self.send(method, &index, file, meta, header),
                     _ => Ok(FileAnswer::Absent),
                 }
             }
             (true, false) => Ok(FileAnswer::Redirect {
                 location: location_of(last),
             }),
-            (false, false) if meta.is_file() => send(method, last, file, &meta, header),
+            (false, false) if meta.is_file() => self.send(method, &path, file, meta, header),
             (false, _) => Ok(FileAnswer::Absent),
         }
     }
+
+    /// Serves a regular file, or the range of it that the client asked for.
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        file: File,
+        meta: Metadata,
+        header: HeaderLookup<'_, '_>,
+    ) -> io::Result<FileAnswer> {
+        let (coding, file, meta) = match self.compressed(path, header)? {
+            Some((coding, file, meta)) => (Some(coding), file, meta),
+            None => (None, file, meta),
+        };
+        let version = Version::of(&meta);
+        match condition::judge(&version, header) {
+            Ok(Verdict::Holds) => {}
+            Ok(Verdict::Known) => return Ok(FileAnswer::NotModified(version)),
+            Ok(Verdict::Fails) => return Ok(FileAnswer::Precondition),
+            Err(error) => return Ok(FileAnswer::Tags(error)),
+        }
+        let asked = header("range").filter(|_| method == "GET" && condition::range_applies(&version, header));
+        let size = meta.len();
+        let found = |offset, len| {
+            Ok::<_, io::Error>(Found {
+                media_type: content_type_of(Path::new(path)),
+                coding,
+                body: body_of(method, file, offset, len)?,
+                version,
+            })
+        };
+        Ok(
+            match asked.map_or(Range::Whole, |asked| range::parse(&asked, size)) {
+                Range::Whole => FileAnswer::Whole(found(0, size)?),
+                Range::Part { first, last } => FileAnswer::Part {
+                    found: found(first, last - first + 1)?,
+                    first,
+                    last,
+                    size,
+                },
+                Range::Unsatisfiable => FileAnswer::Unsatisfiable { size },
+            },
+        )
+    }
+
+    /// The compressed file beside a file, in the best coding that the client accepts.
+    fn compressed(
+        &self,
+        path: &str,
+        header: HeaderLookup<'_, '_>,
+    ) -> io::Result<Option<(&'static str, File, Metadata)>> {
+        let accepted = header("accept-encoding").filter(|_| self.precompressed);
+        let Some(accepted) = accepted else {
+            return Ok(None);
+        };
+        for (coding, extension) in CODINGS {
+            if accepts(&accepted, coding)
+                && let Some((file, meta)) = self.opener.open(&format!("{path}.{extension}"))?
+                && meta.is_file()
+            {
+                return Ok(Some((coding, file, meta)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether an `Accept-Encoding` names a coding (RFC 9110, 12.5.3), and not with the weight 0.
+fn accepts(accepted: &str, coding: &str) -> bool {
+    accepted.split(',').any(|item| {
+        let (name, weight) = item.split_once(';').unwrap_or((item, ""));
+        let weight = weight
+            .trim()
+            .trim_start_matches(['q', 'Q'])
+            .trim_start_matches('=');
+        name.trim().eq_ignore_ascii_case(coding) && weight.parse() != Ok(0.0)
+    })
 }
 
 /// The relative path of a folder with a slash at its end.
@@ -197,44 +281,6 @@ fn names_of(rest: &str) -> Option<Vec<String>> {
         is_name.then(|| name.into_owned())
     };
     segments.iter().enumerate().map(name_of).collect()
-}
-
-/// Serves a regular file, or the range of it that the client asked for.
-fn send(
-    method: &str,
-    name: &str,
-    file: File,
-    meta: &Metadata,
-    header: HeaderLookup<'_, '_>,
-) -> io::Result<FileAnswer> {
-    let version = Version::of(meta);
-    match condition::judge(&version, header) {
-        Ok(Verdict::Holds) => {}
-        Ok(Verdict::Known) => return Ok(FileAnswer::NotModified(version)),
-        Ok(Verdict::Fails) => return Ok(FileAnswer::Precondition),
-        Err(error) => return Ok(FileAnswer::Tags(error)),
-    }
-    let asked = header("range").filter(|_| method == "GET" && condition::range_applies(&version, header));
-    let size = meta.len();
-    let found = |offset, len| {
-        Ok::<_, io::Error>(Found {
-            media_type: content_type_of(Path::new(name)),
-            body: body_of(method, file, offset, len)?,
-            version,
-        })
-    };
-    Ok(
-        match asked.map_or(Range::Whole, |asked| range::parse(&asked, size)) {
-            Range::Whole => FileAnswer::Whole(found(0, size)?),
-            Range::Part { first, last } => FileAnswer::Part {
-                found: found(first, last - first + 1)?,
-                first,
-                last,
-                size,
-            },
-            Range::Unsatisfiable => FileAnswer::Unsatisfiable { size },
-        },
-    )
 }
 
 fn body_of(method: &str, file: File, offset: u64, len: u64) -> io::Result<FileBody> {

@@ -1,9 +1,10 @@
 //! Static files as a target: turns a folder's result into an HTTP response.
 
-use std::{borrow::Cow, io, path::Path};
+use std::{borrow::Cow, io};
 
 use super::{FileAnswer, FileBody, Folder, Found, METHODS, Version};
 use crate::{
+    config::Files,
     failure::Refusal,
     reply::{Body, HeaderLines, Reply},
     target::Request,
@@ -13,12 +14,22 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct FilesTarget {
     folder: Folder,
+    /// Headers of every answer that is about a file, changed or not.
+    headers: HeaderLines,
 }
 
 impl FilesTarget {
-    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
+    pub(crate) fn open(files: &Files) -> io::Result<Self> {
+        let mut headers = HeaderLines::default();
+        if let Some(cache_control) = &files.cache_control {
+            headers.push_known("cache-control", cache_control);
+        }
+        if files.precompressed {
+            headers.push_known("vary", "accept-encoding");
+        }
         Ok(Self {
-            folder: Folder::open(folder)?,
+            folder: Folder::open(&files.folder, files.precompressed)?,
+            headers,
         })
     }
 
@@ -38,19 +49,15 @@ impl FilesTarget {
                 Refusal::FileUnreadable
             })?;
         match answer {
-            FileAnswer::Whole(found) => Ok(whole_or_part(200, found, None)),
+            FileAnswer::Whole(found) => Ok(self.whole_or_part(200, found, None)),
             FileAnswer::Part {
                 found,
                 first,
                 last,
                 size,
-            } => Ok(whole_or_part(
-                206,
-                found,
-                Some(&format!("bytes {first}-{last}/{size}")),
-            )),
+            } => Ok(self.whole_or_part(206, found, Some(&format!("bytes {first}-{last}/{size}")))),
             FileAnswer::NotModified(version) => {
-                let mut reply = Reply::new(304);
+                let mut reply = self.reply_about_file(304);
                 put_version(&version, reply.headers.to_mut());
                 Ok(reply)
             }
@@ -73,26 +80,35 @@ impl FilesTarget {
             }),
         }
     }
-}
 
-fn whole_or_part(status: u16, found: Found, part: Option<&str>) -> Reply<'static> {
-    let mut reply = Reply::new(status);
-    let headers = reply.headers.to_mut();
-    put_version(&found.version, headers);
-    headers.push_known("accept-ranges", "bytes");
-    if let Some(part) = part {
-        headers.push_known("content-range", part);
+    fn reply_about_file(&self, status: u16) -> Reply<'static> {
+        let mut reply = Reply::new(status);
+        reply.headers = Cow::Owned(self.headers.clone());
+        reply
     }
-    headers.push_known("content-type", found.media_type);
-    reply.body = match found.body {
-        FileBody::Bytes(bytes) => Body::Bytes(bytes.into()),
-        FileBody::File { file, offset, len } => Body::File {
-            file,
-            offset,
-            length: len,
-        },
-    };
-    reply
+
+    fn whole_or_part(&self, status: u16, found: Found, part: Option<&str>) -> Reply<'static> {
+        let mut reply = self.reply_about_file(status);
+        let headers = reply.headers.to_mut();
+        put_version(&found.version, headers);
+        headers.push_known("accept-ranges", "bytes");
+        if let Some(part) = part {
+            headers.push_known("content-range", part);
+        }
+        headers.push_known("content-type", found.media_type);
+        if let Some(coding) = found.coding {
+            headers.push_known("content-encoding", coding);
+        }
+        reply.body = match found.body {
+            FileBody::Bytes(bytes) => Body::Bytes(bytes.into()),
+            FileBody::File { file, offset, len } => Body::File {
+                file,
+                offset,
+                length: len,
+            },
+        };
+        reply
+    }
 }
 
 fn put_version(version: &Version, headers: &mut HeaderLines) {

@@ -167,18 +167,6 @@ fn a_mounted_application_knows_where_it_is() {
 }
 
 #[test]
-fn an_upgrade_to_websocket_is_a_request_without_an_upgrade() {
-    let server = asgi("").start();
-    let mut client = server.connect();
-    client.send(
-        "GET /socket HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
-         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-    );
-    assert_eq!(client.response().status, 404);
-    assert_eq!(noted(&server), ["startup"]);
-}
-
-#[test]
 fn a_plain_asgi_function_that_forgets_its_answer_gets_500() {
     let source = "async def app(scope, receive, send):\n    if scope['type'] != 'http':\n        raise NotImplementedError\n    if scope['path'] == '/half':\n        await send({'type': 'http.response.start', 'status': 200, 'headers': []})\n        await send({'type': 'http.response.body', 'body': b'half', 'more_body': True})\n";
     let server = pool(source, ONE_WORKER).start();
