@@ -1,11 +1,32 @@
-//! Turns the output and log entries of workers into events of the server's log: one per line, with pool, worker and, if known, request.
+//! Turns the output and log entries of workers into events of the server's log: one per line, or per stack trace, with pool, worker and,
+//! if known, request.
+
+use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::io::{AsyncBufRead, AsyncBufReadExt};
+use tokio::{
+    io::{AsyncBufRead, AsyncBufReadExt},
+    time::timeout,
+};
 
 /// Maximum length of a logged line in bytes; a longer line becomes several. In a LOG frame, message and fields are each cut off at this
 /// length, so that the memory of the log stays small.
 const LINE_BYTES_MAX: usize = 8 * 1024;
+
+/// Maximum length of a record of several lines in bytes; beyond it another begins.
+const RECORD_BYTES_MAX: usize = 32 * 1024;
+
+/// How long the next line of a record may take.
+const NEXT_LINE_MAX: Duration = Duration::from_millis(50);
+
+/// With this a traceback of Python begins.
+const TRACEBACK: &str = "Traceback (most recent call last):";
+
+/// Before the traceback that follows another (`traceback.py` of Python: `_cause_message`, `_context_message`).
+const CHAINED: [&str; 2] = [
+    "The above exception was the direct cause of the following exception:",
+    "During handling of the above exception, another exception occurred:",
+];
 
 /// The output stream that a line came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +35,7 @@ pub(crate) enum Stream {
     Stderr,
 }
 
-/// Logs a line that a worker printed.
+/// Logs what a worker printed.
 pub(crate) fn printed(pool: &str, worker: u64, request: Option<&str>, stream: Stream, line: &str) {
     match stream {
         Stream::Stdout => tracing::info!(target: "forebay::worker", pool, worker, request, "{line}"),
@@ -88,7 +109,8 @@ fn write(pool: &str, worker: u64, request: Option<&str>, level: Level, message: 
     }
 }
 
-fn shortened(text: &str) -> &str {
+/// The beginning of a text, of at most [`LINE_BYTES_MAX`] bytes.
+pub(crate) fn shortened(text: &str) -> &str {
     let mut end = text.len().min(LINE_BYTES_MAX);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -96,12 +118,100 @@ fn shortened(text: &str) -> &str {
     &text[..end]
 }
 
-/// Calls `take` with every line until the output ends. Bytes that are not UTF-8 are replaced.
-pub(crate) async fn each_line(mut output: impl AsyncBufRead + Unpin, mut take: impl FnMut(&str)) {
+/// Gathers lines into records: a traceback of Python is one, and so is a line with the indented ones that follow it, such as the stack of
+/// an error of JavaScript.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    text: String,
+    request: Option<String>,
+    part: Part,
+}
+
+/// What the last line of a record was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Part {
+    #[default]
+    Text,
+    /// A line of source, which Bun prints before an error.
+    Source,
+    /// A line of a traceback before that of its exception.
+    Frame,
+    /// The line of an exception.
+    Exception,
+    /// A line between an exception and the traceback of the next.
+    Between,
+}
+
+impl Record {
+    /// A record that begins with this line, printed during this request.
+    pub(crate) fn new(line: &str, request: Option<String>) -> Self {
+        Self {
+            text: line.to_owned(),
+            request,
+            part: match () {
+                () if line.ends_with(TRACEBACK) => Part::Frame,
+                () if quotes_source(line) => Part::Source,
+                () => Part::Text,
+            },
+        }
+    }
+
+    /// Adds a line, if it belongs to the record.
+    pub(crate) fn takes(&mut self, line: &str) -> bool {
+        let part = match self.part {
+            Part::Between if line == TRACEBACK => Some(Part::Frame),
+            Part::Exception | Part::Between if line.is_empty() || CHAINED.contains(&line) => {
+                Some(Part::Between)
+            }
+            // Also the end of an object that `console.log` has printed.
+            part if line.starts_with([' ', '\t', '}', ']']) => Some(part),
+            Part::Frame => Some(Part::Exception),
+            Part::Source if quotes_source(line) => Some(Part::Source),
+            Part::Source => Some(Part::Text),
+            Part::Text | Part::Exception | Part::Between => None,
+        };
+        let part = part.filter(|_| self.text.len() + line.len() < RECORD_BYTES_MAX);
+        if let Some(part) = part {
+            self.part = part;
+            self.text.push('\n');
+            self.text.push_str(line);
+        }
+        part.is_some()
+    }
+
+    /// Logs the record.
+    pub(crate) fn log(self, pool: &str, worker: u64, stream: Stream) {
+        printed(
+            pool,
+            worker,
+            self.request.as_deref(),
+            stream,
+            self.text.trim_end_matches('\n'),
+        );
+    }
+}
+
+/// Whether a line is one of source with its number, such as `12 | code`.
+fn quotes_source(line: &str) -> bool {
+    let number = line.split_once(" | ").map_or("", |(number, _)| number);
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Calls `take` with every line until the output ends, and with `None` when no line has come for a while. Bytes that are not UTF-8 are
+/// replaced.
+pub(crate) async fn each_line(mut output: impl AsyncBufRead + Unpin, mut take: impl FnMut(Option<&str>)) {
     let mut line = Vec::new();
     // The current line was cut off because of its length; a line end right after it does not end another line.
     let mut cut = false;
-    while let Ok(chunk) = output.fill_buf().await {
+    loop {
+        let chunk = match timeout(NEXT_LINE_MAX, output.fill_buf()).await {
+            Ok(chunk) => chunk,
+            Err(_) => {
+                take(None);
+                output.fill_buf().await
+            }
+        };
+        let Ok(chunk) = chunk else { break };
         if chunk.is_empty() {
             break;
         }
@@ -113,15 +223,16 @@ pub(crate) async fn each_line(mut output: impl AsyncBufRead + Unpin, mut take: i
         let full = line.len() == LINE_BYTES_MAX;
         if end.is_some() || full {
             if !(cut && line.is_empty()) {
-                take(String::from_utf8_lossy(&line).trim_end_matches('\r'));
+                take(Some(String::from_utf8_lossy(&line).trim_end_matches('\r')));
             }
             line.clear();
             cut = full && end.is_none();
         }
     }
     if !line.is_empty() {
-        take(&String::from_utf8_lossy(&line));
+        take(Some(&String::from_utf8_lossy(&line)));
     }
+    take(None);
 }
 
 #[cfg(test)]
@@ -140,7 +251,9 @@ mod tests {
             drop(writer);
         };
         let mut lines = Vec::new();
-        let read = each_line(BufReader::new(reader), |line| lines.push(line.to_owned()));
+        let read = each_line(BufReader::new(reader), |line| {
+            lines.extend(line.map(str::to_owned));
+        });
         tokio::join!(write, read);
         lines
     }
@@ -171,6 +284,43 @@ mod tests {
             );
             assert_eq!(lines.last().map(String::as_str), Some("next"));
         }
+    }
+
+    /// The records of these lines.
+    fn records(lines: &str) -> Vec<String> {
+        let mut records: Vec<Record> = Vec::new();
+        for line in lines.lines() {
+            if !records.last_mut().is_some_and(|record| record.takes(line)) {
+                records.push(Record::new(line, None));
+            }
+        }
+        records.into_iter().map(|record| record.text).collect()
+    }
+
+    #[test]
+    fn stack_traces_are_one_record() {
+        for whole in [
+            "one",
+            "Error: a\n    at b (c.js:1:2)\n    at d\n\t[cause]: e",
+            "{\n  a: 1\n}",
+            "8 | a\n9 | b\n    ^\nerror: c\n      at d (e.js:9:5)",
+            "forebay: failed: Traceback (most recent call last):\n  File \"a\", line 1\n    b()\nKeyError: 'a'",
+            "Traceback (most recent call last):\n  File \"a\"\nA: a\n\nDuring handling of the above exception, another exception occurred:\n\n\
+             Traceback (most recent call last):\n  File \"b\"\nB: b",
+        ] {
+            assert_eq!(records(whole), [whole]);
+            assert_eq!(
+                records(&format!("before\n{whole}\nbehind")),
+                ["before", whole, "behind"]
+            );
+        }
+        assert_eq!(records("a\n\nb"), ["a", "", "b"]);
+        let long = format!("a\n{}", " b\n".repeat(RECORD_BYTES_MAX));
+        assert!(
+            records(&long)
+                .iter()
+                .all(|record| record.len() <= RECORD_BYTES_MAX)
+        );
     }
 
     #[test]

@@ -239,7 +239,7 @@ for (const runtime of RUNTIMES) {
         const failed = JSON.parse((await peer.expect(TYPES.FAILED)).payload);
         assert.match(failed.message, message);
         assert.deepEqual(await peer.exited, { code: 1, signal: null });
-        assert.match(peer.stderr, /the worker cannot start/);
+        assert.equal(peer.stderr, '', 'the server logs the failure');
       });
     }
 

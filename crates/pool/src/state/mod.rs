@@ -689,9 +689,13 @@ impl<L: LinkPort> State<L> {
         request_id_in(&self.jobs[job].payload)
     }
 
-    /// The id of the request that a worker runs, if it runs exactly one.
+    /// The id of the request that a worker runs, if it runs exactly one and never several: what one of several prints may be read when only
+    /// another is left.
     pub(crate) fn running_request_id(&self, worker_id: u64) -> Option<String> {
         let (_, worker) = self.workers.iter().find(|(_, worker)| worker.id == worker_id)?;
+        if self.options.concurrency > 1 {
+            return None;
+        }
         let mut running = worker
             .jobs_in_order()
             .filter(|&(slot, number, _)| worker.link.is_claimed(slot, number));

@@ -46,8 +46,9 @@ pub(super) enum HandshakeError {
     Unexpected { found: String, expected: &'static str },
     #[error("worker speaks protocol {theirs}, this server {PROTOCOL_VERSION_MIN} to {PROTOCOL_VERSION}")]
     Version { theirs: u32 },
+    /// The worker says so itself, and ends.
     #[error("{message}")]
-    Failed { message: String },
+    Failed { message: String, stack: String },
 }
 
 #[derive(Deserialize)]
@@ -89,6 +90,8 @@ struct Init<'a> {
 #[derive(Deserialize)]
 struct Failed {
     message: String,
+    #[serde(default)]
+    stack: String,
 }
 
 /// Performs the handshake. It has no time limit of its own: the pool's `start_timeout` kills the process, which ends the link.
@@ -141,10 +144,8 @@ pub(super) async fn perform(
                 });
             }
             FrameType::Failed => {
-                let failed: Failed = json(&payload, "FAILED with a message")?;
-                return Err(HandshakeError::Failed {
-                    message: failed.message,
-                });
+                let Failed { message, stack } = json(&payload, "FAILED with a message")?;
+                return Err(HandshakeError::Failed { message, stack });
             }
             FrameType::Log => worker_log::structured(&pool.name, worker, None, &payload),
             // Calls of start hooks belong to no job.

@@ -5,6 +5,7 @@ use std::{
     collections::VecDeque,
     io,
     os::fd::{AsFd, AsRawFd, OwnedFd},
+    pin::pin,
     process::{ExitStatus, Stdio},
     sync::Arc,
     time::{Duration, Instant},
@@ -21,9 +22,13 @@ use tokio::{
     io::BufReader,
     process::{Child, Command as Spawn},
     signal::unix::{SignalKind, signal},
+    time::timeout,
 };
 
-use super::{handshake, signal_number};
+use super::{
+    handshake::{self, HandshakeError},
+    signal_number,
+};
 use crate::{
     CallSocket, Options, Protocol, guard,
     link::{Channel, Link},
@@ -32,7 +37,7 @@ use crate::{
     reader::Reader,
     state::Signal,
     sys,
-    worker_log::{self, Stream},
+    worker_log::{self, Record, Stream},
 };
 
 /// Descriptors of the protocol in the worker.
@@ -295,28 +300,25 @@ pub(super) async fn watch(pool: &Arc<Shared>, key: usize, process: &Process, mut
             .take()
             .map(|err| capture(pool, process, BufReader::new(err), Stream::Stderr)),
     ];
-    let reading = tokio::select! {
-        shaken = handshake::perform(pool, key, process.id, process.link()) => match shaken {
-            Ok(ready) => {
-                adopt(pool, key, process, ready);
-                true
-            }
-            Err(error) => {
-                tracing::warn!(target: "forebay::pool", pool = %pool.name, worker = process.id, cause = %error, "worker did not become ready");
-                *pool.start_error.lock() = Some(error.to_string());
-                process.signal(Signal::Kill);
-                false
-            }
-        },
-        () = leader.ended() => false,
+    let mut shaking = pin!(handshake::perform(pool, key, process.id, process.link()));
+    let shaken = tokio::select! {
+        biased;
+        shaken = &mut shaking => shaken,
+        // What it has sent before its end is still to be read.
+        () = leader.ended() => timeout(OUTPUT_GRACE, shaking).await.unwrap_or(Err(HandshakeError::Closed)),
     };
-    if reading {
+    let started = shaken.map(|ready| adopt(pool, key, process, ready));
+    match &started {
+        Ok(()) | Err(HandshakeError::Failed { .. } | HandshakeError::Closed) => {}
+        Err(_) => process.signal(Signal::Kill),
+    }
+    if started.is_ok() {
         tokio::select! {
             () = leader.ended() => process.link().hang_up(),
             () = process.link().ended.notified() => {}
         }
     }
-    if tokio::time::timeout(CLOSED_GRACE, leader.ended()).await.is_err() {
+    if timeout(CLOSED_GRACE, leader.ended()).await.is_err() {
         process.signal(Signal::Kill);
         leader.ended().await;
     }
@@ -330,9 +332,9 @@ pub(super) async fn watch(pool: &Arc<Shared>, key: usize, process: &Process, mut
     guard::remove(process.pid);
     let status = leader.reap().await;
     for output in outputs.into_iter().flatten() {
-        drop(tokio::time::timeout(OUTPUT_GRACE, output).await);
+        drop(timeout(OUTPUT_GRACE, output).await);
     }
-    conclude(pool, key, process, reading, status.ok());
+    conclude(pool, key, process, started, status.ok());
 }
 
 fn capture(
@@ -343,7 +345,16 @@ fn capture(
 ) -> tokio::task::JoinHandle<()> {
     let (pool, id, last_lines) = (pool.clone(), process.id, process.last_lines.clone());
     tokio::task::spawn_local(async move {
+        let mut record: Option<Record> = None;
         worker_log::each_line(output, |line| {
+            let is_taken = record
+                .as_mut()
+                .zip(line)
+                .is_some_and(|(record, line)| record.takes(line));
+            if !is_taken && let Some(record) = record.take() {
+                record.log(&pool.name, id, stream);
+            }
+            let Some(line) = line else { return };
             if stream == Stream::Stderr {
                 let mut last = last_lines.lock();
                 if last.len() == LAST_LINES {
@@ -351,8 +362,9 @@ fn capture(
                 }
                 last.push_back(line.to_owned());
             }
-            let request = pool.state.lock().running_request_id(id);
-            worker_log::printed(&pool.name, id, request.as_deref(), stream, line);
+            if !is_taken {
+                record = Some(Record::new(line, pool.state.lock().running_request_id(id)));
+            }
         })
         .await;
     })
@@ -383,9 +395,15 @@ fn adopt(pool: &Arc<Shared>, key: usize, process: &Process, ready: handshake::Re
 }
 
 /// Completes the bookkeeping that needs the end of the process.
-fn conclude(pool: &Arc<Shared>, key: usize, process: &Process, was_read: bool, status: Option<ExitStatus>) {
+fn conclude(
+    pool: &Arc<Shared>,
+    key: usize,
+    process: &Process,
+    started: Result<(), HandshakeError>,
+    status: Option<ExitStatus>,
+) {
     let status = status.map_or_else(|| "unknown".to_owned(), |status| status.to_string());
-    if was_read {
+    let Err(error) = started else {
         tracing::info!(
             target: "forebay::pool", pool = %pool.name, worker = process.id, pid = process.pid, status, "worker ended"
         );
@@ -394,21 +412,22 @@ fn conclude(pool: &Arc<Shared>, key: usize, process: &Process, was_read: bool, s
             *pool.start_error.lock() = Some(message);
         }
         return;
-    }
-    let words = process.last_words();
+    };
+    let cause = match &error {
+        HandshakeError::Closed => format!("worker ended during its start ({status})"),
+        error => error.to_string(),
+    };
+    let stack = match &error {
+        HandshakeError::Failed { stack, .. } => Some(worker_log::shortened(stack)),
+        _ => None,
+    };
+    let words = Some(process.last_words()).filter(|words| !words.is_empty());
     tracing::error!(
-        target: "forebay::pool", pool = %pool.name, worker = process.id, status, stderr = %words, "worker did not start"
+        target: "forebay::pool", pool = %pool.name, worker = process.id, cause, stack, stderr = words, "worker did not start"
     );
-    let said = pool
-        .start_error
-        .lock()
-        .take()
-        .filter(|said| !words.contains(said.as_str()));
-    let mut message = format!("worker ended during its start ({status})");
-    for part in said.iter().chain((!words.is_empty()).then_some(&words)) {
-        message.push('\n');
-        message.push_str(part);
-    }
+    let message = words
+        .into_iter()
+        .fold(cause, |cause, words| cause + "\n" + &words);
     *pool.start_error.lock() = Some(message);
     let mut session = pool.session(None);
     session.worker_gone(key);

@@ -9,7 +9,6 @@ import { Engine, type Init } from './engine.js';
 import { environment, handleSignals, start } from './lifecycle.js';
 import type { Link, LinkEvents } from './link.js';
 import { Page } from './page.js';
-import { report } from './report.js';
 
 /** The worker's generation in its pool, and the page that it shares with its server or pool. */
 export interface WorkerSetup {
@@ -46,7 +45,6 @@ export async function serveFrames(
       engine.link.write(frame(READY, 0, generation, 0, 0));
     } catch (error) {
       const { message, stack } = error instanceof Error ? error : new Error(String(error));
-      report('the worker cannot start', error);
       engine.link.write(frame(FAILED, 0, generation, 0, 0, JSON.stringify({ message, stack })));
       engine.endWhenSent(1);
     }

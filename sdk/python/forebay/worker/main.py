@@ -273,8 +273,7 @@ def _stop_failed(error: Exception) -> int:
 
 
 def _failed(generation: int, error: BaseException) -> bytes:
-    """Logs a failed start and makes the FAILED frame."""
-    report("the worker cannot start", None if isinstance(error, (LoadError, LifespanFailed)) and error.__cause__ is None else error)
+    """Makes the FAILED frame."""
     stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     known = isinstance(error, (LoadError, LifespanFailed))
     message = str(error) if known else f"{type(error).__name__}: {error}"

@@ -43,7 +43,7 @@ fn a_lifespan_begins_and_ends_with_the_worker() {
 fn a_lifespan_that_fails_keeps_the_worker_from_serving() {
     let source = "import contextlib\nfrom starlette.applications import Starlette\n@contextlib.asynccontextmanager\nasync def lifespan(app):\n    raise RuntimeError('no database')\n    yield\napp = Starlette(lifespan=lifespan)\n";
     let server = pool(source, "").start();
-    server.wait_for_log(&["worker did not become ready", "RuntimeError: no database"]);
+    server.wait_for_log(&["worker did not start", "RuntimeError: no database"]);
     assert_eq!(server.get("/").status, 503);
 }
 

@@ -158,7 +158,7 @@ fn a_handler_that_cannot_start_says_why_and_what_to_do() {
         ))
         .file(file, source)
         .start();
-        server.wait_for_log(&[&["worker did not become ready"][..], said].concat());
+        server.wait_for_log(&[&["worker did not start"][..], said].concat());
         assert_eq!(server.get("/").status, 503, "{handler}: {source}");
     }
 }

@@ -14,7 +14,7 @@ use forebay_testkit::Setup;
 const TOOLBOX: &str = include_str!("../handlers/toolbox.py");
 
 /// A pool `api` of one module, `app.py`, at every path, with further keys; beside it `/here`, answered without a worker.
-fn pool(source: &str, keys: &str) -> Setup {
+pub(crate) fn pool(source: &str, keys: &str) -> Setup {
     Setup::new(&format!(
         "[pool.api]\nhandler = \"app.py\"\n{keys}\n[[route]]\npath = \"/*\"\npool = \"api\"\n\
          [[route]]\npath = \"/here\"\nrespond = {{ text = \"here\" }}\n"
