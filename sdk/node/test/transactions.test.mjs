@@ -189,7 +189,7 @@ describe('indexes', () => {
     people.set(2, 'city', 'London');
     assert.deepEqual(keys({ equal: 'London' }), ['1', '2', '3']);
     assert.throws(() => store.transaction(() => {
-      people.at(1).kill();
+      people.at(1).delete();
       assert.deepEqual(keys({ equal: 'London' }), ['2', '3']);
       throw new Error('no');
     }));
@@ -224,9 +224,9 @@ describe('indexes', () => {
     });
     for (const reverse of [false, true]) {
       fill();
-      let killed = 0;
-      for (const record of store.query('going', { reverse })) killed += record.kill() ? 1 : 0;
-      assert.deepEqual([killed, many.exists], [3000, false]);
+      let deleted = 0;
+      for (const record of store.query('going', { reverse })) deleted += record.delete() ? 1 : 0;
+      assert.deepEqual([deleted, many.exists], [3000, false]);
       fill();
       const seen = [];
       for (const { key } of store.query('going', { reverse, from: 0 })) {
@@ -234,7 +234,7 @@ describe('indexes', () => {
         many.set(`new-${seen.length}`, { n: reverse ? 5000 : -1 });
       }
       assert.deepEqual([seen.length, new Set(seen).size], [3000, 3000]);
-      many.kill();
+      many.delete();
     }
   });
 
@@ -260,7 +260,7 @@ describe('indexes', () => {
       assert.deepEqual([...store.query('halves')].map(({ path }) => path), [['Halves', records.key, 'record']]);
       assert.deepEqual([...store.node('Halves').keys()], [records.key]);
       assert.deepEqual(store.node('Halves', records.key).get(), records.get());
-      store.node('Halves').kill();
+      store.node('Halves').delete();
       store.dropIndex('halves');
     }
     refuses('key', () => store.defineIndex({ name: 'halves', records: store.node('Halves', NaN), fields: ['n'] }), /NaN/);

@@ -126,9 +126,9 @@ export class Store {
     native.set(path, 0, takeLong());
   }
 
-  /** Removes a node and its subtree; returns whether it existed. */
-  kill(global: string, ...subscripts: Subscript[]): boolean {
-    return this.node(global, ...subscripts).kill();
+  /** Deletes a node and its subtree; returns whether it existed. See {@link StoreNode.delete}. */
+  delete(global: string, ...subscripts: Subscript[]): boolean {
+    return this.node(global, ...subscripts).delete();
   }
 
   /**
