@@ -8,7 +8,7 @@ import { HttpError, store as provided } from '../dist/index.js';
 import { StoreError, open } from '../dist/store/index.js';
 import { native } from '../dist/store/addon.js';
 import { until } from './peer.mjs';
-import { freshFolder, freshStore, refuses, run, start } from './stores.mjs';
+import { freshFolder, freshStore, refuses, run, start, withoutStore } from './stores.mjs';
 
 /** Runs the garbage collector. */
 const collect = (() => {
@@ -501,7 +501,7 @@ describe('a store', () => {
     assert.deepEqual(under({ FOREBAY_STORE: folder, FOREBAY_STORE_MODE: 'ro' }), [1, 'read_only', 'open_already']);
     assert.deepEqual(under({ FOREBAY_STORE: folder, FOREBAY_STORE_MODE: 'none' }).slice(0, 2), ['no_store', 'no_store']);
     assert.deepEqual(under({ FOREBAY_STORE: `${folder}-nowhere` }).slice(0, 2), ['absent', 'absent']);
-    refuses('no_store', () => provided.get('A'), /given no store/);
+    withoutStore(() => refuses('no_store', () => provided.get('A'), /given no store/));
   });
 
   it('frees what a thread leaves behind that ends in a transaction', async () => {
