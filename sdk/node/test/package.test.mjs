@@ -1,13 +1,14 @@
 // The published package.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { unsupported } from '../dist/supported.js';
 import { VERSION } from '../dist/version.js';
+import { reference } from '../reference.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const compiler = `${root}node_modules/typescript/bin/tsc`;
@@ -73,6 +74,12 @@ describe('the package', () => {
     assert.ok(thrown.length > 0 && told.length > 0 && ofRecords.length > 0 && refused.length > 0);
     const declared = found(read('src/store/error.ts'), /^ {2}\| '(\w+)'/gm);
     assert.deepEqual(declared.toSorted(), [...new Set([...thrown, ...told, ...ofRecords, ...refused])].toSorted());
+  });
+
+  it('has a reference page that says what its declarations say', () => {
+    const page = `${root}../../docs/reference/javascript.md`;
+    if (process.env.FOREBAY_REFRESH !== undefined) writeFileSync(page, reference());
+    assert.equal(readFileSync(page, 'utf8'), reference(), 'docs/reference/javascript.md is stale; refresh it: FOREBAY_REFRESH=1 node --test sdk/node/test/package.test.mjs');
   });
 
   for (const options of [['--module', 'nodenext'], ['--module', 'preserve']]) {
