@@ -9,6 +9,10 @@
  * export default app;
  * ```
  *
+ * A handler without a router is a {@link Handler}: `(request: HttpRequest, ctx: Context) => Answer`. The web's `Request` and `Response` are
+ * global: a {@link FetchHandler} gets a `Request`, and every handler may return a `Response`, or a {@link Reply} of {@link json}, {@link text} or
+ * {@link reply}.
+ *
  * @module
  */
 export { router, type ParamsOf, type RouteHandler, type Router } from './router.js';

@@ -19,6 +19,7 @@ import { loadHandler, type FetchHandler, type Handler, type LoadedHandler } from
 import { errorReply, toReply, type Reply } from './reply.js';
 import { WireRequest } from './request.js';
 import { Router } from './router.js';
+import { freshStore } from './test-store.js';
 import { CONTENT_TYPES, requestPayload, type Bytes } from './wire.js';
 
 /** A test request: the web's `RequestInit`, and what the server would add. */
@@ -59,11 +60,19 @@ export interface TestApp {
   request(method: string, path: string, init?: TestRequest): Promise<Response>;
   /** Runs the start hooks now, if they have not run. */
   start(): Promise<void>;
-  /** Runs the stop hooks. */
+  /** Runs the stop hooks, then removes the store. */
   stop(): Promise<void>;
 }
 
-/** Prepares a handler for calls: a handler module (`import * as module`), a router, a function, or an object with fetch. */
+/**
+ * Prepares a handler for calls: a handler module (`import * as module`), a router, a function, or an object with fetch.
+ *
+ * The handler has a store: the one that `import { store } from 'forebay'` gives in a worker of the server is here in a temporary folder. It is
+ * empty after each call of `testing`, belongs to all handlers of this process, and is removed by `stop()`, or when the process exits. If the
+ * environment variable `FOREBAY_STORE` names the folder of a store, that store is used and stays.
+ *
+ * An error that the handler throws is answered as by the server. A failure is also printed to standard error, with its stack and causes.
+ */
 export function testing(handler: object | Handler | Router | FetchHandler): TestApp {
   const bare = handler instanceof Router || typeof handler === 'function' || 'fetch' in handler;
   return new App(bare ? { default: handler } : handler);
@@ -75,6 +84,7 @@ class App implements TestApp {
   readonly errors: unknown[] = [];
   readonly #module: object;
   readonly #context: WorkerContext;
+  readonly #removeStore = freshStore();
   #loaded: Promise<LoadedHandler> | null = null;
   #requests = 0;
 
@@ -105,7 +115,11 @@ class App implements TestApp {
     } catch (error) {
       reply = errorReply(error, request.id);
     }
-    if (reply.failure !== null) this.errors.push(reply.failure.error);
+    if (reply.failure !== null) {
+      const { error } = reply.failure;
+      this.errors.push(error);
+      console.error(`${method} ${path} failed:`, error);
+    }
     return response(reply, method);
   }
 
@@ -114,8 +128,12 @@ class App implements TestApp {
   }
 
   async stop(): Promise<void> {
-    const { stop } = await this.#load();
-    for (const hook of stop) await hook(this.#context);
+    try {
+      const { stop } = await this.#load();
+      for (const hook of stop) await hook(this.#context);
+    } finally {
+      this.#removeStore();
+    }
   }
 
   #load(): Promise<LoadedHandler> {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { mclass, mcursor, mglobal, server } from '../dist/mgdbx/index.js';
-import { freshFolder, freshStore, run, start } from './stores.mjs';
+import { freshFolder, freshStore, run, start, withoutStore } from './stores.mjs';
 
 const store = freshStore();
 const db = new server();
@@ -29,7 +29,7 @@ describe('a connection of mg-dbx', () => {
     );
     assert.equal(printed, '|the database is not open\n1 x\ntrue   the database is not open\n');
     const none = new server();
-    assert.equal(none.open({ type: 'IRIS' }), '');
+    assert.equal(withoutStore(() => none.open({ type: 'IRIS' })), '');
     assert.match(none.geterrormessage(), /given no store/);
   });
 

@@ -1,13 +1,17 @@
 // The published package.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { unsupported } from '../dist/supported.js';
 import { VERSION } from '../dist/version.js';
+import { reference } from '../reference.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
+const compiler = `${root}node_modules/typescript/bin/tsc`;
 const manifest = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
 
 describe('the package', () => {
@@ -72,8 +76,29 @@ describe('the package', () => {
     assert.deepEqual(declared.toSorted(), [...new Set([...thrown, ...told, ...ofRecords, ...refused])].toSorted());
   });
 
+  it('has a reference page that says what its declarations say', () => {
+    const page = `${root}../../docs/reference/javascript.md`;
+    if (process.env.FOREBAY_REFRESH !== undefined) writeFileSync(page, reference());
+    assert.equal(readFileSync(page, 'utf8'), reference(), 'docs/reference/javascript.md is stale; refresh it: FOREBAY_REFRESH=1 node --test sdk/node/test/package.test.mjs');
+  });
+
+  for (const options of [['--module', 'nodenext'], ['--module', 'preserve']]) {
+    it(`gives a new project in TypeScript its types, with ${options.join(' ')}`, (test) => {
+      const folder = mkdtempSync(join(tmpdir(), 'forebay-types-'));
+      test.after(() => rmSync(folder, { recursive: true }));
+      const installed = join(folder, 'node_modules/forebay');
+      mkdirSync(installed, { recursive: true });
+      copyFileSync(`${root}package.json`, join(installed, 'package.json'));
+      cpSync(`${root}dist`, join(installed, 'dist'), { recursive: true, filter: (name) => !/\.(js|node)$/.test(name) });
+      symlinkSync(`${root}node_modules/@types`, join(folder, 'node_modules/@types'));
+      copyFileSync(`${root}test/project.ts`, join(folder, 'app.mts'));
+      const strict = ['--strict', '--target', 'es2023', '--types', 'node', '--noEmit'];
+      const { status, stdout } = spawnSync(process.execPath, [compiler, ...strict, ...options, 'app.mts'], { cwd: folder, encoding: 'utf8' });
+      assert.deepEqual([status, stdout], [0, '']);
+    });
+  }
+
   it('has types that know patterns, bodies and contexts', () => {
-    const compiler = fileURLToPath(new URL('../node_modules/typescript/bin/tsc', import.meta.url));
     execFileSync(process.execPath, [compiler, '--project', `${root}test/tsconfig.json`], { stdio: 'inherit' });
   });
 });

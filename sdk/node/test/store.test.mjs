@@ -44,10 +44,10 @@ describe('values', () => {
         node.document = document;
         assert.deepEqual(node.document, document);
         assert.deepEqual(JSON.parse(node.json), document);
-        node.kill();
+        node.delete();
         node.set(document);
         assert.deepEqual(node.get(), document);
-        node.kill();
+        node.delete();
         assert.equal(node.get(), undefined);
         assert.equal(node.document, undefined);
         assert.equal(node.exists, false);
@@ -248,9 +248,13 @@ describe('nodes', () => {
     assert.deepEqual([node.isArray, node.value], [true, ['first']]);
     node.set('x', 1);
     assert.deepEqual([node.isArray, node.value], [false, { 0: 'first', x: 1 }]);
-    assert.equal(node.kill(), true);
-    assert.equal(node.kill(), false);
+    assert.equal(node.delete(), true);
+    assert.equal(node.delete(), false);
     assert.equal(store.node('Both').exists, false);
+    node.set('a', 'b', 1);
+    assert.equal(store.delete('Both', 'x', 'a'), true);
+    assert.equal(store.delete('Both', 'x', 'a'), false);
+    assert.equal(node.exists, false);
   });
 
   it('that cannot be are refused', () => {
@@ -399,7 +403,7 @@ describe('iteration', () => {
     });
     let seen = 0;
     for (const item of queue) {
-      assert.equal(item.kill(), true);
+      assert.equal(item.delete(), true);
       seen++;
     }
     assert.deepEqual([seen, queue.exists], [100, false]);

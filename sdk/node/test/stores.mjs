@@ -55,6 +55,16 @@ export function start(test, source) {
   return child;
 }
 
+/** Runs an action as in a process that was given no store, although a handler may be under test. */
+export function withoutStore(action) {
+  process.env.FOREBAY_STORE_MODE = 'none';
+  try {
+    return action();
+  } finally {
+    delete process.env.FOREBAY_STORE_MODE;
+  }
+}
+
 /** Asserts that an action throws a StoreError with this code. */
 export function refuses(code, action, message) {
   assert.throws(action, (error) => {

@@ -1,8 +1,20 @@
 // forebay/testing itself, and the parts of request and reply that need no worker; runs under Node and Bun.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { describe, it } from 'node:test';
-import { HttpError, Reply, json, reply, router, text } from '../dist/index.js';
+import { HttpError, Reply, StoreError, json, reply, router, store, text } from '../dist/index.js';
+import { open } from '../dist/store/index.js';
 import { testing } from '../dist/testing.js';
+
+const DIST = new URL('../dist', import.meta.url).href;
+
+/** Runs a program in the runtime of this test. */
+function ran(source, env = {}) {
+  const { NODE_TEST_CONTEXT, FOREBAY_STORE, ...rest } = process.env;
+  return spawnSync(process.execPath, ['-e', source], { encoding: 'utf8', env: { ...rest, ...env } });
+}
 
 describe('the test kit', () => {
   it('runs the hooks once around the requests', async () => {
@@ -57,6 +69,73 @@ describe('the test kit', () => {
     assert.doesNotMatch(await response.text(), /secret/);
     assert.deepEqual(app.errors.map(({ message }) => message), ['secret']);
     assert.deepEqual(app.logs[0], { level: 'warn', message: 'careful', fields: { n: 1 } });
+  });
+
+  it('prints what a handler threw, with its stack and causes', () => {
+    const { status, stdout, stderr } = ran(`
+      import { HttpError } from '${DIST}/index.js';
+      import { testing } from '${DIST}/testing.js';
+      const app = testing(function total({ path }) {
+        if (path === '/known') throw new HttpError(404, 'gone');
+        throw new Error('no total', { cause: new RangeError('a price is negative') });
+      });
+      console.log((await app.get('/known')).status, (await app.get('/total?of=7')).status);`);
+    assert.deepEqual([status, stdout], [0, '404 500\n']);
+    for (const part of [/^GET \/total\?of=7 failed:/, /error: no total/i, /at .*total/, /RangeError: a price is negative/]) assert.match(stderr, part);
+    assert.doesNotMatch(stderr, /HttpError: gone|GET \/known/);
+  });
+
+  it('gives handlers an empty store each time, and removes it at the end', async () => {
+    const app = router();
+    app.put('/:name', ({ params }) => store.set('Test', params.name, 1));
+    app.get('/:name', ({ params }) => ({ found: store.get('Test', params.name), open: open(store.path) === store }));
+    app.delete('/:name', ({ params }) => store.transaction(() => store.delete('Test', params.name)));
+    const first = testing(app);
+    await first.put('/a');
+    store.set('Test', 'b', 2);
+    assert.deepEqual(await (await first.get('/b')).json(), { found: 2, open: true });
+    assert.equal(await (await first.delete('/b')).json(), true);
+    const { path } = store;
+    const second = testing(app);
+    assert.equal(existsSync(path), false);
+    assert.deepEqual(await (await second.get('/a')).json(), { open: true });
+    await first.stop();
+    await second.put('/a');
+    assert.equal(store.get('Test', 'a'), 1);
+    const { path: last } = store;
+    assert.ok(last !== path && existsSync(last));
+    await second.stop();
+    assert.equal(existsSync(last), false);
+    assert.throws(() => store.get('Test'), (error) => error instanceof StoreError && error.code === 'no_store');
+  });
+
+  it('removes the store when the process exits, also in the middle of a transaction', () => {
+    const { status, stdout, stderr } = ran(`
+      import { store } from '${DIST}/index.js';
+      import { testing } from '${DIST}/testing.js';
+      testing(() => null);
+      store.set('Test', 1);
+      console.log(store.path);
+      store.transaction(() => process.exit(3));`);
+    assert.deepEqual([status, stderr], [3, '']);
+    assert.match(stdout, /forebay-test-/);
+    assert.equal(existsSync(dirname(stdout.trim())), false);
+  });
+
+  it('leaves the store alone that the environment names', () => {
+    const kept = testing(() => null);
+    store.set('Test', 'kept');
+    const { stdout } = ran(
+      `import { store } from '${DIST}/index.js';
+      import { testing } from '${DIST}/testing.js';
+      const app = testing(() => store.get('Test'));
+      console.log(await (await app.get('/')).text());
+      await app.stop();
+      console.log(store.get('Test'));`,
+      { FOREBAY_STORE: store.path },
+    );
+    assert.equal(stdout, 'kept\nkept\n');
+    return kept.stop();
   });
 
   it('gives streams as they are produced and closes them when the reader stops', async () => {

@@ -82,7 +82,7 @@ person.value = { firstName: 'Ada' };
 const sum: number = person.increment();
 const large: bigint = person.increment(1n);
 const next: string | undefined = person.next(sum);
-for (const child of person) child.kill() satisfies boolean;
+for (const child of person) child.delete() satisfies boolean;
 for (const [key, value] of person.entries<{ firstName: string }>({ from: 1, prefix: 'a', reverse: true })) key + value.firstName;
 for (const [path, leaf] of person.leaves()) path.join() + JSON.stringify(leaf satisfies JsonValue);
 const made: { id: bigint } = store.transaction(() => ({ id: large }), { durability: 'sync' });

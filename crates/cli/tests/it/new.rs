@@ -1,6 +1,8 @@
+use std::{os::unix::fs::symlink, process::Command};
+
 use forebay_testkit::Folder;
 
-use crate::run::{Serving, run};
+use crate::run::{Serving, node, run, workspace};
 
 #[test]
 fn a_new_folder_checks_and_serves_at_once() {
@@ -65,7 +67,51 @@ fn the_templates_are_listed_with_what_they_are() {
         .lines()
         .filter_map(|line| line.split(' ').next())
         .collect();
-    assert_eq!(names, ["api", "records"]);
+    assert_eq!(names, ["api", "typescript", "records"]);
+}
+
+#[test]
+fn a_new_folder_in_typescript_serves_has_right_types_and_passes_its_test() {
+    let folder = Folder::new();
+    let ended = run(folder.path(), &["new", "notes", "--template", "typescript"]);
+    assert_eq!((ended.code, ended.err.as_str()), (0, ""));
+    let app = folder.path().join("notes");
+    assert_eq!(run(&app, &["check"]).code, 0);
+    let serving = Serving::start(&app, &[]);
+    let mut client = serving.connect();
+    client.post("/notes", br#"{"text":"Buy milk"}"#);
+    assert_eq!(client.response().text(), "{\"id\":1}");
+    assert_eq!(serving.get("/notes/1").text(), "{\"text\":\"Buy milk\"}");
+
+    // In place of `npm install`.
+    let sdk = workspace().join("sdk/node");
+    let modules = app.join("node_modules");
+    std::fs::create_dir(&modules).unwrap();
+    symlink(&sdk, modules.join("forebay")).unwrap();
+    symlink(sdk.join("node_modules/@types"), modules.join("@types")).unwrap();
+    let types = sdk.join("node_modules/typescript/bin/tsc");
+    let passes = |arguments: &[&str]| {
+        let output = Command::new(node())
+            .args(arguments)
+            .current_dir(&app)
+            .output()
+            .unwrap();
+        let text =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        (output.status.success(), text)
+    };
+    let (is_right, text) = passes(&[types.to_str().unwrap()]);
+    assert!(is_right, "{text}");
+    let (passed, text) = passes(&["--test"]);
+    assert!(passed && text.contains("pass 2"), "{text}");
+
+    let handler = folder.read("notes/handlers/api.ts").unwrap();
+    folder.write(
+        "notes/handlers/api.ts",
+        handler.replace("params.id", "params.name"),
+    );
+    let (is_right, text) = passes(&[types.to_str().unwrap()]);
+    assert!(!is_right && text.contains("handlers/api.ts"), "{text}");
 }
 
 #[test]
@@ -171,6 +217,10 @@ fn kinds_that_cannot_be_are_a_wrong_command_line() {
     assert_eq!(run(folder.path(), &["new"]).code, 2);
     let unknown = run(folder.path(), &["new", "app", "--template", "blog"]);
     assert_eq!(unknown.code, 2);
-    assert!(unknown.err.contains("api, records"), "{}", unknown.err);
+    assert!(
+        unknown.err.contains("api, typescript, records"),
+        "{}",
+        unknown.err
+    );
     assert!(folder.read("app/forebay.toml").is_none());
 }

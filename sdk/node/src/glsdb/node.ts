@@ -224,7 +224,7 @@ export class GlsNode {
   }
 
   delete(): void {
-    this.stored.kill();
+    this.stored.delete();
     this.#emit('delete');
   }
 

@@ -293,7 +293,7 @@ export class Operations {
   }
 
   delete(...args: any[]): string | null {
-    return this.#run(args, (keys) => (this.at(keys).kill(), '0'));
+    return this.#run(args, (keys) => (this.at(keys).delete(), '0'));
   }
 
   defined(...args: any[]): string | null {

@@ -205,7 +205,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     if (dead === undefined) throw new RangeError(`there is no dead letter ${id}`);
     const stored = { ...dead.kept, lives: 1 };
     const newId = this.#store.transaction(() => {
-      this.#node.at('dead', id).kill();
+      this.#node.at('dead', id).delete();
       return this.#insert(stored);
     });
     this.#size++;
@@ -215,7 +215,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
 
   /** Removes a dead letter; returns whether it existed. */
   dropDeadLetter(id: number): boolean {
-    return this.#node.at('dead', id).kill();
+    return this.#node.at('dead', id).delete();
   }
 
   /**
@@ -285,7 +285,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
   }
 
   #remove({ id, stored, error }: FinishedMessage): void {
-    this.#node.at('open', id).kill();
+    this.#node.at('open', id).delete();
     if (error !== null) this.#node.set('dead', id, { kept: stored, error, at: Date.now() });
     if (stored.key !== undefined && this.#node.get('keys', stored.key) === id) this.#node.at('keys', stored.key).expire(Date.now() + this.#options.keyMax);
   }

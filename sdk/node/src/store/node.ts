@@ -202,8 +202,8 @@ export class StoreNode {
     return this.store.native.isArray(putPath(this.path));
   }
 
-  /** Removes the subtree; returns whether it existed. Parents that existed only because of it disappear too. */
-  kill(): boolean {
+  /** Deletes the subtree; returns whether it existed. Parents that existed only because of it disappear too. M's `KILL`. */
+  delete(): boolean {
     return this.store.native.kill(putPath(this.path));
   }
 

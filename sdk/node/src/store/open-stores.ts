@@ -71,6 +71,9 @@ export function open(path: string, options: OpenOptions = {}): Store {
   return opening.store;
 }
 
+/** The folder that {@link provideStore} names in place of the environment: no server creates the store in it, or leads it. */
+let providedFolder: string | undefined;
+
 /**
  * The server's store, opened on first use; after it was closed, calling `open` with its folder opens it again. The server passes it in
  * the environment: `FOREBAY_STORE` (a folder), `FOREBAY_STORE_MODE` (`rw`, `ro` or `none`), and from its configuration
@@ -78,25 +81,43 @@ export function open(path: string, options: OpenOptions = {}): Store {
  */
 export const store: Store = new Store(() => {
   const { env } = process;
-  const path = env['FOREBAY_STORE'];
+  const path = serversFolder();
+  const isProvided = providedFolder !== undefined;
   const mode = env['FOREBAY_STORE_MODE'] ?? 'rw';
-  if (path === undefined || path === '' || mode === 'none') {
+  if (path === '' || mode === 'none') {
     throw new StoreError('no_store', 'this process was given no store: `open(path)` of forebay/store opens one without the server');
   }
   const options: OpenOptions = {
-    create: false,
+    create: isProvided,
     readOnly: mode !== 'rw',
-    durability: env['FOREBAY_STORE_DURABILITY'] as Durability | undefined,
+    durability: isProvided ? 'relaxed' : (env['FOREBAY_STORE_DURABILITY'] as Durability | undefined),
     valueBytesMax: Number(env['FOREBAY_STORE_VALUE_BYTES_MAX'] ?? 0),
     readerAgeMax: Number(env['FOREBAY_STORE_READER_AGE_MAX_MS'] ?? 0),
   };
-  return share(openNative(path, options, false), store);
+  return share(openNative(path, options, isProvided), store);
 });
+
+/**
+ * Makes a folder that of {@link store} in a process without a server: the first use creates the store there.
+ *
+ * @returns closes the store, which has no folder from then on.
+ */
+export function provideStore(path: string): () => void {
+  providedFolder = path;
+  return () => {
+    store.reset();
+    providedFolder = undefined;
+  };
+}
+
+/** The folder of the server's store, or an empty text. */
+function serversFolder(): string {
+  return providedFolder ?? process.env['FOREBAY_STORE'] ?? '';
+}
 
 /** Whether this process can open the server's store: the server provides one, and the addon can be loaded. */
 export function hasStore(): boolean {
-  const { env } = process;
-  if ((env['FOREBAY_STORE'] ?? '') === '' || env['FOREBAY_STORE_MODE'] === 'none') return false;
+  if (serversFolder() === '' || process.env['FOREBAY_STORE_MODE'] === 'none') return false;
   try {
     native();
     return true;
@@ -118,8 +139,8 @@ function useServers(path: string, create: boolean): void {
 
 /** Whether a path leads to the folder of the server's store, however it is spelled. The server alone maintains that store. */
 function isServersFolder(path: string): boolean {
-  const servers = process.env['FOREBAY_STORE'];
-  return servers !== undefined && servers !== '' && realPath(servers) === realPath(path);
+  const servers = serversFolder();
+  return servers !== '' && realPath(servers) === realPath(path);
 }
 
 function realPath(path: string): string {

@@ -89,6 +89,17 @@ export class Store {
     if (this.#opening === undefined || this.#opening.count === 0) this.#used();
   }
 
+  /** Closes the store if it is open, however often it was opened; an open transaction is rolled back. The next use opens it again. @internal */
+  reset(): void {
+    const opening = this.#opening;
+    if (opening !== undefined && opening.count > 0) {
+      while (opening.native.level() > 0) opening.native.rollBack();
+      opening.count = 1;
+      this.close();
+    }
+    this.#opening = this.#native = undefined;
+  }
+
   #used(): NativeStore {
     this.#opening = this.#open();
     return (this.#native = this.#opening.native);
@@ -126,9 +137,9 @@ export class Store {
     native.set(path, 0, takeLong());
   }
 
-  /** Removes a node and its subtree; returns whether it existed. */
-  kill(global: string, ...subscripts: Subscript[]): boolean {
-    return this.node(global, ...subscripts).kill();
+  /** Deletes a node and its subtree; returns whether it existed. See {@link StoreNode.delete}. */
+  delete(global: string, ...subscripts: Subscript[]): boolean {
+    return this.node(global, ...subscripts).delete();
   }
 
   /**

@@ -74,7 +74,7 @@ fn list() -> anyhow::Result<()> {
     for template in Template::value_variants() {
         let value = template.to_possible_value().expect("no template is hidden");
         let about = value.get_help().expect("every template says what it is");
-        output::line(&format!("{:<8} {about}", value.get_name()))?;
+        output::line(&format!("{:<10} {about}", value.get_name()))?;
     }
     Ok(())
 }

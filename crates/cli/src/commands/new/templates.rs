@@ -7,6 +7,8 @@ use super::kinds::Kinds;
 pub(super) enum Template {
     /// A handler that worker processes run
     Api,
+    /// A handler in TypeScript that keeps notes in the store, with a test
+    Typescript,
     /// Records of kinds: a controller inside the server, and a page to look at them and edit them
     Records,
 }
@@ -25,6 +27,16 @@ const API: Files = &[
     ("forebay.toml", scaffold!("api/forebay.toml")),
     ("handlers/api.mjs", scaffold!("api/handlers/api.mjs")),
     ("README.md", scaffold!("api/README.md")),
+    (".gitignore", scaffold!("gitignore")),
+];
+
+const TYPESCRIPT: Files = &[
+    ("forebay.toml", scaffold!("typescript/forebay.toml")),
+    ("handlers/api.ts", scaffold!("typescript/handlers/api.ts")),
+    ("test/api.test.ts", scaffold!("typescript/test/api.test.ts")),
+    ("tsconfig.json", scaffold!("typescript/tsconfig.json")),
+    ("package.json", scaffold!("typescript/package.json")),
+    ("README.md", scaffold!("typescript/README.md")),
     (".gitignore", scaffold!("gitignore")),
 ];
 
@@ -66,8 +78,15 @@ const SEED: &str = scaffold!("records/seed.md");
 impl Template {
     /// The files of the template, each with its path in the application's folder.
     pub(super) fn files(self, kinds: &Kinds) -> Vec<(&'static str, String)> {
+        let unchanged = |files: Files| {
+            files
+                .iter()
+                .map(|&(name, text)| (name, text.to_owned()))
+                .collect()
+        };
         match self {
-            Self::Api => API.iter().map(|&(name, text)| (name, text.to_owned())).collect(),
+            Self::Api => unchanged(API),
+            Self::Typescript => unchanged(TYPESCRIPT),
             Self::Records => {
                 let seed = kinds.seed();
                 let about_seed = if seed.is_empty() { "" } else { SEED };

@@ -1,7 +1,7 @@
 function process(context) {
   const subscripts = plan.subscripts.map((one) => given(one, context));
   const node = store.node(plan.global, ...subscripts);
-  if (plan.operation === 'remove') return new ScriptResult(node.kill());
+  if (plan.operation === 'remove') return new ScriptResult(node.delete());
   if (plan.operation === 'get') {
     const value = node.get();
     return new ScriptResult(value !== undefined, { value: value ?? null });

@@ -153,6 +153,6 @@ app.get('/store/:key', ({ params }) => {
   return { defined: node.defined(), document: node.document ?? null, json: node.json ?? null, next: node.next() ?? null, key: node.key };
 });
 app.post('/rolled-back', () => failure(() => store.transaction(() => { store.set('Suite', 'x', 1); throw new Error('no'); })));
-app.delete('/store/:key', ({ params }) => { store.kill('Suite', params.key); return null; });
+app.delete('/store/:key', ({ params }) => { store.delete('Suite', params.key); return null; });
 
 export default app;
