@@ -7,7 +7,7 @@ use std::{fs, sync::Arc};
 pub(crate) use self::statements::ask as ask_of_statements;
 pub use self::statements::{CheckedStatements, check_statements};
 use forebay_script::{Checked, Fault};
-use forebay_workflow::{BundleErrors, SourceParser};
+use forebay_workflow::{BundleErrors, SourceParser, SourceProblem};
 
 use crate::{
     app::{compat_of, script_options},
@@ -76,9 +76,14 @@ pub fn check_handlers(config: &Config, parser: SourceParser) -> Result<(), Handl
         let read = fs::canonicalize(handler).and_then(|file| Ok((fs::read(&file)?, file)));
         let Ok((source, file)) = read else { continue };
         let source = String::from_utf8_lossy(&source);
-        for (line, column, what) in (parser.handler_problems)(&source, &file, *runtime == Runtime::Bun) {
+        for problem in (parser.handler_problems)(&source, &file, *runtime == Runtime::Bun) {
+            let SourceProblem {
+                line,
+                column,
+                message,
+            } = problem;
             let (file, name) = (file.display(), &pool.name);
-            faults.push(format!("{file}:{line}:{column}: pool.{name}: {what}"));
+            faults.push(format!("{file}:{line}:{column}: pool.{name}: {message}"));
         }
     }
     if faults.is_empty() {

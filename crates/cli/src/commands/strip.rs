@@ -1,7 +1,7 @@
 use std::{fs::File, io::Read as _, path::PathBuf};
 
 use anyhow::Context as _;
-use forebay_workflow::SourceParser;
+use forebay_workflow::{SourceParser, SourceProblem};
 
 use crate::output;
 
@@ -48,7 +48,11 @@ pub(crate) const PARSER: SourceParser = SourceParser {
     handler_problems: |source, file, is_bun| {
         let problems = forebay_typescript::handler_problems(source, file, is_bun).into_iter();
         problems
-            .map(|problem| (problem.line, problem.column, problem.message))
+            .map(|problem| SourceProblem {
+                line: problem.line,
+                column: problem.column,
+                message: problem.message,
+            })
             .collect()
     },
 };

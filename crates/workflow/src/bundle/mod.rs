@@ -30,9 +30,19 @@ pub struct SourceParser {
     /// Finds calls of clients whose promises nothing awaits, in files that see the declarations of those before them. Each is a warning
     /// with its place.
     pub unawaited_calls: fn(&[RuleFile]) -> Vec<String>,
-    /// Finds what keeps a file from being loaded as the handler of a pool, by Bun or, if the last argument is `false`, by Node. Each problem is
-    /// a line and a column, both 1-based, and a message.
-    pub handler_problems: fn(&str, &Path, bool) -> Vec<(usize, usize, String)>,
+    /// Finds what keeps a file from being loaded as the handler of a pool, by Bun or, if the last argument is `false`, by Node.
+    pub handler_problems: fn(&str, &Path, bool) -> Vec<SourceProblem>,
+}
+
+/// A problem at a place in a source file.
+#[derive(Debug)]
+pub struct SourceProblem {
+    /// 1-based.
+    pub line: usize,
+    /// In characters, 1-based.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
 }
 
 type Rules<E> = HashMap<String, Arc<<E as Evaluator>::Rule>>;
