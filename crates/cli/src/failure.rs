@@ -2,7 +2,7 @@
 
 use std::{io, process::ExitCode};
 
-use forebay_server::{ScriptFaults, StartError, config::ConfigError};
+use forebay_server::{HandlerFaults, ScriptFaults, StartError, config::ConfigError};
 use forebay_store::StoreError;
 
 use crate::{
@@ -55,7 +55,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 fn code(error: &anyhow::Error) -> u8 {
     if error.is::<UsageError>() {
         USAGE
-    } else if error.is::<ConfigError>() || error.is::<ScriptFaults>() {
+    } else if error.is::<ConfigError>() || error.is::<ScriptFaults>() || error.is::<HandlerFaults>() {
         CONFIGURATION
     } else if let Some(kind) = workflow::exit_kind(error) {
         match kind {

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use crate::{
     calls::{CallThread, Calls, SessionThread},
+    check::{HandlerFaults, check_handlers},
     config::{self, Config, PathKind},
     logging::{self, AccessLog, LoggingError, WorkflowLogs},
     metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, name_of},
@@ -119,6 +120,9 @@ pub enum BuildError {
         #[source]
         source: forebay_script::Failure,
     },
+    /// Handlers of pools cannot be loaded.
+    #[error(transparent)]
+    Handlers(#[from] HandlerFaults),
     /// The graphs and rules of the workflows are invalid or unreadable.
     #[error("the workflows cannot be used")]
     Workflows(#[from] ActiveReleasesError),
@@ -139,6 +143,7 @@ pub enum BuildError {
 impl App {
     /// Starts the pools and compiles the routes.
     pub(crate) fn build(config: Config, services: &Services) -> Result<Self, BuildError> {
+        check_handlers(&config, services.parser)?;
         let sdk = if config.pools.is_empty() {
             None
         } else {

@@ -2,16 +2,16 @@
 
 mod statements;
 
-use std::sync::Arc;
+use std::{fs, sync::Arc};
 
 pub(crate) use self::statements::ask as ask_of_statements;
 pub use self::statements::{CheckedStatements, check_statements};
 use forebay_script::{Checked, Fault};
-use forebay_workflow::{BundleErrors, SourceParser};
+use forebay_workflow::{BundleErrors, SourceParser, SourceProblem};
 
 use crate::{
     app::{compat_of, script_options},
-    config::Config,
+    config::{Config, Runtime, Worker},
     target::workflow::{Bundle, access},
 };
 
@@ -57,5 +57,38 @@ pub fn check_scripts(config: &Config, parser: SourceParser) -> Result<Vec<String
         Ok(until_store)
     } else {
         Err(ScriptFaults(faults))
+    }
+}
+
+/// Handlers of pools that cannot be loaded: one problem a line, as `file:line:column: pool.NAME: message`.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
+pub struct HandlerFaults(Vec<String>);
+
+/// Parses the handlers of Node and Bun pools, without running them and without what they import.
+pub fn check_handlers(config: &Config, parser: SourceParser) -> Result<(), HandlerFaults> {
+    let mut faults = Vec::new();
+    for pool in config.pools.values() {
+        let Worker::Script { runtime, handler, .. } = &pool.worker else {
+            continue;
+        };
+        // The runtime, too, goes by the name of a link's target. A file that cannot be read is left to the worker.
+        let read = fs::canonicalize(handler).and_then(|file| Ok((fs::read(&file)?, file)));
+        let Ok((source, file)) = read else { continue };
+        let source = String::from_utf8_lossy(&source);
+        for problem in (parser.handler_problems)(&source, &file, *runtime == Runtime::Bun) {
+            let SourceProblem {
+                line,
+                column,
+                message,
+            } = problem;
+            let (file, name) = (file.display(), &pool.name);
+            faults.push(format!("{file}:{line}:{column}: pool.{name}: {message}"));
+        }
+    }
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(HandlerFaults(faults))
     }
 }

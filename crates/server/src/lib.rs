@@ -28,7 +28,10 @@ mod traces;
 mod watch;
 
 pub use app::BuildError;
-pub use check::{CheckedStatements, ScriptFaults, check_scripts, check_statements, check_workflows};
+pub use check::{
+    CheckedStatements, HandlerFaults, ScriptFaults, check_handlers, check_scripts, check_statements,
+    check_workflows,
+};
 pub use forebay_pool::guard;
 pub use forebay_runtimes::SdkError;
 pub use forebay_workflow::SourceParser;

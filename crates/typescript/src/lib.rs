@@ -5,17 +5,20 @@
 //! Apart from enums, the rules are those of TypeScript's `erasableSyntaxOnly` and of Node's own type stripping. Only one file is looked at, so a name
 //! imported just as a type needs `import type` or `import { type Name }`.
 //!
-//! [`unawaited_calls`] finds mistakes in the rules of workflows with the same parser.
+//! With the same parser, [`unawaited_calls`] finds mistakes in the rules of workflows, and [`handler_problems`] those that keep a handler from
+//! being loaded.
 
 #![forbid(unsafe_code)]
 
 mod advice;
 mod enums;
+mod handler;
 mod unawaited;
 
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
+    thread,
 };
 
 use swc_common::{
@@ -25,7 +28,10 @@ use swc_common::{
 };
 use swc_ts_fast_strip::{Mode, Options};
 
-pub use self::unawaited::unawaited_calls;
+pub use self::{handler::handler_problems, unawaited::unawaited_calls};
+
+/// Stack of an analysis, whose recursion follows the syntax tree. The length of what it analyses bounds its depth.
+const STACK_BYTES: usize = 256 << 20;
 
 /// An error that prevents erasing a file's types.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +115,14 @@ fn erased(source: &str, file: &str) -> Result<String, StripError> {
             file: file.to_owned(),
             problems,
         }
+    })
+}
+
+/// Runs an analysis on a thread with a deep stack. `None` if the thread cannot be started or the analysis panics.
+fn on_deep_stack<T: Send>(analysis: impl FnOnce() -> T + Send) -> Option<T> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().stack_size(STACK_BYTES);
+        thread.spawn_scoped(scope, analysis).ok()?.join().ok()
     })
 }
 

@@ -6,7 +6,7 @@
 
 mod clients;
 
-use std::{collections::HashSet, thread};
+use std::collections::HashSet;
 
 use swc_common::{FileName, GLOBALS, Globals, Mark, SourceMap, SourceMapper as _, Span, Spanned};
 use swc_ecma_ast::{
@@ -19,13 +19,11 @@ use swc_ecma_transforms_base::resolver;
 use swc_ecma_visit::{Visit, VisitWith};
 
 use self::clients::{Names, name_of};
-use crate::Problem;
+use crate::{Problem, on_deep_stack};
 
-/// Longest rule that is looked at, in bytes.
+/// Longest rule that is looked at, in bytes. It bounds the depth of chains such as `a + a + a`; that of what nests is bounded by the engine,
+/// which has compiled the rule.
 const BYTES_MAX: usize = 128 << 10;
-/// Recursion follows the syntax tree. Its depth is bounded by `BYTES_MAX` for chains such as `a + a + a`, and by the engine, which has
-/// compiled the rule, for what nests.
-const STACK_BYTES: usize = 256 << 20;
 
 /// Finds calls of clients whose promises nothing awaits in a rule: files, each with its name, that see the declarations of those before
 /// them, and that the engine has compiled. Each is a line, `file:line:column: message`. A rule longer than 128 KiB has none.
@@ -38,10 +36,7 @@ pub fn unawaited_calls(files: &[(&str, &str)]) -> Vec<String> {
     if text.len() > BYTES_MAX {
         return Vec::new();
     }
-    let analysis = thread::Builder::new()
-        .stack_size(STACK_BYTES)
-        .spawn(|| find(text));
-    let found = analysis.ok().and_then(|analysis| analysis.join().ok());
+    let found = on_deep_stack(|| find(text));
     let mut rest = found.unwrap_or_default().into_iter().peekable();
     let mut before = 0;
     let mut lines = Vec::new();

@@ -1,5 +1,6 @@
 import type { Context, WorkerContext } from './context.js';
 import { declaredOf, readsOf, type DeclaredRead } from './declared-reads.js';
+import { foreignApplication } from './frameworks.js';
 import type { Answer } from './reply.js';
 import type { HttpRequest } from './request.js';
 import { Router } from './router.js';
@@ -32,6 +33,7 @@ export interface LoadedHandler {
 /**
  * Finds the handler in a module: its default export, or else one named `handler`, that is a router, a function, or an
  * object with `fetch`. A CommonJS module's `module.exports` counts as both.
+ * @throws TypeError if there is none, or if it is an application for another server.
  */
 export async function loadHandler(module: object, file: string): Promise<LoadedHandler> {
   const exports = module as Record<string, unknown>;
@@ -50,6 +52,14 @@ export async function loadHandler(module: object, file: string): Promise<LoadedH
       loaded.start.push(...candidate.startHooks);
       loaded.stop.unshift(...candidate.stopHooks);
       return { ...loaded, handle: candidate.compile(), isRouter: true, reads: candidate.declaredReads() };
+    }
+    const foreign = foreignApplication(candidate);
+    if (foreign !== undefined) {
+      throw new TypeError(
+        `${file} exports ${foreign}, which cannot be a handler: a handler gets a request and returns the response. Move its routes ` +
+          'to a router() of `forebay`, or export a function (request, ctx) or an object with fetch(request, ctx): ' +
+          'see "From Express, Koa and Fastify" in docs/guide/pools.md',
+      );
     }
     if (typeof candidate === 'function') {
       // A function may have its own `onStop`, such as that of a router with a different interface.

@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { dirname } from 'node:path';
 import { describe, it } from 'node:test';
+import fastify from 'fastify';
 import { HttpError, Reply, StoreError, json, reply, router, store, text } from '../dist/index.js';
 import { open } from '../dist/store/index.js';
 import { testing } from '../dist/testing.js';
@@ -36,6 +38,31 @@ describe('the test kit', () => {
       assert.equal(await (await testing(form).get('/')).text(), 'x');
     }
     await assert.rejects(testing({ other: 1 }).get('/'), /exports no handler/);
+  });
+
+  it('names what is written for another server', async () => {
+    const member = () => {};
+    const server = createServer();
+    // Express, Connect and Koa by the members that are looked at; the rest is real.
+    for (const [exported, name] of [
+      [Object.assign(() => {}, { handle: member, use: member, set: member }), 'an Express or Connect application'],
+      [Object.assign(() => {}, { handle: member, use: member, stack: [] }), 'an Express or Connect application'],
+      [{ callback: member, use: member, middleware: [] }, 'a Koa application'],
+      [fastify(), 'a Fastify application'],
+      [server, 'a server of `node:http`'],
+      [(req, res) => res.end('x'), 'a function (req, res) of `node:http`'],
+      [async function (request, response) { response.status(201).json({}); }, 'a function (req, res) of `node:http`'],
+      [($req, _res, next) => server.emit('request', $req, _res, next) && next($req, _res), 'a function (req, res) of `node:http`'],
+    ]) {
+      await assert.rejects(testing({ default: exported }).get('/'), ({ message }) => message.includes(` exports ${name}, which cannot be a handler`));
+    }
+    for (const handler of [
+      (req, res) => res.state.word ?? 'x',
+      (request, ctx) => ((res) => res.end('x'))({ end: (text) => text, ctx }),
+      async (req, res) => (await Promise.resolve(new Response('"x"')).then((res) => res.json())),
+    ]) {
+      assert.equal(await (await testing({ default: handler }).get('/')).text(), 'x');
+    }
   });
 
   it('passes on query, headers, parameters, address, deadline and signal', async () => {

@@ -10,9 +10,9 @@ const SECRET_BYTES_MIN: usize = 4;
 const OPEN: char = '\u{fdd0}';
 const CLOSE: char = '\u{fdd1}';
 
-/// Check the configuration and its scripts, and print the effective configuration: every key with its value
+/// Check the configuration, its scripts and its handlers, and print the effective configuration: every key with its value
 ///
-/// Scripts are loaded as `serve` loads them, each within its `time_max`; pools are not started, and the store is not opened. The statements of routes are prepared by their databases, and none is run; a database that
+/// Scripts are loaded as `serve` loads them, each within its `time_max`. Handlers of Node and Bun are parsed; pools are not started, and the store is not opened. The statements of routes are prepared by their databases, and none is run; a database that
 /// cannot be reached is named. Errors name their file and line; the exit code is then 3.
 ///
 /// The output is a valid configuration. In `env`, `command`, headers and bodies, a value from the environment is printed as its
@@ -41,6 +41,7 @@ pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<()> {
             "note: script `{name}` asks for the store while it is loaded; what it does from there on is not checked"
         ));
     }
+    forebay_server::check_handlers(&config, PARSER)?;
     output::warnings(&forebay_server::check_workflows(&config, PARSER)?);
     if config
         .workflow

@@ -1,7 +1,7 @@
 use std::{fs::File, io::Read as _, path::PathBuf};
 
 use anyhow::Context as _;
-use forebay_workflow::SourceParser;
+use forebay_workflow::{SourceParser, SourceProblem};
 
 use crate::output;
 
@@ -36,7 +36,7 @@ fn read(file: &PathBuf) -> anyhow::Result<String> {
     Ok(source)
 }
 
-/// The parser of scripts and rules.
+/// The parser of scripts, rules and handlers.
 pub(crate) const PARSER: SourceParser = SourceParser {
     erase_types: |source, file| {
         forebay_typescript::strip(source, &file.to_string_lossy()).map_err(|error| error.to_string())
@@ -44,5 +44,15 @@ pub(crate) const PARSER: SourceParser = SourceParser {
     unawaited_calls: |files| {
         let files: Vec<_> = files.iter().map(|file| (&*file.name, &*file.text)).collect();
         forebay_typescript::unawaited_calls(&files)
+    },
+    handler_problems: |source, file, is_bun| {
+        let problems = forebay_typescript::handler_problems(source, file, is_bun).into_iter();
+        problems
+            .map(|problem| SourceProblem {
+                line: problem.line,
+                column: problem.column,
+                message: problem.message,
+            })
+            .collect()
     },
 };

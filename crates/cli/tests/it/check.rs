@@ -213,6 +213,69 @@ fn a_script_that_cannot_be_loaded_is_a_problem_with_its_file_and_line() {
 }
 
 #[test]
+fn a_handler_that_cannot_be_loaded_is_a_problem_with_its_file_and_line() {
+    let folder = Folder::new();
+    let handlers = [
+        (
+            "fine.ts",
+            "node",
+            "enum A { B }\nexport default (): number => A.B;\n",
+        ),
+        ("fine.js", "bun", "module.exports = () => <p>hello</p>;\n"),
+        ("fine.cjs", "node", "exports.handler = () => 1;\n"),
+        ("forward.mjs", "node", "export { default } from './none.mjs';\n"),
+        ("nothing.mjs", "node", "export const onStart = () => 1;\n"),
+        ("syntax.mjs", "node", "export default () => {\n  let a = ;\n};\n"),
+        ("syntax.js", "bun", "export default () => {\n  let a = ;\n};\n"),
+        (
+            "types.ts",
+            "node",
+            "export default () => 1;\n  namespace A { export const x = 1 }\n",
+        ),
+        (
+            "types.mts",
+            "bun",
+            "export default () => 1;\n  namespace A { export const x = 1 }\n",
+        ),
+    ];
+    let mut config = String::new();
+    for (file, runtime, source) in handlers {
+        folder.write(file, source);
+        let name = file.replace('.', "-");
+        write!(
+            config,
+            "[pool.{name}]\nhandler = \"{file}\"\nruntime = \"{runtime}\"\n"
+        )
+        .unwrap();
+    }
+    folder.write("forebay.toml", config);
+    let expected = [
+        "nothing.mjs:1:1: pool.nothing-mjs: exports no handler: expected `export default` of a router()",
+        "syntax.js:2:11: pool.syntax-js: SyntaxError: ",
+        "syntax.mjs:2:11: pool.syntax-mjs: SyntaxError: ",
+        "types.mts:2:3: pool.types-mts: a namespace with values is more than types",
+        "types.ts:2:3: pool.types-ts: a namespace with values is more than types",
+    ];
+    for command in ["check", "serve"] {
+        let refused = run(folder.path(), &[command]);
+        assert_eq!(
+            (refused.code, refused.out.as_str()),
+            (if command == "check" { 3 } else { 1 }, "")
+        );
+        let lines: Vec<_> = refused
+            .err
+            .lines()
+            .map(|line| line.trim_start_matches("error: "))
+            .collect();
+        assert_eq!(lines.len(), expected.len(), "{refused:?}");
+        for (line, start) in lines.iter().zip(expected) {
+            let start = format!("{}/{start}", folder.path().display());
+            assert!(line.starts_with(&start), "{line}\nnot {start}");
+        }
+    }
+}
+
+#[test]
 fn a_script_that_does_not_end_is_stopped_at_its_time_max() {
     let folder = Folder::new();
     for (source, what) in [

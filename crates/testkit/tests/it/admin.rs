@@ -28,9 +28,8 @@ fn a_server_is_ready_once_its_pools_are() {
 
 #[test]
 fn a_pool_that_does_not_start_is_named_with_what_it_said() {
-    let server = node("throw new Error('the database is away');", ONE_WORKER)
-        .admin()
-        .start();
+    let source = "throw new Error('the database is away');\nexport default () => 1;";
+    let server = node(source, ONE_WORKER).admin().start();
     let mut admin = server.admin();
     wait_until("the pool to fail", || {
         admin.get("/health/ready").json()["pools"]["api"]["state"] == "failing"

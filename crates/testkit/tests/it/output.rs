@@ -96,10 +96,20 @@ fn records(server: &Server, text: &str) -> Vec<Value> {
 
 #[test]
 fn a_stack_trace_is_one_record() {
-    let javascript = "export default () => { console.error(new Error('below, broken')); console.error('printed after it'); return 'x'; };";
-    let python = "import sys, traceback\ndef handler(request):\n    try:\n        raise ValueError('below')\n    except ValueError as error:\n        \
-                  try:\n            raise KeyError('broken') from error\n        except KeyError:\n            traceback.print_exc()\n    \
-                  print('printed after it', file=sys.stderr, flush=True)\n    return 'x'\n";
+    let javascript = "export default () => { console.error(new Error('below, broken'));\n console.error('printed after it'); return 'x'; };";
+    let python = r"
+import sys, traceback
+from forebay import App
+app = App()
+@app.get('/')
+def answer(request):
+    try:
+        raise KeyError('broken') from ValueError('below')
+    except KeyError:
+        traceback.print_exc()
+    print('printed after it', file=sys.stderr, flush=True)
+    return 'x'
+";
     for (setup, name) in [
         (Runtime::Node.pool(javascript, ONE_WORKER), "Node"),
         (Runtime::Bun.pool(javascript, ONE_WORKER), "Bun"),

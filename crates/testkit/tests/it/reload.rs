@@ -150,8 +150,18 @@ fn what_does_not_check_is_refused_and_all_stays() {
         ),
         (
             config.clone() + "[[route]]\npath = \"/x\"\nrespond = { text = \"x\" }\n",
-            "throw new Error('no way');".to_owned(),
+            "throw new Error('no way');\nexport default () => 1;".to_owned(),
             "no way",
+        ),
+        (
+            config.clone(),
+            "export default () => {\n  let a = ;\n};".to_owned(),
+            "api.mjs:2:11: pool.api: SyntaxError",
+        ),
+        (
+            config.clone(),
+            "export const other = 1;".to_owned(),
+            "api.mjs:1:1: pool.api: exports no handler",
         ),
     ] {
         server.folder().write("forebay.toml", config);
@@ -166,7 +176,7 @@ fn what_does_not_check_is_refused_and_all_stays() {
     fs::remove_file(server.folder().path().join("forebay.toml")).expect("it is there");
     let refused = reload(&server);
     assert!(refused.detail().contains("No such file"), "{}", refused.detail());
-    assert_eq!(metric(&server, "forebay_reloads_refused_total"), 5);
+    assert_eq!(metric(&server, "forebay_reloads_refused_total"), 7);
     assert!(!server.admin().get("/metrics").text().contains("route=\"/x\""));
     assert_eq!(metric(&server, "forebay_generation"), 1);
     server.folder().write("forebay.toml", config);
@@ -327,7 +337,7 @@ fn a_stop_during_a_reload_leaves_nothing_behind() {
     wait_until_ready(&server);
     server.folder().write(
         "api.mjs",
-        "await new Promise((ready) => setTimeout(ready, 60_000));",
+        "await new Promise((ready) => setTimeout(ready, 60_000));\nexport default () => 1;",
     );
     server.hang_up();
     server.wait_for_workers(2);

@@ -1,4 +1,5 @@
 //! The eraser from outside.
 
+mod handler;
 mod strip;
 mod unawaited;

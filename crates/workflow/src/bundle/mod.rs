@@ -22,7 +22,7 @@ pub use self::{
 };
 use crate::{BuiltinTask, Compat, Definition, Evaluator, Graph, RuleFile, RuleModule, check, jdm::Decision};
 
-/// The parser of rules, which the binary provides.
+/// The parser of rules, scripts and handlers, which the binary provides.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceParser {
     /// Erases the types of a TypeScript file and keeps every line and column. The error describes the construct that cannot be erased.
@@ -30,6 +30,19 @@ pub struct SourceParser {
     /// Finds calls of clients whose promises nothing awaits, in files that see the declarations of those before them. Each is a warning
     /// with its place.
     pub unawaited_calls: fn(&[RuleFile]) -> Vec<String>,
+    /// Finds what keeps a file from being loaded as the handler of a pool, by Bun or, if the last argument is `false`, by Node.
+    pub handler_problems: fn(&str, &Path, bool) -> Vec<SourceProblem>,
+}
+
+/// A problem at a place in a source file.
+#[derive(Debug)]
+pub struct SourceProblem {
+    /// 1-based.
+    pub line: usize,
+    /// In characters, 1-based.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
 }
 
 type Rules<E> = HashMap<String, Arc<<E as Evaluator>::Rule>>;
