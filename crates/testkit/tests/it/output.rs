@@ -104,7 +104,10 @@ app = App()
 @app.get('/')
 def answer(request):
     try:
-        raise KeyError('broken') from ValueError('below')
+        try:
+            raise ValueError('below')
+        except ValueError as error:
+            raise KeyError('broken') from error
     except KeyError:
         traceback.print_exc()
     print('printed after it', file=sys.stderr, flush=True)
