@@ -22,6 +22,8 @@ S3_MODULES := crates/testkit/s3/node_modules/.package-lock.json
 MESSAGES_PYTHON := crates/testkit/messages/.venv/installed
 PEER_MODULES := bench/peers/node_modules/.package-lock.json
 PYTHON ?= python3
+# One at a time: apt-get does not wait for another.
+APT_INSTALL := flock Makefile sh -c 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends "$$1" >/dev/null' apt
 PIP_INSTALL := pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-compile --no-deps --require-hashes
 # Virtual environments of pinned packages; this file is written last.
 TEST_PYTHON := sdk/python/tests/.venv/installed
@@ -96,24 +98,21 @@ deps: $(SDK_MODULES) $(NODE_MODULES) $(POSTGRESQL_MODULES) $(S3_MODULES) $(SHOWC
 # The browser in which the tests use the page of `forebay new --template records`: one that is there, or Debian's where this user may install it.
 browser:
 	@test -n "$$FOREBAY_CHROMIUM" || command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
-	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends chromium >/dev/null; } || \
+	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && $(APT_INSTALL) chromium; } || \
 	{ echo 'The tests need Chromium: install it (Debian: apt-get install chromium), or name it in FOREBAY_CHROMIUM.' >&2; exit 1; }
 
 # The programs of a PostgreSQL: those that are there, or Debian's where this user may install them, or npm's.
 # crates/testkit/src/postgres/programs.rs looks in the same places.
 postgresql:
 	@test -n "$$FOREBAY_POSTGRES" || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
-	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends postgresql >/dev/null; } || \
+	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && $(APT_INSTALL) postgresql; } || \
 	$(MAKE) --no-print-directory $(POSTGRESQL_MODULES) || \
 	{ echo 'PostgreSQL is needed: install it (Debian: apt-get install postgresql), or name the folder of its programs in FOREBAY_POSTGRES.' >&2; exit 1; }
 
 # The server of Redis for which the tests of rules look.
 redis:
 	@test -n "$$FOREBAY_REDIS" || command -v redis-server >/dev/null || \
-	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends redis-server >/dev/null; } || \
+	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && $(APT_INSTALL) redis-server; } || \
 	{ echo 'The tests need Redis: install it (Debian: apt-get install redis-server), or name its program in FOREBAY_REDIS.' >&2; exit 1; }
 
 postgres: postgresql
