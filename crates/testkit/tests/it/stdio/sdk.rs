@@ -126,7 +126,10 @@ fn a_handler_that_cannot_be_loaded_says_why_whatever_is_spoken() {
         let server = Setup::new(&format!(
             "[pool.api]\nhandler = \"broken.mjs\"\n{keys}\n[[route]]\npath = \"/*\"\npool = \"api\"\n"
         ))
-        .file("broken.mjs", "throw new Error('no licence for this machine');")
+        .file(
+            "broken.mjs",
+            "throw new Error('no licence for this machine');\nexport default () => 1;",
+        )
         .admin()
         .start();
         forebay_testkit::wait_until(way, || {
