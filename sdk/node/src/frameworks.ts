@@ -5,7 +5,7 @@ const PARAMETERS = /^(?:async\b\s*)?(?:function\b\s*[\w$]*\s*)?\(\s*([\w$]+)\s*,
 /** Members by which a response is written, and which neither a `Context` nor a web `Response` has. */
 const WRITES = String.raw`(?:end|write|writeHead|setHeader|send|sendStatus|sendFile|redirect|render|status)\s*\(|json\s*\(\s*[^)\s]|statusCode\b`;
 
-/** What an export is, in words, if it cannot be a handler because it is written for another server; otherwise undefined. */
+/** Names the kind of an export that is written for another server and cannot be a handler; undefined for any other export. */
 export function foreignApplication(value: unknown): string | undefined {
   if (typeof value === 'function') {
     const app = value as unknown as Record<string, unknown>;

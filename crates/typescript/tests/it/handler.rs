@@ -4,7 +4,7 @@ use std::path::Path;
 
 use forebay_typescript::handler_problems;
 
-/// What Node and what Bun is said to report of a file.
+/// The problems of a file for Node, and for Bun.
 fn problems(file: &str, source: &str) -> [Vec<String>; 2] {
     [false, true].map(|is_bun| {
         let problems = handler_problems(source, Path::new(file), is_bun);

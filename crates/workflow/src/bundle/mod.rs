@@ -41,7 +41,7 @@ pub struct SourceProblem {
     pub line: usize,
     /// In characters, 1-based.
     pub column: usize,
-    /// What is wrong.
+    /// The problem, without its place.
     pub message: String,
 }
 

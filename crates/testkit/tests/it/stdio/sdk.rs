@@ -128,7 +128,7 @@ fn a_handler_that_cannot_be_loaded_says_why_whatever_is_spoken() {
         ))
         .file(
             "broken.mjs",
-            "throw new Error('no licence for this machine'); export default () => 'x';",
+            "throw new Error('no licence for this machine');\nexport default () => 1;",
         )
         .admin()
         .start();
