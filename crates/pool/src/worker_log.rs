@@ -127,7 +127,7 @@ pub(crate) struct Record {
     part: Part,
 }
 
-/// What the last line of a record was.
+/// The kind of a record's last line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
     #[default]

@@ -41,7 +41,7 @@ export async function loadHandler(module: object, file: string): Promise<LoadedH
   const common = isObject(fallback) && !(fallback instanceof Router) ? fallback : {};
   const candidates = [fallback, common['default'], exports['handler'], common['handler']];
   const loaded: LoadedHandler = { handle: () => null, isRouter: false, reads: [], start: [], stop: [] };
-  // What an application of a framework calls `onStart` is a method of its own.
+  // An application of a framework may have a method `onStart` of its own.
   const hooks = Object.getPrototypeOf(common) === Object.prototype ? common : {};
   for (const [list, name] of [[loaded.start, 'onStart'], [loaded.stop, 'onStop']] as const) {
     const hook = exports[name] ?? hooks[name];

@@ -304,7 +304,7 @@ pub(super) async fn watch(pool: &Arc<Shared>, key: usize, process: &Process, mut
     let shaken = tokio::select! {
         biased;
         shaken = &mut shaking => shaken,
-        // What it has sent before its end is still to be read.
+        // Frames that were sent before the end are still in the link.
         () = leader.ended() => timeout(OUTPUT_GRACE, shaking).await.unwrap_or(Err(HandshakeError::Closed)),
     };
     let started = shaken.map(|ready| adopt(pool, key, process, ready));

@@ -669,7 +669,7 @@ pub struct Route {
     pub target: Target,
 }
 
-/// What scripts of other origins may do (the CORS protocol of the Fetch standard).
+/// Permissions of scripts of other origins (the CORS protocol of the Fetch standard).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cors {
     /// Origins as browsers send them, in lower case; `*` is any.

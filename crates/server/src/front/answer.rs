@@ -107,7 +107,7 @@ impl<S: Stream> Exchange<S> {
             204 | 304 => Delimiting::Nothing,
             // Only a response to HEAD may announce a longer body than it sends.
             _ if head.method() == "HEAD" => match (reply.length, &content) {
-                // Nobody knows how long the body of a GET would be.
+                // The length that GET would have is unknown.
                 (None, Body::Empty) => Delimiting::Nothing,
                 (None, Body::Bytes(bytes)) if bytes.is_empty() => Delimiting::Nothing,
                 (announced, _) => Delimiting::Length(announced.unwrap_or(length)),

@@ -1,4 +1,4 @@
-//! Requests that no target is asked about: TRACE, upgrades; and answers to HEAD whose length nobody knows.
+//! TRACE and upgrades, which the server answers itself, and responses to HEAD without a known length.
 
 use forebay_testkit::Setup;
 
