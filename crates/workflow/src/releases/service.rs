@@ -108,7 +108,7 @@ pub enum ReleaseServiceError {
     /// Stored tests of a release that was to be published failed.
     #[error("{failed} of {count} stored tests do not hold, and release {release} is not published")]
     Tests {
-        /// Its number.
+        /// The release that was to be published.
         release: u64,
         /// Number of its tests.
         count: usize,
