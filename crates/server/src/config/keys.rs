@@ -827,7 +827,7 @@ static ROUTE: &[Key] = &[
         name: "methods",
         kind: Kind::Texts { min: 1 },
         default: Default::Nothing,
-        meaning: "Methods this route answers; without the key, all. GET answers HEAD too.",
+        meaning: "Methods this route answers; without the key, all but TRACE. GET answers HEAD too.",
         exceeded: "405 with `Allow`",
     },
     Key {

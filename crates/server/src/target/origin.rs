@@ -1,6 +1,11 @@
 //! Cross-origin checks: which websites may have their visitors' browsers change data, and whose scripts may read answers.
 
-use crate::{config, failure::Refusal, front::Head, reply::HeaderLines};
+use crate::{
+    config,
+    failure::Refusal,
+    front::Head,
+    reply::{HeaderLines, is_token},
+};
 
 /// How long browsers may keep the answer to a preflight request, in seconds.
 const PREFLIGHT_KEPT: &str = "600";
@@ -72,7 +77,10 @@ impl Cors {
         if head.method() != "OPTIONS" || head.field("origin").is_none() {
             return None;
         }
-        std::str::from_utf8(head.field("access-control-request-method")?).ok()
+        let method = head.field("access-control-request-method")?;
+        std::str::from_utf8(method)
+            .ok()
+            .filter(|method| is_token(method.as_bytes()))
     }
 
     /// The headers of an answer to a preflight request for this method, beside those of every answer.

@@ -72,6 +72,14 @@ fn pages_of_named_origins_may_read_answers_and_are_told_so_before_they_ask() {
     );
     let other = from(&server, "https://c.example", "OPTIONS", "/named", Some("POST"));
     assert_eq!(allowed(&other)[0], None);
+    let nothing = from(
+        &server,
+        "https://c.example",
+        "OPTIONS",
+        "/any/a.txt",
+        Some("GET, PUT"),
+    );
+    assert_eq!(allowed(&nothing)[2], None);
     // No route has this method here.
     let none = from(&server, "https://a.example", "OPTIONS", "/named", Some("PUT"));
     assert_eq!(

@@ -234,8 +234,10 @@ impl Folder {
         path: &str,
         header: HeaderLookup<'_, '_>,
     ) -> io::Result<Option<(&'static str, File, Metadata)>> {
-        let accepted = header("accept-encoding").filter(|_| self.precompressed);
-        let Some(accepted) = accepted else {
+        if !self.precompressed {
+            return Ok(None);
+        }
+        let Some(accepted) = header("accept-encoding") else {
             return Ok(None);
         };
         for (coding, extension) in CODINGS {
