@@ -183,7 +183,7 @@ class WsgiTest(unittest.TestCase):
         peer = self.peers["alone"]
         for host, name, port in (("a.example:8080", "a.example", "8080"), ("[::1]", "[::1]", "80"), ("[::1]:81", "[::1]", "81")):
             number = peer.numbers = peer.numbers + 1
-            payload = wire.request_payload(method="GET", path="/environ", headers=[("host", host), ("x-request-id", "a")])
+            payload = wire.request_payload(method="GET", path="/environ", headers=[("host", host)], request_id="a")
             peer.send(wire.REQUEST, payload, flags=wire.END, number=number)
             environ = json.loads(peer.answer(number).body)
             self.assertEqual((environ["SERVER_NAME"], environ["SERVER_PORT"]), (name, port))

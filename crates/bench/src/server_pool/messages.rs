@@ -312,6 +312,7 @@ fn payload(body: &[u8]) -> Vec<u8> {
         params: std::iter::empty::<(&[u8], &[u8])>(),
         headers: std::iter::once((&b"content-type"[..], &b"application/json"[..])),
         peer: b"",
+        id: b"",
         body,
     }
     .put(&mut payload);

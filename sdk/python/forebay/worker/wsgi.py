@@ -78,9 +78,9 @@ class Wsgi:
         job = exchange.job
         data = job.data
         at = job.at
-        _, method, path, query, route, params, headers, peer = REQUEST_TABLE.unpack_from(data, at)
+        _, method, path, query, route, params, headers, peer, _ = REQUEST_TABLE.unpack_from(data, at)
         environ = self._base.copy()
-        at += 32
+        at += REQUEST_TABLE.size
         end = at + method
         environ["REQUEST_METHOD"] = data[at:end].decode("latin-1")
         at = end
