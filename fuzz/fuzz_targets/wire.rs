@@ -21,7 +21,7 @@ fn payload(bytes: &[u8]) {
     if let Ok(request) = RequestView::decode(bytes) {
         let parts = [request.method, request.path, request.query, request.route, request.params, request.headers];
         let length: usize = parts.iter().map(|part| part.len()).sum();
-        assert_eq!(length + request.peer.len() + request.body.len() + 32, bytes.len());
+        assert_eq!(length + request.peer.len() + request.id.len() + request.body.len() + 36, bytes.len());
         pairs(request.params);
         pairs(request.headers);
     }

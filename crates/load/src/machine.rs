@@ -85,6 +85,7 @@ struct Tree {
     pid: u32,
     started: u64,
     processes: usize,
+    own_cpu_seconds: f64,
     cpu_seconds: f64,
     rss_bytes: u64,
 }
@@ -114,6 +115,9 @@ pub struct ServerUsage {
     pub processes: usize,
     /// CPU time of all of them, including those that ended meanwhile and were waited for.
     pub cpu_seconds: f64,
+    /// CPU time of the server's own process, including children that ended meanwhile and were waited for.
+    #[serde(default)]
+    pub own_cpu_seconds: f64,
     /// Resident memory at the end. Shared memory counts for each process.
     pub rss_bytes: u64,
 }
@@ -142,6 +146,7 @@ impl Usage {
                 pid: after.pid,
                 processes: after.processes,
                 cpu_seconds: (after.cpu_seconds - before.cpu_seconds).max(0.0),
+                own_cpu_seconds: (after.own_cpu_seconds - before.own_cpu_seconds).max(0.0),
                 rss_bytes: after.rss_bytes,
             }),
         }
@@ -261,6 +266,7 @@ impl Tree {
             pid,
             started: root.started,
             processes: 0,
+            own_cpu_seconds: root.cpu_seconds,
             cpu_seconds: 0.0,
             rss_bytes: 0,
         };
@@ -425,6 +431,7 @@ mod tests {
                 pid: 20,
                 started,
                 processes: 3,
+                own_cpu_seconds: 1.0,
                 cpu_seconds,
                 rss_bytes: 1 << 20,
             }),

@@ -111,8 +111,9 @@ pub fn dialect_request(bytes: &[u8]) {
         query,
         route: b"/*",
         params: [(&b"name"[..], value)].into_iter(),
-        headers: [(&b"x-request-id"[..], value)].into_iter(),
+        headers: [(&b"x-header"[..], value)].into_iter(),
         peer,
+        id: value,
         body,
     }
     .put(&mut payload);

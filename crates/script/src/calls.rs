@@ -416,6 +416,7 @@ impl Calls {
             4 => request.params,
             5 => request.headers,
             6 => request.peer,
+            7 => request.id,
             _ => request.body,
         }
     }
@@ -437,7 +438,7 @@ impl Calls {
     pub(crate) fn request_id(&self, id: CallId) -> Option<String> {
         match self.run_input(id) {
             Some(input) => Some(input.request_id.clone()),
-            None => Some(String::from_utf8_lossy(self.view(id)?.request_id()?).into_owned()),
+            None => Some(String::from_utf8_lossy(self.view(id)?.id).into_owned()),
         }
     }
 

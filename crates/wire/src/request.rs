@@ -1,9 +1,9 @@
 //! The payload of REQUEST: PROTOCOL.md section 4.
 
-use crate::{Pairs, WireError, frame::u32_at, put_pair};
+use crate::{WireError, frame::u32_at, put_pair};
 
 /// Bytes of the fixed part in front of a REQUEST's parts.
-pub const REQUEST_TABLE_BYTES: usize = 32;
+pub const REQUEST_TABLE_BYTES: usize = 36;
 
 /// The parts of a REQUEST payload to encode. `params` and `headers` are iterators, so callers need not collect pairs first.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub struct RequestParts<'a, P, H> {
     pub headers: H,
     /// The client's address.
     pub peer: &'a [u8],
+    /// The request's id, whether or not it is among the headers.
+    pub id: &'a [u8],
     /// The body's first bytes.
     pub body: &'a [u8],
 }
@@ -55,9 +57,11 @@ where
         let start = out.len();
         self.headers.for_each(|(name, value)| put_pair(out, name, value));
         close(out, start);
-        let start = out.len();
-        out.extend_from_slice(self.peer);
-        close(out, start);
+        for part in [self.peer, self.id] {
+            let start = out.len();
+            out.extend_from_slice(part);
+            close(out, start);
+        }
         out.extend_from_slice(self.body);
     }
 }
@@ -81,6 +85,7 @@ pub struct RequestView<'a> {
     /// A pair block, read by [`Pairs`](crate::Pairs).
     pub headers: &'a [u8],
     pub peer: &'a [u8],
+    pub id: &'a [u8],
     pub body: &'a [u8],
 }
 
@@ -110,7 +115,7 @@ impl<'a> RequestView<'a> {
             part
         };
         let (method, path, query, route) = (part(), part(), part(), part());
-        let (params, headers, peer) = (part(), part(), part());
+        let (params, headers, peer, id) = (part(), part(), part(), part());
         let remaining_ms = u32_at(table, 0);
         Ok(Self {
             remaining_ms,
@@ -121,15 +126,8 @@ impl<'a> RequestView<'a> {
             params,
             headers,
             peer,
+            id,
             body: rest,
         })
-    }
-
-    /// The request's id: its `x-request-id` header. The server adds one to every request.
-    pub fn request_id(&self) -> Option<&'a [u8]> {
-        let mut headers = Pairs::new(self.headers).map_while(Result::ok);
-        headers
-            .find(|(name, _)| *name == b"x-request-id")
-            .map(|(_, id)| id)
     }
 }

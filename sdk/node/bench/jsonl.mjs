@@ -32,7 +32,7 @@ const inFlight = Number(options['in-flight']);
 function line(id) {
   return (
     `{"id":${id},"method":"GET","path":"${options.path}","query":"","route":"/*","peer":"127.0.0.1","remaining_ms":29999,` +
-    `"params":{},"headers":[["host","127.0.0.1:8080"],["x-request-id","0a1b2c3d4e5f6071"]],"body":""}\n`
+    `"request_id":"0a1b2c3d4e5f6071","params":{},"headers":[["host","127.0.0.1:8080"]],"body":""}\n`
   );
 }
 

@@ -2,6 +2,7 @@ import { readForm, type UploadedForm } from './form.js';
 import { RequestHeaders } from './headers.js';
 import { HttpError } from './reply.js';
 import {
+  ID,
   PARAMS,
   PATH,
   PEER,
@@ -220,7 +221,7 @@ export class WireRequest implements HttpRequest {
   }
 
   get id(): string {
-    return this.field('x-request-id') ?? '';
+    return part(this[SOURCE], ID);
   }
 
   async json<T = unknown>(): Promise<T> {

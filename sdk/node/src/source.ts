@@ -25,6 +25,7 @@ export interface Message {
   readonly query: string;
   readonly route: string;
   readonly peer: string;
+  readonly request_id: string;
   /** Milliseconds until the deadline; 0: none. */
   readonly remaining_ms: number;
   readonly params: Readonly<Record<string, string>>;
@@ -40,7 +41,8 @@ export const ROUTE = 3;
 export const PARAMS = 4;
 export const HEADERS = 5;
 export const PEER = 6;
-const BODY = 7;
+export const ID = 7;
+const BODY = 8;
 const PERCENT = 37;
 
 const BEYOND_ASCII = /[^\0-\x7f]/;
@@ -157,8 +159,19 @@ export function utf8(bytes: Uint8Array): string {
   return (bytes as Bytes).utf8Slice(0, bytes.length);
 }
 
-function messagePart({ path, query, route, peer }: Message, index: number): string {
-  return index === PATH ? path : index === QUERY ? query : index === ROUTE ? route : peer;
+function messagePart(message: Message, index: number): string {
+  switch (index) {
+    case PATH:
+      return message.path;
+    case QUERY:
+      return message.query;
+    case ROUTE:
+      return message.route;
+    case PEER:
+      return message.peer;
+    default:
+      return message.request_id;
+  }
 }
 
 function partAt({ bytes, at }: Source, index: number): number {

@@ -178,7 +178,6 @@ async function payloadOf(method: string, path: string, init: TestRequest, id: st
   if (type !== null && !headers.has('content-type')) headers.set('content-type', type);
   const bytes = Buffer.from(await web.arrayBuffer());
   if (!headers.has('host')) headers.set('host', 'localhost');
-  if (!headers.has('x-request-id')) headers.set('x-request-id', id);
   if (bytes.length > 0) headers.set('content-length', String(bytes.length));
   const [before, query = ''] = path.split(/\?(.*)/s, 2) as [string, string?];
   return requestPayload({
@@ -190,6 +189,7 @@ async function payloadOf(method: string, path: string, init: TestRequest, id: st
     params: Object.entries(params).flat(),
     headers: [...headers].flat(),
     peer: ip,
+    id: headers.get('x-request-id') ?? id,
     body: bytes,
   });
 }

@@ -40,7 +40,7 @@ export const END = 0x01;
 export const FAULT = 0x02;
 
 /** Bytes of a REQUEST payload before `method`. */
-export const REQUEST_TABLE_BYTES = 32;
+export const REQUEST_TABLE_BYTES = 36;
 /** Bytes of a RESPONSE payload before `headers`. */
 export const RESPONSE_TABLE_BYTES = 12;
 /** Bytes of a CALL or RETURN payload before the body. */
@@ -204,17 +204,18 @@ export interface RequestParts {
   /** `[name, value, ...]`, names in lower case, values of Latin-1 characters. */
   headers: readonly string[];
   peer: string;
+  id: string;
   body: Uint8Array;
 }
 
 /** Builds the payload of a REQUEST frame as the server writes it. */
 export function requestPayload(request: RequestParts): Bytes {
-  const { remainingMs, method, path, query, route, params, headers, peer, body } = request;
+  const { remainingMs, method, path, query, route, params, headers, peer, id, body } = request;
   // Each UTF-8 byte becomes one Latin-1 character, so that it passes through a pair block unchanged.
   const named = params.length === 0 ? params : params.map((text) => Buffer.from(text).toString('latin1'));
   const texts = [method, path, query, route];
   const lengths = texts.map((text) => Buffer.byteLength(text));
-  lengths.push(pairsBytes(named), pairsBytes(headers), Buffer.byteLength(peer));
+  lengths.push(pairsBytes(named), pairsBytes(headers), Buffer.byteLength(peer), Buffer.byteLength(id));
   let length = REQUEST_TABLE_BYTES + body.length;
   for (const part of lengths) length += part;
   const bytes = Buffer.allocUnsafe(length) as Bytes;
@@ -227,6 +228,7 @@ export function requestPayload(request: RequestParts): Bytes {
   for (const [index, text] of texts.entries()) at += bytes.utf8Write(text, at, lengths[index]!);
   at = writePairs(bytes, writePairs(bytes, at, named), headers);
   at += bytes.utf8Write(peer, at, lengths[6]!);
+  at += bytes.utf8Write(id, at, lengths[7]!);
   bytes.set(body, at);
   return bytes;
 }

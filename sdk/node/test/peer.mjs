@@ -73,9 +73,9 @@ export function frame(type, flags, generation, job, slot, payload = Buffer.alloc
 
 export function requestPayload(request) {
   const { method = 'GET', path = '/', query = '', route = '/*', params = [], headers = [], peer = '127.0.0.1', body = '', left = 30_000 } = request;
-  const all = [['host', 'example.org'], ['x-request-id', 'req-1'], ...headers];
-  const parts = [Buffer.from(method), Buffer.from(path), Buffer.from(query), Buffer.from(route), pairs(params), pairs(all), Buffer.from(peer)];
-  const table = Buffer.alloc(32);
+  const all = [['host', 'example.org'], ...headers];
+  const parts = [Buffer.from(method), Buffer.from(path), Buffer.from(query), Buffer.from(route), pairs(params), pairs(all), Buffer.from(peer), Buffer.from('req-1')];
+  const table = Buffer.alloc(36);
   table.writeUInt32LE(left, 0);
   parts.forEach((part, index) => table.writeUInt32LE(part.length, 4 + 4 * index));
   return Buffer.concat([table, ...parts, Buffer.from(body)]);

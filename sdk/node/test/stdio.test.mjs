@@ -67,7 +67,7 @@ for (const [runtime, program] of [['node', process.execPath], ['bun', bun]]) {
 
   describe(`a handler on standard input and output in ${runtime}`, () => {
     const request = (id, method, path, body = '') => ({
-      id, method, path, query: 'a=1', route: '/*', peer: '10.0.0.1', remaining_ms: 5000, params: {}, headers: [['x-request-id', `r-${id}`], ['content-type', 'application/json']], body,
+      id, method, path, query: 'a=1', route: '/*', peer: '10.0.0.1', request_id: `r-${id}`, remaining_ms: 5000, params: {}, headers: [['content-type', 'application/json']], body,
     });
     const start = () => new Child(program, 'stdio.mjs', { FOREBAY_PROTOCOL: 'jsonl' });
 
@@ -197,6 +197,7 @@ describe('the vectors of lines', () => {
         params: source.pairs(from, source.PARAMS),
         headers: source.pairs(from, source.HEADERS),
         peer: part(source.PEER),
+        id: part(source.ID),
         body_hex: Buffer.from(source.bodyBytes(from)).toString('hex'),
       };
       assert.deepEqual(read, { ...request, params: request.params.flat(), headers: request.headers.flat() });

@@ -58,6 +58,7 @@ async function decodeRequest(bytes) {
     params: Object.entries(request.params),
     headers: [...request.headers],
     peer: request.ip,
+    id: request.id,
     body_hex: Buffer.from(body).toString('hex'),
   };
 }

@@ -22,7 +22,6 @@ HEADERS = (
     ("host", "127.0.0.1:8080"),
     ("user-agent", "bench"),
     ("accept", "*/*"),
-    ("x-request-id", "4f1c2a9b00000001"),
 )
 
 
@@ -41,7 +40,7 @@ def main():
     options = parser.parse_args()
     file, _, name = options.handler.partition(":")
     flags = ["-m", "cProfile", "-s", "tottime"] if options.profile else []
-    payload = wire.request_payload(method="GET", path=options.path, route="/*", headers=HEADERS, remaining_ms=30_000)
+    payload = wire.request_payload(method="GET", path=options.path, route="/*", headers=HEADERS, request_id="4f1c2a9b00000001", remaining_ms=30_000)
 
     with Peer(None, *([f"--object={name}"] if name else []), handler=pathlib.Path(file).resolve(), flags=flags) as peer:
 

@@ -40,17 +40,18 @@ class Head:
     __slots__ = ("_data", "_ends", "_end", "_more", "_taken", "_head", "_params", "_query", "_headers", "_cookies")
 
     def __init__(self, data: bytes, at: int, end: int, more: Optional[BodySource]) -> None:
-        _, method, path, query, route, params, headers, peer = REQUEST_TABLE.unpack_from(data, at)
+        _, method, path, query, route, params, headers, peer, request_id = REQUEST_TABLE.unpack_from(data, at)
         self._data = data
-        start = at + 32
+        start = at + REQUEST_TABLE.size
         method += start
         path += method
         query += path
         route += query
         params += route
         headers += params
+        peer += headers
         #: The end of each part, which is the start of the next one; the first number is the start of the method.
-        self._ends = (start, method, path, query, route, params, headers, headers + peer)
+        self._ends = (start, method, path, query, route, params, headers, peer, peer + request_id)
         self._end = end
         self._more = more
         self._taken = False
@@ -126,14 +127,14 @@ class Head:
     @property
     def id(self) -> str:
         """The request's id: the `x-request-id` it came with, or the one the server gave it. It is in every log line."""
-        return self.headers.get("x-request-id", "")
+        return self._part(7)
 
     def _take(self) -> bytes:
         """Returns the part of the body that arrived with the request, and marks the body as read."""
         if self._taken:
             raise RuntimeError("the body of the request has been read already; it can be read once")
         self._taken = True
-        return self._data[self._ends[7] : self._end]
+        return self._data[self._ends[8] : self._end]
 
     def _parse(self, text: str) -> Any:
         try:

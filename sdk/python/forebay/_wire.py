@@ -47,8 +47,8 @@ CONTENT_TYPES = (
 #: length, type, flags, generation, job, slot
 HEADER = Struct("<IBBHII")
 HEADER_BYTES = HEADER.size
-#: Milliseconds left, then the lengths of method, path, query, route, params, headers and peer.
-REQUEST_TABLE = Struct("<8I")
+#: Milliseconds left, then the lengths of method, path, query, route, params, headers, peer and id.
+REQUEST_TABLE = Struct("<9I")
 #: Status, kind of content, 0, microseconds, length of the headers.
 RESPONSE_TABLE = Struct("<HBBII")
 RESPONSE_HEAD = Struct("<IBBHIIHBBII")
@@ -114,6 +114,7 @@ def request_payload(
     params: Pairs = (),
     headers: Pairs = (),
     peer: str = "127.0.0.1",
+    request_id: str = "",
     body: bytes = b"",
     remaining_ms: int = 0,
 ) -> bytes:
@@ -126,5 +127,6 @@ def request_payload(
         pair_block([(name.encode(), value.encode()) for name, value in params]),
         header_block(headers),
         peer.encode(),
+        request_id.encode(),
     ]
     return b"".join([REQUEST_TABLE.pack(remaining_ms, *map(len, parts)), *parts, body])

@@ -111,12 +111,13 @@ class Client:
         seconds that the handler has."""
         self.start()
         self._requests += 1
-        sent = {"host": "localhost", "x-request-id": f"test-{self._requests}"}
+        sent = {"host": "localhost"}
         if json is not None:
             sent["content-type"] = "application/json"
         sent.update({name.lower(): value for name, value in (headers or {}).items()})
         content = to_json(json) if json is not None else body.encode() if isinstance(body, str) else body
         before, _, query = path.partition("?")
+        request_id = sent.get("x-request-id", f"test-{self._requests}")
         payload = request_payload(
             method=method,
             path=before,
@@ -124,9 +125,10 @@ class Client:
             params=list((params or {}).items()),
             headers=list(sent.items()),
             peer=ip,
+            request_id=request_id,
             body=content,
         )
-        return self._answer(payload, sent["x-request-id"], method, deadline)
+        return self._answer(payload, request_id, method, deadline)
 
     def _answer(self, payload: bytes, request_id: str, method: str, deadline: Optional[float]) -> Response:
         context = Context(self._context, _TestJob(self._log, None if deadline is None else time.monotonic() + deadline))

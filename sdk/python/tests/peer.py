@@ -78,8 +78,8 @@ class Peer:
     def request(self, path, method="GET", body=b"", *, end=True, headers=(), slot=0, **parts):
         """Sends a request; returns the job's number."""
         self.numbers += 1
-        headers = [("host", "localhost"), ("x-request-id", f"id-{self.numbers}"), *headers]
-        payload = wire.request_payload(method=method, path=path, headers=headers, body=body, **parts)
+        headers = [("host", "localhost"), *headers]
+        payload = wire.request_payload(method=method, path=path, headers=headers, request_id=f"id-{self.numbers}", body=body, **parts)
         self.send(wire.REQUEST, payload, flags=wire.END if end else 0, number=self.numbers, slot=slot)
         return self.numbers
 

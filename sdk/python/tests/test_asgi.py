@@ -1,4 +1,4 @@
-"""ASGI applications in a worker: reports about their lifespans."""
+"""ASGI applications in a worker: the scope of a request, and reports about lifespans."""
 
 import unittest
 
@@ -24,6 +24,19 @@ FAILED = """
     await receive()
     await send({"type": "lifespan.shutdown.failed", "message": "the queue is not empty"})
 """
+
+
+class ScopeTest(unittest.TestCase):
+    def test_the_requests_id_is_in_an_extension_and_not_among_the_headers(self):
+        app = """
+async def app(scope, receive, send):
+    if scope["type"] == "http":
+        told = [scope["extensions"]["forebay"]["request_id"], [name.decode() for name, _ in scope["headers"]], scope["client"][0]]
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": repr(told).encode()})
+"""
+        with Peer(app) as peer:
+            self.assertEqual(peer.get("/").body, b"['id-1', ['host'], '127.0.0.1']")
 
 
 class LifespanTest(unittest.TestCase):

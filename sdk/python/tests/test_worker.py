@@ -136,7 +136,7 @@ class WorkerTest(unittest.TestCase):
             unknown = wire.frame(0x7F, 0xFF, 7, 9, 9, b"whatever")
             foreign = wire.frame(wire.DRAIN, 0, 8, 0, 0)
             stray = wire.frame(wire.ABORT, 0, 7, 77, 0, b"\x01")
-            payload = wire.request_payload(method="POST", path="/echo", headers=[("x-request-id", "a")], body=b"b" * 40_000)
+            payload = wire.request_payload(method="POST", path="/echo", request_id="a", body=b"b" * 40_000)
             request = wire.frame(wire.REQUEST, wire.END, 7, 1, 0, payload)
             for byte in unknown + foreign + stray + request[:100]:
                 peer.link.sendall(bytes([byte]))

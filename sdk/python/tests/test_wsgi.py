@@ -169,7 +169,7 @@ class WsgiTest(unittest.TestCase):
             "HTTP_X_ONE": "1,2",
             "HTTP_COOKIE": "a=1; b=2",
             "HTTP_X_LATIN": "caf\xe9",
-            "HTTP_X_REQUEST_ID": environ["HTTP_X_REQUEST_ID"],
+            "forebay.request_id": environ["forebay.request_id"],
             "wsgi.version": [1, 0],
             "wsgi.url_scheme": "http",
             "wsgi.multithread": False,
@@ -183,10 +183,12 @@ class WsgiTest(unittest.TestCase):
         peer = self.peers["alone"]
         for host, name, port in (("a.example:8080", "a.example", "8080"), ("[::1]", "[::1]", "80"), ("[::1]:81", "[::1]", "81")):
             number = peer.numbers = peer.numbers + 1
-            payload = wire.request_payload(method="GET", path="/environ", headers=[("host", host), ("x-request-id", "a")])
+            payload = wire.request_payload(method="GET", path="/environ", headers=[("host", host)], request_id="a")
             peer.send(wire.REQUEST, payload, flags=wire.END, number=number)
             environ = json.loads(peer.answer(number).body)
             self.assertEqual((environ["SERVER_NAME"], environ["SERVER_PORT"]), (name, port))
+            self.assertEqual(environ["forebay.request_id"], "a")
+            self.assertNotIn("HTTP_X_REQUEST_ID", environ)
 
     def test_a_mount_point_is_taken_off_the_path(self):
         peer = self.peers["mounted"]

@@ -374,6 +374,7 @@ mod tests {
                 pid: 1,
                 processes: 2,
                 cpu_seconds: 11.85,
+                own_cpu_seconds: 11.85,
                 rss_bytes: 64_000_000,
             }),
             ..Usage::default()

@@ -66,6 +66,7 @@ fn usage() -> Usage {
             pid: 4_242,
             processes: 5,
             cpu_seconds: 14.22,
+            own_cpu_seconds: 14.22,
             rss_bytes: 18_350_080,
         }),
     }

@@ -419,6 +419,7 @@ mod tests {
                 pid: 9,
                 processes: 1,
                 cpu_seconds: 6.9,
+                own_cpu_seconds: 6.9,
                 rss_bytes: 1,
             }),
         }

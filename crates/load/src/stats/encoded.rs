@@ -52,26 +52,23 @@ fn decode<C: Counter>(Encoded { digits, counts }: Encoded) -> Result<Histogram<C
 }
 
 /// Serializes a histogram.
-pub(crate) fn serialize<C: Counter, W: Writes>(
-    histogram: &Histogram<C>,
-    writer: W,
-) -> Result<W::Ok, W::Error> {
+pub fn serialize<C: Counter, W: Writes>(histogram: &Histogram<C>, writer: W) -> Result<W::Ok, W::Error> {
     encode(histogram).serialize(writer)
 }
 
 /// Deserializes a histogram.
-pub(crate) fn deserialize<'de, C: Counter, R: Reads<'de>>(reader: R) -> Result<Histogram<C>, R::Error> {
+pub fn deserialize<'de, C: Counter, R: Reads<'de>>(reader: R) -> Result<Histogram<C>, R::Error> {
     decode(Encoded::deserialize(reader)?).map_err(R::Error::custom)
 }
 
 /// The same for an optional histogram.
-pub(crate) mod optional {
+pub mod optional {
     use super::{Counter, Encoded, Histogram, Reads, Writes, decode, encode};
     use serde::{Deserialize as _, Serialize as _, de::Error as _};
 
     /// Serializes a histogram, or null.
     #[expect(clippy::ref_option, reason = "serde's derive calls it so")]
-    pub(crate) fn serialize<C: Counter, W: Writes>(
+    pub fn serialize<C: Counter, W: Writes>(
         histogram: &Option<Histogram<C>>,
         writer: W,
     ) -> Result<W::Ok, W::Error> {
@@ -79,9 +76,7 @@ pub(crate) mod optional {
     }
 
     /// Deserializes a histogram, or null.
-    pub(crate) fn deserialize<'de, C: Counter, R: Reads<'de>>(
-        reader: R,
-    ) -> Result<Option<Histogram<C>>, R::Error> {
+    pub fn deserialize<'de, C: Counter, R: Reads<'de>>(reader: R) -> Result<Option<Histogram<C>>, R::Error> {
         let encoded = Option::<Encoded>::deserialize(reader)?;
         encoded.map(decode).transpose().map_err(R::Error::custom)
     }

@@ -6,7 +6,7 @@
 //! requests is much too narrow.
 
 mod batches;
-pub(crate) mod encoded;
+pub mod encoded;
 mod interval;
 mod ratio;
 mod steady;

@@ -22,6 +22,7 @@ pub(super) fn put_request(before: &mut Vec<u8>, out: &mut Vec<u8>, request: &Req
         (",\"query\":", request.query),
         (",\"route\":", request.route),
         (",\"peer\":", request.peer),
+        (",\"request_id\":", request.id),
     ] {
         before.extend_from_slice(name.as_bytes());
         put_text(before, part);

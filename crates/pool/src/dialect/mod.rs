@@ -75,9 +75,8 @@ pub(crate) fn translated(protocol: Protocol, payload: Vec<u8>) -> Vec<u8> {
         Protocol::Wabur { .. } => wabur::put_request(&mut behind, &request),
         Protocol::Framed | Protocol::FramedStdio => unreachable!("frames are not translated"),
     }
-    let id = request.request_id().unwrap_or_default();
     let mut translated =
-        Vec::with_capacity(REQUEST_TABLE_BYTES + id.len() + before.len() + behind.len() + 32);
+        Vec::with_capacity(REQUEST_TABLE_BYTES + request.id.len() + before.len() + behind.len() + 32);
     RequestParts {
         remaining_ms: request.remaining_ms,
         method: b"",
@@ -85,8 +84,9 @@ pub(crate) fn translated(protocol: Protocol, payload: Vec<u8>) -> Vec<u8> {
         query: b"",
         route: b"",
         params: std::iter::empty(),
-        headers: std::iter::once((&b"x-request-id"[..], id)),
+        headers: std::iter::empty(),
         peer: b"",
+        id: request.id,
         body: &behind,
     }
     .put(&mut translated);

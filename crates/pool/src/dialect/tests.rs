@@ -81,12 +81,9 @@ fn request(method: &str, path: &str, query: &str, body: &[u8]) -> Vec<u8> {
         query: query.as_bytes(),
         route: b"/*",
         params: [(&b"name"[..], &b"J\xc3\xbcrgen \"x\""[..])].into_iter(),
-        headers: [
-            (&b"x-request-id"[..], &b"r-1"[..]),
-            (&b"x-latin"[..], &b"caf\xe9"[..]),
-        ]
-        .into_iter(),
+        headers: [(&b"x-latin"[..], &b"caf\xe9"[..])].into_iter(),
         peer: b"127.0.0.1",
+        id: b"r-1",
         body,
     }
     .put(&mut payload);
@@ -417,9 +414,9 @@ fn a_request_is_told_in_one_line() {
     assert_eq!(
         told(Protocol::Jsonl, &request("POST", "/a%20b", "x=1", b"two\nlines")),
         json!({
-            "id": 7, "method": "POST", "path": "/a%20b", "query": "x=1", "route": "/*", "peer": "127.0.0.1", "remaining_ms": 900,
+            "id": 7, "method": "POST", "path": "/a%20b", "query": "x=1", "route": "/*", "peer": "127.0.0.1", "request_id": "r-1", "remaining_ms": 900,
             "params": {"name": "J\u{fc}rgen \"x\""},
-            "headers": [["x-request-id", "r-1"], ["x-latin", "caf\u{e9}"]],
+            "headers": [["x-latin", "caf\u{e9}"]],
             "body": "two\nlines",
         })
     );
@@ -436,7 +433,7 @@ fn a_translated_job_keeps_its_requests_id_and_takes_the_time_that_is_left() {
         let mut job = translated(protocol, request("GET", "/", "", b""));
         forebay_wire::set_remaining_ms(&mut job, 12);
         let view = RequestView::decode(&job).unwrap();
-        assert_eq!((view.request_id(), view.remaining_ms), (Some(&b"r-1"[..]), 12));
+        assert_eq!((view.id, view.remaining_ms), (&b"r-1"[..], 12));
         let mut line = Vec::new();
         put_request(protocol, &mut line, 8, &job);
         let told: Value = serde_json::from_slice(&line).unwrap();
@@ -565,6 +562,7 @@ fn golden_requests_are_told_and_golden_answers_are_understood() {
             params: params.iter().map(|(name, value)| (&name[..], &value[..])),
             headers: headers.iter().map(|(name, value)| (&name[..], &value[..])),
             peer: text("peer"),
+            id: text("id"),
             body: &bytes_of(request["body_hex"].as_str().unwrap()),
         }
         .put(&mut payload);

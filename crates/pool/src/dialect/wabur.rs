@@ -30,7 +30,7 @@ const NOT_FOUND: i64 = 166;
 
 /// Writes the part of the message behind the job's number, which is the beginning of `rid`.
 pub(super) fn put_request(out: &mut Vec<u8>, request: &RequestView<'_>) {
-    let id = request.request_id().unwrap_or_default();
+    let id = request.id;
     let mut rid = Vec::new();
     put_text(&mut rid, &[b".", id].concat());
     out.extend_from_slice(&rid[1..]);

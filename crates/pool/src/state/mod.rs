@@ -728,6 +728,6 @@ impl<L: LinkPort> State<L> {
 }
 
 fn request_id_in(payload: &[u8]) -> Option<String> {
-    let id = RequestView::decode(payload).ok()?.request_id()?;
-    Some(String::from_utf8_lossy(id).into_owned())
+    let id = RequestView::decode(payload).ok()?.id;
+    (!id.is_empty()).then(|| String::from_utf8_lossy(id).into_owned())
 }

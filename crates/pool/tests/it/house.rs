@@ -195,8 +195,9 @@ pub(crate) fn job_with(path: &str, body: &[u8]) -> Job {
         query: query.as_bytes(),
         route: b"/*",
         params: std::iter::empty(),
-        headers: [(&b"x-request-id"[..], &b"abc"[..])].into_iter(),
+        headers: std::iter::empty(),
         peer: b"127.0.0.1",
+        id: b"abc",
         body,
     }
     .put(&mut payload);

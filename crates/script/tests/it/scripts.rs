@@ -189,7 +189,6 @@ pub(crate) fn get(path: &str) -> Request<'_> {
 impl Request<'_> {
     pub(crate) fn payload(&self) -> Vec<u8> {
         let mut payload = Vec::new();
-        let id = [("x-request-id", "id-1")];
         RequestParts {
             remaining_ms: 0,
             method: self.method.as_bytes(),
@@ -200,9 +199,9 @@ impl Request<'_> {
             headers: self
                 .headers
                 .iter()
-                .chain(&id)
                 .map(|(name, value)| (name.as_bytes(), value.as_bytes())),
             peer: b"127.0.0.1",
+            id: b"id-1",
             body: self.body,
         }
         .put(&mut payload);

@@ -224,7 +224,7 @@ pub(super) fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> 
     let mut payload = Vec::with_capacity(PAYLOAD_BYTES + body.len());
     let named_hops = named_hops(head);
     let is_named_hop = |name: &[u8]| named_hops.iter().any(|named| named.eq_ignore_ascii_case(name));
-    let id = (&b"x-request-id"[..], request.id.as_bytes());
+    let id = request.id.as_bytes();
     RequestParts {
         remaining_ms: 0,
         method: head.method().as_bytes(),
@@ -237,14 +237,16 @@ pub(super) fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> 
             .map(|(name, value)| (name.as_bytes(), value.as_bytes())),
         headers: head
             .fields()
-            .filter(|(name, _)| !is_hop(name) && !is_named_hop(name) && *name != b"x-request-id")
+            .filter(|(name, _)| !is_hop(name) && !is_named_hop(name))
+            // An id that cannot be used is replaced.
+            .filter(|(name, value)| *name != b"x-request-id" || *value == id)
             // An authority in the target replaces Host (RFC 9112, 3.2.2), for the handler as for the router.
             .map(|(name, value)| match name {
                 b"host" => (name, head.host_bytes()),
                 _ => (name, value),
-            })
-            .chain(std::iter::once(id)),
+            }),
         peer: peer.as_bytes(),
+        id,
         body,
     }
     .put(&mut payload);

@@ -3,8 +3,9 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forebay_testkit::{Client, Server, Setup, wait_until};
+use serde_json::json;
 
-use crate::support::{fake, node};
+use crate::support::{ONE_WORKER, Runtime, fake, node};
 
 /// Routes of every target, with default limits.
 const ROUTES: &str = r#"
@@ -411,4 +412,25 @@ fn a_client_that_has_said_all_it_wants_is_still_answered() {
     assert_eq!(client.response().text(), "here");
     assert_eq!(client.response().json()["status"], "success");
     client.ends();
+}
+
+#[test]
+fn a_handler_finds_the_servers_request_id_in_its_own_field_and_the_clients_among_the_headers_too() {
+    let source =
+        "export default ({ id, headers }) => ({ id: id.length > 0, header: headers.get('x-request-id') });";
+    for runtime in Runtime::BOTH {
+        let server = runtime.pool(source, ONE_WORKER).start();
+        assert_eq!(
+            server.get("/").json(),
+            json!({"id": true, "header": null}),
+            "{runtime:?}"
+        );
+        let mut client = server.connect();
+        client.send("GET / HTTP/1.1\r\nhost: a\r\nx-request-id: mine\r\n\r\n");
+        assert_eq!(
+            client.response().json(),
+            json!({"id": true, "header": "mine"}),
+            "{runtime:?}"
+        );
+    }
 }

@@ -25,7 +25,7 @@ proptest! {
 
     #[test]
     fn a_request_is_read_back_as_written(
-        method in blob(9), path in blob(40), query in blob(40), route in blob(20), peer in blob(16), body in blob(99),
+        method in blob(9), path in blob(40), query in blob(40), route in blob(20), peer in blob(16), id in blob(16), body in blob(99),
         params in proptest::collection::vec((blob(9), blob(9)), 0..4),
         headers in proptest::collection::vec((blob(9), blob(9)), 0..9),
         remaining_ms: u32,
@@ -33,13 +33,13 @@ proptest! {
         let mut payload = Vec::new();
         let borrowed = |pairs: &[(Vec<u8>, Vec<u8>)]| -> Vec<(Vec<u8>, Vec<u8>)> { pairs.to_vec() };
         RequestParts {
-            remaining_ms, method: &method, path: &path, query: &query, route: &route, peer: &peer, body: &body,
+            remaining_ms, method: &method, path: &path, query: &query, route: &route, peer: &peer, id: &id, body: &body,
             params: params.iter().map(|(n, v)| (&n[..], &v[..])),
             headers: headers.iter().map(|(n, v)| (&n[..], &v[..])),
         }.put(&mut payload);
         let view = RequestView::decode(&payload).unwrap();
         prop_assert_eq!((view.method, view.path, view.query), (&method[..], &path[..], &query[..]));
-        prop_assert_eq!((view.route, view.peer, view.body), (&route[..], &peer[..], &body[..]));
+        prop_assert_eq!((view.route, view.peer, view.id, view.body), (&route[..], &peer[..], &id[..], &body[..]));
         prop_assert_eq!(view.remaining_ms, remaining_ms);
         let read = |block| Pairs::new(block).map(|p| p.map(|(n, v)| (n.to_vec(), v.to_vec())).unwrap()).collect::<Vec<_>>();
         prop_assert_eq!(read(view.params), borrowed(&params));

@@ -57,9 +57,7 @@ fn payload_of(kind: FrameType, payload: &[u8], say: &Value) -> Vec<u8> {
             let (params, headers) = (pairs(&say["params"]), pairs(&say["headers"]));
             assert_eq!(read_block(view.params), params);
             assert_eq!(read_block(view.headers), headers);
-            let named = |(name, _): &&(Vec<u8>, Vec<u8>)| name == b"x-request-id";
-            let id = headers.iter().find(named).map(|(_, id)| &id[..]);
-            assert_eq!(view.request_id(), id);
+            assert_eq!(view.id, text(say, "id"));
             let body = bytes_of(say["body_hex"].as_str().unwrap());
             assert_eq!(view.body, body);
             let mut out = Vec::new();
@@ -70,6 +68,7 @@ fn payload_of(kind: FrameType, payload: &[u8], say: &Value) -> Vec<u8> {
                 query: text(say, "query"),
                 route: text(say, "route"),
                 peer: text(say, "peer"),
+                id: text(say, "id"),
                 params: params.iter().map(|(n, v)| (&n[..], &v[..])),
                 headers: headers.iter().map(|(n, v)| (&n[..], &v[..])),
                 body: &body,

@@ -40,6 +40,7 @@ export class MessageType {
       params: [],
       headers: [],
       peer: '',
+      id: '',
       body: NO_BYTES,
     });
     const prefix = Buffer.alloc(HEADER_BYTES + payload.length) as Bytes;

@@ -8,6 +8,7 @@ export const ROUTE = 3;
 export const PARAMS = 4;
 export const HEADERS = 5;
 export const PEER = 6;
+export const ID = 7;
 
 export const methodLength = host.methodLength;
 export const part = host.part;

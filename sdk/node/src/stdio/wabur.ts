@@ -52,16 +52,17 @@ function request(id: string, body: Record<string, unknown>, message: Record<stri
   const op = body['op'];
   const headers: [string, string][] = [
     ['host', 'localhost'],
-    ['x-request-id', id.slice(id.indexOf('.') + 1)],
   ];
+  const requestId = id.slice(id.indexOf('.') + 1);
   if (typeof op !== 'string') {
-    return made(FALLBACK, '/', '', [...headers, JSON_TYPE], JSON.stringify(body));
+    return made(requestId, FALLBACK, '/', '', [...headers, JSON_TYPE], JSON.stringify(body));
   }
   const path = Array.isArray(body['path']) ? body['path'] : [];
   const { query, content } = body;
   const pairs = Object.entries(typeof query === 'object' && query !== null ? query : {});
   if (content !== undefined) headers.push(JSON_TYPE);
   return made(
+    requestId,
     Object.hasOwn(METHODS, op) ? METHODS[op]! : op,
     `/${path.map((part) => encodeURIComponent(String(part))).join('/')}`,
     new URLSearchParams(pairs.map(([name, value]): [string, string] => [name, String(value)])).toString(),
@@ -81,6 +82,6 @@ function contentText(body: Record<string, unknown>, message: Record<string, unkn
   return JSON.stringify(body['content']);
 }
 
-function made(method: string, path: string, query: string, headers: Message['headers'], body: string): Message {
-  return { remaining_ms: 0, method, path, query, route: '/*', params: {}, headers, peer: '', body };
+function made(requestId: string, method: string, path: string, query: string, headers: Message['headers'], body: string): Message {
+  return { remaining_ms: 0, method, path, query, route: '/*', params: {}, headers, peer: '', request_id: requestId, body };
 }

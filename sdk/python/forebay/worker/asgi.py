@@ -59,8 +59,8 @@ class Asgi:
     def _scope(self, job: AsyncJob) -> Scope:
         data = job.data
         at = job.at
-        _, method, path, query, route, params, headers, peer = REQUEST_TABLE.unpack_from(data, at)
-        at += 32
+        _, method, path, query, route, params, headers, peer, request_id = REQUEST_TABLE.unpack_from(data, at)
+        at += REQUEST_TABLE.size
         verb = data[at : at + method].decode("latin-1")
         at += method
         raw = data[at : at + path]
@@ -70,6 +70,7 @@ class Asgi:
         pairs = read_pairs(data, at, at + headers)
         at += headers
         ip = data[at : at + peer].decode("latin-1")
+        at += peer
         return {
             "type": "http",
             "asgi": _VERSIONS,
@@ -84,7 +85,7 @@ class Asgi:
             "client": (ip, 0) if ip else None,
             "server": _server(pairs),
             "state": self.state.copy(),
-            "extensions": {},
+            "extensions": {"forebay": {"request_id": data[at : at + request_id].decode("latin-1")}},
         }
 
 
@@ -107,7 +108,7 @@ class _Channel:
         self._status = 0
         self._headers = b""
         table = REQUEST_TABLE.unpack_from(job.data, job.at)
-        self._first: Optional[bytes] = job.data[job.at + 32 + sum(table[1:]) : job.end]
+        self._first: Optional[bytes] = job.data[job.at + REQUEST_TABLE.size + sum(table[1:]) : job.end]
         self._received = False
 
     async def receive(self) -> Message:

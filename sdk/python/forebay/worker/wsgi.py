@@ -78,9 +78,9 @@ class Wsgi:
         job = exchange.job
         data = job.data
         at = job.at
-        _, method, path, query, route, params, headers, peer = REQUEST_TABLE.unpack_from(data, at)
+        _, method, path, query, route, params, headers, peer, request_id = REQUEST_TABLE.unpack_from(data, at)
         environ = self._base.copy()
-        at += 32
+        at += REQUEST_TABLE.size
         end = at + method
         environ["REQUEST_METHOD"] = data[at:end].decode("latin-1")
         at = end
@@ -116,6 +116,8 @@ class Wsgi:
                 environ[name] = data[value:at].decode("latin-1")
         environ["REMOTE_ADDR"] = data[at : at + peer].decode("latin-1")
         at += peer
+        environ["forebay.request_id"] = data[at : at + request_id].decode("latin-1")
+        at += request_id
         host = environ.get("HTTP_HOST", "")
         environ["SERVER_NAME"], environ["SERVER_PORT"] = self._hosts.get(host) or self._host(host)
         first = io.BytesIO(data[at : job.end])

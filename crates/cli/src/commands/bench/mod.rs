@@ -1,9 +1,15 @@
 //! `forebay bench`: measurements of parts of the server, made by `forebay_bench`. This module has the arguments, files and the terminal.
 
+mod ladder;
 mod pool;
 mod progress;
 
-/// Measure parts of Forebay by themselves, beside others
+/// The file name that stands for standard output.
+const STANDARD_OUTPUT: &str = "-";
+/// Folder of this repository with the packages of others.
+const PEERS: &str = "bench/peers";
+
+/// Measure what each way of answering costs, beside others
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -12,10 +18,13 @@ pub(crate) struct BenchArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
+    Ladder(Box<ladder::BenchLadderArgs>),
     Pool(Box<pool::BenchPoolArgs>),
 }
 
 pub(crate) fn run(arguments: BenchArgs) -> anyhow::Result<()> {
-    let What::Pool(arguments) = arguments.what;
-    pool::run(&arguments)
+    match arguments.what {
+        What::Ladder(arguments) => ladder::run(&arguments),
+        What::Pool(arguments) => pool::run(&arguments),
+    }
 }

@@ -11,13 +11,13 @@ use std::{
 };
 
 use clap::ValueEnum;
-use forebay_bench::{
-    Contender, DELAY_MAX, Kind, Language, Load, OUTSTANDING_MAX, PAYLOAD_MAX, Peer, Plan, Report, SWEEP,
-    Suite, WORKERS_MAX,
+use forebay_bench::pool::{
+    self, Contender, DELAY_MAX, Kind, Language, Load, OUTSTANDING_MAX, PAYLOAD_MAX, Peer, Plan, Report,
+    SWEEP, Suite, WORKERS_MAX,
 };
 use forebay_server::config::Runtime;
 
-use super::progress::Progress;
+use super::{PEERS, STANDARD_OUTPUT, progress::Progress};
 use crate::{
     commands::load::{outputs, values},
     failure::UsageError,
@@ -26,10 +26,6 @@ use crate::{
 
 /// Messages before those that are measured: a tenth of these, and at least so many.
 const WARMUP_MIN: u64 = 10_000;
-/// The file name that stands for standard output.
-const STANDARD_OUTPUT: &str = "-";
-/// Folder of this repository with the packages of other pools.
-const PEERS: &str = "bench/peers";
 /// Most measurements of one pool.
 const REPEATS_MAX: u16 = 1000;
 
@@ -331,7 +327,7 @@ pub(crate) fn run(arguments: &BenchPoolArgs) -> anyhow::Result<()> {
         .as_ref()
         .is_some_and(|file| file.as_os_str() == STANDARD_OUTPUT);
     let mut progress = Progress::new(arguments.quiet, !in_the_way);
-    let report = forebay_bench::run(&suite, &mut |news| progress.hear(news))?;
+    let report = pool::run(&suite, &mut |news| progress.hear(news))?;
     progress.end()?;
     write(arguments, &report, in_the_way)?;
     match report.own_errors() {
@@ -344,13 +340,13 @@ pub(crate) fn run(arguments: &BenchPoolArgs) -> anyhow::Result<()> {
 
 fn write(arguments: &BenchPoolArgs, report: &Report, in_the_way: bool) -> anyhow::Result<()> {
     if let Some(file) = &arguments.json {
-        outputs::put(file, &forebay_bench::json::write(report))?;
+        outputs::put(file, &pool::json::write(report))?;
     }
     if let Some(file) = &arguments.html {
-        outputs::put(file, &forebay_bench::html::write(report))?;
+        outputs::put(file, &pool::html::write(report))?;
     }
     if !in_the_way {
-        output::whole(&forebay_bench::text::write(report))?;
+        output::whole(&pool::text::write(report))?;
     }
     Ok(())
 }

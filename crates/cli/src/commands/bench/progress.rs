@@ -1,7 +1,7 @@
 //! Progress of a measurement: on a terminal a line that is redrawn in place; elsewhere a line for each measurement. The lines of `QOper8`'s
 //! benchmark are part of the result.
 
-use forebay_bench::SuiteEvent;
+use forebay_bench::pool::SuiteEvent;
 use forebay_load::report::format::{count, plain, rate};
 
 use crate::output::{self, OutputError};

@@ -28,6 +28,7 @@ use self::tools::TABLES;
 pub(crate) use self::{
     arguments::Options,
     error::LoadError,
+    interrupt::Interrupt,
     run::{Loading, once},
 };
 use crate::{failure::UsageError, output};

@@ -46,7 +46,7 @@ impl Scale {
     }
 
     /// Powers of ten around all values between two above 0; over less than two powers also the marks between them.
-    pub(super) fn logarithmic(least: f64, most: f64, name: impl Fn(f64) -> String) -> Self {
+    pub fn logarithmic(least: f64, most: f64, name: impl Fn(f64) -> String) -> Self {
         let (least, most) = (least.max(1.0), most.max(least).max(1.0));
         let steps: &[f64] = if most / least < 100.0 {
             &[1.0, 2.0, 5.0]
@@ -75,7 +75,7 @@ impl Scale {
     }
 
     /// Percentiles by their distance to 100 %, of so many samples: each further nine takes as much room as the one before.
-    pub(super) fn nines(samples: u64) -> Self {
+    pub fn nines(samples: u64) -> Self {
         let high = (samples.max(10) as f64).log10();
         let all = [
             (50.0, "50 %"),

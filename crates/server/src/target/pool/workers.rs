@@ -84,6 +84,7 @@ impl PoolWorkers {
             self.pool.check_body(body).map_err(|what| self.failed(what))?;
         }
         let first = &body[..body.len().min(first_max)];
+        let id = request.headers.iter().find(|(name, _)| name == "x-request-id");
         let mut payload = Vec::with_capacity(head + first.len() + 256);
         RequestParts {
             remaining_ms: 0,
@@ -94,6 +95,7 @@ impl PoolWorkers {
             params: [].into_iter(),
             headers: fields,
             peer: b"",
+            id: id.map_or(b"", |(_, id)| id.as_bytes()),
             body: first,
         }
         .put(&mut payload);

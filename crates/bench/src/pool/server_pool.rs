@@ -16,7 +16,7 @@ use hdrhistogram::Histogram;
 use tokio::{task::LocalSet, time};
 
 use self::messages::Messages;
-use crate::{
+use crate::pool::{
     BenchError, ErrorText, Handled, Language, Load, OUTSTANDING_MAX, Outcome, Plan, SuiteEvent, Times, cpu,
     lines, suite::Tell,
 };

@@ -16,7 +16,7 @@ use forebay_runtimes::{Environment, Runtime, Sdk, find_runtime};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
-use crate::{BenchError, Contender, Load, Outcome, Plan, SuiteEvent, suite::Tell};
+use crate::pool::{BenchError, Contender, Load, Outcome, Plan, SuiteEvent, suite::Tell};
 
 /// The driver program, in the SDK.
 const PROGRAM: &str = "dist/pool/benchmark/main.js";

@@ -5,7 +5,7 @@ use std::{path::Path, time::Instant};
 use forebay_load::machine::Machine;
 use forebay_runtimes::Sdk;
 
-use crate::{BenchError, Contender, Outcome, Peer, Plan, Report, Subject, driver, server_pool};
+use crate::pool::{BenchError, Contender, Outcome, Peer, Plan, Report, Subject, driver, server_pool};
 
 /// The contenders, sizes and plan of a benchmark.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use forebay_load::{
     stats::{self, Ratio},
 };
 
-use crate::{Contender, Outcome, Suite};
+use crate::pool::{Contender, Outcome, Suite};
 
 /// A finished suite.
 #[derive(Clone, Debug)]

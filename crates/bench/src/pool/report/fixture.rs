@@ -6,7 +6,7 @@ use forebay_load::machine::Environment;
 use forebay_runtimes::Runtime;
 
 use super::{Report, Subject};
-use crate::{Contender, ErrorText, Handled, Language, Load, Outcome, Peer, Plan, Suite, Times};
+use crate::pool::{Contender, ErrorText, Handled, Language, Load, Outcome, Peer, Plan, Suite, Times};
 
 pub(super) const OWN: Contender = Contender::Server(Language::JavaScript(Runtime::Node));
 pub(super) const OTHER: Contender = Contender::Peer(Runtime::Node, Peer::Piscina);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use forebay_load::report::format::{bytes, count, duration, plain, rate, several};
 
 use super::{Report, Subject};
-use crate::{Load, Plan, Times};
+use crate::pool::{Load, Plan, Times};
 
 /// Characters shown of an error's text.
 const TEXT_MAX: usize = 300;

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use tokio::{sync::Notify, task::JoinSet, time};
 
 use super::MESSAGE_BYTES;
-use crate::{
+use crate::pool::{
     BenchError, Load, OUTSTANDING_MAX, Plan, SuiteEvent,
     adaptive::{AdaptiveDelay, Change},
     lines,
@@ -312,6 +312,7 @@ fn payload(body: &[u8]) -> Vec<u8> {
         params: std::iter::empty::<(&[u8], &[u8])>(),
         headers: std::iter::once((&b"content-type"[..], &b"application/json"[..])),
         peer: b"",
+        id: b"",
         body,
     }
     .put(&mut payload);

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Report, Subject};
-use crate::Load;
+use crate::pool::Load;
 
 /// The report as indented JSON.
 pub fn write(report: &Report) -> String {

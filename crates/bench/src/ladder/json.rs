@@ -1,0 +1,53 @@
+//! A ladder as JSON.
+
+use serde_json::{Value, json};
+
+use super::report::{BarResult, Report, Row};
+
+/// The report as one JSON object, with a line end.
+pub fn write(report: &Report) -> String {
+    let settings = &report.settings;
+    let told = json!({
+        "rungs": report.rows.iter().map(row).collect::<Vec<_>>(),
+        "environment": report.environment,
+        "rounds": settings.rounds,
+        "slice_seconds": settings.slice.as_secs_f64(),
+        "seconds": report.took.as_secs_f64(),
+        "interrupted": report.interrupted,
+    });
+    format!("{told:#}\n")
+}
+
+fn row(row: &Row) -> Value {
+    let figures = row.figures.as_ref();
+    json!({
+        "name": row.name,
+        "peer": row.is_peer,
+        "base": row.base,
+        "request": row.request,
+        "connections": figures.map(|figures| figures.connections),
+        "slices": figures.map_or(0, |figures| figures.slices),
+        "requests_per_second": figures.map(|figures| figures.per_second),
+        "requests_per_second_interval": figures.and_then(|figures| figures.interval),
+        "p50_ms": figures.and_then(|figures| figures.p50_ms),
+        "p99_ms": figures.and_then(|figures| figures.p99_ms),
+        "cpu_us_per_request": figures.and_then(super::report::Figures::cpu_us),
+        "server_cpu_us_per_request": figures.and_then(|figures| figures.server_us),
+        "workers_cpu_us_per_request": figures.and_then(|figures| figures.workers_us),
+        "ratio_to_base": row.ratio_to_base.map(|ratio| ratio.value),
+        "ratio_to_base_interval": row.ratio_to_base.map(|ratio| (ratio.low, ratio.high)),
+        "hop_cpu_us": row.hop_us,
+        "bars": row.bars.iter().map(bar).collect::<Vec<_>>(),
+        "verdict": row.verdict.name(),
+        "notes": row.notes,
+    })
+}
+
+fn bar(bar: &BarResult) -> Value {
+    json!({
+        "of": bar.of,
+        "at_least": bar.at_least,
+        "ratio": bar.ratio.map(|ratio| ratio.value),
+        "interval": bar.ratio.map(|ratio| (ratio.low, ratio.high)),
+    })
+}

@@ -1,0 +1,318 @@
+//! The rows of a ladder: figures over all slices, ratios, and what they are worth.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use forebay_load::{
+    engine::latencies,
+    machine::{Environment, Machine},
+    stats::{Interval, Ratio, ratio},
+};
+use hdrhistogram::Histogram;
+
+use super::{
+    contender::Contender,
+    run::Settings,
+    saved::{Saved, Slice},
+    suite::{Entry, Suite},
+};
+
+/// Above this share of the machine, others make figures doubtful.
+const OTHERS_MAX: f64 = 0.1;
+/// Above this use of the generator's cores, the generator may have been the limit.
+const CLIENT_FULL: f64 = 0.97;
+
+/// The result of a run.
+#[derive(Debug)]
+pub struct Report {
+    /// The machine.
+    pub environment: Environment,
+    /// How it was measured.
+    pub settings: Settings,
+    /// Rungs, then peers.
+    pub rows: Vec<Row>,
+    /// How long it took.
+    pub took: Duration,
+    /// Whether it was stopped before its end.
+    pub interrupted: bool,
+}
+
+/// One way of answering.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// Whether it is another program.
+    pub is_peer: bool,
+    /// The entry that it is compared with.
+    pub base: Option<String>,
+    /// Method and path of the request.
+    pub request: String,
+    /// Figures, if there are any.
+    pub figures: Option<Figures>,
+    /// Its requests a second over those of its base, and how sure that is.
+    pub ratio_to_base: Option<Ratio>,
+    /// CPU time of server and workers for each request beyond that of its base, in microseconds.
+    pub hop_us: Option<f64>,
+    /// Ratios that were to be reached.
+    pub bars: Vec<BarResult>,
+    /// What the figures say.
+    pub verdict: Verdict,
+    /// Why there is no figure, or why to doubt it.
+    pub notes: Vec<String>,
+    /// Requests a second by number of connections, if the best was looked for.
+    pub curve: Vec<(usize, f64)>,
+}
+
+/// Figures of all slices together.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    /// Connections.
+    pub connections: usize,
+    /// Slices.
+    pub slices: usize,
+    /// Right responses a second: the mean of the slices.
+    pub per_second: f64,
+    /// The 95 % interval of that mean; `None` for a single slice.
+    pub interval: Option<(f64, f64)>,
+    /// The median latency, in milliseconds.
+    pub p50_ms: Option<f64>,
+    /// The 99th percentile of latency, in milliseconds.
+    pub p99_ms: Option<f64>,
+    /// CPU time of the server's own process for each request, in microseconds.
+    pub server_us: Option<f64>,
+    /// CPU time of its workers for each request, in microseconds.
+    pub workers_us: Option<f64>,
+    /// Latencies in nanoseconds; empty for a program's own figures.
+    pub latency: Histogram<u64>,
+}
+
+/// A ratio that was to be reached.
+#[derive(Clone, Debug)]
+pub struct BarResult {
+    /// The entry that it is compared with.
+    pub of: String,
+    /// The least ratio.
+    pub at_least: f64,
+    /// The ratio, if both were measured.
+    pub ratio: Option<Ratio>,
+}
+
+/// What a row's figures say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every bar is reached.
+    Holds,
+    /// A bar is not reached.
+    Misses,
+    /// The interval of a ratio contains its bar.
+    Undecided,
+    /// It has no bar, or none that could be compared.
+    Measured,
+    /// Others used the machine.
+    Busy,
+    /// Not installed.
+    Skipped,
+    /// It answered wrongly, or not at all.
+    Failed,
+    /// The run ended before.
+    Missing,
+}
+
+impl Verdict {
+    /// The word in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Misses => "misses",
+            Self::Undecided => "undecided",
+            Self::Measured => "measured",
+            Self::Busy => "busy",
+            Self::Skipped => "skipped",
+            Self::Failed => "failed",
+            Self::Missing => "missing",
+        }
+    }
+}
+
+impl BarResult {
+    fn verdict(&self) -> Option<Verdict> {
+        let Ratio { value, low, high, .. } = self.ratio?;
+        let holds = |value: f64| value >= self.at_least;
+        Some(match holds(value) {
+            _ if holds(low) != holds(high) => Verdict::Undecided,
+            true => Verdict::Holds,
+            false => Verdict::Misses,
+        })
+    }
+}
+
+impl Figures {
+    fn of(slices: &[&Slice]) -> Option<Self> {
+        let last = slices.last()?;
+        let mean = |of: &dyn Fn(&Slice) -> Option<f64>| {
+            let values: Vec<f64> = slices.iter().filter_map(|slice| of(slice)).collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let rates: Vec<f64> = slices.iter().map(|slice| slice.per_second).collect();
+        let mut latency = latencies();
+        for slice in slices {
+            // Both have the same bounds.
+            let _ = latency.add(&slice.latency);
+        }
+        let percentile =
+            |quantile| (!latency.is_empty()).then(|| latency.value_at_quantile(quantile) as f64 / 1e6);
+        Some(Self {
+            connections: last.connections,
+            slices: slices.len(),
+            per_second: mean(&|slice| Some(slice.per_second))?,
+            interval: Interval::of_mean(&rates).map(|interval| (interval.low, interval.high)),
+            p50_ms: percentile(0.5).or_else(|| mean(&|slice| slice.p50_ms)),
+            p99_ms: percentile(0.99).or_else(|| mean(&|slice| slice.p99_ms)),
+            server_us: mean(&|slice| slice.server_us),
+            workers_us: mean(&|slice| slice.workers_us),
+            latency,
+        })
+    }
+
+    /// CPU time of server and workers for each request, in microseconds.
+    pub fn cpu_us(&self) -> Option<f64> {
+        Some(self.server_us? + self.workers_us.unwrap_or(0.0))
+    }
+}
+
+impl Report {
+    pub(super) fn new(
+        suite: &Suite,
+        contenders: &[Contender<'_>],
+        settings: &Settings,
+        saved: &Saved,
+        took: Duration,
+        interrupted: bool,
+    ) -> Self {
+        let figures: BTreeMap<&str, Option<Figures>> = contenders
+            .iter()
+            .map(|contender| {
+                let slices: Vec<&Slice> = saved
+                    .slices(&contender.entry.name)
+                    .map(|(_, slice)| slice)
+                    .collect();
+                // Wrong answers leave no figure, whatever was measured before.
+                let figures = contender
+                    .failure()
+                    .is_none()
+                    .then(|| Figures::of(&slices))
+                    .flatten();
+                (contender.entry.name.as_str(), figures)
+            })
+            .collect();
+        let measured = |name: &str| figures.get(name).and_then(Option::as_ref);
+        let ratio_of = |name: &str, of: &str| {
+            measured(name).and(measured(of))?;
+            let pairs: Vec<(f64, f64)> = saved
+                .slices(name)
+                .filter_map(|(round, slice)| Some((slice.per_second, saved.slice(of, round)?.per_second)))
+                .collect();
+            ratio(&pairs)
+        };
+        let rows = contenders.iter().map(|contender| {
+            let entry = contender.entry;
+            let figures = measured(&entry.name);
+            let base = entry.base.as_deref();
+            let cpu_us = |name: &str| measured(name).and_then(Figures::cpu_us);
+            let bars: Vec<BarResult> = entry
+                .bars
+                .iter()
+                .map(|bar| BarResult {
+                    of: bar.of.clone(),
+                    at_least: bar.at_least,
+                    ratio: ratio_of(&entry.name, &bar.of),
+                })
+                .collect();
+            let mut notes: Vec<String> = contender.failure().map(ToOwned::to_owned).into_iter().collect();
+            let busy = figures.is_some().then(|| others(entry, saved)).flatten();
+            notes.extend(busy.map(|share| format!("others used {:.0} % of the machine", share * 100.0)));
+            if figures.is_some() && generator_was_full(entry, saved) {
+                notes.push("the load generator used all of its cores: the server may be faster".to_owned());
+            }
+            let verdict = match () {
+                () if contender.skipped().is_some() => Verdict::Skipped,
+                () if contender.failure().is_some() => Verdict::Failed,
+                () if figures.is_none() => Verdict::Missing,
+                () if busy.is_some() => Verdict::Busy,
+                () => judged(&bars),
+            };
+            Row {
+                name: entry.name.clone(),
+                is_peer: contender.is_peer,
+                base: entry.base.clone(),
+                request: request(entry),
+                ratio_to_base: base.and_then(|base| ratio_of(&entry.name, base)),
+                hop_us: base.and_then(|base| Some(cpu_us(&entry.name)? - cpu_us(base)?)),
+                figures: figures.cloned(),
+                bars,
+                verdict,
+                notes,
+                curve: saved
+                    .best(&entry.name)
+                    .map(|best| best.curve.clone())
+                    .unwrap_or_default(),
+            }
+        });
+        let _ = suite;
+        Self {
+            environment: Machine::this().environment(),
+            settings: settings.clone(),
+            rows: rows.collect(),
+            took,
+            interrupted,
+        }
+    }
+}
+
+/// The verdict of all bars: that of the worst.
+fn judged(bars: &[BarResult]) -> Verdict {
+    let verdicts: Vec<Verdict> = bars.iter().filter_map(BarResult::verdict).collect();
+    let is = |verdict| verdicts.contains(&verdict);
+    match () {
+        () if is(Verdict::Misses) => Verdict::Misses,
+        () if is(Verdict::Undecided) => Verdict::Undecided,
+        () if is(Verdict::Holds) => Verdict::Holds,
+        () => Verdict::Measured,
+    }
+}
+
+/// The share of the machine that others used, if that was much. A database is no part of the server's processes, and no other either.
+fn others(entry: &Entry, saved: &Saved) -> Option<f64> {
+    let slices = saved
+        .slices(&entry.name)
+        .filter_map(|(_, slice)| slice.others_share);
+    let mut shares: Vec<f64> = slices
+        .filter(|_| !entry.needs.iter().any(|need| need == "pg"))
+        .collect();
+    shares.sort_by(f64::total_cmp);
+    let median = *shares.get(shares.len() / 2)?;
+    (median > OTHERS_MAX).then_some(median)
+}
+
+/// Whether the load generator had no time left in most slices.
+fn generator_was_full(entry: &Entry, saved: &Saved) -> bool {
+    let threads = (std::thread::available_parallelism().map_or(1, usize::from) / 2).max(1) as f64;
+    let (full, all) = saved.slices(&entry.name).fold((0, 0), |(full, all), (_, slice)| {
+        (
+            full + usize::from(slice.client_cores > CLIENT_FULL * threads),
+            all + 1,
+        )
+    });
+    full * 2 > all
+}
+
+fn request(entry: &Entry) -> String {
+    match &entry.measure {
+        Some(measure) => measure.command[0].clone(),
+        None => format!(
+            "{} {}",
+            if entry.body.is_some() { "POST" } else { "GET" },
+            entry.path
+        ),
+    }
+}

@@ -1,0 +1,266 @@
+//! Starts everything, and measures the entries in rounds.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use super::{
+    LadderError,
+    contender::{Contender, Place},
+    report::Report,
+    saved::Saved,
+    slice::{self, Amounts},
+    suite::Suite,
+};
+
+/// What to measure, and how much.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The binary of the server to measure.
+    pub server: PathBuf,
+    /// The folder with the pinned peers.
+    pub peers_folder: PathBuf,
+    /// Whether peers are measured.
+    pub peers: bool,
+    /// Names of the entries to measure; none for all.
+    pub only: Vec<String>,
+    /// The address of PostgreSQL, for the entries that need one.
+    pub postgres: Option<String>,
+    /// Slices of each entry.
+    pub rounds: usize,
+    /// Connections; `None`: the best number of each entry.
+    pub connections: Option<usize>,
+    /// Load on each entry before its first slice.
+    pub warm_up: Duration,
+    /// Load before each slice, which is not measured.
+    pub settle: Duration,
+    /// Length of a slice.
+    pub slice: Duration,
+}
+
+impl Settings {
+    /// The whole measurement: ten slices at the best number of connections.
+    pub fn full(server: PathBuf) -> Self {
+        Self {
+            server,
+            peers_folder: PathBuf::from("bench/peers"),
+            peers: false,
+            only: Vec::new(),
+            postgres: None,
+            rounds: 10,
+            connections: None,
+            warm_up: Duration::from_secs(2),
+            settle: Duration::from_millis(300),
+            slice: Duration::from_secs(3),
+        }
+    }
+
+    /// A first look, in less than three minutes.
+    pub fn quick(server: PathBuf) -> Self {
+        Self {
+            rounds: 2,
+            connections: Some(64),
+            warm_up: Duration::from_millis(600),
+            settle: Duration::from_millis(200),
+            ..Self::full(server)
+        }
+    }
+}
+
+/// What happens during a run.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// A process group was started; it has to be killed if this process ends without running destructors.
+    Started(u32),
+    /// The servers start.
+    Starting(&'a str),
+    /// An entry is measured.
+    Measuring {
+        /// Its name, and what is done.
+        what: &'a str,
+        /// Measurements that are done.
+        done: usize,
+        /// All measurements.
+        of: usize,
+        /// Estimated time left.
+        left: Duration,
+    },
+}
+
+/// The callback that receives events.
+pub(super) type Tell<'a> = dyn FnMut(Event<'_>) + 'a;
+
+/// Measures a ladder. Slices that `saved` has from an earlier run are not measured again. After `stop` is set, the report has what was
+/// measured so far.
+pub fn run(
+    suite: &Suite,
+    settings: &Settings,
+    saved: &mut Saved,
+    stop: &Arc<AtomicBool>,
+    tell: &mut Tell<'_>,
+) -> Result<Report, LadderError> {
+    let begun = Instant::now();
+    let chosen = suite
+        .chosen(&settings.only)
+        .map_err(|name| LadderError::Unknown {
+            name,
+            known: suite
+                .entries()
+                .map(|entry| format!("{:?}", entry.name))
+                .collect::<Vec<_>>()
+                .join(", "),
+        })?;
+    let place = Place::prepare(settings)?;
+    let mut contenders = Contender::start(suite, &chosen, settings, &place, stop, tell)?;
+    let amounts = Amounts {
+        settle: settings.settle,
+        slice: settings.slice,
+    };
+    let mut work = Work::new(&contenders, settings, saved);
+    for contender in &mut contenders {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        if contender.failure().is_some() || saved.is_complete(&contender.entry.name, settings.rounds) {
+            continue;
+        }
+        work.tell(&format!("{}: warming up", contender.entry.name), tell);
+        let warm_up = Amounts {
+            settle: Duration::ZERO,
+            slice: settings.warm_up,
+        };
+        if let Err(why) = slice::measure(contender, slice::WARM_UP_CONNECTIONS, warm_up, stop) {
+            contender.fail(why);
+            continue;
+        }
+        if settings.connections.is_none()
+            && saved.best(&contender.entry.name).is_none()
+            && contender.entry.measure.is_none()
+        {
+            work.tell(
+                &format!("{}: the best number of connections", contender.entry.name),
+                tell,
+            );
+            match slice::best_connections(contender, stop) {
+                Ok(best) if !stop.load(Ordering::Relaxed) => {
+                    saved.put_best(&contender.entry.name, best)?;
+                    work.searched += 1;
+                }
+                Ok(_) => {}
+                Err(why) => contender.fail(why),
+            }
+        }
+    }
+    for round in 0..settings.rounds {
+        for at in order(contenders.len(), round) {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let contender = &mut contenders[at];
+            let name = contender.entry.name.clone();
+            if contender.failure().is_some() || saved.slice(&name, round).is_some() {
+                continue;
+            }
+            work.tell(
+                &format!("{name}: round {} of {}", round + 1, settings.rounds),
+                tell,
+            );
+            let connections = settings
+                .connections
+                .or_else(|| saved.best(&name).map(|best| best.connections))
+                .unwrap_or(slice::WARM_UP_CONNECTIONS);
+            match slice::measure(contender, connections, amounts, stop) {
+                Ok(slice) if stop.load(Ordering::Relaxed) => drop(slice),
+                Ok(slice) => saved.put_slice(&name, round, slice)?,
+                Err(why) => contender.fail(why),
+            }
+            work.measured += 1;
+        }
+    }
+    Ok(Report::new(
+        suite,
+        &contenders,
+        settings,
+        saved,
+        begun.elapsed(),
+        stop.load(Ordering::Relaxed),
+    ))
+}
+
+/// The order of a round. Every second round runs backwards, so that a drift of the machine affects all alike.
+fn order(count: usize, round: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
+/// How much of a run is done.
+struct Work {
+    searches: usize,
+    searched: usize,
+    slices: usize,
+    measured: usize,
+    slice: Duration,
+}
+
+/// How long a search for the best number of connections takes, about.
+const SEARCH: Duration = Duration::from_secs(20);
+
+impl Work {
+    fn new(contenders: &[Contender<'_>], settings: &Settings, saved: &Saved) -> Self {
+        let running = || {
+            contenders
+                .iter()
+                .filter(|contender| contender.failure().is_none())
+        };
+        let missing = |contender: &Contender<'_>| {
+            let rounds = 0..settings.rounds;
+            rounds
+                .filter(|round| saved.slice(&contender.entry.name, *round).is_none())
+                .count()
+        };
+        let searches = running().filter(|contender| {
+            settings.connections.is_none()
+                && saved.best(&contender.entry.name).is_none()
+                && missing(contender) > 0
+        });
+        Self {
+            searches: searches.count(),
+            searched: 0,
+            slices: running().map(missing).sum(),
+            measured: 0,
+            slice: settings.settle + settings.slice,
+        }
+    }
+
+    fn tell(&self, what: &str, tell: &mut Tell<'_>) {
+        let left = SEARCH * self.searches.saturating_sub(self.searched) as u32
+            + self.slice * self.slices.saturating_sub(self.measured) as u32;
+        tell(Event::Measuring {
+            what,
+            done: self.searched + self.measured,
+            of: self.searches + self.slices,
+            left,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_run_forwards_and_backwards_by_turns() {
+        assert_eq!(
+            (order(3, 0), order(3, 1), order(3, 2)),
+            (vec![0, 1, 2], vec![2, 1, 0], vec![0, 1, 2])
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! What a ladder consists of: rungs and peers, read from `ladder.toml`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+/// The ladder of this version.
+const LADDER: &str = include_str!("ladder.toml");
+
+/// Rungs and peers in the order in which they are shown.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suite {
+    /// Routes of a server of this version.
+    #[serde(rename = "rung")]
+    pub rungs: Vec<Entry>,
+    /// Other programs.
+    #[serde(rename = "peer", default)]
+    pub peers: Vec<Entry>,
+}
+
+/// A way of answering requests: a route, or another program.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Its name in tables.
+    pub name: String,
+    /// The entry that it is compared with: the rung below a rung, the rung beside a peer.
+    #[serde(default)]
+    pub base: Option<String>,
+    /// Ratios that it must reach.
+    #[serde(default)]
+    pub bars: Vec<Bar>,
+    /// Path and query of the request.
+    #[serde(default)]
+    pub path: String,
+    /// JSON to POST; a GET without it.
+    #[serde(default)]
+    pub body: Option<String>,
+    /// The status of a right response.
+    #[serde(default = "ok")]
+    pub status: u16,
+    /// The body of a right response.
+    #[serde(default)]
+    pub answer: Option<String>,
+    /// A text in the body of a right response.
+    #[serde(default)]
+    pub answer_has: Option<String>,
+    /// What must be there: `node`, `bun`, `python`, `pg` (an address of PostgreSQL), a program of `PATH`, or a path.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// Sections of `forebay.toml` that a rung adds.
+    #[serde(default)]
+    pub config: String,
+    /// A peer's command line.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// Variables of a peer's environment beside `PATH`.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Files in a peer's folder, by name.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// The command that installs a peer.
+    #[serde(default)]
+    pub install: String,
+    /// How a peer that does not speak HTTP is measured.
+    #[serde(default)]
+    pub measure: Option<Measure>,
+}
+
+/// A ratio of requests a second that an entry must reach.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bar {
+    /// The entry that it is compared with.
+    pub of: String,
+    /// The least ratio.
+    pub at_least: f64,
+}
+
+/// A program that loads a peer and prints figures.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measure {
+    /// A command that prepares the peer, once.
+    #[serde(default)]
+    pub before: Vec<String>,
+    /// A command that removes what `before` has made.
+    #[serde(default)]
+    pub after: Vec<String>,
+    /// The command that loads it; `{connections}`, `{seconds}` and `{requests}` say how much.
+    pub command: Vec<String>,
+    /// Where the rate stands in its output.
+    pub requests_per_second: Figure,
+    /// Where the median latency stands.
+    #[serde(default)]
+    pub p50_ms: Option<Figure>,
+    /// Where the 99th percentile of latency stands.
+    #[serde(default)]
+    pub p99_ms: Option<Figure>,
+}
+
+/// Where a figure stands in a program's output: the `nth` number behind a text.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// The text before it.
+    pub after: String,
+    /// Which number behind the text, from 1.
+    #[serde(default = "first")]
+    pub nth: usize,
+}
+
+fn ok() -> u16 {
+    200
+}
+
+fn first() -> usize {
+    1
+}
+
+impl Figure {
+    /// Finds the figure in a program's output.
+    pub(super) fn find(&self, output: &str) -> Option<f64> {
+        let (_, behind) = output.split_once(&self.after)?;
+        let numbers = behind.split(|letter: char| !letter.is_ascii_digit() && letter != '.');
+        numbers
+            .filter_map(|text| text.trim_end_matches('.').parse().ok())
+            .nth(self.nth - 1)
+    }
+}
+
+impl Suite {
+    /// The ladder of this version.
+    pub fn ladder() -> Self {
+        toml_edit::de::from_str(LADDER).expect("a test reads it")
+    }
+
+    /// All entries: rungs, then peers.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.rungs.iter().chain(&self.peers)
+    }
+
+    /// The named entries and those that they are compared with; all for no names. Fails with the first name that no entry has.
+    pub fn chosen(&self, names: &[String]) -> Result<BTreeSet<&str>, String> {
+        if names.is_empty() {
+            return Ok(self.entries().map(|entry| entry.name.as_str()).collect());
+        }
+        let mut chosen = BTreeSet::new();
+        for name in names {
+            let entry = self.entries().find(|entry| entry.name == *name);
+            let entry = entry.ok_or_else(|| name.clone())?;
+            chosen.insert(entry.name.as_str());
+            chosen.extend(entry.base.as_deref());
+            chosen.extend(entry.bars.iter().map(|bar| bar.of.as_str()));
+        }
+        Ok(chosen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_names_others_that_exist_and_its_request_is_complete() {
+        let suite = Suite::ladder();
+        let names: BTreeSet<&str> = suite.entries().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(names.len(), suite.entries().count(), "names are unique");
+        for entry in suite.entries() {
+            let others = entry.base.iter().chain(entry.bars.iter().map(|bar| &bar.of));
+            for other in others {
+                assert!(names.contains(other.as_str()), "{}: {other}", entry.name);
+            }
+            let checked = entry.answer.is_some() || entry.answer_has.is_some();
+            assert!(
+                entry.measure.is_some() || (entry.path.starts_with('/') && checked),
+                "{}",
+                entry.name
+            );
+        }
+        let first = &suite.rungs[0];
+        assert!(
+            suite
+                .entries()
+                .all(|entry| entry.base.is_some() || entry.name == first.name)
+        );
+        assert!(suite.peers.iter().all(|peer| !peer.install.is_empty()));
+    }
+
+    #[test]
+    fn an_entry_is_chosen_with_what_it_is_compared_with() {
+        let suite = Suite::ladder();
+        let chosen = suite.chosen(&["pool, Bun".to_owned()]).unwrap();
+        assert_eq!(chosen, BTreeSet::from(["Bun.serve", "pool, Bun", "respond"]));
+        assert_eq!(suite.chosen(&["pool".to_owned()]), Err("pool".to_owned()));
+        assert_eq!(suite.chosen(&[]).unwrap().len(), suite.entries().count());
+    }
+
+    #[test]
+    fn figures_are_found_in_what_programs_print() {
+        let printed = "throughput summary: 143266.47 requests per second\n  latency summary (msec):\n    avg  min  p50\n  0.223  0.080  0.215\n";
+        let find = |after: &str, nth| {
+            Figure {
+                after: after.to_owned(),
+                nth,
+            }
+            .find(printed)
+        };
+        assert_eq!(find("throughput summary:", 1), Some(143_266.47));
+        assert_eq!(find("min  p50", 3), Some(0.215));
+        assert_eq!((find("tps =", 1), find("throughput", 9)), (None, None));
+    }
+}

@@ -1,0 +1,98 @@
+//! Programs that a measurement starts. Each has a process group of its own, so that Ctrl-C reaches it through this process only and nothing
+//! that it has started outlives it.
+
+use std::{
+    io::{self, Read},
+    os::unix::process::CommandExt as _,
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// Longest time that a program may take to end after SIGTERM.
+const STOP_MAX: Duration = Duration::from_secs(5);
+/// How often an ending program is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Bytes of a program's output that are kept, the last ones.
+const OUTPUT_KEPT: usize = 16 * 1024;
+
+/// A running program. Dropping it ends it with everything in its process group.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    output: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Process {
+    /// Starts a program without standard input, and keeps the end of its output.
+    pub(crate) fn start(command: &mut Command) -> io::Result<Self> {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()?;
+        let output = Arc::default();
+        if let Some(stream) = child.stdout.take() {
+            keep(stream, &output)?;
+        }
+        if let Some(stream) = child.stderr.take() {
+            keep(stream, &output)?;
+        }
+        Ok(Self { child, output })
+    }
+
+    /// The process id, which is that of the group, too.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The end of what it has printed, with both streams mixed.
+    pub(crate) fn output(&self) -> String {
+        let output = self.output.lock().expect("nobody panics with it locked");
+        String::from_utf8_lossy(&output).trim().to_owned()
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok()??;
+        Some(match self.output() {
+            printed if printed.is_empty() => status.to_string(),
+            printed => format!("{status}; it printed: {printed}"),
+        })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let group = Pid::from_child(&self.child);
+        // SIGTERM lets it end in order, with its own children. Signalling the group is safe: the child is not reaped before, or
+        // others of its group keep the number taken.
+        let _ = kill_process_group(group, Signal::TERM);
+        let begun = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && begun.elapsed() < STOP_MAX {
+            thread::sleep(LOOK_EVERY);
+        }
+        let _ = kill_process_group(group, Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads a stream to its end, on a thread of its own, and keeps its last bytes.
+fn keep(mut stream: impl Read + Send + 'static, output: &Arc<Mutex<Vec<u8>>>) -> io::Result<()> {
+    let output = Arc::clone(output);
+    let read = move || {
+        let mut part = [0; 4096];
+        while let Ok(length @ 1..) = stream.read(&mut part) {
+            let mut output = output.lock().expect("nobody panics with it locked");
+            output.extend_from_slice(&part[..length]);
+            let excess = output.len().saturating_sub(OUTPUT_KEPT);
+            output.drain(..excess);
+        }
+    };
+    thread::Builder::new().name("output".to_owned()).spawn(read)?;
+    Ok(())
+}
