@@ -1,5 +1,5 @@
 //! Programs that a measurement starts. Each has a process group of its own, so that Ctrl-C reaches it through this process only and nothing
-//! that it has started outlives it.
+//! that it has started outlives it; the guard ends the group if this process is killed.
 
 use std::{
     io::{self, Read},
@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_pool::guard;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Longest time that a program may take to end after SIGTERM.
@@ -35,6 +36,7 @@ impl Process {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()?;
+        guard::add(child.id());
         let output = Arc::default();
         if let Some(stream) = child.stdout.take() {
             keep(stream, &output)?;
@@ -53,14 +55,14 @@ impl Process {
     /// The end of what it has printed, with both streams mixed.
     pub(crate) fn output(&self) -> String {
         let output = self.output.lock().expect("nobody panics with it locked");
-        String::from_utf8_lossy(&output).trim().to_owned()
+        String::from_utf8_lossy(&output).into_owned()
     }
 
     /// How it ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok()??;
-        Some(match self.output() {
-            printed if printed.is_empty() => status.to_string(),
+        Some(match self.output().trim() {
+            "" => status.to_string(),
             printed => format!("{status}; it printed: {printed}"),
         })
     }
@@ -69,14 +71,14 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let group = Pid::from_child(&self.child);
-        // SIGTERM lets it end in order, with its own children. Signalling the group is safe: the child is not reaped before, or
-        // others of its group keep the number taken.
+        // SIGTERM lets it end in order, with its own children.
         let _ = kill_process_group(group, Signal::TERM);
         let begun = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) && begun.elapsed() < STOP_MAX {
             thread::sleep(LOOK_EVERY);
         }
         let _ = kill_process_group(group, Signal::KILL);
+        guard::remove(self.child.id());
         let _ = self.child.wait();
     }
 }

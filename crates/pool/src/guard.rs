@@ -75,7 +75,7 @@ pub fn run() -> io::Result<()> {
 }
 
 /// Registers the process group of a worker that was started.
-pub(crate) fn add(pid: u32) {
+pub fn add(pid: u32) {
     let mut guard = GUARD.lock();
     if let Guard::Asked(arguments) = &*guard {
         *guard = match start(arguments) {
@@ -93,7 +93,7 @@ pub(crate) fn add(pid: u32) {
 }
 
 /// Withdraws the group of a worker that has ended, after the group was killed. Once the worker is reaped, its number may be reused.
-pub(crate) fn remove(pid: u32) {
+pub fn remove(pid: u32) {
     tell(&mut GUARD.lock(), '-', pid);
 }
 

@@ -21,6 +21,7 @@ use forebay_load::{
     Plan, Session, Url,
     engine::Until,
     expect::{Check, Expect},
+    failure::Class,
     plan::{Lane, Load, Pace},
     request::{Grammar, Parts, Requests},
 };
@@ -36,6 +37,8 @@ use crate::process::Process;
 
 /// Longest time until a server must give the right answer.
 const READY_MAX: Duration = Duration::from_secs(30);
+/// How long a server that has begun to answer may answer wrongly.
+const WRONG_MAX: Duration = Duration::from_secs(2);
 /// How often a starting server is asked.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 /// Folders of programs beside those of `PATH`: where Debian installs nginx.
@@ -269,7 +272,7 @@ impl<'a> Contender<'a> {
         tell: &mut Tell<'_>,
     ) -> Result<Vec<Self>, LadderError> {
         tell(Event::Starting("the server"));
-        let (server, address) = start_server(suite, settings, place, stop, tell)?;
+        let (server, address) = start_server(suite, settings, place, stop)?;
         let mut contenders: Vec<Self> = suite
             .rungs
             .iter()
@@ -289,7 +292,7 @@ impl<'a> Contender<'a> {
             let mut contender = Self::new(peer, true, place);
             if contender.skipped.is_none() && !stop.load(Ordering::Relaxed) {
                 tell(Event::Starting(&peer.name));
-                contender.start_peer(tell);
+                contender.start_peer();
             }
             if let Some(why) = &mut contender.skipped {
                 // What is installed once is found the next time.
@@ -349,7 +352,7 @@ impl<'a> Contender<'a> {
         self.process.as_ref().map(|process| process.borrow().pid())
     }
 
-    fn start_peer(&mut self, tell: &mut Tell<'_>) {
+    fn start_peer(&mut self) {
         let started = || -> Result<(), String> {
             let folder = self.place.folder.path().join(
                 self.entry
@@ -374,7 +377,6 @@ impl<'a> Contender<'a> {
                 }
                 let process = Process::start(&mut command)
                     .map_err(|error| format!("{}: {error}", self.entry.command[0]))?;
-                tell(Event::Started(process.pid()));
                 self.process = Some(Rc::new(std::cell::RefCell::new(process)));
                 self.address = Some((Ipv4Addr::LOCALHOST, port).into());
             }
@@ -409,7 +411,7 @@ impl<'a> Contender<'a> {
             match (answered, ended) {
                 (Ok(()), _) => return Ok(()),
                 (Err(_), Some(how)) => return Err(format!("it ended before it answered: {how}")),
-                (Err(why), None) if begun.elapsed() > READY_MAX || stop.load(Ordering::Relaxed) => {
+                (Err((max, why)), None) if begun.elapsed() > max || stop.load(Ordering::Relaxed) => {
                     return Err(why);
                 }
                 (Err(_), None) => thread::sleep(ASK_EVERY),
@@ -428,12 +430,12 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// Sends one request, and expects the right answer.
-    fn ask(&self) -> Result<(), String> {
+    /// Sends one request, and expects the right answer. An error says how long the right one may still be waited for.
+    fn ask(&self) -> Result<(), (Duration, String)> {
         if self.entry.measure.is_some() {
             return Ok(());
         }
-        let mut session = self.session(1)?;
+        let mut session = self.session(1).map_err(|why| (READY_MAX, why))?;
         let once = Load {
             connections: 1,
             pace: Pace::Closed,
@@ -445,7 +447,8 @@ impl<'a> Contender<'a> {
         let stretch = session.measure(once, until, &mut |_| {});
         session.finish();
         match stretch.examples.first() {
-            Some((_, why)) => Err(why.clone()),
+            Some((Class::Status | Class::Mismatch, why)) => Err((WRONG_MAX, why.clone())),
+            Some((_, why)) => Err((READY_MAX, why.clone())),
             None => Ok(()),
         }
     }
@@ -523,7 +526,6 @@ fn start_server(
     settings: &Settings,
     place: &Place,
     stop: &AtomicBool,
-    tell: &mut Tell<'_>,
 ) -> Result<(Rc<std::cell::RefCell<Process>>, SocketAddr), LadderError> {
     let folder = place.folder.path().join("site");
     let mut configuration = CONFIGURATION.to_owned();
@@ -569,7 +571,6 @@ fn start_server(
         path: settings.server.clone(),
         source,
     })?;
-    tell(Event::Started(server.pid()));
     let begun = Instant::now();
     loop {
         if let Some(address) = address_in(&server.output()) {
@@ -581,7 +582,7 @@ fn start_server(
         if begun.elapsed() > READY_MAX || stop.load(Ordering::Relaxed) {
             return Err(LadderError::Server(format!(
                 "it does not listen; it printed: {}",
-                server.output()
+                server.output().trim()
             )));
         }
         thread::sleep(ASK_EVERY);

@@ -46,6 +46,7 @@ pub struct Settings {
 impl Settings {
     /// The whole measurement: ten slices at the best number of connections.
     pub fn full(server: PathBuf) -> Self {
+        let slice = Duration::from_secs(3);
         Self {
             server,
             peers_folder: PathBuf::from("bench/peers"),
@@ -54,10 +55,18 @@ impl Settings {
             postgres: None,
             rounds: 10,
             connections: None,
-            warm_up: Duration::from_secs(2),
-            settle: Duration::from_millis(300),
-            slice: Duration::from_secs(3),
+            warm_up: slice * 2 / 3,
+            settle: slice / 10,
+            slice,
         }
+    }
+
+    /// Sets the length of a slice, and those of what comes before it in proportion.
+    pub fn set_slice(&mut self, slice: Duration) {
+        let scale = slice.as_secs_f64() / self.slice.as_secs_f64();
+        self.warm_up = self.warm_up.mul_f64(scale);
+        self.settle = self.settle.mul_f64(scale);
+        self.slice = slice;
     }
 
     /// A first look, in less than three minutes.
@@ -75,9 +84,7 @@ impl Settings {
 /// What happens during a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// A process group was started; it has to be killed if this process ends without running destructors.
-    Started(u32),
-    /// The servers start.
+    /// A server starts.
     Starting(&'a str),
     /// An entry is measured.
     Measuring {
@@ -130,11 +137,7 @@ pub fn run(
             continue;
         }
         work.tell(&format!("{}: warming up", contender.entry.name), tell);
-        let warm_up = Amounts {
-            settle: Duration::ZERO,
-            slice: settings.warm_up,
-        };
-        if let Err(why) = slice::measure(contender, slice::WARM_UP_CONNECTIONS, warm_up, stop) {
+        if let Err(why) = slice::warm_up(contender, settings.warm_up, stop) {
             contender.fail(why);
             continue;
         }

@@ -52,10 +52,7 @@ pub(super) fn measure(
     }
     let mut session = contender.session(connections)?;
     let watched = Watch::over(stop, session.stopper());
-    let load = Load {
-        connections,
-        pace: Pace::Closed,
-    };
+    let load = closed(connections);
     if !amounts.settle.is_zero() {
         session.measure(load, Until::passed(amounts.settle).and_on(), &mut |_| {
             watched.look()
@@ -68,6 +65,9 @@ pub(super) fn measure(
     let usage = Usage::between(&before, &sample()?);
     session.finish();
     check(&stretch)?;
+    if stretch.total.answers == 0 {
+        return Err("no answer came".to_owned());
+    }
     let answers = stretch.total.answers as f64;
     let per_request = |seconds: f64| seconds * 1e6 / answers;
     let own = stretch.cpu_ns as f64 / 1e9;
@@ -102,10 +102,32 @@ fn check(stretch: &Stretch) -> Result<(), String> {
             example.unwrap_or("no example was kept")
         ));
     }
-    if stretch.total.answers == 0 {
-        return Err("no answer came".to_owned());
-    }
     Ok(())
+}
+
+/// Loads an entry without measuring it, so that what runs often is compiled.
+pub(super) fn warm_up(
+    contender: &mut Contender<'_>,
+    time: Duration,
+    stop: &Arc<AtomicBool>,
+) -> Result<(), String> {
+    if contender.entry.measure.is_some() {
+        return Ok(());
+    }
+    let mut session = contender.session(WARM_UP_CONNECTIONS)?;
+    let watched = Watch::over(stop, session.stopper());
+    let load = closed(WARM_UP_CONNECTIONS);
+    let stretch = session.measure(load, Until::passed(time), &mut |_| watched.look());
+    session.finish();
+    check(&stretch)
+}
+
+/// A load in which each connection sends its next request once a response has come.
+fn closed(connections: usize) -> Load {
+    Load {
+        connections,
+        pace: Pace::Closed,
+    }
 }
 
 /// Loads a peer by a program of its own.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod bench_ladder;
 mod bench_pool;
 mod check;
 mod control;

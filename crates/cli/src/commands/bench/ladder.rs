@@ -15,7 +15,10 @@ use forebay_bench::ladder::{self, Event, LadderError, Saved, Settings, Suite, Ve
 
 use super::{PEERS, STANDARD_OUTPUT};
 use crate::{
-    commands::load::{Interrupt, outputs},
+    commands::{
+        guard,
+        load::{Interrupt, outputs, values},
+    },
     failure::UsageError,
     output,
 };
@@ -50,6 +53,9 @@ pub(crate) struct BenchLadderArgs {
     /// Slices of each entry. Example: --rounds 20
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: Option<u16>,
+    /// Length of a slice. Example: --slice 10s
+    #[arg(long, value_name = "TIME", value_parser = slice)]
+    slice: Option<Duration>,
     /// Connections, instead of the best number of each entry. Example: --connections 20
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     connections: Option<u16>,
@@ -86,6 +92,7 @@ pub(crate) fn run(arguments: &BenchLadderArgs) -> anyhow::Result<()> {
         Some(file) => Saved::open(file, &settings)?,
         None => Saved::default(),
     };
+    guard::enable();
     let interrupt = Interrupt::listen()?;
     let stop: Arc<AtomicBool> = Arc::default();
     interrupt.stops(Arc::clone(&stop));
@@ -95,10 +102,6 @@ pub(crate) fn run(arguments: &BenchLadderArgs) -> anyhow::Result<()> {
         last: String::new(),
     };
     let report = ladder::run(&Suite::ladder(), &settings, &mut saved, &stop, &mut |event| {
-        if let Event::Started(group) = event {
-            interrupt
-                .kills(rustix::process::Pid::from_raw(group.cast_signed()).expect("a process has an id"));
-        }
         progress.hear(event);
     });
     progress.erase();
@@ -144,6 +147,9 @@ fn settings(arguments: &BenchLadderArgs) -> anyhow::Result<Settings> {
     if let Some(rounds) = arguments.rounds {
         settings.rounds = rounds.into();
     }
+    if let Some(slice) = arguments.slice {
+        settings.set_slice(slice);
+    }
     if let Some(connections) = arguments.connections {
         settings.connections = Some(connections.into());
     }
@@ -169,6 +175,14 @@ fn settings(arguments: &BenchLadderArgs) -> anyhow::Result<Settings> {
             Some(url.to_owned())
         });
     Ok(settings)
+}
+
+fn slice(text: &str) -> Result<Duration, String> {
+    let slice = values::some_duration(text)?;
+    if slice < Duration::from_millis(100) || slice > Duration::from_mins(5) {
+        return Err(format!("found {text:?}, expected 100ms to 300s"));
+    }
+    Ok(slice)
 }
 
 /// The command line of this process, for reports.
@@ -199,7 +213,6 @@ impl Progress {
             return;
         }
         let line = match event {
-            Event::Started(_) => return,
             Event::Starting(what) => format!("starting {what}"),
             Event::Measuring { what, done, of, left } => {
                 let full = BAR * done / of.max(1);

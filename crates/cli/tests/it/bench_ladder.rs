@@ -1,0 +1,244 @@
+//! `forebay bench ladder`. The tests do not judge the figures, only that all of them are reported, and what becomes of entries without any.
+
+use std::{path::Path, process::Stdio};
+
+use forebay_testkit::{Folder, Process, wait_for};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::run::{Ended, ended, forebay, run, workspace};
+
+/// The smallest run that has all parts.
+const SMALL: [&str; 7] = [
+    "bench",
+    "ladder",
+    "--quick",
+    "--slice",
+    "100ms",
+    "--connections",
+    "4",
+];
+
+fn ladder(folder: &Path, options: &[&str]) -> Ended {
+    run(folder, &[&SMALL[..], options].concat())
+}
+
+/// The JSON result, whether or not all bars hold: so short a run says nothing about them.
+fn measured(folder: &Path, options: &[&str]) -> Value {
+    let ended = ladder(folder, &[options, &["--json"]].concat());
+    assert!(ended.code <= 1, "{}", ended.err);
+    serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {}\n{}", ended.out, ended.err))
+}
+
+fn row<'a>(result: &'a Value, name: &str) -> &'a Value {
+    let mut rows = result["rungs"].as_array().unwrap().iter();
+    rows.find(|row| row["name"] == name)
+        .unwrap_or_else(|| panic!("no row {name}: {result}"))
+}
+
+#[test]
+fn every_rung_that_needs_no_database_has_all_figures() {
+    let folder = Folder::new();
+    let result = measured(folder.path(), &[]);
+    let rows = result["rungs"].as_array().unwrap();
+    assert!(rows.len() >= 20, "{result}");
+    for row in rows {
+        let name = row["name"].as_str().unwrap();
+        if name.starts_with("SQL") {
+            assert_eq!(
+                (&row["verdict"], &row["requests_per_second"]),
+                (&"skipped".into(), &Value::Null),
+                "{row}"
+            );
+            assert!(
+                row["notes"][0].as_str().unwrap().contains("make postgres"),
+                "{row}"
+            );
+            continue;
+        }
+        for figure in ["requests_per_second", "p50_ms", "p99_ms", "cpu_us_per_request"] {
+            assert!(
+                row[figure].as_f64().is_some_and(|value| value >= 0.0),
+                "{figure}: {row}"
+            );
+        }
+        assert!(row["requests_per_second"].as_f64().unwrap() > 0.0, "{row}");
+        assert_eq!(row["slices"], 2, "{row}");
+        assert_eq!(
+            row["ratio_to_base"].as_f64().is_some(),
+            name != "respond",
+            "{row}"
+        );
+    }
+    assert!(result["environment"]["cores"].as_u64().unwrap() > 0);
+    let node = row(&result, "pool, Node");
+    assert_eq!(node["base"], "respond");
+    assert_eq!(node["bars"].as_array().unwrap().len(), 3);
+}
+
+/// A folder of peers with one that answers wrongly, one that ends, and one that is not there.
+fn broken_peers() -> Folder {
+    let folder = Folder::new();
+    let fastify = "
+        import { createServer } from 'node:http';
+        const server = createServer((_, response) => response.end('hello'));
+        server.listen(0, '127.0.0.1', () => console.log(`listening on http://127.0.0.1:${server.address().port}`));
+    ";
+    folder.write("peers/servers/fastify.mjs", fastify);
+    folder.write(
+        "peers/servers/bun.mjs",
+        "console.error('no port left'); process.exit(3);",
+    );
+    folder.write("peers/node_modules/fastify/package.json", "{}");
+    folder
+}
+
+#[test]
+fn peers_that_answer_wrongly_end_or_are_missing_have_no_figure_and_stop_nobody() {
+    let folder = broken_peers();
+    let options = [
+        "--peers",
+        "--packages",
+        "peers",
+        "--only",
+        "pool, Node",
+        "--html",
+        "page.html",
+    ];
+    let result = measured(folder.path(), &options);
+    for (name, verdict, says) in [
+        ("Fastify", "failed", "the body is `hello`"),
+        ("Bun.serve", "failed", "no port left"),
+        (
+            "Fastify with qoper8-cp",
+            "skipped",
+            "qoper8-cp is not there; install it: npm install --no-save --prefix bench/peers",
+        ),
+    ] {
+        let row = row(&result, name);
+        assert_eq!(
+            (&row["verdict"], &row["requests_per_second"]),
+            (&verdict.into(), &Value::Null),
+            "{row}"
+        );
+        assert!(row["notes"][0].as_str().unwrap().contains(says), "{row}");
+    }
+    let own = row(&result, "pool, Node");
+    assert!(
+        own["requests_per_second"].as_f64().unwrap() > 0.0 && own["bars"][0]["ratio"].is_null(),
+        "{own}"
+    );
+    let page = folder.read("page.html").unwrap();
+    for text in ["pool, Node", "no port left", "--packages peers"] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn a_run_that_was_interrupted_prints_what_it_has_and_goes_on_from_its_file() {
+    let folder = Folder::new();
+    let options = [&SMALL[..], &["--only", "file", "--save", "run.jsonl", "--json"]].concat();
+    let endless = [&options[..], &["--rounds", "1000"]].concat();
+    let command = forebay(folder.path(), &endless[..])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for("some slices", || {
+        let saved = std::fs::read_to_string(folder.path().join("run.jsonl")).ok()?;
+        (saved.lines().count() > 4).then_some(())
+    });
+    kill_process(Pid::from_raw(command.id().cast_signed()).unwrap(), Signal::INT).unwrap();
+    let ended = ended(&command.wait_with_output().unwrap());
+    let result: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(
+        (ended.code, &result["interrupted"]),
+        (0, &true.into()),
+        "{}",
+        ended.err
+    );
+    assert!(
+        row(&result, "respond")["slices"].as_u64().unwrap() >= 2,
+        "{result}"
+    );
+
+    let lines = || folder.read("run.jsonl").unwrap().lines().count();
+    let before = lines();
+    let again = run(folder.path(), &options);
+    assert_eq!((again.code, lines()), (0, before), "{}", again.err);
+    let other = run(
+        folder.path(),
+        &[
+            "bench",
+            "ladder",
+            "--quick",
+            "--slice",
+            "200ms",
+            "--only",
+            "file",
+            "--save",
+            "run.jsonl",
+        ],
+    );
+    assert!(
+        other.code != 0 && other.err.contains("name another file"),
+        "{}",
+        other.err
+    );
+}
+
+#[test]
+fn who_is_killed_leaves_no_server_and_no_worker_behind() {
+    let folder = Folder::new();
+    let options = [&SMALL[..], &["--only", "pool, Node", "--rounds", "1000"]].concat();
+    let mut bench = forebay(folder.path(), &options)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let workers = wait_for("a server with its workers", || {
+        let mut children = Process::children_of(bench.id()).into_iter();
+        children.find_map(|server| Some(Process::children_of(server.pid)).filter(|found| found.len() > 2))
+    });
+    bench.kill().unwrap();
+    bench.wait().unwrap();
+    for worker in workers {
+        wait_for("a worker's end", || (!worker.is_alive()).then_some(()));
+    }
+}
+
+#[test]
+fn wrong_options_say_what_is_accepted() {
+    let folder = Folder::new();
+    for (options, says) in [
+        (
+            &["--only", "pool"][..],
+            "there is no entry \"pool\" in the ladder; there are \"respond\", \"file\"",
+        ),
+        (&["--slice", "1ms"], "expected 100ms to 300s"),
+        (&["--packages", "none"], "there is no such folder"),
+        (
+            &["--html", "none/ladder.html"],
+            "lies in a folder that does not exist",
+        ),
+    ] {
+        let ended = run(folder.path(), &[&["bench", "ladder"], options].concat());
+        assert_eq!(ended.code, 2, "{options:?}: {}", ended.err);
+        assert!(ended.err.contains(says), "{options:?}: {}", ended.err);
+    }
+}
+
+#[test]
+fn the_table_has_a_line_for_each_entry() {
+    let ended = run(&workspace(), &[&SMALL[..], &["--only", "direct record"]].concat());
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    for text in [
+        "requests/s",
+        "respond",
+        "direct record",
+        "of base",
+        "2 slices of 0.1 s each, 4 connections",
+    ] {
+        assert!(ended.out.contains(text), "{text}: {}", ended.out);
+    }
+}
