@@ -19,7 +19,7 @@ pub use self::{
     report::{Report, Row, Verdict},
     run::{Event, Settings, run},
     saved::{Best, Saved, Slice},
-    suite::{Bar, Entry, Figure, Measure, Suite},
+    suite::{Bar, Entry, Figure, Limit, Measure, Suite},
     text::write as text,
 };
 

@@ -23,6 +23,7 @@ use forebay_load::{
     expect::{Check, Expect},
     failure::Class,
     plan::{Lane, Load, Pace},
+    report::format::plain,
     request::{Grammar, Parts, Requests},
 };
 use forebay_runtimes::{Environment, Runtime, find_python, find_runtime, is_executable};
@@ -39,6 +40,12 @@ use crate::process::Process;
 const READY_MAX: Duration = Duration::from_secs(30);
 /// How long a server that has begun to answer may answer wrongly.
 const WRONG_MAX: Duration = Duration::from_secs(2);
+/// Longest wait for the answer of a starting server, before the others are asked.
+const ASK_MAX: Duration = Duration::from_secs(1);
+/// Characters of a line of output in an error.
+const LINE_MAX: usize = 300;
+/// Longest wait for a response under load.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// How often a starting server is asked.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 /// Folders of programs beside those of `PATH`: where Debian installs nginx.
@@ -77,6 +84,10 @@ const SITE: &[(&str, &str)] = &[
     ("handlers/mgweb.mjs", example!("showcase/handlers/mgweb.mjs")),
     ("handlers/worlds.mjs", example!("techempower/handlers/worlds.mjs")),
     ("handlers/cache.mjs", example!("techempower/handlers/cache.mjs")),
+    (
+        "handlers/fortunes.mjs",
+        example!("techempower/handlers/fortunes.mjs"),
+    ),
     ("workflows/table.json", TABLE),
     (
         "workflows/promotion.json",
@@ -99,6 +110,7 @@ const SITE: &[(&str, &str)] = &[
 ];
 const CONFIGURATION: &str = include_str!("site/forebay.toml");
 const HELLO_PY: &str = include_str!("site/hello.py");
+const TECHEMPOWER: &str = example!("techempower/forebay.toml");
 const TABLE: &str = include_str!("site/table.json");
 
 /// Where everything is: a folder for temporary files, and the programs of this machine.
@@ -137,10 +149,10 @@ impl Place {
     /// A program by its name or path.
     fn program(&self, name: &str) -> Option<PathBuf> {
         let mut folders = std::env::split_paths(&self.path);
-        match name.contains('/') {
-            true => Some(PathBuf::from(name)).filter(|file| is_executable(file)),
-            false => folders.find_map(|folder| Some(folder.join(name)).filter(|file| is_executable(file))),
+        if name.contains('/') {
+            return Some(PathBuf::from(name)).filter(|file| is_executable(file));
         }
+        folders.find_map(|folder| Some(folder.join(name)).filter(|file| is_executable(file)))
     }
 
     /// What a need or a placeholder stands for; an error says how to get it.
@@ -169,6 +181,7 @@ impl Place {
                     .unwrap_or(("", url.trim_start_matches("postgres://")));
                 Ok(format!("postgres://trustuser:none@{place}"))
             }
+            "techempower" => Ok(TECHEMPOWER.to_owned()),
             "hello.py" => Ok(HELLO_PY.to_owned()),
             "table.json" => Ok(TABLE.to_owned()),
             other => Err(format!("there is no placeholder {{{other}}}")),
@@ -188,6 +201,7 @@ impl Place {
             "peers",
             "pg",
             "trusting_pg",
+            "techempower",
             "hello.py",
             "table.json",
         ] {
@@ -223,10 +237,10 @@ impl Place {
         let printed = [output.stdout, output.stderr]
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .concat();
-        match output.status.success() {
-            true => Ok(printed),
-            false => Err(format!("{}: {}: {}", words[0], output.status, printed.trim())),
+        if output.status.success() {
+            return Ok(printed);
         }
+        Err(format!("{}: {}: {}", words[0], output.status, printed.trim()))
     }
 
     fn command(&self, words: &[String], own: &[(&str, String)]) -> Result<Command, String> {
@@ -261,6 +275,37 @@ pub(super) struct Contender<'a> {
     pub(super) rate: f64,
 }
 
+/// Waits until each contender has given the right answer, or is given up.
+fn wait_until_ready(contenders: &mut [Contender<'_>], stop: &AtomicBool, tell: &mut Tell<'_>) {
+    let begun = Instant::now();
+    let mut waiting: Vec<usize> = (0..contenders.len()).collect();
+    while !waiting.is_empty() && !stop.load(Ordering::Relaxed) {
+        waiting.retain(|at| {
+            let (before, contender) = contenders.split_at_mut(*at);
+            let contender = &mut contender[0];
+            let server = contender.entry.served_by.as_ref();
+            if let Some(server) =
+                server.and_then(|name| before.iter().find(|other| other.entry.name == *name))
+            {
+                contender.share(server);
+            }
+            if contender.failure().is_some() {
+                return false;
+            }
+            tell(Event::Starting(&contender.entry.name));
+            match contender.is_ready(begun.elapsed()) {
+                Some(Ok(())) => false,
+                Some(Err(why)) => {
+                    contender.fail(why);
+                    false
+                }
+                None => true,
+            }
+        });
+        thread::sleep(ASK_EVERY);
+    }
+}
+
 impl<'a> Contender<'a> {
     /// Starts the server, and the peers if they are wanted. An entry that cannot be served says why, and keeps nobody else from it.
     pub(super) fn start(
@@ -290,7 +335,7 @@ impl<'a> Contender<'a> {
             .filter(|peer| settings.peers && chosen.contains(peer.name.as_str()));
         for peer in peers {
             let mut contender = Self::new(peer, true, place);
-            if contender.skipped.is_none() && !stop.load(Ordering::Relaxed) {
+            if contender.skipped.is_none() && peer.served_by.is_none() && !stop.load(Ordering::Relaxed) {
                 tell(Event::Starting(&peer.name));
                 contender.start_peer();
             }
@@ -300,15 +345,16 @@ impl<'a> Contender<'a> {
             }
             contenders.push(contender);
         }
-        for contender in &mut contenders {
-            if contender.failure().is_none() && !stop.load(Ordering::Relaxed) {
-                tell(Event::Starting(&contender.entry.name));
-                if let Err(why) = contender.wait_until_ready(stop) {
-                    contender.fail(why);
-                }
-            }
-        }
+        wait_until_ready(&mut contenders, stop, tell);
         Ok(contenders)
+    }
+
+    /// Takes over the process of the peer that serves this one.
+    fn share(&mut self, server: &Self) {
+        self.process.clone_from(&server.process);
+        self.address = server.address;
+        self.skipped.clone_from(&server.skipped);
+        self.failure.clone_from(&server.failure);
     }
 
     fn new(entry: &'a Entry, is_peer: bool, place: &'a Place) -> Self {
@@ -396,35 +442,42 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// Waits until the right answer comes. A peer without a fixed port prints where it listens.
-    fn wait_until_ready(&mut self, stop: &AtomicBool) -> Result<(), String> {
-        let begun = Instant::now();
-        loop {
-            if self.is_peer {
-                self.find_address();
-            }
-            let answered = self.ask();
-            let ended = self
-                .process
-                .as_ref()
-                .and_then(|process| process.borrow_mut().ended());
-            match (answered, ended) {
-                (Ok(()), _) => return Ok(()),
-                (Err(_), Some(how)) => return Err(format!("it ended before it answered: {how}")),
-                (Err((max, why)), None) if begun.elapsed() > max || stop.load(Ordering::Relaxed) => {
-                    return Err(why);
-                }
-                (Err(_), None) => thread::sleep(ASK_EVERY),
-            }
+    /// Asks for the right answer, which has been waited for so long. `None`: not yet.
+    fn is_ready(&mut self, waited: Duration) -> Option<Result<(), String>> {
+        if self.is_peer {
+            self.find_address();
+        }
+        let answered = self.ask();
+        let ended = self
+            .process
+            .as_ref()
+            .and_then(|process| process.borrow_mut().ended());
+        match (answered, ended) {
+            (Ok(()), _) => Some(Ok(())),
+            (Err(_), Some(how)) => Some(Err(format!("it ended before it answered: {how}"))),
+            (Err((max, why)), None) if waited > max => Some(Err(match self.last_line() {
+                Some(line) => format!("{why}; it printed: {line}"),
+                None => why,
+            })),
+            (Err(_), None) => None,
         }
     }
 
+    /// The last line that its process has printed.
+    fn last_line(&self) -> Option<String> {
+        let printed = self.process.as_ref()?.borrow().output();
+        let line = printed.lines().rfind(|line| !line.is_empty())?;
+        Some(plain(line, LINE_MAX))
+    }
+
+    /// A peer without a fixed port prints where it listens; one that is served by another's process is where that is.
     fn find_address(&mut self) {
         let printed = self
             .process
             .as_ref()
             .map(|process| process.borrow().output())
             .unwrap_or_default();
+        // A shared process prints one address for all of them.
         if let Some(address) = address_in(&printed) {
             self.address = Some(address);
         }
@@ -435,26 +488,32 @@ impl<'a> Contender<'a> {
         if self.entry.measure.is_some() {
             return Ok(());
         }
-        let mut session = self.session(1).map_err(|why| (READY_MAX, why))?;
+        let mut session = self.session_within(1, ASK_MAX).map_err(|why| (READY_MAX, why))?;
         let once = Load {
             connections: 1,
             pace: Pace::Closed,
         };
         let until = Until {
             requests: Some(1),
-            ..Until::passed(READY_MAX)
+            ..Until::passed(ASK_MAX)
         };
         let stretch = session.measure(once, until, &mut |_| {});
         session.finish();
         match stretch.examples.first() {
             Some((Class::Status | Class::Mismatch, why)) => Err((WRONG_MAX, why.clone())),
             Some((_, why)) => Err((READY_MAX, why.clone())),
+            None if stretch.total.answers == 0 => Err((READY_MAX, "it does not answer".to_owned())),
             None => Ok(()),
         }
     }
 
     /// A session that loads it.
     pub(super) fn session(&self, connections: usize) -> Result<Session, String> {
+        self.session_within(connections, ANSWER_MAX)
+    }
+
+    /// A session in which every response must come within a time.
+    fn session_within(&self, connections: usize, timeout: Duration) -> Result<Session, String> {
         let address = self.address.ok_or("it has not said where it listens")?;
         let text = format!("http://{address}{}", self.entry.path);
         let url = Url::parse(&text).map_err(|error| error.to_string())?;
@@ -466,6 +525,7 @@ impl<'a> Contender<'a> {
         }
         let requests = Requests::one(&parts, &Grammar::none()).map_err(|error| error.to_string())?;
         let mut plan = Plan::new(vec![Lane::new(address, requests)]);
+        plan.timeout = timeout;
         plan.threads = (thread::available_parallelism().map_or(1, usize::from) / 2)
             .max(1)
             .min(connections);

@@ -161,10 +161,10 @@ fn notes(report: &Report) -> String {
     if notes.is_empty() {
         return String::new();
     }
-    let items: String = notes
-        .iter()
-        .map(|note| format!("<li>{}</li>\n", escape(note)))
-        .collect();
+    let mut items = String::new();
+    for note in &notes {
+        let _ = writeln!(items, "<li>{}</li>", escape(note));
+    }
     format!("<div class=\"verdict doubt\"><ul>\n{items}</ul></div>\n")
 }
 

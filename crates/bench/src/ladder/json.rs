@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::report::{BarResult, Report, Row};
+use super::{
+    report::{BarResult, Report, Row},
+    suite::Limit,
+};
 
 /// The report as one JSON object, with a line end.
 pub fn write(report: &Report) -> String {
@@ -43,11 +46,15 @@ fn row(row: &Row) -> Value {
     })
 }
 
-fn bar(bar: &BarResult) -> Value {
+fn bar(BarResult { bar, ratio }: &BarResult) -> Value {
+    let (figure, limit) = match bar.limit {
+        Limit::AtLeast(least) => ("at_least", least),
+        Limit::CpuAtMost(most) => ("cpu_at_most", most),
+    };
     json!({
         "of": bar.of,
-        "at_least": bar.at_least,
-        "ratio": bar.ratio.map(|ratio| ratio.value),
-        "interval": bar.ratio.map(|ratio| (ratio.low, ratio.high)),
+        (figure): limit,
+        "ratio": ratio.map(|ratio| ratio.value),
+        "interval": ratio.map(|ratio| (ratio.low, ratio.high)),
     })
 }

@@ -13,7 +13,7 @@ use super::{
     contender::Contender,
     run::Settings,
     saved::{Saved, Slice},
-    suite::{Entry, Suite},
+    suite::{Bar, Entry, Limit},
 };
 
 /// Above this share of the machine, others make figures doubtful.
@@ -89,10 +89,8 @@ pub struct Figures {
 /// A ratio that was to be reached.
 #[derive(Clone, Debug)]
 pub struct BarResult {
-    /// The entry that it is compared with.
-    pub of: String,
-    /// The least ratio.
-    pub at_least: f64,
+    /// What it is compared with, and the limit.
+    pub bar: Bar,
     /// The ratio, if both were measured.
     pub ratio: Option<Ratio>,
 }
@@ -137,7 +135,7 @@ impl Verdict {
 impl BarResult {
     fn verdict(&self) -> Option<Verdict> {
         let Ratio { value, low, high, .. } = self.ratio?;
-        let holds = |value: f64| value >= self.at_least;
+        let holds = |value| self.bar.limit.holds(value);
         Some(match holds(value) {
             _ if holds(low) != holds(high) => Verdict::Undecided,
             true => Verdict::Holds,
@@ -182,7 +180,6 @@ impl Figures {
 
 impl Report {
     pub(super) fn new(
-        suite: &Suite,
         contenders: &[Contender<'_>],
         settings: &Settings,
         saved: &Saved,
@@ -206,11 +203,11 @@ impl Report {
             })
             .collect();
         let measured = |name: &str| figures.get(name).and_then(Option::as_ref);
-        let ratio_of = |name: &str, of: &str| {
+        let ratio_of = |name: &str, of: &str, figure: fn(&Slice) -> Option<f64>| {
             measured(name).and(measured(of))?;
             let pairs: Vec<(f64, f64)> = saved
                 .slices(name)
-                .filter_map(|(round, slice)| Some((slice.per_second, saved.slice(of, round)?.per_second)))
+                .filter_map(|(round, slice)| Some((figure(slice)?, figure(saved.slice(of, round)?)?)))
                 .collect();
             ratio(&pairs)
         };
@@ -223,9 +220,11 @@ impl Report {
                 .bars
                 .iter()
                 .map(|bar| BarResult {
-                    of: bar.of.clone(),
-                    at_least: bar.at_least,
-                    ratio: ratio_of(&entry.name, &bar.of),
+                    ratio: match bar.limit {
+                        Limit::AtLeast(_) => ratio_of(&entry.name, &bar.of, |slice| Some(slice.per_second)),
+                        Limit::CpuAtMost(_) => ratio_of(&entry.name, &bar.of, Slice::cpu_us),
+                    },
+                    bar: bar.clone(),
                 })
                 .collect();
             let mut notes: Vec<String> = contender.failure().map(ToOwned::to_owned).into_iter().collect();
@@ -246,7 +245,8 @@ impl Report {
                 is_peer: contender.is_peer,
                 base: entry.base.clone(),
                 request: request(entry),
-                ratio_to_base: base.and_then(|base| ratio_of(&entry.name, base)),
+                ratio_to_base: base
+                    .and_then(|base| ratio_of(&entry.name, base, |slice| Some(slice.per_second))),
                 hop_us: base.and_then(|base| Some(cpu_us(&entry.name)? - cpu_us(base)?)),
                 figures: figures.cloned(),
                 bars,
@@ -258,7 +258,6 @@ impl Report {
                     .unwrap_or_default(),
             }
         });
-        let _ = suite;
         Self {
             environment: Machine::this().environment(),
             settings: settings.clone(),

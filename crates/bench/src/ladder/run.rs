@@ -74,8 +74,8 @@ impl Settings {
         Self {
             rounds: 2,
             connections: Some(64),
-            warm_up: Duration::from_millis(600),
-            settle: Duration::from_millis(200),
+            warm_up: Duration::from_millis(300),
+            settle: Duration::from_millis(100),
             ..Self::full(server)
         }
     }
@@ -186,7 +186,6 @@ pub fn run(
         }
     }
     Ok(Report::new(
-        suite,
         &contenders,
         settings,
         saved,

@@ -42,6 +42,13 @@ pub struct Slice {
     pub p99_ms: Option<f64>,
 }
 
+impl Slice {
+    /// CPU time of server and workers for each request, in microseconds.
+    pub fn cpu_us(&self) -> Option<f64> {
+        Some(self.server_us? + self.workers_us.unwrap_or(0.0))
+    }
+}
+
 /// The best number of connections of an entry.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Best {

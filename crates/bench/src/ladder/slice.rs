@@ -10,7 +10,7 @@ use std::{
 
 use forebay_load::{
     engine::{Stretch, Until, latencies},
-    machine::{Machine, Usage},
+    machine::{Machine, ServerUsage, Usage},
     plan::{Load, Pace},
     search::{self, Sweep},
 };
@@ -55,7 +55,7 @@ pub(super) fn measure(
     let load = closed(connections);
     if !amounts.settle.is_zero() {
         session.measure(load, Until::passed(amounts.settle).and_on(), &mut |_| {
-            watched.look()
+            watched.look();
         });
     }
     let machine = Machine::this();
@@ -69,6 +69,15 @@ pub(super) fn measure(
         return Err("no answer came".to_owned());
     }
     let answers = stretch.total.answers as f64;
+    // Only our own server has workers: what other programs have started is a part of them.
+    let is_peer = contender.is_peer;
+    let own_of = |server: ServerUsage| {
+        if is_peer {
+            server.cpu_seconds
+        } else {
+            server.own_cpu_seconds
+        }
+    };
     let per_request = |seconds: f64| seconds * 1e6 / answers;
     let own = stretch.cpu_ns as f64 / 1e9;
     let others = |server: f64| {
@@ -80,10 +89,10 @@ pub(super) fn measure(
         seconds: stretch.seconds(),
         per_second: stretch.per_second(),
         latency: stretch.total.latency.clone(),
-        server_us: usage.server.map(|server| per_request(server.own_cpu_seconds)),
+        server_us: usage.server.map(|server| per_request(own_of(server))),
         workers_us: usage
             .server
-            .map(|server| per_request((server.cpu_seconds - server.own_cpu_seconds).max(0.0))),
+            .map(|server| per_request((server.cpu_seconds - own_of(server)).max(0.0))),
         client_cores: own / stretch.seconds(),
         others_share: usage.server.and_then(|server| others(server.cpu_seconds)),
         p50_ms: None,

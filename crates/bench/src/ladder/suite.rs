@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-/// The ladder of this version.
+/// The suites of this version.
 const LADDER: &str = include_str!("ladder.toml");
+const SQL: &str = include_str!("sql.toml");
 
 /// Rungs and peers in the order in which they are shown.
 #[derive(Clone, Debug, Deserialize)]
@@ -55,6 +56,9 @@ pub struct Entry {
     /// A peer's command line.
     #[serde(default)]
     pub command: Vec<String>,
+    /// The peer whose process serves this one, too.
+    #[serde(default)]
+    pub served_by: Option<String>,
     /// Variables of a peer's environment beside `PATH`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
@@ -69,14 +73,35 @@ pub struct Entry {
     pub measure: Option<Measure>,
 }
 
-/// A ratio of requests a second that an entry must reach.
+/// A ratio that an entry must reach.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bar {
     /// The entry that it is compared with.
     pub of: String,
-    /// The least ratio.
-    pub at_least: f64,
+    /// Which ratio, and its limit.
+    #[serde(flatten)]
+    pub limit: Limit,
+}
+
+/// The limit of a ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// The least ratio of requests a second.
+    AtLeast(f64),
+    /// The highest ratio of CPU time for each request.
+    CpuAtMost(f64),
+}
+
+impl Limit {
+    /// Whether a ratio is within the limit.
+    pub fn holds(self, ratio: f64) -> bool {
+        match self {
+            Self::AtLeast(least) => ratio >= least,
+            Self::CpuAtMost(most) => ratio <= most,
+        }
+    }
 }
 
 /// A program that loads a peer and prints figures.
@@ -132,9 +157,14 @@ impl Figure {
 }
 
 impl Suite {
-    /// The ladder of this version.
+    /// Every way of answering a request.
     pub fn ladder() -> Self {
         toml_edit::de::from_str(LADDER).expect("a test reads it")
+    }
+
+    /// The routes of the TechEmpower benchmarks on PostgreSQL.
+    pub fn sql() -> Self {
+        toml_edit::de::from_str(SQL).expect("a test reads it")
     }
 
     /// All entries: rungs, then peers.
@@ -155,6 +185,11 @@ impl Suite {
             chosen.extend(entry.base.as_deref());
             chosen.extend(entry.bars.iter().map(|bar| bar.of.as_str()));
         }
+        let servers = self
+            .entries()
+            .filter(|entry| chosen.contains(entry.name.as_str()));
+        let servers: Vec<&str> = servers.filter_map(|entry| entry.served_by.as_deref()).collect();
+        chosen.extend(servers);
         Ok(chosen)
     }
 }
@@ -165,11 +200,21 @@ mod tests {
 
     #[test]
     fn every_entry_names_others_that_exist_and_its_request_is_complete() {
-        let suite = Suite::ladder();
+        for suite in [Suite::ladder(), Suite::sql()] {
+            is_complete(&suite);
+        }
+    }
+
+    fn is_complete(suite: &Suite) {
         let names: BTreeSet<&str> = suite.entries().map(|entry| entry.name.as_str()).collect();
         assert_eq!(names.len(), suite.entries().count(), "names are unique");
         for entry in suite.entries() {
-            let others = entry.base.iter().chain(entry.bars.iter().map(|bar| &bar.of));
+            let others = entry
+                .bars
+                .iter()
+                .map(|bar| &bar.of)
+                .chain(&entry.base)
+                .chain(&entry.served_by);
             for other in others {
                 assert!(names.contains(other.as_str()), "{}: {other}", entry.name);
             }
@@ -186,7 +231,23 @@ mod tests {
                 .entries()
                 .all(|entry| entry.base.is_some() || entry.name == first.name)
         );
-        assert!(suite.peers.iter().all(|peer| !peer.install.is_empty()));
+        let shared = |peer: &&Entry| peer.served_by.is_none();
+        assert!(
+            suite
+                .peers
+                .iter()
+                .filter(shared)
+                .all(|peer| !peer.install.is_empty())
+        );
+        for peer in suite.peers.iter().filter_map(|peer| peer.served_by.as_ref()) {
+            assert!(
+                suite
+                    .peers
+                    .iter()
+                    .any(|other| other.name == *peer && !other.command.is_empty()),
+                "{peer}"
+            );
+        }
     }
 
     #[test]

@@ -4,7 +4,10 @@ use std::fmt::Write as _;
 
 use forebay_load::report::format::{duration, rate, several};
 
-use super::report::{Report, Row};
+use super::{
+    report::{BarResult, Report, Row},
+    suite::Limit,
+};
 
 /// The report as text.
 pub fn write(report: &Report) -> String {
@@ -101,12 +104,12 @@ fn cells(row: &Row) -> [String; 8] {
 /// A row's verdict with the ratios behind it; nothing for a row without bars.
 pub(super) fn verdict(row: &Row) -> String {
     use super::report::Verdict::{Busy, Holds, Measured, Misses, Undecided};
-    let bars = row.bars.iter().filter_map(|bar| {
-        let ratio = bar.ratio?;
-        Some(format!(
-            "{:.2} of {} (at least {})",
-            ratio.value, bar.of, bar.at_least
-        ))
+    let bars = row.bars.iter().filter_map(|BarResult { bar, ratio }| {
+        let ratio = ratio.as_ref()?.value;
+        Some(match bar.limit {
+            Limit::AtLeast(least) => format!("{ratio:.2} of {} (at least {least})", bar.of),
+            Limit::CpuAtMost(most) => format!("{ratio:.2} of the CPU of {} (at most {most})", bar.of),
+        })
     });
     let bars = bars.collect::<Vec<_>>().join(", ");
     match row.verdict {

@@ -67,7 +67,6 @@ pub mod optional {
     use serde::{Deserialize as _, Serialize as _, de::Error as _};
 
     /// Serializes a histogram, or null.
-    #[expect(clippy::ref_option, reason = "serde's derive calls it so")]
     pub fn serialize<C: Counter, W: Writes>(
         histogram: &Option<Histogram<C>>,
         writer: W,

@@ -39,6 +39,23 @@ const BAR: usize = 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchLadderArgs {
+    #[command(flatten)]
+    pub(super) run: RunArgs,
+}
+
+/// Measure the routes of the TechEmpower benchmarks on PostgreSQL, beside axum, Fastify, Bun.sql and light-4j
+///
+/// The database is the one that FOREBAY_PG_URL names, or the one that `make postgres` has started. See forebay bench ladder.
+#[derive(Debug, clap::Args)]
+#[command(after_help = SQL_EXAMPLES)]
+pub(crate) struct BenchSqlArgs {
+    #[command(flatten)]
+    pub(super) run: RunArgs,
+}
+
+/// How a suite is run.
+#[derive(Debug, clap::Args)]
+pub(super) struct RunArgs {
     /// A first look in less than three minutes: 64 connections, two slices of 3 s each. Without it, each rung is loaded by the number
     /// of connections that suits it best, in ten slices; that takes 20 to 45 minutes
     #[arg(long)]
@@ -85,7 +102,12 @@ Examples:
 
 Exit code: 0 all bars hold or could not be compared, 1 a bar is missed or an entry answered wrongly.";
 
-pub(crate) fn run(arguments: &BenchLadderArgs) -> anyhow::Result<()> {
+const SQL_EXAMPLES: &str = "\
+Examples:
+  forebay bench sql --quick --peers                  a first look
+  forebay bench sql --peers --connections 256        many clients";
+
+pub(super) fn run(suite: &Suite, arguments: &RunArgs) -> anyhow::Result<()> {
     let settings = settings(arguments)?;
     outputs::check_files(arguments.json.iter().chain(&arguments.html))?;
     let mut saved = match &arguments.save {
@@ -101,7 +123,7 @@ pub(crate) fn run(arguments: &BenchLadderArgs) -> anyhow::Result<()> {
         drawn: false,
         last: String::new(),
     };
-    let report = ladder::run(&Suite::ladder(), &settings, &mut saved, &stop, &mut |event| {
+    let report = ladder::run(suite, &settings, &mut saved, &stop, &mut |event| {
         progress.hear(event);
     });
     progress.erase();
@@ -135,7 +157,7 @@ pub(crate) fn run(arguments: &BenchLadderArgs) -> anyhow::Result<()> {
     ))
 }
 
-fn settings(arguments: &BenchLadderArgs) -> anyhow::Result<Settings> {
+fn settings(arguments: &RunArgs) -> anyhow::Result<Settings> {
     let server = std::env::current_exe()?;
     let mut settings = if arguments.quick {
         Settings::quick(server)

@@ -4,6 +4,8 @@ mod ladder;
 mod pool;
 mod progress;
 
+use forebay_bench::ladder::Suite;
+
 /// The file name that stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
 /// Folder of this repository with the packages of others.
@@ -19,12 +21,14 @@ pub(crate) struct BenchArgs {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     Ladder(Box<ladder::BenchLadderArgs>),
+    Sql(Box<ladder::BenchSqlArgs>),
     Pool(Box<pool::BenchPoolArgs>),
 }
 
 pub(crate) fn run(arguments: BenchArgs) -> anyhow::Result<()> {
     match arguments.what {
-        What::Ladder(arguments) => ladder::run(&arguments),
+        What::Ladder(arguments) => ladder::run(&Suite::ladder(), &arguments.run),
+        What::Sql(arguments) => ladder::run(&Suite::sql(), &arguments.run),
         What::Pool(arguments) => pool::run(&arguments),
     }
 }
