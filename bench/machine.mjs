@@ -6,10 +6,8 @@ import os from 'node:os';
 import { SetupError } from './options.mjs';
 import { gtmVersion } from './peers/gtm.mjs';
 import { versions } from './peers/installed.mjs';
-import { postgresVersion } from './peers/postgres.mjs';
-import { pythonVersions } from './peers/python.mjs';
 import { redisVersion } from './peers/redis.mjs';
-import { tfbVersions } from './peers/tfb.mjs';
+import { light4jVersion } from './peers/light4j.mjs';
 
 /** The machine, and the versions of everything involved. `binary` is Forebay's, or null. */
 export function describe(binary, repository) {
@@ -24,9 +22,7 @@ export function describe(binary, repository) {
     versions: {
       forebay: binary && forebayVersion(binary),
       ...versions(),
-      ...pythonVersions(),
-      ...tfbVersions(),
-      postgres: postgresVersion(),
+      'light-4j': light4jVersion(),
       redis: redisVersion(),
       'GT.M': gtmVersion(),
     },

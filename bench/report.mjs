@@ -31,36 +31,6 @@ export function renderRows(rows) {
   return table(['', 'bar', 'value', '95 % interval', 'runs', 'verdict'], lines, [false, true, true, true, true, false]);
 }
 
-/** Absolute figures of comparisons: medians over each side's clean runs. */
-export function renderSides(comparisons) {
-  const sides = new Map();
-  for (const { a, b, paths, pairs } of comparisons) {
-    for (const [name, side] of [[a, 'a'], [b, 'b']]) {
-      const path = paths[side];
-      const key = `${name}\n${path}`;
-      if (!sides.has(key)) sides.set(key, { name, path, runs: [] });
-      sides.get(key).runs.push(...pairs.map((pair) => pair[side]));
-    }
-  }
-  const lines = [...sides.values()].map(({ name, path, runs }) => {
-    const clean = runs.filter(({ flags }) => flags.length === 0);
-    const of = (metric, scale = 1) => (clean.length > 0 ? figure(median(clean.map((run) => run[metric])) / scale) : '-');
-    return [
-      name,
-      path,
-      of('requests_per_s'),
-      of('p50_us', 1000),
-      of('p99_us', 1000),
-      of('cpu_us_per_request'),
-      of('rss_bytes', 1e6),
-      of('client_cores'),
-      `${clean.length}/${runs.length}`,
-    ];
-  });
-  const header = ['', 'path', 'requests/s', 'p50 ms', 'p99 ms', 'CPU us/request', 'RSS MB', 'client cores', 'runs'];
-  return table(header, lines, [false, false, true, true, true, true, true, true, true]);
-}
-
 /** Absolute figures of laps (see laps.mjs): operations per second of wall-clock time, their spread, and per second of CPU time. */
 export function renderLaps(rounds) {
   const lines = Object.entries(rounds[0]).flatMap(([name, { operations }]) =>
@@ -92,46 +62,9 @@ export function renderContest(rounds) {
   return table(header, sorted, [false, false, true, true, true, true, true, true, true]);
 }
 
-/** Absolute figures of rungs (see rungs.mjs): medians over clean runs, for each way of using connections. */
-export function renderLadder({ rungs, rounds }) {
-  const lines = ladderFigures({ rungs, rounds }).map(({ name, path, mode, clean, of }) => [
-    name,
-    path,
-    mode,
-    ...['requests_per_s', 'p50_ms', 'p99_ms', 'server_us', 'children_us', 'client_cores'].map((metric) => figure(clean[metric])),
-    `${clean.runs}/${of}`,
-  ]);
-  const header = ['', 'path', 'connections', 'requests/s', 'p50 ms', 'p99 ms', 'server us/request', 'children us/request', 'client cores', 'runs'];
-  return table(header, lines, [false, false, false, true, true, true, true, true, true, true]);
-}
-
-/** Medians over the clean runs of each rung in each mode; NaN if there are none. */
-export function ladderFigures({ rungs, rounds }) {
-  return Object.keys(rounds[0].runs).flatMap((mode) =>
-    rungs.map(({ name, path }) => {
-      const runs = rounds.map((round) => round.runs[mode][name]);
-      const clean = runs.filter(({ flags }) => flags.length === 0);
-      const of = (metric, scale = 1) => (clean.length > 0 ? median(clean.map((run) => run[metric])) / scale : Number.NaN);
-      const figures = {
-        runs: clean.length,
-        requests_per_s: of('requests_per_s'),
-        p50_ms: of('p50_us', 1000),
-        p99_ms: of('p99_us', 1000),
-        server_us: of('server_us_per_request'),
-        children_us: of('children_us_per_request'),
-        client_cores: of('client_cores'),
-      };
-      return { name, path, mode, clean: figures, of: runs.length };
-    }),
-  );
-}
-
 /** Reservations about the figures: peers left out, flagged runs, and use of the machine by others. */
-export function renderWarnings({ comparisons = [], openLoop = [], ladder, contest = [], skipped = [] }) {
-  const timed = comparisons.flatMap(({ a, b, pairs }) => pairs.flatMap((pair) => [{ name: a, ...pair.a }, { name: b, ...pair.b }]));
-  for (const { runs } of ladder?.rounds ?? []) {
-    for (const [mode, rungs] of Object.entries(runs)) timed.push(...Object.entries(rungs).map(([name, run]) => ({ name: `${name}, ${mode}`, ...run })));
-  }
+export function renderWarnings({ openLoop = [], contest = [], skipped = [] }) {
+  const timed = [];
   for (const [name, loads] of contest.flatMap(Object.entries)) timed.push(...Object.entries(loads).map(([load, run]) => ({ name: `${name}, ${load}`, ...run })));
   const runs = [...timed, ...openLoop.map((run) => ({ name: run.side, ...run }))];
   const lines = skipped.map((sentence) => `  ${sentence}`);

@@ -8,7 +8,7 @@ import { describe } from './machine.mjs';
 import { HELP, parseOptions, SetupError } from './options.mjs';
 import { missing } from './peers/installed.mjs';
 import { stopAll } from './processes.mjs';
-import { renderContest, renderLadder, renderLaps, renderRows, renderSides, renderWarnings } from './report.mjs';
+import { renderContest, renderLaps, renderRows, renderWarnings } from './report.mjs';
 import { suites } from './suites/index.mjs';
 
 const repository = fileURLToPath(new URL('..', import.meta.url));
@@ -51,8 +51,8 @@ async function runSuite(suite, context) {
   } finally {
     progress('');
   }
-  const { rows, comparisons, rounds, ladder, contest } = outcome;
-  const parts = [comparisons && renderSides(comparisons), rounds && renderLaps(rounds), ladder && renderLadder(ladder), contest && renderContest(contest), renderRows(rows), renderWarnings(outcome)];
+  const { rows, rounds, contest } = outcome;
+  const parts = [rounds && renderLaps(rounds), contest && renderContest(contest), renderRows(rows), renderWarnings(outcome)];
   console.log(parts.filter(Boolean).join('\n\n'));
   return { name: suite.name, title: suite.title, ...outcome };
 }

@@ -36,8 +36,7 @@ export function missing() {
   const found = [];
   const absent = ['nginx', 'wrk'].filter((name) => !searchPath.split(':').some((part) => existsSync(`${part}/${name}`)));
   if (absent.length > 0) found.push(`${absent.join(' and ')} not found: apt-get install nginx-light wrk`);
-  const packages = ['bun', 'fastify', 'qoper8-cp'].filter((name) => !existsSync(`${folder}${name}/package.json`));
-  if (packages.length > 0) found.push(`${packages.join(', ')} not installed: npm ci --prefix bench/peers`);
+  if (lackingPackage('bun')) found.push('bun not installed: npm ci --prefix bench/peers');
   return found;
 }
 
@@ -51,8 +50,6 @@ export function versions() {
   return {
     node: process.versions.node,
     bun: installedVersion('bun'),
-    fastify: installedVersion('fastify'),
-    'qoper8-cp': installedVersion('qoper8-cp'),
     lmdb: installedVersion('lmdb'),
     nginx: printedVersion('nginx', '-v').replace('nginx version: ', ''),
     wrk: printedVersion('wrk', '-v').replace(/ Copyright.*/, ''),

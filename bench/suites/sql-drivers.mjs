@@ -1,7 +1,7 @@
 import { contest, label } from '../contest.mjs';
 import { findDatabase } from '../database.mjs';
 import { forebay } from '../forebay.mjs';
-import { light4jWith } from '../peers/tfb.mjs';
+import { light4jWith } from '../peers/light4j.mjs';
 import { ratioRow, row } from '../rows.mjs';
 import { present } from './present.mjs';
 import { SINGLY, sections, worlds } from './techempower.mjs';

@@ -7,8 +7,6 @@ import { runAb } from '../ab.mjs';
 import { forebay, launchForebay, prepare } from '../forebay.mjs';
 import { send } from '../http.mjs';
 import { checkPost, timedRun } from '../measure.mjs';
-import { lackingPackage } from '../peers/installed.mjs';
-import { zen } from '../peers/zen.mjs';
 import { runToEnd, stop } from '../processes.mjs';
 import { atLeast, atMost, row } from '../rows.mjs';
 
@@ -35,16 +33,6 @@ const START_MAX_MS = 15_000;
 const PROMOTION = { name: 'promotion of eight rules', path: '/workflow/promotion', post: '{"userId":"u1","date":"2026-11-20","recharge":150}', pattern: /"points":20/ };
 const ONE_RULE = { name: 'one rule', path: '/workflow/hello', post: '{"name":"Ada"}', pattern: /Hello, Ada!/ };
 const SCRIPT = { name: 'script', path: '/helloworld' };
-
-const DECISIONS_FOLDER = fileURLToPath(new URL('../decisions', import.meta.url));
-const DECISIONS_MORE = `[workflow]\npath = "${DECISIONS_FOLDER}"\n\n[[route]]\npath = "/decision/*"\nworkflow = {}`;
-const CART = '{"customer":{"tier":"gold","country":"US"},"cart":{"total":120,"items":[{"price":20.5,"quantity":2},{"price":70,"quantity":1}]}}';
-/** GoRules decisions, each with its expected result. */
-const DECISIONS = [
-  { kind: 'expression', pattern: /"total":99\.9/ },
-  { kind: 'table', pattern: /"fee":6\b/ },
-  { kind: 'function', pattern: /"total":99\.9/ },
-].map((decision) => ({ ...decision, name: `decision by ${decision.kind}`, path: `/decision/${decision.kind}` }));
 
 /** A Python script that prints how many 1024-bit RSA key pairs OpenSSL generates per second on one core. */
 const OPENSSL = `
@@ -95,8 +83,6 @@ export const workflows = {
     const runs = {};
     const note = (name, run) => (runs[name] ??= []).push(run);
     const side = forebay(context.binary, 'Forebay', { script: true, more: MORE, connections_max: 4000 });
-    const decisions = forebay(context.binary, 'Forebay', { more: DECISIONS_MORE });
-    const peer = lackingPackage('@gorules/zen-engine') ? null : zen(DECISIONS_FOLDER, DECISIONS.map(({ kind }) => kind));
     const [keys, starts] = [[], []];
     for (let number = 0; number < context.pairs; number += 1) {
       keys.push(await opensslKeys());
@@ -122,34 +108,10 @@ export const workflows = {
       } finally {
         await stop(server.process);
       }
-      for (const made of [decisions, peer]) {
-        if (!made) continue;
-        const server = await made.start(context.folder);
-        try {
-          for (const { name, path, pattern } of DECISIONS) {
-            context.progress(`round ${number + 1} of ${context.pairs}, ${name}, ${made.name}`);
-            await checkPost(server, path, CART, { status: 200, pattern });
-            note(`${name}, ${made.name}`, await timedRun(server, { path, post: CART, connections: CONNECTIONS, warmup_s, seconds }));
-          }
-        } finally {
-          await stop(server.process);
-        }
-      }
     }
-    return { rows: [...rowsOf(runs, keys), row({ what: 'start to first answer', unit: 'ms', bar: atMost(100), samples: starts }), ...(peer ? decisionRows(runs, decisions.name, peer.name) : [])] };
+    return { rows: [...rowsOf(runs, keys), row({ what: 'start to first answer', unit: 'ms', bar: atMost(100), samples: starts })] };
   },
 };
-
-function decisionRows(runs, own, peer) {
-  return DECISIONS.flatMap(({ name }) => {
-    const [ours, theirs] = [own, peer].map((side) => runs[`${name}, ${side}`]);
-    const ratios = ours.map(({ requests_per_s }, at) => requests_per_s / theirs[at].requests_per_s);
-    return [
-      row({ what: `requests/s, ${name}`, samples: ours.map(({ requests_per_s }) => requests_per_s) }),
-      row({ what: `requests/s, ${name} : ${peer}`, bar: atLeast(3), samples: ratios }),
-    ];
-  });
-}
 
 function rowsOf(runs, keys) {
   const rates = (name) => runs[name].map(({ requests_per_s }) => requests_per_s);

@@ -120,6 +120,7 @@ pub(super) struct Place {
     peers: PathBuf,
     path: OsString,
     postgres: Option<String>,
+    keep_alive: bool,
 }
 
 impl Place {
@@ -143,6 +144,7 @@ impl Place {
             peers,
             path,
             postgres: settings.postgres.clone(),
+            keep_alive: settings.keep_alive,
         })
     }
 
@@ -518,6 +520,7 @@ impl<'a> Contender<'a> {
         let text = format!("http://{address}{}", self.entry.path);
         let url = Url::parse(&text).map_err(|error| error.to_string())?;
         let mut parts = Parts::get(&url);
+        parts.keep_alive = self.place.keep_alive;
         if let Some(body) = &self.entry.body {
             "POST".clone_into(&mut parts.method);
             parts.body = body.clone().into_bytes();
@@ -526,6 +529,7 @@ impl<'a> Contender<'a> {
         let requests = Requests::one(&parts, &Grammar::none()).map_err(|error| error.to_string())?;
         let mut plan = Plan::new(vec![Lane::new(address, requests)]);
         plan.timeout = timeout;
+        plan.keep_alive = self.place.keep_alive;
         plan.threads = (thread::available_parallelism().map_or(1, usize::from) / 2)
             .max(1)
             .min(connections);

@@ -31,6 +31,7 @@ pub fn write(report: &Report, command: &str) -> String {
     body += &bars(report);
     body += "<h2>Figures</h2>\n";
     body += &table(report);
+    body += &limits(report);
     body += &notes(report);
     body += "<h2>Latency</h2>\n";
     for group in groups(report, |row| {
@@ -58,7 +59,8 @@ disturbs the machine hits all of them.</dd>\n\
 <dt>server, workers</dt><dd>CPU time for each request: of the server's own process, and of all processes that it has started.</dd>\n\
 <dt>of base</dt><dd>Requests a second over those of the rung below, or of the rung beside a peer: the geometric mean over rounds, with its 95 % interval.</dd>\n\
 <dt>hop</dt><dd>CPU time for each request beyond that of the base.</dd>\n\
-<dt>undecided</dt><dd>The interval of a ratio contains its bar: more slices are needed to tell.</dd>\n\
+<dt>bars</dt><dd>Ratios that are to be reached. With less than four slices, the interval is from the lowest to the highest of them. Undecided: the interval \
+contains the limit, and more slices are needed to tell.</dd>\n\
 </dl>\n";
 
 /// The rows that have something to draw, in groups of as many as there are colours.
@@ -147,10 +149,28 @@ fn table(report: &Report) -> String {
         for cell in cells {
             let _ = write!(html, "<td class=\"number\">{cell}</td>");
         }
+        let _ = writeln!(html, "<td class=\"number\">{}</td></tr>", text::verdict(row));
+    }
+    html + "</tbody></table></div>\n"
+}
+
+/// The bars, each with its ratio.
+fn limits(report: &Report) -> String {
+    let bars = text::bars(report);
+    if bars.is_empty() {
+        return String::new();
+    }
+    let mut html = String::from("<h2>Bars</h2>\n<div class=\"card scroll\"><table><tbody>\n");
+    for [verdict, what, ratio, interval, limit] in &bars {
+        let class = match verdict.as_str() {
+            "holds" => "good",
+            "misses" => "bad",
+            _ => "doubt",
+        };
         let _ = writeln!(
             html,
-            "<td class=\"text\">{}</td></tr>",
-            escape(&text::verdict(row))
+            "<tr><th>{}</th><td class=\"number\">{ratio}</td><td class=\"number\">{interval}</td><td>{limit}</td><td class=\"{class}\">{verdict}</td></tr>",
+            escape(what)
         );
     }
     html + "</tbody></table></div>\n"

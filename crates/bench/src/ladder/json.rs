@@ -13,6 +13,7 @@ pub fn write(report: &Report) -> String {
     let told = json!({
         "rungs": report.rows.iter().map(row).collect::<Vec<_>>(),
         "environment": report.environment,
+        "keep_alive": settings.keep_alive,
         "rounds": settings.rounds,
         "slice_seconds": settings.slice.as_secs_f64(),
         "seconds": report.took.as_secs_f64(),

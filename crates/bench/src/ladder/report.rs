@@ -18,6 +18,8 @@ use super::{
 
 /// Above this share of the machine, others make figures doubtful.
 const OTHERS_MAX: f64 = 0.1;
+/// Pairs from which on an interval is computed.
+const PAIRS_MIN: usize = 4;
 /// Above this use of the generator's cores, the generator may have been the limit.
 const CLIENT_FULL: f64 = 0.97;
 
@@ -72,7 +74,7 @@ pub struct Figures {
     pub slices: usize,
     /// Right responses a second: the mean of the slices.
     pub per_second: f64,
-    /// The 95 % interval of that mean; `None` for a single slice.
+    /// The 95 % interval of that mean; `None` for few slices.
     pub interval: Option<(f64, f64)>,
     /// The median latency, in milliseconds.
     pub p50_ms: Option<f64>,
@@ -133,7 +135,8 @@ impl Verdict {
 }
 
 impl BarResult {
-    fn verdict(&self) -> Option<Verdict> {
+    /// Whether the limit is kept; `None` if one of both was not measured.
+    pub fn verdict(&self) -> Option<Verdict> {
         let Ratio { value, low, high, .. } = self.ratio?;
         let holds = |value| self.bar.limit.holds(value);
         Some(match holds(value) {
@@ -163,7 +166,9 @@ impl Figures {
             connections: last.connections,
             slices: slices.len(),
             per_second: mean(&|slice| Some(slice.per_second))?,
-            interval: Interval::of_mean(&rates).map(|interval| (interval.low, interval.high)),
+            interval: Interval::of_mean(&rates)
+                .filter(|_| rates.len() >= PAIRS_MIN)
+                .map(|interval| (interval.low, interval.high)),
             p50_ms: percentile(0.5).or_else(|| mean(&|slice| slice.p50_ms)),
             p99_ms: percentile(0.99).or_else(|| mean(&|slice| slice.p99_ms)),
             server_us: mean(&|slice| slice.server_us),
@@ -209,7 +214,7 @@ impl Report {
                 .slices(name)
                 .filter_map(|(round, slice)| Some((figure(slice)?, figure(saved.slice(of, round)?)?)))
                 .collect();
-            ratio(&pairs)
+            ratio_of_pairs(&pairs)
         };
         let rows = contenders.iter().map(|contender| {
             let entry = contender.entry;
@@ -268,6 +273,22 @@ impl Report {
     }
 }
 
+/// The ratio of pairs. An interval of two or three of them would say nothing: the lowest and the highest pair stand in its place.
+fn ratio_of_pairs(pairs: &[(f64, f64)]) -> Option<Ratio> {
+    if pairs.len() >= PAIRS_MIN {
+        return ratio(pairs);
+    }
+    let ratios = pairs.iter().map(|(a, b)| a / b).filter(|ratio| ratio.is_normal());
+    let ratios: Vec<f64> = ratios.collect();
+    let value = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
+    (!ratios.is_empty()).then(|| Ratio {
+        value,
+        low: ratios.iter().copied().fold(f64::INFINITY, f64::min),
+        high: ratios.iter().copied().fold(0.0, f64::max),
+        pairs: ratios.len(),
+    })
+}
+
 /// The verdict of all bars: that of the worst.
 fn judged(bars: &[BarResult]) -> Verdict {
     let verdicts: Vec<Verdict> = bars.iter().filter_map(BarResult::verdict).collect();
@@ -313,5 +334,33 @@ fn request(entry: &Entry) -> String {
             if entry.body.is_some() { "POST" } else { "GET" },
             entry.path
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_pairs_are_certain_when_all_of_them_agree() {
+        let bar = |pairs: &[(f64, f64)], limit| {
+            let bar = Bar {
+                of: "base".to_owned(),
+                limit,
+            };
+            BarResult {
+                bar,
+                ratio: ratio_of_pairs(pairs),
+            }
+            .verdict()
+        };
+        let pairs = [(60.0, 100.0), (70.0, 100.0)];
+        assert_eq!(bar(&pairs, Limit::AtLeast(0.5)), Some(Verdict::Holds));
+        assert_eq!(bar(&pairs, Limit::AtLeast(0.65)), Some(Verdict::Undecided));
+        assert_eq!(bar(&pairs, Limit::AtLeast(0.8)), Some(Verdict::Misses));
+        assert_eq!(bar(&pairs, Limit::CpuAtMost(0.8)), Some(Verdict::Holds));
+        assert_eq!(bar(&[], Limit::AtLeast(0.5)), None);
+        let many = ratio_of_pairs(&[(1.0, 2.0), (1.1, 2.0), (0.9, 2.0), (1.0, 2.0)]).unwrap();
+        assert!(many.low < 0.5 && many.high > 0.5 && many.pairs == 4, "{many:?}");
     }
 }

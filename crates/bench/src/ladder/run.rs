@@ -35,6 +35,8 @@ pub struct Settings {
     pub rounds: usize,
     /// Connections; `None`: the best number of each entry.
     pub connections: Option<usize>,
+    /// Whether a connection carries more than one request.
+    pub keep_alive: bool,
     /// Load on each entry before its first slice.
     pub warm_up: Duration,
     /// Load before each slice, which is not measured.
@@ -55,6 +57,7 @@ impl Settings {
             postgres: None,
             rounds: 10,
             connections: None,
+            keep_alive: true,
             warm_up: slice * 2 / 3,
             settle: slice / 10,
             slice,

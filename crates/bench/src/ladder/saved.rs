@@ -197,8 +197,13 @@ fn told(settings: &Settings) -> String {
     let connections = settings
         .connections
         .map_or("the best number of".to_owned(), |number| number.to_string());
+    let closed = if settings.keep_alive {
+        ""
+    } else {
+        ", each for one request"
+    };
     format!(
-        "forebay {}, slices of {} s, {connections} connections",
+        "forebay {}, slices of {} s, {connections} connections{closed}",
         env!("CARGO_PKG_VERSION"),
         settings.slice.as_secs_f64()
     )

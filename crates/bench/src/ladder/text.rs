@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use forebay_load::report::format::{duration, rate, several};
 
 use super::{
-    report::{BarResult, Report, Row},
+    report::{Report, Row, Verdict},
     suite::Limit,
 };
 
 /// The report as text.
 pub fn write(report: &Report) -> String {
     let mut text = format!("{}\n\n", environment(report));
-    let mut lines: Vec<[String; 8]> = vec![HEADER.map(ToOwned::to_owned)];
+    let mut lines: Vec<[String; 9]> = vec![HEADER.map(ToOwned::to_owned)];
     lines.extend(report.rows.iter().map(cells));
     let width = |column: usize| {
         lines
@@ -32,21 +32,46 @@ pub fn write(report: &Report) -> String {
             // Writing to a String cannot fail.
             let _ = match column {
                 0 => write!(line, "{cell:<width$}", width = widths[0]),
-                7 => write!(line, "  {cell}"),
+                8 => write!(line, "  {cell}"),
                 _ => write!(line, "  {cell:>width$}", width = widths[column]),
             };
         }
         text += line.trim_end();
         text.push('\n');
     }
-    text += "\n`of base`: requests a second over those of the rung below, or of the rung beside a peer. `hop`: CPU time beyond it.\n";
-    for line in notes(report) {
+    text += "\n`of base`: requests a second over those of the rung below, or of the rung beside a peer. `hop`: CPU time for each request beyond it.\n";
+    let bars = bars(report);
+    if !bars.is_empty() {
+        let width = |column: usize| {
+            bars.iter()
+                .map(|cells| cells[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..5).map(width).collect();
+        text += "\nBars\n";
+        for [verdict, what, ratio, interval, limit] in &bars {
+            let _ = writeln!(
+                text,
+                "  {verdict:<v$}  {what:<w$}  {ratio:>r$}  ({interval:<i$})  {limit}",
+                v = widths[0],
+                w = widths[1],
+                r = widths[2],
+                i = widths[3],
+            );
+        }
+    }
+    let notes = notes(report);
+    if !notes.is_empty() {
+        text.push('\n');
+    }
+    for line in notes {
         let _ = writeln!(text, "{line}");
     }
     text
 }
 
-const HEADER: [&str; 8] = [
+const HEADER: [&str; 9] = [
     "",
     "requests/s",
     "p50",
@@ -54,7 +79,8 @@ const HEADER: [&str; 8] = [
     "server, us",
     "workers, us",
     "of base",
-    "hop, verdict",
+    "hop, us",
+    "",
 ];
 
 /// The machine and the amounts, in one line.
@@ -65,9 +91,14 @@ pub(super) fn environment(report: &Report) -> String {
         || "the best number of connections".to_owned(),
         |number| several(number as u64, "connection"),
     );
+    let closed = if settings.keep_alive {
+        ""
+    } else {
+        ", each for one request"
+    };
     let interrupted = if report.interrupted { "; interrupted" } else { "" };
     format!(
-        "forebay {} on {}, {}, {}; {} of {} s each, {connections}{interrupted}",
+        "forebay {} on {}, {}, {}; {} of {} s each, {connections}{closed}{interrupted}",
         environment.version,
         environment.cpu.as_deref().unwrap_or("an unknown processor"),
         several(environment.cores as u64, "core"),
@@ -77,11 +108,10 @@ pub(super) fn environment(report: &Report) -> String {
     )
 }
 
-fn cells(row: &Row) -> [String; 8] {
+fn cells(row: &Row) -> [String; 9] {
     let figures = row.figures.as_ref();
     let us = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.1}"));
     let ms = |value: Option<f64>| value.map_or(String::new(), |value| duration(value * 1e6));
-    let hop = row.hop_us.map(|hop| format!("{hop:+.1} us"));
     [
         row.name.clone(),
         figures.map_or("-".to_owned(), |figures| rate(figures.per_second)),
@@ -93,37 +123,40 @@ fn cells(row: &Row) -> [String; 8] {
             .filter(|us| *us >= 0.05)),
         row.ratio_to_base
             .map_or(String::new(), |ratio| format!("{:.2}", ratio.value)),
-        [hop.unwrap_or_default(), verdict(row)]
-            .into_iter()
-            .filter(|part| !part.is_empty())
-            .collect::<Vec<_>>()
-            .join("  "),
+        row.hop_us.map_or(String::new(), |hop| format!("{hop:+.1}")),
+        verdict(row).to_owned(),
     ]
 }
 
-/// A row's verdict with the ratios behind it; nothing for a row without bars.
-pub(super) fn verdict(row: &Row) -> String {
-    use super::report::Verdict::{Busy, Holds, Measured, Misses, Undecided};
-    let bars = row.bars.iter().filter_map(|BarResult { bar, ratio }| {
-        let ratio = ratio.as_ref()?.value;
-        Some(match bar.limit {
-            Limit::AtLeast(least) => format!("{ratio:.2} of {} (at least {least})", bar.of),
-            Limit::CpuAtMost(most) => format!("{ratio:.2} of the CPU of {} (at most {most})", bar.of),
-        })
-    });
-    let bars = bars.collect::<Vec<_>>().join(", ");
+/// A row's verdict; nothing for a row without bars.
+pub(super) fn verdict(row: &Row) -> &'static str {
     match row.verdict {
-        Measured => String::new(),
-        Holds | Misses | Undecided | Busy => {
-            let bars = if bars.is_empty() {
-                bars
-            } else {
-                format!(": {bars}")
-            };
-            format!("{}{bars}", row.verdict.name())
-        }
-        other => other.name().to_owned(),
+        Verdict::Measured => "",
+        other => other.name(),
     }
+}
+
+/// The bars that could be compared: verdict, what, ratio, interval, limit.
+pub(super) fn bars(report: &Report) -> Vec<[String; 5]> {
+    let bars = report
+        .rows
+        .iter()
+        .flat_map(|row| row.bars.iter().map(move |bar| (row, bar)));
+    bars.filter_map(|(row, result)| {
+        let ratio = result.ratio?;
+        let (what, limit) = match result.bar.limit {
+            Limit::AtLeast(least) => ("requests/s", format!("at least {least}")),
+            Limit::CpuAtMost(most) => ("CPU", format!("at most {most}")),
+        };
+        Some([
+            result.verdict()?.name().to_owned(),
+            format!("{what}, {} : {}", row.name, result.bar.of),
+            format!("{:.2}", ratio.value),
+            format!("{:.2} to {:.2}", ratio.low, ratio.high),
+            limit,
+        ])
+    })
+    .collect()
 }
 
 /// What is to be said of single rows.

@@ -237,7 +237,7 @@ fn the_table_has_a_line_for_each_entry() {
         "respond",
         "direct record",
         "of base",
-        "2 slices of 0.1 s each, 4 connections",
+        "2 slices of 0.1 s each, 4 connections, each for one request",
     ] {
         assert!(ended.out.contains(text), "{text}: {}", ended.out);
     }

@@ -76,6 +76,9 @@ pub(super) struct RunArgs {
     /// Connections, instead of the best number of each entry. Example: --connections 20
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     connections: Option<u16>,
+    /// Close each connection after one answer
+    #[arg(long)]
+    no_keepalive: bool,
     /// The folder with the pinned peers; bench/peers if not given. Example: --packages ~/peers
     #[arg(long, value_name = "DIR")]
     packages: Option<PathBuf>,
@@ -165,6 +168,7 @@ fn settings(arguments: &RunArgs) -> anyhow::Result<Settings> {
         Settings::full(server)
     };
     settings.peers = arguments.peers;
+    settings.keep_alive = !arguments.no_keepalive;
     settings.only.clone_from(&arguments.only);
     if let Some(rounds) = arguments.rounds {
         settings.rounds = rounds.into();
