@@ -6,21 +6,20 @@ import { parseArgs } from 'node:util';
 export class SetupError extends Error {}
 
 /**
- * The amounts to be measured. `pairs` of comparisons, `connections` of the loads on PostgreSQL, `repeats` of everything else; times in
+ * The amounts to be measured. `pairs` of comparisons, `repeats` of everything else; times in
  * seconds; null leaves a part out. `records` and `nodes` are the contents of stores in one Node process and in Rust, `rows` the number of
  * records for TQL statements.
  */
-const FULL = { pairs: 10, connections: [16, 64, 256], warmup_s: 2, seconds: 4, repeats: 5, openLoop_s: 15, memoryRequests: 10_000_000, records: 100_000, nodes: 1_000_000, rows: 1_000_000 };
-const QUICK = { pairs: 3, connections: [64], warmup_s: 1, seconds: 2, repeats: 2, openLoop_s: 5, memoryRequests: null, records: 20_000, nodes: 200_000, rows: 1_000_000 };
+const FULL = { pairs: 10, warmup_s: 2, seconds: 4, repeats: 5, openLoop_s: 15, memoryRequests: 10_000_000, records: 100_000, nodes: 1_000_000, rows: 1_000_000 };
+const QUICK = { pairs: 3, warmup_s: 1, seconds: 2, repeats: 2, openLoop_s: 5, memoryRequests: null, records: 20_000, nodes: 200_000, rows: 1_000_000 };
 
 export const HELP = `Measures Forebay beside its peers and says which bars of the project hold.
 
-  node bench/run.mjs [--quick] [--pairs N] [--suite NAME]... [--connections N]... [--json FILE] [--forebay PATH]
+  node bench/run.mjs [--quick] [--pairs N] [--suite NAME]... [--json FILE] [--forebay PATH]
 
   --quick          ${QUICK.pairs} pairs instead of ${FULL.pairs}, shorter runs: to see that it works, not to quote
   --pairs N        so many pairs: fewer take less time, more make intervals narrower
-  --suite NAME     only this suite; may be repeated. Example: --suite local --suite noise
-  --connections N  so many connections for the suite sql, in the place of ${FULL.connections.join(', ')}; may be repeated
+  --suite NAME     only this suite; may be repeated. Example: --suite mixed --suite idle
   --json FILE      where the result goes; default bench/results/TIME.json
   --forebay PATH   the binary to measure; default target/dist/forebay
   --help           this text
@@ -35,7 +34,6 @@ export function parseOptions(args, suiteNames) {
   if (unknown !== undefined) throw new SetupError(`no suite "${unknown}"; there are: ${suiteNames.join(', ')}`);
   const amounts = { ...(values.quick ? QUICK : FULL) };
   if (values.pairs !== undefined) amounts.pairs = countOf('--pairs', values.pairs);
-  if (values.connections.length > 0) amounts.connections = values.connections.map((text) => countOf('--connections', text));
   return { ...values, amounts, suites: values.suite.length > 0 ? values.suite : suiteNames };
 }
 
@@ -52,7 +50,6 @@ function parse(args) {
         quick: { type: 'boolean', default: false },
         pairs: { type: 'string' },
         suite: { type: 'string', multiple: true, default: [] },
-        connections: { type: 'string', multiple: true, default: [] },
         json: { type: 'string' },
         forebay: { type: 'string' },
         help: { type: 'boolean', default: false },

@@ -4,9 +4,11 @@
 mod contender;
 mod html;
 mod json;
+mod place;
 mod report;
 mod run;
 mod saved;
+mod site;
 mod slice;
 mod suite;
 mod text;
@@ -37,7 +39,7 @@ pub enum LadderError {
     /// A file cannot be read, written or run.
     #[error("{}", path.display())]
     Files {
-        /// The file.
+        /// Path of the file or program.
         path: PathBuf,
         /// The system's error.
         #[source]
@@ -49,9 +51,9 @@ pub enum LadderError {
     /// The saved run has other settings.
     #[error("{} has a run with other settings ({other}) than these ({told}); name another file", path.display())]
     Other {
-        /// The file.
+        /// Path of the saved run.
         path: PathBuf,
-        /// Its settings.
+        /// Settings of the saved run.
         other: String,
         /// The settings of this run.
         told: String,
@@ -59,11 +61,11 @@ pub enum LadderError {
     /// The file has something else in it.
     #[error("{} is not a saved run: line {line}: {error}", path.display())]
     NotSaved {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The parser's error.
         error: serde_json::Error,
     },
 }

@@ -13,10 +13,17 @@ pub(crate) fn serve(config: &Path) -> Command {
     command
 }
 
+/// The program under test with these arguments.
+pub fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(program());
+    command.args(words);
+    command
+}
+
 /// A subcommand on a configuration.
 pub(crate) fn about(words: &[&str], config: &Path) -> Command {
-    let mut command = Command::new(program());
-    command.args(words).arg("-c").arg(config);
+    let mut command = command(words);
+    command.arg("-c").arg(config);
     command
 }
 

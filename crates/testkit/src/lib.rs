@@ -17,6 +17,7 @@ pub mod techempower;
 mod wait;
 
 pub use self::{
+    binary::command,
     client::Client,
     document::blocks,
     folder::Folder,

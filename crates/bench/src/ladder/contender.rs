@@ -1,13 +1,11 @@
-//! What is measured, started: the server of this version with all rungs, and the peers.
+//! Starts the entries of a ladder: the server of this version with all rungs, and the peers.
 
 use std::{
+    cell::RefCell,
     collections::BTreeSet,
-    ffi::OsString,
     fmt::Write as _,
     fs,
     net::{Ipv4Addr, SocketAddr, TcpListener},
-    path::{Path, PathBuf},
-    process::Command,
     rc::Rc,
     sync::{
         Arc,
@@ -26,18 +24,18 @@ use forebay_load::{
     report::format::plain,
     request::{Grammar, Parts, Requests},
 };
-use forebay_runtimes::{Environment, Runtime, find_python, find_runtime, is_executable};
-use tempfile::TempDir;
 
 use super::{
     LadderError,
+    place::Place,
     run::{Event, Settings, Tell},
+    site,
     suite::{Entry, Suite},
 };
 use crate::process::Process;
 
 /// Longest time until a server must give the right answer.
-const READY_MAX: Duration = Duration::from_secs(30);
+pub(super) const READY_MAX: Duration = Duration::from_secs(30);
 /// How long a server that has begun to answer may answer wrongly.
 const WRONG_MAX: Duration = Duration::from_secs(2);
 /// Longest wait for the answer of a starting server, before the others are asked.
@@ -47,218 +45,7 @@ const LINE_MAX: usize = 300;
 /// Longest wait for a response under load.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// How often a starting server is asked.
-const ASK_EVERY: Duration = Duration::from_millis(20);
-/// Folders of programs beside those of `PATH`: where Debian installs nginx.
-const SYSTEM_PROGRAMS: &str = "/usr/sbin";
-
-/// A file of `examples/`.
-macro_rules! example {
-    ($path:literal) => {
-        include_str!(concat!("../../../../examples/", $path))
-    };
-}
-/// A rule of `examples/workflows`.
-macro_rules! rule {
-    ($name:literal) => {
-        (
-            concat!("workflows/rules/", $name, ".js"),
-            include_str!(concat!(
-                "../../../../examples/workflows/workflows/rules/",
-                $name,
-                ".js"
-            )),
-        )
-    };
-}
-
-/// The files of the server, by path in its folder: handlers of the examples, and a few of the ladder's own.
-const SITE: &[(&str, &str)] = &[
-    ("seed.ndjson", include_str!("site/seed.ndjson")),
-    ("handlers/hello.mjs", include_str!("site/hello.mjs")),
-    ("handlers/hello.py", HELLO_PY),
-    ("handlers/own-read.mjs", include_str!("site/own-read.mjs")),
-    (
-        "handlers/articles.mjs",
-        example!("showcase/handlers/articles.mjs"),
-    ),
-    ("handlers/mgweb.mjs", example!("showcase/handlers/mgweb.mjs")),
-    ("handlers/worlds.mjs", example!("techempower/handlers/worlds.mjs")),
-    ("handlers/cache.mjs", example!("techempower/handlers/cache.mjs")),
-    (
-        "handlers/fortunes.mjs",
-        example!("techempower/handlers/fortunes.mjs"),
-    ),
-    ("workflows/table.json", TABLE),
-    (
-        "workflows/promotion.json",
-        example!("workflows/workflows/promotion.json"),
-    ),
-    (
-        "workflows/test_script_sdk_example.json",
-        example!("workflows/workflows/test_script_sdk_example.json"),
-    ),
-    rule!("gifts-left"),
-    rule!("grant-balance"),
-    rule!("grant-points"),
-    rule!("note-failure"),
-    rule!("prepare"),
-    rule!("recharged-120"),
-    rule!("recharged-50"),
-    rule!("sdk-example"),
-    rule!("within-promotion"),
-    rule!("within-second-period"),
-];
-const CONFIGURATION: &str = include_str!("site/forebay.toml");
-const HELLO_PY: &str = include_str!("site/hello.py");
-const TECHEMPOWER: &str = example!("techempower/forebay.toml");
-const TABLE: &str = include_str!("site/table.json");
-
-/// Where everything is: a folder for temporary files, and the programs of this machine.
-#[derive(Debug)]
-pub(super) struct Place {
-    folder: TempDir,
-    peers: PathBuf,
-    path: OsString,
-    postgres: Option<String>,
-    keep_alive: bool,
-}
-
-impl Place {
-    pub(super) fn prepare(settings: &Settings) -> Result<Self, LadderError> {
-        let failed = |source| LadderError::Files {
-            path: std::env::temp_dir(),
-            source,
-        };
-        let folder = tempfile::Builder::new()
-            .prefix("forebay-ladder-")
-            .tempdir()
-            .map_err(failed)?;
-        let peers = std::path::absolute(&settings.peers_folder).map_err(failed)?;
-        // The pinned Bun comes first.
-        let mut folders = vec![peers.join("node_modules/.bin")];
-        folders.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
-        folders.push(SYSTEM_PROGRAMS.into());
-        let path = std::env::join_paths(folders).unwrap_or_default();
-        Ok(Self {
-            folder,
-            peers,
-            path,
-            postgres: settings.postgres.clone(),
-            keep_alive: settings.keep_alive,
-        })
-    }
-
-    /// A program by its name or path.
-    fn program(&self, name: &str) -> Option<PathBuf> {
-        let mut folders = std::env::split_paths(&self.path);
-        if name.contains('/') {
-            return Some(PathBuf::from(name)).filter(|file| is_executable(file));
-        }
-        folders.find_map(|folder| Some(folder.join(name)).filter(|file| is_executable(file)))
-    }
-
-    /// What a need or a placeholder stands for; an error says how to get it.
-    fn value(&self, name: &str) -> Result<String, String> {
-        let environment = Environment::current();
-        let text = |path: PathBuf| path.to_string_lossy().into_owned();
-        match name {
-            "node" => find_runtime(Runtime::Node, &self.peers, &environment)
-                .map(text)
-                .map_err(|error| error.to_string()),
-            "bun" => find_runtime(Runtime::Bun, &self.peers, &environment)
-                .map(text)
-                .map_err(|error| error.to_string()),
-            "python" => find_python(None, self.folder.path(), &environment)
-                .map(text)
-                .map_err(|error| error.to_string()),
-            "peers" => Ok(text(self.peers.clone())),
-            "pg" => self.postgres.clone().ok_or_else(|| {
-                "no PostgreSQL: `make postgres` starts one, or say in FOREBAY_PG_URL where one is".to_owned()
-            }),
-            // A user without a password, for drivers that do not know SCRAM: `make postgres` creates it.
-            "trusting_pg" => {
-                let url = self.value("pg")?;
-                let (_, place) = url
-                    .split_once('@')
-                    .unwrap_or(("", url.trim_start_matches("postgres://")));
-                Ok(format!("postgres://trustuser:none@{place}"))
-            }
-            "techempower" => Ok(TECHEMPOWER.to_owned()),
-            "hello.py" => Ok(HELLO_PY.to_owned()),
-            "table.json" => Ok(TABLE.to_owned()),
-            other => Err(format!("there is no placeholder {{{other}}}")),
-        }
-    }
-
-    /// Replaces the placeholders of a text; `own` has those of one peer.
-    fn fill(&self, text: &str, own: &[(&str, String)]) -> Result<String, String> {
-        let mut filled = text.to_owned();
-        for (name, value) in own {
-            filled = filled.replace(&format!("{{{name}}}"), value);
-        }
-        for name in [
-            "node",
-            "bun",
-            "python",
-            "peers",
-            "pg",
-            "trusting_pg",
-            "techempower",
-            "hello.py",
-            "table.json",
-        ] {
-            let placeholder = format!("{{{name}}}");
-            if filled.contains(&placeholder) {
-                filled = filled.replace(&placeholder, &self.value(name)?);
-            }
-        }
-        Ok(filled)
-    }
-
-    /// Why a need is not met.
-    fn lacks(&self, need: &str) -> Option<String> {
-        match need {
-            "node" | "bun" | "python" | "pg" => self.value(need).err(),
-            path if path.contains('/') => {
-                let path = self.fill(path, &[]).unwrap_or_default();
-                (!Path::new(&path).exists()).then(|| format!("{path} is not there"))
-            }
-            program => self
-                .program(program)
-                .is_none()
-                .then(|| format!("{program} is not installed")),
-        }
-    }
-
-    /// Runs a command of a peer's to its end, and returns what it printed.
-    fn run(&self, words: &[String], own: &[(&str, String)]) -> Result<String, String> {
-        let mut command = self.command(words, own)?;
-        let output = command
-            .output()
-            .map_err(|error| format!("{}: {error}", words[0]))?;
-        let printed = [output.stdout, output.stderr]
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .concat();
-        if output.status.success() {
-            return Ok(printed);
-        }
-        Err(format!("{}: {}: {}", words[0], output.status, printed.trim()))
-    }
-
-    fn command(&self, words: &[String], own: &[(&str, String)]) -> Result<Command, String> {
-        let filled: Result<Vec<String>, String> = words.iter().map(|word| self.fill(word, own)).collect();
-        let filled = filled?;
-        let program = self
-            .program(&filled[0])
-            .ok_or_else(|| format!("{} is not installed", filled[0]))?;
-        let mut command = Command::new(program);
-        command
-            .args(&filled[1..])
-            .env("PATH", &self.path)
-            .env("NODE_ENV", "production");
-        Ok(command)
-    }
-}
+pub(super) const ASK_EVERY: Duration = Duration::from_millis(20);
 
 /// An entry of the ladder, and where it is served.
 #[derive(Debug)]
@@ -267,7 +54,7 @@ pub(super) struct Contender<'a> {
     pub(super) is_peer: bool,
     place: &'a Place,
     /// The process that serves it; rungs share one.
-    process: Option<Rc<std::cell::RefCell<Process>>>,
+    process: Option<Rc<RefCell<Process>>>,
     address: Option<SocketAddr>,
     /// Placeholders of a peer.
     own: Vec<(&'static str, String)>,
@@ -309,7 +96,7 @@ fn wait_until_ready(contenders: &mut [Contender<'_>], stop: &AtomicBool, tell: &
 }
 
 impl<'a> Contender<'a> {
-    /// Starts the server, and the peers if they are wanted. An entry that cannot be served says why, and keeps nobody else from it.
+    /// Starts the server and, if the settings include them, the peers. An entry that cannot be served has the reason as its failure; the others go on.
     pub(super) fn start(
         suite: &'a Suite,
         chosen: &BTreeSet<&str>,
@@ -319,7 +106,7 @@ impl<'a> Contender<'a> {
         tell: &mut Tell<'_>,
     ) -> Result<Vec<Self>, LadderError> {
         tell(Event::Starting("the server"));
-        let (server, address) = start_server(suite, settings, place, stop)?;
+        let (server, address) = site::start(suite, settings, place, stop)?;
         let mut contenders: Vec<Self> = suite
             .rungs
             .iter()
@@ -342,7 +129,7 @@ impl<'a> Contender<'a> {
                 contender.start_peer();
             }
             if let Some(why) = &mut contender.skipped {
-                // What is installed once is found the next time.
+                // Writing to a String cannot fail.
                 let _ = write!(why, "; install it: {}", peer.install);
             }
             contenders.push(contender);
@@ -402,7 +189,7 @@ impl<'a> Contender<'a> {
 
     fn start_peer(&mut self) {
         let started = || -> Result<(), String> {
-            let folder = self.place.folder.path().join(
+            let folder = self.place.folder().join(
                 self.entry
                     .name
                     .replace(|letter: char| !letter.is_alphanumeric(), "-"),
@@ -425,7 +212,7 @@ impl<'a> Contender<'a> {
                 }
                 let process = Process::start(&mut command)
                     .map_err(|error| format!("{}: {error}", self.entry.command[0]))?;
-                self.process = Some(Rc::new(std::cell::RefCell::new(process)));
+                self.process = Some(Rc::new(RefCell::new(process)));
                 self.address = Some((Ipv4Addr::LOCALHOST, port).into());
             }
             let before = self
@@ -578,83 +365,14 @@ impl Drop for Contender<'_> {
             .map(|measure| &measure.after)
             .find(|words| !words.is_empty());
         if let Some(words) = after.filter(|_| !self.own.is_empty()) {
-            // Whatever it says, there is nobody to be told.
+            // An error is ignored: the report is already made.
             let _ = self.place.run(words, &self.own);
         }
     }
 }
 
-/// Starts the server of all rungs whose needs are met.
-fn start_server(
-    suite: &Suite,
-    settings: &Settings,
-    place: &Place,
-    stop: &AtomicBool,
-) -> Result<(Rc<std::cell::RefCell<Process>>, SocketAddr), LadderError> {
-    let folder = place.folder.path().join("site");
-    let mut configuration = CONFIGURATION.to_owned();
-    for rung in &suite.rungs {
-        if rung.needs.iter().all(|need| place.lacks(need).is_none()) {
-            configuration += &place.fill(&rung.config, &[]).map_err(LadderError::Server)?;
-        }
-    }
-    let record = suite
-        .rungs
-        .iter()
-        .find(|rung| rung.name == "file")
-        .and_then(|rung| rung.answer.as_deref());
-    let more = [
-        ("forebay.toml", configuration.as_str()),
-        ("public/record.json", record.unwrap_or_default()),
-    ];
-    for (path, text) in SITE.iter().copied().chain(more) {
-        let file = folder.join(path);
-        let written = file
-            .parent()
-            .map_or(Ok(()), fs::create_dir_all)
-            .and_then(|()| fs::write(&file, text));
-        written.map_err(|source| LadderError::Files { path: file, source })?;
-    }
-    let command = |words: &[&str]| {
-        let mut command = Command::new(&settings.server);
-        command.args(words).current_dir(&folder).env("PATH", &place.path);
-        command
-    };
-    let output = command(&["store", "import", "seed.ndjson", "--data", "data"]).output();
-    let output = output.map_err(|source| LadderError::Files {
-        path: settings.server.clone(),
-        source,
-    })?;
-    if !output.status.success() {
-        return Err(LadderError::Server(
-            String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-        ));
-    }
-    let started = Process::start(&mut command(&["serve", "-c", "forebay.toml"]));
-    let mut server = started.map_err(|source| LadderError::Files {
-        path: settings.server.clone(),
-        source,
-    })?;
-    let begun = Instant::now();
-    loop {
-        if let Some(address) = address_in(&server.output()) {
-            return Ok((Rc::new(std::cell::RefCell::new(server)), address));
-        }
-        if let Some(how) = server.ended() {
-            return Err(LadderError::Server(format!("it has ended: {how}")));
-        }
-        if begun.elapsed() > READY_MAX || stop.load(Ordering::Relaxed) {
-            return Err(LadderError::Server(format!(
-                "it does not listen; it printed: {}",
-                server.output().trim()
-            )));
-        }
-        thread::sleep(ASK_EVERY);
-    }
-}
-
 /// The address behind `listening on http://` in what a server prints.
-fn address_in(printed: &str) -> Option<SocketAddr> {
+pub(super) fn address_in(printed: &str) -> Option<SocketAddr> {
     let (_, behind) = printed.split_once("listening on http://")?;
     let end = behind.find(|letter: char| !letter.is_ascii_digit() && letter != '.' && letter != ':');
     // Without a character behind it, the port might not be complete.

@@ -26,7 +26,7 @@ const CLIENT_FULL: f64 = 0.97;
 /// The result of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// The machine.
+    /// Processor, cores and kernel.
     pub environment: Environment,
     /// How it was measured.
     pub settings: Settings,
@@ -41,7 +41,7 @@ pub struct Report {
 /// One way of answering.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Its name.
+    /// The entry's name.
     pub name: String,
     /// Whether it is another program.
     pub is_peer: bool,
@@ -57,7 +57,7 @@ pub struct Row {
     pub hop_us: Option<f64>,
     /// Ratios that were to be reached.
     pub bars: Vec<BarResult>,
-    /// What the figures say.
+    /// The judgement on the figures.
     pub verdict: Verdict,
     /// Why there is no figure, or why to doubt it.
     pub notes: Vec<String>,
@@ -68,9 +68,9 @@ pub struct Row {
 /// Figures of all slices together.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// Connections.
+    /// Number of connections.
     pub connections: usize,
-    /// Slices.
+    /// Number of slices.
     pub slices: usize,
     /// Right responses a second: the mean of the slices.
     pub per_second: f64,
@@ -91,13 +91,13 @@ pub struct Figures {
 /// A ratio that was to be reached.
 #[derive(Clone, Debug)]
 pub struct BarResult {
-    /// What it is compared with, and the limit.
+    /// The other entry, and the limit.
     pub bar: Bar,
     /// The ratio, if both were measured.
     pub ratio: Option<Ratio>,
 }
 
-/// What a row's figures say.
+/// The judgement on a row's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Every bar is reached.

@@ -11,14 +11,15 @@ use std::{
 
 use super::{
     LadderError,
-    contender::{Contender, Place},
+    contender::Contender,
+    place::Place,
     report::Report,
     saved::Saved,
     slice::{self, Amounts},
     suite::Suite,
 };
 
-/// What to measure, and how much.
+/// The entries to measure, and the amounts.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The binary of the server to measure.
@@ -84,7 +85,7 @@ impl Settings {
     }
 }
 
-/// What happens during a run.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// A server starts.

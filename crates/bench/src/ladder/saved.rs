@@ -62,7 +62,7 @@ pub struct Best {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
-    /// What the measurements depend on.
+    /// Version and amounts, which all measurements of a file share.
     Settings(String),
     Slice {
         name: String,

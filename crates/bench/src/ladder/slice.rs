@@ -36,7 +36,7 @@ const SWEEP: Sweep = Sweep {
 pub(super) struct Amounts {
     /// Before the measurement.
     pub(super) settle: Duration,
-    /// The measurement.
+    /// Length of the measurement.
     pub(super) slice: Duration,
 }
 

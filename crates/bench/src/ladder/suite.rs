@@ -1,4 +1,4 @@
-//! What a ladder consists of: rungs and peers, read from `ladder.toml`.
+//! Suites of rungs and peers, read from `ladder.toml` and `sql.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ pub struct Entry {
     /// A text in the body of a right response.
     #[serde(default)]
     pub answer_has: Option<String>,
-    /// What must be there: `node`, `bun`, `python`, `pg` (an address of PostgreSQL), a program of `PATH`, or a path.
+    /// Requirements: `node`, `bun`, `python`, `pg` (an address of PostgreSQL), a program of `PATH`, or a path.
     #[serde(default)]
     pub needs: Vec<String>,
     /// Sections of `forebay.toml` that a rung adds.

@@ -53,7 +53,7 @@ pub fn write(report: &Report) -> String {
         for [verdict, what, ratio, interval, limit] in &bars {
             let _ = writeln!(
                 text,
-                "  {verdict:<v$}  {what:<w$}  {ratio:>r$}  ({interval:<i$})  {limit}",
+                "  {verdict:<v$}  {what:<w$}  {ratio:>r$}  {interval:>i$}  {limit}",
                 v = widths[0],
                 w = widths[1],
                 r = widths[2],
@@ -159,7 +159,7 @@ pub(super) fn bars(report: &Report) -> Vec<[String; 5]> {
     .collect()
 }
 
-/// What is to be said of single rows.
+/// The notes of all rows, each with the row's name.
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let notes = report
         .rows

@@ -33,7 +33,9 @@ const BAR: usize = 20;
 /// Measure every way of answering a request, each beside the one that it is built on
 ///
 /// Starts its own server, on a free port and with a store in a temporary folder, and loads memory, files, records, scripts, pools of
-/// Node, Bun and Python, workflows and SQL in turns, several times. The table has requests a second, latency, CPU time of the server
+/// Node, Bun and Python, workflows and SQL in turns, several times.
+///
+/// The table has requests a second, latency, CPU time of the server
 /// and of its workers for each request, and what each way costs beyond the rung below. Every response is checked: a wrong one leaves its
 /// rung without a figure. Ctrl-C ends the run and prints what was measured.
 #[derive(Debug, clap::Args)]
@@ -54,14 +56,19 @@ pub(crate) struct BenchSqlArgs {
 }
 
 /// How a suite is run.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArgs {
     /// A first look in less than three minutes: 64 connections, two slices of 3 s each. Without it, each rung is loaded by the number
-    /// of connections that suits it best, in ten slices; that takes 20 to 45 minutes
+    /// of connections that suits it best, in ten slices; that takes 20 to 45 minutes.
+    /// Example: --quick
     #[arg(long)]
     quick: bool,
     /// Beside other programs: nginx, Fastify, Bun.serve, QOper8, gunicorn, Granian, lmdb-js, Redis, PostgreSQL, axum, light-4j, zen-engine.
-    /// What is not installed is left out, with the command that installs it
+    /// Programs that are not installed are left out, with the command that installs them. Example: --peers
     #[arg(long)]
     peers: bool,
     /// Measure this entry and those that it is compared with; may be repeated. Example: --only "pool, Bun"
@@ -76,7 +83,7 @@ pub(super) struct RunArgs {
     /// Connections, instead of the best number of each entry. Example: --connections 20
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     connections: Option<u16>,
-    /// Close each connection after one answer
+    /// Close each connection after one answer. Example: --no-keepalive
     #[arg(long)]
     no_keepalive: bool,
     /// The folder with the pinned peers; bench/peers if not given. Example: --packages ~/peers

@@ -1,9 +1,10 @@
 //! `examples/techempower`, checked against the rules.
 
 use forebay_testkit::{
-    Postgres, Server, Setup,
+    Postgres, Server, Setup, command,
     techempower::{Kind, verify},
 };
+use serde_json::Value;
 
 const CONFIG: &str = include_str!("../../../../../examples/techempower/forebay.toml");
 const HANDLERS: [(&str, &str); 4] = [
@@ -63,5 +64,36 @@ fn the_routes_of_the_example_answer_get_alone() {
     for kind in Kind::ALL {
         let path = kind.path();
         assert_eq!(server.post(path, b"").status, 405, "{path}");
+    }
+}
+
+#[test]
+fn the_benchmark_of_the_routes_has_figures_for_each() {
+    let postgres = Postgres::start();
+    let words = [
+        "bench",
+        "sql",
+        "--quick",
+        "--slice",
+        "100ms",
+        "--connections",
+        "4",
+        "--json",
+    ];
+    let output = command(&words)
+        .env("FOREBAY_PG_URL", postgres.url())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    let result: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"));
+    let rows = result["rungs"].as_array().unwrap();
+    assert_eq!(rows.len(), 8, "{result}");
+    for row in rows {
+        assert!(
+            row["requests_per_second"].as_f64().is_some_and(|rate| rate > 0.0),
+            "{row}"
+        );
+        assert_eq!(row["slices"], 2, "{row}");
     }
 }

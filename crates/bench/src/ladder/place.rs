@@ -1,0 +1,171 @@
+//! Folders, programs and placeholders: everything that suites refer to by name.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use forebay_runtimes::{Environment, Runtime, find_python, find_runtime, is_executable};
+use tempfile::TempDir;
+
+use super::{
+    LadderError,
+    run::Settings,
+    site::{HELLO_PY, TABLE, TECHEMPOWER},
+};
+
+/// Folders of programs beside those of `PATH`: where Debian installs nginx.
+const SYSTEM_PROGRAMS: &str = "/usr/sbin";
+
+/// Where everything is: a folder for temporary files, and the programs of this machine.
+#[derive(Debug)]
+pub(super) struct Place {
+    folder: TempDir,
+    peers: PathBuf,
+    pub(super) path: OsString,
+    pub(super) postgres: Option<String>,
+    pub(super) keep_alive: bool,
+}
+
+impl Place {
+    pub(super) fn prepare(settings: &Settings) -> Result<Self, LadderError> {
+        let failed = |source| LadderError::Files {
+            path: std::env::temp_dir(),
+            source,
+        };
+        let folder = tempfile::Builder::new()
+            .prefix("forebay-ladder-")
+            .tempdir()
+            .map_err(failed)?;
+        let peers = std::path::absolute(&settings.peers_folder).map_err(failed)?;
+        // The pinned Bun comes first.
+        let mut folders = vec![peers.join("node_modules/.bin")];
+        folders.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
+        folders.push(SYSTEM_PROGRAMS.into());
+        let path = std::env::join_paths(folders).unwrap_or_default();
+        Ok(Self {
+            folder,
+            peers,
+            path,
+            postgres: settings.postgres.clone(),
+            keep_alive: settings.keep_alive,
+        })
+    }
+
+    /// The folder of temporary files.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A program by its name or path.
+    pub(super) fn program(&self, name: &str) -> Option<PathBuf> {
+        let mut folders = std::env::split_paths(&self.path);
+        if name.contains('/') {
+            return Some(PathBuf::from(name)).filter(|file| is_executable(file));
+        }
+        folders.find_map(|folder| Some(folder.join(name)).filter(|file| is_executable(file)))
+    }
+
+    /// The value of a need or a placeholder; an error says how to get it.
+    pub(super) fn value(&self, name: &str) -> Result<String, String> {
+        let environment = Environment::current();
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
+        match name {
+            "node" => find_runtime(Runtime::Node, &self.peers, &environment)
+                .map(text)
+                .map_err(|error| error.to_string()),
+            "bun" => find_runtime(Runtime::Bun, &self.peers, &environment)
+                .map(text)
+                .map_err(|error| error.to_string()),
+            "python" => find_python(None, self.folder.path(), &environment)
+                .map(text)
+                .map_err(|error| error.to_string()),
+            "peers" => Ok(text(self.peers.clone())),
+            "pg" => self.postgres.clone().ok_or_else(|| {
+                "no PostgreSQL: `make postgres` starts one, or say in FOREBAY_PG_URL where one is".to_owned()
+            }),
+            // A user without a password, for drivers that do not know SCRAM: `make postgres` creates it.
+            "trusting_pg" => {
+                let url = self.value("pg")?;
+                let (_, place) = url
+                    .split_once('@')
+                    .unwrap_or(("", url.trim_start_matches("postgres://")));
+                Ok(format!("postgres://trustuser:none@{place}"))
+            }
+            "techempower" => Ok(TECHEMPOWER.to_owned()),
+            "hello.py" => Ok(HELLO_PY.to_owned()),
+            "table.json" => Ok(TABLE.to_owned()),
+            other => Err(format!("there is no placeholder {{{other}}}")),
+        }
+    }
+
+    /// Replaces the placeholders of a text; `own` has those of one peer.
+    pub(super) fn fill(&self, text: &str, own: &[(&str, String)]) -> Result<String, String> {
+        let mut filled = text.to_owned();
+        for (name, value) in own {
+            filled = filled.replace(&format!("{{{name}}}"), value);
+        }
+        for name in [
+            "node",
+            "bun",
+            "python",
+            "peers",
+            "pg",
+            "trusting_pg",
+            "techempower",
+            "hello.py",
+            "table.json",
+        ] {
+            let placeholder = format!("{{{name}}}");
+            if filled.contains(&placeholder) {
+                filled = filled.replace(&placeholder, &self.value(name)?);
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Why a need is not met.
+    pub(super) fn lacks(&self, need: &str) -> Option<String> {
+        match need {
+            "node" | "bun" | "python" | "pg" => self.value(need).err(),
+            path if path.contains('/') => {
+                let path = self.fill(path, &[]).unwrap_or_default();
+                (!Path::new(&path).exists()).then(|| format!("{path} is not there"))
+            }
+            program => self
+                .program(program)
+                .is_none()
+                .then(|| format!("{program} is not installed")),
+        }
+    }
+
+    /// Runs a command of a peer's to its end, and returns what it printed.
+    pub(super) fn run(&self, words: &[String], own: &[(&str, String)]) -> Result<String, String> {
+        let mut command = self.command(words, own)?;
+        let output = command
+            .output()
+            .map_err(|error| format!("{}: {error}", words[0]))?;
+        let printed = [output.stdout, output.stderr]
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .concat();
+        if output.status.success() {
+            return Ok(printed);
+        }
+        Err(format!("{}: {}: {}", words[0], output.status, printed.trim()))
+    }
+
+    pub(super) fn command(&self, words: &[String], own: &[(&str, String)]) -> Result<Command, String> {
+        let filled: Result<Vec<String>, String> = words.iter().map(|word| self.fill(word, own)).collect();
+        let filled = filled?;
+        let program = self
+            .program(&filled[0])
+            .ok_or_else(|| format!("{} is not installed", filled[0]))?;
+        let mut command = Command::new(program);
+        command
+            .args(&filled[1..])
+            .env("PATH", &self.path)
+            .env("NODE_ENV", "production");
+        Ok(command)
+    }
+}
