@@ -26,7 +26,7 @@ const WAITING = ['testkit/it', 'cli/it'];
 const ON_DISK = { 'store/it': ['power::', 'recovery::'] };
 /** Tests of a suite that hold latencies or deadlines to a limit: they run one at a time, after the others. Parts of their names. */
 const TIMED = {
-  'cli/it': ['profile::'],
+  'cli/it': ['bench_ladder::', 'profile::'],
   'store/it': ['full::'],
   'testkit/it': [
     ...['clients::', 'conservation::', 'crashes::', 'deadlines::', 'faulty_workers::', 'limits::', 'queue::', 'shutdown::', 'slow_clients::'],

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use forebay_wire::RequestView;
+use forebay_wire::{Pairs, RequestView};
 use forebay_workflow::RunInput;
 
 use crate::{
@@ -419,6 +419,13 @@ impl Calls {
             7 => request.id,
             _ => request.body,
         }
+    }
+
+    /// Whether a request has conditions on an entity tag.
+    pub(crate) fn has_conditions(&self, id: CallId) -> bool {
+        let headers = self.view(id).map_or(&[][..], |request| request.headers);
+        let mut names = Pairs::new(headers).map_while(Result::ok).map(|(name, _)| name);
+        names.any(|name| name == b"if-none-match" || name == b"if-match")
     }
 
     /// Method and path, which handlers get with their call.

@@ -62,6 +62,9 @@ export class Reply {
   }
 }
 
+/** The `kind` of a reply that only scripts make: its body is an entity tag, which becomes a header, followed by JSON. */
+export const KIND_TAGGED = 255;
+
 /** A value that a handler threw, which can be anything, including `undefined`. */
 export interface Failure {
   readonly error: unknown;

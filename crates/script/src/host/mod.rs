@@ -42,6 +42,9 @@ pub(crate) use waits::mark_promises;
 /// The name of the global through which the SDK gets the functions.
 const PLACE: &str = "__forebay";
 
+/// The `kind` of a reply with JSON behind an entity tag of so many bytes, which becomes a header.
+const TAGGED: u8 = 255;
+const TAG_BYTES: usize = 34;
 /// Results of `plain`.
 const NOT_ANSWERED: u8 = 0;
 const ANSWERED: u8 = 1;
@@ -106,9 +109,12 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
     let own = host.clone();
     functions.set(
         "plain",
-        move |ctx: Ctx<'js>, call: CallId, value: Value<'js>, plain: Value<'js>, html: Value<'js>| {
-            own.plain(&ctx, call, &value, &plain, &html)
-        },
+        move |ctx: Ctx<'js>,
+              call: CallId,
+              value: Value<'js>,
+              plain: Value<'js>,
+              html: Value<'js>,
+              reply: Value<'js>| { own.plain(&ctx, call, &value, &plain, &html, &reply) },
     )?;
     let own = host.clone();
     functions.set(
@@ -146,8 +152,9 @@ impl Host {
         ))
     }
 
-    /// Answers with the usual return values of handlers: a string; JSON of an array or of an object literal, whose prototype is `plain`; or
-    /// HTML, whose prototype is `html`. Anything else is not answered here, nor are cases that need more work.
+    /// Answers with the usual return values of handlers: a string; JSON of an array or of an object literal, whose prototype is `plain`;
+    /// HTML, whose prototype is `html`; or a reply with a text, whose prototype is `reply`. Anything else is not answered here, nor are
+    /// cases that need more work.
     fn plain<'js>(
         &self,
         ctx: &Ctx<'js>,
@@ -155,6 +162,7 @@ impl Host {
         value: &Value<'js>,
         plain: &Value<'js>,
         html: &Value<'js>,
+        reply: &Value<'js>,
     ) -> Result<u8> {
         if self.store.level() > 0 {
             return Ok(NOT_ANSWERED);
@@ -171,6 +179,8 @@ impl Host {
                 } else if prototype.is_same(&HeldValue::of(ctx, html)) {
                     let text = value.get(&Name::of(ctx, "text")?)?;
                     Some((ContentKind::Html, text.utf8()?))
+                } else if prototype.is_same(&HeldValue::of(ctx, reply)) {
+                    return self.reply(ctx, call, &value);
                 } else {
                     None
                 }
@@ -183,6 +193,42 @@ impl Host {
         let body = Body::Whole(body.into());
         let still_waits = self.end(call, Self::head(200, kind as u8, false, None, body));
         Ok(if still_waits { STILL_WAITS } else { ANSWERED })
+    }
+
+    /// Answers with a reply whose body is a text.
+    fn reply<'js>(&self, ctx: &Ctx<'js>, call: CallId, reply: &HeldValue<'_, 'js>) -> Result<u8> {
+        let member = |name| reply.get(&Name::of(ctx, name)?);
+        let (status, kind) = (member("status")?.kind(), member("kind")?.kind());
+        let (headers, body) = (member("headers")?, member("body")?);
+        let (Kind::Int(status), Kind::Int(kind), Kind::Text) = (status, kind, body.kind()) else {
+            return Ok(NOT_ANSWERED);
+        };
+        if member("failure")?.kind() != Kind::Null || headers.kind() != Kind::Object(Class::Array) {
+            return Ok(NOT_ANSWERED);
+        }
+        let (Ok(status), Ok(kind)) = (u16::try_from(status), u8::try_from(kind)) else {
+            return Ok(NOT_ANSWERED);
+        };
+        let mut pairs = Vec::new();
+        let mut body = body.utf8()?;
+        let kind = if kind == TAGGED && body.len() >= TAG_BYTES {
+            let rest = body.split_off(TAG_BYTES);
+            let tag = String::from_utf8_lossy(&body).into_owned();
+            pairs.extend(["etag".to_owned(), tag]);
+            body = rest;
+            ContentKind::Json as u8
+        } else {
+            for index in 0..headers.length()? {
+                pairs.push(String::from_utf8_lossy(&headers.element(index)?.utf8()?).into_owned());
+            }
+            kind
+        };
+        let answer = Self::head(status, kind, false, Some(pairs), Body::Whole(body.into()));
+        Ok(if self.end(call, answer) {
+            STILL_WAITS
+        } else {
+            ANSWERED
+        })
     }
 
     /// A value as JSON, unless it has something to say about that itself.

@@ -5,9 +5,12 @@ use std::{
     rc::Rc,
 };
 
-use forebay_records::facade::{
-    Records,
-    operations::{OPERATIONS as RECORD_OPERATIONS, Operation as RecordOperation},
+use forebay_records::{
+    Reference,
+    facade::{
+        Records,
+        operations::{OPERATIONS as RECORD_OPERATIONS, Operation as RecordOperation},
+    },
 };
 use forebay_store::facade::{
     Session,
@@ -283,6 +286,7 @@ fn open<'js>(ctx: &Ctx<'js>, errors: Constructor<'js>, host: &Rc<Host>) -> Resul
     for operation in RECORD_OPERATIONS {
         set(operation.name, Task::Records(*operation, records.clone()))?;
     }
+    set(c"recordAnswer", Task::Answer(records))?;
     Ok(object)
 }
 
@@ -357,6 +361,8 @@ struct StoreFunction {
 enum Task {
     Tree(Operation, Reach),
     Records(RecordOperation, Rc<Records>),
+    /// `recordAnswer`, which only scripts have.
+    Answer(Rc<Records>),
 }
 
 /// Marker type of these functions.
@@ -379,6 +385,7 @@ impl<'js> IntoJsFunc<'js, This<Operations>> for StoreFunction {
             Task::Records(operation, records) => {
                 operation.run(&call, &mut self.session.borrow_mut(), records)
             }
+            Task::Answer(records) => self.record_answer(&call, records),
         };
         if let Err(Thrown::Refused(refused)) = &outcome
             && store.only_reads
@@ -391,6 +398,41 @@ impl<'js> IntoJsFunc<'js, This<Operations>> for StoreFunction {
 }
 
 impl StoreFunction {
+    /// `recordAnswer(reference, kind, isWabur)`: the body with which `rest()` answers a GET of one record, behind the record's entity tag
+    /// unless `isWabur` is 1; undefined if there is no such record. Null if the request has conditions on the tag.
+    fn record_answer<'js>(
+        &self,
+        call: &StoreCall<'_, 'js>,
+        records: &Records,
+    ) -> std::result::Result<Option<Value<'js>>, Thrown> {
+        let host = &self.host;
+        let is_wabur = call.integer(2)? != 0;
+        if !is_wabur && host.calls.borrow().has_conditions(host.store.current()) {
+            return Ok(Some(Value::new_null(call.params.ctx().clone())));
+        }
+        let text = |index| {
+            let bytes = call.text(index)?.unwrap_or_default();
+            Ok::<_, Thrown>(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        let (digits, kind) = (text(0)?, text(1)?);
+        let Some(reference) = Reference::from_decimal(&digits) else {
+            return Ok(None);
+        };
+        let mut session = self.session.borrow_mut();
+        let record = records.read(&mut session, Some(&kind), reference);
+        let Some(record) = record.map_err(Refused::from)? else {
+            return Ok(None);
+        };
+        let tag = if is_wabur {
+            String::new()
+        } else {
+            format!("\"{:032x}\"", forebay_store::digest(record))
+        };
+        let record = String::from_utf8_lossy(record);
+        let answer = format!("{tag}{{\"code\":0,\"results\":[{{\"id\":{digits},\"data\":{record}}}]}}");
+        call.string(&answer).map(Some)
+    }
+
     fn run<'js>(
         &self,
         call: &StoreCall<'_, 'js>,

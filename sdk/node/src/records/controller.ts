@@ -131,13 +131,17 @@ export class Controller {
 
   /** Responds with one record in its stored form. */
   readOne(request: Call['request'], kind: string, reference: string): Reply {
-    const found = this.#model.read(reference, kind);
+    const { isWabur } = this.settings;
+    const model = this.#model;
+    const answered = model.answer === undefined ? null : model.answer(reference, kind, isWabur);
+    const found = answered === null ? model.read(reference, kind) : answered;
     if (found === undefined) {
-      if (this.settings.isWabur) return answer(NOTHING);
+      if (isWabur) return answer(NOTHING);
       throw missing(kind, reference);
     }
+    if (typeof found === 'object') return found;
     const body = `{"code":0,"results":[{"id":${reference},"data":${found.slice(TAG_LENGTH)}}]}`;
-    if (this.settings.isWabur) return answer(body);
+    if (isWabur) return answer(body);
     const etag = found.slice(0, TAG_LENGTH);
     const conditions = conditionsOf(request);
     if (conditions !== FREE && !allows(conditions, etag)) {

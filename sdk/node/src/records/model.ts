@@ -1,5 +1,9 @@
 /** The source of records for the controllers of {@link rest}. */
+import { KIND_TAGGED, Reply } from '../reply.js';
 import type { Store } from '../store/store.js';
+import { KIND_JSON } from '../wire.js';
+
+const NO_HEADERS: readonly string[] = [];
 
 /** Length of an entity tag, including its quotes. */
 export const TAG_LENGTH = 34;
@@ -24,6 +28,8 @@ export interface Model {
   tql(statement: string): string;
   /** The entity tag of a record of the kind, directly followed by the record; undefined if there is none. */
   read(reference: string, kind: string): string | undefined;
+  /** The response to a GET of one record, made by the host; null if it cannot make it. */
+  answer?(reference: string, kind: string, isWabur: boolean): Reply | null | undefined;
   /** Changes a record of the kind if the conditions hold. The changed record must stay of that kind. */
   change(change: Change, reference: string, kind: string, document: string | undefined, conditions: Conditions): ChangeResult;
 }
@@ -44,6 +50,13 @@ export class LocalModel implements Model {
 
   read(reference: string, kind: string): string | undefined {
     return this.#store.native.recordTagged(reference, kind);
+  }
+
+  answer(reference: string, kind: string, isWabur: boolean): Reply | null | undefined {
+    const { native } = this.#store;
+    if (native.recordAnswer === undefined) return null;
+    const body = native.recordAnswer(reference, kind, isWabur ? 1 : 0);
+    return typeof body === 'string' ? new Reply(200, isWabur ? KIND_JSON : KIND_TAGGED, NO_HEADERS, body) : body;
   }
 
   change(change: Change, reference: string, kind: string, document: string | undefined, conditions: Conditions): ChangeResult {

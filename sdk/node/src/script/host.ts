@@ -50,11 +50,11 @@ export interface Host {
 
   // Sending responses.
   /**
-   * Answers with a string; with JSON, if the value is an array or an object whose prototype is `plain`; or with HTML, if its prototype is
-   * `html`. Returns 1, or 2 if the call still waits for something. Returns 0 and does nothing if the value is anything else or needs more
+   * Answers with a string; with JSON, if the value is an array or an object whose prototype is `plain`; with HTML, if its prototype is
+   * `html`; or with a reply with a text, if its prototype is `reply`. Returns 1, or 2 if the call still waits for something. Returns 0 and does nothing if the value is anything else or needs more
    * work.
    */
-  plain(call: number, value: unknown, plain: object, html: object): 0 | 1 | 2;
+  plain(call: number, value: unknown, plain: object, html: object, reply: object): 0 | 1 | 2;
   /** Answers a call; returns whether it still waits for something. */
   answer(call: number, status: number, kind: number, isFault: boolean, headers: readonly string[] | null, body: Chunk | null): boolean;
 

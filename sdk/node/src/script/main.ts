@@ -4,7 +4,7 @@ import { abortError } from '../abort-reason.js';
 import { loadHandler, type Hook, type RoutedHandler } from '../handler.js';
 import { Html } from '../html.js';
 import { isPromise } from '../outcome.js';
-import { HttpError, errorReply, toReply, type Reply } from '../reply.js';
+import { HttpError, Reply, errorReply, toReply } from '../reply.js';
 import { requestOf, type WireRequest } from '../request.js';
 import type { Source } from '../source.js';
 import { hasOpenTransaction, rollBackOpenTransactions } from '../store/open-transactions.js';
@@ -20,6 +20,7 @@ isolatePromises();
 
 const PLAIN = Object.prototype;
 const HTML = Html.prototype;
+const REPLY = Reply.prototype;
 /** Return values of `host.plain`. */
 const NOT_ANSWERED = 0;
 const STILL_WAITS = 2;
@@ -93,9 +94,9 @@ function endCall(call: number, stillWaits = true): void {
   forgetSignal(call);
 }
 
-/** Answers with text, JSON or HTML, which most handlers return; false for any other value. */
+/** Answers with text, JSON, HTML or a reply with a text, which most handlers return; false for any other value. */
 function answerPlain(call: number, value: unknown): boolean {
-  const answered = host.plain(call, value, PLAIN, HTML);
+  const answered = host.plain(call, value, PLAIN, HTML, REPLY);
   if (answered === NOT_ANSWERED) return false;
   endCall(call, answered === STILL_WAITS);
   return true;

@@ -87,6 +87,11 @@ export interface NativeStore {
   recordKind(reference: string): string | undefined;
   /** The 34 characters of the record's entity tag, followed by its JSON text. */
   recordTagged(reference: string, kind?: string): string | undefined;
+  /**
+   * The body with which `rest()` answers a GET of one record, behind its entity tag unless `isWabur` is 1; undefined if there is no such
+   * record, null if the request has conditions on the tag. Only scripts have it.
+   */
+  recordAnswer?(reference: string, kind: string, isWabur: 0 | 1): string | null | undefined;
   recordList(kind: string, after: string | undefined, page: number, size: number, full: 0 | 1): string;
 }
 
