@@ -58,6 +58,12 @@ pub enum LadderError {
         /// The settings of this run.
         told: String,
     },
+    /// The file is no saved run.
+    #[error("{} is not a saved run; name another file", path.display())]
+    Foreign {
+        /// Path of the file.
+        path: PathBuf,
+    },
     /// The file has something else in it.
     #[error("{} is not a saved run: line {line}: {error}", path.display())]
     NotSaved {

@@ -4,8 +4,11 @@
 use std::{
     io::{self, Read},
     os::unix::process::CommandExt as _,
-    process::{Child, Command, Stdio},
-    sync::{Arc, Mutex},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -25,6 +28,7 @@ const OUTPUT_KEPT: usize = 16 * 1024;
 pub(crate) struct Process {
     child: Child,
     output: Arc<Mutex<Vec<u8>>>,
+    readers: Vec<thread::JoinHandle<()>>,
 }
 
 impl Process {
@@ -37,14 +41,42 @@ impl Process {
             .process_group(0)
             .spawn()?;
         guard::add(child.id());
-        let output = Arc::default();
-        if let Some(stream) = child.stdout.take() {
-            keep(stream, &output)?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let mut process = Self {
+            child,
+            output: Arc::default(),
+            readers: Vec::new(),
+        };
+        let output = &process.output;
+        let readers = stdout.map(|stream| keep(stream, output)).into_iter();
+        let readers = readers.chain(stderr.map(|stream| keep(stream, output)));
+        process.readers = readers.collect::<io::Result<_>>()?;
+        Ok(process)
+    }
+
+    /// Waits until it ends, and returns its status and all that is kept of its output. It is ended after `time_max`, or when `stop` is set.
+    pub(crate) fn wait(
+        mut self,
+        time_max: Duration,
+        stop: &AtomicBool,
+    ) -> Result<(ExitStatus, String), String> {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().map_err(|error| error.to_string())? {
+                for reader in self.readers.drain(..) {
+                    // A reader that panicked has kept what it had read.
+                    let _ = reader.join();
+                }
+                return Ok((status, self.output()));
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err("interrupted".to_owned());
+            }
+            if begun.elapsed() > time_max {
+                return Err(format!("it did not end within {} s", time_max.as_secs()));
+            }
+            thread::sleep(LOOK_EVERY);
         }
-        if let Some(stream) = child.stderr.take() {
-            keep(stream, &output)?;
-        }
-        Ok(Self { child, output })
     }
 
     /// The process id, which is that of the group, too.
@@ -84,7 +116,10 @@ impl Drop for Process {
 }
 
 /// Reads a stream to its end, on a thread of its own, and keeps its last bytes.
-fn keep(mut stream: impl Read + Send + 'static, output: &Arc<Mutex<Vec<u8>>>) -> io::Result<()> {
+fn keep(
+    mut stream: impl Read + Send + 'static,
+    output: &Arc<Mutex<Vec<u8>>>,
+) -> io::Result<thread::JoinHandle<()>> {
     let output = Arc::clone(output);
     let read = move || {
         let mut part = [0; 4096];
@@ -95,6 +130,5 @@ fn keep(mut stream: impl Read + Send + 'static, output: &Arc<Mutex<Vec<u8>>>) ->
             output.drain(..excess);
         }
     };
-    thread::Builder::new().name("output".to_owned()).spawn(read)?;
-    Ok(())
+    thread::Builder::new().name("output".to_owned()).spawn(read)
 }

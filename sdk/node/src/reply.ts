@@ -64,6 +64,8 @@ export class Reply {
 
 /** The `kind` of a reply that only scripts make: its body is an entity tag, which becomes a header, followed by JSON. */
 export const KIND_TAGGED = 255;
+/** Length of an entity tag, including its quotes. */
+export const TAG_LENGTH = 34;
 
 /** A value that a handler threw, which can be anything, including `undefined`. */
 export interface Failure {
@@ -181,7 +183,7 @@ export function toReply(value: unknown): Reply {
   if (value === null || value === undefined) return new Reply(204, KIND_NONE, NO_HEADERS, null);
   if (typeof value === 'string') return new Reply(200, KIND_TEXT, NO_HEADERS, value);
   if (typeof value !== 'object') return json(value);
-  if (value instanceof Reply) return value;
+  if (value instanceof Reply) return value.kind === KIND_TAGGED ? untagged(value) : value;
   if (value instanceof Html) return new Reply(200, KIND_HTML, NO_HEADERS, value.text);
   if (value instanceof Uint8Array) return new Reply(200, KIND_BYTES, NO_HEADERS, value);
   if (value instanceof ArrayBuffer) return new Reply(200, KIND_BYTES, NO_HEADERS, new Uint8Array(value));
@@ -194,6 +196,12 @@ export function toReply(value: unknown): Reply {
     return new Reply(200, KIND_BYTES, NO_HEADERS, value as AsyncIterable<unknown>);
   }
   return json(value);
+}
+
+/** A reply of {@link KIND_TAGGED} in the form that all others have. */
+function untagged({ status, body, failure }: Reply): Reply {
+  const text = body as string;
+  return new Reply(status, KIND_JSON, ['etag', text.slice(0, TAG_LENGTH)], text.slice(TAG_LENGTH), failure);
 }
 
 /** Whether the value is a web `Response`, of any realm. Does not touch the global `Response`, because Node loads it on first use. */

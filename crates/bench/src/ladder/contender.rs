@@ -36,7 +36,7 @@ use crate::process::Process;
 
 /// Longest time until a server must give the right answer.
 pub(super) const READY_MAX: Duration = Duration::from_secs(30);
-/// How long a server that has begun to answer may answer wrongly.
+/// How long a server may answer wrongly, from its first answer on.
 const WRONG_MAX: Duration = Duration::from_secs(2);
 /// Longest wait for the answer of a starting server, before the others are asked.
 const ASK_MAX: Duration = Duration::from_secs(1);
@@ -60,6 +60,8 @@ pub(super) struct Contender<'a> {
     own: Vec<(&'static str, String)>,
     skipped: Option<String>,
     failure: Option<String>,
+    /// When it first answered wrongly.
+    wrong_since: Option<Instant>,
     /// The last rate, from which a program that wants a number of requests is told one.
     pub(super) rate: f64,
 }
@@ -68,6 +70,7 @@ pub(super) struct Contender<'a> {
 fn wait_until_ready(contenders: &mut [Contender<'_>], stop: &AtomicBool, tell: &mut Tell<'_>) {
     let begun = Instant::now();
     let mut waiting: Vec<usize> = (0..contenders.len()).collect();
+    let mut is_first = true;
     while !waiting.is_empty() && !stop.load(Ordering::Relaxed) {
         waiting.retain(|at| {
             let (before, contender) = contenders.split_at_mut(*at);
@@ -81,7 +84,9 @@ fn wait_until_ready(contenders: &mut [Contender<'_>], stop: &AtomicBool, tell: &
             if contender.failure().is_some() {
                 return false;
             }
-            tell(Event::Starting(&contender.entry.name));
+            if is_first {
+                tell(Event::Starting(&contender.entry.name));
+            }
             match contender.is_ready(begun.elapsed()) {
                 Some(Ok(())) => false,
                 Some(Err(why)) => {
@@ -91,6 +96,7 @@ fn wait_until_ready(contenders: &mut [Contender<'_>], stop: &AtomicBool, tell: &
                 None => true,
             }
         });
+        is_first = false;
         thread::sleep(ASK_EVERY);
     }
 }
@@ -121,7 +127,9 @@ impl<'a> Contender<'a> {
         let peers = suite
             .peers
             .iter()
-            .filter(|peer| settings.peers && chosen.contains(peer.name.as_str()));
+            .filter(|peer| settings.peers && chosen.contains(peer.name.as_str()))
+            // Programs of peers keep their connections.
+            .filter(|peer| settings.keep_alive || peer.measure.is_none());
         for peer in peers {
             let mut contender = Self::new(peer, true, place);
             if contender.skipped.is_none() && peer.served_by.is_none() && !stop.load(Ordering::Relaxed) {
@@ -143,7 +151,10 @@ impl<'a> Contender<'a> {
         self.process.clone_from(&server.process);
         self.address = server.address;
         self.skipped.clone_from(&server.skipped);
-        self.failure.clone_from(&server.failure);
+        let has_ended = |process: &Rc<RefCell<Process>>| process.borrow_mut().ended().is_some();
+        if server.process.as_ref().is_none_or(has_ended) {
+            self.failure.clone_from(&server.failure);
+        }
     }
 
     fn new(entry: &'a Entry, is_peer: bool, place: &'a Place) -> Self {
@@ -156,6 +167,7 @@ impl<'a> Contender<'a> {
             own: Vec::new(),
             skipped: entry.needs.iter().find_map(|need| place.lacks(need)),
             failure: None,
+            wrong_since: None,
             rate: 0.0,
         }
     }
@@ -163,6 +175,11 @@ impl<'a> Contender<'a> {
     /// Why it was not started.
     pub(super) fn skipped(&self) -> Option<&str> {
         self.skipped.as_deref()
+    }
+
+    /// Whether it is measured without the disk that its figures are about.
+    pub(super) fn lacks_disk(&self) -> bool {
+        self.entry.durable && self.place.is_in_memory()
     }
 
     /// Why there is no figure.
@@ -221,7 +238,11 @@ impl<'a> Contender<'a> {
                 .iter()
                 .map(|measure| &measure.before)
                 .find(|words| !words.is_empty());
-            before.map_or(Ok(()), |words| self.place.run(words, &self.own).map(drop))
+            before.map_or(Ok(()), |words| {
+                self.place
+                    .run(words, &self.own, &AtomicBool::new(false))
+                    .map(drop)
+            })
         };
         let mut started = started;
         match started() {
@@ -236,20 +257,24 @@ impl<'a> Contender<'a> {
         if self.is_peer {
             self.find_address();
         }
-        let answered = self.ask();
+        let Err((answers, why)) = self.ask() else {
+            return Some(Ok(()));
+        };
         let ended = self
             .process
             .as_ref()
             .and_then(|process| process.borrow_mut().ended());
-        match (answered, ended) {
-            (Ok(()), _) => Some(Ok(())),
-            (Err(_), Some(how)) => Some(Err(format!("it ended before it answered: {how}"))),
-            (Err((max, why)), None) if waited > max => Some(Err(match self.last_line() {
+        if let Some(how) = ended {
+            return Some(Err(format!("it ended before it answered: {how}")));
+        }
+        let wrong_since = answers.then(|| *self.wrong_since.get_or_insert_with(Instant::now));
+        let is_wrong = wrong_since.is_some_and(|since| since.elapsed() > WRONG_MAX);
+        (is_wrong || waited > READY_MAX).then(|| {
+            Err(match self.last_line() {
                 Some(line) => format!("{why}; it printed: {line}"),
                 None => why,
-            })),
-            (Err(_), None) => None,
-        }
+            })
+        })
     }
 
     /// The last line that its process has printed.
@@ -272,12 +297,12 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// Sends one request, and expects the right answer. An error says how long the right one may still be waited for.
-    fn ask(&self) -> Result<(), (Duration, String)> {
+    /// Sends one request, and expects the right answer. An error says whether there was an answer, and what was wrong.
+    fn ask(&self) -> Result<(), (bool, String)> {
         if self.entry.measure.is_some() {
             return Ok(());
         }
-        let mut session = self.session_within(1, ASK_MAX).map_err(|why| (READY_MAX, why))?;
+        let mut session = self.session_within(1, ASK_MAX).map_err(|why| (false, why))?;
         let once = Load {
             connections: 1,
             pace: Pace::Closed,
@@ -289,9 +314,9 @@ impl<'a> Contender<'a> {
         let stretch = session.measure(once, until, &mut |_| {});
         session.finish();
         match stretch.examples.first() {
-            Some((Class::Status | Class::Mismatch, why)) => Err((WRONG_MAX, why.clone())),
-            Some((_, why)) => Err((READY_MAX, why.clone())),
-            None if stretch.total.answers == 0 => Err((READY_MAX, "it does not answer".to_owned())),
+            Some((Class::Status | Class::Mismatch, why)) => Err((true, why.clone())),
+            Some((_, why)) => Err((false, why.clone())),
+            None if stretch.total.answers == 0 => Err((false, "it does not answer".to_owned())),
             None => Ok(()),
         }
     }
@@ -345,14 +370,18 @@ impl<'a> Contender<'a> {
     }
 
     /// Loads a peer by its own program, and returns what that printed.
-    pub(super) fn run_measure(&self, amounts: &[(&'static str, String)]) -> Result<String, String> {
+    pub(super) fn run_measure(
+        &self,
+        amounts: &[(&'static str, String)],
+        stop: &AtomicBool,
+    ) -> Result<String, String> {
         let measure = self
             .entry
             .measure
             .as_ref()
             .ok_or("it has no program that measures it")?;
         let own: Vec<_> = self.own.iter().chain(amounts).cloned().collect();
-        self.place.run(&measure.command, &own)
+        self.place.run(&measure.command, &own, stop)
     }
 }
 
@@ -366,7 +395,7 @@ impl Drop for Contender<'_> {
             .find(|words| !words.is_empty());
         if let Some(words) = after.filter(|_| !self.own.is_empty()) {
             // An error is ignored: the report is already made.
-            let _ = self.place.run(words, &self.own);
+            let _ = self.place.run(words, &self.own, &AtomicBool::new(false));
         }
     }
 }

@@ -4,6 +4,8 @@ use std::{
     ffi::OsString,
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::AtomicBool,
+    time::Duration,
 };
 
 use forebay_runtimes::{Environment, Runtime, find_python, find_runtime, is_executable};
@@ -14,6 +16,10 @@ use super::{
     run::Settings,
     site::{HELLO_PY, TABLE, TECHEMPOWER},
 };
+use crate::process::Process;
+
+/// Longest time that a peer's program may take.
+const PROGRAM_MAX: Duration = Duration::from_mins(6);
 
 /// Folders of programs beside those of `PATH`: where Debian installs nginx.
 const SYSTEM_PROGRAMS: &str = "/usr/sbin";
@@ -56,6 +62,12 @@ impl Place {
     /// The folder of temporary files.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Whether temporary files lie in memory, where nothing is durable.
+    pub(super) fn is_in_memory(&self) -> bool {
+        const TMPFS: i64 = 0x0102_1994;
+        rustix::fs::statfs(self.folder.path()).is_ok_and(|found| found.f_type == TMPFS)
     }
 
     /// A program by its name or path.
@@ -140,19 +152,20 @@ impl Place {
         }
     }
 
-    /// Runs a command of a peer's to its end, and returns what it printed.
-    pub(super) fn run(&self, words: &[String], own: &[(&str, String)]) -> Result<String, String> {
-        let mut command = self.command(words, own)?;
-        let output = command
-            .output()
-            .map_err(|error| format!("{}: {error}", words[0]))?;
-        let printed = [output.stdout, output.stderr]
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .concat();
-        if output.status.success() {
+    /// Runs a command of a peer's to its end, unless the run is stopped before, and returns what it printed.
+    pub(super) fn run(
+        &self,
+        words: &[String],
+        own: &[(&str, String)],
+        stop: &AtomicBool,
+    ) -> Result<String, String> {
+        let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", words[0]);
+        let process = Process::start(&mut self.command(words, own)?).map_err(|error| failed(&error))?;
+        let (status, printed) = process.wait(PROGRAM_MAX, stop).map_err(|why| failed(&why))?;
+        if status.success() {
             return Ok(printed);
         }
-        Err(format!("{}: {}: {}", words[0], output.status, printed.trim()))
+        Err(failed(&format_args!("{status}: {}", printed.trim())))
     }
 
     pub(super) fn command(&self, words: &[String], own: &[(&str, String)]) -> Result<Command, String> {

@@ -137,10 +137,16 @@ impl Verdict {
 impl BarResult {
     /// Whether the limit is kept; `None` if one of both was not measured.
     pub fn verdict(&self) -> Option<Verdict> {
-        let Ratio { value, low, high, .. } = self.ratio?;
+        let Ratio {
+            value,
+            low,
+            high,
+            pairs,
+        } = self.ratio?;
         let holds = |value| self.bar.limit.holds(value);
         Some(match holds(value) {
-            _ if holds(low) != holds(high) => Verdict::Undecided,
+            // A single pair has no spread.
+            _ if pairs < 2 || holds(low) != holds(high) => Verdict::Undecided,
             true => Verdict::Holds,
             false => Verdict::Misses,
         })
@@ -238,11 +244,16 @@ impl Report {
             if figures.is_some() && generator_was_full(entry, saved) {
                 notes.push("the load generator used all of its cores: the server may be faster".to_owned());
             }
+            let lacks_disk = figures.is_some() && contender.lacks_disk();
+            if lacks_disk {
+                notes.push("temporary files lie in memory, where nothing is durable; TMPDIR names a folder on a disk".to_owned());
+            }
             let verdict = match () {
                 () if contender.skipped().is_some() => Verdict::Skipped,
                 () if contender.failure().is_some() => Verdict::Failed,
                 () if figures.is_none() => Verdict::Missing,
                 () if busy.is_some() => Verdict::Busy,
+                () if lacks_disk => Verdict::Measured,
                 () => judged(&bars),
             };
             Row {

@@ -142,7 +142,7 @@ pub fn run(
         }
         work.tell(&format!("{}: warming up", contender.entry.name), tell);
         if let Err(why) = slice::warm_up(contender, settings.warm_up, stop) {
-            contender.fail(why);
+            give_up(contender, why, stop);
             continue;
         }
         if settings.connections.is_none()
@@ -159,7 +159,7 @@ pub fn run(
                     work.searched += 1;
                 }
                 Ok(_) => {}
-                Err(why) => contender.fail(why),
+                Err(why) => give_up(contender, why, stop),
             }
         }
     }
@@ -177,14 +177,17 @@ pub fn run(
                 &format!("{name}: round {} of {}", round + 1, settings.rounds),
                 tell,
             );
+            // A peer with a program of its own is loaded as the rung beside it.
+            let best = |name: &str| saved.best(name).map(|best| best.connections);
             let connections = settings
                 .connections
-                .or_else(|| saved.best(&name).map(|best| best.connections))
+                .or_else(|| best(&name))
+                .or_else(|| best(contender.entry.base.as_deref()?))
                 .unwrap_or(slice::WARM_UP_CONNECTIONS);
             match slice::measure(contender, connections, amounts, stop) {
                 Ok(slice) if stop.load(Ordering::Relaxed) => drop(slice),
                 Ok(slice) => saved.put_slice(&name, round, slice)?,
-                Err(why) => contender.fail(why),
+                Err(why) => give_up(contender, why, stop),
             }
             work.measured += 1;
         }
@@ -196,6 +199,13 @@ pub fn run(
         begun.elapsed(),
         stop.load(Ordering::Relaxed),
     ))
+}
+
+/// Gives a contender up, unless the run was stopped: that is why the measurement failed then.
+fn give_up(contender: &mut Contender<'_>, why: String, stop: &AtomicBool) {
+    if !stop.load(Ordering::Relaxed) {
+        contender.fail(why);
+    }
 }
 
 /// The order of a round. Every second round runs backwards, so that a drift of the machine affects all alike.
@@ -234,6 +244,7 @@ impl Work {
         };
         let searches = running().filter(|contender| {
             settings.connections.is_none()
+                && contender.entry.measure.is_none()
                 && saved.best(&contender.entry.name).is_none()
                 && missing(contender) > 0
         });

@@ -102,9 +102,8 @@ impl Saved {
         let mut text = String::new();
         (&file).read_to_string(&mut text).map_err(failed)?;
         // A run that was killed may have left a part of a line.
-        text.truncate(text.rfind('\n').map_or(0, |at| at + 1));
-        file.set_len(text.len() as u64).map_err(failed)?;
-        for (number, line) in text.lines().enumerate() {
+        let (lines, part) = text.split_at(text.rfind('\n').map_or(0, |at| at + 1));
+        for (number, line) in lines.lines().enumerate() {
             match serde_json::from_str(line) {
                 Ok(Line::Settings(other)) if other == told => known = true,
                 Ok(Line::Settings(other)) => {
@@ -114,6 +113,7 @@ impl Saved {
                         told,
                     });
                 }
+                Ok(Line::Slice { round, .. }) if round >= settings.rounds => {}
                 Ok(Line::Slice { name, round, slice }) => {
                     saved.slices.entry(name).or_default().insert(round, *slice);
                 }
@@ -128,6 +128,14 @@ impl Saved {
                     });
                 }
             }
+        }
+        if !known && !text.is_empty() {
+            return Err(LadderError::Foreign {
+                path: path.to_owned(),
+            });
+        }
+        if !part.is_empty() {
+            file.set_len(lines.len() as u64).map_err(failed)?;
         }
         saved.file = Some((path.to_owned(), file));
         if !known {
@@ -203,9 +211,23 @@ fn told(settings: &Settings) -> String {
         ", each for one request"
     };
     format!(
-        "forebay {}, slices of {} s, {connections} connections{closed}",
+        "server {}, slices of {} s after {} s, {connections} connections{closed}",
+        version_of(&settings.server),
+        settings.slice.as_secs_f64(),
+        settings.settle.as_secs_f64()
+    )
+}
+
+/// What tells one build of the server from another: its version, its size, and when it was written.
+fn version_of(server: &Path) -> String {
+    let file = std::fs::metadata(server).ok();
+    let written = file.as_ref().and_then(|file| file.modified().ok());
+    let seconds = written.and_then(|written| written.duration_since(std::time::UNIX_EPOCH).ok());
+    format!(
+        "{} of {} bytes, written at {}",
         env!("CARGO_PKG_VERSION"),
-        settings.slice.as_secs_f64()
+        file.map_or(0, |file| file.len()),
+        seconds.map_or(0, |seconds| seconds.as_secs())
     )
 }
 
@@ -244,6 +266,11 @@ mod tests {
                 },
             )
             .unwrap();
+        let short = Settings {
+            rounds: 1,
+            ..quick.clone()
+        };
+        assert!(Saved::open(&path, &short).unwrap().slice("file", 1).is_none());
         let saved = Saved::open(&path, &quick).unwrap();
         let found = saved.slice("file", 1).unwrap();
         assert_eq!((found.per_second, found.latency.len()), (1000.0, 1));
@@ -262,6 +289,12 @@ mod tests {
             Saved::open(&path, &quick).unwrap().best("file").is_none(),
             "the last line was cut"
         );
+        for foreign in ["a text", "{\"a\":1}"] {
+            std::fs::write(&path, foreign).unwrap();
+            let error = Saved::open(&path, &quick).unwrap_err().to_string();
+            assert!(error.contains("is not a saved run"), "{error}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), foreign);
+        }
         std::fs::write(&path, "{}\n").unwrap();
         let error = Saved::open(&path, &quick).unwrap_err().to_string();
         assert!(error.contains("line 1"), "{error}");

@@ -118,6 +118,7 @@ pub(super) fn start(
     let command = |words: &[&str]| {
         let mut command = Command::new(&settings.server);
         command.args(words).current_dir(&folder).env("PATH", &place.path);
+        command.envs(place.postgres.iter().map(|url| ("FOREBAY_PG_URL", url)));
         command
     };
     let output = command(&["store", "import", "seed.ndjson", "--data", "data"]).output();

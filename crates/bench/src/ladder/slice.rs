@@ -48,7 +48,7 @@ pub(super) fn measure(
     stop: &Arc<AtomicBool>,
 ) -> Result<Slice, String> {
     if contender.entry.measure.is_some() {
-        return measure_by_program(contender, connections, amounts);
+        return measure_by_program(contender, connections, amounts, stop);
     }
     let mut session = contender.session(connections)?;
     let watched = Watch::over(stop, session.stopper());
@@ -144,6 +144,7 @@ fn measure_by_program(
     contender: &mut Contender<'_>,
     connections: usize,
     amounts: Amounts,
+    stop: &AtomicBool,
 ) -> Result<Slice, String> {
     let seconds = amounts.slice.as_secs_f64().ceil();
     let rate = if contender.rate > 0.0 {
@@ -159,7 +160,7 @@ fn measure_by_program(
     let machine = Machine::this();
     let sample = || machine.sample(contender.pid()).map_err(|error| error.to_string());
     let before = sample()?;
-    let printed = contender.run_measure(&told)?;
+    let printed = contender.run_measure(&told, stop)?;
     let usage = Usage::between(&before, &sample()?);
     let measure = contender
         .entry
@@ -194,6 +195,13 @@ pub(super) fn best_connections(contender: &Contender<'_>, stop: &Arc<AtomicBool>
     let watched = Watch::over(stop, session.stopper());
     let best = search::best_connections(&mut session, SWEEP, &mut |_| watched.look());
     session.finish();
+    let chosen = &best.curve[best.chosen];
+    if chosen.failed > 0.0 || chosen.per_second == 0.0 {
+        let connections = chosen.load.connections;
+        return Err(format!(
+            "with {connections} connections it does not answer rightly"
+        ));
+    }
     let curve = best
         .curve
         .iter()

@@ -50,6 +50,9 @@ pub struct Entry {
     /// Requirements: `node`, `bun`, `python`, `pg` (an address of PostgreSQL), a program of `PATH`, or a path.
     #[serde(default)]
     pub needs: Vec<String>,
+    /// Whether its figures depend on a disk.
+    #[serde(default)]
+    pub durable: bool,
     /// Sections of `forebay.toml` that a rung adds.
     #[serde(default)]
     pub config: String,

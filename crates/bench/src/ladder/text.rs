@@ -138,10 +138,8 @@ pub(super) fn verdict(row: &Row) -> &'static str {
 
 /// The bars that could be compared: verdict, what, ratio, interval, limit.
 pub(super) fn bars(report: &Report) -> Vec<[String; 5]> {
-    let bars = report
-        .rows
-        .iter()
-        .flat_map(|row| row.bars.iter().map(move |bar| (row, bar)));
+    let judged = report.rows.iter().filter(|row| row.verdict != Verdict::Measured);
+    let bars = judged.flat_map(|row| row.bars.iter().map(move |bar| (row, bar)));
     bars.filter_map(|(row, result)| {
         let ratio = result.ratio?;
         let (what, limit) = match result.bar.limit {

@@ -1,10 +1,10 @@
 /** The default implementation of operations on records by kind, and their responses. */
-import { HttpError, Reply, failedReply } from '../reply.js';
+import { HttpError, Reply, TAG_LENGTH, failedReply } from '../reply.js';
 import type { WireRequest } from '../request.js';
 import { StoreError, type StoreErrorCode } from '../store/error.js';
 import { jsonText } from '../store/json.js';
 import { KIND_JSON, KIND_NONE } from '../wire.js';
-import { TAG_LENGTH, allows, type Change, type Conditions, type Model } from './model.js';
+import { allows, type Change, type Conditions, type Model } from './model.js';
 import type { Records } from './index.js';
 import type { Call } from './rest.js';
 

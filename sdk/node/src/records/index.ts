@@ -13,7 +13,8 @@
  */
 import { StoreError, store as serverStore, type JsonValue, type Store } from '../store/index.js';
 import { jsonText } from '../store/json.js';
-import { LocalModel, TAG_LENGTH, type Model } from './model.js';
+import { LocalModel, type Model } from './model.js';
+import { TAG_LENGTH } from '../reply.js';
 
 /** A record's reference: a number, or a bigint if a number would be inexact. */
 export type Reference = number | bigint;

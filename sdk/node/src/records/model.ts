@@ -1,12 +1,9 @@
 /** The source of records for the controllers of {@link rest}. */
-import { KIND_TAGGED, Reply } from '../reply.js';
+import { KIND_TAGGED, Reply, TAG_LENGTH } from '../reply.js';
 import type { Store } from '../store/store.js';
 import { KIND_JSON } from '../wire.js';
 
 const NO_HEADERS: readonly string[] = [];
-
-/** Length of an entity tag, including its quotes. */
-export const TAG_LENGTH = 34;
 
 /** The operations on an existing record. */
 export type Change = 'update' | 'patch' | 'delete';

@@ -1,5 +1,5 @@
 // Controllers of records: the usual one, and one with ways of its own. The same file runs wherever handlers run.
-import { HttpError, router } from 'forebay';
+import { HttpError, reply, router } from 'forebay';
 import { rest } from 'forebay/records';
 
 const Note = {
@@ -13,8 +13,14 @@ const Note = {
   handle: ({ request, path }) => ({ handled: request.method, path }),
 };
 
+// What is read as usual, with headers of its own.
+const Memo = {
+  create: true,
+  read: (call) => reply(call.usual(), { headers: call.request.query.has('typed') ? { 'content-type': 'application/x-memo' } : { 'x-memo': 'yes' } }),
+};
+
 const app = router();
-const kinds = { Article: true, Note };
+const kinds = { Article: true, Note, Memo };
 app.all('/v1/*', rest({ kinds }));
 app.all('/compat/*', rest({ kinds, prefix: '/compat', compat: 'wabur' }));
 export default app;

@@ -145,6 +145,9 @@ const REQUESTS: &[Exchange] = &[
     ("DELETE", "/compat/Article", "", ""),
     ("GET", "/compat/Article", "", ""),
     ("GET", "/compat/Nothing", "", ""),
+    ("PUT", "/v1/Memo", "", r#"{"text":"five"}"#),
+    ("GET", "/v1/Memo/5", "", ""),
+    ("GET", "/v1/Memo/5?typed=1", "", ""),
 ];
 
 fn ask(client: &mut Client, (method, target, field, body): Exchange, tag: &str) -> Response {
@@ -257,5 +260,18 @@ fn the_answers_are_those_of_the_reference_and_say_what_has_happened() {
     ] {
         let line = &lines[at];
         assert!(line.contains(start) && line.ends_with(end), "{at}: {line}");
+    }
+    let body = r#"{"code":0,"results":[{"id":5,"data":{"kind":"Memo","text":"five"}}]}"#;
+    let [.., with_field, typed] = &lines[..] else {
+        panic!("{lines:?}")
+    };
+    for (line, field) in [
+        (with_field, "x-memo: yes"),
+        (typed, "content-type: application/x-memo"),
+    ] {
+        assert!(
+            line.contains(field) && line.contains("etag: ") && line.ends_with(body),
+            "{line}"
+        );
     }
 }
