@@ -218,7 +218,7 @@ fn told(settings: &Settings) -> String {
     )
 }
 
-/// What tells one build of the server from another: its version, its size, and when it was written.
+/// Identifies a build of the server by its version, its size and the time at which it was written.
 fn version_of(server: &Path) -> String {
     let file = std::fs::metadata(server).ok();
     let written = file.as_ref().and_then(|file| file.modified().ok());
