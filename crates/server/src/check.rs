@@ -2,7 +2,12 @@
 
 mod statements;
 
-use std::{fs, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::Arc,
+};
 
 pub(crate) use self::statements::ask as ask_of_statements;
 pub use self::statements::{CheckedStatements, check_statements};
@@ -11,7 +16,7 @@ use forebay_workflow::{BundleErrors, SourceParser, SourceProblem};
 
 use crate::{
     app::{compat_of, script_options},
-    config::{Config, Runtime, Worker},
+    config::{Config, PythonApplication, PythonModule, Runtime, Worker},
     target::workflow::{Bundle, access},
 };
 
@@ -65,23 +70,69 @@ pub fn check_scripts(config: &Config, parser: SourceParser) -> Result<Vec<String
 #[error("{}", .0.join("\n"))]
 pub struct HandlerFaults(Vec<String>);
 
-/// Parses the handlers of Node and Bun pools, without running them and without what they import.
+/// Parses a Python file, and prints line, column and message of a syntax error as JSON.
+const PYTHON_PROBLEM: &str = r#"
+import ast, json, sys
+file = sys.argv[1]
+problem = None
+with open(file, "rb") as source:
+    try:
+        ast.parse(source.read(), file)
+    except SyntaxError as error:
+        problem = [error.lineno or 1, error.offset or 1, f"{type(error).__name__}: {error.msg}"]
+    except ValueError as error:
+        problem = [1, 1, str(error)]
+print(json.dumps(problem))
+"#;
+
+/// The syntax error of a Python application's file. Everything else is left to the worker: names can come from anywhere, and a worker that
+/// finds no application says which objects there are.
+fn python_problem(program: &Path, application: &PythonApplication) -> Option<(PathBuf, SourceProblem)> {
+    let PythonModule::File(file) = &application.module else {
+        return None;
+    };
+    let output = Command::new(program)
+        .args(["-I", "-S", "-c", PYTHON_PROBLEM])
+        .arg(file)
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
+    let (line, column, message) = serde_json::from_slice::<Option<(_, _, String)>>(&output.stdout).ok()??;
+    let problem = SourceProblem {
+        line,
+        column,
+        message,
+    };
+    Some((file.clone(), problem))
+}
+
+/// Parses the handlers of pools of Node, Bun and Python, without running them and without what they import.
 pub fn check_handlers(config: &Config, parser: SourceParser) -> Result<(), HandlerFaults> {
     let mut faults = Vec::new();
     for pool in config.pools.values() {
-        let Worker::Script { runtime, handler, .. } = &pool.worker else {
-            continue;
+        let (file, problems) = match &pool.worker {
+            Worker::Script { runtime, handler, .. } => {
+                // The runtime, too, goes by the name of a link's target. A file that cannot be read is left to the worker.
+                let read = fs::canonicalize(handler).and_then(|file| Ok((fs::read(&file)?, file)));
+                let Ok((source, file)) = read else { continue };
+                let source = String::from_utf8_lossy(&source);
+                let problems = (parser.handler_problems)(&source, &file, *runtime == Runtime::Bun);
+                (file, problems)
+            }
+            Worker::Python {
+                program, application, ..
+            } => match python_problem(program, application) {
+                Some((file, problem)) => (file, vec![problem]),
+                None => continue,
+            },
+            Worker::Command { .. } => continue,
         };
-        // The runtime, too, goes by the name of a link's target. A file that cannot be read is left to the worker.
-        let read = fs::canonicalize(handler).and_then(|file| Ok((fs::read(&file)?, file)));
-        let Ok((source, file)) = read else { continue };
-        let source = String::from_utf8_lossy(&source);
-        for problem in (parser.handler_problems)(&source, &file, *runtime == Runtime::Bun) {
-            let SourceProblem {
-                line,
-                column,
-                message,
-            } = problem;
+        for SourceProblem {
+            line,
+            column,
+            message,
+        } in problems
+        {
             let (file, name) = (file.display(), &pool.name);
             faults.push(format!("{file}:{line}:{column}: pool.{name}: {message}"));
         }

@@ -237,6 +237,12 @@ fn a_handler_that_cannot_be_loaded_is_a_problem_with_its_file_and_line() {
             "bun",
             "export default () => 1;\n  namespace A { export const x = 1 }\n",
         ),
+        (
+            "fine.py",
+            "python",
+            "try:\n    from flask import Flask as app\nexcept ImportError:\n    app = None\n",
+        ),
+        ("syntax.py", "python", "def app(request):\n  return = 1\n"),
     ];
     let mut config = String::new();
     for (file, runtime, source) in handlers {
@@ -253,6 +259,7 @@ fn a_handler_that_cannot_be_loaded_is_a_problem_with_its_file_and_line() {
         "nothing.mjs:1:1: pool.nothing-mjs: exports no handler: expected `export default` of a router()",
         "syntax.js:2:11: pool.syntax-js: SyntaxError: ",
         "syntax.mjs:2:11: pool.syntax-mjs: SyntaxError: ",
+        "syntax.py:2:10: pool.syntax-py: SyntaxError: ",
         "types.mts:2:3: pool.types-mts: a namespace with values is more than types",
         "types.ts:2:3: pool.types-ts: a namespace with values is more than types",
     ];

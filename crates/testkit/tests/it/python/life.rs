@@ -109,7 +109,7 @@ fn a_handler_that_cannot_start_says_why_and_what_to_do() {
                 "python = ",
             ][..],
         ),
-        ("app.py", "def broken(:\n", &["SyntaxError", "app.py"]),
+        ("app.py", "exec('def broken(:')\n", &["SyntaxError", "app.py"]),
         (
             "app.py",
             "raise RuntimeError('at import')\n",
