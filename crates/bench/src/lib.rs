@@ -6,3 +6,5 @@
 pub mod ladder;
 pub mod pool;
 mod process;
+
+pub use process::end_group;

@@ -102,17 +102,22 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let group = Pid::from_child(&self.child);
-        // SIGTERM lets it end in order, with its own children.
-        let _ = kill_process_group(group, Signal::TERM);
-        let begun = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) && begun.elapsed() < STOP_MAX {
-            thread::sleep(LOOK_EVERY);
-        }
-        let _ = kill_process_group(group, Signal::KILL);
-        guard::remove(self.child.id());
-        let _ = self.child.wait();
+        end_group(&mut self.child);
     }
+}
+
+/// Ends a program with everything in its process group, which is its own: by SIGTERM, and what is left after 5 s by SIGKILL.
+pub fn end_group(child: &mut Child) {
+    let group = Pid::from_child(child);
+    // SIGTERM lets it end in order, with its own children.
+    let _ = kill_process_group(group, Signal::TERM);
+    let begun = Instant::now();
+    while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < STOP_MAX {
+        thread::sleep(LOOK_EVERY);
+    }
+    let _ = kill_process_group(group, Signal::KILL);
+    guard::remove(child.id());
+    let _ = child.wait();
 }
 
 /// Reads a stream to its end, on a thread of its own, and keeps its last bytes.

@@ -134,7 +134,9 @@ impl<'a> Contender<'a> {
             let mut contender = Self::new(peer, true, place);
             if contender.skipped.is_none() && peer.served_by.is_none() && !stop.load(Ordering::Relaxed) {
                 tell(Event::Starting(&peer.name));
-                contender.start_peer();
+                if let Err(why) = contender.start_peer() {
+                    contender.fail(why);
+                }
             }
             if let Some(why) = &mut contender.skipped {
                 // Writing to a String cannot fail.
@@ -158,6 +160,7 @@ impl<'a> Contender<'a> {
     }
 
     fn new(entry: &'a Entry, is_peer: bool, place: &'a Place) -> Self {
+        let mut needs = entry.needs.iter().chain(entry.command.first());
         Self {
             entry,
             is_peer,
@@ -165,7 +168,7 @@ impl<'a> Contender<'a> {
             process: None,
             address: None,
             own: Vec::new(),
-            skipped: entry.needs.iter().find_map(|need| place.lacks(need)),
+            skipped: needs.find_map(|need| place.lacks(need)),
             failure: None,
             wrong_since: None,
             rate: 0.0,
@@ -204,52 +207,40 @@ impl<'a> Contender<'a> {
         self.process.as_ref().map(|process| process.borrow().pid())
     }
 
-    fn start_peer(&mut self) {
-        let started = || -> Result<(), String> {
-            let folder = self.place.folder().join(
-                self.entry
-                    .name
-                    .replace(|letter: char| !letter.is_alphanumeric(), "-"),
-            );
-            fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-            let port = free_port().map_err(|error| error.to_string())?;
-            self.own = vec![
-                ("folder", folder.to_string_lossy().into_owned()),
-                ("port", port.to_string()),
-            ];
-            for (name, text) in &self.entry.files {
-                let file = folder.join(name);
-                let text = self.place.fill(text, &self.own)?;
-                fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
-            }
-            if !self.entry.command.is_empty() {
-                let mut command = self.place.command(&self.entry.command, &self.own)?;
-                for (name, value) in &self.entry.env {
-                    command.env(name, self.place.fill(value, &self.own)?);
-                }
-                let process = Process::start(&mut command)
-                    .map_err(|error| format!("{}: {error}", self.entry.command[0]))?;
-                self.process = Some(Rc::new(RefCell::new(process)));
-                self.address = Some((Ipv4Addr::LOCALHOST, port).into());
-            }
-            let before = self
-                .entry
-                .measure
-                .iter()
-                .map(|measure| &measure.before)
-                .find(|words| !words.is_empty());
-            before.map_or(Ok(()), |words| {
-                self.place
-                    .run(words, &self.own, &AtomicBool::new(false))
-                    .map(drop)
-            })
-        };
-        let mut started = started;
-        match started() {
-            Ok(()) => {}
-            Err(why) if why.ends_with("is not installed") => self.skipped = Some(why),
-            Err(why) => self.fail(why),
+    fn start_peer(&mut self) -> Result<(), String> {
+        let is_plain = |letter: char| letter.is_alphanumeric();
+        let name = self.entry.name.replace(|letter| !is_plain(letter), "-");
+        let folder = self.place.folder().join(name);
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let port = free_port().map_err(|error| error.to_string())?;
+        self.own = vec![
+            ("folder", folder.to_string_lossy().into_owned()),
+            ("port", port.to_string()),
+        ];
+        for (name, text) in &self.entry.files {
+            let file = folder.join(name);
+            let text = self.place.fill(text, &self.own)?;
+            fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
         }
+        if let Some(program) = self.entry.command.first() {
+            let mut command = self.place.command(&self.entry.command, &self.own)?;
+            for (name, value) in &self.entry.env {
+                command.env(name, self.place.fill(value, &self.own)?);
+            }
+            let process = Process::start(&mut command).map_err(|error| format!("{program}: {error}"))?;
+            self.process = Some(Rc::new(RefCell::new(process)));
+            self.address = Some((Ipv4Addr::LOCALHOST, port).into());
+        }
+        match &self.entry.measure {
+            Some(measure) if !measure.before.is_empty() => self.run_aside(&measure.before),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs a command that belongs to a peer's program.
+    fn run_aside(&self, words: &[String]) -> Result<(), String> {
+        let run = self.place.run(words, &self.own, &AtomicBool::new(false));
+        run.map(drop)
     }
 
     /// Asks for the right answer, which has been waited for so long. `None`: not yet.
@@ -387,15 +378,10 @@ impl<'a> Contender<'a> {
 
 impl Drop for Contender<'_> {
     fn drop(&mut self) {
-        let after = self
-            .entry
-            .measure
-            .iter()
-            .map(|measure| &measure.after)
-            .find(|words| !words.is_empty());
-        if let Some(words) = after.filter(|_| !self.own.is_empty()) {
+        let measure = self.entry.measure.as_ref().filter(|_| !self.own.is_empty());
+        if let Some(measure) = measure.filter(|measure| !measure.after.is_empty()) {
             // An error is ignored: the report is already made.
-            let _ = self.place.run(words, &self.own, &AtomicBool::new(false));
+            let _ = self.run_aside(&measure.after);
         }
     }
 }

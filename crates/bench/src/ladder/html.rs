@@ -120,8 +120,7 @@ fn table(report: &Report) -> String {
             escape(&row.request),
             escape(&beside)
         );
-        let us = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.1}"));
-        let ms = |value: Option<f64>| value.map_or(String::new(), |value| duration(value * 1e6));
+        let [per_second, p50, p99, server, workers, hop] = text::figures(row);
         let interval = figures.and_then(|figures| figures.interval);
         let interval = interval.map_or(String::new(), |(low, high)| {
             format!(
@@ -136,16 +135,9 @@ fn table(report: &Report) -> String {
                 ratio.value, ratio.low, ratio.high
             )
         });
-        let cells = [
-            figures.map_or("-".to_owned(), |figures| rate(figures.per_second)) + &interval,
-            figures.map_or(String::new(), |figures| figures.connections.to_string()),
-            ms(figures.and_then(|figures| figures.p50_ms)),
-            ms(figures.and_then(|figures| figures.p99_ms)),
-            us(figures.and_then(|figures| figures.server_us)),
-            us(figures.and_then(|figures| figures.workers_us)),
-            ratio,
-            row.hop_us.map_or(String::new(), |hop| format!("{hop:+.1}")),
-        ];
+        let connections = figures.map_or(String::new(), |figures| figures.connections.to_string());
+        let per_second = per_second + &interval;
+        let cells = [per_second, connections, p50, p99, server, workers, ratio, hop];
         for cell in cells {
             let _ = write!(html, "<td class=\"number\">{cell}</td>");
         }

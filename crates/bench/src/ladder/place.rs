@@ -137,12 +137,12 @@ impl Place {
         Ok(filled)
     }
 
-    /// Why a need is not met.
+    /// Why a need is not met, or a command's program not there.
     pub(super) fn lacks(&self, need: &str) -> Option<String> {
-        match need {
-            "node" | "bun" | "python" | "pg" => self.value(need).err(),
-            path if path.contains('/') => {
-                let path = self.fill(path, &[]).unwrap_or_default();
+        match need.trim_matches(['{', '}']) {
+            name @ ("node" | "bun" | "python" | "pg") => self.value(name).err(),
+            _ if need.contains('/') => {
+                let path = self.fill(need, &[]).unwrap_or_default();
                 (!Path::new(&path).exists()).then(|| format!("{path} is not there"))
             }
             program => self

@@ -109,22 +109,34 @@ pub(super) fn environment(report: &Report) -> String {
 }
 
 fn cells(row: &Row) -> [String; 9] {
+    let [rate, p50, p99, server, workers, hop] = figures(row);
+    let ratio = row.ratio_to_base.map(|ratio| format!("{:.2}", ratio.value));
+    [
+        row.name.clone(),
+        rate,
+        p50,
+        p99,
+        server,
+        workers,
+        ratio.unwrap_or_default(),
+        hop,
+        verdict(row).to_owned(),
+    ]
+}
+
+/// A row's rate, median and 99th percentile of latency, CPU time of server and of workers, and hop; empty where there is none.
+pub(super) fn figures(row: &Row) -> [String; 6] {
     let figures = row.figures.as_ref();
     let us = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.1}"));
     let ms = |value: Option<f64>| value.map_or(String::new(), |value| duration(value * 1e6));
+    let workers_us = figures.and_then(|figures| figures.workers_us);
     [
-        row.name.clone(),
         figures.map_or("-".to_owned(), |figures| rate(figures.per_second)),
         ms(figures.and_then(|figures| figures.p50_ms)),
         ms(figures.and_then(|figures| figures.p99_ms)),
         us(figures.and_then(|figures| figures.server_us)),
-        us(figures
-            .and_then(|figures| figures.workers_us)
-            .filter(|us| *us >= 0.05)),
-        row.ratio_to_base
-            .map_or(String::new(), |ratio| format!("{:.2}", ratio.value)),
+        us(workers_us.filter(|us| *us >= 0.05)),
         row.hop_us.map_or(String::new(), |hop| format!("{hop:+.1}")),
-        verdict(row).to_owned(),
     ]
 }
 

@@ -156,8 +156,13 @@ fn tagged<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcom
     let record = records
         .read(session, kind.as_deref(), reference)
         .map_err(Refused::from)?;
-    let tagged = |text: &[u8]| format!("\"{:032x}\"{}", forebay_store::digest(text), utf8(text));
+    let tagged = |text: &[u8]| format!("{}{}", entity_tag(text), utf8(text));
     record.map(|text| call.string(&tagged(text))).transpose()
+}
+
+/// The entity tag of a record's text, with its quotes: 34 characters, as in the server's own responses.
+pub fn entity_tag(text: &[u8]) -> String {
+    format!("\"{:032x}\"", forebay_store::digest(text))
 }
 
 fn optional<C: Call>(call: &C, index: usize) -> Result<Option<String>, C::Error> {

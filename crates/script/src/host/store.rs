@@ -9,7 +9,7 @@ use forebay_records::{
     Reference,
     facade::{
         Records,
-        operations::{OPERATIONS as RECORD_OPERATIONS, Operation as RecordOperation},
+        operations::{OPERATIONS as RECORD_OPERATIONS, Operation as RecordOperation, entity_tag},
     },
 };
 use forebay_store::facade::{
@@ -426,7 +426,7 @@ impl StoreFunction {
         let tag = if is_wabur {
             String::new()
         } else {
-            format!("\"{:032x}\"", forebay_store::digest(record))
+            entity_tag(record)
         };
         let record = String::from_utf8_lossy(record);
         let answer = format!("{tag}{{\"code\":0,\"results\":[{{\"id\":{digits},\"data\":{record}}}]}}");

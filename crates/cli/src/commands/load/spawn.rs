@@ -9,14 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::Pid;
 
 use super::interrupt::Interrupt;
 
 /// Longest time until a command must listen.
 const START_MAX: Duration = Duration::from_mins(1);
-/// Longest time that a command may take to end after SIGTERM.
-const STOP_MAX: Duration = Duration::from_secs(5);
 /// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -95,13 +93,6 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // SIGTERM lets it end in order, together with its own children. What is left of its group after that is killed.
-        let _ = kill_process_group(self.group, Signal::TERM);
-        let begun = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) && begun.elapsed() < STOP_MAX {
-            thread::sleep(LOOK_EVERY);
-        }
-        let _ = kill_process_group(self.group, Signal::KILL);
-        let _ = self.child.wait();
+        forebay_bench::end_group(&mut self.child);
     }
 }
