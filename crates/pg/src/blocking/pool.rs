@@ -339,8 +339,10 @@ fn next(shared: &Shared) -> Option<Job> {
         }
         if state.threads <= shared.settings.connections_min {
             shared.changed.wait(&mut state);
-        } else if shared.changed.wait_until(&mut state, until).timed_out() && state.jobs.is_empty() {
+        } else if Instant::now() >= until {
             break None;
+        } else {
+            shared.changed.wait_until(&mut state, until);
         }
     };
     state.idle -= 1;

@@ -37,6 +37,9 @@ fn so_many_connections_are_kept_and_those_beyond_are_closed_when_they_have_nothi
         assert!(a.is_ok() && b.is_ok() && c.is_ok() && d.is_ok());
         becomes(&observer, &count("kept"), "4").await;
         becomes(&observer, &count("kept"), "2").await;
+        // All became idle at once; those to be kept stay when the others have been closed.
+        value(&observer, "select '' from pg_sleep(0.2)", &[]).await;
+        assert_eq!(value(&observer, &count("kept"), &[]).await, "2");
         value(&kept, "select 1", &[]).await;
         becomes(&observer, &count("kept"), "2").await;
     });
