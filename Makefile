@@ -2,7 +2,7 @@
 # newer) with pip or venv, make and cc. The tests need Chromium, PostgreSQL and Redis, too, which root on Debian gets from here.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test dev build dist sdk deps browser postgresql redis postgres postgres-stop lint bench soak
+.PHONY: help run test dev build dist sdk deps browser postgresql redis postgres postgres-stop lint bench measurements soak
 
 # Packages are fetched while others compile.
 MAKEFLAGS += --jobs=2
@@ -42,6 +42,7 @@ help:
 	@echo 'make postgres  a PostgreSQL in the background, with data to try; target/postgres.env says where, and make run reads it. make postgres-stop ends it'
 	@echo 'make lint    formatting, clippy, types'
 	@echo 'make bench   measure beside other servers (ARGS="--quick" for a short run)'
+	@echo 'make measurements  measure again what README.md and docs/measurements.md say, in an hour and a half'
 	@echo 'make soak    the long runs under faults (REQUESTS=200000: that many through killed controllers, not ten millions)'
 
 run: dev
@@ -131,6 +132,14 @@ lint: deps sdk
 bench: dist $(PEER_MODULES) $(PEER_PYTHON)
 	cargo build --profile dist --package forebay-store --example rates
 	node bench/run.mjs $(ARGS)
+
+# Renews the figures in documents; an hour and a half. A missed bar does not end it: the bars stand in the documents.
+measurements: dist postgres $(PEER_MODULES) $(PEER_PYTHON)
+	-target/dist/forebay bench ladder --peers --into README.md --into docs/measurements.md
+	-target/dist/forebay bench sql --peers --connections 64 --rounds 4 --into examples/techempower/README.md --into docs/measurements.md
+	-for seed in qoper8 mgweb wabur rengine pgasync; do \
+	  target/dist/forebay bench seed $$seed --rounds 4 --into examples/seeds/$$seed/README.md; \
+	done
 
 soak: REQUESTS ?= 10000000
 soak: deps sdk

@@ -1,4 +1,4 @@
-// Bun.serve in front of a QOper8 pool of child processes: `bun bun-qoper8.mjs POOL_SIZE`.
+// Bun.serve in front of a QOper8 pool of child processes, with a route that it answers itself: `bun bun-qoper8.mjs POOL_SIZE`.
 import { QOper8 } from 'qoper8-cp';
 
 const pool = new QOper8({
@@ -9,6 +9,7 @@ const pool = new QOper8({
 const server = Bun.serve({
   hostname: '127.0.0.1',
   port: 0,
+  routes: { '/local': () => Response.json({ status: 'success', result: 'local' }) },
   fetch: (request) =>
     new Promise((answer) => {
       const { method, url } = request;

@@ -4,6 +4,7 @@
 mod contender;
 mod html;
 mod json;
+mod markdown;
 mod place;
 mod report;
 mod run;
@@ -18,11 +19,12 @@ use std::{io, path::PathBuf};
 pub use self::{
     html::write as html,
     json::write as json,
-    report::{Report, Row, Verdict},
+    markdown::{MarkdownError, renew},
+    report::{Compared, ComparedTable, Report, Row, Verdict},
     run::{Event, Settings, run},
     saved::{Best, Saved, Slice},
-    suite::{Bar, Entry, Figure, Limit, Measure, Suite},
-    text::write as text,
+    suite::{Bar, Entry, Figure, Limit, Measure, Published, Suite, Table},
+    text::{environment, write as text},
 };
 
 /// Why there is no ladder.

@@ -21,13 +21,12 @@ use forebay_load::{
     expect::{Check, Expect},
     failure::Class,
     plan::{Lane, Load, Pace},
-    report::format::plain,
     request::{Grammar, Parts, Requests},
 };
 
 use super::{
     LadderError,
-    place::Place,
+    place::{self, Place},
     run::{Event, Settings, Tell},
     site,
     suite::{Entry, Suite},
@@ -40,10 +39,10 @@ pub(super) const READY_MAX: Duration = Duration::from_secs(30);
 const WRONG_MAX: Duration = Duration::from_secs(2);
 /// Longest wait for the answer of a starting server, before the others are asked.
 const ASK_MAX: Duration = Duration::from_secs(1);
-/// Characters of a line of output in an error.
-const LINE_MAX: usize = 300;
 /// Longest wait for a response under load.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// The same where the last of many requests that are sent at once waits for all others.
+const REQUESTS_ANSWER_MAX: Duration = Duration::from_mins(1);
 /// How often a starting server is asked.
 pub(super) const ASK_EVERY: Duration = Duration::from_millis(20);
 
@@ -119,8 +118,11 @@ impl<'a> Contender<'a> {
             .filter(|rung| chosen.contains(rung.name.as_str()))
             .map(|rung| {
                 let mut contender = Self::new(rung, false, place);
-                contender.process = Some(Rc::clone(&server));
-                contender.address = Some(address);
+                // A program of its own has nothing to do with the server.
+                if rung.measure.is_none() {
+                    contender.process = Some(Rc::clone(&server));
+                    contender.address = Some(address);
+                }
                 contender
             })
             .collect();
@@ -270,9 +272,7 @@ impl<'a> Contender<'a> {
 
     /// The last line that its process has printed.
     fn last_line(&self) -> Option<String> {
-        let printed = self.process.as_ref()?.borrow().output();
-        let line = printed.lines().rfind(|line| !line.is_empty())?;
-        Some(plain(line, LINE_MAX))
+        place::last_line(&self.process.as_ref()?.borrow().output())
     }
 
     /// A peer without a fixed port prints where it listens; one that is served by another's process is where that is.
@@ -314,7 +314,11 @@ impl<'a> Contender<'a> {
 
     /// A session that loads it.
     pub(super) fn session(&self, connections: usize) -> Result<Session, String> {
-        self.session_within(connections, ANSWER_MAX)
+        let timeout = match self.entry.requests {
+            Some(_) => REQUESTS_ANSWER_MAX,
+            None => ANSWER_MAX,
+        };
+        self.session_within(connections, timeout)
     }
 
     /// A session in which every response must come within a time.
@@ -323,7 +327,8 @@ impl<'a> Contender<'a> {
         let text = format!("http://{address}{}", self.entry.path);
         let url = Url::parse(&text).map_err(|error| error.to_string())?;
         let mut parts = Parts::get(&url);
-        parts.keep_alive = self.place.keep_alive;
+        let keep_alive = self.entry.keep_alive.unwrap_or(self.place.keep_alive);
+        parts.keep_alive = keep_alive;
         if let Some(body) = &self.entry.body {
             "POST".clone_into(&mut parts.method);
             parts.body = body.clone().into_bytes();
@@ -332,7 +337,7 @@ impl<'a> Contender<'a> {
         let requests = Requests::one(&parts, &Grammar::none()).map_err(|error| error.to_string())?;
         let mut plan = Plan::new(vec![Lane::new(address, requests)]);
         plan.timeout = timeout;
-        plan.keep_alive = self.place.keep_alive;
+        plan.keep_alive = keep_alive;
         plan.threads = (thread::available_parallelism().map_or(1, usize::from) / 2)
             .max(1)
             .min(connections);

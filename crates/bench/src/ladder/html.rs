@@ -11,7 +11,7 @@ use forebay_load::report::{
 };
 
 use super::{
-    report::{Report, Row},
+    report::{ComparedTable, Report, Row},
     text,
 };
 
@@ -22,11 +22,15 @@ const CLASSES: [&str; 8] = [
 
 /// The report as a page. `command` is the command line that made it.
 pub fn write(report: &Report, command: &str) -> String {
+    let title = format!("forebay bench {}", report.name);
     let mut body = format!(
-        "<header>\n<h1>forebay bench ladder</h1>\n<p>{}.</p>\n<p><code>{}</code></p>\n</header>\n<main>\n",
+        "<header>\n<h1>{title}</h1>\n<p>{}.</p>\n<p><code>{}</code></p>\n</header>\n<main>\n",
         escape(&text::environment(report)),
         escape(command)
     );
+    for table in &report.tables {
+        body += &compared(table);
+    }
     body += "<h2>Requests a second</h2>\n";
     body += &bars(report);
     body += "<h2>Figures</h2>\n";
@@ -50,13 +54,14 @@ pub fn write(report: &Report, command: &str) -> String {
     }
     body += MEANINGS;
     body += "</main>\n";
-    page("forebay bench ladder", &body)
+    page(&title, &body)
 }
 
 const MEANINGS: &str = "<h2>What the figures are</h2>\n<dl class=\"terms card\">\n\
 <dt>requests a second</dt><dd>Right responses, the mean of all slices with its 95 % interval. Entries are measured in turns, so that what \
 disturbs the machine hits all of them.</dd>\n\
 <dt>server, workers</dt><dd>CPU time for each request: of the server's own process, and of all processes that it has started.</dd>\n\
+<dt>of baseline</dt><dd>A ratio that does not depend on the machine: the row over the row of its table that it is built on.</dd>\n\
 <dt>of base</dt><dd>Requests a second over those of the rung below, or of the rung beside a peer: the geometric mean over rounds, with its 95 % interval.</dd>\n\
 <dt>hop</dt><dd>CPU time for each request beyond that of the base.</dd>\n\
 <dt>bars</dt><dd>Ratios that are to be reached. With less than four slices, the interval is from the lowest to the highest of them. Undecided: the interval \
@@ -91,6 +96,32 @@ fn bars(report: &Report) -> String {
         );
     }
     html + "</tbody></table></div>\n"
+}
+
+/// A table that others have published, with the figures of this run.
+fn compared(table: &ComparedTable) -> String {
+    let mut html = format!(
+        "<h2>{}</h2>\n<div class=\"card scroll\"><table>\n<thead><tr>",
+        escape(&table.title)
+    );
+    for (column, name) in text::COMPARED.iter().enumerate() {
+        let _ = write!(html, "<th{}>{name}</th>", class_of(column));
+    }
+    html += "</tr></thead>\n<tbody>\n";
+    for row in &table.rows {
+        html += "<tr>";
+        for (column, cell) in text::compared(row).iter().enumerate() {
+            let tag = if column == 0 { "th" } else { "td" };
+            let _ = write!(html, "<{tag}{}>{}</{tag}>", class_of(column), escape(cell));
+        }
+        html += "</tr>\n";
+    }
+    html + "</tbody></table></div>\n"
+}
+
+/// Everything but names is a number.
+fn class_of(column: usize) -> &'static str {
+    if column == 0 { "" } else { " class=\"number\"" }
 }
 
 fn table(report: &Report) -> String {
@@ -153,7 +184,7 @@ fn limits(report: &Report) -> String {
         return String::new();
     }
     let mut html = String::from("<h2>Bars</h2>\n<div class=\"card scroll\"><table><tbody>\n");
-    for [verdict, what, ratio, interval, limit] in &bars {
+    for [what, ratio, interval, limit, verdict] in &bars {
         let class = match verdict.as_str() {
             "holds" => "good",
             "misses" => "bad",

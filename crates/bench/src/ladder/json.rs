@@ -3,14 +3,15 @@
 use serde_json::{Value, json};
 
 use super::{
-    report::{BarResult, Report, Row},
+    report::{BarResult, Compared, ComparedTable, Report, Row},
     suite::Limit,
 };
 
 /// The report as one JSON object, with a line end.
 pub fn write(report: &Report) -> String {
     let settings = &report.settings;
-    let told = json!({
+    let mut told = json!({
+        "bench": report.name,
         "rungs": report.rows.iter().map(row).collect::<Vec<_>>(),
         "environment": report.environment,
         "keep_alive": settings.keep_alive,
@@ -19,7 +20,33 @@ pub fn write(report: &Report) -> String {
         "seconds": report.took.as_secs_f64(),
         "interrupted": report.interrupted,
     });
+    if !report.tables.is_empty() {
+        told["tables"] = report.tables.iter().map(table).collect();
+    }
     format!("{told:#}\n")
+}
+
+fn table(table: &ComparedTable) -> Value {
+    let row = |row: &Compared| {
+        let published = &row.published;
+        json!({
+            "row": published.row,
+            "rung": published.rung,
+            "published": {
+                "per_second": published.per_second,
+                "mean_ms": published.mean_ms,
+                "failed": published.failed,
+                "ratio_to_baseline": row.published_ratio,
+            },
+            "per_second": row.per_second,
+            "mean_ms": row.mean_ms,
+            "baseline": published.of,
+            "ratio_to_baseline": row.ratio.map(|ratio| ratio.value),
+            "ratio_to_baseline_interval": row.ratio.map(|ratio| (ratio.low, ratio.high)),
+            "reached": row.is_reached(),
+        })
+    };
+    json!({ "title": table.title, "rows": table.rows.iter().map(row).collect::<Vec<_>>() })
 }
 
 fn row(row: &Row) -> Value {

@@ -8,18 +8,22 @@ use std::{
     time::Duration,
 };
 
+use forebay_load::report::format::plain;
 use forebay_runtimes::{Environment, Runtime, find_python, find_runtime, is_executable};
 use tempfile::TempDir;
 
 use super::{
     LadderError,
     run::Settings,
-    site::{HELLO_PY, TABLE, TECHEMPOWER},
+    site::{HELLO_PY, TABLE},
 };
 use crate::process::Process;
 
 /// Longest time that a peer's program may take.
 const PROGRAM_MAX: Duration = Duration::from_mins(6);
+
+/// Characters of a line of output in an error.
+const LINE_MAX: usize = 300;
 
 /// Folders of programs beside those of `PATH`: where Debian installs nginx.
 const SYSTEM_PROGRAMS: &str = "/usr/sbin";
@@ -28,6 +32,7 @@ const SYSTEM_PROGRAMS: &str = "/usr/sbin";
 #[derive(Debug)]
 pub(super) struct Place {
     folder: TempDir,
+    server: PathBuf,
     peers: PathBuf,
     pub(super) path: OsString,
     pub(super) postgres: Option<String>,
@@ -52,6 +57,7 @@ impl Place {
         let path = std::env::join_paths(folders).unwrap_or_default();
         Ok(Self {
             folder,
+            server: settings.server.clone(),
             peers,
             path,
             postgres: settings.postgres.clone(),
@@ -93,6 +99,7 @@ impl Place {
             "python" => find_python(None, self.folder.path(), &environment)
                 .map(text)
                 .map_err(|error| error.to_string()),
+            "forebay" => Ok(text(self.server.clone())),
             "peers" => Ok(text(self.peers.clone())),
             "pg" => self.postgres.clone().ok_or_else(|| {
                 "no PostgreSQL: `make postgres` starts one, or say in FOREBAY_PG_URL where one is".to_owned()
@@ -105,7 +112,6 @@ impl Place {
                     .unwrap_or(("", url.trim_start_matches("postgres://")));
                 Ok(format!("postgres://trustuser:none@{place}"))
             }
-            "techempower" => Ok(TECHEMPOWER.to_owned()),
             "hello.py" => Ok(HELLO_PY.to_owned()),
             "table.json" => Ok(TABLE.to_owned()),
             other => Err(format!("there is no placeholder {{{other}}}")),
@@ -119,13 +125,13 @@ impl Place {
             filled = filled.replace(&format!("{{{name}}}"), value);
         }
         for name in [
+            "forebay",
             "node",
             "bun",
             "python",
             "peers",
             "pg",
             "trusting_pg",
-            "techempower",
             "hello.py",
             "table.json",
         ] {
@@ -159,13 +165,18 @@ impl Place {
         own: &[(&str, String)],
         stop: &AtomicBool,
     ) -> Result<String, String> {
-        let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", words[0]);
-        let process = Process::start(&mut self.command(words, own)?).map_err(|error| failed(&error))?;
+        let mut command = self.command(words, own)?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        let failed = |why: &dyn std::fmt::Display| format!("{program}: {why}");
+        let process = Process::start(&mut command).map_err(|error| failed(&error))?;
         let (status, printed) = process.wait(PROGRAM_MAX, stop).map_err(|why| failed(&why))?;
         if status.success() {
             return Ok(printed);
         }
-        Err(failed(&format_args!("{status}: {}", printed.trim())))
+        Err(failed(&format_args!(
+            "{status}: {}",
+            last_line(&printed).unwrap_or_default()
+        )))
     }
 
     pub(super) fn command(&self, words: &[String], own: &[(&str, String)]) -> Result<Command, String> {
@@ -181,4 +192,10 @@ impl Place {
             .env("NODE_ENV", "production");
         Ok(command)
     }
+}
+
+/// The last line that a program has printed.
+pub(super) fn last_line(printed: &str) -> Option<String> {
+    let line = printed.lines().rfind(|line| !line.trim().is_empty())?;
+    Some(plain(line, LINE_MAX))
 }

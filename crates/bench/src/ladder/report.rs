@@ -13,7 +13,7 @@ use super::{
     contender::Contender,
     run::Settings,
     saved::{Saved, Slice},
-    suite::{Bar, Entry, Limit},
+    suite::{Bar, Entry, Limit, Published, Suite},
 };
 
 /// Above this share of the machine, others make figures doubtful.
@@ -26,16 +26,53 @@ const CLIENT_FULL: f64 = 0.97;
 /// The result of a run.
 #[derive(Debug)]
 pub struct Report {
+    /// The suite's name.
+    pub name: String,
     /// Processor, cores and kernel.
     pub environment: Environment,
     /// How it was measured.
     pub settings: Settings,
     /// Rungs, then peers.
     pub rows: Vec<Row>,
+    /// Tables that others have published.
+    pub tables: Vec<ComparedTable>,
     /// How long it took.
     pub took: Duration,
     /// Whether it was stopped before its end.
     pub interrupted: bool,
+}
+
+/// A table that others have published, with the figures of this run.
+#[derive(Debug)]
+pub struct ComparedTable {
+    /// The heading, with the command that was measured.
+    pub title: String,
+    /// In the document's order.
+    pub rows: Vec<Compared>,
+}
+
+/// A row that others have published, and what the same is here.
+#[derive(Debug)]
+pub struct Compared {
+    /// As it was published.
+    pub published: Published,
+    /// Its requests a second over those of its baseline, as published.
+    pub published_ratio: Option<f64>,
+    /// Requests a second here.
+    pub per_second: Option<f64>,
+    /// Mean latency here, in milliseconds.
+    pub mean_ms: Option<f64>,
+    /// Requests a second over those of the baseline, here.
+    pub ratio: Option<Ratio>,
+}
+
+impl Compared {
+    /// Whether both figures of a goal are reached; `None` for what is no goal or was not measured.
+    pub fn is_reached(&self) -> Option<bool> {
+        let is_slow = |limit: f64| self.mean_ms.is_some_and(|mean| mean > limit);
+        let per_second = self.per_second.filter(|_| self.published.goal)?;
+        Some(per_second >= self.published.per_second && !self.published.mean_ms.is_some_and(is_slow))
+    }
 }
 
 /// One way of answering.
@@ -76,6 +113,8 @@ pub struct Figures {
     pub per_second: f64,
     /// The 95 % interval of that mean; `None` for few slices.
     pub interval: Option<(f64, f64)>,
+    /// The mean latency, in milliseconds.
+    pub mean_ms: Option<f64>,
     /// The median latency, in milliseconds.
     pub p50_ms: Option<f64>,
     /// The 99th percentile of latency, in milliseconds.
@@ -175,6 +214,7 @@ impl Figures {
             interval: Interval::of_mean(&rates)
                 .filter(|_| rates.len() >= PAIRS_MIN)
                 .map(|interval| (interval.low, interval.high)),
+            mean_ms: (!latency.is_empty()).then(|| latency.mean() / 1e6),
             p50_ms: percentile(0.5).or_else(|| mean(&|slice| slice.p50_ms)),
             p99_ms: percentile(0.99).or_else(|| mean(&|slice| slice.p99_ms)),
             server_us: mean(&|slice| slice.server_us),
@@ -191,6 +231,7 @@ impl Figures {
 
 impl Report {
     pub(super) fn new(
+        suite: &Suite,
         contenders: &[Contender<'_>],
         settings: &Settings,
         saved: &Saved,
@@ -274,10 +315,28 @@ impl Report {
                     .unwrap_or_default(),
             }
         });
+        let compared = |row: &Published, rows: &[Published]| {
+            let figures = measured(&row.rung);
+            let baseline = rows.iter().find(|other| row.of.as_ref() == Some(&other.row));
+            Compared {
+                published: row.clone(),
+                published_ratio: baseline.map(|baseline| row.per_second / baseline.per_second),
+                per_second: figures.map(|figures| figures.per_second),
+                mean_ms: figures.and_then(|figures| figures.mean_ms),
+                ratio: baseline
+                    .and_then(|baseline| ratio_of(&row.rung, &baseline.rung, |slice| Some(slice.per_second))),
+            }
+        };
+        let tables = suite.tables.iter().map(|table| ComparedTable {
+            title: table.title.clone(),
+            rows: table.rows.iter().map(|row| compared(row, &table.rows)).collect(),
+        });
         Self {
+            name: suite.name.clone(),
             environment: Machine::this().environment(),
             settings: settings.clone(),
             rows: rows.collect(),
+            tables: tables.collect(),
             took,
             interrupted,
         }

@@ -16,7 +16,7 @@ use super::{
     report::Report,
     saved::Saved,
     slice::{self, Amounts},
-    suite::Suite,
+    suite::{Entry, Suite},
 };
 
 /// The entries to measure, and the amounts.
@@ -63,6 +63,11 @@ impl Settings {
             settle: slice / 10,
             slice,
         }
+    }
+
+    /// Connections of an entry; `None`: the best number.
+    fn connections_of(&self, entry: &Entry) -> Option<usize> {
+        entry.connections.or(self.connections)
     }
 
     /// Sets the length of a slice, and those of what comes before it in proportion.
@@ -145,7 +150,7 @@ pub fn run(
             give_up(contender, why, stop);
             continue;
         }
-        if settings.connections.is_none()
+        if settings.connections_of(contender.entry).is_none()
             && saved.best(&contender.entry.name).is_none()
             && contender.entry.measure.is_none()
         {
@@ -180,7 +185,7 @@ pub fn run(
             // A peer with a program of its own is loaded as the rung beside it.
             let best = |name: &str| saved.best(name).map(|best| best.connections);
             let connections = settings
-                .connections
+                .connections_of(contender.entry)
                 .or_else(|| best(&name))
                 .or_else(|| best(contender.entry.base.as_deref()?))
                 .unwrap_or(slice::WARM_UP_CONNECTIONS);
@@ -193,6 +198,7 @@ pub fn run(
         }
     }
     Ok(Report::new(
+        suite,
         &contenders,
         settings,
         saved,
@@ -243,7 +249,7 @@ impl Work {
                 .count()
         };
         let searches = running().filter(|contender| {
-            settings.connections.is_none()
+            settings.connections_of(contender.entry).is_none()
                 && contender.entry.measure.is_none()
                 && saved.best(&contender.entry.name).is_none()
                 && missing(contender) > 0

@@ -1,9 +1,10 @@
-//! The server of this version with all rungs: its files, and its start.
+//! The server of this version with all rungs of a suite: its files, and its start.
 
 use std::{
     cell::RefCell,
-    fs,
+    fs, io,
     net::SocketAddr,
+    path::Path,
     process::Command,
     rc::Rc,
     sync::atomic::{AtomicBool, Ordering},
@@ -20,69 +21,67 @@ use super::{
 };
 use crate::process::Process;
 
-/// A file of `examples/`.
-macro_rules! example {
-    ($path:literal) => {
-        include_str!(concat!("../../../../examples/", $path))
-    };
-}
-/// A rule of `examples/workflows`.
-macro_rules! rule {
-    ($name:literal) => {
-        (
-            concat!("workflows/rules/", $name, ".js"),
-            include_str!(concat!(
-                "../../../../examples/workflows/workflows/rules/",
-                $name,
-                ".js"
-            )),
-        )
+/// Files of `examples/`, by their paths in it.
+macro_rules! examples {
+    ($($path:literal),* $(,)?) => {
+        &[$(($path, include_str!(concat!("../../../../examples/", $path)))),*]
     };
 }
 
-/// The files of the server, by path in its folder: handlers of the examples, and a few of the ladder's own.
-const SITE: &[(&str, &str)] = &[
-    ("seed.ndjson", include_str!("site/seed.ndjson")),
-    ("handlers/hello.mjs", include_str!("site/hello.mjs")),
-    ("handlers/hello.py", HELLO_PY),
-    ("handlers/own-read.mjs", include_str!("site/own-read.mjs")),
-    (
-        "handlers/articles.mjs",
-        example!("showcase/handlers/articles.mjs"),
-    ),
-    ("handlers/mgweb.mjs", example!("showcase/handlers/mgweb.mjs")),
-    ("handlers/worlds.mjs", example!("techempower/handlers/worlds.mjs")),
-    ("handlers/cache.mjs", example!("techempower/handlers/cache.mjs")),
-    (
-        "handlers/fortunes.mjs",
-        example!("techempower/handlers/fortunes.mjs"),
-    ),
-    ("workflows/table.json", TABLE),
-    (
-        "workflows/promotion.json",
-        example!("workflows/workflows/promotion.json"),
-    ),
-    (
-        "workflows/test_script_sdk_example.json",
-        example!("workflows/workflows/test_script_sdk_example.json"),
-    ),
-    rule!("gifts-left"),
-    rule!("grant-balance"),
-    rule!("grant-points"),
-    rule!("note-failure"),
-    rule!("prepare"),
-    rule!("recharged-120"),
-    rule!("recharged-50"),
-    rule!("sdk-example"),
-    rule!("within-promotion"),
-    rule!("within-second-period"),
+/// Everything that configurations of suites refer to, at the place where the repository has it.
+const EXAMPLES: &[(&str, &str)] = examples![
+    "showcase/handlers/articles.mjs",
+    "showcase/handlers/mgweb.mjs",
+    "techempower/forebay.toml",
+    "techempower/handlers/cache.mjs",
+    "techempower/handlers/fortunes.mjs",
+    "techempower/handlers/hello.mjs",
+    "techempower/handlers/worlds.mjs",
+    "workflows/workflows/promotion.json",
+    "workflows/workflows/test_script_sdk_example.json",
+    "workflows/workflows/rules/gifts-left.js",
+    "workflows/workflows/rules/grant-balance.js",
+    "workflows/workflows/rules/grant-points.js",
+    "workflows/workflows/rules/note-failure.js",
+    "workflows/workflows/rules/prepare.js",
+    "workflows/workflows/rules/recharged-120.js",
+    "workflows/workflows/rules/recharged-50.js",
+    "workflows/workflows/rules/sdk-example.js",
+    "workflows/workflows/rules/within-promotion.js",
+    "workflows/workflows/rules/within-second-period.js",
+    "seeds/qoper8/forebay.toml",
+    "seeds/qoper8/hello.mjs",
+    "seeds/mgweb/forebay.toml",
+    "seeds/mgweb/seed.ndjson",
+    "seeds/wabur/forebay.toml",
+    "seeds/wabur/seed.ndjson",
+    "seeds/rengine/forebay.toml",
+    "seeds/pgasync/forebay.toml",
 ];
-/// The configuration without the sections of rungs.
-const CONFIGURATION: &str = include_str!("site/forebay.toml");
+/// The ladder's own files.
+const LADDER: &[(&str, &str)] = &[
+    ("ladder/forebay.toml", include_str!("site/forebay.toml")),
+    ("ladder/seed.ndjson", include_str!("site/seed.ndjson")),
+    ("ladder/hello.mjs", include_str!("site/hello.mjs")),
+    ("ladder/hello.py", HELLO_PY),
+    ("ladder/own-read.mjs", include_str!("site/own-read.mjs")),
+    ("ladder/public/record.json", include_str!("site/record.json")),
+    ("workflows/workflows/table.json", TABLE),
+];
 /// Texts that suites refer to by placeholders.
 pub(super) const HELLO_PY: &str = include_str!("site/hello.py");
-pub(super) const TECHEMPOWER: &str = example!("techempower/forebay.toml");
 pub(super) const TABLE: &str = include_str!("site/table.json");
+
+/// Serves a configuration, wherever that would listen, on a free port.
+const SERVE: &[&str] = &[
+    "serve",
+    "-c",
+    "forebay.toml",
+    "--listen",
+    "127.0.0.1:0",
+    "--admin",
+    "off",
+];
 
 /// Starts the server of all rungs whose needs are met.
 pub(super) fn start(
@@ -91,58 +90,47 @@ pub(super) fn start(
     place: &Place,
     stop: &AtomicBool,
 ) -> Result<(Rc<RefCell<Process>>, SocketAddr), LadderError> {
-    let folder = place.folder().join("site");
-    let mut configuration = CONFIGURATION.to_owned();
+    let site = place.folder().join("site");
+    for (path, text) in EXAMPLES.iter().chain(LADDER) {
+        write(&site.join(path), text)?;
+    }
+    let folder = site.join(&suite.site);
+    let file = folder.join("forebay.toml");
+    let mut configuration = fs::read_to_string(&file).map_err(|source| failed(&file, source))?;
     for rung in &suite.rungs {
         if rung.needs.iter().all(|need| place.lacks(need).is_none()) {
             configuration += &place.fill(&rung.config, &[]).map_err(LadderError::Server)?;
         }
     }
-    let record = suite
-        .rungs
-        .iter()
-        .find(|rung| rung.name == "file")
-        .and_then(|rung| rung.answer.as_deref());
-    let more = [
-        ("forebay.toml", configuration.as_str()),
-        ("public/record.json", record.unwrap_or_default()),
-    ];
-    for (path, text) in SITE.iter().copied().chain(more) {
-        let file = folder.join(path);
-        let written = file
-            .parent()
-            .map_or(Ok(()), fs::create_dir_all)
-            .and_then(|()| fs::write(&file, text));
-        written.map_err(|source| LadderError::Files { path: file, source })?;
-    }
+    write(&file, &configuration)?;
     let command = |words: &[&str]| {
         let mut command = Command::new(&settings.server);
         command.args(words).current_dir(&folder).env("PATH", &place.path);
+        command.envs(&suite.env);
         command.envs(place.postgres.iter().map(|url| ("FOREBAY_PG_URL", url)));
         command
     };
-    let output = command(&["store", "import", "seed.ndjson", "--data", "data"]).output();
-    let output = output.map_err(|source| LadderError::Files {
-        path: settings.server.clone(),
-        source,
-    })?;
-    if !output.status.success() {
-        return Err(LadderError::Server(
-            String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-        ));
+    if folder.join("seed.ndjson").exists() {
+        let output = command(&["store", "import", "seed.ndjson", "--data", "data"]).output();
+        let output = output.map_err(|source| failed(&settings.server, source))?;
+        if !output.status.success() {
+            return Err(LadderError::Server(
+                String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            ));
+        }
     }
-    let started = Process::start(&mut command(&["serve", "-c", "forebay.toml"]));
-    let mut server = started.map_err(|source| LadderError::Files {
-        path: settings.server.clone(),
-        source,
-    })?;
+    let started = Process::start(&mut command(SERVE));
+    let mut server = started.map_err(|source| failed(&settings.server, source))?;
     let begun = Instant::now();
     loop {
         if let Some(address) = address_in(&server.output()) {
             return Ok((Rc::new(RefCell::new(server)), address));
         }
         if let Some(how) = server.ended() {
-            return Err(LadderError::Server(format!("it has ended: {how}")));
+            return Err(LadderError::Server(format!(
+                "it has ended: {how}; it printed: {}",
+                server.output().trim()
+            )));
         }
         if begun.elapsed() > READY_MAX || stop.load(Ordering::Relaxed) {
             return Err(LadderError::Server(format!(
@@ -151,5 +139,19 @@ pub(super) fn start(
             )));
         }
         thread::sleep(ASK_EVERY);
+    }
+}
+
+fn write(file: &Path, text: &str) -> Result<(), LadderError> {
+    let folder = file.parent().map_or(Ok(()), fs::create_dir_all);
+    folder
+        .and_then(|()| fs::write(file, text))
+        .map_err(|source| failed(file, source))
+}
+
+fn failed(path: &Path, source: io::Error) -> LadderError {
+    LadderError::Files {
+        path: path.to_owned(),
+        source,
     }
 }

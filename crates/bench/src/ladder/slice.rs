@@ -24,6 +24,8 @@ use super::{
 pub(super) const WARM_UP_CONNECTIONS: usize = 64;
 /// Requests that a program is asked for before its rate is known, a second.
 const FIRST_RATE: f64 = 20_000.0;
+/// Longest time for a number of requests.
+const REQUESTS_MAX: Duration = Duration::from_mins(5);
 /// The search for the best number of connections.
 const SWEEP: Sweep = Sweep {
     connections_max: 512,
@@ -53,7 +55,14 @@ pub(super) fn measure(
     let mut session = contender.session(connections)?;
     let watched = Watch::over(stop, session.stopper());
     let load = closed(connections);
-    if !amounts.settle.is_zero() {
+    let until = Until {
+        requests: contender.entry.requests,
+        ..Until::passed(match contender.entry.requests {
+            Some(_) => REQUESTS_MAX,
+            None => amounts.slice,
+        })
+    };
+    if !amounts.settle.is_zero() && contender.entry.requests.is_none() {
         session.measure(load, Until::passed(amounts.settle).and_on(), &mut |_| {
             watched.look();
         });
@@ -61,7 +70,7 @@ pub(super) fn measure(
     let machine = Machine::this();
     let sample = || machine.sample(contender.pid()).map_err(|error| error.to_string());
     let before = sample()?;
-    let stretch = session.measure(load, Until::passed(amounts.slice), &mut |_| watched.look());
+    let stretch = session.measure(load, until, &mut |_| watched.look());
     let usage = Usage::between(&before, &sample()?);
     session.finish();
     check(&stretch)?;

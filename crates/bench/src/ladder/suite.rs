@@ -1,4 +1,4 @@
-//! Suites of rungs and peers, read from `ladder.toml` and `sql.toml`.
+//! Suites of rungs and peers, read from `ladder.toml`, `sql.toml` and `seeds/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,17 +7,68 @@ use serde::Deserialize;
 /// The suites of this version.
 const LADDER: &str = include_str!("ladder.toml");
 const SQL: &str = include_str!("sql.toml");
+const SEEDS: [(&str, &str); 5] = [
+    ("qoper8", include_str!("seeds/qoper8.toml")),
+    ("mgweb", include_str!("seeds/mgweb.toml")),
+    ("wabur", include_str!("seeds/wabur.toml")),
+    ("rengine", include_str!("seeds/rengine.toml")),
+    ("pgasync", include_str!("seeds/pgasync.toml")),
+];
 
 /// Rungs and peers in the order in which they are shown.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
+    /// The words behind `forebay bench` that measure it.
+    pub name: String,
+    /// The folder of the configuration that rungs add to, among the examples and the ladder's own files.
+    pub site: String,
+    /// Variables of the server's environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
     /// Routes of a server of this version.
     #[serde(rename = "rung")]
     pub rungs: Vec<Entry>,
     /// Other programs.
     #[serde(rename = "peer", default)]
     pub peers: Vec<Entry>,
+    /// Figures that others have published.
+    #[serde(rename = "table", default)]
+    pub tables: Vec<Table>,
+}
+
+/// A table of a document.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// The heading, with the command that was measured.
+    pub title: String,
+    /// Its rows, in the document's order.
+    pub rows: Vec<Published>,
+}
+
+/// A row of a document's table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// Its name, unique in its table.
+    pub row: String,
+    /// The rung that does the same here.
+    pub rung: String,
+    /// Requests a second, or messages.
+    pub per_second: f64,
+    /// Mean latency in milliseconds.
+    #[serde(default)]
+    pub mean_ms: Option<f64>,
+    /// Requests without a right response.
+    #[serde(default)]
+    pub failed: Option<u64>,
+    /// The row of this table that is its baseline.
+    #[serde(default)]
+    pub of: Option<String>,
+    /// Whether the figures were a goal, and not measured.
+    #[serde(default)]
+    pub goal: bool,
 }
 
 /// A way of answering requests: a route, or another program.
@@ -32,6 +83,15 @@ pub struct Entry {
     /// Ratios that it must reach.
     #[serde(default)]
     pub bars: Vec<Bar>,
+    /// Its number of connections, where that is not for the command line to say.
+    #[serde(default)]
+    pub connections: Option<usize>,
+    /// Whether its connections carry more than one request, where that is not for the command line to say.
+    #[serde(default)]
+    pub keep_alive: Option<bool>,
+    /// Requests of a slice, where its length is not for the command line to say.
+    #[serde(default)]
+    pub requests: Option<u64>,
     /// Path and query of the request.
     #[serde(default)]
     pub path: String,
@@ -107,7 +167,7 @@ impl Limit {
     }
 }
 
-/// A program that loads a peer and prints figures.
+/// A program that loads an entry and prints figures.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
@@ -170,6 +230,17 @@ impl Suite {
         toml_edit::de::from_str(SQL).expect("a test reads it")
     }
 
+    /// The tables of a document of [`Self::seeds`].
+    pub fn seed(name: &str) -> Option<Self> {
+        let (_, text) = SEEDS.iter().find(|(known, _)| *known == name)?;
+        Some(toml_edit::de::from_str(text).expect("a test reads it"))
+    }
+
+    /// Names of the documents whose tables can be measured again.
+    pub fn seeds() -> impl Iterator<Item = &'static str> {
+        SEEDS.iter().map(|(name, _)| *name)
+    }
+
     /// All entries: rungs, then peers.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.rungs.iter().chain(&self.peers)
@@ -203,7 +274,10 @@ mod tests {
 
     #[test]
     fn every_entry_names_others_that_exist_and_its_request_is_complete() {
-        for suite in [Suite::ladder(), Suite::sql()] {
+        for suite in [Suite::ladder(), Suite::sql()]
+            .into_iter()
+            .chain(Suite::seeds().filter_map(Suite::seed))
+        {
             is_complete(&suite);
         }
     }
@@ -228,12 +302,16 @@ mod tests {
                 entry.name
             );
         }
-        let first = &suite.rungs[0];
-        assert!(
-            suite
-                .entries()
-                .all(|entry| entry.base.is_some() || entry.name == first.name)
-        );
+        let is_compared = |entry: &Entry| entry.base.is_some() || entry.name == suite.rungs[0].name;
+        assert!(!suite.tables.is_empty() || suite.entries().all(is_compared));
+        for table in &suite.tables {
+            for row in &table.rows {
+                assert!(names.contains(row.rung.as_str()), "{}: {}", row.row, row.rung);
+                let of = row.of.as_ref();
+                let baseline = of.map(|of| table.rows.iter().filter(|other| other.row == *of).count());
+                assert!(baseline.is_none_or(|count| count == 1), "{}", row.row);
+            }
+        }
         let shared = |peer: &&Entry| peer.served_by.is_none();
         assert!(
             suite
@@ -251,6 +329,19 @@ mod tests {
                 "{peer}"
             );
         }
+    }
+
+    #[test]
+    fn every_row_that_the_documents_have_published_is_there() {
+        let rows = |name| -> Vec<usize> {
+            let suite = Suite::seed(name).unwrap();
+            suite.tables.iter().map(|table| table.rows.len()).collect()
+        };
+        assert_eq!(rows("qoper8"), [4, 12, 5]);
+        assert_eq!(rows("mgweb"), [4]);
+        assert_eq!(rows("wabur"), [6, 5]);
+        assert_eq!(rows("rengine"), [9, 9]);
+        assert_eq!(rows("pgasync"), [9]);
     }
 
     #[test]

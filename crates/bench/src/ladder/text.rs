@@ -2,75 +2,92 @@
 
 use std::fmt::Write as _;
 
-use forebay_load::report::format::{duration, rate, several};
+use forebay_load::report::format::{count, duration, rate, several};
 
 use super::{
-    report::{Report, Row, Verdict},
+    report::{Compared, ComparedTable, Report, Row, Verdict},
     suite::Limit,
 };
 
 /// The report as text.
 pub fn write(report: &Report) -> String {
-    let mut text = format!("{}\n\n", environment(report));
+    let parts = [
+        environment(report) + "\n",
+        tables(report),
+        entries(report) + MEANINGS,
+        limits(report),
+        remarks(report),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("\n")
+}
+
+/// Published tables with the figures of this run.
+pub(super) fn tables(report: &Report) -> String {
+    let table = |table: &ComparedTable| {
+        let header = COMPARED.map(ToOwned::to_owned);
+        let rows: Vec<_> = table.rows.iter().map(compared).collect();
+        format!(
+            "{}\n\n{}",
+            table.title,
+            columns(&[&[header], rows.as_slice()].concat(), &[1])
+        )
+    };
+    report.tables.iter().map(table).collect::<Vec<_>>().join("\n")
+}
+
+/// All rungs and peers.
+pub(super) fn entries(report: &Report) -> String {
     let mut lines: Vec<[String; 9]> = vec![HEADER.map(ToOwned::to_owned)];
     lines.extend(report.rows.iter().map(cells));
-    let width = |column: usize| {
-        lines
-            .iter()
-            .map(|cells| cells[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..HEADER.len()).map(width).collect();
     let peers_at = report.rows.iter().position(|row| row.is_peer).map(|at| at + 1);
+    let gaps: Vec<usize> = std::iter::once(1).chain(peers_at).collect();
+    columns(&lines, &gaps)
+}
+
+/// The bars with their ratios; empty without any.
+pub(super) fn limits(report: &Report) -> String {
+    let bars = bars(report);
+    if bars.is_empty() {
+        return String::new();
+    }
+    let header = ["Bars", "ratio", "interval", "limit", ""].map(ToOwned::to_owned);
+    columns(&[&[header], bars.as_slice()].concat(), &[1])
+}
+
+/// The notes, one a line.
+pub(super) fn remarks(report: &Report) -> String {
+    notes(report).into_iter().map(|line| line + "\n").collect()
+}
+
+/// Lines of cells in columns: the first and the last to the left, numbers between them to the right. Columns without a figure are left out. An
+/// empty line comes before the lines in `gaps`.
+fn columns<const N: usize>(lines: &[[String; N]], gaps: &[usize]) -> String {
+    let width = |column: usize| lines.iter().map(|cells| cells[column].chars().count()).max();
+    let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or(0)).collect();
+    let is_filled = |column: usize| lines.iter().skip(1).any(|cells| !cells[column].is_empty());
+    let filled: Vec<usize> = (0..N).filter(|column| is_filled(*column)).collect();
+    let mut text = String::new();
     for (at, cells) in lines.iter().enumerate() {
-        if at == 1 || Some(at) == peers_at {
+        if gaps.contains(&at) {
             text.push('\n');
         }
         let mut line = String::new();
-        for (column, cell) in cells.iter().enumerate() {
+        for (column, cell) in filled.iter().map(|column| (*column, &cells[*column])) {
             // Writing to a String cannot fail.
             let _ = match column {
                 0 => write!(line, "{cell:<width$}", width = widths[0]),
-                8 => write!(line, "  {cell}"),
+                last if last + 1 == N => write!(line, "  {cell}"),
                 _ => write!(line, "  {cell:>width$}", width = widths[column]),
             };
         }
         text += line.trim_end();
         text.push('\n');
     }
-    text += "\n`of base`: requests a second over those of the rung below, or of the rung beside a peer. `hop`: CPU time for each request beyond it.\n";
-    let bars = bars(report);
-    if !bars.is_empty() {
-        let width = |column: usize| {
-            bars.iter()
-                .map(|cells| cells[column].chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..5).map(width).collect();
-        text += "\nBars\n";
-        for [verdict, what, ratio, interval, limit] in &bars {
-            let _ = writeln!(
-                text,
-                "  {verdict:<v$}  {what:<w$}  {ratio:>r$}  {interval:>i$}  {limit}",
-                v = widths[0],
-                w = widths[1],
-                r = widths[2],
-                i = widths[3],
-            );
-        }
-    }
-    let notes = notes(report);
-    if !notes.is_empty() {
-        text.push('\n');
-    }
-    for line in notes {
-        let _ = writeln!(text, "{line}");
-    }
     text
 }
 
+const MEANINGS: &str = "\n`of base`: requests a second over those of the rung below, or of the rung beside a peer. `hop`: CPU time for each request beyond it.\n";
 const HEADER: [&str; 9] = [
     "",
     "requests/s",
@@ -83,14 +100,48 @@ const HEADER: [&str; 9] = [
     "",
 ];
 
+pub(super) const COMPARED: [&str; 9] = [
+    "",
+    "published/s",
+    "mean",
+    "failed",
+    "of baseline",
+    "here/s",
+    "mean",
+    "of baseline",
+    "",
+];
+
+/// A published row beside the figures of this run.
+pub(super) fn compared(row: &Compared) -> [String; 9] {
+    let published = &row.published;
+    let ms = |value: Option<f64>| value.map_or(String::new(), |value| duration(value * 1e6));
+    let ratio = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.2}"));
+    let reached = row.is_reached();
+    [
+        published.row.clone(),
+        rate(published.per_second),
+        ms(published.mean_ms),
+        published.failed.map_or(String::new(), count),
+        ratio(row.published_ratio),
+        row.per_second.map_or("-".to_owned(), rate),
+        ms(row.mean_ms),
+        ratio(row.ratio.map(|ratio| ratio.value)),
+        reached
+            .map_or("", |reached| if reached { "reached" } else { "not reached" })
+            .to_owned(),
+    ]
+}
+
 /// The machine and the amounts, in one line.
-pub(super) fn environment(report: &Report) -> String {
+pub fn environment(report: &Report) -> String {
     let environment = &report.environment;
     let settings = &report.settings;
-    let connections = settings.connections.map_or_else(
-        || "the best number of connections".to_owned(),
-        |number| several(number as u64, "connection"),
-    );
+    let connections = match settings.connections {
+        _ if !report.tables.is_empty() => "as many connections as each row has published".to_owned(),
+        Some(number) => several(number as u64, "connection"),
+        None => "the best number of connections".to_owned(),
+    };
     let closed = if settings.keep_alive {
         ""
     } else {
@@ -148,7 +199,7 @@ pub(super) fn verdict(row: &Row) -> &'static str {
     }
 }
 
-/// The bars that could be compared: verdict, what, ratio, interval, limit.
+/// The bars that could be compared: what, ratio, interval, limit, verdict.
 pub(super) fn bars(report: &Report) -> Vec<[String; 5]> {
     let judged = report.rows.iter().filter(|row| row.verdict != Verdict::Measured);
     let bars = judged.flat_map(|row| row.bars.iter().map(move |bar| (row, bar)));
@@ -159,11 +210,11 @@ pub(super) fn bars(report: &Report) -> Vec<[String; 5]> {
             Limit::CpuAtMost(most) => ("CPU", format!("at most {most}")),
         };
         Some([
-            result.verdict()?.name().to_owned(),
             format!("{what}, {} : {}", row.name, result.bar.of),
             format!("{:.2}", ratio.value),
             format!("{:.2} to {:.2}", ratio.low, ratio.high),
             limit,
+            result.verdict()?.name().to_owned(),
         ])
     })
     .collect()

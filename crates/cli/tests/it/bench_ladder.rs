@@ -89,6 +89,87 @@ fn every_rung_that_needs_no_database_has_all_figures() {
     assert_eq!(node["bars"].as_array().unwrap().len(), 3);
 }
 
+#[test]
+fn a_document_is_measured_row_by_row_beside_what_it_has_published() {
+    let folder = Folder::new();
+    folder.write(
+        "doc.md",
+        "before\n<!-- forebay bench seed wabur: tables -->\nold\n<!-- end -->\nafter\n",
+    );
+    let options = [
+        "bench",
+        "seed",
+        "wabur",
+        "--rounds",
+        "1",
+        "--slice",
+        "100ms",
+        "--html",
+        "page.html",
+        "--into",
+        "doc.md",
+        "--json",
+    ];
+    let ended = run(folder.path(), &options);
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    let result: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(result["bench"], "seed wabur");
+    let rows: Vec<&Value> = result["tables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|table| table["rows"].as_array().unwrap())
+        .collect();
+    assert_eq!(rows.len(), 11);
+    for row in &rows {
+        assert!(row["per_second"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["mean_ms"].as_f64().unwrap() > 0.0, "{row}");
+        let has_ratio = row["ratio_to_baseline"].is_f64() && row["published"]["ratio_to_baseline"].is_f64();
+        assert_eq!(has_ratio, row["baseline"].is_string(), "{row}");
+    }
+    let embedded = rows[5];
+    assert_eq!(embedded["row"], "e1/Article/11, embedded, keep-alive");
+    assert_eq!(embedded["published"]["per_second"], 227_789.0);
+    assert!(rows[10]["reached"].is_boolean() && rows[9]["reached"].is_null());
+    let closed = row(&result, "direct, closed");
+    assert_eq!(
+        (&closed["connections"], &closed["base"]),
+        (&20.into(), &"direct".into())
+    );
+    let page = folder.read("page.html").unwrap();
+    let document = folder.read("doc.md").unwrap();
+    let begins = "before\n<!-- forebay bench seed wabur: tables -->\n`forebay bench seed wabur --rounds 1 --slice 100ms`, 20";
+    assert!(document.starts_with(begins), "{document}");
+    assert!(
+        document.contains("OpO Direct") && document.ends_with("```\n<!-- end -->\nafter\n"),
+        "{document}"
+    );
+    assert!(
+        page.contains("forebay bench seed wabur") && page.contains("347,951"),
+        "{page}"
+    );
+}
+
+#[test]
+fn a_row_that_a_program_measures_and_one_of_a_number_of_requests_have_figures() {
+    for (document, rung, slices) in [
+        ("qoper8", "queue, Node, 1,000 messages, 10 ms", 2),
+        ("rengine", "200 connections", 1),
+    ] {
+        let rounds = slices.to_string();
+        let options = [
+            "bench", "seed", document, "--slice", "100ms", "--rounds", &rounds, "--only", rung, "--json",
+        ];
+        // The library that the first one measures is in the repository.
+        let ended = run(&workspace(), &options);
+        assert_eq!(ended.code, 0, "{}", ended.err);
+        let result: Value = serde_json::from_str(&ended.out).unwrap();
+        let row = row(&result, rung);
+        assert_eq!(row["slices"], slices, "{row}");
+        assert!(row["requests_per_second"].as_f64().unwrap() > 0.0, "{row}");
+    }
+}
+
 /// A folder of peers with one that answers wrongly, one that ends, and one that is not there.
 fn broken_peers() -> Folder {
     let folder = Folder::new();
@@ -230,6 +311,7 @@ fn wrong_options_say_what_is_accepted() {
         ),
         (&["--slice", "1ms"], "expected 100ms to 300s"),
         (&["--packages", "none"], "there is no such folder"),
+        (&["--into", "none.md"], "--into none.md: No such file"),
         (
             &["--html", "none/ladder.html"],
             "lies in a folder that does not exist",

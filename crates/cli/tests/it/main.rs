@@ -17,6 +17,7 @@ mod new;
 mod profile;
 mod readme;
 mod run;
+mod seeds;
 mod serve;
 mod showcase;
 mod site;

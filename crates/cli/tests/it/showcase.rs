@@ -28,9 +28,10 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn examples() -> Folder {
+/// A copy of the examples.
+pub(crate) fn examples() -> Folder {
     let folder = Folder::new();
-    for example in ["showcase", "techempower", "workflows"] {
+    for example in ["seeds", "showcase", "techempower", "workflows"] {
         copy(
             &workspace().join("examples").join(example),
             &folder.path().join(example),

@@ -11,7 +11,8 @@ use std::{
     time::Duration,
 };
 
-use forebay_bench::ladder::{self, Event, LadderError, Saved, Settings, Suite, Verdict};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use forebay_bench::ladder::{self, Event, LadderError, Report, Saved, Settings, Suite, Verdict};
 
 use super::{PEERS, STANDARD_OUTPUT};
 use crate::{
@@ -51,6 +52,21 @@ pub(crate) struct BenchLadderArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = SQL_EXAMPLES)]
 pub(crate) struct BenchSqlArgs {
+    #[command(flatten)]
+    pub(super) run: RunArgs,
+}
+
+/// Measure the tables of one of the documents that this server grew from, beside what they have published
+///
+/// Each row of a document's tables stands beside the same request here, with its ratio to the row that it is built on: that does not depend on
+/// the machine. The routes and data are those of examples/seeds, where the documents' own commands can be run as printed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = SEED_EXAMPLES)]
+pub(crate) struct BenchSeedArgs {
+    /// The document: qoper8 (a queue and a pool of workers), mgweb (mg_web with its store), wabur (WABuR and OpO), rengine (Rengine's executor)
+    /// or pgasync (light-4j with postgres-async-driver). Example: qoper8
+    #[arg(value_name = "DOCUMENT", value_parser = seed())]
+    pub(super) suite: Suite,
     #[command(flatten)]
     pub(super) run: RunArgs,
 }
@@ -98,6 +114,10 @@ pub(super) struct RunArgs {
     /// Write the result as a page for a browser. Example: --html ladder.html
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Renew the figures in a Markdown document, between the lines <!-- forebay bench ladder: entries --> and <!-- end -->, with sql or seed NAME
+    /// for ladder and tables, entries or bars as the part; may be repeated. Example: --into README.md
+    #[arg(long, value_name = "FILE")]
+    into: Vec<PathBuf>,
     /// Say nothing while it runs. Example: --quiet
     #[arg(short, long)]
     quiet: bool,
@@ -117,9 +137,23 @@ Examples:
   forebay bench sql --quick --peers                  a first look
   forebay bench sql --peers --connections 256        many clients";
 
+const SEED_EXAMPLES: &str = "\
+Examples:
+  forebay bench seed wabur --quick                   a first look
+  forebay bench seed qoper8 --peers --html qoper8.html    beside the document's own servers on this machine, with a page";
+
+/// Reads the name of a document.
+fn seed() -> impl TypedValueParser<Value = Suite> {
+    PossibleValuesParser::new(Suite::seeds())
+        .try_map(|name| Suite::seed(&name).ok_or("there is no such document"))
+}
+
 pub(super) fn run(suite: &Suite, arguments: &RunArgs) -> anyhow::Result<()> {
     let settings = settings(arguments)?;
     outputs::check_files(arguments.json.iter().chain(&arguments.html))?;
+    for file in &arguments.into {
+        read(file)?;
+    }
     let mut saved = match &arguments.save {
         Some(file) => Saved::open(file, &settings)?,
         None => Saved::default(),
@@ -147,6 +181,9 @@ pub(super) fn run(suite: &Suite, arguments: &RunArgs) -> anyhow::Result<()> {
     }
     if let Some(file) = &arguments.html {
         outputs::put(file, &ladder::html(&report, &command_line()))?;
+    }
+    for file in arguments.into.iter().filter(|_| !report.interrupted) {
+        renew(file, &report)?;
     }
     if !to_output {
         output::whole(&ladder::text(&report))?;
@@ -218,9 +255,44 @@ fn slice(text: &str) -> Result<Duration, String> {
     Ok(slice)
 }
 
-/// The command line of this process, for reports.
+/// Writes figures into a document.
+fn renew(file: &Path, report: &Report) -> anyhow::Result<()> {
+    let origin = format!(
+        "`{}`, {}: {}.",
+        command_line(),
+        jiff::Timestamp::now().strftime("%Y-%m-%d"),
+        ladder::environment(report)
+    );
+    let renewed = ladder::renew(&read(file)?, report, &origin);
+    let renewed = renewed.map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
+    outputs::put(file, &renewed)
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(file);
+    text.map_err(|error| UsageError(format!("--into {}: {error}", file.display())).into())
+}
+
+/// The command line of this process, for reports, without where its results go.
 fn command_line() -> String {
-    let words = std::env::args().skip(1).map(|word| {
+    let mut is_kept = true;
+    let words = std::env::args().skip(1).filter(|word| {
+        let goes = |option: &str| {
+            word == option
+                || word
+                    .strip_prefix(option)
+                    .is_some_and(|rest| rest.starts_with('='))
+        };
+        let is_value = !std::mem::replace(
+            &mut is_kept,
+            !["--into", "--html", "--save"].contains(&word.as_str()),
+        );
+        !is_value
+            && !["--into", "--html", "--save", "--json", "--quiet", "-q"]
+                .iter()
+                .any(|option| goes(option))
+    });
+    let words = words.map(|word| {
         if word.contains([' ', '"']) {
             format!("{word:?}")
         } else {
