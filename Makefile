@@ -137,6 +137,7 @@ bench: dist $(PEER_MODULES) $(PEER_PYTHON)
 measurements: dist postgres $(PEER_MODULES) $(PEER_PYTHON)
 	-target/dist/forebay bench ladder --peers --into README.md --into docs/measurements.md
 	-target/dist/forebay bench sql --peers --connections 64 --rounds 4 --into examples/techempower/README.md --into docs/measurements.md
+	-target/dist/forebay bench scaling --rounds 4 --into docs/guide/choose.md
 	-for seed in qoper8 mgweb wabur rengine pgasync; do \
 	  target/dist/forebay bench seed $$seed --rounds 4 --into examples/seeds/$$seed/README.md; \
 	done

@@ -20,10 +20,10 @@ pub use self::{
     html::write as html,
     json::write as json,
     markdown::{MarkdownError, renew},
-    report::{Compared, ComparedTable, Report, Row, Verdict},
+    report::{Compared, ComparedTable, MeasuredCurve, Point, Report, Row, Verdict},
     run::{Event, Settings, run},
     saved::{Best, Saved, Slice},
-    suite::{Bar, Entry, Figure, Limit, Measure, Published, Suite, Table},
+    suite::{Bar, Curve, Entry, Figure, Limit, Measure, Published, Suite, Table},
     text::{environment, write as text},
 };
 

@@ -4,8 +4,9 @@ use std::{
     cell::RefCell,
     collections::BTreeSet,
     fmt::Write as _,
-    fs,
+    fs, io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::Path,
     rc::Rc,
     sync::{
         Arc,
@@ -16,12 +17,12 @@ use std::{
 };
 
 use forebay_load::{
-    Plan, Session, Url,
+    Plan, Session,
     engine::Until,
     expect::{Check, Expect},
     failure::Class,
     plan::{Lane, Load, Pace},
-    request::{Grammar, Parts, Requests},
+    request::{Grammar, Parts, Requests, split_url},
 };
 
 use super::{
@@ -112,20 +113,21 @@ impl<'a> Contender<'a> {
     ) -> Result<Vec<Self>, LadderError> {
         tell(Event::Starting("the server"));
         let (server, address) = site::start(suite, settings, place, stop)?;
-        let mut contenders: Vec<Self> = suite
+        let mut contenders = Vec::new();
+        for rung in suite
             .rungs
             .iter()
             .filter(|rung| chosen.contains(rung.name.as_str()))
-            .map(|rung| {
-                let mut contender = Self::new(rung, false, place);
-                // A program of its own has nothing to do with the server.
-                if rung.measure.is_none() {
-                    contender.process = Some(Rc::clone(&server));
-                    contender.address = Some(address);
-                }
-                contender
-            })
-            .collect();
+        {
+            let mut contender = Self::new(rung, false, place);
+            if !rung.command.is_empty() {
+                contender.start_own(stop, tell);
+            } else if rung.measure.is_none() {
+                contender.process = Some(Rc::clone(&server));
+                contender.address = Some(address);
+            }
+            contenders.push(contender);
+        }
         let peers = suite
             .peers
             .iter()
@@ -134,11 +136,8 @@ impl<'a> Contender<'a> {
             .filter(|peer| settings.keep_alive || peer.measure.is_none());
         for peer in peers {
             let mut contender = Self::new(peer, true, place);
-            if contender.skipped.is_none() && peer.served_by.is_none() && !stop.load(Ordering::Relaxed) {
-                tell(Event::Starting(&peer.name));
-                if let Err(why) = contender.start_peer() {
-                    contender.fail(why);
-                }
+            if peer.served_by.is_none() {
+                contender.start_own(stop, tell);
             }
             if let Some(why) = &mut contender.skipped {
                 // Writing to a String cannot fail.
@@ -209,7 +208,18 @@ impl<'a> Contender<'a> {
         self.process.as_ref().map(|process| process.borrow().pid())
     }
 
-    fn start_peer(&mut self) -> Result<(), String> {
+    /// Starts the entry's own program, if this machine has it; a failure is the entry's.
+    fn start_own(&mut self, stop: &AtomicBool, tell: &mut Tell<'_>) {
+        if self.skipped.is_some() || stop.load(Ordering::Relaxed) {
+            return;
+        }
+        tell(Event::Starting(&self.entry.name));
+        if let Err(why) = self.try_start(stop) {
+            self.fail(why);
+        }
+    }
+
+    fn try_start(&mut self, stop: &AtomicBool) -> Result<(), String> {
         let is_plain = |letter: char| letter.is_alphanumeric();
         let name = self.entry.name.replace(|letter| !is_plain(letter), "-");
         let folder = self.place.folder().join(name);
@@ -224,6 +234,9 @@ impl<'a> Contender<'a> {
             let text = self.place.fill(text, &self.own)?;
             fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
         }
+        for words in &self.entry.before {
+            self.place.run(words, &self.own, stop)?;
+        }
         if let Some(program) = self.entry.command.first() {
             let mut command = self.place.command(&self.entry.command, &self.own)?;
             for (name, value) in &self.entry.env {
@@ -233,21 +246,12 @@ impl<'a> Contender<'a> {
             self.process = Some(Rc::new(RefCell::new(process)));
             self.address = Some((Ipv4Addr::LOCALHOST, port).into());
         }
-        match &self.entry.measure {
-            Some(measure) if !measure.before.is_empty() => self.run_aside(&measure.before),
-            _ => Ok(()),
-        }
-    }
-
-    /// Runs a command that belongs to a peer's program.
-    fn run_aside(&self, words: &[String]) -> Result<(), String> {
-        let run = self.place.run(words, &self.own, &AtomicBool::new(false));
-        run.map(drop)
+        Ok(())
     }
 
     /// Asks for the right answer, which has been waited for so long. `None`: not yet.
     fn is_ready(&mut self, waited: Duration) -> Option<Result<(), String>> {
-        if self.is_peer {
+        if !self.entry.command.is_empty() || self.entry.served_by.is_some() {
             self.find_address();
         }
         let Err((answers, why)) = self.ask() else {
@@ -325,7 +329,7 @@ impl<'a> Contender<'a> {
     fn session_within(&self, connections: usize, timeout: Duration) -> Result<Session, String> {
         let address = self.address.ok_or("it has not said where it listens")?;
         let text = format!("http://{address}{}", self.entry.path);
-        let url = Url::parse(&text).map_err(|error| error.to_string())?;
+        let url = split_url(&text).map_err(|error| error.to_string())?;
         let mut parts = Parts::get(&url);
         let keep_alive = self.entry.keep_alive.unwrap_or(self.place.keep_alive);
         parts.keep_alive = keep_alive;
@@ -334,7 +338,10 @@ impl<'a> Contender<'a> {
             parts.body = body.clone().into_bytes();
             parts.set_field("content-type", "application/json");
         }
-        let requests = Requests::one(&parts, &Grammar::none()).map_err(|error| error.to_string())?;
+        // Placeholders draw numbers; none reads a file.
+        let no_file = |_: &Path| Err(io::ErrorKind::Unsupported.into());
+        let requests =
+            Requests::one(&parts, &Grammar::braces(&no_file)).map_err(|error| error.to_string())?;
         let mut plan = Plan::new(vec![Lane::new(address, requests)]);
         plan.timeout = timeout;
         plan.keep_alive = keep_alive;
@@ -383,10 +390,11 @@ impl<'a> Contender<'a> {
 
 impl Drop for Contender<'_> {
     fn drop(&mut self) {
-        let measure = self.entry.measure.as_ref().filter(|_| !self.own.is_empty());
-        if let Some(measure) = measure.filter(|measure| !measure.after.is_empty()) {
+        if !self.own.is_empty() && !self.entry.after.is_empty() {
             // An error is ignored: the report is already made.
-            let _ = self.run_aside(&measure.after);
+            let _ = self
+                .place
+                .run(&self.entry.after, &self.own, &AtomicBool::new(false));
         }
     }
 }

@@ -11,7 +11,7 @@ use forebay_load::report::{
 };
 
 use super::{
-    report::{ComparedTable, Report, Row},
+    report::{ComparedTable, Figures, MeasuredCurve, Report, Row},
     text,
 };
 
@@ -30,6 +30,9 @@ pub fn write(report: &Report, command: &str) -> String {
     );
     for table in &report.tables {
         body += &compared(table);
+    }
+    for curve in &report.curves {
+        body += &growth(curve);
     }
     body += "<h2>Requests a second</h2>\n";
     body += &bars(report);
@@ -100,17 +103,60 @@ fn bars(report: &Report) -> String {
 
 /// A table that others have published, with the figures of this run.
 fn compared(table: &ComparedTable) -> String {
+    let heading = format!("<h2>{}</h2>\n", escape(&table.title));
+    heading + &cells(text::COMPARED, table.rows.iter().map(text::compared))
+}
+
+/// A curve as a drawing and as a table.
+fn growth(curve: &MeasuredCurve) -> String {
+    let points = || {
+        curve.points.iter().filter_map(|point| {
+            let us = point.row.figures.as_ref().and_then(Figures::cpu_us)?;
+            Some((point.value as f64, us))
+        })
+    };
     let mut html = format!(
-        "<h2>{}</h2>\n<div class=\"card scroll\"><table>\n<thead><tr>",
-        escape(&table.title)
+        "<h2>{}</h2>\n<p>{}</p>\n",
+        escape(&curve.title),
+        escape(&text::verdict_of(curve))
     );
-    for (column, name) in text::COMPARED.iter().enumerate() {
-        let _ = write!(html, "<th{}>{name}</th>", class_of(column));
+    let (least, most) = points().fold((f64::INFINITY, 1.0), |(least, most): (f64, f64), (value, _)| {
+        (least.min(value), most.max(value))
+    });
+    let highest = points().map(|(_, us)| us).fold(0.0, f64::max);
+    if highest > 0.0 {
+        let title = format!("CPU time of a request by {}", curve.title);
+        let mut drawing = Drawing::new(
+            &title,
+            &title,
+            Scale::logarithmic(least, most, |value| format!("{value}")),
+            Scale::linear(highest, |us| format!("{us} us")),
+        );
+        drawing.line(CLASSES[0], &points().collect::<Vec<_>>());
+        html += &drawing.write();
+    }
+    let names = [
+        curve.title.as_str(),
+        "requests a second",
+        "p50",
+        "p99",
+        "CPU, us",
+        "cost : work",
+        "",
+    ];
+    html + &cells(names, curve.points.iter().map(text::point))
+}
+
+/// A table of names and numbers.
+fn cells<const N: usize>(names: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let mut html = "<div class=\"card scroll\"><table>\n<thead><tr>".to_owned();
+    for (column, name) in names.iter().enumerate() {
+        let _ = write!(html, "<th{}>{}</th>", class_of(column), escape(name));
     }
     html += "</tr></thead>\n<tbody>\n";
-    for row in &table.rows {
+    for row in rows {
         html += "<tr>";
-        for (column, cell) in text::compared(row).iter().enumerate() {
+        for (column, cell) in row.iter().enumerate() {
             let tag = if column == 0 { "th" } else { "td" };
             let _ = write!(html, "<{tag}{}>{}</{tag}>", class_of(column), escape(cell));
         }

@@ -1,9 +1,11 @@
 //! A ladder as JSON.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::{
-    report::{BarResult, Compared, ComparedTable, Report, Row},
+    report::{BarResult, Compared, ComparedTable, Figures, MeasuredCurve, Point, Report, Row},
     suite::Limit,
 };
 
@@ -14,6 +16,7 @@ pub fn write(report: &Report) -> String {
         "bench": report.name,
         "rungs": report.rows.iter().map(row).collect::<Vec<_>>(),
         "environment": report.environment,
+        "programs": report.programs.iter().cloned().collect::<BTreeMap<_, _>>(),
         "keep_alive": settings.keep_alive,
         "rounds": settings.rounds,
         "slice_seconds": settings.slice.as_secs_f64(),
@@ -23,7 +26,29 @@ pub fn write(report: &Report) -> String {
     if !report.tables.is_empty() {
         told["tables"] = report.tables.iter().map(table).collect();
     }
+    if !report.curves.is_empty() {
+        told["curves"] = report.curves.iter().map(curve).collect();
+    }
     format!("{told:#}\n")
+}
+
+fn curve(curve: &MeasuredCurve) -> Value {
+    let point = |point: &Point| {
+        let figures = point.row.figures.as_ref();
+        json!({
+            "value": point.value,
+            "rung": point.row.name,
+            "requests_per_second": figures.map(|figures| figures.per_second),
+            "cpu_us_per_request": figures.and_then(Figures::cpu_us),
+            "cost_over_work": point.growth,
+            "grows_faster": point.grows_faster(),
+        })
+    };
+    json!({
+        "title": curve.title,
+        "why": curve.why,
+        "points": curve.points.iter().map(point).collect::<Vec<_>>(),
+    })
 }
 
 fn table(table: &ComparedTable) -> Value {
@@ -62,7 +87,7 @@ fn row(row: &Row) -> Value {
         "requests_per_second_interval": figures.and_then(|figures| figures.interval),
         "p50_ms": figures.and_then(|figures| figures.p50_ms),
         "p99_ms": figures.and_then(|figures| figures.p99_ms),
-        "cpu_us_per_request": figures.and_then(super::report::Figures::cpu_us),
+        "cpu_us_per_request": figures.and_then(Figures::cpu_us),
         "server_cpu_us_per_request": figures.and_then(|figures| figures.server_us),
         "workers_cpu_us_per_request": figures.and_then(|figures| figures.workers_us),
         "ratio_to_base": row.ratio_to_base.map(|ratio| ratio.value),

@@ -6,10 +6,12 @@ use super::{report::Report, text};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MarkdownError {
     /// The document has no place for this report.
-    #[error("it has no line `<!-- forebay bench {0}: PART -->` with tables, entries or bars as the part")]
+    #[error(
+        "it has no line `<!-- forebay bench {0}: PART -->` with tables, entries, bars or curves as the part"
+    )]
     NoPlace(String),
     /// A line of the document names no part.
-    #[error("line {line}: there is no part {part:?}; there are tables, entries and bars")]
+    #[error("line {line}: there is no part {part:?}; there are tables, entries, bars and curves")]
     Part {
         /// The line, from 1.
         line: usize,
@@ -40,6 +42,7 @@ pub fn renew(document: &str, report: &Report, origin: &str) -> Result<String, Ma
             "tables" => text::tables(report),
             "entries" => text::entries(report),
             "bars" => text::limits(report),
+            "curves" => text::curves(report),
             other => {
                 return Err(MarkdownError::Part {
                     line: at + 1,
@@ -76,9 +79,11 @@ mod tests {
         let report = Report {
             name: "ladder".to_owned(),
             environment: Machine::this().environment(),
+            programs: Vec::new(),
             settings: Settings::quick("forebay".into()),
             rows: Vec::new(),
             tables: Vec::new(),
+            curves: Vec::new(),
             took: Duration::ZERO,
             interrupted: false,
         };

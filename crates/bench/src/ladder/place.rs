@@ -15,7 +15,8 @@ use tempfile::TempDir;
 use super::{
     LadderError,
     run::Settings,
-    site::{HELLO_PY, TABLE},
+    site::{HELLO_MJS, HELLO_PY, TABLE},
+    suite::Program,
 };
 use crate::process::Process;
 
@@ -112,6 +113,7 @@ impl Place {
                     .unwrap_or(("", url.trim_start_matches("postgres://")));
                 Ok(format!("postgres://trustuser:none@{place}"))
             }
+            "hello.mjs" => Ok(HELLO_MJS.to_owned()),
             "hello.py" => Ok(HELLO_PY.to_owned()),
             "table.json" => Ok(TABLE.to_owned()),
             other => Err(format!("there is no placeholder {{{other}}}")),
@@ -132,6 +134,7 @@ impl Place {
             "peers",
             "pg",
             "trusting_pg",
+            "hello.mjs",
             "hello.py",
             "table.json",
         ] {
@@ -146,7 +149,7 @@ impl Place {
     /// Why a need is not met, or a command's program not there.
     pub(super) fn lacks(&self, need: &str) -> Option<String> {
         match need.trim_matches(['{', '}']) {
-            name @ ("node" | "bun" | "python" | "pg") => self.value(name).err(),
+            name @ ("forebay" | "node" | "bun" | "python" | "pg") => self.value(name).err(),
             _ if need.contains('/') => {
                 let path = self.fill(need, &[]).unwrap_or_default();
                 (!Path::new(&path).exists()).then(|| format!("{path} is not there"))
@@ -177,6 +180,21 @@ impl Place {
             "{status}: {}",
             last_line(&printed).unwrap_or_default()
         )))
+    }
+
+    /// Versions of the programs that this machine has.
+    pub(super) fn versions(
+        &self,
+        programs: &[Program],
+        peers: bool,
+        stop: &AtomicBool,
+    ) -> Vec<(String, String)> {
+        let version = |program: &Program| {
+            let printed = self.run(&program.version, &[], stop).ok()?;
+            Some((program.name.clone(), Program::find(&printed)?))
+        };
+        let wanted = programs.iter().filter(|program| peers || !program.is_peer);
+        wanted.filter_map(version).collect()
     }
 
     pub(super) fn command(&self, words: &[String], own: &[(&str, String)]) -> Result<Command, String> {

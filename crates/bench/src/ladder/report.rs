@@ -13,13 +13,15 @@ use super::{
     contender::Contender,
     run::Settings,
     saved::{Saved, Slice},
-    suite::{Bar, Entry, Limit, Published, Suite},
+    suite::{Bar, Curve, Entry, Limit, Published, Suite},
 };
 
 /// Above this share of the machine, others make figures doubtful.
 const OTHERS_MAX: f64 = 0.1;
 /// Pairs from which on an interval is computed.
 const PAIRS_MIN: usize = 4;
+/// Above this factor from one point of a curve to the next, cost grows faster than work; less is within what a cache or a level of a tree makes.
+const GROWTH_MAX: f64 = 1.25;
 /// Above this use of the generator's cores, the generator may have been the limit.
 const CLIENT_FULL: f64 = 0.97;
 
@@ -30,16 +32,79 @@ pub struct Report {
     pub name: String,
     /// Processor, cores and kernel.
     pub environment: Environment,
+    /// Names and versions of the programs that took part.
+    pub programs: Vec<(String, String)>,
     /// How it was measured.
     pub settings: Settings,
     /// Rungs, then peers.
     pub rows: Vec<Row>,
     /// Tables that others have published.
     pub tables: Vec<ComparedTable>,
+    /// What more of something costs.
+    pub curves: Vec<MeasuredCurve>,
     /// How long it took.
     pub took: Duration,
     /// Whether it was stopped before its end.
     pub interrupted: bool,
+}
+
+/// What more and more of something costs.
+#[derive(Debug)]
+pub struct MeasuredCurve {
+    /// What there is more of, in the plural.
+    pub title: String,
+    /// Why the cost is as it is.
+    pub why: String,
+    /// The points that were measured, in ascending order.
+    pub points: Vec<Point>,
+}
+
+/// A point of a curve.
+#[derive(Debug)]
+pub struct Point {
+    /// How much there is.
+    pub value: u64,
+    /// The row with its figures.
+    pub row: Row,
+    /// CPU time of a request over that of the point before, divided by the same ratio of the work; `None` at the first point.
+    pub growth: Option<f64>,
+}
+
+impl Point {
+    /// Whether the cost has grown clearly faster than the work since the point before.
+    pub fn grows_faster(&self) -> bool {
+        self.growth.is_some_and(|growth| growth > GROWTH_MAX)
+    }
+}
+
+impl MeasuredCurve {
+    fn of(curve: &Curve, rows: &[Row]) -> Self {
+        let mut points: Vec<Point> = Vec::new();
+        for (value, name) in curve.values.iter().zip(&curve.names) {
+            let row = rows.iter().find(|row| row.name == *name && row.figures.is_some());
+            let Some(row) = row else { continue };
+            let growth = points.last().and_then(|before| {
+                let work = (*value as f64 / before.value as f64).powf(curve.work);
+                Some(row.cpu_us()? / before.row.cpu_us()? / work)
+            });
+            points.push(Point {
+                value: *value,
+                row: row.clone(),
+                growth,
+            });
+        }
+        Self {
+            title: curve.title.clone(),
+            why: curve.why.clone(),
+            points,
+        }
+    }
+}
+
+impl Row {
+    fn cpu_us(&self) -> Option<f64> {
+        self.figures.as_ref().and_then(Figures::cpu_us)
+    }
 }
 
 /// A table that others have published, with the figures of this run.
@@ -232,6 +297,7 @@ impl Figures {
 impl Report {
     pub(super) fn new(
         suite: &Suite,
+        programs: Vec<(String, String)>,
         contenders: &[Contender<'_>],
         settings: &Settings,
         saved: &Saved,
@@ -331,12 +397,20 @@ impl Report {
             title: table.title.clone(),
             rows: table.rows.iter().map(|row| compared(row, &table.rows)).collect(),
         });
+        let rows: Vec<Row> = rows.collect();
         Self {
             name: suite.name.clone(),
             environment: Machine::this().environment(),
+            programs,
             settings: settings.clone(),
-            rows: rows.collect(),
             tables: tables.collect(),
+            curves: suite
+                .curves
+                .iter()
+                .map(|curve| MeasuredCurve::of(curve, &rows))
+                .filter(|curve| !curve.points.is_empty())
+                .collect(),
+            rows,
             took,
             interrupted,
         }

@@ -199,6 +199,7 @@ pub fn run(
     }
     Ok(Report::new(
         suite,
+        place.versions(&suite.programs, settings.peers, stop),
         &contenders,
         settings,
         saved,

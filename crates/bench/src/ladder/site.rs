@@ -62,13 +62,14 @@ const EXAMPLES: &[(&str, &str)] = examples![
 const LADDER: &[(&str, &str)] = &[
     ("ladder/forebay.toml", include_str!("site/forebay.toml")),
     ("ladder/seed.ndjson", include_str!("site/seed.ndjson")),
-    ("ladder/hello.mjs", include_str!("site/hello.mjs")),
+    ("ladder/hello.mjs", HELLO_MJS),
     ("ladder/hello.py", HELLO_PY),
     ("ladder/own-read.mjs", include_str!("site/own-read.mjs")),
     ("ladder/public/record.json", include_str!("site/record.json")),
     ("workflows/workflows/table.json", TABLE),
 ];
 /// Texts that suites refer to by placeholders.
+pub(super) const HELLO_MJS: &str = include_str!("site/hello.mjs");
 pub(super) const HELLO_PY: &str = include_str!("site/hello.py");
 pub(super) const TABLE: &str = include_str!("site/table.json");
 

@@ -7,6 +7,7 @@ use serde::Deserialize;
 /// The suites of this version.
 const LADDER: &str = include_str!("ladder.toml");
 const SQL: &str = include_str!("sql.toml");
+const SCALING: &str = include_str!("scaling.toml");
 const SEEDS: [(&str, &str); 5] = [
     ("qoper8", include_str!("seeds/qoper8.toml")),
     ("mgweb", include_str!("seeds/mgweb.toml")),
@@ -27,14 +28,68 @@ pub struct Suite {
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// Routes of a server of this version.
-    #[serde(rename = "rung")]
+    #[serde(rename = "rung", default)]
     pub rungs: Vec<Entry>,
     /// Other programs.
     #[serde(rename = "peer", default)]
     pub peers: Vec<Entry>,
+    /// Programs whose versions belong to the figures.
+    #[serde(rename = "program", default)]
+    pub programs: Vec<Program>,
     /// Figures that others have published.
     #[serde(rename = "table", default)]
     pub tables: Vec<Table>,
+    /// Rungs that do the same with more and more of something.
+    #[serde(rename = "curve", default)]
+    pub curves: Vec<Curve>,
+}
+
+/// Rungs that do the same with more and more of something.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Curve {
+    /// What there is more of, in the plural.
+    pub title: String,
+    /// How much of it, in ascending order.
+    pub values: Vec<u64>,
+    /// The exponent by which the work of a request grows with the value: 0 not at all, 1 in proportion.
+    pub work: f64,
+    /// Why the cost is as it is.
+    pub why: String,
+    /// The [`Entry`] of each value, which stands for `{n}`, as TOML.
+    pub rung: String,
+    /// Sections of `forebay.toml` that its rungs share.
+    #[serde(default)]
+    pub config: String,
+    /// The rung's name for each value.
+    #[serde(skip)]
+    pub names: Vec<String>,
+}
+
+/// A program whose version belongs to the figures.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// Its name in reports.
+    pub name: String,
+    /// Whether only peers use it.
+    #[serde(default)]
+    pub is_peer: bool,
+    /// The command that prints its version.
+    pub version: Vec<String>,
+}
+
+impl Program {
+    /// The first number with a dot in what the command prints.
+    pub(super) fn find(printed: &str) -> Option<String> {
+        let is_part =
+            |letter: char| letter.is_ascii_alphanumeric() || letter == '.' || letter == '-' || letter == '+';
+        let words = printed.split(|letter: char| !is_part(letter));
+        let words = words.map(|word| word.trim_start_matches('v').trim_end_matches('.'));
+        let is_version =
+            |word: &&str| word.starts_with(|letter: char| letter.is_ascii_digit()) && word.contains('.');
+        words.into_iter().find(is_version).map(ToOwned::to_owned)
+    }
 }
 
 /// A table of a document.
@@ -116,16 +171,22 @@ pub struct Entry {
     /// Sections of `forebay.toml` that a rung adds.
     #[serde(default)]
     pub config: String,
-    /// A peer's command line.
+    /// The command line of a peer, or of a rung with a server of its own.
     #[serde(default)]
     pub command: Vec<String>,
+    /// Commands that prepare what `command` needs.
+    #[serde(default)]
+    pub before: Vec<Vec<String>>,
+    /// A command that removes what `before` has made outside of the entry's folder.
+    #[serde(default)]
+    pub after: Vec<String>,
     /// The peer whose process serves this one, too.
     #[serde(default)]
     pub served_by: Option<String>,
     /// Variables of a peer's environment beside `PATH`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Files in a peer's folder, by name.
+    /// Files in the folder of a server of its own, by name.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
     /// The command that installs a peer.
@@ -171,12 +232,6 @@ impl Limit {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
-    /// A command that prepares the peer, once.
-    #[serde(default)]
-    pub before: Vec<String>,
-    /// A command that removes what `before` has made.
-    #[serde(default)]
-    pub after: Vec<String>,
     /// The command that loads it; `{connections}`, `{seconds}` and `{requests}` say how much.
     pub command: Vec<String>,
     /// Where the rate stands in its output.
@@ -222,18 +277,40 @@ impl Figure {
 impl Suite {
     /// Every way of answering a request.
     pub fn ladder() -> Self {
-        toml_edit::de::from_str(LADDER).expect("a test reads it")
+        Self::read(LADDER)
     }
 
     /// The routes of the TechEmpower benchmarks on PostgreSQL.
     pub fn sql() -> Self {
-        toml_edit::de::from_str(SQL).expect("a test reads it")
+        Self::read(SQL)
+    }
+
+    /// Ways of answering with more and more of something.
+    pub fn scaling() -> Self {
+        Self::read(SCALING)
+    }
+
+    /// Reads a suite of this version, and writes its curves out.
+    fn read(text: &str) -> Self {
+        let mut suite: Self = toml_edit::de::from_str(text).expect("a test reads it");
+        for curve in &mut suite.curves {
+            for (at, value) in curve.values.iter().enumerate() {
+                let text = curve.rung.replace("{n}", &value.to_string());
+                let mut rung: Entry = toml_edit::de::from_str(&text).expect("a test reads it");
+                if at == 0 {
+                    rung.config.push_str(&curve.config);
+                }
+                curve.names.push(rung.name.clone());
+                suite.rungs.push(rung);
+            }
+        }
+        suite
     }
 
     /// The tables of a document of [`Self::seeds`].
     pub fn seed(name: &str) -> Option<Self> {
         let (_, text) = SEEDS.iter().find(|(known, _)| *known == name)?;
-        Some(toml_edit::de::from_str(text).expect("a test reads it"))
+        Some(Self::read(text))
     }
 
     /// Names of the documents whose tables can be measured again.
@@ -274,7 +351,7 @@ mod tests {
 
     #[test]
     fn every_entry_names_others_that_exist_and_its_request_is_complete() {
-        for suite in [Suite::ladder(), Suite::sql()]
+        for suite in [Suite::ladder(), Suite::sql(), Suite::scaling()]
             .into_iter()
             .chain(Suite::seeds().filter_map(Suite::seed))
         {
@@ -303,7 +380,7 @@ mod tests {
             );
         }
         let is_compared = |entry: &Entry| entry.base.is_some() || entry.name == suite.rungs[0].name;
-        assert!(!suite.tables.is_empty() || suite.entries().all(is_compared));
+        assert!(!suite.tables.is_empty() || !suite.curves.is_empty() || suite.entries().all(is_compared));
         for table in &suite.tables {
             for row in &table.rows {
                 assert!(names.contains(row.rung.as_str()), "{}: {}", row.row, row.rung);
@@ -351,6 +428,19 @@ mod tests {
         assert_eq!(chosen, BTreeSet::from(["Bun.serve", "pool, Bun", "respond"]));
         assert_eq!(suite.chosen(&["pool".to_owned()]), Err("pool".to_owned()));
         assert_eq!(suite.chosen(&[]).unwrap().len(), suite.entries().count());
+    }
+
+    #[test]
+    fn versions_are_found_in_what_programs_print() {
+        let find = |printed| Program::find(printed).unwrap_or_default();
+        assert_eq!(find("nginx version: nginx/1.22.1\n"), "1.22.1");
+        assert_eq!(find("v22.15.0\n"), "22.15.0");
+        assert_eq!(
+            find("Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0"),
+            "7.0.15"
+        );
+        assert_eq!(find("openjdk version \"17.0.19\" 2026-04-21"), "17.0.19");
+        assert_eq!(find("unknown"), "");
     }
 
     #[test]

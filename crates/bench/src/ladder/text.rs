@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use forebay_load::report::format::{count, duration, rate, several};
 
 use super::{
-    report::{Compared, ComparedTable, Report, Row, Verdict},
+    report::{Compared, ComparedTable, Figures, MeasuredCurve, Point, Report, Row, Verdict},
     suite::Limit,
 };
 
@@ -14,7 +14,13 @@ pub fn write(report: &Report) -> String {
     let parts = [
         environment(report) + "\n",
         tables(report),
-        entries(report) + MEANINGS,
+        curves(report),
+        // A curve has all figures of its entries.
+        if report.curves.is_empty() {
+            entries(report) + MEANINGS
+        } else {
+            String::new()
+        },
         limits(report),
         remarks(report),
     ];
@@ -34,6 +40,61 @@ pub(super) fn tables(report: &Report) -> String {
         )
     };
     report.tables.iter().map(table).collect::<Vec<_>>().join("\n")
+}
+
+/// Curves as tables, with what is to be said of each.
+pub(super) fn curves(report: &Report) -> String {
+    let curve = |curve: &MeasuredCurve| {
+        let mut lines = vec![
+            [
+                curve.title.as_str(),
+                "requests/s",
+                "p50",
+                "p99",
+                "CPU, us",
+                "cost : work",
+                "",
+            ]
+            .map(ToOwned::to_owned),
+        ];
+        lines.extend(curve.points.iter().map(point));
+        format!("{}\n{}\n", columns(&lines, &[1]), verdict_of(curve))
+    };
+    report.curves.iter().map(curve).collect::<Vec<_>>().join("\n")
+}
+
+/// A point of a curve: how much there is, rate, median and 99th percentile of latency, CPU time, growth, and whether that is too much.
+pub(super) fn point(point: &Point) -> [String; 7] {
+    let [rate, p50, p99, ..] = figures(&point.row);
+    let us = point.row.figures.as_ref().and_then(Figures::cpu_us);
+    [
+        count(point.value),
+        rate,
+        p50,
+        p99,
+        us.map_or(String::new(), |us| format!("{us:.1}")),
+        point
+            .growth
+            .map_or(String::new(), |growth| format!("{growth:.2}")),
+        if point.grows_faster() {
+            "faster".to_owned()
+        } else {
+            String::new()
+        },
+    ]
+}
+
+/// Where the cost of a curve grows faster than its work, and why the cost is as it is.
+pub(super) fn verdict_of(curve: &MeasuredCurve) -> String {
+    let pairs = curve.points.windows(2).filter(|pair| pair[1].grows_faster());
+    let places: Vec<String> = pairs
+        .map(|pair| format!("from {} to {}", count(pair[0].value), count(pair[1].value)))
+        .collect();
+    let what = match places.len() {
+        0 => "Cost grows no faster than work.".to_owned(),
+        _ => format!("Cost grows faster than work {}.", places.join(", ")),
+    };
+    format!("{what} {}", curve.why)
 }
 
 /// All rungs and peers.
@@ -138,6 +199,7 @@ pub fn environment(report: &Report) -> String {
     let environment = &report.environment;
     let settings = &report.settings;
     let connections = match settings.connections {
+        _ if !report.curves.is_empty() => "as many connections as each curve says".to_owned(),
         _ if !report.tables.is_empty() => "as many connections as each row has published".to_owned(),
         Some(number) => several(number as u64, "connection"),
         None => "the best number of connections".to_owned(),
@@ -147,9 +209,18 @@ pub fn environment(report: &Report) -> String {
     } else {
         ", each for one request"
     };
+    let programs: Vec<String> = report
+        .programs
+        .iter()
+        .map(|(name, version)| format!("{name} {version}"))
+        .collect();
+    let programs = match programs.join(", ") {
+        none if none.is_empty() => none,
+        some => format!("; {some}"),
+    };
     let interrupted = if report.interrupted { "; interrupted" } else { "" };
     format!(
-        "forebay {} on {}, {}, {}; {} of {} s each, {connections}{closed}{interrupted}",
+        "forebay {} on {}, {}, {}; {} of {} s each, {connections}{closed}{programs}{interrupted}",
         environment.version,
         environment.cpu.as_deref().unwrap_or("an unknown processor"),
         several(environment.cores as u64, "core"),

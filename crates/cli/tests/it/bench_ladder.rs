@@ -170,6 +170,49 @@ fn a_row_that_a_program_measures_and_one_of_a_number_of_requests_have_figures() 
     }
 }
 
+#[test]
+fn a_point_of_each_curve_has_figures_and_neighbours_are_compared() {
+    let folder = Folder::new();
+    let chosen = [
+        "memory, 1 connections",
+        "memory, 4 connections",
+        "pool of 2 workers",
+        "record of 1000 bytes",
+        "one of 10000 records",
+        "graph of 1 nodes",
+        "graph of 10 nodes",
+    ];
+    let mut options = vec!["bench", "scaling", "--rounds", "1", "--slice", "200ms", "--json"];
+    options.extend(chosen.iter().flat_map(|name| ["--only", name]));
+    let ended = run(folder.path(), &options);
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    let result: Value = serde_json::from_str(&ended.out).unwrap();
+    let curves = result["curves"].as_array().unwrap();
+    assert_eq!(curves.len(), 5);
+    let points: Vec<&Value> = curves
+        .iter()
+        .flat_map(|curve| curve["points"].as_array().unwrap())
+        .collect();
+    let names: Vec<&str> = points
+        .iter()
+        .map(|point| point["rung"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, chosen, "{result}");
+    for point in points {
+        assert!(point["requests_per_second"].as_f64().unwrap() > 0.0, "{point}");
+        assert!(point["cpu_us_per_request"].as_f64().unwrap() > 0.0, "{point}");
+    }
+    let nodes = &curves[4]["points"];
+    assert!(
+        nodes[0]["cost_over_work"].is_null() && nodes[1]["cost_over_work"].as_f64().unwrap() > 0.0,
+        "{nodes}"
+    );
+    assert!(
+        result["programs"]["Node"].as_str().unwrap().starts_with("2"),
+        "{result}"
+    );
+}
+
 /// A folder of peers with one that answers wrongly, one that ends, and one that is not there.
 fn broken_peers() -> Folder {
     let folder = Folder::new();

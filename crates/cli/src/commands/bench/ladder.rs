@@ -56,6 +56,17 @@ pub(crate) struct BenchSqlArgs {
     pub(super) run: RunArgs,
 }
 
+/// Measure what more of something costs: connections, workers, bytes of a record, records of a store, nodes of a graph
+///
+/// Each curve has a server for each of its points, all of them loaded in turns, and says where the cost of a request grows faster than its
+/// work. The largest store has ten million records and takes 2 GB of the folder of temporary files.
+#[derive(Debug, clap::Args)]
+#[command(after_help = SCALING_EXAMPLES)]
+pub(crate) struct BenchScalingArgs {
+    #[command(flatten)]
+    pub(super) run: RunArgs,
+}
+
 /// Measure the tables of one of the documents that this server grew from, beside what they have published
 ///
 /// Each row of a document's tables stands beside the same request here, with its ratio to the row that it is built on: that does not depend on
@@ -114,8 +125,8 @@ pub(super) struct RunArgs {
     /// Write the result as a page for a browser. Example: --html ladder.html
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Renew the figures in a Markdown document, between the lines <!-- forebay bench ladder: entries --> and <!-- end -->, with sql or seed NAME
-    /// for ladder and tables, entries or bars as the part; may be repeated. Example: --into README.md
+    /// Renew the figures in a Markdown document, between the lines <!-- forebay bench ladder: entries --> and <!-- end -->, with sql, scaling or
+    /// seed NAME for ladder and tables, entries, bars or curves as the part; may be repeated. Example: --into README.md
     #[arg(long, value_name = "FILE")]
     into: Vec<PathBuf>,
     /// Say nothing while it runs. Example: --quiet
@@ -136,6 +147,11 @@ const SQL_EXAMPLES: &str = "\
 Examples:
   forebay bench sql --quick --peers                  a first look
   forebay bench sql --peers --connections 256        many clients";
+
+const SCALING_EXAMPLES: &str = "\
+Examples:
+  forebay bench scaling --quick --html scaling.html       a first look in five minutes, with curves
+  forebay bench scaling --only \"graph of 100 nodes\"      one point";
 
 const SEED_EXAMPLES: &str = "\
 Examples:

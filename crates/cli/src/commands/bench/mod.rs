@@ -22,6 +22,7 @@ pub(crate) struct BenchArgs {
 enum What {
     Ladder(Box<ladder::BenchLadderArgs>),
     Sql(Box<ladder::BenchSqlArgs>),
+    Scaling(Box<ladder::BenchScalingArgs>),
     Seed(Box<ladder::BenchSeedArgs>),
     Pool(Box<pool::BenchPoolArgs>),
 }
@@ -30,6 +31,7 @@ pub(crate) fn run(arguments: BenchArgs) -> anyhow::Result<()> {
     match arguments.what {
         What::Ladder(arguments) => ladder::run(&Suite::ladder(), &arguments.run),
         What::Sql(arguments) => ladder::run(&Suite::sql(), &arguments.run),
+        What::Scaling(arguments) => ladder::run(&Suite::scaling(), &arguments.run),
         What::Seed(arguments) => ladder::run(&arguments.suite, &arguments.run),
         What::Pool(arguments) => pool::run(&arguments),
     }
