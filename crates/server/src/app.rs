@@ -15,16 +15,17 @@ use crate::{
     calls::{CallThread, Calls, SessionThread},
     check::{HandlerFaults, check_handlers},
     config::{self, Config, PathKind},
+    front::Client,
     logging::{self, AccessLog, LoggingError, WorkflowLogs},
     metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, name_of},
     profiles::Profiles,
-    reply::HeaderLines,
+    reply::{HeaderLines, Reply},
     router::{Router, RouterError, Rule},
     sources::DatabaseRegistry,
     store::OpenStore,
     target::{
-        Bounds, BufferUsage, Cors, FilesTarget, Origins, PoolTarget, RecordsTarget, RespondTarget,
-        ScriptTarget, SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget, pool,
+        Bounds, BufferUsage, Cors, End, FilesTarget, Origins, PoolTarget, RecordsTarget, Request,
+        RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget, pool,
         pool::PoolWorkers,
         workflow::{ActiveReleases, DurableRuns, OfflineEnvironment, ReleaseApi, ReleaseThreads},
     },
@@ -94,6 +95,20 @@ pub(crate) struct Route {
     pub(crate) headers: HeaderLines,
     pub(crate) target: Target,
     pub(crate) counts: Arc<RouteCounts>,
+}
+
+impl Route {
+    /// Answers a request: whatever is checked for every target comes first.
+    pub(crate) async fn answer<'a>(
+        &'a self,
+        request: &Request<'_>,
+        client: &mut dyn Client,
+    ) -> Result<Reply<'a>, End> {
+        if let Some(origins) = &self.origins {
+            origins.check(request.head)?;
+        }
+        self.target.answer(request, client).await
+    }
 }
 
 /// A configuration could not be turned into an app.

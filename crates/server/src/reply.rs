@@ -4,10 +4,7 @@ use std::{borrow::Cow, fs::File, io::Write};
 
 use bytes::Bytes;
 
-use crate::{
-    store::Pieces,
-    target::{ChangeFeed, PoolStream, ScriptStream, SqlStream},
-};
+use crate::target::BodyStream;
 
 /// A response from a target.
 #[derive(Debug)]
@@ -30,26 +27,8 @@ pub(crate) enum Body<'a> {
         offset: u64,
         length: u64,
     },
-    /// Streamed from a worker; whether its length is known, the stream itself says.
-    Stream(Box<PoolStream<'a>>),
-    /// Streamed from a script.
-    Script(Box<ScriptStream<'a>>),
-    /// Streamed from a database.
-    Sql(Box<SqlStream>),
-    /// Read from the store while it is sent.
-    Lines(Box<dyn Pieces>),
-    /// Changes of the store, for as long as the client stays connected.
-    Changes(Box<ChangeFeed>),
-}
-
-impl Body<'_> {
-    /// Whether the connection must wait for parts of the body after the head.
-    pub(crate) fn waits_for_more(&self) -> bool {
-        matches!(
-            self,
-            Self::Stream(_) | Self::Script(_) | Self::Sql(_) | Self::Changes(_)
-        )
-    }
+    /// Whatever arrives piece by piece.
+    Stream(Box<dyn BodyStream + 'a>),
 }
 
 impl Reply<'_> {

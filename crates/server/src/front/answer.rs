@@ -1,11 +1,9 @@
-//! Writes responses to a connection: the head, then a body from memory or from a file, or piece by piece: from a worker, from a query of
-//! the store, or from its change feed.
+//! Writes responses to a connection: the head, then a body from memory, from a file, or piece by piece.
 
 use std::{
     future::poll_fn,
     io,
     os::unix::fs::FileExt,
-    sync::Arc,
     task::{Context, Poll},
     time::Instant,
 };
@@ -13,6 +11,7 @@ use std::{
 use super::{
     connection::{Exchange, Next},
     head::Head,
+    http1_client::Http1Client,
     request_body::RequestBody,
     socket::Stream,
 };
@@ -20,8 +19,7 @@ use crate::{
     app::Route,
     failure::Refusal,
     reply::{self, Body, Delimiting, Reply},
-    store::Pieces,
-    target::{ChangeFeed, End, Fed, Streamed},
+    target::{BodyStream, End},
 };
 
 /// Bodies up to this size go out in one write with their head.
@@ -48,7 +46,7 @@ impl<S: Stream> Exchange<S> {
         let length = Delimiting::Length(body.len() as u64);
         self.put_head(&reply, length, id, route, Last::Yes, head);
         if head.is_none_or(|head| head.method() != "HEAD") {
-            self.output.extend_from_slice(body);
+            self.socket.output.extend_from_slice(body);
             self.sent.bytes = body.len() as u64;
         }
         Next::Close
@@ -63,45 +61,21 @@ impl<S: Stream> Exchange<S> {
         route: Option<&Route>,
         mut body: RequestBody,
     ) -> Next {
-        if reply.body.waits_for_more() && self.has_left().await {
-            return Next::Abort;
+        let content = std::mem::replace(&mut reply.body, Body::Empty);
+        if let Body::Stream(stream) = content {
+            if self.has_left().await {
+                return Next::Abort;
+            }
+            self.socket.begin_answer(self.limits.pace());
+            return self.send_stream(&reply, stream, head, id, route, body).await;
         }
         self.socket.begin_answer(self.limits.pace());
-        let content = match reply.body {
-            Body::Stream(stream) => {
-                reply.body = Body::Empty;
-                return self.send_stream(&reply, *stream, head, id, route, body).await;
-            }
-            Body::Script(stream) => {
-                reply.body = Body::Empty;
-                return self.send_stream(&reply, *stream, head, id, route, body).await;
-            }
-            Body::Sql(stream) => {
-                reply.body = Body::Empty;
-                return self.send_stream(&reply, *stream, head, id, route, body).await;
-            }
-            Body::Lines(lines) => {
-                reply.body = Body::Empty;
-                return self.send_lines(&reply, lines, head, id, route, body).await;
-            }
-            Body::Changes(feed) => {
-                reply.body = Body::Empty;
-                return self.send_changes(&reply, *feed, head, id, route).await;
-            }
-            content => content,
-        };
-        reply.body = Body::Empty;
         let last = Last::from(!head.keep_alive || body.is_withheld() || self.shall_end());
         let length = match &content {
             Body::Bytes(bytes) => bytes.len() as u64,
             Body::Borrowed(bytes) => bytes.len() as u64,
             Body::File { length, .. } => *length,
-            Body::Empty
-            | Body::Stream(_)
-            | Body::Script(_)
-            | Body::Sql(_)
-            | Body::Lines(_)
-            | Body::Changes(_) => 0,
+            Body::Empty | Body::Stream(_) => 0,
         };
         let delimiting = match reply.status {
             204 | 304 => Delimiting::Nothing,
@@ -120,12 +94,7 @@ impl<S: Stream> Exchange<S> {
             Body::Bytes(bytes) => self.write_body(&bytes).await,
             Body::Borrowed(bytes) => self.write_body(bytes).await,
             Body::File { file, offset, length } => self.write_file(&file, offset, length).await,
-            Body::Empty
-            | Body::Stream(_)
-            | Body::Script(_)
-            | Body::Sql(_)
-            | Body::Lines(_)
-            | Body::Changes(_) => Ok(()),
+            Body::Empty | Body::Stream(_) => Ok(()),
         };
         match (written, last) {
             (Err(_), _) => Next::Abort,
@@ -173,7 +142,7 @@ impl<S: Stream> Exchange<S> {
             close: last == Last::Yes,
             http10: head.is_some_and(|head| head.is_http10),
         };
-        reply::put_head(&mut self.output, reply.status, &reply.headers, frame);
+        reply::put_head(&mut self.socket.output, reply.status, &reply.headers, frame);
         self.sent.status = reply.status;
     }
 
@@ -184,9 +153,9 @@ impl<S: Stream> Exchange<S> {
 
     async fn write_body(&mut self, bytes: &[u8]) -> io::Result<()> {
         if bytes.len() <= JOINED_BODY_BYTES {
-            self.output.extend_from_slice(bytes);
+            self.socket.output.extend_from_slice(bytes);
             self.sent.bytes = bytes.len() as u64;
-            if self.output.len() < COLLECTED_BYTES {
+            if self.socket.output.len() < COLLECTED_BYTES {
                 return Ok(());
             }
             return self.flush().await;
@@ -203,10 +172,10 @@ impl<S: Stream> Exchange<S> {
         let end = offset + length;
         while offset < end {
             let piece = (end - offset).min(FILE_PIECE_BYTES) as usize;
-            let start = self.output.len();
-            self.output.resize(start + piece, 0);
+            let start = self.socket.output.len();
+            self.socket.output.resize(start + piece, 0);
             // A file that was truncated meanwhile cannot fill the announced length.
-            file.read_exact_at(&mut self.output[start..], offset)?;
+            file.read_exact_at(&mut self.socket.output[start..], offset)?;
             offset += piece as u64;
             self.flush().await?;
             self.sent.bytes += piece as u64;
@@ -215,18 +184,8 @@ impl<S: Stream> Exchange<S> {
         Ok(())
     }
 
-    /// Whether the connection stays open after a body written in pieces.
-    fn goes_on(&self, head: &Head, delimiting: Delimiting, body: &RequestBody) -> bool {
-        head.keep_alive && delimiting != Delimiting::Close && !body.is_withheld() && !self.shall_end()
-    }
-
-    /// Writes a piece of a body; the last piece also ends a chunked body.
-    async fn write_piece(&mut self, piece: &[u8], delimiting: Delimiting, is_last: bool) -> io::Result<()> {
-        self.write_piece_while(piece, delimiting, is_last, |_| ()).await
-    }
-
-    /// Like [`Self::write_piece`], and calls `meanwhile` whenever the client is slow to read.
-    async fn write_piece_while(
+    /// Writes a piece of a body, and calls `meanwhile` whenever the client is slow to read. The last piece also ends a chunked body.
+    async fn write_piece(
         &mut self,
         piece: &[u8],
         delimiting: Delimiting,
@@ -234,152 +193,73 @@ impl<S: Stream> Exchange<S> {
         meanwhile: impl FnMut(&mut Context<'_>),
     ) -> io::Result<()> {
         if delimiting == Delimiting::Chunked {
-            reply::put_chunk(&mut self.output, piece);
+            reply::put_chunk(&mut self.socket.output, piece);
             if is_last {
-                self.output.extend_from_slice(reply::LAST_CHUNK);
+                self.socket.output.extend_from_slice(reply::LAST_CHUNK);
             }
         } else {
-            self.output.extend_from_slice(piece);
+            self.socket.output.extend_from_slice(piece);
         }
         self.flush_while(meanwhile).await?;
         self.sent.bytes += piece.len() as u64;
         Ok(())
     }
 
-    /// Finishes a response that was written in pieces, and decides what happens to the connection.
-    async fn over(&mut self, goes_on: bool, body: &mut RequestBody) -> Next {
-        if goes_on {
-            self.after(body).await
-        } else {
-            Next::Close
-        }
-    }
-
-    /// Streams a body that a worker, a script or a database produces piece by piece.
+    /// Sends a body that arrives piece by piece.
     async fn send_stream(
         &mut self,
         reply: &Reply<'_>,
-        mut stream: impl Streamed,
+        mut stream: Box<dyn BodyStream + '_>,
         head: &Head,
         id: &str,
         route: Option<&Route>,
         mut body: RequestBody,
     ) -> Next {
-        let delimiting = match (stream.announced(), head.is_http10) {
+        let delimiting = match (stream.announced(), head.is_http10 || stream.ends_connection()) {
             _ if matches!(reply.status, 204 | 304) => Delimiting::Nothing,
             (Some(length), _) => Delimiting::Length(length),
             (None, false) => Delimiting::Chunked,
             (None, true) => Delimiting::Close,
         };
-        let goes_on = self.goes_on(head, delimiting, &body);
+        let goes_on =
+            head.keep_alive && delimiting != Delimiting::Close && !body.is_withheld() && !self.shall_end();
         self.put_head(reply, delimiting, id, route, Last::from(!goes_on), Some(head));
-        if head.method() == "HEAD" || delimiting == Delimiting::Nothing {
-            return self.over(goes_on, &mut body).await;
-        }
-        // The head goes out at once, however long the first piece takes.
-        if !stream.has_piece() && self.flush().await.is_err() {
-            return Next::Abort;
-        }
-        loop {
-            let piece = match stream.next(&mut body, &mut self.socket).await {
-                Ok(piece) => piece,
-                Err(End::Refused(refusal)) => return cut_off(&refusal, id),
-                Err(End::Gone) => return Next::Abort,
-            };
-            let written =
-                self.write_piece_while(&piece.bytes, delimiting, piece.end, |cx| stream.poll_ahead(cx));
-            if written.await.is_err() {
+        if head.method() != "HEAD" && delimiting != Delimiting::Nothing {
+            // The head goes out at once, however long the first piece takes.
+            if !stream.has_piece() && self.flush().await.is_err() {
                 return Next::Abort;
             }
-            if piece.end {
-                break;
+            loop {
+                let mut client = Http1Client {
+                    socket: &mut self.socket,
+                    body: &mut body,
+                    idle_timeout: self.limits.idle_timeout,
+                    has_waited: true,
+                };
+                let piece = match stream.next(&mut client).await {
+                    Ok(piece) => piece,
+                    Err(End::Refused(refusal)) => return cut_off(&refusal, id),
+                    Err(End::Gone) => return Next::Abort,
+                };
+                let written =
+                    self.write_piece(&piece.bytes, delimiting, piece.end, |cx| stream.poll_ahead(cx));
+                if written.await.is_err() {
+                    return Next::Abort;
+                }
+                if piece.end {
+                    break;
+                }
+                stream.grant(&piece);
             }
-            stream.grant(&piece);
+            self.now = Instant::now();
         }
-        self.now = Instant::now();
-        self.over(goes_on, &mut body).await
-    }
-
-    /// Streams store changes until the client disconnects or the server drains. The connection ends with the response.
-    async fn send_changes(
-        &mut self,
-        reply: &Reply<'_>,
-        mut feed: ChangeFeed,
-        head: &Head,
-        id: &str,
-        route: Option<&Route>,
-    ) -> Next {
-        self.put_head(reply, Delimiting::Close, id, route, Last::Yes, Some(head));
-        if head.method() == "HEAD" {
-            return Next::Close;
-        }
-        // The head goes out at once, so the client knows that the feed is open.
-        if self.flush().await.is_err() {
-            return Next::Abort;
-        }
-        let app = self.thread.app();
-        let mut events = Vec::new();
-        loop {
-            events.clear();
-            let fed = feed.next(&mut events, &mut self.socket, id).await;
-            // After a reload the feed ends, and clients reconnect under the new configuration: nothing more is sent under the old one.
-            let fed = if Arc::ptr_eq(&app, &self.thread.app()) {
-                fed
-            } else {
-                Fed::Gone
-            };
-            let is_last = fed != Fed::More;
-            if fed != Fed::Gone
-                && self
-                    .write_piece(&events, Delimiting::Close, is_last)
-                    .await
-                    .is_err()
-            {
-                return Next::Abort;
-            }
-            if is_last {
-                self.now = Instant::now();
-                return Next::Close;
-            }
-        }
-    }
-
-    /// Streams lines that are read from the store as the client consumes them.
-    async fn send_lines(
-        &mut self,
-        reply: &Reply<'_>,
-        mut lines: Box<dyn Pieces>,
-        head: &Head,
-        id: &str,
-        route: Option<&Route>,
-        mut body: RequestBody,
-    ) -> Next {
-        let delimiting = if head.is_http10 {
-            Delimiting::Close
+        // What keeps a part of the request or of the store is let go before the rest of the request is read.
+        drop(stream);
+        if goes_on {
+            self.after(&mut body).await
         } else {
-            Delimiting::Chunked
-        };
-        let goes_on = self.goes_on(head, delimiting, &body);
-        self.put_head(reply, delimiting, id, route, Last::from(!goes_on), Some(head));
-        let mut more = head.method() != "HEAD";
-        let mut piece = Vec::new();
-        while more {
-            piece.clear();
-            more = match lines.next(&mut piece) {
-                Ok(more) => more,
-                Err(refusal) => return cut_off(&refusal, id),
-            };
-            if self.write_piece(&piece, delimiting, !more).await.is_err() {
-                return Next::Abort;
-            }
-            // However fast the client reads, other tasks get a turn before the next piece.
-            if more {
-                tokio::task::yield_now().await;
-            }
+            Next::Close
         }
-        drop(lines);
-        self.now = Instant::now();
-        self.over(goes_on, &mut body).await
     }
 }
 

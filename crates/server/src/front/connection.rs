@@ -13,6 +13,7 @@ use std::{
 use super::{
     Limits,
     head::{Head, Parsed},
+    http1_client::Http1Client,
     request_body::RequestBody,
     socket::{Filled, Socket, Stream},
     thread::Thread,
@@ -23,11 +24,10 @@ use crate::{
     logging::Access,
     reply::{HeaderLines, Reply},
     router::Outcome,
-    target::{Cors, End, IoOutcome, ReadOutcome, Request, StoreTarget, Target},
-    traces::Traced,
+    target::{Cors, End, Request},
 };
 
-/// Capacity that each buffer of an idle connection keeps.
+/// Capacity that the head of an idle connection keeps.
 const KEPT_BYTES: usize = 1024;
 /// Longest request id accepted from a client.
 const REQUEST_ID_BYTES_MAX: usize = 128;
@@ -45,13 +45,10 @@ pub(super) struct Exchange<S> {
     pub(super) socket: Socket<S>,
     pub(super) thread: Rc<Thread>,
     pub(super) limits: Limits,
-    pub(super) output: Vec<u8>,
-    peer: Box<str>,
+    peer: Rc<str>,
     /// When this task last waited: the current time for whatever it does until it waits again.
     pub(super) now: Instant,
     pub(super) sent: Sent,
-    /// Traced requests whose responses are not flushed yet; usually none.
-    unwritten: Vec<Traced>,
 }
 
 /// Progress of the response to the current request.
@@ -77,7 +74,7 @@ pub(super) enum Next {
 }
 
 impl<S: Stream> Connection<S> {
-    pub(crate) fn new(stream: S, thread: Rc<Thread>, peer: Box<str>) -> Self {
+    pub(crate) fn new(stream: S, thread: Rc<Thread>, peer: Rc<str>) -> Self {
         let now = Instant::now();
         let limits = thread.limits();
         let socket = Socket::new(stream, thread.clone(), now);
@@ -85,11 +82,9 @@ impl<S: Stream> Connection<S> {
             socket,
             thread,
             limits,
-            output: Vec::new(),
             peer,
             now,
             sent: Sent::default(),
-            unwritten: Vec::new(),
         };
         Self {
             head: Head::default(),
@@ -181,7 +176,6 @@ impl<S: Stream> Exchange<S> {
     fn shrink(&mut self, head: &mut Head) {
         self.socket.shrink();
         head.shrink(KEPT_BYTES);
-        self.output.shrink_to(KEPT_BYTES);
     }
 
     pub(super) async fn flush(&mut self) -> io::Result<()> {
@@ -190,32 +184,13 @@ impl<S: Stream> Exchange<S> {
 
     /// Like [`Self::flush`], and calls `meanwhile` whenever the client is slow to read.
     pub(super) async fn flush_while(&mut self, meanwhile: impl FnMut(&mut Context<'_>)) -> io::Result<()> {
-        if self.output.is_empty() {
-            self.all_written();
-            return Ok(());
-        }
-        let written = self
-            .socket
-            .write_all_while(&mut &self.output[..], self.limits.idle_timeout, meanwhile)
-            .await;
-        self.output.clear();
-        self.all_written();
-        written
-    }
-
-    /// Records that every response so far has been written.
-    fn all_written(&mut self) {
-        if !self.unwritten.is_empty() {
-            let now = Instant::now();
-            self.unwritten
-                .drain(..)
-                .for_each(|mut traced| traced.written(now));
-        }
+        self.socket.flush_while(self.limits.idle_timeout, meanwhile).await
     }
 
     async fn answer(&mut self, head: &Head) -> Next {
         let arrived = self.now;
-        let app = self.thread.app();
+        let (thread, peer) = (Rc::clone(&self.thread), Rc::clone(&self.peer));
+        let app = thread.app();
         self.limits = Limits::of(&app.config.server);
         self.socket.begin_request();
         let generated = self.thread.request_id();
@@ -235,6 +210,9 @@ impl<S: Stream> Exchange<S> {
                     pattern: found.pattern,
                     params: &found.params[..],
                     rest: found.rest,
+                    peer: &peer,
+                    thread: &thread,
+                    app: &app,
                     arrived,
                     deadline: arrived + route.deadline,
                 };
@@ -252,7 +230,7 @@ impl<S: Stream> Exchange<S> {
                         ..
                     } = self.sent;
                     traced.answered(answered, status, bytes);
-                    self.unwritten.push(traced);
+                    self.socket.trace_written(traced);
                 }
                 (next, Some(route))
             }
@@ -300,138 +278,32 @@ impl<S: Stream> Exchange<S> {
             Ok(body) => body,
             Err(refusal) => return self.refuse(&refusal, Some(request.head), request.id, Some(route)),
         };
-        if let Some(Err(refusal)) = route.origins.as_ref().map(|origins| origins.check(request.head)) {
-            let reply = refusal.reply(request.id);
-            return self
-                .send(reply, request.head, request.id, Some(route), body)
-                .await;
-        }
-        let reply = match &route.target {
-            Target::Respond(respond) => Ok(respond.reply()),
-            Target::Files(files) => files.reply(request).map_err(End::from),
-            Target::Store(store) if StoreTarget::only_reads(request.head) => match store.read(request) {
-                Ok(ReadOutcome::Answered(reply)) => Ok(reply),
-                Ok(ReadOutcome::Unfinished(unfinished)) => {
-                    if self.flush().await.is_err() {
-                        return Next::Abort;
-                    }
-                    let answer = store.finish(unfinished, request, &mut self.socket).await;
-                    self.now = Instant::now();
-                    answer
-                }
-                Err(refusal) => Err(refusal.into()),
-            },
-            Target::Store(store) => {
-                if self.flush().await.is_err() {
-                    return Next::Abort;
-                }
-                let answer = store.write(request, &mut body, &mut self.socket).await;
-                self.now = Instant::now();
-                answer
-            }
-            Target::Records(records) if StoreTarget::only_reads(request.head) => {
-                match records.read(request) {
-                    Ok(ReadOutcome::Answered(reply)) => Ok(reply),
-                    Ok(ReadOutcome::Unfinished(unfinished)) => {
-                        if self.flush().await.is_err() {
-                            return Next::Abort;
-                        }
-                        let answer = records.finish(unfinished, request, &mut self.socket).await;
-                        self.now = Instant::now();
-                        answer
-                    }
-                    Err(refusal) => Err(refusal.into()),
-                }
-            }
-            Target::Records(records) => {
-                if self.flush().await.is_err() {
-                    return Next::Abort;
-                }
-                let answer = records.write(request, &mut body, &mut self.socket).await;
-                self.now = Instant::now();
-                answer
-            }
-            Target::Tql(tql) => {
-                if self.flush().await.is_err() {
-                    return Next::Abort;
-                }
-                let answer = tql.answer(request, &mut body, &mut self.socket).await;
-                self.now = Instant::now();
-                answer
-            }
-            Target::Sql(sql) => {
-                if self.flush().await.is_err() {
-                    return Next::Abort;
-                }
-                let answer = sql.answer(request, &mut body, &mut self.socket).await;
-                self.now = Instant::now();
-                answer
-            }
-            Target::Workflow(workflow) => {
-                if self.flush().await.is_err() {
-                    return Next::Abort;
-                }
-                let answer = workflow.answer(request, &mut body, &mut self.socket).await;
-                self.now = Instant::now();
-                answer
-            }
-            Target::Pool(pool) => {
-                if self.flush().await.is_err() {
-                    return Next::Abort;
-                }
-                let mailbox = &self.thread.mailbox;
-                let answer = pool
-                    .answer(request, &self.peer, mailbox, &mut body, &mut self.socket)
-                    .await;
-                self.now = Instant::now();
-                answer
-            }
-            Target::Script(script) => {
-                if !body.ended() && self.flush().await.is_err() {
-                    return Next::Abort;
-                }
-                let thread = self.thread.clone();
-                let tried = script
-                    .try_here(request, &self.peer, &thread, &mut body, &mut self.socket)
-                    .await;
-                let answer = match tried {
-                    Ok(IoOutcome::Answered(reply)) => Ok(reply),
-                    Ok(IoOutcome::Later(call)) => {
-                        if self.flush().await.is_err() {
-                            return Next::Abort;
-                        }
-                        script.answer(call, request, &thread, &mut self.socket).await
-                    }
-                    Err(end) => Err(end),
-                };
-                self.now = Instant::now();
-                answer
-            }
+        let mut client = Http1Client {
+            socket: &mut self.socket,
+            body: &mut body,
+            idle_timeout: self.limits.idle_timeout,
+            has_waited: false,
         };
+        let answered = route.answer(request, &mut client).await;
+        if client.has_waited {
+            self.now = Instant::now();
+        }
         if forebay_trace::current().is_some() {
             self.sent.answered = Some(Instant::now());
         }
-        match reply {
-            Ok(reply) => {
-                self.send(reply, request.head, request.id, Some(route), body)
-                    .await
-            }
+        let reply = match answered {
+            Ok(reply) => reply,
+            Err(End::Gone) => return Next::Abort,
             Err(End::Refused(refusal)) => {
                 refusal.log(request.id);
                 if refusal.ends_connection() {
                     return self.refuse(&refusal, Some(request.head), request.id, Some(route));
                 }
-                self.send(
-                    refusal.reply(request.id),
-                    request.head,
-                    request.id,
-                    Some(route),
-                    body,
-                )
-                .await
+                refusal.reply(request.id)
             }
-            Err(End::Gone) => Next::Abort,
-        }
+        };
+        self.send(reply, request.head, request.id, Some(route), body)
+            .await
     }
 
     /// Answers an OPTIONS request with these headers.

@@ -4,8 +4,10 @@
 mod accept;
 mod answer;
 mod body;
+mod client;
 mod connection;
 mod head;
+mod http1_client;
 mod listener;
 mod pace;
 mod request_body;
@@ -30,10 +32,9 @@ use tokio::sync::watch;
 
 pub(crate) use self::{
     body::{Decoder, Step},
+    client::Client,
     head::{Head, Parsed, decimal},
     listener::{ACCEPT_PAUSE, Accepted, Accepting, Bound},
-    request_body::RequestBody,
-    socket::{Socket, Stream},
     thread::Thread,
     wake_batch::together,
 };

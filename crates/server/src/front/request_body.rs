@@ -13,7 +13,7 @@ use super::{
     pace::Pace,
     socket::{Filled, Socket, Stream},
 };
-use crate::{failure::Refusal, reply, target::End};
+use crate::{failure::Refusal, target::End};
 
 /// Bytes of a discarded body that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -34,8 +34,6 @@ pub(crate) struct RequestBody {
     /// Start of the current wait for the client.
     since: Option<Instant>,
     pace: Pace,
-    /// The request's deadline, for as long as this read is the only one that enforces it.
-    deadline: Option<Instant>,
 }
 
 impl RequestBody {
@@ -50,7 +48,6 @@ impl RequestBody {
             until: None,
             since: None,
             pace: limits.pace(),
-            deadline: None,
         })
     }
 
@@ -64,44 +61,19 @@ impl RequestBody {
         self.continue_due
     }
 
-    async fn permit<S: Stream>(&mut self, socket: &mut Socket<S>) -> Result<(), End> {
-        if std::mem::take(&mut self.continue_due) {
-            socket
-                .write_all(&mut &reply::CONTINUE[..], self.limits.body_timeout)
-                .await
-                .map_err(|_| End::Gone)?;
-        }
-        Ok(())
+    /// Whether the client waits for `100 Continue`, which is to be sent now.
+    pub(crate) fn take_continue(&mut self) -> bool {
+        std::mem::take(&mut self.continue_due)
     }
 
-    /// Reads until the end of the body or at least `enough` bytes, but not beyond `deadline`.
-    pub(crate) async fn read<S: Stream>(
-        &mut self,
-        socket: &mut Socket<S>,
-        enough: usize,
-        deadline: Instant,
-    ) -> Result<Vec<u8>, End> {
-        let mut body = Vec::new();
-        self.permit(socket).await?;
-        self.deadline = Some(deadline);
-        let mut read = Ok(());
-        while read.is_ok() && !self.ended() && body.len() < enough {
-            let room = enough - body.len();
-            read =
-                poll_fn(|cx| self.poll_read(socket, cx, room, |bytes| body.extend_from_slice(bytes))).await;
-        }
-        // From here on the target enforces the deadline; the rest of the body may still be discarded after it.
-        self.deadline = None;
-        read.map(|()| body)
-    }
-
-    /// Reads some bytes, at most `room`. Waits for the client no longer than `body_timeout` in all.
+    /// Reads some bytes, at most `room`, but not beyond `deadline`. Waits for the client no longer than `body_timeout` in all.
     pub(crate) fn poll_read<S: Stream>(
         &mut self,
         socket: &mut Socket<S>,
         cx: &mut Context<'_>,
         room: usize,
-        take: impl FnOnce(&[u8]),
+        deadline: Option<Instant>,
+        mut take: impl FnMut(&[u8]),
     ) -> Poll<Result<(), End>> {
         loop {
             let input = socket.input();
@@ -118,7 +90,7 @@ impl RequestBody {
                     if input.len() > room && self.skip_framing(socket)? {
                         continue;
                     }
-                    ready!(self.poll_more(socket, cx))?;
+                    ready!(self.poll_more(socket, cx, deadline))?;
                 }
                 Ok(Step::Framing { used }) => {
                     socket.take(used);
@@ -144,6 +116,7 @@ impl RequestBody {
         &mut self,
         socket: &mut Socket<S>,
         cx: &mut Context<'_>,
+        deadline: Option<Instant>,
     ) -> Poll<Result<(), End>> {
         let body_timeout = self.limits.body_timeout;
         let since = *self.since.get_or_insert_with(Instant::now);
@@ -153,7 +126,7 @@ impl RequestBody {
             .left()
             .map(|left| since + left)
             .filter(|slow| *slow < until);
-        let deadline = self.deadline.filter(|&deadline| deadline < slow.unwrap_or(until));
+        let deadline = deadline.filter(|&deadline| deadline < slow.unwrap_or(until));
         match ready!(socket.poll_fill_until(cx, deadline.or(slow).unwrap_or(until))) {
             Filled::Bytes => {
                 let now = Instant::now();
@@ -178,7 +151,8 @@ impl RequestBody {
         let mut dropped = 0;
         while !self.ended() && dropped < DISCARD_BYTES_MAX {
             let read =
-                poll_fn(|cx| self.poll_read(socket, cx, PIECE_BYTES, |bytes| dropped += bytes.len())).await;
+                poll_fn(|cx| self.poll_read(socket, cx, PIECE_BYTES, None, |bytes| dropped += bytes.len()))
+                    .await;
             if read.is_err() {
                 return false;
             }

@@ -13,6 +13,7 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, unix::AsyncFd};
 
 use super::{pace::Pace, thread::Thread, timer::Timer};
+use crate::traces::Traced;
 
 /// Capacity that the input buffer of an idle connection keeps.
 const IDLE_BUFFER_BYTES: usize = 1024;
@@ -32,6 +33,10 @@ const ANSWER_START: &[u8] = b"HTTP/1.1 ";
 pub(crate) struct Socket<S> {
     stream: S,
     thread: Rc<Thread>,
+    /// What is to be written: responses, and what is before them.
+    pub(super) output: Vec<u8>,
+    /// Traced requests whose responses are not written yet; usually none.
+    unwritten: Vec<Traced>,
     input: Vec<u8>,
     taken: usize,
     ended: bool,
@@ -60,6 +65,8 @@ impl<S: Stream> Socket<S> {
         Self {
             stream,
             thread,
+            output: Vec::new(),
+            unwritten: Vec::new(),
             input: Vec::new(),
             taken: 0,
             ended: false,
@@ -95,6 +102,39 @@ impl<S: Stream> Socket<S> {
         if self.input.is_empty() {
             self.input.shrink_to(IDLE_BUFFER_BYTES);
         }
+        self.output.shrink_to(IDLE_BUFFER_BYTES);
+    }
+
+    /// Whether there is output that is not written yet.
+    pub(super) fn has_unwritten(&self) -> bool {
+        !self.output.is_empty() || !self.unwritten.is_empty()
+    }
+
+    /// Adds a traced request, whose response is part of the output.
+    pub(super) fn trace_written(&mut self, traced: Traced) {
+        self.unwritten.push(traced);
+    }
+
+    /// Writes the output, and calls `meanwhile` whenever the client is slow to read.
+    pub(super) async fn flush_while(
+        &mut self,
+        stall_max: Duration,
+        meanwhile: impl FnMut(&mut Context<'_>),
+    ) -> io::Result<()> {
+        let mut written = Ok(());
+        if !self.output.is_empty() {
+            let mut output = std::mem::take(&mut self.output);
+            written = self.write_all_while(&mut &output[..], stall_max, meanwhile).await;
+            output.clear();
+            self.output = output;
+        }
+        if !self.unwritten.is_empty() {
+            let now = Instant::now();
+            self.unwritten
+                .drain(..)
+                .for_each(|mut traced| traced.written(now));
+        }
+        written
     }
 
     /// Reads once, through the thread's buffer.

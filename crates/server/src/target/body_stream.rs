@@ -1,11 +1,12 @@
-//! Responses whose bodies arrive piece by piece, from any source.
+//! Response bodies that arrive piece by piece, from any source.
 
-use std::task::Context;
+use std::{fmt, pin::Pin, task::Context};
 
 use bytes::Bytes;
+use tokio::task::yield_now;
 
 use super::End;
-use crate::front::{RequestBody, Socket, Stream};
+use crate::{front::Client, store::Pieces};
 
 /// A piece of a response's body.
 #[derive(Debug)]
@@ -16,21 +17,75 @@ pub(crate) struct Piece {
     pub(super) windowed: bool,
 }
 
-/// The rest of a response that has begun.
-pub(crate) trait Streamed {
-    /// The Content-Length of the response, if it has one.
-    fn announced(&self) -> Option<u64>;
+impl Piece {
+    /// A piece that nobody counts.
+    pub(super) fn new(bytes: impl Into<Bytes>, end: bool) -> Self {
+        Self {
+            bytes: bytes.into(),
+            end,
+            windowed: false,
+        }
+    }
+}
 
-    /// Whether a piece is available without waiting.
+/// The next piece, once it is there.
+pub(crate) type NextPiece<'s> = Pin<Box<dyn Future<Output = Result<Piece, End>> + 's>>;
+
+/// The rest of a response that has begun.
+pub(crate) trait BodyStream: fmt::Debug {
+    /// The Content-Length of the response, if it has one.
+    fn announced(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether a piece is available without waiting: then the head goes out with it.
     fn has_piece(&self) -> bool;
 
-    /// The next piece of the response's body. The rest of the request's body is sent meanwhile.
-    async fn next<S: Stream>(&mut self, body: &mut RequestBody, socket: &mut Socket<S>)
-    -> Result<Piece, End>;
+    /// Whether the connection ends with the response, because nobody knows when.
+    fn ends_connection(&self) -> bool {
+        false
+    }
+
+    /// The next piece of the response's body. The rest of the request's body is read meanwhile.
+    fn next<'s>(&'s mut self, client: &'s mut dyn Client) -> NextPiece<'s>;
 
     /// Called while the client is slow to read: takes pieces that arrive meanwhile, as far as they may be buffered.
     fn poll_ahead(&mut self, _: &mut Context<'_>) {}
 
     /// The client has taken a piece, so as many bytes may be sent again.
-    fn grant(&self, piece: &Piece);
+    fn grant(&self, _: &Piece) {}
+}
+
+/// A body that is read from the store as the client consumes it.
+#[derive(Debug)]
+pub(super) struct StoreBody {
+    pieces: Box<dyn Pieces>,
+    has_begun: bool,
+}
+
+impl StoreBody {
+    pub(super) fn new(pieces: impl Pieces + 'static) -> Self {
+        Self {
+            pieces: Box::new(pieces),
+            has_begun: false,
+        }
+    }
+}
+
+impl BodyStream for StoreBody {
+    fn has_piece(&self) -> bool {
+        true
+    }
+
+    fn next<'s>(&'s mut self, _: &'s mut dyn Client) -> NextPiece<'s> {
+        Box::pin(async {
+            // However fast the client reads, other tasks get a turn before the next piece.
+            if std::mem::replace(&mut self.has_begun, true) {
+                yield_now().await;
+            }
+            let mut piece = Vec::new();
+            let more = self.pieces.next(&mut piece)?;
+            Ok(Piece::new(piece, !more))
+        })
+    }
 }

@@ -3,23 +3,19 @@
 use std::time::Instant;
 
 use super::{End, pending::wait_for};
-use crate::{
-    failure::Refusal,
-    front::{Socket, Stream},
-    store::OpenStore,
-};
+use crate::{failure::Refusal, front::Client, store::OpenStore};
 
 /// Waits until a commit is on disk. `store` is `None` where nothing can be committed.
-pub(crate) async fn wait_for_disk<S: Stream>(
+pub(crate) async fn wait_for_disk(
     store: Option<&OpenStore>,
     commit: u64,
     deadline: Instant,
-    socket: &mut Socket<S>,
+    client: &mut dyn Client,
 ) -> Result<(), End> {
     if store.is_none_or(|store| store.flushes().has(commit)) {
         return Ok(());
     }
-    wait_for(on_disk(store, commit), deadline, socket)
+    wait_for(on_disk(store, commit), deadline, client)
         .await?
         .map_err(End::from)
 }

@@ -22,24 +22,28 @@ pub(crate) mod store;
 pub(crate) mod tql;
 pub mod workflow;
 
-use std::{borrow::Cow, time::Instant};
+use std::{borrow::Cow, rc::Rc, sync::Arc, time::Instant};
 
 pub(crate) use self::{
-    body_stream::Streamed,
+    body_stream::BodyStream,
     files::FilesTarget,
     origin::{Cors, Origins},
-    pool::{PoolStream, PoolTarget},
+    pool::PoolTarget,
     records::RecordsTarget,
     respond::RespondTarget,
-    script::{IoOutcome, ScriptStream, ScriptTarget},
-    snapshot_read::ReadOutcome,
+    script::ScriptTarget,
     spool::{Bounds, BufferUsage},
-    sql::{SqlStream, SqlTarget},
-    store::{ChangeFeed, Fed, StoreTarget},
+    sql::SqlTarget,
+    store::StoreTarget,
     tql::TqlTarget,
     workflow::WorkflowTarget,
 };
-use crate::{failure::Refusal, front::Head};
+use crate::{
+    app::App,
+    failure::Refusal,
+    front::{Client, Head, Thread},
+    reply::Reply,
+};
 
 /// The target of a route.
 #[derive(Debug)]
@@ -56,6 +60,25 @@ pub(crate) enum Target {
 }
 
 impl Target {
+    /// Answers a request, and reads of its body what it needs.
+    pub(crate) async fn answer<'a>(
+        &'a self,
+        request: &Request<'_>,
+        client: &mut dyn Client,
+    ) -> Result<Reply<'a>, End> {
+        match self {
+            Self::Respond(respond) => Ok(respond.reply()),
+            Self::Files(files) => Ok(files.reply(request)?),
+            Self::Store(store) => store.answer(request, client).await,
+            Self::Records(records) => records.answer(request, client).await,
+            Self::Tql(tql) => tql.answer(request, client).await,
+            Self::Sql(sql) => sql.answer(request, client).await,
+            Self::Pool(pool) => pool.answer(request, client).await,
+            Self::Script(script) => script.answer(request, client).await,
+            Self::Workflow(workflow) => workflow.answer(request, client).await,
+        }
+    }
+
     /// The pool that handles the route's requests, if its target is one.
     pub(crate) fn pool_name(&self) -> Option<&str> {
         match self {
@@ -109,6 +132,12 @@ pub(crate) struct Request<'a> {
     pub(crate) params: &'a [(&'a str, Cow<'a, str>)],
     /// The part of the path that the pattern's `*` matched, percent-encoded.
     pub(crate) rest: Option<&'a str>,
+    /// The address of the client, without a port; empty for a Unix socket.
+    pub(crate) peer: &'a str,
+    /// The I/O thread that answers it.
+    pub(crate) thread: &'a Rc<Thread>,
+    /// The routes in force when it arrived.
+    pub(crate) app: &'a Arc<App>,
     /// When the head had been read.
     pub(crate) arrived: Instant,
     pub(crate) deadline: Instant,

@@ -8,27 +8,24 @@ use std::{
 };
 
 use super::End;
-use crate::{
-    failure::Refusal,
-    front::{Socket, Stream},
-};
+use crate::{failure::Refusal, front::Client};
 
 /// Awaits a result from another thread until the deadline, or until the client disconnects.
-pub(super) async fn wait_for<S: Stream, T>(
+pub(super) async fn wait_for<T>(
     awaited: impl Future<Output = T>,
     deadline: Instant,
-    socket: &mut Socket<S>,
+    client: &mut dyn Client,
 ) -> Result<T, End> {
     let mut awaited = pin!(awaited);
     poll_fn(|cx| {
-        let waker = socket.waker_for_others(cx);
+        let waker = client.waker_for_others(cx);
         if let Poll::Ready(come) = awaited.as_mut().poll(&mut Context::from_waker(&waker)) {
             return Poll::Ready(Ok(come));
         }
-        if socket.poll_gone(cx).is_ready() {
+        if client.poll_gone(cx).is_ready() {
             return Poll::Ready(Err(End::Gone));
         }
-        socket
+        client
             .poll_limit(cx, deadline)
             .map(|()| Err(Refusal::DeadlinePassed.into()))
     })

@@ -6,7 +6,6 @@ use std::{
     borrow::Cow,
     future::poll_fn,
     mem,
-    rc::Rc,
     sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
@@ -14,8 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use forebay_pool::{
-    Answer, Delivery, Failure, INLINE_BODY_BYTES, Job, Limits, LocalMailbox, Pending, Pool, RequestParts,
-    Retry, Timing,
+    Answer, Delivery, Failure, INLINE_BODY_BYTES, Job, Limits, Pending, Pool, RequestParts, Retry, Timing,
 };
 
 use forebay_trace::{Kind, Span, Trace};
@@ -23,7 +21,7 @@ use forebay_trace::{Kind, Span, Trace};
 pub(crate) use self::workers::PoolWorkers;
 use super::{
     End, Request,
-    body_stream::{Piece, Streamed},
+    body_stream::{BodyStream, NextPiece, Piece},
     durability::wait_for_disk,
     response_headers::{Length, answer_headers, invalid},
     spool::{Bounds, BufferUsage, Part, Share, Spool},
@@ -31,7 +29,7 @@ use super::{
 use crate::{
     config::PoolRoute,
     failure::Refusal,
-    front::{Framing, Head, RequestBody, Socket, Stream},
+    front::{Client, Framing, Head},
     reply::{Body, Reply},
     store::OpenStore,
 };
@@ -77,15 +75,13 @@ impl PoolTarget {
         &self.pool
     }
 
-    pub(crate) async fn answer<'a, S: Stream>(
+    pub(crate) async fn answer<'a>(
         &'a self,
         request: &Request<'_>,
-        peer: &str,
-        mailbox: &Rc<LocalMailbox>,
-        body: &mut RequestBody,
-        socket: &mut Socket<S>,
+        client: &mut dyn Client,
     ) -> Result<Reply<'a>, End> {
-        let (mut first, since, share) = if body.ended() {
+        client.before_waiting().await?;
+        let (mut first, since, share) = if client.body_ended() {
             (Vec::new(), request.arrived, None)
         } else {
             let share = self.room_for(request.head);
@@ -93,7 +89,7 @@ impl PoolTarget {
                 Some((_, bytes)) => *bytes,
                 None => self.first_bytes_max,
             };
-            let first = body.read(socket, enough, request.deadline).await?;
+            let first = client.read_body(enough, request.deadline).await?;
             (first, Instant::now(), share)
         };
         let rest = if first.len() > self.first_bytes_max {
@@ -101,7 +97,7 @@ impl PoolTarget {
         } else {
             Bytes::new()
         };
-        let whole = body.ended() && rest.is_empty();
+        let whole = client.body_ended() && rest.is_empty();
         if self.pool.protocol().takes_whole_bodies() {
             if !whole {
                 let message_bytes_max = self.first_bytes_max;
@@ -116,14 +112,14 @@ impl PoolTarget {
         let trace = forebay_trace::current();
         let job = Job {
             trace: trace.clone(),
-            payload: encode(request, peer, &first),
+            payload: encode(request, &first),
             whole,
             since,
             deadline: request.deadline,
             limits,
         };
         let trace = trace.map(|trace| (trace, Instant::now()));
-        let pending = self.pool.submit(mailbox, job)?;
+        let pending = self.pool.submit(&request.thread.mailbox, job)?;
         let mut stream = PoolStream {
             pending,
             target: self,
@@ -138,7 +134,7 @@ impl PoolTarget {
             first: None,
             failed: None,
         };
-        let answer = match stream.next_delivery(body, socket).await? {
+        let answer = match stream.next_delivery(client).await? {
             Delivery::Answer(answer) => answer,
             Delivery::Failed(failure) => return Err(failure.into()),
             Delivery::Chunk { .. } | Delivery::Window(_) => {
@@ -148,7 +144,7 @@ impl PoolTarget {
         if let Some((trace, submitted)) = trace {
             self.record(&trace, since, submitted, answer.timing());
         }
-        wait_for_disk(self.store.as_deref(), answer.commit(), request.deadline, socket).await?;
+        wait_for_disk(self.store.as_deref(), answer.commit(), request.deadline, client).await?;
         reply(&answer, stream)
     }
 
@@ -219,7 +215,7 @@ fn is_idempotent(method: &str) -> bool {
 }
 
 /// The payload of a REQUEST frame.
-pub(super) fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> {
+pub(super) fn encode(request: &Request<'_>, body: &[u8]) -> Vec<u8> {
     let head = request.head;
     let mut payload = Vec::with_capacity(PAYLOAD_BYTES + body.len());
     let named_hops = named_hops(head);
@@ -245,7 +241,7 @@ pub(super) fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> 
                 b"host" => (name, head.host_bytes()),
                 _ => (name, value),
             }),
-        peer: peer.as_bytes(),
+        peer: request.peer.as_bytes(),
         id,
         body,
     }
@@ -334,7 +330,7 @@ impl PoolStream<'_> {
     }
 }
 
-impl Streamed for PoolStream<'_> {
+impl BodyStream for PoolStream<'_> {
     fn announced(&self) -> Option<u64> {
         self.length.announced()
     }
@@ -343,35 +339,8 @@ impl Streamed for PoolStream<'_> {
         self.first.is_some()
     }
 
-    async fn next<S: Stream>(
-        &mut self,
-        body: &mut RequestBody,
-        socket: &mut Socket<S>,
-    ) -> Result<Piece, End> {
-        let piece = match self.first.take() {
-            // The head waited for the disk, and this piece came with it.
-            Some(bytes) => Piece {
-                bytes,
-                end: false,
-                windowed: false,
-            },
-            None if self.spool.is_some() => self.next_kept(body, socket).await?,
-            None => match self.next_delivery(body, socket).await? {
-                Delivery::Chunk { bytes, end, commit } => {
-                    let until = Instant::now() + self.hold_max;
-                    wait_for_disk(self.target.store.as_deref(), commit, until, socket).await?;
-                    Piece {
-                        bytes,
-                        end,
-                        windowed: true,
-                    }
-                }
-                Delivery::Failed(failure) => return Err(failure.into()),
-                Delivery::Answer(_) | Delivery::Window(_) => unreachable!("one answer comes, and first"),
-            },
-        };
-        self.length.pass(piece.bytes.len(), piece.end)?;
-        Ok(piece)
+    fn next<'s>(&'s mut self, client: &'s mut dyn Client) -> NextPiece<'s> {
+        Box::pin(self.next_piece(client))
     }
 
     fn poll_ahead(&mut self, cx: &mut Context<'_>) {
@@ -402,12 +371,35 @@ impl Streamed for PoolStream<'_> {
 }
 
 impl PoolStream<'_> {
+    async fn next_piece(&mut self, client: &mut dyn Client) -> Result<Piece, End> {
+        let piece = match self.first.take() {
+            // The head waited for the disk, and this piece came with it.
+            Some(bytes) => Piece {
+                bytes,
+                end: false,
+                windowed: false,
+            },
+            None if self.spool.is_some() => self.next_kept(client).await?,
+            None => match self.next_delivery(client).await? {
+                Delivery::Chunk { bytes, end, commit } => {
+                    let until = Instant::now() + self.hold_max;
+                    wait_for_disk(self.target.store.as_deref(), commit, until, client).await?;
+                    Piece {
+                        bytes,
+                        end,
+                        windowed: true,
+                    }
+                }
+                Delivery::Failed(failure) => return Err(failure.into()),
+                Delivery::Answer(_) | Delivery::Window(_) => unreachable!("one answer comes, and first"),
+            },
+        };
+        self.length.pass(piece.bytes.len(), piece.end)?;
+        Ok(piece)
+    }
+
     /// The next piece of a buffered response.
-    async fn next_kept<S: Stream>(
-        &mut self,
-        body: &mut RequestBody,
-        socket: &mut Socket<S>,
-    ) -> Result<Piece, End> {
+    async fn next_kept(&mut self, client: &mut dyn Client) -> Result<Piece, End> {
         poll_fn(|cx| {
             loop {
                 self.poll_ahead(cx);
@@ -415,7 +407,7 @@ impl PoolStream<'_> {
                 if !is_empty || self.failed.is_some() {
                     return Poll::Ready(Ok::<_, End>(()));
                 }
-                match self.poll_body(cx, body, socket) {
+                match self.poll_body(cx, client) {
                     Poll::Ready(moved) => moved?,
                     Poll::Pending => return Poll::Pending,
                 }
@@ -436,7 +428,7 @@ impl PoolStream<'_> {
             self.pending.grant(mem::take(&mut self.owed) as u32);
         }
         let until = Instant::now() + self.hold_max;
-        wait_for_disk(self.target.store.as_deref(), commit, until, socket).await?;
+        wait_for_disk(self.target.store.as_deref(), commit, until, client).await?;
         Ok(Piece {
             bytes,
             end,
@@ -445,17 +437,13 @@ impl PoolStream<'_> {
     }
 
     /// Waits for the worker's next message, and meanwhile sends it the request's body as it asks for it.
-    async fn next_delivery<S: Stream>(
-        &mut self,
-        body: &mut RequestBody,
-        socket: &mut Socket<S>,
-    ) -> Result<Delivery, End> {
+    async fn next_delivery(&mut self, client: &mut dyn Client) -> Result<Delivery, End> {
         poll_fn(|cx| {
             loop {
                 match self.pending.poll_next(cx) {
                     Poll::Ready(Delivery::Window(bytes)) => self.granted += bytes as usize,
                     Poll::Ready(delivery) => return Poll::Ready(Ok(delivery)),
-                    Poll::Pending => match self.poll_body(cx, body, socket) {
+                    Poll::Pending => match self.poll_body(cx, client) {
                         Poll::Ready(moved) => moved?,
                         Poll::Pending => return Poll::Pending,
                     },
@@ -466,19 +454,14 @@ impl PoolStream<'_> {
     }
 
     /// Moves one piece of the request's body to the worker; fails if the client disconnects.
-    fn poll_body<S: Stream>(
-        &mut self,
-        cx: &mut Context<'_>,
-        body: &mut RequestBody,
-        socket: &mut Socket<S>,
-    ) -> Poll<Result<(), End>> {
+    fn poll_body(&mut self, cx: &mut Context<'_>, client: &mut dyn Client) -> Poll<Result<(), End>> {
         if self.sent || self.granted == 0 {
-            return socket.poll_gone(cx).map(|()| Err(End::Gone));
+            return client.poll_gone(cx).map(|()| Err(End::Gone));
         }
         let room = self.granted.min(PIECE_BYTES);
         if !self.rest.is_empty() {
             let piece = self.rest.split_to(room.min(self.rest.len()));
-            self.sent = self.rest.is_empty() && body.ended();
+            self.sent = self.rest.is_empty() && client.body_ended();
             self.granted -= piece.len();
             if !self.pending.send_body(&piece, self.sent) {
                 self.sent = true;
@@ -486,11 +469,11 @@ impl PoolStream<'_> {
             return Poll::Ready(Ok(()));
         }
         let mut piece = Vec::new();
-        match body.poll_read(socket, cx, room, |bytes| piece.extend_from_slice(bytes)) {
+        match client.poll_body(cx, room, None, &mut |bytes| piece.extend_from_slice(bytes)) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Err(end)) => Poll::Ready(Err(end)),
             Poll::Ready(Ok(())) => {
-                self.sent = body.ended();
+                self.sent = client.body_ended();
                 self.granted -= piece.len();
                 if !self.pending.send_body(&piece, self.sent) {
                     self.sent = true;

@@ -14,7 +14,7 @@ use super::{
     End, Request,
     access::{Rules, Visitor},
     parameters::parameters,
-    snapshot_read::{ReadOutcome, Reading, Unfinished},
+    snapshot_read::{ReadOutcome, Reading, only_reads, read},
     store::{
         body, document_reply, json,
         write::{appended, condition, outcome},
@@ -23,7 +23,7 @@ use super::{
 use crate::{
     config,
     failure::Refusal,
-    front::{Head, RequestBody, Socket, Stream},
+    front::{Client, Head},
     reply::Reply,
     router::{decode, put_encoded},
     store::{
@@ -69,23 +69,25 @@ impl RecordsTarget {
         }
     }
 
+    /// Answers a request: a read mostly at once, from a snapshot; a write once the writer has done it.
+    pub(crate) async fn answer(
+        &self,
+        request: &Request<'_>,
+        client: &mut dyn Client,
+    ) -> Result<Reply<'static>, End> {
+        if only_reads(request.head) {
+            return read(&self.open, request, client, || self.read(request)).await;
+        }
+        client.before_waiting().await?;
+        self.write(request, client).await
+    }
+
     /// Begins a read-only request.
-    pub(crate) fn read(&self, request: &Request<'_>) -> Result<ReadOutcome, Refusal> {
+    fn read(&self, request: &Request<'_>) -> Result<ReadOutcome, Refusal> {
         match request.rest.unwrap_or_default() {
             "" => self.list(request),
             rest => self.record(request.head, &whose(rest)?),
         }
-    }
-
-    /// Finishes a read that [`Self::read`] began.
-    pub(crate) async fn finish<S: Stream>(
-        &self,
-        unfinished: Unfinished,
-        request: &Request<'_>,
-        socket: &mut Socket<S>,
-    ) -> Result<Reply<'static>, End> {
-        let begin = || self.read(request);
-        unfinished.finish(&self.open, request, socket, begin).await
     }
 
     fn record(&self, head: &Head, whose: &RecordSelector) -> Result<ReadOutcome, Refusal> {
@@ -157,12 +159,7 @@ impl RecordsTarget {
     }
 
     /// Handles every request that is not a read.
-    pub(crate) async fn write<S: Stream>(
-        &self,
-        request: &Request<'_>,
-        body: &mut RequestBody,
-        socket: &mut Socket<S>,
-    ) -> Result<Reply<'static>, End> {
+    async fn write(&self, request: &Request<'_>, client: &mut dyn Client) -> Result<Reply<'static>, End> {
         let (head, rest) = (request.head, request.rest.unwrap_or_default());
         let method = head.method();
         let allowed = if rest.is_empty() {
@@ -190,7 +187,7 @@ impl RecordsTarget {
             body::check_is_merge_patch(head)?;
         }
         let condition = condition(head)?;
-        let text = body::read(request, body, socket).await?;
+        let text = body::read(request, client).await?;
         let mut tag = None;
         let mut document = || -> Result<Vec<u8>, Refusal> {
             let document = body::canonical(&text, self.value_bytes_max)?;
@@ -222,7 +219,7 @@ impl RecordsTarget {
         };
         let work = vec![Work::Record(operation)];
         let pending = self.open.writer().submit(work, text.len() + OPERATION_BYTES)?;
-        let done = outcome(pending, request.deadline, socket).await?.pop();
+        let done = outcome(pending, request.deadline, client).await?.pop();
         let mut reply = match done {
             Some(Done::Recorded(reference)) => {
                 let answer = format!("{{\"code\":0,\"ref\":{reference}}}").into_bytes();

@@ -17,7 +17,7 @@ use forebay_trace::{Kind, Span};
 
 use super::{
     End, Request,
-    body_stream::{Piece, Streamed},
+    body_stream::{BodyStream, NextPiece, Piece},
     durability::wait_for_disk,
     pending::wait_for,
     pool::encode,
@@ -27,7 +27,7 @@ use super::{
 use crate::{
     config::ScriptPlacement,
     failure::Refusal,
-    front::{RequestBody, Socket, Stream, Thread},
+    front::Client,
     reply::{Body, Reply},
     store::{OpenStore, Tag},
 };
@@ -42,14 +42,6 @@ pub(crate) struct ScriptTarget {
     place: ScriptPlacement,
     io_input_max: usize,
     store: Option<Arc<OpenStore>>,
-}
-
-/// Result of trying to answer on the I/O thread.
-#[derive(Debug)]
-pub(crate) enum IoOutcome<'a> {
-    Answered(Reply<'a>),
-    /// It takes time: pending responses on this connection must be written first.
-    Later(ScriptCall),
 }
 
 /// A call that takes time.
@@ -87,24 +79,22 @@ impl ScriptTarget {
         &self.script
     }
 
-    /// Reads the request, and answers it on this thread if that is quick.
-    pub(crate) async fn try_here<'a, S: Stream>(
+    /// Answers a request: on this thread if that is quick, otherwise on an executor.
+    pub(crate) async fn answer<'a>(
         &'a self,
         request: &Request<'_>,
-        peer: &str,
-        thread: &Thread,
-        body: &mut RequestBody,
-        socket: &mut Socket<S>,
-    ) -> Result<IoOutcome<'a>, End> {
-        if let Some(reply) = self.read_declared(request, thread, body) {
-            return Ok(IoOutcome::Answered(reply));
+        client: &mut dyn Client,
+    ) -> Result<Reply<'a>, End> {
+        let has_body = !client.body_ended();
+        if let Some(reply) = (!has_body).then(|| self.read_declared(request)).flatten() {
+            return Ok(reply);
         }
-        let input = if body.ended() {
-            Vec::new()
+        let input = if has_body {
+            client.read_body(usize::MAX, request.deadline).await?
         } else {
-            body.read(socket, usize::MAX, request.deadline).await?
+            Vec::new()
         };
-        let payload = encode(request, peer, &input);
+        let payload = encode(request, &input);
         let head = request.head;
         let is_safe = matches!(head.method(), "GET" | "HEAD");
         // A single built-in of the language cannot be interrupted, and its cost grows with its input, so the size of the whole request
@@ -114,12 +104,12 @@ impl ScriptTarget {
         let shape = is_small.then(|| Shape::of(head.method().as_bytes(), head.path_bytes()));
         let trace = forebay_trace::current().map(|trace| (trace, Instant::now()));
         let place = match shape {
-            Some(shape) => match self.call_here(shape, payload, request.deadline, thread) {
+            Some(shape) => match self.call_here(shape, payload, request) {
                 Tried::Answered(answer) => {
                     if let Some((trace, from)) = trace {
                         trace.record(Span::new(Kind::Running, RUNNING_HERE, from, Instant::now()));
                     }
-                    return self.reply(answer, hold_max(request)).map(IoOutcome::Answered);
+                    return self.reply(answer, hold_max(request));
                 }
                 Tried::Waits(waiting) => {
                     if let Some((trace, from)) = trace {
@@ -131,22 +121,21 @@ impl ScriptTarget {
             },
             None => CallPlace::Executor(payload),
         };
-        Ok(IoOutcome::Later(ScriptCall { place, shape }))
+        // The others take time.
+        client.before_waiting().await?;
+        self.finish(ScriptCall { place, shape }, request, client).await
     }
 
     /// Answers an unconditional request for a record without calling the script, if the script has declared that response.
-    fn read_declared(
-        &self,
-        request: &Request<'_>,
-        thread: &Thread,
-        body: &RequestBody,
-    ) -> Option<Reply<'static>> {
+    fn read_declared(&self, request: &Request<'_>) -> Option<Reply<'static>> {
         let head = request.head;
-        let is_plain = head.method() == "GET" && body.ended() && self.place != ScriptPlacement::Executor;
+        let is_plain = head.method() == "GET" && self.place != ScriptPlacement::Executor;
         if !is_plain || head.list("if-match").is_some() || head.list("if-none-match").is_some() {
             return None;
         }
-        let read = thread.with_script(&self.script, |script| script.read_declared(head.path_bytes()))?;
+        let read = request
+            .thread
+            .with_script(&self.script, |script| script.read_declared(head.path_bytes()))?;
         let tag = read.is_tagged.then(|| Tag::of(&read.body[read.record]));
         let mut reply = json(200, read.body);
         if let Some(tag) = tag {
@@ -159,37 +148,38 @@ impl ScriptTarget {
         Some(reply)
     }
 
-    fn call_here(&self, shape: Shape, payload: Vec<u8>, deadline: Instant, thread: &Thread) -> Tried {
-        thread.with_script(&self.script, |script| {
+    fn call_here(&self, shape: Shape, payload: Vec<u8>, request: &Request<'_>) -> Tried {
+        request.thread.with_script(&self.script, |script| {
             if self.place == ScriptPlacement::Io {
                 script.trust(shape);
             }
             if script.is_fit(shape) {
-                script.call(shape, payload, Some(deadline))
+                script.call(shape, payload, Some(request.deadline))
             } else {
                 Tried::Elsewhere(payload)
             }
         })
     }
 
-    /// Finishes a call that [`Self::try_here`] did not answer.
-    pub(crate) async fn answer<'a, S: Stream>(
+    /// Finishes a call that takes time.
+    async fn finish<'a>(
         &'a self,
         ScriptCall { place, shape }: ScriptCall,
         request: &Request<'_>,
-        thread: &Thread,
-        socket: &mut Socket<S>,
+        client: &mut dyn Client,
     ) -> Result<Reply<'a>, End> {
         let learn = |learn: &dyn Fn(&mut IoScript, Shape)| {
             if let Some(shape) = shape {
-                thread.with_script(&self.script, |script| learn(script, shape));
+                request
+                    .thread
+                    .with_script(&self.script, |script| learn(script, shape));
             }
         };
         let payload = match place {
             CallPlace::Executor(payload) => payload,
             CallPlace::Here(waiting) => {
                 let trace = forebay_trace::current().map(|trace| (trace, Instant::now()));
-                let finished = wait_for(waiting.finish(), request.deadline, socket).await;
+                let finished = wait_for(waiting.finish(), request.deadline, client).await;
                 if matches!(finished, Err(End::Refused(_)) | Ok(Err(_))) {
                     learn(&IoScript::was_late);
                 }
@@ -204,21 +194,16 @@ impl ScriptTarget {
                 }
             }
         };
-        let answer = self.run(payload, request.deadline, socket).await?;
+        let answer = self.run(payload, request.deadline, client).await?;
         learn(&|script, shape| script.learn(shape, answer.weight));
-        wait_for_disk(self.store.as_deref(), answer.commit, request.deadline, socket).await?;
+        wait_for_disk(self.store.as_deref(), answer.commit, request.deadline, client).await?;
         self.reply(answer, hold_max(request))
     }
 
     /// Runs the call on an executor.
-    async fn run<S: Stream>(
-        &self,
-        payload: Vec<u8>,
-        deadline: Instant,
-        socket: &mut Socket<S>,
-    ) -> Result<Answer, End> {
+    async fn run(&self, payload: Vec<u8>, deadline: Instant, client: &mut dyn Client) -> Result<Answer, End> {
         let awaited = self.script.call(payload, Some(deadline)).map_err(Refusal::from)?;
-        let outcome = wait_for(awaited, deadline, socket).await?;
+        let outcome = wait_for(awaited, deadline, client).await?;
         outcome.map_err(|failure| Refusal::from(failure).into())
     }
 }
@@ -245,7 +230,7 @@ impl ScriptTarget {
                 }
                 Body::Bytes(body)
             }
-            ScriptBody::Stream(pieces) => Body::Script(Box::new(ScriptStream {
+            ScriptBody::Stream(pieces) => Body::Stream(Box::new(ScriptStream {
                 pieces,
                 store: self.store.as_deref(),
                 hold_max,
@@ -270,7 +255,7 @@ pub(crate) struct ScriptStream<'a> {
     length: Length,
 }
 
-impl Streamed for ScriptStream<'_> {
+impl BodyStream for ScriptStream<'_> {
     fn announced(&self) -> Option<u64> {
         self.length.announced()
     }
@@ -279,32 +264,29 @@ impl Streamed for ScriptStream<'_> {
         self.pieces.has_piece()
     }
 
-    async fn next<S: Stream>(&mut self, _: &mut RequestBody, socket: &mut Socket<S>) -> Result<Piece, End> {
-        let next = poll_fn(|cx| {
-            let waker = socket.waker_for_others(cx);
-            if let Poll::Ready(next) = self.pieces.poll_next(&mut Context::from_waker(&waker)) {
-                return Poll::Ready(Ok(next));
-            }
-            socket.poll_gone(cx).map(|()| Err(End::Gone))
-        })
-        .await?;
-        let (bytes, end) = match next {
-            Next::Piece(piece) => {
-                wait_for_disk(self.store, piece.commit, Instant::now() + self.hold_max, socket).await?;
-                (piece.bytes, false)
-            }
-            Next::End => (Bytes::new(), true),
-            Next::Broken => {
-                return Err(invalid("it broke off"));
-            }
-        };
-        self.length.pass(bytes.len(), end)?;
-        Ok(Piece {
-            bytes,
-            end,
-            windowed: false,
+    fn next<'s>(&'s mut self, client: &'s mut dyn Client) -> NextPiece<'s> {
+        Box::pin(async {
+            let next = poll_fn(|cx| {
+                let waker = client.waker_for_others(cx);
+                if let Poll::Ready(next) = self.pieces.poll_next(&mut Context::from_waker(&waker)) {
+                    return Poll::Ready(Ok(next));
+                }
+                client.poll_gone(cx).map(|()| Err(End::Gone))
+            })
+            .await?;
+            let (bytes, end) = match next {
+                Next::Piece(piece) => {
+                    let until = Instant::now() + self.hold_max;
+                    wait_for_disk(self.store, piece.commit, until, client).await?;
+                    (piece.bytes, false)
+                }
+                Next::End => (Bytes::new(), true),
+                Next::Broken => {
+                    return Err(invalid("it broke off"));
+                }
+            };
+            self.length.pass(bytes.len(), end)?;
+            Ok(Piece::new(bytes, end))
         })
     }
-
-    fn grant(&self, _: &Piece) {}
 }

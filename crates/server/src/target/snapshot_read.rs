@@ -8,14 +8,14 @@ use forebay_store::{Document, Key, Read, Snapshot};
 use super::{End, Request, pending::wait_for};
 use crate::{
     failure::Refusal,
-    front::{Head, Socket, Stream},
+    front::{Client, Head},
     reply::Reply,
     store::{Collected, DocumentPieces, OpenStore, Pieces, collect},
 };
 
 /// The outcome of a read's first piece.
 #[derive(Debug)]
-pub(crate) enum ReadOutcome {
+pub(super) enum ReadOutcome {
     Answered(Reply<'static>),
     /// Takes longer than one piece.
     Unfinished(Unfinished),
@@ -23,7 +23,7 @@ pub(crate) enum ReadOutcome {
 
 /// A read in progress, from one snapshot of the store.
 #[derive(Debug)]
-pub(crate) struct Unfinished {
+pub(super) struct Unfinished {
     reading: Box<dyn Reading>,
     found: Vec<u8>,
 }
@@ -66,21 +66,42 @@ impl ReadOutcome {
     }
 }
 
+/// Whether a request only reads.
+pub(super) fn only_reads(head: &Head) -> bool {
+    matches!(head.method(), "GET" | "HEAD")
+}
+
+/// Answers a request that only reads, and that `begin` begins.
+pub(super) async fn read(
+    open: &OpenStore,
+    request: &Request<'_>,
+    client: &mut dyn Client,
+    begin: impl Fn() -> Result<ReadOutcome, Refusal>,
+) -> Result<Reply<'static>, End> {
+    match begin()? {
+        ReadOutcome::Answered(reply) => Ok(reply),
+        ReadOutcome::Unfinished(unfinished) => {
+            client.before_waiting().await?;
+            unfinished.finish(open, request, client, begin).await
+        }
+    }
+}
+
 impl Unfinished {
     /// Reads the rest. Long-lived snapshots are limited, so this first takes a permit for one. A read that has to wait for a permit gives
     /// its snapshot back and begins again.
-    pub(super) async fn finish<S: Stream>(
+    async fn finish(
         mut self,
         open: &OpenStore,
         request: &Request<'_>,
-        socket: &mut Socket<S>,
-        begin: impl FnOnce() -> Result<ReadOutcome, Refusal>,
+        client: &mut dyn Client,
+        begin: impl Fn() -> Result<ReadOutcome, Refusal>,
     ) -> Result<Reply<'static>, End> {
         let _place = match open.reading() {
             Some(place) => place,
             None => {
                 drop(self);
-                let place = wait_for(open.next_reading(), request.deadline, socket).await?;
+                let place = wait_for(open.next_reading(), request.deadline, client).await?;
                 self = match begin()? {
                     ReadOutcome::Answered(reply) => return Ok(reply),
                     ReadOutcome::Unfinished(again) => again,
@@ -89,7 +110,7 @@ impl Unfinished {
             }
         };
         let Self { reading, found } = &mut self;
-        let is_gone = |cx: &mut Context<'_>| socket.poll_gone(cx).is_ready();
+        let is_gone = |cx: &mut Context<'_>| client.poll_gone(cx).is_ready();
         match collect(&mut **reading, found, usize::MAX, request.deadline, is_gone).await? {
             Collected::Whole => Ok(reading.reply(request.head, std::mem::take(found))?),
             Collected::Late | Collected::Full => Err(Refusal::DeadlinePassed.into()),

@@ -11,9 +11,8 @@ use std::{
 
 use forebay_pg::{Code, Failed, Isolation, PgError, Rows, Source, Sql, Step, Takes, json::Numbers};
 
-pub(crate) use self::rows::SqlStream;
 use self::{
-    rows::Form,
+    rows::{Form, SqlStream},
     values::{Value, fill, named, wrong},
 };
 use super::{
@@ -24,7 +23,7 @@ use super::{
 use crate::{
     config::{SqlResult, SqlRoute},
     failure::{Refusal, SqlFailure},
-    front::{RequestBody, Socket, Stream},
+    front::Client,
     reply::{Body, Reply},
 };
 
@@ -74,17 +73,17 @@ impl SqlTarget {
     }
 
     /// Answers a request.
-    pub(crate) async fn answer<S: Stream>(
+    pub(crate) async fn answer(
         &self,
         request: &Request<'_>,
-        body: &mut RequestBody,
-        socket: &mut Socket<S>,
+        client: &mut dyn Client,
     ) -> Result<Reply<'static>, End> {
+        client.before_waiting().await?;
         let names = &self.names;
         let mut values = named(names, request)?;
         let text;
         if values.iter().any(Option::is_none) {
-            text = body::read(request, body, socket).await?;
+            text = body::read(request, client).await?;
             fill(&mut values, names, request, &text)?;
         }
         let values: Vec<Value<'_>> = names
@@ -98,7 +97,7 @@ impl SqlTarget {
             .collect::<Result<_, _>>()?;
         let takes = if values.iter().any(Value::depends) {
             let takes = Box::pin(self.takes(request.deadline));
-            Some(wait_for(takes, request.deadline, socket).await??)
+            Some(wait_for(takes, request.deadline, client).await??)
         } else {
             None
         };
@@ -106,7 +105,7 @@ impl SqlTarget {
             .map(|index| self.texts(index, &values, takes.as_deref()))
             .collect::<Result<_, _>>()?;
         let reply = self.run(&texts, request.deadline);
-        let reply = wait_for(reply, request.deadline, socket).await?;
+        let reply = wait_for(reply, request.deadline, client).await?;
         if reply.is_err() {
             // The table may have changed since the types were described.
             *self.takes.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -216,7 +215,7 @@ impl SqlTarget {
             .to_mut()
             .push_known("content-type", form.content_type());
         let stream = SqlStream::new(rows, self.source.clone(), form, deadline);
-        reply.body = Body::Sql(Box::new(stream));
+        reply.body = Body::Stream(Box::new(stream));
         Ok(reply)
     }
 

@@ -7,13 +7,14 @@ use forebay_records::{RecordsError, tql::Statement};
 
 use super::{
     End, RecordsTarget, Request,
+    body_stream::StoreBody,
     media_type::is_body,
     post_only::{POSTED, unless_posted},
     store::{body, json, write::outcome},
 };
 use crate::{
     failure::Refusal,
-    front::{RequestBody, Socket, Stream},
+    front::Client,
     reply::{Body, Reply},
     store::{Collected, Done, OPERATION_BYTES, Pieces, Selection, StatementOperation, Work, collect},
 };
@@ -33,30 +34,25 @@ impl TqlTarget {
     }
 
     /// Runs the statement in a request's body.
-    pub(crate) async fn answer<S: Stream>(
+    pub(crate) async fn answer(
         &self,
         request: &Request<'_>,
-        body: &mut RequestBody,
-        socket: &mut Socket<S>,
+        client: &mut dyn Client,
     ) -> Result<Reply<'static>, End> {
-        let answer = self.answered(request, body, socket).await;
+        client.before_waiting().await?;
+        let answer = self.answered(request, client).await;
         answer.map_err(|end| match end {
             End::Refused(refusal) => refusal.in_statement().into(),
             End::Gone => End::Gone,
         })
     }
 
-    async fn answered<S: Stream>(
-        &self,
-        request: &Request<'_>,
-        body: &mut RequestBody,
-        socket: &mut Socket<S>,
-    ) -> Result<Reply<'static>, End> {
+    async fn answered(&self, request: &Request<'_>, client: &mut dyn Client) -> Result<Reply<'static>, End> {
         let head = request.head;
         if let Some(reply) = unless_posted(head, POSTED)? {
             return Ok(reply);
         }
-        let text = body::read(request, body, socket).await?;
+        let text = body::read(request, client).await?;
         let settings = &self.records.settings;
         // A body declared as JSON cannot be the text form of a statement.
         let statement = if is_body(head, "application/json") {
@@ -66,17 +62,17 @@ impl TqlTarget {
         };
         let statement = statement.map_err(RecordsError::from).map_err(Refusal::from)?;
         if statement.only_reads() {
-            self.select(request, statement, socket).await
+            self.select(request, statement, client).await
         } else {
-            self.change(request, statement, text.len(), socket).await
+            self.change(request, statement, text.len(), client).await
         }
     }
 
-    async fn select<S: Stream>(
+    async fn select(
         &self,
         request: &Request<'_>,
         statement: Statement,
-        socket: &mut Socket<S>,
+        client: &mut dyn Client,
     ) -> Result<Reply<'static>, End> {
         let records = &self.records;
         let visitor = records.visitor(request.head);
@@ -84,7 +80,7 @@ impl TqlTarget {
             Selection::new(&records.open, statement, &records.settings, &visitor, PART_BYTES)?;
         let mut found = Vec::new();
         let deadline = request.deadline;
-        let is_gone = |cx: &mut Context<'_>| socket.poll_gone(cx).is_ready();
+        let is_gone = |cx: &mut Context<'_>| client.poll_gone(cx).is_ready();
         match collect(&mut selection, &mut found, PART_BYTES, deadline, is_gone).await? {
             Collected::Whole => return Ok(json(200, found)),
             Collected::Late if selection.cut("deadline", &mut found) => return Ok(json(200, found)),
@@ -93,20 +89,20 @@ impl TqlTarget {
             Collected::Full => {}
         }
         let mut reply = json(200, Vec::new());
-        reply.body = Body::Lines(Box::new(Results {
+        reply.body = Body::Stream(Box::new(StoreBody::new(Results {
             selection,
             found,
             deadline,
-        }));
+        })));
         Ok(reply)
     }
 
-    async fn change<S: Stream>(
+    async fn change(
         &self,
         request: &Request<'_>,
         statement: Statement,
         bytes: usize,
-        socket: &mut Socket<S>,
+        client: &mut dyn Client,
     ) -> Result<Reply<'static>, End> {
         let operation = StatementOperation {
             statement,
@@ -116,7 +112,7 @@ impl TqlTarget {
         };
         let work = vec![Work::Statement(Box::new(operation))];
         let pending = self.records.open.writer().submit(work, bytes + OPERATION_BYTES)?;
-        let done = outcome(pending, request.deadline, socket).await?.pop();
+        let done = outcome(pending, request.deadline, client).await?.pop();
         let Some(Done::Answered(answer)) = done else {
             unreachable!("a statement is answered");
         };

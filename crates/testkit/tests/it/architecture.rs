@@ -181,6 +181,31 @@ fn one_file_of_the_server_writes_the_fields_that_delimit_an_answer() {
     assert_eq!(writing, BTreeSet::from(["reply.rs".to_owned()]));
 }
 
+#[test]
+fn what_reads_and_writes_connections_names_no_target_and_targets_no_protocol() {
+    let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/src");
+    let names = |folder: &str, words: &[&str]| -> Vec<String> {
+        let mut text = String::new();
+        sources_below(&server.join(folder), &mut text);
+        let used = words.iter().filter(|word| text.contains(**word));
+        used.map(|word| format!("{folder}: {word}")).collect()
+    };
+    let targets = [
+        "RespondTarget",
+        "FilesTarget",
+        "StoreTarget",
+        "RecordsTarget",
+        "TqlTarget",
+        "SqlTarget",
+        "PoolTarget",
+        "ScriptTarget",
+        "WorkflowTarget",
+        "Target::",
+    ];
+    assert_eq!(names("front", &targets), [""; 0]);
+    assert_eq!(names("target", &["Socket", "RequestBody", "Http1"]), [""; 0]);
+}
+
 /// All Rust below a folder, as one text.
 fn sources_below(folder: &Path, text: &mut String) {
     for entry in fs::read_dir(folder).expect("the sources can be read") {

@@ -2,15 +2,13 @@
 
 use std::{future::poll_fn, pin::pin, task::Poll, time::Instant};
 
-use bytes::Bytes;
 use forebay_pg::{PgError, Row, RowStream, Source, json::Numbers, write_csv_names};
 
 use crate::{
     failure::{Refusal, SqlFailure},
-    front::{RequestBody, Socket, Stream},
+    front::Client,
     target::{
-        End,
-        body_stream::{Piece, Streamed},
+        body_stream::{BodyStream, NextPiece, Piece},
         pending::wait_for,
     },
 };
@@ -127,26 +125,19 @@ impl SqlStream {
     }
 }
 
-impl Streamed for SqlStream {
-    fn announced(&self) -> Option<u64> {
-        None
-    }
-
+impl BodyStream for SqlStream {
     /// Sends the head along with the first rows: an invalid statement has failed before this point.
     fn has_piece(&self) -> bool {
         true
     }
 
-    async fn next<S: Stream>(&mut self, _: &mut RequestBody, socket: &mut Socket<S>) -> Result<Piece, End> {
-        let deadline = self.deadline;
-        let part = wait_for(self.part(), deadline, socket).await?;
-        let (bytes, end) = part.map_err(|error| Refusal::Sql(SqlFailure::new(&self.source, None, error)))?;
-        Ok(Piece {
-            bytes: Bytes::from(bytes),
-            end,
-            windowed: false,
+    fn next<'s>(&'s mut self, client: &'s mut dyn Client) -> NextPiece<'s> {
+        Box::pin(async {
+            let deadline = self.deadline;
+            let part = wait_for(self.part(), deadline, client).await?;
+            let (bytes, end) =
+                part.map_err(|error| Refusal::Sql(SqlFailure::new(&self.source, None, error)))?;
+            Ok(Piece::new(bytes, end))
         })
     }
-
-    fn grant(&self, _: &Piece) {}
 }

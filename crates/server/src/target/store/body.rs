@@ -4,7 +4,7 @@ use forebay_store::json;
 
 use crate::{
     failure::Refusal,
-    front::{Head, RequestBody, Socket, Stream},
+    front::{Client, Head},
     target::{End, Request, media_type::is_body},
 };
 
@@ -12,15 +12,11 @@ use crate::{
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// Reads the whole body until the request's deadline. The body enforces `body_bytes_max` itself.
-pub(in crate::target) async fn read<S: Stream>(
-    request: &Request<'_>,
-    body: &mut RequestBody,
-    socket: &mut Socket<S>,
-) -> Result<Vec<u8>, End> {
-    if body.ended() {
+pub(in crate::target) async fn read(request: &Request<'_>, client: &mut dyn Client) -> Result<Vec<u8>, End> {
+    if client.body_ended() {
         return Ok(Vec::new());
     }
-    body.read(socket, usize::MAX, request.deadline).await
+    client.read_body(usize::MAX, request.deadline).await
 }
 
 /// The canonical JSON text of a body.

@@ -20,6 +20,7 @@ use crate::{
     reply::{Body, Reply},
     store::{PIECE_TIME, Pieces, StreamPermit, put_nodes},
     target::{
+        body_stream::StoreBody,
         media_type::is_accepted,
         snapshot_read::{ReadOutcome, Reading},
     },
@@ -187,10 +188,10 @@ impl Children {
         let mut reply = Reply::new(200);
         reply.headers.to_mut().push_known("content-type", LINES);
         reply.headers.to_mut().push_known("vary", "accept");
-        reply.body = Body::Lines(Box::new(ChildLines {
+        reply.body = Body::Stream(Box::new(StoreBody::new(ChildLines {
             children: self,
             _place: place,
-        }));
+        })));
         reply
     }
 

@@ -7,11 +7,13 @@
 use std::{
     collections::BTreeSet,
     future::poll_fn,
+    rc::Rc,
     sync::Arc,
     task::Poll,
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use forebay_store::{
     Store, StoreError,
     changes::{Change, ChangeWalk, Operation, Outline, Step},
@@ -19,10 +21,15 @@ use forebay_store::{
 use tokio::sync::watch;
 
 use crate::{
+    app::App,
     failure::Refusal,
-    front::{Head, Socket, Stream, decimal},
+    front::{Client, Head, Thread, decimal},
     reply::{Body, Reply},
     store::OpenStore,
+    target::{
+        End, Request,
+        body_stream::{BodyStream, NextPiece, Piece},
+    },
 };
 
 /// Bytes of events collected before they are sent.
@@ -46,6 +53,10 @@ pub(crate) struct ChangeFeed {
     last: watch::Receiver<u64>,
     /// When the next keep-alive comment is due.
     beat_at: Instant,
+    /// The I/O thread, and the routes in force when the client asked: under others it has to ask again.
+    thread: Rc<Thread>,
+    app: Arc<App>,
+    request_id: String,
 }
 
 /// Result of one turn of reading the log.
@@ -56,25 +67,14 @@ struct Turn {
     outcome: Result<(), StoreError>,
 }
 
-/// How the feed continues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fed {
-    /// There are events to send, and more may follow.
-    More,
-    /// These events are the last.
-    End,
-    /// The client has disconnected.
-    Gone,
-}
-
 /// The response: every change after a given one, past and future.
 pub(super) fn reply(
     open: &Arc<OpenStore>,
-    head: &Head,
+    request: &Request<'_>,
     readable: BTreeSet<String>,
 ) -> Result<Reply<'static>, Refusal> {
     let store = open.store();
-    let since = match since(head)? {
+    let since = match since(request.head)? {
         Some(since) => since,
         None => store.snapshot()?.sequence()?,
     };
@@ -83,13 +83,16 @@ pub(super) fn reply(
     let headers = reply.headers.to_mut();
     headers.push_known("content-type", "text/event-stream");
     headers.push_known("cache-control", "no-cache");
-    reply.body = Body::Changes(Box::new(ChangeFeed {
+    reply.body = Body::Stream(Box::new(ChangeFeed {
         open: Arc::clone(open),
         walk: Some(walk),
         readable: Arc::new(readable),
         last: open.news().listen(),
         // Due at once, so that the client knows its position and can resume there even if no change happens first.
         beat_at: Instant::now(),
+        thread: Rc::clone(request.thread),
+        app: Arc::clone(request.app),
+        request_id: request.id.to_owned(),
     }));
     Ok(reply)
 }
@@ -127,35 +130,53 @@ fn since(head: &Head) -> Result<Option<u64>, Refusal> {
     Ok(since)
 }
 
+impl BodyStream for ChangeFeed {
+    /// The head goes out at once, so the client knows that the feed is open.
+    fn has_piece(&self) -> bool {
+        false
+    }
+
+    fn ends_connection(&self) -> bool {
+        true
+    }
+
+    fn next<'s>(&'s mut self, client: &'s mut dyn Client) -> NextPiece<'s> {
+        Box::pin(async {
+            let piece = self.next_events(client).await?;
+            // After a reload the feed ends, and clients reconnect under the new configuration: nothing more is sent under the old one.
+            Ok(if Arc::ptr_eq(&self.app, &self.thread.app()) {
+                piece
+            } else {
+                Piece::new("", true)
+            })
+        })
+    }
+}
+
 impl ChangeFeed {
-    /// Waits for changes and writes them as events, or writes a keep-alive comment when one is due.
-    pub(crate) async fn next<S: Stream>(
-        &mut self,
-        out: &mut Vec<u8>,
-        socket: &mut Socket<S>,
-        id: &str,
-    ) -> Fed {
+    /// Waits for changes and returns them as events, or a keep-alive comment when one is due.
+    async fn next_events(&mut self, client: &mut dyn Client) -> Result<Piece, End> {
         loop {
-            let Some(walk) = self.walk.take_if(|_| !socket.is_draining()) else {
-                return Fed::End;
+            let Some(walk) = self.walk.take_if(|_| !client.is_draining()) else {
+                return Ok(Piece::new("", true));
             };
             let last = *self.last.borrow_and_update();
             if Instant::now() >= self.beat_at {
-                out.extend_from_slice(format!(":\nid: {}\n\n", walk.since()).as_bytes());
+                let beat = format!(":\nid: {}\n\n", walk.since());
                 self.walk = Some(walk);
-                return self.more();
+                return Ok(self.more(beat));
             }
-            let over = poll_fn(|cx| match socket.poll_gone(cx) {
-                Poll::Ready(()) => Poll::Ready(Fed::Gone),
-                Poll::Pending if socket.is_draining() => Poll::Ready(Fed::End),
+            let over = poll_fn(|cx| match client.poll_gone(cx) {
+                Poll::Ready(()) => Poll::Ready(Err(End::Gone)),
+                Poll::Pending if client.is_draining() => Poll::Ready(Ok(Piece::new("", true))),
                 Poll::Pending => Poll::Pending,
             });
             if walk.since() >= last {
                 self.walk = Some(walk);
                 tokio::select! {
                     biased;
-                    fed = over => return fed,
-                    changed = self.last.changed() => if changed.is_err() { return Fed::End },
+                    over = over => return over,
+                    changed = self.last.changed() => if changed.is_err() { return Ok(Piece::new("", true)) },
                     () = tokio::time::sleep_until(self.beat_at.into()) => {}
                 }
                 continue;
@@ -167,25 +188,26 @@ impl ChangeFeed {
                 .read(move |store| read_turn(store, walk, last, &readable));
             let turn = tokio::select! {
                 biased;
-                fed = over => return fed,
+                over = over => return over,
                 turn = turn => turn,
             };
-            let Ok(turn) = turn else { return Fed::End };
-            out.extend_from_slice(&turn.events);
+            let Ok(mut turn) = turn else {
+                return Ok(Piece::new("", true));
+            };
             if let Err(error) = turn.outcome {
-                put_error(error, out, id);
-                return Fed::End;
+                put_error(error, &mut turn.events, &self.request_id);
+                return Ok(Piece::new(turn.events, true));
             }
             self.walk = Some(turn.walk);
-            if !out.is_empty() {
-                return self.more();
+            if !turn.events.is_empty() {
+                return Ok(self.more(turn.events));
             }
         }
     }
 
-    fn more(&mut self) -> Fed {
+    fn more(&mut self, events: impl Into<Bytes>) -> Piece {
         self.beat_at = Instant::now() + BEAT;
-        Fed::More
+        Piece::new(events, false)
     }
 }
 

@@ -20,18 +20,17 @@ use std::{
 
 use forebay_store::{Key, Read};
 
-pub(crate) use self::feed::{ChangeFeed, Fed};
 use self::{children::Children, query::Query};
 use super::{
     End, Request,
     access::Rules,
-    snapshot_read::{ReadOutcome, Unfinished},
+    snapshot_read::{ReadOutcome, only_reads, read},
 };
 use crate::{
     conditions::{self, Verdict},
     config::{self, PathKind, print_duration},
     failure::Refusal,
-    front::{Head, RequestBody, Socket, Stream},
+    front::{Client, Head},
     reply::{Body, HeaderLines, Reply},
     store::{OpenStore, Tag, lifetime, path},
 };
@@ -65,32 +64,29 @@ impl StoreTarget {
         Self { kind, ..self.clone() }
     }
 
-    /// Whether a request only reads.
-    pub(crate) fn only_reads(head: &Head) -> bool {
-        matches!(head.method(), "GET" | "HEAD")
+    /// Answers a request: a read mostly at once, from a snapshot; a write once the writer has done it.
+    pub(crate) async fn answer(
+        &self,
+        request: &Request<'_>,
+        client: &mut dyn Client,
+    ) -> Result<Reply<'static>, End> {
+        if only_reads(request.head) {
+            return read(&self.open, request, client, || self.read(request)).await;
+        }
+        client.before_waiting().await?;
+        self.write(request, client).await
     }
 
     /// Begins a read-only request.
-    pub(crate) fn read(&self, request: &Request<'_>) -> Result<ReadOutcome, Refusal> {
+    fn read(&self, request: &Request<'_>) -> Result<ReadOutcome, Refusal> {
         let head = request.head;
         match self.kind {
             PathKind::Own => self.read_at(head, rest(request)),
             PathKind::Changes => {
-                feed::reply(&self.open, head, self.rules.readable(head)?).map(ReadOutcome::Answered)
+                feed::reply(&self.open, request, self.rules.readable(head)?).map(ReadOutcome::Answered)
             }
             PathKind::Batch => Err(self.refuse_method()),
         }
-    }
-
-    /// Finishes a read that [`Self::read`] began.
-    pub(crate) async fn finish<S: Stream>(
-        &self,
-        unfinished: Unfinished,
-        request: &Request<'_>,
-        socket: &mut Socket<S>,
-    ) -> Result<Reply<'static>, End> {
-        let begin = || self.read(request);
-        unfinished.finish(&self.open, request, socket, begin).await
     }
 
     fn read_at(&self, head: &Head, rest: &str) -> Result<ReadOutcome, Refusal> {
@@ -130,12 +126,7 @@ impl StoreTarget {
     }
 
     /// Handles every request that is not a read.
-    pub(crate) async fn write<S: Stream>(
-        &self,
-        request: &Request<'_>,
-        body: &mut RequestBody,
-        socket: &mut Socket<S>,
-    ) -> Result<Reply<'static>, End> {
+    async fn write(&self, request: &Request<'_>, client: &mut dyn Client) -> Result<Reply<'static>, End> {
         let method = request.head.method();
         match (self.kind, method) {
             (_, "OPTIONS") => {
@@ -144,9 +135,9 @@ impl StoreTarget {
                 Ok(reply)
             }
             (PathKind::Own, "PUT" | "PATCH" | "POST" | "DELETE") => {
-                self.write_node(request, rest(request), body, socket).await
+                self.write_node(request, rest(request), client).await
             }
-            (PathKind::Batch, "POST") => self.write_batch(request, body, socket).await,
+            (PathKind::Batch, "POST") => self.write_batch(request, client).await,
             _ => Err(self.refuse_method().into()),
         }
     }

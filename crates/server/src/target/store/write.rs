@@ -9,7 +9,7 @@ use std::{
 use super::{StoreTarget, batch, body, json};
 use crate::{
     failure::Refusal,
-    front::{Head, RequestBody, Socket, Stream},
+    front::{Client, Head},
     reply::Reply,
     router::{decode, put_encoded},
     store::{Change, Condition, Done, Lifetime, OPERATION_BYTES, Operation, Pending, Tag, Work, lifetime},
@@ -17,12 +17,11 @@ use crate::{
 };
 
 impl StoreTarget {
-    pub(super) async fn write_node<S: Stream>(
+    pub(super) async fn write_node(
         &self,
         request: &Request<'_>,
         rest: &str,
-        body: &mut RequestBody,
-        socket: &mut Socket<S>,
+        client: &mut dyn Client,
     ) -> Result<Reply<'static>, End> {
         let head = request.head;
         let method = head.method();
@@ -32,7 +31,7 @@ impl StoreTarget {
             body::check_is_merge_patch(head)?;
         }
         let condition = condition(head)?;
-        let text = body::read(request, body, socket).await?;
+        let text = body::read(request, client).await?;
         let canonical = || body::canonical(&text, self.value_bytes_max);
         let change = match method {
             "PUT" => Change::Put(canonical()?),
@@ -57,7 +56,7 @@ impl StoreTarget {
             .open
             .writer()
             .submit(vec![Work::Node(operation)], text.len() + OPERATION_BYTES)?;
-        let mut done = outcome(pending, request.deadline, socket).await?;
+        let mut done = outcome(pending, request.deadline, client).await?;
         let done = done.pop().expect("one operation has one outcome");
         let mut reply = match done {
             Done::Created => Reply::new(201),
@@ -71,13 +70,12 @@ impl StoreTarget {
         Ok(reply)
     }
 
-    pub(super) async fn write_batch<S: Stream>(
+    pub(super) async fn write_batch(
         &self,
         request: &Request<'_>,
-        body: &mut RequestBody,
-        socket: &mut Socket<S>,
+        client: &mut dyn Client,
     ) -> Result<Reply<'static>, End> {
-        let text = body::read(request, body, socket).await?;
+        let text = body::read(request, client).await?;
         let operations = batch::read(&text, self.value_bytes_max)?;
         for (at, operation) in operations.iter().enumerate() {
             self.rules
@@ -90,7 +88,7 @@ impl StoreTarget {
         }
         let operations = operations.into_iter().map(Work::Node).collect();
         let pending = self.open.writer().submit(operations, bytes)?;
-        let done = outcome(pending, request.deadline, socket).await?;
+        let done = outcome(pending, request.deadline, client).await?;
         Ok(json(200, batch::results(&done)))
     }
 }
@@ -143,21 +141,21 @@ pub(in crate::target) fn appended(request: &Request<'_>, name: &str, body: Vec<u
 }
 
 /// Waits for the writer. At the deadline, or when the client disconnects, a write that has not begun is cancelled.
-pub(in crate::target) async fn outcome<S: Stream>(
+pub(in crate::target) async fn outcome(
     mut pending: Pending,
     deadline: Instant,
-    socket: &mut Socket<S>,
+    client: &mut dyn Client,
 ) -> Result<Vec<Done>, End> {
     let mut deadline = Some(deadline);
     poll_fn(|cx| {
-        if let Poll::Ready(outcome) = pending.poll(&mut Context::from_waker(&socket.waker_for_others(cx))) {
+        if let Poll::Ready(outcome) = pending.poll(&mut Context::from_waker(&client.waker_for_others(cx))) {
             return Poll::Ready(outcome.map_err(End::from));
         }
-        if socket.poll_gone(cx).is_ready() {
+        if client.poll_gone(cx).is_ready() {
             pending.give_up();
             return Poll::Ready(Err(End::Gone));
         }
-        if deadline.is_some_and(|deadline| socket.poll_limit(cx, deadline).is_ready()) {
+        if deadline.is_some_and(|deadline| client.poll_limit(cx, deadline).is_ready()) {
             if pending.give_up() {
                 return Poll::Ready(Err(Refusal::WriteExpired.into()));
             }

@@ -31,7 +31,7 @@ pub use crate::store::WorkflowStore;
 use crate::{
     app::WorkflowEnvironment,
     config::{self, WorkflowApi, WorkflowRoute},
-    front::{RequestBody, Socket, Stream},
+    front::Client,
     logging::WorkflowLogs,
     reply::Reply,
 };
@@ -159,19 +159,19 @@ impl WorkflowTarget {
     }
 
     /// Dispatches a request to the route's kind of API.
-    pub(crate) async fn answer<S: Stream>(
+    pub(crate) async fn answer(
         &self,
         request: &Request<'_>,
-        body: &mut RequestBody,
-        socket: &mut Socket<S>,
+        client: &mut dyn Client,
     ) -> Result<Reply<'static>, End> {
+        client.before_waiting().await?;
         // Systems that know nothing of workflows may send GET or POST.
         let is_read = matches!(request.head.method(), "GET" | "HEAD");
         if is_read
             && self.route.api == WorkflowApi::Named
             && let Some(kept) = &self.kept
         {
-            return requests::durable::tell(self, kept, request, socket).await;
+            return requests::durable::tell(self, kept, request, client).await;
         }
         let is_asked = is_read && self.route.api == WorkflowApi::Custom;
         if self.route.api == WorkflowApi::Releases {
@@ -180,13 +180,13 @@ impl WorkflowTarget {
         } else if !is_asked && let Some(reply) = unless_posted(request.head, self.methods())? {
             return Ok(reply);
         }
-        let text = body::read(request, body, socket).await?;
+        let text = body::read(request, client).await?;
         match self.route.api {
-            WorkflowApi::Named => named::answer(self, request, &text, socket).await,
-            WorkflowApi::Scenes => rengine::answer(self, request, &text, socket, false).await,
-            WorkflowApi::RuleScript => rengine::answer(self, request, &text, socket, true).await,
-            WorkflowApi::Custom => rengine::answer_custom(self, request, &text, socket).await,
-            WorkflowApi::Releases => requests::releases::answer(self, request, text, socket).await,
+            WorkflowApi::Named => named::answer(self, request, &text, client).await,
+            WorkflowApi::Scenes => rengine::answer(self, request, &text, client, false).await,
+            WorkflowApi::RuleScript => rengine::answer(self, request, &text, client, true).await,
+            WorkflowApi::Custom => rengine::answer_custom(self, request, &text, client).await,
+            WorkflowApi::Releases => requests::releases::answer(self, request, text, client).await,
         }
     }
 

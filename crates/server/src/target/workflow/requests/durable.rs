@@ -7,7 +7,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use forebay_workflow::{Admission, Asker, Progress, RunLookup, RunName, RunRequest, WorkflowFailure};
 
 use crate::{
-    front::{Head, Socket, Stream},
+    front::{Client, Head},
     reply::Reply,
     router::{decode, put_encoded},
     target::{
@@ -98,13 +98,13 @@ fn preferences(head: &Head) -> Preferences {
 }
 
 /// Starts a durable run, or finds the one with this key; responds with its outcome, or with where to query it.
-pub(super) async fn answer<S: Stream>(
+pub(super) async fn answer(
     target: &WorkflowTarget,
     request: &Request<'_>,
     wish: DurableRunRequest,
     asker: Asker<'_>,
     asked: RunRequest,
-    socket: &mut Socket<S>,
+    client: &mut dyn Client,
 ) -> Result<Reply<'static>, End> {
     let Some(kept) = target.kept() else {
         return Err(WorkflowFailure::request(
@@ -128,10 +128,10 @@ pub(super) async fn answer<S: Stream>(
     };
     let entry = kept.run(name, asked, wanted)?;
     if !respond_async {
-        let over = wait_for(entry.comes_to(Progress::is_over), deadline, socket).await?;
+        let over = wait_for(entry.comes_to(Progress::is_over), deadline, client).await?;
         return ended(&id, over);
     }
-    let accepted = wait_for(entry.comes_to(Progress::is_accepted), request.deadline, socket).await?;
+    let accepted = wait_for(entry.comes_to(Progress::is_accepted), request.deadline, client).await?;
     if accepted.is_over() {
         return ended(&id, accepted);
     }
@@ -140,7 +140,7 @@ pub(super) async fn answer<S: Stream>(
         let room = deadline.saturating_duration_since(request.arrived);
         let until = request.arrived + wait.min(room * 9 / 10);
         let over = tokio::time::timeout_at(until.into(), entry.comes_to(Progress::is_over));
-        if let Ok(over) = wait_for(over, request.deadline, socket).await? {
+        if let Ok(over) = wait_for(over, request.deadline, client).await? {
             return ended(&id, over);
         }
     }
@@ -166,11 +166,11 @@ fn ended(id: &str, progress: Progress) -> Result<Reply<'static>, End> {
 }
 
 /// Responds with a run's progress: `GET ?run=ID`. With `Prefer: wait=N`, waits until it is over or N seconds have passed.
-pub(in crate::target::workflow) async fn tell<S: Stream>(
+pub(in crate::target::workflow) async fn tell(
     target: &WorkflowTarget,
     kept: &DurableRuns,
     request: &Request<'_>,
-    socket: &mut Socket<S>,
+    client: &mut dyn Client,
 ) -> Result<Reply<'static>, End> {
     let asker = target.asker(request.head)?;
     let rest = request.rest.unwrap_or_default();
@@ -194,22 +194,22 @@ pub(in crate::target::workflow) async fn tell<S: Stream>(
         client: asker.id.map(str::to_owned),
         id,
     };
-    let progress = find(kept, request, &name, &workflow, socket).await?;
+    let progress = find(kept, request, &name, &workflow, client).await?;
     Ok(json(200, progress.report(&name.id, &workflow)?.into_bytes()))
 }
 
-async fn find<S: Stream>(
+async fn find(
     kept: &DurableRuns,
     request: &Request<'_>,
     name: &RunName,
     workflow: &str,
-    socket: &mut Socket<S>,
+    client: &mut dyn Client,
 ) -> Result<Progress, End> {
     let until = preferences(request.head)
         .wait
         .map_or(request.arrived, |wait| request.arrived + wait);
     let found = kept.find(name, workflow, until.min(request.deadline));
-    let found = wait_for(found, request.deadline + Duration::from_secs(1), socket).await??;
+    let found = wait_for(found, request.deadline + Duration::from_secs(1), client).await??;
     Ok(found.ok_or_else(|| WorkflowFailure::NoSuchRun { id: name.id.clone() })?)
 }
 

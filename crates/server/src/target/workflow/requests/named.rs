@@ -5,7 +5,7 @@ use forebay_workflow::{RunCall, RunRequest, WorkflowFailure, argument_list, argu
 use super::durable::{self, DurableRunRequest};
 use crate::{
     failure::Refusal,
-    front::{Socket, Stream},
+    front::Client,
     reply::Reply,
     router::decode,
     store::now_ms,
@@ -28,11 +28,11 @@ struct RunOptions {
 }
 
 /// Answers a request with this body.
-pub(in crate::target::workflow) async fn answer<S: Stream>(
+pub(in crate::target::workflow) async fn answer(
     target: &WorkflowTarget,
     request: &Request<'_>,
     text: &[u8],
-    socket: &mut Socket<S>,
+    client: &mut dyn Client,
 ) -> Result<Reply<'static>, End> {
     let asker = target.asker(request.head)?;
     let rest = request.rest.unwrap_or_default();
@@ -52,7 +52,7 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
             wants_trace: options.trace,
             at_ms: now_ms(),
         };
-        return durable::answer(target, request, wish, asker, asked, socket).await;
+        return durable::answer(target, request, wish, asker, asked, client).await;
     }
     let chosen = target.choose(request.id, options.release)?;
     let list = if is_list(text) {
@@ -66,12 +66,12 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
     let body = if let Some(list) = list {
         chosen.check(asker, &workflow)?;
         let runs = runner.run_list(&ask, &list, request.deadline);
-        wait_for(runs, request.deadline, socket).await??
+        wait_for(runs, request.deadline, client).await??
     } else {
         let timeout = runner.timeout_of(&workflow);
         let deadline = request.deadline.min(request.arrived + timeout);
         let run = runner.run(&ask, deadline);
-        let outcome = match wait_for(run, ask.until(deadline), socket).await {
+        let outcome = match wait_for(run, ask.until(deadline), client).await {
             Err(End::Refused(Refusal::DeadlinePassed)) => Err(WorkflowFailure::DeadlinePassed),
             outcome => outcome?,
         };

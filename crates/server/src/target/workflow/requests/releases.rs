@@ -1,7 +1,7 @@
 //! Releases at a route with `api = "releases"`, for clients with the right to change them.
 
 use crate::{
-    front::{Socket, Stream},
+    front::Client,
     reply::{Body, Reply},
     target::{
         End, Request,
@@ -11,13 +11,13 @@ use crate::{
 };
 
 /// Answers a request with this body.
-pub(in crate::target::workflow) async fn answer<S: Stream>(
+pub(in crate::target::workflow) async fn answer(
     target: &WorkflowTarget,
     request: &Request<'_>,
     body: Vec<u8>,
-    socket: &mut Socket<S>,
+    client: &mut dyn Client,
 ) -> Result<Reply<'static>, End> {
-    let client = target.release_client(request.head)?.to_owned();
+    let name = target.release_client(request.head)?.to_owned();
     let releases = target.releases_api().expect("the configuration was checked");
     let whole = request.head.path();
     let rest = request.rest.map_or(0, |rest| rest.len() + 1);
@@ -28,9 +28,9 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
         path: path.to_owned(),
         query: String::from_utf8_lossy(request.head.query()).into_owned(),
         body,
-        client: Some(client),
+        client: Some(name),
     };
-    let response = wait_for(releases.answer(request_of_client), request.deadline, socket).await?;
+    let response = wait_for(releases.answer(request_of_client), request.deadline, client).await?;
     let mut reply = Reply::new(response.status);
     let headers = reply.headers.to_mut();
     if let Some(allow) = response.allow {

@@ -10,7 +10,7 @@ use forebay_workflow::{
 
 use crate::{
     failure::Refusal,
-    front::{Head, Socket, Stream},
+    front::{Client, Head},
     reply::{Body, Reply},
     target::{
         End, Request,
@@ -22,31 +22,31 @@ use crate::{
 };
 
 /// Answers a request with this body, for workflows or for a rule.
-pub(in crate::target::workflow) async fn answer<S: Stream>(
+pub(in crate::target::workflow) async fn answer(
     target: &WorkflowTarget,
     request: &Request<'_>,
     text: &[u8],
-    socket: &mut Socket<S>,
+    client: &mut dyn Client,
     is_rule: bool,
 ) -> Result<Reply<'static>, End> {
     let read = SceneRequest::read(text);
     let id = read.as_ref().ok().and_then(SceneRequest::id);
     let outcome = match &read {
-        Ok(read) if is_rule => run_rule(target, request, read, socket).await,
-        Ok(read) => run_scenes(target, request, read, socket).await,
+        Ok(read) if is_rule => run_rule(target, request, read, client).await,
+        Ok(read) => run_scenes(target, request, read, client).await,
         Err(failure) => Err(failure.clone().into()),
     };
     enveloped(target, request, id.unwrap_or(request.id), outcome)
 }
 
 /// Answers a request with this body, of a system that knows nothing of workflows.
-pub(in crate::target::workflow) async fn answer_custom<S: Stream>(
+pub(in crate::target::workflow) async fn answer_custom(
     target: &WorkflowTarget,
     request: &Request<'_>,
     text: &[u8],
-    socket: &mut Socket<S>,
+    client: &mut dyn Client,
 ) -> Result<Reply<'static>, End> {
-    let outcome = run_custom(target, request, text, socket).await;
+    let outcome = run_custom(target, request, text, client).await;
     enveloped(target, request, request.id, outcome)
 }
 
@@ -69,38 +69,38 @@ fn enveloped(
     Ok(reply)
 }
 
-async fn run_scenes<S: Stream>(
+async fn run_scenes(
     target: &WorkflowTarget,
     request: &Request<'_>,
     read: &SceneRequest<'_>,
-    socket: &mut Socket<S>,
+    client: &mut dyn Client,
 ) -> Result<Reply<'static>, End> {
     let chosen = target.choose(read.id().unwrap_or_default(), None)?;
     let call = scene_call(target, request, read)?;
-    let results = wait_for(call.run_scenes(&chosen.bundle), call.until(), socket).await??;
+    let results = wait_for(call.run_scenes(&chosen.bundle), call.until(), client).await??;
     let (status, body) = call.report(&results);
     Ok(with_release(&chosen, json(status, body)))
 }
 
-async fn run_rule<S: Stream>(
+async fn run_rule(
     target: &WorkflowTarget,
     request: &Request<'_>,
     read: &SceneRequest<'_>,
-    socket: &mut Socket<S>,
+    client: &mut dyn Client,
 ) -> Result<Reply<'static>, End> {
     let call = scene_call(target, request, read)?;
     let rule = read.rule()?;
     let chosen = target.choose(call.request_id, None)?;
-    let result = wait_for(call.run_rule(&chosen.bundle, &rule), call.until(), socket).await??;
+    let result = wait_for(call.run_rule(&chosen.bundle, &rule), call.until(), client).await??;
     let (status, body) = call.report_rule(&result);
     Ok(with_release(&chosen, json(status, body)))
 }
 
-async fn run_custom<S: Stream>(
+async fn run_custom(
     target: &WorkflowTarget,
     request: &Request<'_>,
     text: &[u8],
-    socket: &mut Socket<S>,
+    client: &mut dyn Client,
 ) -> Result<Reply<'static>, End> {
     let head = request.head;
     let mut query = BTreeMap::new();
@@ -115,7 +115,7 @@ async fn run_custom<S: Stream>(
     let chosen = target.choose(read.id().unwrap_or(request.id), None)?;
     let template = custom.template(&chosen.bundle)?;
     let call = scene_call(target, request, &read)?;
-    let results = wait_for(call.run_scenes(&chosen.bundle), call.until(), socket).await??;
+    let results = wait_for(call.run_scenes(&chosen.bundle), call.until(), client).await??;
     let reply = if call.wants_trace {
         let (status, body) = call.report(&results);
         json(status, body)
