@@ -344,10 +344,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         on_a_thread(async {
             let clients = clients(&listener);
-            let (server, desk) = (clients.redis(None).unwrap(), clients.session(Instant::now()));
+            let (server, session) = (clients.redis(None).unwrap(), clients.session(Instant::now()));
             let ask = |time_ms| {
                 let lock = Lock::new("key".to_owned(), time_ms).unwrap();
-                desk.hold(&server, lock.clone()).map(|()| desk.ends(&lock))
+                session.hold(&server, lock.clone()).map(|()| session.ends(&lock))
             };
             // Expired locks do not count.
             ask(0).unwrap();

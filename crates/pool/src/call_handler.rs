@@ -132,7 +132,7 @@ impl Address {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("this pool reaches no database: its `sql` names none")]
-    NoDesks,
+    NoCallHandlers,
     #[error("the request has ended, and its database work was cancelled")]
     Over,
     #[error("this {whose} already has {max} open calls")]
@@ -147,7 +147,7 @@ impl Refusal {
     /// The error code in the SDKs' `SqlError`.
     fn code(&self) -> &'static str {
         match self {
-            Self::NoDesks => "unavailable",
+            Self::NoCallHandlers => "unavailable",
             Self::Over => "over",
             Self::Full { .. } => "full",
             Self::CallTooLarge | Self::ResultTooLarge { .. } => "too_large",
@@ -170,14 +170,14 @@ pub(crate) struct Open {
 /// The handler of one job, with the number of its open calls.
 #[derive(Debug)]
 pub(crate) struct OpenCalls {
-    desk: Box<dyn CallHandler>,
+    handler: Box<dyn CallHandler>,
     calls: Arc<AtomicUsize>,
 }
 
 impl OpenCalls {
-    pub(crate) fn new(desk: Box<dyn CallHandler>) -> Self {
+    pub(crate) fn new(handler: Box<dyn CallHandler>) -> Self {
         Self {
-            desk,
+            handler,
             calls: Arc::default(),
         }
     }
@@ -298,11 +298,11 @@ impl Arrived {
     }
 
     /// Passes the call to a handler. Returns whether an error is buffered for the link.
-    pub(crate) fn hand_over(self, open: &Intake, desk: Result<(&OpenCalls, Instant), Refusal>) -> bool {
+    pub(crate) fn hand_over(self, open: &Intake, calls: Result<(&OpenCalls, Instant), Refusal>) -> bool {
         let Self { address, body } = self;
         let counted = body.as_ref().map_or(0, Vec::len);
         let placed = body.and_then(|body| {
-            let (desk, deadline) = match desk {
+            let (calls, deadline) = match calls {
                 Ok(found) => found,
                 Err(refusal) => {
                     open.open.bytes.fetch_sub(counted, Ordering::Relaxed);
@@ -310,12 +310,12 @@ impl Arrived {
                 }
             };
             // From here on, dropping `place` releases the bytes.
-            let place = Place::take(&open.open, &desk.calls, counted)?;
-            Ok((desk, deadline, body, place))
+            let place = Place::take(&open.open, &calls.calls, counted)?;
+            Ok((calls, deadline, body, place))
         });
         match placed {
-            Ok((desk, deadline, body, place)) => {
-                desk.desk.call(FrameCall {
+            Ok((calls, deadline, body, place)) => {
+                calls.handler.call(FrameCall {
                     body,
                     deadline,
                     address,

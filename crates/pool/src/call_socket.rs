@@ -63,7 +63,7 @@ impl CallSocket {
                 ready = socket.readable() => {
                     let mut ready = ready?;
                     bytes.reserve(READ_BYTES);
-                    match rustix::io::read(self.link.input(), bytes.spare_capacity_mut()) {
+                    match rustix::io::read(self.link.channel.input(), bytes.spare_capacity_mut()) {
                         Ok((read, _)) => {
                             let taken = read.len();
                             if taken == 0 {
@@ -90,17 +90,18 @@ impl CallSocket {
     /// Processes every complete frame.
     fn take(&self, bytes: &mut BytesMut) -> Result<(), WireError> {
         let mut used = 0;
-        let mut session = self.pool.session(None);
-        while let Split::Whole { frame, used: length } = split_frame(&bytes[used..])? {
-            used += length;
-            if frame.header.generation != self.link.generation {
-                session.stray();
-            } else if frame.header.kind == FrameType::Call {
-                let worker = (self.worker, self.id);
-                session.call(worker, &self.link, &frame.header, frame.payload, Instant::now())?;
+        self.pool.change(None, |session| {
+            while let Split::Whole { frame, used: length } = split_frame(&bytes[used..])? {
+                used += length;
+                if frame.header.generation != self.link.generation {
+                    session.stray();
+                } else if frame.header.kind == FrameType::Call {
+                    let worker = (self.worker, self.id);
+                    session.call(worker, &self.link, &frame.header, frame.payload, Instant::now())?;
+                }
             }
-        }
-        drop(session);
+            Ok(())
+        })?;
         drop(bytes.split_to(used));
         if bytes.is_empty() {
             // Release the memory of a long call.

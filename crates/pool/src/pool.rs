@@ -68,9 +68,16 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Locks the state for a batch of changes.
-    pub(crate) fn session<'a>(&'a self, mailbox: Option<&'a Rc<LocalMailbox>>) -> Session<'a> {
-        Session::of(self, mailbox)
+    /// Makes changes under one lock, and applies what they put out once it is released.
+    pub(crate) fn change<'a, R>(
+        &'a self,
+        mailbox: Option<&'a Rc<LocalMailbox>>,
+        make: impl FnOnce(&mut Session<'a>) -> R,
+    ) -> R {
+        let mut session = Session::lock(self, mailbox);
+        let made = make(&mut session);
+        session.apply();
+        made
     }
 
     pub(crate) fn condemn(&self, worker: usize, cause: EndCause) {
@@ -135,11 +142,10 @@ impl Pool {
             trace: job.trace,
             reply_to: place,
         };
-        let submitted = {
-            let mut session = self.shared.session(Some(mailbox));
+        let submitted = self.shared.change(Some(mailbox), |session| {
             let (state, out) = session.parts();
             state.submit(new, job.since, out)
-        };
+        });
         match submitted {
             Ok(handle) => Ok(Pending {
                 shared: &self.shared,
@@ -169,9 +175,10 @@ impl Pool {
 
     /// Fails all remaining jobs with [`Failure::Stopping`] and kills the workers.
     pub fn stop_now(&self) {
-        let mut session = self.shared.session(None);
-        let (state, out) = session.parts();
-        state.abandon_all(Instant::now(), out);
+        self.shared.change(None, |session| {
+            let (state, out) = session.parts();
+            state.abandon_all(Instant::now(), out);
+        });
     }
 
     /// Waits until no worker is left after [`Pool::stop`] or [`Pool::stop_now`].
@@ -246,16 +253,18 @@ impl Pending<'_> {
 
     /// Sends more of the request body, within the window granted by [`Delivery::Window`]. Returns false if the body is no longer wanted.
     pub fn send_body(&self, bytes: &[u8], end: bool) -> bool {
-        let mut session = self.shared.session(Some(&self.mailbox));
-        let (state, out) = session.parts();
-        state.send_body(self.handle, bytes, end, out)
+        self.shared.change(Some(&self.mailbox), |session| {
+            let (state, out) = session.parts();
+            state.send_body(self.handle, bytes, end, out)
+        })
     }
 
     /// Allows the worker to send this many more bytes of the response body.
     pub fn grant(&self, bytes: u32) {
-        let mut session = self.shared.session(Some(&self.mailbox));
-        let (state, out) = session.parts();
-        state.grant(self.handle, bytes, out);
+        self.shared.change(Some(&self.mailbox), |session| {
+            let (state, out) = session.parts();
+            state.grant(self.handle, bytes, out);
+        });
     }
 }
 
@@ -263,9 +272,10 @@ impl Drop for Pending<'_> {
     fn drop(&mut self) {
         self.mailbox.forget(self.place);
         if !self.over {
-            let mut session = self.shared.session(Some(&self.mailbox));
-            let (state, out) = session.parts();
-            state.cancel(self.handle, Instant::now(), out);
+            self.shared.change(Some(&self.mailbox), |session| {
+                let (state, out) = session.parts();
+                state.cancel(self.handle, Instant::now(), out);
+            });
         }
     }
 }

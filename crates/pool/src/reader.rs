@@ -76,7 +76,7 @@ pub(crate) struct WatchedSocket(pub(crate) Arc<Link>);
 
 impl AsRawFd for WatchedSocket {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.input().as_raw_fd()
+        self.0.channel.input().as_raw_fd()
     }
 }
 
@@ -94,9 +94,8 @@ impl Reader {
             self.cut_off(&error);
         }
         self.link.profiles.end();
-        let mut session = self.pool.session(Some(&mailbox));
-        session.worker_gone(self.worker);
-        drop(session);
+        self.pool
+            .change(Some(&mailbox), |session| session.worker_gone(self.worker));
         self.link.ended.notify_one();
     }
 
@@ -153,7 +152,7 @@ impl Reader {
                 () = self.link.hung_up.notified() => return self.last_reads(mailbox),
                 () = self.link.blocked.notified() => {
                     full = true;
-                    pipe = match self.link.pipe_to_worker() {
+                    pipe = match self.link.channel.pipe_to_worker() {
                         Some(to) => Some(watch(WatchedPipe(to), Interest::WRITABLE)?),
                         None => None,
                     };
@@ -182,7 +181,7 @@ impl Reader {
         self.rest.reserve(READ_BYTES);
         let spare = self.rest.spare_capacity_mut();
         let wanted = spare.len().min(READ_BYTES);
-        let (read, _) = rustix::io::read(self.link.input(), &mut spare[..wanted])?;
+        let (read, _) = rustix::io::read(self.link.channel.input(), &mut spare[..wanted])?;
         let taken = read.len();
         crate::sys::advance(&mut self.rest, taken);
         Ok(taken)
@@ -234,20 +233,21 @@ impl Reader {
             return Ok(());
         }
         let now = Instant::now();
-        let mut session = self.pool.session(Some(mailbox));
-        for piece in pieces {
-            match piece {
-                Piece::Frame(header, payload) => {
-                    let frame = Frame {
-                        header,
-                        payload: &payload,
-                    };
-                    self.dispatch(frame, || payload.clone(), now, &mut session)?;
+        self.pool.change(Some(mailbox), |session| {
+            for piece in pieces {
+                match piece {
+                    Piece::Frame(header, payload) => {
+                        let frame = Frame {
+                            header,
+                            payload: &payload,
+                        };
+                        self.dispatch(frame, || payload.clone(), now, session)?;
+                    }
+                    Piece::Printed(line) => session.printed(self.worker, line),
                 }
-                Piece::Printed(line) => session.printed(self.worker, line),
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Handles the events of a worker that speaks no frames.
@@ -258,25 +258,25 @@ impl Reader {
         let now = Instant::now();
         let mut calls = Vec::new();
         let mut replies = Vec::new();
-        let mut session = self.pool.session(Some(mailbox));
-        for one in said {
-            match one {
-                Said::Answer(answered) => session.answered(self.worker, answered, read, now),
-                Said::Call { id, body } => calls.push((id, body)),
-                Said::Log {
-                    level,
-                    message,
-                    fields,
-                    request,
-                    reply,
-                } => {
-                    session.noted(self.worker, request, level, message, fields);
-                    replies.extend(reply);
+        self.pool.change(Some(mailbox), |session| {
+            for one in said {
+                match one {
+                    Said::Answer(answered) => session.answered(self.worker, answered, read, now),
+                    Said::Call { id, body } => calls.push((id, body)),
+                    Said::Log {
+                        level,
+                        message,
+                        fields,
+                        request,
+                        reply,
+                    } => {
+                        session.noted(self.worker, request, level, message, fields);
+                        replies.extend(reply);
+                    }
+                    Said::Printed(line) => session.printed(self.worker, line),
                 }
-                Said::Printed(line) => session.printed(self.worker, line),
             }
-        }
-        drop(session);
+        });
         if !replies.is_empty() {
             self.link.say(&replies.concat());
         }
@@ -352,22 +352,23 @@ impl Reader {
     /// Passes complete frames to the pool; each starts at a multiple of `align`.
     fn handle(&self, frames: &Bytes, align: usize, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
         let now = Instant::now();
-        let mut session = self.pool.session(Some(mailbox));
-        let mut at = 0;
-        while at < frames.len() {
-            let Split::Whole { frame, used } = split_frame(&frames[at..])? else {
-                return Err(WireError::Truncated {
-                    kind: "outbox",
-                    needed: used_at_least(at),
-                    present: frames.len(),
-                }
-                .into());
-            };
-            let payload = at + HEADER_BYTES..at + used;
-            self.dispatch(frame, || frames.slice(payload), now, &mut session)?;
-            at += used.next_multiple_of(align);
-        }
-        Ok(())
+        self.pool.change(Some(mailbox), |session| {
+            let mut at = 0;
+            while at < frames.len() {
+                let Split::Whole { frame, used } = split_frame(&frames[at..])? else {
+                    return Err(WireError::Truncated {
+                        kind: "outbox",
+                        needed: used_at_least(at),
+                        present: frames.len(),
+                    }
+                    .into());
+                };
+                let payload = at + HEADER_BYTES..at + used;
+                self.dispatch(frame, || frames.slice(payload), now, session)?;
+                at += used.next_multiple_of(align);
+            }
+            Ok(())
+        })
     }
 
     fn dispatch(

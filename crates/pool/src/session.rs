@@ -1,4 +1,5 @@
-//! A batch of changes to a pool's state, made under one lock. Its outputs are carried out after unlocking.
+//! A batch of changes to a pool's state, made under one lock. What they put out is applied after unlocking, by [`Session::apply`] and nothing
+//! else.
 
 use std::{rc::Rc, sync::Arc, time::Instant};
 
@@ -18,11 +19,11 @@ use crate::{
     worker_log::{self, Level},
 };
 
-/// The locked state and the outputs of its changes. Dropping it unlocks the state first, then delivers answers and writes links.
+/// The locked state, and what its changes have put out so far: answers, writes, wake-ups, log entries.
 #[derive(Debug)]
 pub(crate) struct Session<'a> {
     shared: &'a Shared,
-    state: Option<MutexGuard<'a, State<Arc<Link>>>>,
+    state: MutexGuard<'a, State<Arc<Link>>>,
     outputs: Outputs<'a>,
 }
 
@@ -68,16 +69,34 @@ impl Outlet<Arc<Link>> for Outputs<'_> {
     }
 }
 
-impl Drop for Session<'_> {
-    fn drop(&mut self) {
-        self.state = None;
+impl<'a> Session<'a> {
+    /// Locks a pool's state. Deliveries for the current thread's mailbox stay on the thread.
+    pub(crate) fn lock(shared: &'a Shared, mailbox: Option<&'a Rc<LocalMailbox>>) -> Self {
+        Self {
+            shared,
+            state: shared.state.lock(),
+            outputs: Outputs {
+                mailbox,
+                ..Outputs::default()
+            },
+        }
+    }
+
+    /// Unlocks the state, then delivers answers, writes links, wakes the supervisor and logs.
+    pub(crate) fn apply(self) {
+        let Self {
+            shared,
+            state,
+            outputs,
+        } = self;
+        drop(state);
         let Outputs {
             mailbox,
             deliveries,
             links,
             logged,
             wake,
-        } = std::mem::take(&mut self.outputs);
+        } = outputs;
         match mailbox {
             Some(local) => {
                 let mut remote: SmallVec<[_; 1]> = SmallVec::new();
@@ -92,12 +111,12 @@ impl Drop for Session<'_> {
                 links.into_iter().for_each(|link| local.write_later(link));
             }
             None => {
-                self.shared.mailboxes.deliver(deliveries);
+                shared.mailboxes.deliver(deliveries);
                 links.iter().for_each(|link| link.flush());
             }
         }
         if wake {
-            self.shared.wake.notify_one();
+            shared.wake.notify_one();
         }
         // Logging comes last: it may be slow.
         for Logged {
@@ -106,7 +125,7 @@ impl Drop for Session<'_> {
             entry,
         } in logged
         {
-            let (pool, request) = (&self.shared.name, request.as_deref());
+            let (pool, request) = (&shared.name, request.as_deref());
             match entry {
                 Entry::Frame(content) => worker_log::structured(pool, worker, request, &content),
                 Entry::Printed(line) => {
@@ -118,29 +137,10 @@ impl Drop for Session<'_> {
             }
         }
     }
-}
-
-impl<'a> Session<'a> {
-    /// Locks a pool's state. Deliveries for the current thread's mailbox stay on the thread.
-    pub(crate) fn of(shared: &'a Shared, mailbox: Option<&'a Rc<LocalMailbox>>) -> Self {
-        Self {
-            shared,
-            state: Some(shared.state.lock()),
-            outputs: Outputs {
-                mailbox,
-                ..Outputs::default()
-            },
-        }
-    }
 
     /// The state, and the receiver of its outputs.
     pub(crate) fn parts(&mut self) -> (&mut State<Arc<Link>>, &mut impl Outlet<Arc<Link>>) {
-        (
-            self.state
-                .as_mut()
-                .expect("the state is locked until the session is dropped"),
-            &mut self.outputs,
-        )
+        (&mut self.state, &mut self.outputs)
     }
 
     pub(crate) fn answer(
@@ -206,8 +206,8 @@ impl<'a> Session<'a> {
             return Ok(());
         };
         let (state, outputs) = self.parts();
-        let desk = state.desk(worker, arrived.job(), now);
-        if arrived.hand_over(&link.intake, desk) {
+        let calls = state.calls(worker, arrived.job(), now);
+        if arrived.hand_over(&link.intake, calls) {
             outputs.written(link);
         }
         Ok(())

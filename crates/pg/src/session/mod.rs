@@ -49,7 +49,7 @@ pub struct SqlSession {
 }
 
 impl SqlSession {
-    /// Creates a desk for a handler that may use these databases.
+    /// Creates a session for a handler that may use these databases.
     pub fn new(sources: Arc<BTreeMap<String, Source>>) -> Self {
         Self {
             sources,

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{
     rig::{BOTH, PATIENCE, becomes, first, query, run, settings, value},
-    session::{call, desk_of},
+    session::{call, session_of},
 };
 
 fn later() -> Instant {
@@ -242,13 +242,13 @@ fn handlers_copy_piece_by_piece() {
         for driver in BOTH {
             let source = source_of_two(postgres, driver);
             query(&source, "delete from copy_desk", &[]).await.unwrap();
-            let desk = desk_of(&source);
-            let begin = call(&desk, json!({"op": "begin", "source": "main"})).await;
+            let session = session_of(&source);
+            let begin = call(&session, json!({"op": "begin", "source": "main"})).await;
             for transaction in [begin["transaction"].clone(), json!(null)] {
                 let text = "copy copy_desk from stdin";
                 let copy_in =
                     json!({"op": "copy_in", "source": "main", "transaction": transaction, "text": text});
-                let copy = call(&desk, copy_in).await["copy"].clone();
+                let copy = call(&session, copy_in).await["copy"].clone();
                 let send = |more: serde_json::Value| {
                     let mut operation = json!({"op": "copy_send", "source": "main", "copy": copy});
                     operation
@@ -257,9 +257,9 @@ fn handlers_copy_piece_by_piece() {
                         .extend(more.as_object().unwrap().clone());
                     operation
                 };
-                assert_eq!(call(&desk, send(json!({"text": "1\té"}))).await, json!({}));
+                assert_eq!(call(&session, send(json!({"text": "1\té"}))).await, json!({}));
                 assert_eq!(
-                    call(&desk, send(json!({"bytes": "\\x0a320a"}))).await["error"],
+                    call(&session, send(json!({"bytes": "\\x0a320a"}))).await["error"],
                     json!(null)
                 );
                 for wrong in [
@@ -269,19 +269,19 @@ fn handlers_copy_piece_by_piece() {
                     json!({}),
                     json!({"text": "", "bytes": "\\x"}),
                 ] {
-                    assert_eq!(call(&desk, send(wrong)).await["error"]["code"], "malformed");
+                    assert_eq!(call(&session, send(wrong)).await["error"]["code"], "malformed");
                 }
                 let done = json!({"op": "copy_done", "source": "main", "copy": copy});
                 // The second row has too few columns.
                 assert_eq!(
-                    call(&desk, done.clone()).await["error"]["code"],
+                    call(&session, done.clone()).await["error"]["code"],
                     "22P04",
                     "{driver:?}"
                 );
-                assert_eq!(call(&desk, done).await["error"]["code"], "not_open");
+                assert_eq!(call(&session, done).await["error"]["code"], "not_open");
                 if !transaction.is_null() {
                     call(
-                        &desk,
+                        &session,
                         json!({"op": "rollback", "source": "main", "transaction": transaction}),
                     )
                     .await;
@@ -292,24 +292,28 @@ fn handlers_copy_piece_by_piece() {
                 ("csv", "text", json!("a\tb\n")),
             ] {
                 let text = format!("copy (select E'a\\tb') to stdout (format {format})");
-                let out = call(&desk, json!({"op": "copy_out", "source": "main", "text": text})).await;
+                let out = call(
+                    &session,
+                    json!({"op": "copy_out", "source": "main", "text": text}),
+                )
+                .await;
                 assert_eq!(out["binary"], false);
                 let read = json!({"op": "copy_read", "source": "main", "copy": out["copy"]});
-                assert_eq!(call(&desk, read.clone()).await[name], piece);
-                assert_eq!(call(&desk, read.clone()).await, json!({}));
-                assert_eq!(call(&desk, read).await["error"]["code"], "not_open");
+                assert_eq!(call(&session, read.clone()).await[name], piece);
+                assert_eq!(call(&session, read.clone()).await, json!({}));
+                assert_eq!(call(&session, read).await["error"]["code"], "not_open");
             }
             let binary = json!({"op": "copy_out", "source": "main", "text": "copy (select 1) to stdout (format binary)"});
-            let out = call(&desk, binary).await;
+            let out = call(&session, binary).await;
             assert_eq!(out["binary"], true);
             let read = json!({"op": "copy_read", "source": "main", "copy": out["copy"]});
-            let head = call(&desk, read).await["bytes"].clone();
+            let head = call(&session, read).await["bytes"].clone();
             assert!(
                 head.as_str().unwrap().starts_with("\\x5047434f50590aff0d0a00"),
                 "{head}"
             );
             let close = json!({"op": "close", "source": "main", "id": out["copy"]});
-            assert_eq!(call(&desk, close).await, json!({}));
+            assert_eq!(call(&session, close).await, json!({}));
         }
     });
 }

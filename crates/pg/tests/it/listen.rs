@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{
     rig::{BOTH, PATIENCE, becomes, query, run, settings, source},
-    session::{call, desk_of},
+    session::{call, session_of},
 };
 
 async fn listen(source: &Source, channel: &str) -> Listener {
@@ -156,20 +156,20 @@ fn handlers_hear_until_they_close() {
     let postgres = Postgres::shared();
     run(async {
         let source = source(postgres, Driver::Pipelined);
-        let desk = desk_of(&source);
+        let session = session_of(&source);
         let listen = call(
-            &desk,
-            json!({"op": "listen", "source": "main", "channel": "desk"}),
+            &session,
+            json!({"op": "listen", "source": "main", "channel": "session"}),
         )
         .await;
         let hear = json!({"op": "hear", "source": "main", "listen": listen["listen"], "wait_ms": 1});
-        assert_eq!(call(&desk, hear.clone()).await, json!({"heard": []}));
-        tell(&source, "desk", "a \"b\"").await;
+        assert_eq!(call(&session, hear.clone()).await, json!({"heard": []}));
+        tell(&source, "session", "a \"b\"").await;
         let mut longer = hear.clone();
         longer["wait_ms"] = json!(30_000);
-        assert_eq!(call(&desk, longer).await, json!({"heard": ["a \"b\""]}));
+        assert_eq!(call(&session, longer).await, json!({"heard": ["a \"b\""]}));
         let close = json!({"op": "close", "source": "main", "id": listen["listen"]});
-        assert_eq!(call(&desk, close).await, json!({}));
-        assert_eq!(call(&desk, hear).await["error"]["code"], "not_open");
+        assert_eq!(call(&session, close).await, json!({}));
+        assert_eq!(call(&session, hear).await["error"]["code"], "not_open");
     });
 }

@@ -103,7 +103,7 @@ struct Job {
     /// Number of body bytes that the worker may still send in BODY frames.
     window: u64,
     /// The handler of its calls, once it has made one. Dropped with the job, or earlier if its owner no longer waits.
-    desk: Option<OpenCalls>,
+    calls: Option<OpenCalls>,
     ran_before: bool,
     place: Place,
 }
@@ -231,7 +231,7 @@ impl<L: LinkPort> State<L> {
             reply_to: Some(new.reply_to),
             answered: false,
             window: u64::from(WINDOW_BYTES),
-            desk: None,
+            calls: None,
             ran_before: false,
             place: Place::Queued,
         });
@@ -588,7 +588,7 @@ impl<L: LinkPort> State<L> {
                     worker.release(slot);
                     self.jobs.remove(key);
                 } else if sent.aborted.is_none() {
-                    job.desk = None;
+                    job.calls = None;
                     sent.started.get_or_insert(now);
                     sent.aborted = Some(now);
                     worker.link.abort(sent.slot, sent.number, reason);
@@ -634,7 +634,7 @@ impl<L: LinkPort> State<L> {
             let job = &mut self.jobs[key];
             let again = unclaimed || (job.limits.retry == Retry::Idempotent && job.end && !job.ran_before);
             if job.reply_to.is_some() && again && !job.answered && !self.lifecycle.abandoned() {
-                job.desk = None;
+                job.calls = None;
                 if !unclaimed {
                     job.ran_before = true;
                     job.waits_since = now;
@@ -659,19 +659,23 @@ impl<L: LinkPort> State<L> {
     }
 
     /// Finds the handler of a worker's call, and its deadline: the handler of the job, or the worker's own if job and slot are 0.
-    pub(crate) fn desk(
+    pub(crate) fn calls(
         &mut self,
         (from, id): (usize, u64),
         (slot, number): (u32, u32),
         now: Instant,
     ) -> Result<(&OpenCalls, Instant), Refusal> {
-        let desks = self.options.call_handlers.as_ref().ok_or(Refusal::NoDesks)?;
-        let open = |trace| OpenCalls::new(desks.open(trace));
+        let handlers = self
+            .options
+            .call_handlers
+            .as_ref()
+            .ok_or(Refusal::NoCallHandlers)?;
+        let open = |trace| OpenCalls::new(handlers.open(trace));
         let alone = now + self.options.call_timeout;
         let worker = self.workers.get_mut(from).filter(|worker| worker.id == id);
         let worker = worker.ok_or(Refusal::Over)?;
         if number == 0 {
-            return Ok((worker.desk.get_or_insert_with(|| open(None)), alone));
+            return Ok((worker.calls.get_or_insert_with(|| open(None)), alone));
         }
         let job = &mut self.jobs[worker.job_at(slot, number).ok_or(Refusal::Over)?];
         let Place::Sent(Sent { aborted: None, .. }) = job.place else {
@@ -680,7 +684,7 @@ impl<L: LinkPort> State<L> {
         // A response that has begun has no deadline any more.
         let deadline = if job.answered { alone } else { job.deadline };
         let trace = &job.trace;
-        Ok((job.desk.get_or_insert_with(|| open(trace.clone())), deadline))
+        Ok((job.calls.get_or_insert_with(|| open(trace.clone())), deadline))
     }
 
     /// The id of the request whose job a frame names.

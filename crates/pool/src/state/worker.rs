@@ -100,7 +100,7 @@ pub(crate) struct Worker<L> {
     pub(crate) to_recycle: bool,
     pub(crate) uses_page: bool,
     /// The handler of its calls outside of jobs, once it has made one.
-    pub(crate) desk: Option<OpenCalls>,
+    pub(crate) calls: Option<OpenCalls>,
     /// Resident memory at the last measurement.
     pub(crate) rss_bytes: u64,
     jobs: Vec<Slot>,
@@ -134,7 +134,7 @@ impl<L> Worker<L> {
             stalled: false,
             to_recycle: false,
             uses_page: false,
-            desk: None,
+            calls: None,
             rss_bytes: 0,
             jobs: Vec::new(),
             free: SmallVec::new(),

@@ -151,8 +151,9 @@ pub(super) async fn perform(
             // Calls of start hooks belong to no job.
             FrameType::Call => {
                 let now = Instant::now();
-                pool.session(None)
-                    .call((key, worker), link, &header, &payload, now)?;
+                pool.change(None, |session| {
+                    session.call((key, worker), link, &header, &payload, now)
+                })?;
             }
             FrameType::Unknown(_) => {}
             other => return Err(unexpected(other, "READY or FAILED")),
@@ -226,7 +227,10 @@ impl Frames<'_> {
             }
             let mut ready = self.socket.readable().await?;
             self.bytes.reserve(READ_BYTES);
-            match rustix::io::read(self.socket.get_ref().0.input(), self.bytes.spare_capacity_mut()) {
+            match rustix::io::read(
+                self.socket.get_ref().0.channel.input(),
+                self.bytes.spare_capacity_mut(),
+            ) {
                 Ok((read, _)) => {
                     let taken = read.len();
                     if taken == 0 {

@@ -76,8 +76,7 @@ async fn supervise(pool: Arc<Shared>) {
             look_at_memory(&pool);
         }
         let mut talking = Vec::new();
-        let (commands, again, settled) = {
-            let mut session = pool.session(None);
+        let (commands, again, settled) = pool.change(None, |session| {
             let (state, out) = session.parts();
             let (commands, again) = state.housekeep(now, out);
             state.workers().for_each(|(_, worker)| worker.link.announce());
@@ -93,7 +92,7 @@ async fn supervise(pool: Arc<Shared>) {
             let failing = state.start_failures() > 0;
             let empty = state.is_stopping() && state.workers().next().is_none() && !state.has_jobs();
             (commands, again, (ready, failing, empty))
-        };
+        });
         let more = std::mem::take(&mut *pool.commands.lock());
         for command in commands.into_iter().chain(more) {
             carry_out(command, &pool, &processes);

@@ -130,8 +130,8 @@ impl Process {
 
     /// Has the worker's second socket read, if it has one.
     pub(super) fn attend(&self, pool: &Arc<Shared>, key: usize, options: &Options) {
-        if let (Some(link), Some(desks)) = (&self.call_link, &options.call_handlers) {
-            desks.attend(CallSocket {
+        if let (Some(link), Some(handlers)) = (&self.call_link, &options.call_handlers) {
+            handlers.attend(CallSocket {
                 pool: pool.clone(),
                 link: link.clone(),
                 worker: key,
@@ -372,10 +372,10 @@ fn capture(
 
 fn adopt(pool: &Arc<Shared>, key: usize, process: &Process, ready: handshake::Ready) {
     let uses_page = process.link().set_claims(ready.claims);
-    let mut session = pool.session(None);
-    let (state, out) = session.parts();
-    state.worker_ready(key, uses_page, Instant::now(), out);
-    drop(session);
+    pool.change(None, |session| {
+        let (state, out) = session.parts();
+        state.worker_ready(key, uses_page, Instant::now(), out);
+    });
     // Only now: the reader may find the link's end at once, and then the worker's key can be reused.
     pool.mailboxes.adopt(Reader {
         pool: pool.clone(),
@@ -429,6 +429,5 @@ fn conclude(
         .into_iter()
         .fold(cause, |cause, words| cause + "\n" + &words);
     *pool.start_error.lock() = Some(message);
-    let mut session = pool.session(None);
-    session.worker_gone(key);
+    pool.change(None, |session| session.worker_gone(key));
 }

@@ -23,7 +23,7 @@ struct Echo {
 }
 
 #[derive(Debug)]
-struct EchoDesk {
+struct EchoHandler {
     closed: Arc<AtomicUsize>,
     held: Arc<AtomicUsize>,
     calls: Mutex<Vec<FrameCall>>,
@@ -32,7 +32,7 @@ struct EchoDesk {
 impl CallHandlers for Echo {
     fn open(&self, _trace: Option<Trace>) -> Box<dyn CallHandler> {
         self.opened.fetch_add(1, Ordering::SeqCst);
-        Box::new(EchoDesk {
+        Box::new(EchoHandler {
             closed: self.closed.clone(),
             held: self.held.clone(),
             calls: Mutex::default(),
@@ -50,7 +50,7 @@ impl CallHandlers for Echo {
     }
 }
 
-impl CallHandler for EchoDesk {
+impl CallHandler for EchoHandler {
     fn call(&self, call: FrameCall) {
         let asked = call.body().to_vec();
         let answer = match asked.strip_prefix(b"long ") {
@@ -66,15 +66,15 @@ impl CallHandler for EchoDesk {
     }
 }
 
-impl Drop for EchoDesk {
+impl Drop for EchoHandler {
     fn drop(&mut self) {
         self.closed.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-fn with_desks(desks: &Arc<Echo>) -> Options {
+fn with_handlers(handlers: &Arc<Echo>) -> Options {
     Options {
-        call_handlers: Some(desks.clone()),
+        call_handlers: Some(handlers.clone()),
         ..options()
     }
 }
@@ -85,8 +85,8 @@ async fn until_is(what: &str, count: &AtomicUsize, wanted: usize) {
 
 #[test]
 fn a_call_is_answered_on_the_socket_it_came_on_whatever_its_length() {
-    let desks = Arc::<Echo>::default();
-    house::with(with_desks(&desks), |house| async move {
+    let handlers = Arc::<Echo>::default();
+    house::with(with_handlers(&handlers), |house| async move {
         let every: Vec<u8> = (0..=255).collect();
         for path in ["/call", "/call-socket"] {
             for (asked, times) in [(&b""[..], 1), (b"hello", 1), (&every, 12_345)] {
@@ -104,10 +104,10 @@ fn a_call_is_answered_on_the_socket_it_came_on_whatever_its_length() {
 }
 
 #[test]
-fn a_job_has_a_desk_of_its_own_which_ends_with_it() {
-    let desks = Arc::<Echo>::default();
-    let counts = desks.clone();
-    house::with(with_desks(&desks), |house| async move {
+fn a_job_has_a_handler_of_its_own_which_ends_with_it() {
+    let handlers = Arc::<Echo>::default();
+    let counts = handlers.clone();
+    house::with(with_handlers(&handlers), |house| async move {
         house.call(job("/echo")).await.unwrap();
         assert_eq!(
             counts.opened.load(Ordering::SeqCst),
@@ -116,7 +116,7 @@ fn a_job_has_a_desk_of_its_own_which_ends_with_it() {
         );
         for turn in 1..=3 {
             house.call(job_with("/call", b"a")).await.unwrap();
-            until_is("the desk to close", &counts.closed, turn).await;
+            until_is("the handler to close", &counts.closed, turn).await;
             assert_eq!(counts.opened.load(Ordering::SeqCst), turn);
         }
         // A call that its job has not waited for ends as well, and the worker is told.
@@ -124,20 +124,20 @@ fn a_job_has_a_desk_of_its_own_which_ends_with_it() {
         let told = house.call(job("/told")).await.unwrap();
         let told = String::from_utf8(told).unwrap();
         assert!(told.starts_with(r#"{"error":{"code":"over""#), "{told}");
-        until_is("the desk to close", &counts.closed, 4).await;
+        until_is("the handler to close", &counts.closed, 4).await;
     });
 }
 
 #[test]
-fn a_desk_ends_when_nobody_waits_for_its_job_any_more() {
-    let desks = Arc::<Echo>::default();
-    let counts = desks.clone();
-    house::with(with_desks(&desks), |house| async move {
+fn a_handler_ends_when_nobody_waits_for_its_job_any_more() {
+    let handlers = Arc::<Echo>::default();
+    let counts = handlers.clone();
+    house::with(with_handlers(&handlers), |house| async move {
         for (turn, path) in ["/call", "/call-socket"].into_iter().enumerate() {
             let pending = house.submit(job_with(path, b"hold")).unwrap();
             until_is("the call to be there", &counts.held, turn + 1).await;
             drop(pending);
-            until_is("the desk to close", &counts.closed, turn + 1).await;
+            until_is("the handler to close", &counts.closed, turn + 1).await;
             // The worker still works, so it has heard that the call is over.
             assert_eq!(house.call(job_with("/echo", b"next")).await.unwrap(), b"next");
         }
@@ -145,10 +145,10 @@ fn a_desk_ends_when_nobody_waits_for_its_job_any_more() {
 }
 
 #[test]
-fn a_desk_ends_with_its_worker() {
-    let desks = Arc::<Echo>::default();
-    let counts = desks.clone();
-    house::with(with_desks(&desks), |house| async move {
+fn a_handler_ends_with_its_worker() {
+    let handlers = Arc::<Echo>::default();
+    let counts = handlers.clone();
+    house::with(with_handlers(&handlers), |house| async move {
         house.is_ready().await;
         let mut pending = house.submit(job_with("/call-socket", b"hold")).unwrap();
         until_is("the call to be there", &counts.held, 1).await;
@@ -156,17 +156,17 @@ fn a_desk_ends_with_its_worker() {
         let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
         assert!(house::whole(&mut pending).await.is_err());
-        until_is("the desk to close", &counts.closed, 1).await;
+        until_is("the handler to close", &counts.closed, 1).await;
     });
 }
 
 #[test]
-fn what_is_asked_outside_of_jobs_has_a_desk_as_long_as_the_worker() {
-    let desks = Arc::<Echo>::default();
-    let counts = desks.clone();
+fn what_is_asked_outside_of_jobs_has_a_handler_as_long_as_the_worker() {
+    let handlers = Arc::<Echo>::default();
+    let counts = handlers.clone();
     let options = Options {
         program: house::program("calls at start"),
-        ..with_desks(&desks)
+        ..with_handlers(&handlers)
     };
     house::with(options, |house| async move {
         house.is_ready().await;
@@ -175,14 +175,14 @@ fn what_is_asked_outside_of_jobs_has_a_desk_as_long_as_the_worker() {
         assert_eq!((count(&counts.opened), count(&counts.closed)), (1, 0));
         let crash = house.call(job("/crash?/dev/null")).await;
         assert!(crash.is_err(), "{crash:?}");
-        until("the desk to close", || count(&counts.closed) >= 1).await;
+        until("the handler to close", || count(&counts.closed) >= 1).await;
     });
 }
 
 #[test]
 fn a_job_may_have_so_many_calls_open_and_no_more() {
-    let desks = Arc::<Echo>::default();
-    house::with(with_desks(&desks), |house| async move {
+    let handlers = Arc::<Echo>::default();
+    house::with(with_handlers(&handlers), |house| async move {
         let told = house.call(job_with("/call-many", b"hold")).await.unwrap();
         let told = String::from_utf8(told).unwrap();
         assert_eq!(
@@ -194,7 +194,7 @@ fn a_job_may_have_so_many_calls_open_and_no_more() {
 }
 
 #[test]
-fn a_pool_without_desks_says_so() {
+fn a_pool_without_handlers_says_so() {
     house::with(options(), |house| async move {
         let told = house.call(job_with("/call", b"a")).await.unwrap();
         let told = String::from_utf8(told).unwrap();
@@ -204,8 +204,8 @@ fn a_pool_without_desks_says_so() {
 
 #[test]
 fn a_worker_that_breaks_the_protocol_on_its_call_socket_is_replaced() {
-    let desks = Arc::<Echo>::default();
-    house::with(with_desks(&desks), |house| async move {
+    let handlers = Arc::<Echo>::default();
+    house::with(with_handlers(&handlers), |house| async move {
         house.is_ready().await;
         let pid = house.pid().await;
         let broken = house.call(job("/call-garbage")).await;

@@ -1,48 +1,29 @@
 //! The link to one worker, shared by all threads: any thread appends frames and may write them; one thread reads ([`crate::reader`]).
 
+mod calls;
+mod channel;
+mod outgoing;
+
 use std::{
-    collections::VecDeque,
     io,
     os::fd::OwnedFd,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
 };
 
-use forebay_wire::{AbortReason, FRAME_PAYLOAD_MAX, FrameType, Header, flag, put_call};
+use forebay_wire::{AbortReason, FRAME_PAYLOAD_MAX, FrameType, Header, flag};
 use parking_lot::Mutex;
-use rustix::net::{SendFlags, Shutdown};
+use rustix::net::Shutdown;
 use tokio::sync::Notify;
 
+use self::outgoing::{LinkState, Outgoing};
+pub(crate) use self::{channel::Channel, outgoing::Unread};
 use crate::{
-    Protocol,
-    call_handler::{Intake, Refusal},
-    calls::{CallKey, OpenCalls},
-    dialect,
-    outbox::Page,
-    profile::Profiles,
+    Protocol, call_handler::Intake, calls::OpenCalls, dialect, outbox::Page, profile::Profiles,
     state::LinkPort,
 };
-
-/// Maximum total size of call answers that wait until one worker reads them.
-const RETURN_BYTES_MAX: usize = 256 << 20;
-/// Maximum size of one piece of such an answer: small enough that other frames of the link get their turn.
-const RETURN_PIECE_MAX: usize = 64 * 1024;
-/// More pieces are appended as long as the write buffer is shorter than this.
-const RETURNS_AHEAD_BYTES: usize = 256 * 1024;
-
-/// The transport of a link.
-#[derive(Debug)]
-pub(crate) enum Channel {
-    Socket(OwnedFd),
-    /// The worker's standard output and input. Closing the second tells the worker that no more input follows.
-    Pipes {
-        from: OwnedFd,
-        to: Mutex<Option<Arc<OwnedFd>>>,
-    },
-}
 
 /// How a worker claims its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,84 +62,6 @@ pub(crate) struct Link {
     pub(crate) ended: Notify,
 }
 
-/// A worker makes calls but does not read the answers.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error(
-    "worker does not read the answers to its calls: more than {message_bytes_max} bytes of them wait (message_bytes_max)"
-)]
-pub(crate) struct Unread {
-    message_bytes_max: usize,
-}
-
-/// Whether a link still accepts output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum LinkState {
-    #[default]
-    Open,
-    /// Nothing may be appended; what is buffered is still written.
-    Ending,
-    /// Nothing is written any more.
-    Closed,
-}
-
-#[derive(Debug, Default)]
-struct Outgoing {
-    frames: Vec<u8>,
-    /// The buffer that is not in use, kept for its memory.
-    spare: Vec<u8>,
-    /// Call answers that are not completely in the frame buffer. Their pieces take turns.
-    returns: VecDeque<Return>,
-    /// Total size of these answers.
-    return_bytes: usize,
-    /// A thread is writing; it also writes what others append meanwhile.
-    writing: bool,
-    /// The socket is full; the reader resumes writing when it is writable again.
-    full: bool,
-    state: LinkState,
-    unread: Option<Unread>,
-}
-
-/// A call answer that is being sent.
-#[derive(Debug)]
-struct Return {
-    header: Header,
-    number: u32,
-    body: Vec<u8>,
-    /// Number of its bytes that are in the frame buffer already.
-    sent: usize,
-}
-
-impl Outgoing {
-    /// Appends pieces of call answers while the frame buffer is short.
-    fn add_returns(&mut self) {
-        while self.frames.len() < RETURNS_AHEAD_BYTES
-            && let Some(mut due) = self.returns.pop_front()
-        {
-            let rest = &due.body[due.sent..];
-            let piece = &rest[..rest.len().min(RETURN_PIECE_MAX)];
-            let mut header = due.header;
-            if piece.len() == rest.len() {
-                header.flags |= flag::END;
-            }
-            put_call(&mut self.frames, &header, due.number, piece);
-            due.sent += piece.len();
-            if header.has(flag::END) {
-                self.return_bytes -= due.body.len();
-            } else {
-                self.returns.push_back(due);
-            }
-        }
-    }
-
-    /// Discards everything that is buffered: the worker no longer reads.
-    fn close(&mut self) {
-        self.state = LinkState::Closed;
-        self.frames = Vec::new();
-        self.returns = VecDeque::new();
-        self.return_bytes = 0;
-    }
-}
-
 impl Link {
     pub(crate) fn new(
         channel: Channel,
@@ -169,43 +72,60 @@ impl Link {
     ) -> Arc<Self> {
         let (page, bell) = page.unzip();
         Arc::new(Self {
+            bell,
+            page,
+            ..Self::bare(
+                channel,
+                protocol,
+                generation,
+                message_bytes_max,
+                Intake::default(),
+            )
+        })
+    }
+
+    /// Creates the second link of the same worker.
+    pub(crate) fn beside(&self, socket: OwnedFd) -> Arc<Self> {
+        let intake = Intake::beside(&self.intake);
+        let channel = Channel::Socket(socket);
+        Arc::new(Self::bare(
+            channel,
+            self.protocol,
+            self.generation,
+            self.message_bytes_max,
+            intake,
+        ))
+    }
+
+    fn bare(
+        channel: Channel,
+        protocol: Protocol,
+        generation: u16,
+        message_bytes_max: usize,
+        intake: Intake,
+    ) -> Self {
+        Self {
             channel,
             protocol,
             generation,
             message_bytes_max,
             calls: Mutex::default(),
-            intake: Intake::default(),
+            intake,
             profiles: Profiles::default(),
             stopped: AtomicBool::new(false),
-            bell,
-            page,
+            bell: None,
+            page: None,
             claims: OnceLock::new(),
             outgoing: Mutex::default(),
             blocked: Notify::new(),
             hung_up: Notify::new(),
             ended: Notify::new(),
-        })
+        }
     }
 
     /// Maximum length of a message from the worker.
     pub(crate) fn message_bytes_max(&self) -> usize {
         self.message_bytes_max
-    }
-
-    /// The descriptor to read from.
-    pub(crate) fn input(&self) -> &OwnedFd {
-        match &self.channel {
-            Channel::Socket(socket) => socket,
-            Channel::Pipes { from, .. } => from,
-        }
-    }
-
-    /// The pipe to write to, while it is open.
-    pub(crate) fn pipe_to_worker(&self) -> Option<Arc<OwnedFd>> {
-        match &self.channel {
-            Channel::Socket(_) => None,
-            Channel::Pipes { to, .. } => to.lock().clone(),
-        }
     }
 
     pub(crate) fn page(&self) -> Option<&Page> {
@@ -281,113 +201,6 @@ impl Link {
         }
     }
 
-    /// Opens a call under the worker's `id`. If too many are open, the call is answered with an error at once.
-    pub(crate) fn open_call(&self, id: String, deadline: Instant) -> Option<CallKey> {
-        let opened = self.calls.lock().open(id, deadline);
-        opened
-            .map_err(|(id, error)| self.return_call(&id, &dialect::call_error(&error)))
-            .ok()
-    }
-
-    /// Answers a call, unless it has timed out.
-    pub(crate) fn finish_call(&self, key: CallKey, body: &[u8]) {
-        let id = self.calls.lock().close(key);
-        if let Some(id) = id {
-            self.return_call(&id, body);
-        }
-    }
-
-    /// Sends an answer for a call that was never opened or is closed already.
-    pub(crate) fn return_call(&self, id: &str, body: &[u8]) {
-        let body = if body.len() > self.message_bytes_max {
-            let (length, max) = (body.len(), self.message_bytes_max);
-            &dialect::call_error(&format!(
-                "the answer has {length} bytes, at most {max} are sent (message_bytes_max)"
-            ))
-        } else {
-            body
-        };
-        let mut message = Vec::with_capacity(body.len() + id.len() + 32);
-        dialect::put_return(self.protocol, &mut message, id, body);
-        let mut outgoing = self.outgoing.lock();
-        if outgoing.state != LinkState::Open {
-            return;
-        }
-        if outgoing.full && outgoing.frames.len() > self.message_bytes_max {
-            outgoing.unread = Some(Unread {
-                message_bytes_max: self.message_bytes_max,
-            });
-            self.hung_up.notify_one();
-            return;
-        }
-        outgoing.frames.extend_from_slice(&message);
-        drop(outgoing);
-        self.flush();
-    }
-
-    /// Answers calls that have timed out. Returns whether others are open.
-    pub(crate) fn expire_calls(&self, now: Instant) -> bool {
-        let (expired, more) = {
-            let mut calls = self.calls.lock();
-            (calls.expire(now), !calls.is_empty())
-        };
-        for id in expired {
-            self.return_call(
-                &id,
-                &dialect::call_error("the call has taken too long (run_timeout)"),
-            );
-        }
-        more
-    }
-
-    /// Creates the second link of the same worker.
-    pub(crate) fn beside(&self, socket: OwnedFd) -> Arc<Self> {
-        Arc::new(Self {
-            channel: Channel::Socket(socket),
-            protocol: self.protocol,
-            generation: self.generation,
-            message_bytes_max: self.message_bytes_max,
-            calls: Mutex::default(),
-            intake: Intake::beside(&self.intake),
-            profiles: Profiles::default(),
-            stopped: AtomicBool::new(false),
-            bell: None,
-            page: None,
-            claims: OnceLock::new(),
-            outgoing: Mutex::default(),
-            blocked: Notify::new(),
-            hung_up: Notify::new(),
-            ended: Notify::new(),
-        })
-    }
-
-    /// Queues the answer to a call that arrived as a frame. It is sent in pieces, between which other frames get their turn.
-    pub(crate) fn put_return(&self, header: Header, number: u32, body: Vec<u8>) -> Result<(), Refusal> {
-        let mut outgoing = self.outgoing.lock();
-        // An error always fits: there is at most one for each call.
-        if outgoing.return_bytes + body.len() > RETURN_BYTES_MAX && !header.has(flag::FAULT) {
-            return Err(Refusal::ResultTooLarge {
-                bytes: body.len(),
-                max: RETURN_BYTES_MAX,
-            });
-        }
-        if outgoing.state != LinkState::Closed {
-            outgoing.return_bytes += body.len();
-            outgoing.returns.push_back(Return {
-                header,
-                number,
-                body,
-                sent: 0,
-            });
-        }
-        Ok(())
-    }
-
-    /// The reason why the reader was told to end, if the worker is to blame.
-    pub(crate) fn unread(&self) -> Option<Unread> {
-        self.outgoing.lock().unread
-    }
-
     /// Writes the buffer, unless another thread is writing or the socket is full.
     pub(crate) fn flush(&self) {
         let mut outgoing = self.outgoing.lock();
@@ -404,7 +217,7 @@ impl Link {
             let spare = std::mem::take(&mut outgoing.spare);
             let mut frames = std::mem::replace(&mut outgoing.frames, spare);
             drop(outgoing);
-            let written = self.write_all(&frames);
+            let written = self.channel.write_all(&frames);
             outgoing = self.outgoing.lock();
             match written {
                 Ok(()) => {
@@ -434,27 +247,6 @@ impl Link {
                 self.hung_up.notify_one();
             }
         }
-    }
-
-    fn write_all(&self, mut bytes: &[u8]) -> Result<(), (usize, rustix::io::Errno)> {
-        let whole = bytes.len();
-        let pipe = self.pipe_to_worker();
-        while !bytes.is_empty() {
-            let written = match (&self.channel, &pipe) {
-                (Channel::Socket(socket), _) => {
-                    rustix::net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
-                }
-                // Rust programs ignore SIGPIPE.
-                (Channel::Pipes { .. }, Some(pipe)) => rustix::io::write(pipe, bytes),
-                (Channel::Pipes { .. }, None) => Err(rustix::io::Errno::PIPE),
-            };
-            match written {
-                Ok(sent) => bytes = &bytes[sent..],
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err((whole - bytes.len(), error)),
-            }
-        }
-        Ok(())
     }
 
     /// Wakes the reader if there are answers in the outbox: a worker that goes straight from a fast job to a slow one has not rung the
@@ -559,7 +351,10 @@ mod tests {
     use forebay_wire::{HEADER_BYTES, Split, split_frame};
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-    use super::*;
+    use super::{
+        outgoing::{RETURN_BYTES_MAX, RETURNS_AHEAD_BYTES},
+        *,
+    };
 
     fn link() -> (Arc<Link>, OwnedFd) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
