@@ -57,7 +57,12 @@ impl FromStr for AdminAddress {
         if text == "off" {
             Ok(Self(None))
         } else {
-            address(text).map(|listen| Self(Some(listen)))
+            match address(text)? {
+                listen if listen.is_tls() => Err(ListenError {
+                    text: text.to_owned(),
+                }),
+                listen => Ok(Self(Some(listen))),
+            }
         }
     }
 }
@@ -77,6 +82,16 @@ impl Overrides {
     pub(crate) fn apply(&self, config: &mut Config) -> Result<(), UsageError> {
         if !self.listen.is_empty() {
             config.server.listen.clone_from(&self.listen);
+            if let Some(listen) = self
+                .listen
+                .iter()
+                .find(|listen| listen.is_tls() && config.tls.is_empty())
+            {
+                return Err(UsageError(format!(
+                    "--listen {listen} needs a certificate: add [tls.NAME] with `cert` and `key` to {}",
+                    config.file.display()
+                )));
+            }
         }
         if let Some(AdminAddress(listen)) = &self.admin {
             config.admin.listen.clone_from(listen);

@@ -7,9 +7,11 @@ use forebay_records::Settings;
 use forebay_runtimes::{ENV_PASSED, Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
 use forebay_store::Durability;
+use forebay_tls::{CertificateError, CertificateFiles};
 use forebay_workflow::{ActiveReleasesError, Compat, Reading, Releases, RunLimits, SourceParser, Storage};
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio_rustls::rustls::ServerConfig;
 
 use crate::{
     calls::{CallThread, Calls, SessionThread},
@@ -32,6 +34,9 @@ use crate::{
     traces::Traces,
     watch::look_at_workflows,
 };
+
+/// Protocols that listeners with TLS offer (ALPN).
+const PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
 
 /// The script name under which workflow engines are counted; no real script can have it.
 pub(crate) const WORKFLOW_COUNTS: &str = "(workflow)";
@@ -80,6 +85,8 @@ pub(crate) struct App {
     /// Counts of requests that match no route.
     pub(crate) unrouted: Arc<RouteCounts>,
     pub(crate) access_log: Option<AccessLog>,
+    /// Certificates of listeners; `None` without any.
+    pub(crate) tls: Option<Arc<ServerConfig>>,
     /// Never sent on; receivers see it close once the app has been dropped everywhere.
     held: Arc<watch::Sender<()>>,
 }
@@ -126,6 +133,9 @@ pub enum BuildError {
         #[source]
         source: std::io::Error,
     },
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     /// A script cannot be loaded.
     #[error("script `{script}` does not start")]
     Script {
@@ -155,10 +165,20 @@ pub enum BuildError {
     Sdk(#[from] SdkError),
 }
 
+/// Certificates of the listeners.
+pub(crate) fn tls(config: &Config) -> Result<Option<Arc<ServerConfig>>, CertificateError> {
+    if config.tls.is_empty() {
+        return Ok(None);
+    }
+    let files: Vec<CertificateFiles> = config.tls.values().cloned().collect();
+    Ok(Some(Arc::new(forebay_tls::server_config(&files, PROTOCOLS)?)))
+}
+
 impl App {
     /// Starts the pools and compiles the routes.
     pub(crate) fn build(config: Config, services: &Services) -> Result<Self, BuildError> {
         check_handlers(&config, services.parser)?;
+        let tls = tls(&config)?;
         let sdk = if config.pools.is_empty() {
             None
         } else {
@@ -207,6 +227,7 @@ impl App {
             .and_then(|rules| Ok(Router::compile(rules.into_iter().flatten().collect())?))
             .inspect_err(|_| pools.values().for_each(Pool::stop_now))?;
         Ok(Self {
+            tls,
             router,
             pools,
             workflow_logs: workflow.as_ref().and_then(WorkflowTarget::logs),

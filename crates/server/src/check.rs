@@ -12,10 +12,11 @@ use std::{
 pub(crate) use self::statements::ask as ask_of_statements;
 pub use self::statements::{CheckedStatements, check_statements};
 use forebay_script::{Checked, Fault};
+use forebay_tls::CertificateError;
 use forebay_workflow::{BundleErrors, SourceParser, SourceProblem};
 
 use crate::{
-    app::{compat_of, script_options},
+    app::{compat_of, script_options, tls},
     config::{Config, PythonApplication, PythonModule, Runtime, Worker},
     target::workflow::{Bundle, access},
 };
@@ -32,6 +33,11 @@ fn fault_lines(faults: &[(String, Fault)]) -> String {
         format!("{}: script.{name}: {what}", fault.place())
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Reads the certificates of a configuration and their keys.
+pub fn check_certificates(config: &Config) -> Result<(), CertificateError> {
+    tls(config).map(drop)
 }
 
 /// Reads the graphs and rules of a configuration without running any, and returns warnings. Workflows in the store are not checked.

@@ -29,8 +29,8 @@ mod watch;
 
 pub use app::BuildError;
 pub use check::{
-    CheckedStatements, HandlerFaults, ScriptFaults, check_handlers, check_scripts, check_statements,
-    check_workflows,
+    CheckedStatements, HandlerFaults, ScriptFaults, check_certificates, check_handlers, check_scripts,
+    check_statements, check_workflows,
 };
 pub use forebay_pool::guard;
 pub use forebay_runtimes::SdkError;

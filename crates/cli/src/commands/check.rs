@@ -36,6 +36,7 @@ pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<()> {
         Some(value)
     };
     let mut config = Config::load_in(&arguments.config.config, &Environment { env: &env, ..real })?;
+    forebay_server::check_certificates(&config)?;
     for name in forebay_server::check_scripts(&config, PARSER)? {
         output::complaint(&format!(
             "note: script `{name}` asks for the store while it is loaded; what it does from there on is not checked"

@@ -295,7 +295,7 @@ pub(crate) async fn serve(accepting: Accepting, hosts: Hosts, service: impl Serv
         let (service, hosts, crowded) = (service.clone(), hosts.clone(), crowded.clone());
         tokio::spawn(async move {
             match accepted {
-                Accepted::Tcp(socket, _) => {
+                Accepted::Tcp(socket, _) | Accepted::Tls(socket, _) => {
                     Connection::new(socket, Some(hosts))
                         .serve(&service, &crowded)
                         .await;

@@ -71,6 +71,7 @@ fn add(sections: &mut Sections, added: Sections, places: &Places, noted: &mut Ve
         });
     }
     let named = [
+        (&mut sections.tls, added.tls),
         (&mut sections.pools, added.pools),
         (&mut sections.scripts, added.scripts),
         (&mut sections.sql, added.sql),

@@ -9,6 +9,7 @@ mod route;
 mod s3;
 mod script;
 mod sql;
+mod tls;
 mod trace;
 mod workflow;
 
@@ -138,6 +139,12 @@ pub(super) static SECTIONS: &[Section] = &[
         keys: SERVER,
     },
     Section {
+        name: "tls",
+        shape: Shape::Named,
+        meaning: "A certificate for the `https://` addresses of `server.listen`. Clients get the one for the name that they ask for, or else the first. A reload reads the files again.",
+        keys: tls::TLS,
+    },
+    Section {
         name: "admin",
         shape: Shape::Once,
         meaning: "Status of the server, and its control socket.",
@@ -228,7 +235,7 @@ static SERVER: &[Key] = &[
         name: "listen",
         kind: Kind::Texts { min: 1 },
         default: Default::Is("127.0.0.1:8080"),
-        meaning: "Addresses to listen on: `host:port`, `[v6]:port` or `unix:path`. Port 0 lets the system choose.",
+        meaning: "Addresses to listen on: `host:port`, `[v6]:port` or `unix:path`, and `https://host:port` with the certificates of `[tls.NAME]`. Port 0 lets the system choose.",
         exceeded: "",
     },
     Key {

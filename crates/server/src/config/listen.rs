@@ -8,12 +8,14 @@ use std::str::FromStr;
 /// An address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Listen {
-    /// `host:port` or `[v6]:port`.
+    /// `host:port` or `[v6]:port`, with `https://` before it for TLS.
     Tcp {
         /// An IP address or a host name; IPv6 without brackets.
         host: String,
         /// With 0 the system chooses a port.
         port: u16,
+        /// Whether connections are encrypted.
+        tls: bool,
     },
     /// `unix:path`; absolute in a validated configuration.
     Unix(PathBuf),
@@ -22,7 +24,7 @@ pub enum Listen {
 /// A text that is not an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "found {text:?}, expected an address such as \"127.0.0.1:8080\", \"[::1]:8080\" or \"unix:forebay.socket\""
+    "found {text:?}, expected an address such as \"127.0.0.1:8080\", \"[::1]:8080\", \"https://0.0.0.0:8443\" or \"unix:forebay.socket\""
 )]
 pub struct ListenError {
     /// The text found.
@@ -43,7 +45,11 @@ impl FromStr for Listen {
                 Ok(Self::Unix(path.into()))
             };
         }
-        let (host, port) = text.rsplit_once(':').ok_or_else(error)?;
+        let (tls, address) = match text.strip_prefix("https://") {
+            Some(address) => (true, address),
+            None => (false, text.strip_prefix("http://").unwrap_or(text)),
+        };
+        let (host, port) = address.rsplit_once(':').ok_or_else(error)?;
         let is_number = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
         let port = port.parse().ok().filter(|_| is_number).ok_or_else(error)?;
         let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
@@ -51,17 +57,29 @@ impl FromStr for Listen {
             None if host.parse::<Ipv4Addr>().is_ok() || is_name(host) => host.to_owned(),
             None => return Err(error()),
         };
-        Ok(Self::Tcp { host, port })
+        Ok(Self::Tcp { host, port, tls })
     }
 }
 
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Tcp { host, port, tls } => {
+                let scheme = if *tls { "https://" } else { "" };
+                match host.contains(':') {
+                    true => write!(f, "{scheme}[{host}]:{port}"),
+                    false => write!(f, "{scheme}{host}:{port}"),
+                }
+            }
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
+    }
+}
+
+impl Listen {
+    /// Whether connections are encrypted.
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Self::Tcp { tls: true, .. })
     }
 }
 
@@ -88,6 +106,8 @@ mod tests {
             "[::1]:0",
             "0.0.0.0:65535",
             "localhost:80",
+            "https://[::]:443",
+            "https://example.org:8443",
             "unix:/run/a.sock",
             "unix:a",
         ] {
@@ -98,8 +118,21 @@ mod tests {
     #[test]
     fn what_is_no_address_is_refused() {
         for text in [
-            "", "8080", ":8080", "a:", "a:+1", "a:65536", "::1:80", "[::1]", "[a]:80", "1.2.3:80", "a b:80",
+            "",
+            "8080",
+            ":8080",
+            "a:",
+            "a:+1",
+            "a:65536",
+            "::1:80",
+            "[::1]",
+            "[a]:80",
+            "1.2.3:80",
+            "a b:80",
             "unix:",
+            "https://",
+            "https://a",
+            "ftp://a:80",
         ] {
             let error = text.parse::<Listen>().unwrap_err().to_string();
             assert!(

@@ -27,6 +27,10 @@ impl Config {
 
     fn write(&self, out: &mut String) -> fmt::Result {
         write_server(out, &self.server)?;
+        for (name, files) in &self.tls {
+            writeln!(out, "\n[tls.{name}]")?;
+            writeln!(out, "cert = {}\nkey = {}", path(&files.cert), path(&files.key))?;
+        }
         write_admin(out, &self.admin)?;
         write_log(out, &self.log)?;
         if let Some(trace) = &self.trace {

@@ -26,6 +26,7 @@ pub(super) struct Sections {
     /// Sections present in the file that may appear once per server: name and first line.
     pub(super) once: Vec<(&'static str, usize)>,
     pub(super) server: Fields,
+    pub(super) tls: Vec<(String, Fields)>,
     pub(super) admin: Fields,
     pub(super) log: Fields,
     /// `None` if the file has no such section.
@@ -117,6 +118,7 @@ impl Reader<'_> {
             include: self.include(root),
             once: self.once(root),
             server: self.one(root, "server"),
+            tls: self.named(root, "tls"),
             admin: self.one(root, "admin"),
             log: self.one(root, "log"),
             trace: root.get("trace").map(|_| self.one(root, "trace")),

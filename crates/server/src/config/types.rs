@@ -11,6 +11,7 @@ use forebay_records::Settings;
 use forebay_runtimes::Runtime;
 use forebay_script::PostAddress;
 use forebay_store::index::Definition;
+use forebay_tls::CertificateFiles;
 use forebay_workflow::{ClientLimits, DurableRunLimits};
 pub use forebay_workflow::{WorkflowApi, WorkflowRoute, WorkflowScene};
 
@@ -29,6 +30,8 @@ pub struct Config {
     pub included: Vec<PathBuf>,
     /// `[server]`
     pub server: Server,
+    /// `[tls.NAME]`, by name: certificates of listeners.
+    pub tls: BTreeMap<String, CertificateFiles>,
     /// `[admin]`
     pub admin: Admin,
     /// `[log]`

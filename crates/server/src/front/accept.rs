@@ -2,6 +2,7 @@
 
 use std::{
     future::poll_fn,
+    net::SocketAddr,
     rc::Rc,
     sync::{Arc, atomic::Ordering},
     task::Poll,
@@ -9,7 +10,9 @@ use std::{
 
 use forebay_pool::{LocalMailbox, Mailboxes};
 
-use super::{ACCEPT_PAUSE, Accepted, Accepting, Phase, Shared, connection::Connection, thread::Thread};
+use super::{
+    ACCEPT_PAUSE, Accepted, Accepting, Phase, Shared, connection::Connection, thread::Thread, tls::TlsSocket,
+};
 
 /// Accepts and serves connections on one I/O thread until the server ends.
 pub(super) async fn run(
@@ -92,18 +95,20 @@ fn enter(accepted: Accepted, thread: &Rc<Thread>) {
     // Registered before the task first runs, so that a draining thread waits for this connection too.
     let open = Open::new(thread);
     let thread = thread.clone();
-    match accepted {
-        Accepted::Tcp(socket, peer) => drop(tokio::task::spawn_local(async move {
-            open.woken_by_drain().await;
-            Connection::new(socket, thread, peer.ip().to_string().into())
-                .serve()
-                .await;
-        })),
-        Accepted::Unix(socket) => drop(tokio::task::spawn_local(async move {
-            open.woken_by_drain().await;
-            Connection::new(socket, thread, "".into()).serve().await;
-        })),
-    }
+    let handshake_max = thread.app().config.server.header_timeout;
+    drop(tokio::task::spawn_local(async move {
+        open.woken_by_drain().await;
+        let address = |peer: SocketAddr| peer.ip().to_string().into();
+        match accepted {
+            Accepted::Tcp(socket, peer) => Connection::new(socket, thread, address(peer)).serve().await,
+            Accepted::Tls(socket, peer) => {
+                if let Some(socket) = TlsSocket::accept(socket, &thread, handshake_max).await {
+                    Connection::new(socket, thread, address(peer)).serve().await;
+                }
+            }
+            Accepted::Unix(socket) => Connection::new(socket, thread, "".into()).serve().await,
+        }
+    }));
 }
 
 /// Counts a connection while it is open.

@@ -31,7 +31,10 @@ pub(crate) struct Bound {
 
 #[derive(Clone, Debug)]
 enum At {
-    Tcp(SocketAddr),
+    Tcp {
+        address: SocketAddr,
+        tls: bool,
+    },
     Unix {
         path: PathBuf,
         /// The file's device and inode.
@@ -43,10 +46,10 @@ impl Bound {
     /// Binds an address for `threads` threads. A Unix socket gets the permissions `unix_mode`, or those that the umask leaves.
     pub(crate) fn bind(listen: &Listen, threads: usize, unix_mode: Option<u32>) -> io::Result<Self> {
         match listen {
-            Listen::Tcp { host, port } => {
+            Listen::Tcp { host, port, tls } => {
                 let mut addresses = (host.as_str(), *port).to_socket_addrs()?;
                 let address = addresses.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
-                Self::bind_tcp(address, threads)
+                Self::bind_tcp(address, *tls, threads)
             }
             Listen::Unix(path) => Self::bind_unix(path, threads, unix_mode.map(Mode::from_bits_truncate)),
         }
@@ -57,7 +60,7 @@ impl Bound {
         Self::bind_unix(path, 1, Some(Mode::RUSR | Mode::WUSR))
     }
 
-    fn bind_tcp(address: SocketAddr, threads: usize) -> io::Result<Self> {
+    fn bind_tcp(address: SocketAddr, tls: bool, threads: usize) -> io::Result<Self> {
         // With SO_REUSEPORT a second server could share the port unnoticed. Without it, binding fails if anyone listens there.
         drop(tcp_socket(address, false)?);
         let first = tcp_socket(address, true)?;
@@ -74,7 +77,7 @@ impl Bound {
         }
         Ok(Self {
             sockets,
-            at: At::Tcp(address),
+            at: At::Tcp { address, tls },
         })
     }
 
@@ -96,7 +99,8 @@ impl Bound {
     /// The address as a URL, or as `unix:path`.
     pub(crate) fn url(&self) -> String {
         match &self.at {
-            At::Tcp(address) => format!("http://{address}"),
+            At::Tcp { address, tls: false } => format!("http://{address}"),
+            At::Tcp { address, tls: true } => format!("https://{address}"),
             At::Unix { path, .. } => format!("unix:{}", path.display()),
         }
     }
@@ -108,7 +112,7 @@ impl Bound {
     pub(crate) fn take(&mut self) -> Accepting {
         let socket = self.sockets.pop().expect("a socket is bound for each thread");
         match self.at {
-            At::Tcp(_) => Accepting::Tcp(socket.into()),
+            At::Tcp { tls, .. } => Accepting::Tcp(socket.into(), tls),
             At::Unix { .. } => Accepting::Unix(socket.into()),
         }
     }
@@ -175,14 +179,16 @@ fn unix_socket(path: &Path, mode: Option<Mode>) -> io::Result<Socket> {
 /// A listening socket on its way to its I/O thread.
 #[derive(Debug)]
 pub(crate) enum Accepting {
-    Tcp(std::net::TcpListener),
+    /// With TLS, or without.
+    Tcp(std::net::TcpListener, bool),
     Unix(std::os::unix::net::UnixListener),
 }
 
 /// A listening socket registered with its thread's runtime.
 #[derive(Debug)]
 pub(crate) enum Listener {
-    Tcp(TcpListener),
+    /// With TLS, or without.
+    Tcp(TcpListener, bool),
     Unix(UnixListener),
 }
 
@@ -190,13 +196,15 @@ pub(crate) enum Listener {
 #[derive(Debug)]
 pub(crate) enum Accepted {
     Tcp(TcpStream, SocketAddr),
+    /// The handshake is still to come.
+    Tls(TcpStream, SocketAddr),
     Unix(UnixStream),
 }
 
 impl Accepting {
     pub(crate) fn register(self) -> io::Result<Listener> {
         Ok(match self {
-            Self::Tcp(socket) => Listener::Tcp(TcpListener::from_std(socket)?),
+            Self::Tcp(socket, tls) => Listener::Tcp(TcpListener::from_std(socket)?, tls),
             Self::Unix(socket) => Listener::Unix(UnixListener::from_std(socket)?),
         })
     }
@@ -205,10 +213,14 @@ impl Accepting {
 impl Listener {
     pub(crate) async fn accept(&self) -> io::Result<Accepted> {
         match self {
-            Self::Tcp(listener) => {
+            Self::Tcp(listener, tls) => {
                 let (socket, peer) = listener.accept().await?;
                 socket.set_nodelay(true)?;
-                Ok(Accepted::Tcp(socket, peer))
+                Ok(if *tls {
+                    Accepted::Tls(socket, peer)
+                } else {
+                    Accepted::Tcp(socket, peer)
+                })
             }
             Self::Unix(listener) => Ok(Accepted::Unix(listener.accept().await?.0)),
         }

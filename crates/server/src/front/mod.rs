@@ -14,6 +14,7 @@ mod request_body;
 mod socket;
 mod thread;
 mod timer;
+mod tls;
 mod wake_batch;
 
 use std::{

@@ -259,10 +259,17 @@ impl<S: Stream> Socket<S> {
             *bytes = &bytes[self.sent_ahead..];
             self.sent_ahead = 0;
         }
-        while !bytes.is_empty() {
+        let mut is_flushed = bytes.is_empty();
+        while !is_flushed {
             let mut waiting = None;
             let written = poll_fn(|cx| {
-                if let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(cx, bytes) {
+                let stream = Pin::new(&mut self.stream);
+                // What TLS has encrypted may not be with the system yet.
+                let polled = match bytes.is_empty() {
+                    true => stream.poll_flush(cx).map_ok(|()| 0),
+                    false => stream.poll_write(cx, bytes),
+                };
+                if let Poll::Ready(written) = polled {
                     return Poll::Ready(written);
                 }
                 meanwhile(cx);
@@ -279,7 +286,8 @@ impl<S: Stream> Socket<S> {
                 })
             })
             .await?;
-            if written == 0 {
+            is_flushed = bytes.is_empty();
+            if written == 0 && !is_flushed {
                 return Err(io::ErrorKind::WriteZero.into());
             }
             let waited = waiting.map_or(Duration::ZERO, |(since, ..)| since.elapsed());

@@ -274,7 +274,8 @@ fn an_empty_file_has_every_default() {
         config.server.listen,
         [Listen::Tcp {
             host: "127.0.0.1".into(),
-            port: 8080
+            port: 8080,
+            tls: false,
         }]
     );
     assert_eq!(config.server.threads, 4);

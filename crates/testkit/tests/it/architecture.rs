@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 37] = [
+const ARROWS: [(&str, &str); 38] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
@@ -45,6 +45,7 @@ const ARROWS: [(&str, &str); 37] = [
     ("forebay-server", "forebay-runtimes"),
     ("forebay-server", "forebay-script"),
     ("forebay-server", "forebay-store"),
+    ("forebay-server", "forebay-tls"),
     ("forebay-server", "forebay-trace"),
     ("forebay-server", "forebay-workflow"),
     ("forebay-testkit", "forebay-wire"),

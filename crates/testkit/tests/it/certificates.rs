@@ -15,7 +15,16 @@ pub(crate) fn issuer(name: &str) -> Issuer {
 
 /// A certificate for `localhost` that is good in these years, and its key.
 pub(crate) fn for_localhost(issuer: &Issuer, years: std::ops::Range<i32>) -> (rcgen::Certificate, KeyPair) {
-    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+    for_name(issuer, "localhost", years)
+}
+
+/// A certificate for a name that is good in these years, and its key.
+pub(crate) fn for_name(
+    issuer: &Issuer,
+    name: &str,
+    years: std::ops::Range<i32>,
+) -> (rcgen::Certificate, KeyPair) {
+    let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
     params.not_before = date_time_ymd(years.start, 1, 1);
     params.not_after = date_time_ymd(years.end, 1, 1);
     let key = KeyPair::generate().expect("a key is made");

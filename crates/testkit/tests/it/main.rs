@@ -53,6 +53,7 @@ mod store;
 mod suite;
 mod support;
 mod techempower;
+mod tls;
 mod wabur;
 mod workflow_admission;
 mod workflow_decisions;

@@ -13,6 +13,7 @@ mod script;
 mod server;
 mod sql;
 mod store;
+mod tls;
 mod trace;
 mod workflow;
 
@@ -81,6 +82,16 @@ pub(super) fn build(
             )
         })
         .flatten();
+    let mut tls = BTreeMap::new();
+    for (name, fields) in &sections.tls {
+        tls.extend(builder.tls(name, fields).map(|files| (name.clone(), files)));
+    }
+    if sections.tls.is_empty()
+        && let Some(listen) = server.listen.iter().find(|listen| listen.is_tls())
+    {
+        let message = format!("`{listen}` needs a certificate: add [tls.NAME] with `cert` and `key`");
+        builder.note(sections.server.problem("listen", message));
+    }
     let mut redis = BTreeMap::new();
     for (name, fields) in &sections.redis {
         redis.extend(builder.redis(name, fields).map(|options| (name.clone(), options)));
@@ -136,6 +147,7 @@ pub(super) fn build(
             folder: file.parent().unwrap_or(Path::new("/")).to_owned(),
             included: Vec::new(),
             server,
+            tls,
             admin,
             log,
             trace,

@@ -50,6 +50,12 @@ impl Builder<'_> {
         } else {
             self.listener(fields, &written)
         };
+        if let Some(listen) = listen.as_ref().filter(|listen| listen.is_tls()) {
+            self.note(fields.problem(
+                "listen",
+                format!("`{listen}` would be encrypted, which this address is not"),
+            ));
+        }
         if let Some(listen) = listen.as_ref().filter(|listen| is_taken(listen, &server.listen)) {
             self.note(fields.problem("listen", format!("`{listen}` is an address of server.listen too")));
         }

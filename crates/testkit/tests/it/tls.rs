@@ -1,0 +1,244 @@
+//! Listeners with TLS, asked by curl and openssl.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    process::{Command, Output},
+    time::Duration,
+};
+
+use forebay_testkit::{Server, Setup, command, wait_until};
+
+use crate::{
+    certificates::{Issuer, for_name, issuer},
+    reload::reload,
+};
+
+const ROUTES: &str = r#"
+[tls.first]
+cert = "first.pem"
+key = "first.key"
+
+[tls.second]
+cert = "second.pem"
+key = "second.key"
+
+[script.echo]
+handler = "echo.mjs"
+
+[[route]]
+path = "/here"
+respond = { text = "here" }
+
+[[route]]
+path = "/echo"
+script = "echo"
+body_bytes_max = "16MiB"
+
+[[route]]
+path = "/files/*"
+files = "public"
+"#;
+
+const GOOD: std::ops::Range<i32> = 2020..2100;
+
+/// The PEM files of a certificate: the certificate with its chain, and the key.
+fn files(issuer: &Issuer, name: &str) -> (String, String) {
+    let (certificate, key) = for_name(issuer, name, GOOD);
+    (certificate.pem(), key.serialize_pem())
+}
+
+/// A server with certificates for `localhost` and `*.example.org`.
+fn setup(issuer: &Issuer) -> Setup {
+    let (first, first_key) = files(issuer, "localhost");
+    let (second, second_key) = files(issuer, "*.example.org");
+    Setup::new(ROUTES)
+        .listen("\"https://127.0.0.1:0\"")
+        .file("first.pem", first)
+        .file("first.key", first_key)
+        .file("second.pem", second)
+        .file("second.key", second_key)
+        .file("authority.pem", issuer.pem())
+        .file("echo.mjs", "export default (request) => request.bytes();")
+}
+
+fn address(server: &Server) -> SocketAddr {
+    let url = &server.urls()[0];
+    url.strip_prefix("https://")
+        .expect("it is encrypted")
+        .parse()
+        .expect("an address")
+}
+
+/// Runs curl on a path below a name, which is the server's.
+fn curl(server: &Server, name: &str, path: &str, options: &[&str]) -> Output {
+    let port = address(server).port();
+    let mut command = Command::new("curl");
+    command
+        .args([
+            "--silent",
+            "--show-error",
+            "--max-time",
+            "20",
+            "--http1.1",
+            "--cacert",
+        ])
+        .arg(server.folder().path().join("authority.pem"))
+        .args(["--resolve", &format!("{name}:{port}:127.0.0.1")])
+        .args(options)
+        .arg(format!("https://{name}:{port}{path}"));
+    command.output().expect("curl can be started")
+}
+
+/// What curl prints when it gets a right response.
+fn got(server: &Server, name: &str, path: &str, options: &[&str]) -> Vec<u8> {
+    let output = curl(server, name, path, options);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output.stdout
+}
+
+#[test]
+fn clients_get_the_certificate_for_the_name_that_they_ask_for() {
+    let server = setup(&issuer("authority")).start();
+    for name in ["localhost", "www.example.org"] {
+        assert_eq!(got(&server, name, "/here", &[]), b"here", "{name}");
+    }
+    // No certificate is for this name.
+    let other = curl(&server, "example.net", "/here", &[]);
+    assert_eq!(
+        other.status.code(),
+        Some(60),
+        "curl: the certificate does not fit"
+    );
+    assert_eq!(got(&server, "example.net", "/here", &["--insecure"]), b"here");
+    let strange = issuer("another authority").pem();
+    server.folder().write("authority.pem", strange);
+    assert_eq!(curl(&server, "localhost", "/here", &[]).status.code(), Some(60));
+}
+
+#[test]
+fn tls_1_2_and_1_3_are_spoken_and_nothing_older() {
+    let server = setup(&issuer("authority")).start();
+    for version in ["1.2", "1.3"] {
+        let options = [&format!("--tlsv{version}")[..], "--tls-max", version];
+        assert_eq!(got(&server, "localhost", "/here", &options), b"here", "{version}");
+    }
+    let old = ["--tlsv1.0", "--tls-max", "1.1", "--ciphers", "DEFAULT@SECLEVEL=0"];
+    assert!(!curl(&server, "localhost", "/here", &old).status.success());
+}
+
+#[test]
+fn bodies_of_any_size_arrive_whole_in_both_directions() {
+    let large: Vec<u8> = (0..5_000_000_u32).map(|at| (at % 251) as u8).collect();
+    let server = setup(&issuer("authority"))
+        .file("public/large.bin", &large)
+        .start();
+    assert_eq!(got(&server, "localhost", "/files/large.bin", &[]), large);
+    let file = server.folder().path().join("public/large.bin");
+    let sent = format!("@{}", file.display());
+    let echoed = got(&server, "localhost", "/echo", &["--data-binary", &sent]);
+    assert!(echoed == large, "{} bytes", echoed.len());
+    // A slow reader gets everything as well.
+    let slow = ["--limit-rate", "4M"];
+    assert_eq!(got(&server, "localhost", "/files/large.bin", &slow), large);
+}
+
+#[test]
+fn a_reload_takes_new_certificates_and_keeps_the_old_ones_if_they_are_bad() {
+    let (old, new) = (issuer("old"), issuer("new"));
+    let server = setup(&old).admin().start();
+    assert_eq!(got(&server, "localhost", "/here", &[]), b"here");
+    let (cert, key) = files(&new, "localhost");
+    server.folder().write("first.pem", &cert);
+    let refused = reload(&server);
+    assert_ne!(refused.status, 200);
+    let why = refused.text().to_owned();
+    assert!(
+        why.contains("first.key does not fit the certificate in") || why.contains("first.key"),
+        "{why}"
+    );
+    assert_eq!(
+        got(&server, "localhost", "/here", &[]),
+        b"here",
+        "the old one is in force"
+    );
+    server.folder().write("first.key", key);
+    assert_eq!(reload(&server).status, 200);
+    assert_eq!(curl(&server, "localhost", "/here", &[]).status.code(), Some(60));
+    server.folder().write("authority.pem", new.pem());
+    assert_eq!(got(&server, "localhost", "/here", &[]), b"here");
+}
+
+#[test]
+fn who_does_not_speak_tls_is_given_up_and_hurts_nobody() {
+    let server = setup(&issuer("authority"))
+        .server("header_timeout = \"300ms\"")
+        .start();
+    let connect = || {
+        let stream = TcpStream::connect(address(&server)).expect("it listens");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .expect("a limit");
+        stream
+    };
+    let silent: Vec<TcpStream> = (0..20).map(|_| connect()).collect();
+    for garbage in [
+        &b"GET /here HTTP/1.1\r\nhost: a\r\n\r\n"[..],
+        &[0x16, 3, 1, 0xff, 0xff, 1],
+        &[0; 5000],
+    ] {
+        let mut stream = connect();
+        // It may be closed while it is written to.
+        let _ = stream.write_all(garbage);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    }
+    for mut stream in silent {
+        assert_eq!(stream.read(&mut [0; 10]).expect("it is closed"), 0);
+    }
+    assert_eq!(got(&server, "localhost", "/here", &[]), b"here");
+}
+
+#[test]
+fn a_client_that_leaves_ends_its_connection() {
+    let server = setup(&issuer("authority")).admin().start();
+    let mut client = Command::new("openssl")
+        .args(["s_client", "-quiet", "-connect", &address(&server).to_string()])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("openssl can be started");
+    let open = || crate::support::metric(&server, "forebay_connections_open");
+    wait_until("the connection", || open() == 1);
+    client.kill().expect("it runs");
+    client.wait().expect("it ends");
+    wait_until("its end", || open() == 0);
+}
+
+#[test]
+fn check_names_the_file_that_is_wrong() {
+    let setup = setup(&issuer("authority")).file("first.pem", "no certificate");
+    let server = setup.listen("\"127.0.0.1:0\"");
+    let folder = server.folder().path().to_owned();
+    server.folder().write(
+        "forebay.toml",
+        format!("[server]\nlisten = \"https://127.0.0.1:0\"\n{ROUTES}"),
+    );
+    let check = |says: &str| {
+        let mut command = command(&["check"]);
+        let output = command.current_dir(&folder).output().expect("it runs");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && told.contains(says), "{told}");
+    };
+    check("first.pem has no certificate");
+    server
+        .folder()
+        .write("forebay.toml", "[server]\nlisten = \"https://127.0.0.1:0\"\n");
+    check("add [tls.NAME] with `cert` and `key`");
+}
