@@ -10,12 +10,20 @@ use crate::failure::UsageError;
 /// The time limits of a pool under a debugger: the longest that a configuration can express, instead of none.
 const INSPECTED_TIME: Duration = Duration::from_hours(24);
 
+/// The name of the certificate for development among those of the configuration.
+pub(crate) const DEVELOPMENT: &str = "development";
+
 /// Options that override the configuration.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Overrides {
     /// Listen here instead of `server.listen`; may be repeated. Example: --listen 127.0.0.1:9000 --listen unix:web.sock
     #[arg(long, value_name = "ADDR", value_parser = address)]
     listen: Vec<Listen>,
+
+    /// Listen with TLS, too, with a certificate for localhost that this server makes itself. For development: browsers warn, and `curl`
+    /// takes it with --cacert. Example: --tls-dev=0.0.0.0:8443
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:8443", value_parser = tls_address)]
+    tls_dev: Option<Listen>,
 
     /// Report here instead of `admin.listen`; `off`: nowhere. Example: --admin 127.0.0.1:9001
     #[arg(long, value_name = "ADDR")]
@@ -77,21 +85,38 @@ fn address(text: &str) -> Result<Listen, ListenError> {
     })
 }
 
+/// Parses the address of a listener with TLS, which need not say so.
+fn tls_address(text: &str) -> Result<Listen, ListenError> {
+    let address = text.strip_prefix("https://").unwrap_or(text);
+    match format!("https://{address}").parse() {
+        Ok(listen) => Ok(listen),
+        Err(ListenError { .. }) => Err(ListenError {
+            text: text.to_owned(),
+        }),
+    }
+}
+
 impl Overrides {
     /// Applies the options to a configuration.
     pub(crate) fn apply(&self, config: &mut Config) -> Result<(), UsageError> {
         if !self.listen.is_empty() {
             config.server.listen.clone_from(&self.listen);
-            if let Some(listen) = self
-                .listen
-                .iter()
-                .find(|listen| listen.is_tls() && config.tls.is_empty())
-            {
-                return Err(UsageError(format!(
-                    "--listen {listen} needs a certificate: add [tls.NAME] with `cert` and `key` to {}",
-                    config.file.display()
-                )));
-            }
+        }
+        if let Some(listen) = &self.tls_dev {
+            let files = forebay_server::development_certificate()
+                .map_err(|error| UsageError(format!("--tls-dev: the certificate cannot be made: {error}")))?;
+            config.tls.insert(DEVELOPMENT.to_owned(), files);
+            config.server.listen.push(listen.clone());
+        }
+        let bare = self
+            .listen
+            .iter()
+            .find(|listen| listen.is_tls() && config.tls.is_empty());
+        if let Some(listen) = bare {
+            return Err(UsageError(format!(
+                "--listen {listen} needs a certificate: add [tls.NAME] with `cert` and `key` to {}",
+                config.file.display()
+            )));
         }
         if let Some(AdminAddress(listen)) = &self.admin {
             config.admin.listen.clone_from(listen);

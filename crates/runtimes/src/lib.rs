@@ -11,7 +11,7 @@ mod sdk;
 pub use environment::{Environment, is_executable};
 pub use javascript::{Runtime, RuntimeError, find_runtime};
 pub use python::{PythonError, find_python};
-pub use sdk::{Launch, Sdk, SdkError, sdk_file};
+pub use sdk::{Launch, Sdk, SdkError, cache_folder, sdk_file};
 
 /// Environment variables passed to every worker if they are set.
 pub const ENV_PASSED: [&str; 3] = ["PATH", "HOME", "LANG"];

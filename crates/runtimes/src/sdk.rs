@@ -136,7 +136,7 @@ pub fn sdk_file(path: &str) -> Option<&'static [u8]> {
 }
 
 /// `FOREBAY_CACHE_DIR`, else a folder in the user's cache, else a folder of the user's own in the temporary directory.
-fn cache_folder() -> PathBuf {
+pub fn cache_folder() -> PathBuf {
     let named = |name| {
         std::env::var_os(name)
             .filter(|value| !value.is_empty())

@@ -174,6 +174,11 @@ pub(crate) fn tls(config: &Config) -> Result<Option<Arc<ServerConfig>>, Certific
     Ok(Some(Arc::new(forebay_tls::server_config(&files, PROTOCOLS)?)))
 }
 
+/// The certificate for development of this user, for `localhost`, made if it is not there yet.
+pub fn development_certificate() -> std::io::Result<CertificateFiles> {
+    forebay_tls::development_certificate(&forebay_runtimes::cache_folder().join("tls"))
+}
+
 impl App {
     /// Starts the pools and compiles the routes.
     pub(crate) fn build(config: Config, services: &Services) -> Result<Self, BuildError> {

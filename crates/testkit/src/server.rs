@@ -126,12 +126,12 @@ impl Setup {
         folder.write("forebay.toml", format!("{fixed}{config}"));
         let mut child = binary::serve(&folder.path().join("forebay.toml"))
             .args(arguments)
-            .envs(env)
             .current_dir(folder.path())
             .env("FOREBAY_NODE", binary::node())
             .env("FOREBAY_BUN", binary::bun())
             .env("FOREBAY_PYTHON", binary::python())
             .env("FOREBAY_CACHE_DIR", binary::cache_folder())
+            .envs(env)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

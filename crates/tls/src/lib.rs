@@ -1,11 +1,15 @@
 //! How connections are encrypted: TLS 1.2 and 1.3 by ring. To other servers with verified certificates and without one of our own; on the
 //! server's own listeners with certificates from files.
 
+mod development;
 mod server;
 
 use std::sync::Arc;
 
-pub use self::server::{CertificateError, CertificateFiles, server_config};
+pub use self::{
+    development::development_certificate,
+    server::{CertificateError, CertificateFiles, server_config},
+};
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 
 /// The authorities that the system trusts (`SSL_CERT_FILE` and `SSL_CERT_DIR` name others), read now; empty where there are none.

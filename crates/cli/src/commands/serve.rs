@@ -6,7 +6,7 @@ use crate::{
     arguments::ConfigFile,
     commands::{guard, strip::PARSER},
     output::{self, OutputError},
-    overrides::Overrides,
+    overrides::{DEVELOPMENT, Overrides},
 };
 
 /// Run the server until SIGINT or SIGTERM
@@ -46,8 +46,15 @@ pub(crate) fn run(arguments: ServeArgs, started: Instant) -> anyhow::Result<()> 
             watch,
         };
         guard::enable();
+        let development = config.tls.get(DEVELOPMENT).map(|files| files.cert.clone());
         let server = Server::start(config, reload, logging.handle(), PARSER)?;
         announce(&server, started)?;
+        if let Some(file) = development {
+            output::complaint(&format!(
+                "note: this server's own certificate for localhost is in {}; curl takes it with --cacert",
+                file.display()
+            ));
+        }
         Ok(server.run().await?)
     })
 }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_testkit::{Server, Setup, command, wait_until};
+use forebay_testkit::{Folder, Server, Setup, command, wait_until};
 
 use crate::{
     certificates::{Issuer, for_name, issuer},
@@ -219,6 +219,37 @@ fn a_client_that_leaves_ends_its_connection() {
     client.kill().expect("it runs");
     client.wait().expect("it ends");
     wait_until("its end", || open() == 0);
+}
+
+#[test]
+fn a_development_certificate_is_made_and_kept() {
+    let cache = Folder::new();
+    let start = || {
+        Setup::new("[[route]]\npath = \"/here\"\nrespond = { text = \"here\" }\n")
+            .argument("--tls-dev=127.0.0.1:0")
+            .env("FOREBAY_CACHE_DIR", &cache.path().display().to_string())
+            .start()
+    };
+    let server = start();
+    let cert = cache.read("tls/localhost.pem").expect("it is there");
+    server.folder().write("authority.pem", &cert);
+    let url = server.urls()[1].replace("127.0.0.1", "localhost");
+    let authority = server.folder().path().join("authority.pem");
+    let mut curl = Command::new("curl");
+    let output = curl
+        .args(["--silent", "--show-error", "--cacert"])
+        .arg(authority)
+        .arg(format!("{url}/here"));
+    let output = output.output().expect("curl can be started");
+    assert_eq!(
+        output.stdout,
+        b"here",
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    drop(server);
+    drop(start());
+    assert_eq!(cache.read("tls/localhost.pem").expect("it is there"), cert);
 }
 
 #[test]

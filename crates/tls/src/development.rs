@@ -1,0 +1,82 @@
+//! A certificate for development, signed by nobody but itself.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use rcgen::{CertificateParams, DnType, KeyPair};
+
+use crate::CertificateFiles;
+
+/// Names for which the certificate is good.
+const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+/// How long the certificate is good. Browsers refuse more than 398 days.
+const GOOD_FOR: Duration = Duration::from_hours(24 * 365);
+/// A certificate that is older is made anew.
+const AGE_MAX: Duration = Duration::from_hours(24 * 300);
+
+/// The development certificate of a folder, which is made there unless it is there and not old. Only this user can read the key.
+pub fn development_certificate(folder: &Path) -> io::Result<CertificateFiles> {
+    let files = CertificateFiles {
+        cert: folder.join("localhost.pem"),
+        key: folder.join("localhost.key"),
+    };
+    let age = |file: &Path| {
+        fs::metadata(file)?
+            .modified()?
+            .elapsed()
+            .map_err(io::Error::other)
+    };
+    let is_good = |file: &Path| age(file).is_ok_and(|age| age < AGE_MAX);
+    if is_good(&files.cert) && is_good(&files.key) {
+        return Ok(files);
+    }
+    let key = KeyPair::generate().map_err(io::Error::other)?;
+    let names: Vec<String> = NAMES.iter().map(|name| (*name).to_owned()).collect();
+    let mut params = CertificateParams::new(names).map_err(io::Error::other)?;
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "Forebay, for development");
+    let now = SystemTime::now();
+    // Clocks of clients may be behind.
+    params.not_before = (now - Duration::from_hours(1)).into();
+    params.not_after = (now + GOOD_FOR).into();
+    let cert = params.self_signed(&key).map_err(io::Error::other)?;
+    fs::create_dir_all(folder)?;
+    replace(&files.key, &key.serialize_pem())?;
+    replace(&files.cert, &cert.pem())?;
+    Ok(files)
+}
+
+/// Writes a file that only this user can read, and puts it in its place at once.
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let made = file.with_extension(format!("{}.new", std::process::id()));
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(&made)?.write_all(text.as_bytes())?;
+    fs::rename(&made, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn it_is_made_once_and_its_key_is_private() {
+        let folder = std::env::temp_dir().join(format!("forebay-development-{}", std::process::id()));
+        let files = development_certificate(&folder).unwrap();
+        let mode = fs::metadata(&files.key).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let made = fs::read(&files.cert).unwrap();
+        assert_eq!(development_certificate(&folder).unwrap(), files);
+        assert_eq!(fs::read(&files.cert).unwrap(), made, "it is made once");
+        crate::server_config(&[files], &[]).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
