@@ -87,6 +87,8 @@ pub(crate) struct App {
     pub(crate) access_log: Option<AccessLog>,
     /// Certificates of listeners; `None` without any.
     pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// A header field of responses over TLS (RFC 6797), or nothing.
+    pub(crate) hsts: Vec<u8>,
     /// Never sent on; receivers see it close once the app has been dropped everywhere.
     held: Arc<watch::Sender<()>>,
 }
@@ -233,6 +235,10 @@ impl App {
             .inspect_err(|_| pools.values().for_each(Pool::stop_now))?;
         Ok(Self {
             tls,
+            hsts: match config.server.hsts.as_secs() {
+                0 => Vec::new(),
+                seconds => format!("strict-transport-security: max-age={seconds}\r\n").into_bytes(),
+            },
             router,
             pools,
             workflow_logs: workflow.as_ref().and_then(WorkflowTarget::logs),

@@ -110,6 +110,7 @@ fn is_value(value: &[u8]) -> bool {
 pub(crate) struct Frame<'a> {
     pub(crate) date: &'a [u8],
     pub(crate) request_id: &'a [u8],
+    pub(crate) transport_headers: &'a [u8],
     pub(crate) route_headers: &'a [u8],
     pub(crate) cors_headers: &'a [u8],
     pub(crate) delimiting: Delimiting,
@@ -137,6 +138,7 @@ pub(crate) fn put_head(out: &mut Vec<u8>, status: u16, headers: &HeaderLines, fr
     out.extend_from_slice(frame.request_id);
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(headers.as_bytes());
+    out.extend_from_slice(frame.transport_headers);
     out.extend_from_slice(frame.route_headers);
     out.extend_from_slice(frame.cors_headers);
     put_end(out, frame.delimiting, frame.close, frame.http10);

@@ -239,6 +239,23 @@ static SERVER: &[Key] = &[
         exceeded: "",
     },
     Key {
+        name: "https_only",
+        kind: Kind::Flag,
+        default: Default::Is("false"),
+        meaning: "Requests without TLS are sent to the same address with it (308), but for those from Unix sockets.",
+        exceeded: "",
+    },
+    Key {
+        name: "hsts",
+        kind: Kind::Duration {
+            min: 0,
+            max: 10 * YEAR,
+        },
+        default: Default::Is("0s"),
+        meaning: "How long browsers that were here with TLS use nothing else (`Strict-Transport-Security`); `0s`: not said.",
+        exceeded: "",
+    },
+    Key {
         name: "unix_mode",
         kind: Kind::Text,
         default: Default::Nothing,

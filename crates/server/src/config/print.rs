@@ -70,6 +70,12 @@ fn write_server(out: &mut String, server: &Server) -> fmt::Result {
     let listen: Vec<String> = server.listen.iter().map(Listen::to_string).collect();
     writeln!(out, "[server]")?;
     writeln!(out, "listen = {}", texts(&listen))?;
+    writeln!(
+        out,
+        "https_only = {}\nhsts = {}",
+        server.https_only,
+        duration(server.hsts)
+    )?;
     write_unix_mode(out, server.unix_mode)?;
     writeln!(out, "threads = {}", server.threads)?;
     writeln!(out, "header_bytes_max = {}", size(server.header_bytes_max))?;

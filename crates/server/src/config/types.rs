@@ -69,6 +69,10 @@ pub struct Config {
 pub struct Server {
     /// At least one address.
     pub listen: Vec<Listen>,
+    /// Whether requests without TLS are redirected to an address with it.
+    pub https_only: bool,
+    /// How long browsers are to use nothing but TLS; 0: they are not told.
+    pub hsts: Duration,
     /// Permissions of Unix sockets; `None`: as the umask leaves them.
     pub unix_mode: Option<u32>,
     /// I/O threads, 1 to 256.

@@ -11,7 +11,10 @@ use std::{
 use forebay_pool::{LocalMailbox, Mailboxes};
 
 use super::{
-    ACCEPT_PAUSE, Accepted, Accepting, Phase, Shared, connection::Connection, thread::Thread, tls::TlsSocket,
+    ACCEPT_PAUSE, Accepted, Accepting, Phase, Shared,
+    connection::{Connection, Transport},
+    thread::Thread,
+    tls::TlsSocket,
 };
 
 /// Accepts and serves connections on one I/O thread until the server ends.
@@ -100,13 +103,23 @@ fn enter(accepted: Accepted, thread: &Rc<Thread>) {
         open.woken_by_drain().await;
         let address = |peer: SocketAddr| peer.ip().to_string().into();
         match accepted {
-            Accepted::Tcp(socket, peer) => Connection::new(socket, thread, address(peer)).serve().await,
+            Accepted::Tcp(socket, peer) => {
+                Connection::new(socket, thread, address(peer), Transport::Plain)
+                    .serve()
+                    .await;
+            }
             Accepted::Tls(socket, peer) => {
                 if let Some(socket) = TlsSocket::accept(socket, &thread, handshake_max).await {
-                    Connection::new(socket, thread, address(peer)).serve().await;
+                    Connection::new(socket, thread, address(peer), Transport::Tls)
+                        .serve()
+                        .await;
                 }
             }
-            Accepted::Unix(socket) => Connection::new(socket, thread, "".into()).serve().await,
+            Accepted::Unix(socket) => {
+                Connection::new(socket, thread, "".into(), Transport::Unix)
+                    .serve()
+                    .await;
+            }
         }
     }));
 }

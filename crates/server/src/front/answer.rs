@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    connection::{Exchange, Next},
+    connection::{Exchange, Next, Transport},
     head::Head,
     http1_client::Http1Client,
     request_body::RequestBody,
@@ -131,11 +131,13 @@ impl<S: Stream> Exchange<S> {
         last: Last,
         head: Option<&Head>,
     ) {
+        let app = (self.transport == Transport::Tls).then(|| self.thread.app());
         let cors = route.and_then(|route| route.cors.as_ref()).zip(head);
         let cors_headers = cors.map(|(cors, head)| cors.headers(head)).unwrap_or_default();
         let frame = reply::Frame {
             date: &self.thread.date(self.now),
             request_id: id.as_bytes(),
+            transport_headers: app.as_ref().map_or(&[], |app| &app.hsts),
             route_headers: route.map_or(&[], |route| route.headers.as_bytes()),
             cors_headers: cors_headers.as_bytes(),
             delimiting,

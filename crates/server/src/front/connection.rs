@@ -34,6 +34,14 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 /// How long a connection that the server closes is still read from, so that the client receives the response.
 const LINGER: Duration = Duration::from_millis(500);
 
+/// How a connection's bytes travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    Plain,
+    Tls,
+    Unix,
+}
+
 /// A connection: the head, whose memory is reused for every request, and the rest of the state.
 pub(crate) struct Connection<S> {
     head: Head,
@@ -46,6 +54,7 @@ pub(super) struct Exchange<S> {
     pub(super) thread: Rc<Thread>,
     pub(super) limits: Limits,
     peer: Rc<str>,
+    pub(super) transport: Transport,
     /// When this task last waited: the current time for whatever it does until it waits again.
     pub(super) now: Instant,
     pub(super) sent: Sent,
@@ -74,7 +83,7 @@ pub(super) enum Next {
 }
 
 impl<S: Stream> Connection<S> {
-    pub(crate) fn new(stream: S, thread: Rc<Thread>, peer: Rc<str>) -> Self {
+    pub(crate) fn new(stream: S, thread: Rc<Thread>, peer: Rc<str>, transport: Transport) -> Self {
         let now = Instant::now();
         let limits = thread.limits();
         let socket = Socket::new(stream, thread.clone(), now);
@@ -83,6 +92,7 @@ impl<S: Stream> Connection<S> {
             thread,
             limits,
             peer,
+            transport,
             now,
             sent: Sent::default(),
         };
@@ -196,7 +206,9 @@ impl<S: Stream> Exchange<S> {
         let generated = self.thread.request_id();
         let id = request_id(head, &generated);
         let outcome = app.router.find(head.method(), head.host(), head.path());
+        let is_redirected = app.config.server.https_only && self.transport == Transport::Plain;
         let (next, route) = match (preflight(&app, head), outcome) {
+            _ if is_redirected => (self.redirect(head, id).await, None),
             _ if head.wants_websocket => (self.refuse_websocket(head, id), None),
             (Some((route, permission)), _) => {
                 let next = self.answer_options(permission, head, id, Some(route)).await;
@@ -322,6 +334,29 @@ impl<S: Stream> Exchange<S> {
         }
     }
 
+    /// Sends a client without TLS to the same address with it.
+    async fn redirect(&mut self, head: &Head, id: &str) -> Next {
+        let port = match self.thread.shared.tls_port {
+            None | Some(443) => String::new(),
+            Some(port) => format!(":{port}"),
+        };
+        let query = match head.query() {
+            [] => String::new(),
+            query => format!("?{}", String::from_utf8_lossy(query)),
+        };
+        let location = format!("https://{}{port}{}{query}", host_name(head.host()), head.path());
+        let mut reply = Reply::new(308);
+        let location = reply.headers.to_mut().push(b"location", location.as_bytes());
+        if head.host().is_empty() || location.is_err() {
+            let what = "it names no host to which it could be sent with TLS";
+            return self.refuse(&Refusal::Malformed { what }, Some(head), id, None);
+        }
+        match RequestBody::new(head, self.limits.body_bytes_max, self.limits) {
+            Ok(body) => self.send(reply, head, id, None, body).await,
+            Err(refusal) => self.refuse(&refusal, Some(head), id, None),
+        }
+    }
+
     fn refuse_websocket(&mut self, head: &Head, id: &str) -> Next {
         static LOGGED: Once = Once::new();
         LOGGED.call_once(|| {
@@ -355,6 +390,15 @@ impl<S: Stream> Exchange<S> {
             }
             _ => self.refuse(&refusal, Some(head), id, None),
         }
+    }
+}
+
+/// A host without its port.
+fn host_name(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        // In an IPv6 address, what follows the last colon is a port only behind its bracket.
+        Some((name, port)) if !port.ends_with(']') => name,
+        _ => host,
     }
 }
 

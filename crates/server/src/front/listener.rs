@@ -105,6 +105,14 @@ impl Bound {
         }
     }
 
+    /// The port, if connections to it are encrypted.
+    pub(super) fn tls_port(&self) -> Option<u16> {
+        match self.at {
+            At::Tcp { address, tls: true } => Some(address.port()),
+            At::Tcp { .. } | At::Unix { .. } => None,
+        }
+    }
+
     /// Takes one socket, for a thread of its own.
     ///
     /// # Panics

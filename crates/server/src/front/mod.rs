@@ -89,6 +89,8 @@ pub(crate) struct Shared {
     too_slow: AtomicU64,
     phase: watch::Sender<Phase>,
     pub(crate) traces: Arc<Traces>,
+    /// The port to which requests without TLS are sent, if there is one.
+    pub(crate) tls_port: Option<u16>,
     /// Number of threads whose connections have all ended.
     drained: watch::Sender<usize>,
 }
@@ -153,6 +155,7 @@ impl Front {
             too_slow: AtomicU64::new(0),
             phase: watch::Sender::new(Phase::Serving),
             traces: traces.clone(),
+            tls_port: bound.iter().find_map(Bound::tls_port),
             drained: watch::Sender::new(0),
         });
         let mut running = Vec::new();

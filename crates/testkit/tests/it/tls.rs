@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_testkit::{Folder, Server, Setup, command, wait_until};
+use forebay_testkit::{Client, Folder, Server, Setup, command, wait_until};
 
 use crate::{
     certificates::{Issuer, for_name, issuer},
@@ -202,6 +202,53 @@ fn who_does_not_speak_tls_is_given_up_and_hurts_nobody() {
         assert_eq!(stream.read(&mut [0; 10]).expect("it is closed"), 0);
     }
     assert_eq!(got(&server, "localhost", "/here", &[]), b"here");
+}
+
+#[test]
+fn plain_requests_are_sent_to_tls_and_browsers_are_told_to_stay_there() {
+    let server = setup(&issuer("authority"))
+        .listen("\"127.0.0.1:0\", \"https://127.0.0.1:0\", \"unix:plain.sock\"")
+        .server("https_only = true\nhsts = \"365d\"")
+        .start();
+    let tls = server.urls()[1]
+        .strip_prefix("https://")
+        .expect("the second has TLS");
+    let port = tls.rsplit_once(':').expect("it has a port").1;
+    let mut client = server.connect();
+    for (target, host, location) in [
+        (
+            "/here?a=1&b=%20",
+            "example.org",
+            format!("https://example.org:{port}/here?a=1&b=%20"),
+        ),
+        (
+            "/none",
+            "localhost:8080",
+            format!("https://localhost:{port}/none"),
+        ),
+        ("/", "[::1]:80", format!("https://[::1]:{port}/")),
+    ] {
+        client.send(format!(
+            "POST {target} HTTP/1.1\r\nhost: {host}\r\ncontent-length: 3\r\n\r\nabc"
+        ));
+        let response = client.response();
+        assert_eq!(
+            (response.status, response.header("location")),
+            (308, Some(&location[..])),
+            "{target}"
+        );
+        assert_eq!(response.header("strict-transport-security"), None);
+    }
+    let mut local = Client::unix(&server.folder().path().join("plain.sock"));
+    assert_eq!(local.get("/here").text(), "here");
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--insecure", "--include"])
+        .arg(format!("https://{tls}/here"));
+    let printed = String::from_utf8(curl.output().expect("curl can be started").stdout).expect("text");
+    assert!(
+        printed.contains("strict-transport-security: max-age=31536000\r\n"),
+        "{printed}"
+    );
 }
 
 #[test]

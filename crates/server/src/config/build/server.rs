@@ -21,6 +21,8 @@ impl Builder<'_> {
         };
         Server {
             listen: self.listeners(fields),
+            https_only: self.https_only(fields),
+            hsts: fields.duration("hsts"),
             unix_mode: self.unix_mode(fields),
             threads,
             header_bytes_max: fields.integer("header_bytes_max"),
@@ -77,6 +79,19 @@ impl Builder<'_> {
                 .collect(),
             socket,
         }
+    }
+
+    fn https_only(&mut self, fields: &Fields) -> bool {
+        let wanted = fields.flag("https_only");
+        let has_tls = fields
+            .texts("listen")
+            .iter()
+            .any(|listen| listen.text.starts_with("https://"));
+        if wanted && !has_tls {
+            let message = "no address of `listen` begins with `https://`".to_owned();
+            self.note(fields.problem("https_only", message));
+        }
+        wanted
     }
 
     fn unix_mode(&mut self, fields: &Fields) -> Option<u32> {
