@@ -173,7 +173,11 @@ pub(crate) fn tls(config: &Config) -> Result<Option<Arc<ServerConfig>>, Certific
         return Ok(None);
     }
     let files: Vec<CertificateFiles> = config.tls.values().cloned().collect();
-    Ok(Some(Arc::new(forebay_tls::server_config(&files, PROTOCOLS)?)))
+    Ok(Some(Arc::new(forebay_tls::server_config(
+        &files,
+        config.server.client_certificates.as_ref(),
+        PROTOCOLS,
+    )?)))
 }
 
 /// The certificate for development of this user, for `localhost`, made if it is not there yet.

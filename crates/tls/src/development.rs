@@ -24,6 +24,7 @@ pub fn development_certificate(folder: &Path) -> io::Result<CertificateFiles> {
     let files = CertificateFiles {
         cert: folder.join("localhost.pem"),
         key: folder.join("localhost.key"),
+        ocsp: None,
     };
     let age = |file: &Path| {
         fs::metadata(file)?
@@ -76,7 +77,7 @@ mod tests {
         let made = fs::read(&files.cert).unwrap();
         assert_eq!(development_certificate(&folder).unwrap(), files);
         assert_eq!(fs::read(&files.cert).unwrap(), made, "it is made once");
-        crate::server_config(&[files], &[]).unwrap();
+        crate::server_config(&[files], None, &[]).unwrap();
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 pub use self::{
     development::development_certificate,
-    server::{CertificateError, CertificateFiles, server_config},
+    server::{CertificateError, CertificateFiles, ClientCertificates, server_config},
 };
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 

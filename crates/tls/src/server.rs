@@ -1,16 +1,22 @@
 //! TLS of a server's own listeners: certificates from PEM files, chosen by the name that a client asks for (SNI: RFC 6066, 3).
 
 use std::{
+    fmt, fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use rustls::{
-    ServerConfig,
+    RootCertStore, ServerConfig,
     client::verify_server_name,
     crypto::{CryptoProvider, ring},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem, pem::PemObject},
-    server::{ClientHello, ParsedCertificate, ResolvesServerCert},
+    pki_types::{
+        CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName,
+        pem::{self, PemObject},
+    },
+    server::{
+        ClientHello, ParsedCertificate, ResolvesServerCert, WebPkiClientVerifier, danger::ClientCertVerifier,
+    },
     sign::CertifiedKey,
 };
 
@@ -21,6 +27,19 @@ pub struct CertificateFiles {
     pub cert: PathBuf,
     /// Its private key, as PEM.
     pub key: PathBuf,
+    /// The authority's last word on whether it is still good (OCSP: RFC 6960), as DER, which clients are given with it.
+    pub ocsp: Option<PathBuf>,
+}
+
+/// Which certificates of their own clients may or must have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificates {
+    /// The authorities that sign them, as PEM.
+    pub authorities: PathBuf,
+    /// Lists of those that are revoked, as PEM.
+    pub revoked: Vec<PathBuf>,
+    /// Whether a client without one is turned away.
+    pub are_required: bool,
 }
 
 /// A certificate cannot be used.
@@ -40,6 +59,22 @@ pub enum CertificateError {
         /// The file.
         path: PathBuf,
     },
+    /// A file cannot be read.
+    #[error("{} cannot be read: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Certificates of clients cannot be checked with these files.
+    #[error("the certificates of clients cannot be checked by {}: {reason}", path.display())]
+    Clients {
+        /// The file of authorities.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// The key cannot be used with the certificate.
     #[error("the key in {} does not fit the certificate in {}: {source}", key.display(), cert.display())]
     Unfit {
@@ -55,14 +90,19 @@ pub enum CertificateError {
 /// Settings of listeners with these certificates, TLS 1.2 and 1.3. A client that asks for none of their names gets the first.
 pub fn server_config(
     files: &[CertificateFiles],
+    clients: Option<&ClientCertificates>,
     protocols: &[&[u8]],
 ) -> Result<ServerConfig, CertificateError> {
     let provider = Arc::new(ring::default_provider());
     let keys: Result<Vec<_>, _> = files.iter().map(|files| load(files, &provider)).collect();
+    let clients = match clients {
+        Some(clients) => verifier(clients, &provider)?,
+        None => WebPkiClientVerifier::no_client_auth(),
+    };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("ring has ciphers for both versions")
-        .with_no_client_auth()
+        .with_client_cert_verifier(clients)
         .with_cert_resolver(Arc::new(ByName(keys?)));
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     // Without tickets, sessions are resumed only from this process's own small memory of them.
@@ -72,26 +112,69 @@ pub fn server_config(
     Ok(config)
 }
 
-fn load(files: &CertificateFiles, provider: &CryptoProvider) -> Result<Arc<CertifiedKey>, CertificateError> {
-    let failed = |path: &Path| {
+/// All objects of a kind in a PEM file.
+fn read<T: PemObject>(path: &Path) -> Result<Vec<T>, CertificateError> {
+    let objects = T::pem_file_iter(path).and_then(Iterator::collect);
+    objects.map_err(|source| CertificateError::Pem {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    let found = read(path)?;
+    if found.is_empty() {
         let path = path.to_owned();
-        move |source| CertificateError::Pem { path, source }
-    };
-    let chain = CertificateDer::pem_file_iter(&files.cert).map_err(failed(&files.cert))?;
-    let chain: Result<Vec<_>, _> = chain.collect();
-    let chain = chain.map_err(failed(&files.cert))?;
-    if chain.is_empty() {
-        return Err(CertificateError::NoCertificate {
-            path: files.cert.clone(),
-        });
+        return Err(CertificateError::NoCertificate { path });
     }
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(failed(&files.key))?;
+    Ok(found)
+}
+
+fn load(files: &CertificateFiles, provider: &CryptoProvider) -> Result<Arc<CertifiedKey>, CertificateError> {
+    let chain = certificates(&files.cert)?;
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|source| CertificateError::Pem {
+        path: files.key.clone(),
+        source,
+    })?;
     let key = CertifiedKey::from_der(chain, key, provider);
-    Ok(Arc::new(key.map_err(|source| CertificateError::Unfit {
+    let mut key = key.map_err(|source| CertificateError::Unfit {
         cert: files.cert.clone(),
         key: files.key.clone(),
         source,
-    })?))
+    })?;
+    if let Some(path) = &files.ocsp {
+        let response = fs::read(path).map_err(|source| CertificateError::Read {
+            path: path.clone(),
+            source,
+        })?;
+        key.ocsp = Some(response);
+    }
+    Ok(Arc::new(key))
+}
+
+fn verifier(
+    clients: &ClientCertificates,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
+    let failed = |reason: &dyn fmt::Display| CertificateError::Clients {
+        path: clients.authorities.clone(),
+        reason: reason.to_string(),
+    };
+    let mut authorities = RootCertStore::empty();
+    for certificate in certificates(&clients.authorities)? {
+        authorities.add(certificate).map_err(|error| failed(&error))?;
+    }
+    let mut revoked: Vec<CertificateRevocationListDer<'static>> = Vec::new();
+    for file in &clients.revoked {
+        revoked.extend(read(file)?);
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider));
+    let builder = builder.with_crls(revoked).allow_unknown_revocation_status();
+    let builder = match clients.are_required {
+        true => builder,
+        false => builder.allow_unauthenticated(),
+    };
+    builder.build().map_err(|error| failed(&error))
 }
 
 /// Certificates, the first of which is for clients that ask for no name, or for an unknown one.

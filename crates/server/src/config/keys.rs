@@ -239,6 +239,27 @@ static SERVER: &[Key] = &[
         exceeded: "",
     },
     Key {
+        name: "client_ca",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "A PEM file with the authorities that sign certificates of clients, for listeners with TLS. Without it clients are asked for none.",
+        exceeded: "",
+    },
+    Key {
+        name: "client_crl",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "PEM files with lists of revoked certificates of clients.",
+        exceeded: "",
+    },
+    Key {
+        name: "client_certificates",
+        kind: Kind::Choice(&["required", "optional"]),
+        default: Default::Is("required"),
+        meaning: "Whether a client without a certificate is turned away.",
+        exceeded: "the handshake fails",
+    },
+    Key {
         name: "https_only",
         kind: Kind::Flag,
         default: Default::Is("false"),

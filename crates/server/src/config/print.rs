@@ -30,6 +30,9 @@ impl Config {
         for (name, files) in &self.tls {
             writeln!(out, "\n[tls.{name}]")?;
             writeln!(out, "cert = {}\nkey = {}", path(&files.cert), path(&files.key))?;
+            if let Some(file) = &files.ocsp {
+                writeln!(out, "ocsp = {}", path(file))?;
+            }
         }
         write_admin(out, &self.admin)?;
         write_log(out, &self.log)?;
@@ -70,6 +73,22 @@ fn write_server(out: &mut String, server: &Server) -> fmt::Result {
     let listen: Vec<String> = server.listen.iter().map(Listen::to_string).collect();
     writeln!(out, "[server]")?;
     writeln!(out, "listen = {}", texts(&listen))?;
+    if let Some(clients) = &server.client_certificates {
+        let revoked = clients.revoked.iter().map(|file| file.display().to_string());
+        let revoked: Vec<String> = revoked.collect();
+        let word = if clients.are_required {
+            "required"
+        } else {
+            "optional"
+        };
+        writeln!(
+            out,
+            "client_ca = {}\nclient_crl = {}",
+            path(&clients.authorities),
+            texts(&revoked)
+        )?;
+        writeln!(out, "client_certificates = {}", text(word))?;
+    }
     writeln!(
         out,
         "https_only = {}\nhsts = {}",

@@ -11,7 +11,7 @@ use forebay_records::Settings;
 use forebay_runtimes::Runtime;
 use forebay_script::PostAddress;
 use forebay_store::index::Definition;
-use forebay_tls::CertificateFiles;
+use forebay_tls::{CertificateFiles, ClientCertificates};
 use forebay_workflow::{ClientLimits, DurableRunLimits};
 pub use forebay_workflow::{WorkflowApi, WorkflowRoute, WorkflowScene};
 
@@ -69,6 +69,8 @@ pub struct Config {
 pub struct Server {
     /// At least one address.
     pub listen: Vec<Listen>,
+    /// Certificates that clients have; `None`: they are asked for none.
+    pub client_certificates: Option<ClientCertificates>,
     /// Whether requests without TLS are redirected to an address with it.
     pub https_only: bool,
     /// How long browsers are to use nothing but TLS; 0: they are not told.

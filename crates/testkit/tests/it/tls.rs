@@ -10,7 +10,7 @@ use std::{
 use forebay_testkit::{Client, Folder, Server, Setup, command, wait_until};
 
 use crate::{
-    certificates::{Issuer, for_name, issuer},
+    certificates::{Issuer, for_name, issuer, revocation_list, with_serial},
     reload::reload,
 };
 
@@ -202,6 +202,42 @@ fn who_does_not_speak_tls_is_given_up_and_hurts_nobody() {
         assert_eq!(stream.read(&mut [0; 10]).expect("it is closed"), 0);
     }
     assert_eq!(got(&server, "localhost", "/here", &[]), b"here");
+}
+
+#[test]
+fn clients_have_certificates_that_are_not_revoked_where_that_is_asked_for() {
+    let (authority, clients) = (issuer("authority"), issuer("clients"));
+    let of = |name: &str, issuer: &Issuer| {
+        let (cert, key) = files(issuer, name);
+        cert + &key
+    };
+    let (revoked, key, serial) = with_serial(&clients, "revoked", GOOD);
+    let server = setup(&authority)
+        .server("client_ca = \"clients.pem\"\nclient_crl = [\"clients.crl\"]")
+        .file("clients.pem", clients.pem())
+        .file("clients.crl", revocation_list(&clients, &[serial]))
+        .file("known.pem", of("known", &clients))
+        .file("strange.pem", of("strange", &issuer("strangers")))
+        .file("revoked.pem", revoked.pem() + &key.serialize_pem())
+        .start();
+    let with = |file: &str| {
+        let file = server.folder().path().join(file).display().to_string();
+        curl(&server, "localhost", "/here", &["--cert", &file])
+    };
+    let known = with("known.pem");
+    assert_eq!(
+        known.stdout,
+        b"here",
+        "{}",
+        String::from_utf8_lossy(&known.stderr)
+    );
+    for file in ["strange.pem", "revoked.pem"] {
+        assert!(!with(file).status.success(), "{file}");
+    }
+    assert!(
+        !curl(&server, "localhost", "/here", &[]).status.success(),
+        "without any"
+    );
 }
 
 #[test]

@@ -21,6 +21,7 @@ impl Builder<'_> {
         };
         Server {
             listen: self.listeners(fields),
+            client_certificates: self.client_certificates(fields),
             https_only: self.https_only(fields),
             hsts: fields.duration("hsts"),
             unix_mode: self.unix_mode(fields),

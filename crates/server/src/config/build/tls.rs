@@ -1,6 +1,8 @@
-//! `[tls.NAME]`
+//! `[tls.NAME]`, and what `[server]` says about certificates of clients.
 
-use forebay_tls::CertificateFiles;
+use std::path::PathBuf;
+
+use forebay_tls::{CertificateFiles, ClientCertificates};
 
 use super::Builder;
 use crate::config::fields::Fields;
@@ -14,8 +16,25 @@ impl Builder<'_> {
             self.existing_file(fields, "key"),
         );
         Some(CertificateFiles {
+            ocsp: self.existing_file(fields, "ocsp"),
             cert: cert?,
             key: key?,
+        })
+    }
+
+    pub(super) fn client_certificates(&mut self, fields: &Fields) -> Option<ClientCertificates> {
+        let authorities = self.existing_file(fields, "client_ca");
+        let revoked = fields.texts("client_crl").iter();
+        let revoked: Vec<PathBuf> = revoked.map(|file| self.resolve(fields, &file.text)).collect();
+        for key in ["client_crl", "client_certificates"] {
+            if fields.written(key) && !fields.written("client_ca") {
+                self.note(fields.problem(key, "it says something only beside `client_ca`".to_owned()));
+            }
+        }
+        Some(ClientCertificates {
+            authorities: authorities?,
+            revoked,
+            are_required: fields.text("client_certificates") == "required",
         })
     }
 }

@@ -17,4 +17,11 @@ pub(super) static TLS: &[Key] = &[
         meaning: "A PEM file with the certificate's private key. Only the server should be able to read it.",
         exceeded: "",
     },
+    Key {
+        name: "ocsp",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "A file with the authority's last word on whether the certificate is still good (OCSP, DER), which clients are given with it.",
+        exceeded: "",
+    },
 ];
