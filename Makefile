@@ -72,11 +72,12 @@ run: dev
 	else \
 	  echo '  make postgres, and this again                      adds the TechEmpower benchmarks, from PostgreSQL'; \
 	fi
+	@echo '  curl -k https://127.0.0.1:8443/helloworld          with TLS, by a certificate that the server has made'
 	@echo '  curl http://127.0.0.1:8081/status                  what goes on inside'
 	@echo
 	@test -e examples/showcase/data || target/debug/forebay store import examples/showcase/seed.ndjson --data examples/showcase/data
 	@set -a; if test -e target/postgres.env; then . target/postgres.env; fi; set +a; \
-	exec target/debug/forebay serve -c examples/showcase/forebay.toml $(ARGS)
+	exec target/debug/forebay serve -c examples/showcase/forebay.toml --tls-dev $(ARGS)
 
 test: deps browser postgresql redis sdk
 	node tests/run.mjs $(SUITES)
