@@ -103,7 +103,7 @@ fn make_run_serves_with_the_database_of_make_postgres() {
         let printed = String::from_utf8(made.stdout).unwrap();
         printed.lines().last().map(str::to_owned)
     };
-    let serve = "serve -c examples/showcase/forebay.toml";
+    let serve = "serve -c examples/showcase/forebay.toml --tls-dev";
     assert_eq!(last_line(), Some(format!("<> {serve}")));
     folder.write("target/postgres.env", "FOREBAY_PG_URL=postgres://u@h/d\n");
     assert_eq!(last_line(), Some(format!("<postgres://u@h/d> {serve}")));
