@@ -260,6 +260,20 @@ static SERVER: &[Key] = &[
         exceeded: "the handshake fails",
     },
     Key {
+        name: "trusted_proxies",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "Addresses of proxies, such as `10.0.0.0/8`, and `unix` for those that come by Unix sockets. What they say about a client, its address and whether it speaks TLS, is believed; what others say is not.",
+        exceeded: "",
+    },
+    Key {
+        name: "forwarded",
+        kind: Kind::Choice(&["x-forwarded-for", "forwarded"]),
+        default: Default::Is("x-forwarded-for"),
+        meaning: "The header fields in which they say it: `X-Forwarded-For` with `X-Forwarded-Proto`, or `Forwarded` (RFC 7239). A proxy must set it itself, whatever the client sent.",
+        exceeded: "",
+    },
+    Key {
         name: "https_only",
         kind: Kind::Flag,
         default: Default::Is("false"),

@@ -12,6 +12,7 @@ mod fields;
 mod include;
 mod keys;
 mod listen;
+mod network;
 mod places;
 mod print;
 mod python;
@@ -26,6 +27,7 @@ mod units;
 use std::io::Read;
 use std::path::Path;
 
+pub use self::network::{Network, NetworkError};
 pub(crate) use build::is_level_list;
 pub use error::{ConfigError, Problem};
 pub use forebay_runtimes::{Environment, Runtime};
@@ -35,11 +37,11 @@ pub use reference::{reference, schema};
 pub use secret::Secret;
 pub(crate) use types::PathKind;
 pub use types::{
-    Access, Admin, Compat, Config, Cors, Durability, Files, Interface, KafkaCluster, Link, Log, LogFormat,
-    LogRotation, MailServer, Permission, Pool, PoolRoute, Protocol, PythonApplication, PythonModule, Recycle,
-    Respond, Retry, Route, S3Bucket, Script, ScriptAllow, ScriptPlacement, Server, SqlResult, SqlRoute,
-    SqlStatement, Store, StoreMode, Target, Trace, Worker, Workers, Workflow, WorkflowApi, WorkflowClient,
-    WorkflowRoute, WorkflowScene, WorkflowSource,
+    Access, Admin, Compat, Config, Cors, Durability, Files, ForwardedField, Interface, KafkaCluster, Link,
+    Log, LogFormat, LogRotation, MailServer, Permission, Pool, PoolRoute, Protocol, PythonApplication,
+    PythonModule, Recycle, Respond, Retry, Route, S3Bucket, Script, ScriptAllow, ScriptPlacement, Server,
+    SqlResult, SqlRoute, SqlStatement, Store, StoreMode, Target, Trace, TrustedProxies, Worker, Workers,
+    Workflow, WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene, WorkflowSource,
 };
 pub(crate) use units::{parse_duration, print_duration};
 

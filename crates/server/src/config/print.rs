@@ -7,12 +7,14 @@ use forebay_clients::{KafkaAcks, MailTls};
 use forebay_records::{Settings, TimeNumber, zone_text};
 use forebay_store::index::field_text;
 
+use super::build::server::UNIX;
 use super::substitute::escape;
 use super::units::{print_duration, print_size};
 use super::{
-    Admin, Compat, Config, Durability, KafkaCluster, Link, Listen, Log, LogFormat, LogRotation, MailServer,
-    Permission, Pool, Protocol, PythonApplication, PythonModule, Respond, Retry, Route, S3Bucket, Script,
-    ScriptAllow, Server, SqlRoute, Store, Target, Trace, Worker, Workflow, WorkflowSource,
+    Admin, Compat, Config, Durability, ForwardedField, KafkaCluster, Link, Listen, Log, LogFormat,
+    LogRotation, MailServer, Permission, Pool, Protocol, PythonApplication, PythonModule, Respond, Retry,
+    Route, S3Bucket, Script, ScriptAllow, Server, SqlRoute, Store, Target, Trace, Worker, Workflow,
+    WorkflowSource,
 };
 use crate::store::path::put_key;
 
@@ -73,6 +75,19 @@ fn write_server(out: &mut String, server: &Server) -> fmt::Result {
     let listen: Vec<String> = server.listen.iter().map(Listen::to_string).collect();
     writeln!(out, "[server]")?;
     writeln!(out, "listen = {}", texts(&listen))?;
+    let trusted = &server.trusted_proxies;
+    let networks = trusted.networks.iter().map(ToString::to_string);
+    let networks: Vec<String> = networks.chain(trusted.unix.then(|| UNIX.to_owned())).collect();
+    let field = match trusted.field {
+        ForwardedField::XForwardedFor => "x-forwarded-for",
+        ForwardedField::Forwarded => "forwarded",
+    };
+    writeln!(
+        out,
+        "trusted_proxies = {}\nforwarded = {}",
+        texts(&networks),
+        text(field)
+    )?;
     if let Some(clients) = &server.client_certificates {
         let revoked = clients.revoked.iter().map(|file| file.display().to_string());
         let revoked: Vec<String> = revoked.collect();

@@ -17,7 +17,7 @@ pub use forebay_workflow::{WorkflowApi, WorkflowRoute, WorkflowScene};
 
 pub(super) use self::sql::threads as sql_threads;
 pub use self::sql::{SqlResult, SqlRoute, SqlStatement};
-use super::{Listen, Secret};
+use super::{Listen, Network, Secret};
 
 /// A validated configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,6 +69,8 @@ pub struct Config {
 pub struct Server {
     /// At least one address.
     pub listen: Vec<Listen>,
+    /// Proxies that are believed what they say about clients.
+    pub trusted_proxies: TrustedProxies,
     /// Certificates that clients have; `None`: they are asked for none.
     pub client_certificates: Option<ClientCertificates>,
     /// Whether requests without TLS are redirected to an address with it.
@@ -107,6 +109,26 @@ pub struct Server {
     pub deadline: Duration,
     /// How long a stopping server waits for requests in flight.
     pub drain_max: Duration,
+}
+
+/// Proxies that are believed what they say about clients.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrustedProxies {
+    /// Their addresses.
+    pub networks: Vec<Network>,
+    /// Whether those that come by Unix sockets are among them.
+    pub unix: bool,
+    /// Where they say it.
+    pub field: ForwardedField,
+}
+
+/// The header fields in which a proxy speaks of its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForwardedField {
+    /// `X-Forwarded-For` and `X-Forwarded-Proto`.
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
 }
 
 /// `[admin]`: health and metrics, and the control socket.

@@ -12,6 +12,7 @@ use std::{
 
 use super::{
     Limits,
+    forwarded::forwarded,
     head::{Head, Parsed},
     http1_client::Http1Client,
     request_body::RequestBody,
@@ -114,7 +115,9 @@ impl<S: Stream> Connection<S> {
                     let next = self.exchange.refuse(&refusal, None, id, None);
                     // A refused head may be half parsed, so an empty one is logged.
                     let (app, head) = (self.exchange.thread.app(), Head::default());
-                    self.exchange.account(&app, None, &head, id, self.exchange.now);
+                    let peer = Rc::clone(&self.exchange.peer);
+                    self.exchange
+                        .account(&app, None, &head, id, &peer, self.exchange.now);
                     next
                 }
             };
@@ -199,14 +202,19 @@ impl<S: Stream> Exchange<S> {
 
     async fn answer(&mut self, head: &Head) -> Next {
         let arrived = self.now;
-        let (thread, peer) = (Rc::clone(&self.thread), Rc::clone(&self.peer));
+        let thread = Rc::clone(&self.thread);
         let app = thread.app();
+        let said = forwarded(&app.config.server.trusted_proxies, &self.peer, head);
+        let peer = said.as_ref().and_then(|said| said.client);
+        let peer = peer.map_or_else(|| Rc::clone(&self.peer), |peer| peer.to_string().into());
+        let is_tls = said.and_then(|said| said.is_tls);
         self.limits = Limits::of(&app.config.server);
         self.socket.begin_request();
         let generated = self.thread.request_id();
         let id = request_id(head, &generated);
         let outcome = app.router.find(head.method(), head.host(), head.path());
-        let is_redirected = app.config.server.https_only && self.transport == Transport::Plain;
+        let is_plain = !is_tls.unwrap_or(self.transport != Transport::Plain);
+        let is_redirected = app.config.server.https_only && is_plain;
         let (next, route) = match (preflight(&app, head), outcome) {
             _ if is_redirected => (self.redirect(head, id).await, None),
             _ if head.wants_websocket => (self.refuse_websocket(head, id), None),
@@ -248,12 +256,20 @@ impl<S: Stream> Exchange<S> {
             }
             (None, outcome) => (self.answer_unrouted(head, id, outcome).await, None),
         };
-        self.account(&app, route, head, id, arrived);
+        self.account(&app, route, head, id, &peer, arrived);
         next
     }
 
     /// Counts a finished request and writes it to the access log, if there is one.
-    fn account(&mut self, app: &App, route: Option<&Route>, head: &Head, id: &str, arrived: Instant) {
+    fn account(
+        &mut self,
+        app: &App,
+        route: Option<&Route>,
+        head: &Head,
+        id: &str,
+        peer: &str,
+        arrived: Instant,
+    ) {
         let Sent {
             status, bytes, at, ..
         } = std::mem::take(&mut self.sent);
@@ -268,7 +284,7 @@ impl<S: Stream> Exchange<S> {
         counts.of_thread(self.thread.index).count(status, duration);
         if let Some(log) = &app.access_log {
             log.write(&Access {
-                peer: &self.peer,
+                peer,
                 method: head.method(),
                 path: head.path(),
                 query: head.query(),

@@ -6,6 +6,7 @@ mod answer;
 mod body;
 mod client;
 mod connection;
+mod forwarded;
 mod head;
 mod http1_client;
 mod listener;

@@ -434,3 +434,36 @@ fn a_handler_finds_the_servers_request_id_in_its_own_field_and_the_clients_among
         );
     }
 }
+
+#[test]
+fn only_trusted_proxies_are_believed_what_they_say_about_clients() {
+    let routes = "[script.ip]\nhandler = \"ip.mjs\"\n[[route]]\npath = \"/ip\"\nscript = \"ip\"\n";
+    let serve = |keys: &str| {
+        let setup = Setup::new(routes).file("ip.mjs", "export default (request) => String(request.ip);");
+        setup
+            .listen("\"127.0.0.1:0\", \"unix:proxy.sock\"")
+            .server(keys)
+            .start()
+    };
+    let ask = |mut client: Client| {
+        let fields = "x-forwarded-for: 6.6.6.6, 192.0.2.1\r\nforwarded: for=\"[2001:db8::1]:80\"\r\n";
+        client.send(format!("GET /ip HTTP/1.1\r\nhost: a\r\n{fields}\r\n"));
+        client.response().text().to_owned()
+    };
+    let local = |server: &Server| Client::unix(&server.folder().path().join("proxy.sock"));
+    let server = serve("");
+    assert_eq!(
+        (ask(server.connect()), ask(local(&server))),
+        ("127.0.0.1".into(), String::new())
+    );
+    let server = serve("trusted_proxies = [\"127.0.0.0/8\"]");
+    assert_eq!(
+        (ask(server.connect()), ask(local(&server))),
+        ("192.0.2.1".into(), String::new())
+    );
+    let server = serve("trusted_proxies = [\"unix\"]\nforwarded = \"forwarded\"");
+    assert_eq!(
+        (ask(server.connect()), ask(local(&server))),
+        ("127.0.0.1".into(), "2001:db8::1".into())
+    );
+}

@@ -10,7 +10,7 @@ mod redis;
 mod route;
 mod s3;
 mod script;
-mod server;
+pub(super) mod server;
 mod sql;
 mod store;
 mod tls;

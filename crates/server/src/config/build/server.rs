@@ -4,10 +4,15 @@ use std::path::Path;
 
 use super::Builder;
 use crate::config::fields::{Fields, Spot};
-use crate::config::{Admin, Listen, Log, LogFormat, LogRotation, Server};
+use crate::config::{
+    Admin, ForwardedField, Listen, Log, LogFormat, LogRotation, NetworkError, Server, TrustedProxies,
+};
 
 /// Longest path of a Unix socket on Linux, in bytes (`sun_path` without its NUL).
 const SOCKET_PATH_MAX: usize = 107;
+
+/// The word for proxies that come by Unix sockets.
+pub(crate) const UNIX: &str = "unix";
 
 const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
@@ -21,6 +26,7 @@ impl Builder<'_> {
         };
         Server {
             listen: self.listeners(fields),
+            trusted_proxies: self.trusted_proxies(fields),
             client_certificates: self.client_certificates(fields),
             https_only: self.https_only(fields),
             hsts: fields.duration("hsts"),
@@ -79,6 +85,35 @@ impl Builder<'_> {
                 .map(|host| host.text.clone())
                 .collect(),
             socket,
+        }
+    }
+
+    fn trusted_proxies(&mut self, fields: &Fields) -> TrustedProxies {
+        let mut networks = Vec::new();
+        for written in fields
+            .texts("trusted_proxies")
+            .iter()
+            .filter(|written| written.text != UNIX)
+        {
+            match written.text.parse() {
+                Ok(network) => networks.push(network),
+                Err(error) => {
+                    let error: NetworkError = error;
+                    let message = format!("{error}, or \"{UNIX}\"");
+                    self.note(fields.problem_at(written.line, "trusted_proxies", message));
+                }
+            }
+        }
+        TrustedProxies {
+            networks,
+            unix: fields
+                .texts("trusted_proxies")
+                .iter()
+                .any(|written| written.text == UNIX),
+            field: match fields.text("forwarded") {
+                "forwarded" => ForwardedField::Forwarded,
+                _ => ForwardedField::XForwardedFor,
+            },
         }
     }
 

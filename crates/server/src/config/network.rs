@@ -1,0 +1,96 @@
+//! Ranges of IP addresses, as `10.0.0.0/8`.
+
+use std::{fmt, net::IpAddr, str::FromStr};
+
+/// The addresses that share their first bits with one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    bits: u8,
+}
+
+/// A text that is no range of addresses.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "found {text:?}, expected an IP address such as \"192.0.2.7\", or a range such as \"10.0.0.0/8\" or \"fd00::/8\""
+)]
+pub struct NetworkError {
+    text: String,
+}
+
+impl Network {
+    /// Whether an address is one of them. An IPv4 address that arrives in IPv6 is the same.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                let shift = 32 - u32::from(self.bits);
+                shift == 32 || own.to_bits() >> shift == other.to_bits() >> shift
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => {
+                let shift = 128 - u32::from(self.bits);
+                shift == 128 || own.to_bits() >> shift == other.to_bits() >> shift
+            }
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for Network {
+    type Err = NetworkError;
+
+    fn from_str(text: &str) -> Result<Self, NetworkError> {
+        let error = || NetworkError {
+            text: text.to_owned(),
+        };
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| error())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = match bits {
+            Some(bits) => bits.parse().ok().filter(|bits| *bits <= most).ok_or_else(error)?,
+            None => most,
+        };
+        Ok(Self { address, bits })
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_contains_the_addresses_that_begin_alike() {
+        for (range, inside, outside) in [
+            ("10.0.0.0/8", "10.255.0.1", "11.0.0.1"),
+            ("10.1.2.3/8", "10.0.0.1", "9.255.255.255"),
+            ("192.0.2.7", "192.0.2.7", "192.0.2.8"),
+            ("192.0.2.7", "::ffff:192.0.2.7", "::1"),
+            ("fd00::/8", "fdff::1", "fe00::1"),
+            ("0.0.0.0/0", "255.255.255.255", "::1"),
+            ("::/0", "fe00::1", "127.0.0.1"),
+        ] {
+            let network: Network = range.parse().unwrap();
+            assert!(network.contains(inside.parse().unwrap()), "{range} {inside}");
+            assert!(!network.contains(outside.parse().unwrap()), "{range} {outside}");
+        }
+        for wrong in [
+            "",
+            "10.0.0.0/33",
+            "::/129",
+            "10.0.0/8",
+            "localhost",
+            "10.0.0.0/-1",
+            "10.0.0.0/",
+        ] {
+            assert!(wrong.parse::<Network>().is_err(), "{wrong}");
+        }
+    }
+}
