@@ -40,7 +40,7 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// Tables that others have published.
     pub tables: Vec<ComparedTable>,
-    /// What more of something costs.
+    /// Curves over amounts, if the suite has any.
     pub curves: Vec<MeasuredCurve>,
     /// How long it took.
     pub took: Duration,
@@ -48,10 +48,10 @@ pub struct Report {
     pub interrupted: bool,
 }
 
-/// What more and more of something costs.
+/// A curve: the cost of a request by an amount.
 #[derive(Debug)]
 pub struct MeasuredCurve {
-    /// What there is more of, in the plural.
+    /// The amount, in the plural.
     pub title: String,
     /// Why the cost is as it is.
     pub why: String,

@@ -48,7 +48,7 @@ pub struct Suite {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Curve {
-    /// What there is more of, in the plural.
+    /// The amount, in the plural.
     pub title: String,
     /// How much of it, in ascending order.
     pub values: Vec<u64>,

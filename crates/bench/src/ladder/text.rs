@@ -42,7 +42,7 @@ pub(super) fn tables(report: &Report) -> String {
     report.tables.iter().map(table).collect::<Vec<_>>().join("\n")
 }
 
-/// Curves as tables, with what is to be said of each.
+/// Curves as tables, each with its verdict.
 pub(super) fn curves(report: &Report) -> String {
     let curve = |curve: &MeasuredCurve| {
         let mut lines = vec![

@@ -59,6 +59,7 @@ fn setup(issuer: &Issuer) -> Setup {
         .file("second.pem", second)
         .file("second.key", second_key)
         .file("authority.pem", issuer.pem())
+        .file("public/small.txt", "small")
         .file("echo.mjs", "export default (request) => request.bytes();")
 }
 
@@ -244,7 +245,7 @@ fn clients_have_certificates_that_are_not_revoked_where_that_is_asked_for() {
 fn plain_requests_are_sent_to_tls_and_browsers_are_told_to_stay_there() {
     let server = setup(&issuer("authority"))
         .listen("\"127.0.0.1:0\", \"https://127.0.0.1:0\", \"unix:plain.sock\"")
-        .server("https_only = true\nhsts = \"365d\"")
+        .server("https_only = true\nhsts = \"8760h\"")
         .start();
     let tls = server.urls()[1]
         .strip_prefix("https://")
