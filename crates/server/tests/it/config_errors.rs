@@ -79,7 +79,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[server]\nlisten = ['a:1',\n  '8080']",
-            "3: server.listen: found \"8080\", expected an address such as \"127.0.0.1:8080\", \"[::1]:8080\" or \"unix:forebay.socket\"",
+            "3: server.listen: found \"8080\", expected an address such as \"127.0.0.1:8080\", \"[::1]:8080\", \"https://0.0.0.0:8443\" or \"unix:forebay.socket\"",
         ),
         (
             "[server]\nlisten = ['a:1', 'a:1']",
