@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// Protocols that listeners with TLS offer (ALPN).
-const PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
+const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 
 /// The script name under which workflow engines are counted; no real script can have it.
 pub(crate) const WORKFLOW_COUNTS: &str = "(workflow)";

@@ -118,6 +118,42 @@ pub(crate) struct Frame<'a> {
     pub(crate) http10: bool,
 }
 
+/// The fields of a head of HTTP/2.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields<'a> {
+    pub(crate) date: &'a [u8],
+    pub(crate) request_id: &'a [u8],
+    pub(crate) transport_headers: &'a [u8],
+    pub(crate) route_headers: &'a [u8],
+    pub(crate) cors_headers: &'a [u8],
+    pub(crate) delimiting: Delimiting,
+}
+
+impl Fields<'_> {
+    /// All fields with those of a response, as names and values. `text` is room for them.
+    pub(crate) fn pairs<'t>(
+        &self,
+        text: &'t mut Vec<u8>,
+        headers: &HeaderLines,
+    ) -> impl Iterator<Item = (&'t [u8], &'t [u8])> {
+        text.extend_from_slice(b"date: ");
+        text.extend_from_slice(self.date);
+        text.extend_from_slice(b"\r\nserver: forebay\r\nx-request-id: ");
+        text.extend_from_slice(self.request_id);
+        text.extend_from_slice(b"\r\n");
+        text.extend_from_slice(headers.as_bytes());
+        text.extend_from_slice(self.transport_headers);
+        text.extend_from_slice(self.route_headers);
+        text.extend_from_slice(self.cors_headers);
+        put_length(text, self.delimiting);
+        let lines = text.split(|byte| *byte == b'\n');
+        lines.filter_map(|line| {
+            let at = memchr::memchr(b':', line)?;
+            Some((&line[..at], line[at + 1..].trim_ascii()))
+        })
+    }
+}
+
 /// How the end of the body is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delimiting {
@@ -163,22 +199,26 @@ pub(crate) fn put_start(out: &mut Vec<u8>, status: u16, date: &[u8]) {
 /// Writes the end of every head: how the body is delimited, whether the connection closes, and the empty line.
 #[inline]
 pub(crate) fn put_end(out: &mut Vec<u8>, delimiting: Delimiting, close: bool, http10: bool) {
-    match delimiting {
-        Delimiting::Nothing | Delimiting::Close => {}
-        Delimiting::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
-        Delimiting::Length(length) => {
-            let mut digits = itoa::Buffer::new();
-            out.extend_from_slice(b"content-length: ");
-            out.extend_from_slice(digits.format(length).as_bytes());
-            out.extend_from_slice(b"\r\n");
-        }
+    if delimiting == Delimiting::Chunked {
+        out.extend_from_slice(b"transfer-encoding: chunked\r\n");
     }
+    put_length(out, delimiting);
     if close {
         out.extend_from_slice(b"connection: close\r\n");
     } else if http10 {
         out.extend_from_slice(b"connection: keep-alive\r\n");
     }
     out.extend_from_slice(b"\r\n");
+}
+
+/// Writes the field with the body's length, if that is known.
+fn put_length(out: &mut Vec<u8>, delimiting: Delimiting) {
+    if let Delimiting::Length(length) = delimiting {
+        let mut digits = itoa::Buffer::new();
+        out.extend_from_slice(b"content-length: ");
+        out.extend_from_slice(digits.format(length).as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
 }
 
 /// Writes one chunk of a chunked body.

@@ -13,6 +13,9 @@ use forebay_pool::{LocalMailbox, Mailboxes};
 use super::{
     ACCEPT_PAUSE, Accepted, Accepting, Phase, Shared,
     connection::{Connection, Transport},
+    http2,
+    prefixed::Prefixed,
+    socket::Stream,
     thread::Thread,
     tls::TlsSocket,
 };
@@ -103,25 +106,26 @@ fn enter(accepted: Accepted, thread: &Rc<Thread>) {
         open.woken_by_drain().await;
         let address = |peer: SocketAddr| peer.ip().to_string().into();
         match accepted {
-            Accepted::Tcp(socket, peer) => {
-                Connection::new(socket, thread, address(peer), Transport::Plain)
-                    .serve()
-                    .await;
-            }
+            Accepted::Tcp(socket, peer) => serve(socket, thread, address(peer), Transport::Plain).await,
+            Accepted::Unix(socket) => serve(socket, thread, "".into(), Transport::Unix).await,
             Accepted::Tls(socket, peer) => {
-                if let Some(socket) = TlsSocket::accept(socket, &thread, handshake_max).await {
-                    Connection::new(socket, thread, address(peer), Transport::Tls)
-                        .serve()
-                        .await;
+                let (peer, transport) = (address(peer), Transport::Tls);
+                match TlsSocket::accept(socket, &thread, handshake_max).await {
+                    Some(socket) if socket.is_http2() => http2::serve(socket, thread, peer, transport).await,
+                    Some(socket) => serve(socket, thread, peer, transport).await,
+                    None => {}
                 }
-            }
-            Accepted::Unix(socket) => {
-                Connection::new(socket, thread, "".into(), Transport::Unix)
-                    .serve()
-                    .await;
             }
         }
     }));
+}
+
+/// Serves a connection that speaks HTTP/1.1, or begins with HTTP/2 (RFC 9113, 3.3: prior knowledge).
+async fn serve<S: Stream>(socket: S, thread: Rc<Thread>, peer: Rc<str>, transport: Transport) {
+    let connection = Connection::new(socket, Rc::clone(&thread), Rc::clone(&peer), transport);
+    if let Some((read, socket)) = connection.serve().await {
+        http2::serve(Prefixed::new(read, socket), thread, peer, transport).await;
+    }
 }
 
 /// Counts a connection while it is open.

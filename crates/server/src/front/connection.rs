@@ -1,37 +1,32 @@
 //! One HTTP/1.1 connection: read a request, let its target produce a response, write it, repeat. Pipelined requests are answered in order.
 
 use std::{
-    borrow::Cow,
     io,
     pin::pin,
     rc::Rc,
-    sync::Once,
     task::Context,
     time::{Duration, Instant},
 };
 
 use super::{
     Limits,
-    forwarded::forwarded,
     head::{Head, Parsed},
     http1_client::Http1Client,
+    lookup::{Arrival, Lookup, request_id},
     request_body::RequestBody,
     socket::{Filled, Socket, Stream},
     thread::Thread,
 };
 use crate::{
-    app::{App, Route},
+    app::Route,
     failure::Refusal,
-    logging::Access,
-    reply::{HeaderLines, Reply},
-    router::Outcome,
-    target::{Cors, End, Request},
+    target::{End, Request},
 };
 
 /// Capacity that the head of an idle connection keeps.
 const KEPT_BYTES: usize = 1024;
-/// Longest request id accepted from a client.
-const REQUEST_ID_BYTES_MAX: usize = 128;
+/// How a connection with HTTP/2 begins (RFC 9113, 3.4), as far as a line of HTTP/1.1 goes.
+const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n";
 /// How long a connection that the server closes is still read from, so that the client receives the response.
 const LINGER: Duration = Duration::from_millis(500);
 
@@ -103,33 +98,39 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Serves requests until one side ends the connection.
-    pub(crate) async fn serve(mut self) {
+    /// Serves requests until one side ends the connection. If it begins with HTTP/2, returns what has been read of that, and the stream.
+    pub(crate) async fn serve(mut self) -> Option<(Vec<u8>, S)> {
+        let mut is_fresh = true;
         loop {
             let next = match self.exchange.read_head(&mut self.head).await {
                 Ok(true) => self.exchange.answer(&self.head).await,
                 Ok(false) => Next::Close,
+                Err(Refusal::Version) if is_fresh && self.exchange.socket.input().starts_with(HTTP2) => {
+                    return Some(self.exchange.socket.into_parts());
+                }
                 Err(refusal) => {
                     let id = self.exchange.thread.request_id();
                     let id = std::str::from_utf8(&id).expect("hexadecimal digits are UTF-8");
                     let next = self.exchange.refuse(&refusal, None, id, None);
                     // A refused head may be half parsed, so an empty one is logged.
-                    let (app, head) = (self.exchange.thread.app(), Head::default());
-                    let peer = Rc::clone(&self.exchange.peer);
-                    self.exchange
-                        .account(&app, None, &head, id, &peer, self.exchange.now);
+                    let (thread, head) = (Rc::clone(&self.exchange.thread), Head::default());
+                    let app = thread.app();
+                    let sender = (&self.exchange.peer, self.exchange.transport);
+                    let arrival = Arrival::new(&app, &thread, &head, id, sender, self.exchange.now);
+                    self.exchange.account(&arrival, None);
                     next
                 }
             };
+            is_fresh = false;
             match next {
                 Next::KeepAlive => {}
                 Next::Close => {
                     if self.exchange.flush().await.is_ok() {
                         self.exchange.socket.close(LINGER).await;
                     }
-                    return;
+                    return None;
                 }
-                Next::Abort => return,
+                Next::Abort => return None,
             }
         }
     }
@@ -201,42 +202,19 @@ impl<S: Stream> Exchange<S> {
     }
 
     async fn answer(&mut self, head: &Head) -> Next {
-        let arrived = self.now;
         let thread = Rc::clone(&self.thread);
         let app = thread.app();
-        let said = forwarded(&app.config.server.trusted_proxies, &self.peer, head);
-        let peer = said.as_ref().and_then(|said| said.client);
-        let peer = peer.map_or_else(|| Rc::clone(&self.peer), |peer| peer.to_string().into());
-        let is_tls = said.and_then(|said| said.is_tls);
         self.limits = Limits::of(&app.config.server);
         self.socket.begin_request();
-        let generated = self.thread.request_id();
+        let generated = thread.request_id();
         let id = request_id(head, &generated);
-        let outcome = app.router.find(head.method(), head.host(), head.path());
-        let is_plain = !is_tls.unwrap_or(self.transport != Transport::Plain);
-        let is_redirected = app.config.server.https_only && is_plain;
-        let (next, route) = match (preflight(&app, head), outcome) {
-            _ if is_redirected => (self.redirect(head, id).await, None),
-            _ if head.wants_websocket => (self.refuse_websocket(head, id), None),
-            (Some((route, permission)), _) => {
-                let next = self.answer_options(permission, head, id, Some(route)).await;
-                (next, Some(route))
-            }
-            (None, Outcome::Found(found)) => {
+        let sender = (&self.peer, self.transport);
+        let arrival = Arrival::new(&app, &thread, head, id, sender, self.now);
+        let (next, route) = match arrival.look_up() {
+            Lookup::Route(found) => {
+                let request = arrival.request(&found);
                 let route = found.target;
-                let request = Request {
-                    head,
-                    id,
-                    pattern: found.pattern,
-                    params: &found.params[..],
-                    rest: found.rest,
-                    peer: &peer,
-                    thread: &thread,
-                    app: &app,
-                    arrived,
-                    deadline: arrived + route.deadline,
-                };
-                let traced = self.thread.shared.traces.begin(&request, route);
+                let traced = thread.shared.traces.begin(&request, route);
                 let trace = traced.as_ref().map(|traced| traced.trace().clone());
                 let next = {
                     let answering = pin!(self.answer_route(&request, route));
@@ -254,51 +232,41 @@ impl<S: Stream> Exchange<S> {
                 }
                 (next, Some(route))
             }
-            (None, outcome) => (self.answer_unrouted(head, id, outcome).await, None),
+            Lookup::Reply(reply, route) => {
+                let body = RequestBody::new(head, self.limits.body_bytes_max, self.limits);
+                let next = match body {
+                    Ok(body) => self.send(reply, head, id, route, body).await,
+                    Err(refusal) => self.refuse(&refusal, Some(head), id, route),
+                };
+                (next, route)
+            }
+            Lookup::Refusal(refusal) => {
+                let body = RequestBody::new(head, self.limits.body_bytes_max, self.limits);
+                let next = match body {
+                    Ok(body) if !refusal.ends_connection() => {
+                        self.send(refusal.reply(id), head, id, None, body).await
+                    }
+                    _ => self.refuse(&refusal, Some(head), id, None),
+                };
+                (next, None)
+            }
         };
-        self.account(&app, route, head, id, &peer, arrived);
+        self.account(&arrival, route);
         next
     }
 
-    /// Counts a finished request and writes it to the access log, if there is one.
-    fn account(
-        &mut self,
-        app: &App,
-        route: Option<&Route>,
-        head: &Head,
-        id: &str,
-        peer: &str,
-        arrived: Instant,
-    ) {
+    /// Counts a finished request and logs it.
+    fn account(&mut self, arrival: &Arrival<'_>, route: Option<&Route>) {
         let Sent {
             status, bytes, at, ..
         } = std::mem::take(&mut self.sent);
         let over = match at {
             Some(at) => at,
             // If the task has waited since the request arrived, `now` is current; otherwise the clock has to be read.
-            None if self.now > arrived => self.now,
+            None if self.now > arrival.at => self.now,
             None => Instant::now(),
         };
-        let duration = over - arrived;
-        let counts = route.map_or(&app.unrouted, |route| &route.counts);
-        counts.of_thread(self.thread.index).count(status, duration);
-        if let Some(log) = &app.access_log {
-            log.write(&Access {
-                peer,
-                method: head.method(),
-                path: head.path(),
-                query: head.query(),
-                http10: head.is_http10,
-                referer: head.field("referer").unwrap_or_default(),
-                user_agent: head.field("user-agent").unwrap_or_default(),
-                status,
-                bytes,
-                duration,
-                request_id: id,
-                route: route.map(|route| route.counts.name()),
-                pool: route.and_then(|route| route.target.pool_name()),
-            });
-        }
+        arrival.account(route, status, bytes, over - arrival.at);
     }
 
     async fn answer_route(&mut self, request: &Request<'_>, route: &Route) -> Next {
@@ -333,106 +301,6 @@ impl<S: Stream> Exchange<S> {
         self.send(reply, request.head, request.id, Some(route), body)
             .await
     }
-
-    /// Answers an OPTIONS request with these headers.
-    async fn answer_options(
-        &mut self,
-        headers: HeaderLines,
-        head: &Head,
-        id: &str,
-        route: Option<&Route>,
-    ) -> Next {
-        let mut reply = Reply::new(204);
-        reply.headers = Cow::Owned(headers);
-        match RequestBody::new(head, self.limits.body_bytes_max, self.limits) {
-            Ok(body) => self.send(reply, head, id, route, body).await,
-            Err(refusal) => self.refuse(&refusal, Some(head), id, route),
-        }
-    }
-
-    /// Sends a client without TLS to the same address with it.
-    async fn redirect(&mut self, head: &Head, id: &str) -> Next {
-        let port = match self.thread.shared.tls_port {
-            None | Some(443) => String::new(),
-            Some(port) => format!(":{port}"),
-        };
-        let query = match head.query() {
-            [] => String::new(),
-            query => format!("?{}", String::from_utf8_lossy(query)),
-        };
-        let location = format!("https://{}{port}{}{query}", host_name(head.host()), head.path());
-        let mut reply = Reply::new(308);
-        let location = reply.headers.to_mut().push(b"location", location.as_bytes());
-        if head.host().is_empty() || location.is_err() {
-            let what = "it names no host to which it could be sent with TLS";
-            return self.refuse(&Refusal::Malformed { what }, Some(head), id, None);
-        }
-        match RequestBody::new(head, self.limits.body_bytes_max, self.limits) {
-            Ok(body) => self.send(reply, head, id, None, body).await,
-            Err(refusal) => self.refuse(&refusal, Some(head), id, None),
-        }
-    }
-
-    fn refuse_websocket(&mut self, head: &Head, id: &str) -> Next {
-        static LOGGED: Once = Once::new();
-        LOGGED.call_once(|| {
-            tracing::warn!(
-                target: "forebay::front",
-                request_id = id,
-                path = head.path(),
-                "a client asks for a WebSocket, which this server does not have: it gets 501, as all who ask for one do from now on"
-            );
-        });
-        self.refuse(&Refusal::WebSocket, Some(head), id, None)
-    }
-
-    async fn answer_unrouted(&mut self, head: &Head, id: &str, outcome: Outcome<'_, '_, Route>) -> Next {
-        let refusal = match outcome {
-            Outcome::Options { allow } => {
-                let mut headers = HeaderLines::default();
-                headers.push_known("allow", &allow);
-                return self.answer_options(headers, head, id, None).await;
-            }
-            Outcome::MethodNotAllowed { allow } => Refusal::MethodNotAllowed { allow },
-            Outcome::BadPath => Refusal::Malformed {
-                what: "the path is not percent-encoded UTF-8 without `..`",
-            },
-            Outcome::NotFound => Refusal::NotFound,
-            Outcome::Found(_) => unreachable!("its route answers"),
-        };
-        match RequestBody::new(head, self.limits.body_bytes_max, self.limits) {
-            Ok(body) if !refusal.ends_connection() => {
-                self.send(refusal.reply(id), head, id, None, body).await
-            }
-            _ => self.refuse(&refusal, Some(head), id, None),
-        }
-    }
-}
-
-/// A host without its port.
-fn host_name(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        // In an IPv6 address, what follows the last colon is a port only behind its bracket.
-        Some((name, port)) if !port.ends_with(']') => name,
-        _ => host,
-    }
-}
-
-/// The route that a browser asks about in a preflight request, and what it permits.
-fn preflight<'a>(app: &'a App, head: &Head) -> Option<(&'a Route, HeaderLines)> {
-    let method = Cors::preflight(head)?;
-    match app.router.find(method, head.host(), head.path()) {
-        Outcome::Found(found) => Some((found.target, found.target.cors.as_ref()?.permission(method))),
-        _ => None,
-    }
-}
-
-/// The client's request id if it is safe in a header and a log line; otherwise a new one.
-fn request_id<'a>(head: &'a Head, generated: &'a [u8; 16]) -> &'a str {
-    let usable =
-        |id: &&[u8]| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic);
-    let id = head.field("x-request-id").filter(usable).unwrap_or(generated);
-    std::str::from_utf8(id).expect("graphic ASCII is UTF-8")
 }
 
 /// Skips empty lines before a request (RFC 9112, 2.2).

@@ -27,6 +27,27 @@ pub(crate) struct Head {
     pub(crate) wants_websocket: bool,
     /// An HTTP/1.0 request, whose response must not be chunked.
     pub(crate) is_http10: bool,
+    pub(crate) version: Version,
+}
+
+/// The protocol of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Version {
+    Http10,
+    #[default]
+    Http11,
+    Http2,
+}
+
+impl Version {
+    /// As it stands in logs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Http10 => "HTTP/1.0",
+            Self::Http11 => "HTTP/1.1",
+            Self::Http2 => "HTTP/2.0",
+        }
+    }
 }
 
 /// A range of the head's bytes.
@@ -98,6 +119,11 @@ impl Head {
         let target = request.path.expect("a whole head has a target");
         let target_span = span(target.as_bytes());
         self.is_http10 = request.version == Some(0);
+        self.version = if self.is_http10 {
+            Version::Http10
+        } else {
+            Version::Http11
+        };
         for field in request.headers.iter() {
             self.fields.push((span(field.name.as_bytes()), span(field.value)));
         }
@@ -107,6 +133,67 @@ impl Head {
         self.take_target(target, target_span)?;
         self.take_fields()?;
         Ok(Parsed::Whole(length))
+    }
+
+    /// Takes over the head of an HTTP/2 request, held to everything that a head of HTTP/1.1 is: it is written as one, and parsed. Without a length,
+    /// a body is [`Framing::Chunked`].
+    pub(crate) fn take_http2(
+        &mut self,
+        request: &http::request::Parts,
+        has_body: bool,
+        bytes_max: usize,
+    ) -> Result<(), Refusal> {
+        let mut text = Vec::with_capacity(256);
+        text.extend_from_slice(request.method.as_str().as_bytes());
+        text.push(b' ');
+        let target = request
+            .uri
+            .path_and_query()
+            .map_or("/", http::uri::PathAndQuery::as_str);
+        text.extend_from_slice(target.as_bytes());
+        text.extend_from_slice(b" HTTP/1.1\r\n");
+        let mut put = |name: &str, value: &[u8]| {
+            text.extend_from_slice(name.as_bytes());
+            text.extend_from_slice(b": ");
+            text.extend_from_slice(value);
+            text.extend_from_slice(b"\r\n");
+        };
+        // RFC 9113, 8.3.1: the authority stands for Host.
+        if let Some(authority) = request.uri.authority() {
+            put("host", authority.as_str().as_bytes());
+        }
+        for (name, value) in &request.headers {
+            match name.as_str() {
+                "host" if request.uri.authority().is_some() => {}
+                // Several of them are one (RFC 9113, 8.2.3).
+                "cookie" => {}
+                name => put(name, value.as_bytes()),
+            }
+        }
+        let cookies: Vec<&[u8]> = request
+            .headers
+            .get_all("cookie")
+            .iter()
+            .map(|cookie| cookie.as_bytes())
+            .collect();
+        if !cookies.is_empty() {
+            put("cookie", &cookies.join(&b"; "[..]));
+        }
+        if has_body && !request.headers.contains_key("content-length") {
+            put("transfer-encoding", b"chunked");
+        }
+        text.extend_from_slice(b"\r\n");
+        match self.parse(&text, bytes_max)? {
+            Parsed::Whole(length) if length == text.len() => {}
+            Parsed::Whole(_) | Parsed::Partial => {
+                return Err(Refusal::Malformed {
+                    what: "the head is not one",
+                });
+            }
+        }
+        self.version = Version::Http2;
+        self.expects_continue = false;
+        Ok(())
     }
 
     /// Splits origin-form, absolute-form and asterisk-form (RFC 9112, 3.2). Only an authority in the target overrides Host.

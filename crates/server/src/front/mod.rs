@@ -9,8 +9,11 @@ mod connection;
 mod forwarded;
 mod head;
 mod http1_client;
+mod http2;
 mod listener;
+mod lookup;
 mod pace;
+mod prefixed;
 mod request_body;
 mod socket;
 mod thread;
@@ -35,7 +38,7 @@ use tokio::sync::watch;
 pub(crate) use self::{
     body::{Decoder, Step},
     client::Client,
-    head::{Head, Parsed, decimal},
+    head::{Head, Parsed, Version, decimal},
     listener::{ACCEPT_PAUSE, Accepted, Accepting, Bound},
     thread::Thread,
     wake_batch::together,

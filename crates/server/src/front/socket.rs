@@ -78,6 +78,12 @@ impl<S: Stream> Socket<S> {
         }
     }
 
+    /// What has been read and not taken, and the stream.
+    pub(super) fn into_parts(mut self) -> (Vec<u8>, S) {
+        self.input.drain(..self.taken);
+        (self.input, self.stream)
+    }
+
     /// A waker with which other threads wake this connection's task.
     pub(crate) fn waker_for_others(&self, cx: &Context<'_>) -> Waker {
         self.thread.bell.waker(cx.waker())

@@ -39,6 +39,13 @@ impl TlsSocket {
     }
 }
 
+impl TlsSocket {
+    /// Whether the client has chosen HTTP/2 (ALPN: RFC 7301).
+    pub(super) fn is_http2(&self) -> bool {
+        self.0.get_ref().1.alpn_protocol() == Some(b"h2")
+    }
+}
+
 impl AsFd for TlsSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.get_ref().0.as_fd()

@@ -8,6 +8,8 @@ use super::{
     line::{Form, timestamp},
 };
 
+use crate::front::Version;
+
 /// Longest request field logged; longer ones are truncated.
 const FIELD_BYTES_MAX: usize = 1024;
 
@@ -25,7 +27,7 @@ pub(crate) struct Access<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
     pub(crate) query: &'a [u8],
-    pub(crate) http10: bool,
+    pub(crate) version: Version,
     pub(crate) referer: &'a [u8],
     pub(crate) user_agent: &'a [u8],
     /// 0 if the client left before a response.
@@ -70,7 +72,7 @@ impl Access<'_> {
             line.push('?');
             put_quoted(&mut line, self.query);
         }
-        let version = if self.http10 { "HTTP/1.0" } else { "HTTP/1.1" };
+        let version = self.version.name();
         write!(line, " {version}\" {:03} {} \"", self.status, self.bytes).expect("a String takes everything");
         put_quoted(&mut line, or_dash(self.referer));
         line.push_str("\" \"");
@@ -94,6 +96,7 @@ impl Access<'_> {
             ("method", self.method.as_bytes()),
             ("path", self.path.as_bytes()),
             ("query", self.query),
+            ("protocol", self.version.name().as_bytes()),
             ("referer", self.referer),
             ("user_agent", self.user_agent),
             ("request_id", self.request_id.as_bytes()),
@@ -184,7 +187,7 @@ mod tests {
             method: "GET",
             path: "/a%20b",
             query: b"x=\"1\"",
-            http10: false,
+            version: Version::Http11,
             referer: b"",
             user_agent: b"evil\"\n\xff",
             status: 200,

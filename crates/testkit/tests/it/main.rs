@@ -18,6 +18,7 @@ mod files;
 mod framing;
 mod front;
 mod handlers;
+mod http2;
 mod lifecycle;
 mod limits;
 mod logs;

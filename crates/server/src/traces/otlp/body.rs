@@ -8,6 +8,8 @@ use std::{
 use forebay_trace::Kind;
 use serde::{Serialize, Serializer};
 
+use crate::front::Version;
+
 use super::{Served, SpanId, TraceId};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -193,7 +195,11 @@ fn whole(served: &Served, clock: Clock) -> OneSpan<'_> {
         text("http.route", &*request.pattern),
         text(
             "network.protocol.version",
-            if request.is_http10 { "1.0" } else { "1.1" },
+            match request.version {
+                Version::Http10 => "1.0",
+                Version::Http11 => "1.1",
+                Version::Http2 => "2",
+            },
         ),
         text("forebay.request_id", &*request.request_id),
     ];

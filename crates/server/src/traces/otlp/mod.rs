@@ -26,7 +26,11 @@ use super::{
     context::{self, Caller, SpanId, TraceId},
     xorshift,
 };
-use crate::{config, front::Head, target::Request};
+use crate::{
+    config,
+    front::{Head, Version},
+    target::Request,
+};
 
 /// Outcomes of spans.
 pub(crate) const SPAN_OUTCOMES: [&str; 3] = ["sent", "dropped", "failed"];
@@ -83,7 +87,7 @@ pub(super) struct Sampled {
     host: String,
     user_agent: String,
     request_id: String,
-    is_http10: bool,
+    version: Version,
 }
 
 /// A finished request.
@@ -247,7 +251,7 @@ impl Sampled {
             host: short(head.host_bytes()),
             user_agent: field(head, "user-agent"),
             request_id: request.id.to_owned(),
-            is_http10: head.is_http10,
+            version: head.version,
         }))
     }
 }
@@ -309,7 +313,7 @@ mod tests {
                 host: "shop.example".to_owned(),
                 user_agent: String::new(),
                 request_id: "0".to_owned(),
-                is_http10: false,
+                version: Version::Http11,
             }),
             begun: now,
             until: now,

@@ -1,0 +1,279 @@
+//! Answers one request of a connection.
+
+use std::{os::unix::fs::FileExt as _, pin::pin, rc::Rc, time::Instant};
+
+use bytes::Bytes;
+use h2::{Reason, RecvStream, server::SendResponse};
+use http::{HeaderName, HeaderValue, Response};
+
+use super::{
+    super::{
+        Head,
+        lookup::{Arrival, Lookup, request_id},
+    },
+    Shared,
+    client::Http2Client,
+};
+use crate::{
+    app::Route,
+    failure::Refusal,
+    front::Client,
+    reply::{Body, Delimiting, Fields, Reply},
+    target::{BodyStream, End},
+};
+
+/// Bodies up to this size are handed over whole, whatever the client has room for: they wait in the connection.
+const WHOLE_BODY_BYTES: usize = 16 * 1024;
+/// Bytes of a file that are read and sent at a time.
+const FILE_PIECE_BYTES: u64 = 64 * 1024;
+
+/// What has been sent of a response.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    status: u16,
+    bytes: u64,
+    answered: Option<Instant>,
+}
+
+pub(super) async fn answer(
+    shared: Rc<Shared>,
+    request: http::Request<RecvStream>,
+    respond: SendResponse<Bytes>,
+) {
+    let at = Instant::now();
+    let thread = Rc::clone(&shared.thread);
+    let app = thread.app();
+    let (parts, body) = request.into_parts();
+    let mut head = Head::default();
+    let taken = head.take_http2(&parts, !body.is_end_stream(), shared.limits.header_bytes_max);
+    let generated = thread.request_id();
+    let id = request_id(&head, &generated);
+    let sender = (&shared.peer, shared.transport);
+    let arrival = Arrival::new(&app, &thread, &head, id, sender, at);
+    let mut exchange = Exchange {
+        arrival: &arrival,
+        client: Http2Client::new(Rc::clone(&shared), body, respond),
+        shared: &shared,
+        sent: Sent::default(),
+    };
+    let lookup = match taken {
+        Ok(()) => arrival.look_up(),
+        Err(refusal) => Lookup::Refusal(refusal),
+    };
+    let route = match lookup {
+        Lookup::Route(found) => {
+            let request = arrival.request(&found);
+            let route = found.target;
+            let traced = thread.shared.traces.begin(&request, route);
+            let trace = traced.as_ref().map(|traced| traced.trace().clone());
+            {
+                let answering = pin!(async {
+                    let limited = exchange.client.limit_body(head.framing, route.body_bytes_max);
+                    let answered = match limited {
+                        Ok(()) => route.answer(&request, &mut exchange.client).await,
+                        Err(refusal) => Err(refusal.into()),
+                    };
+                    if forebay_trace::current().is_some() {
+                        exchange.sent.answered = Some(Instant::now());
+                    }
+                    exchange.finish(answered, Some(route)).await;
+                });
+                forebay_trace::within(trace, answering).await;
+            }
+            if let Some(mut traced) = traced {
+                let Sent {
+                    status,
+                    bytes,
+                    answered,
+                } = exchange.sent;
+                traced.answered(answered, status, bytes);
+                traced.written(Instant::now());
+            }
+            Some(route)
+        }
+        Lookup::Reply(reply, route) => {
+            exchange.finish(Ok(reply), route).await;
+            route
+        }
+        Lookup::Refusal(refusal) => {
+            exchange.finish(Err(refusal.into()), None).await;
+            None
+        }
+    };
+    let Sent { status, bytes, .. } = exchange.sent;
+    arrival.account(route, status, bytes, at.elapsed());
+}
+
+/// A request, and its response as far as it has been sent.
+struct Exchange<'a> {
+    arrival: &'a Arrival<'a>,
+    client: Http2Client,
+    shared: &'a Shared,
+    sent: Sent,
+}
+
+impl Exchange<'_> {
+    /// Sends the response that an answer has come to.
+    async fn finish(&mut self, answered: Result<Reply<'_>, End>, route: Option<&Route>) {
+        let id = self.arrival.id;
+        let reply = match answered {
+            Ok(reply) => reply,
+            Err(End::Refused(refusal)) => {
+                refusal.log(id);
+                refusal.reply(id)
+            }
+            Err(End::Gone) => return self.reset(Reason::CANCEL),
+        };
+        match self.send(reply, route).await {
+            // The client need not send the rest of its body (RFC 9113, 8.1).
+            Ok(()) if !self.client.body_ended() => self.reset(Reason::NO_ERROR),
+            Ok(()) => {}
+            Err(End::Gone) => self.reset(Reason::CANCEL),
+            Err(End::Refused(refusal)) => {
+                cut_off(&refusal, id);
+                self.reset(Reason::INTERNAL_ERROR);
+            }
+        }
+    }
+
+    fn reset(&mut self, reason: Reason) {
+        match &mut self.client.sending {
+            Some(sending) => sending.send_reset(reason),
+            None => self.client.respond.send_reset(reason),
+        }
+    }
+
+    async fn send(&mut self, mut reply: Reply<'_>, route: Option<&Route>) -> Result<(), End> {
+        let content = std::mem::replace(&mut reply.body, Body::Empty);
+        let is_head = self.arrival.head.method() == "HEAD";
+        let length = match &content {
+            Body::Bytes(bytes) => Some(bytes.len() as u64),
+            Body::Borrowed(bytes) => Some(bytes.len() as u64),
+            Body::File { length, .. } => Some(*length),
+            Body::Empty => Some(0),
+            Body::Stream(stream) => stream.announced(),
+        };
+        let announced = match reply.status {
+            204 | 304 => None,
+            // The length that GET would have may be unknown.
+            _ if is_head => reply.length.or(length.filter(|length| *length > 0)),
+            _ => length,
+        };
+        let has_body = !is_head && !matches!(reply.status, 204 | 304) && length != Some(0);
+        self.send_head(&reply, route, announced, !has_body)?;
+        if !has_body {
+            return Ok(());
+        }
+        match content {
+            Body::Empty => Ok(()),
+            Body::Bytes(bytes) => self.send_bytes(bytes, true, |_| ()).await,
+            Body::Borrowed(bytes) => self.send_bytes(Bytes::copy_from_slice(bytes), true, |_| ()).await,
+            Body::File { file, offset, length } => {
+                let (mut offset, end) = (offset, offset + length);
+                while offset < end {
+                    let mut piece = vec![0; (end - offset).min(FILE_PIECE_BYTES) as usize];
+                    // A file that was truncated meanwhile cannot fill the announced length.
+                    file.read_exact_at(&mut piece, offset).map_err(|_| End::Gone)?;
+                    offset += piece.len() as u64;
+                    self.send_bytes(piece.into(), offset == end, |_| ()).await?;
+                }
+                Ok(())
+            }
+            Body::Stream(stream) => self.send_stream(stream).await,
+        }
+    }
+
+    /// Sends a body that arrives piece by piece.
+    async fn send_stream(&mut self, mut stream: Box<dyn BodyStream + '_>) -> Result<(), End> {
+        loop {
+            let piece = stream.next(&mut self.client).await?;
+            self.send_bytes(piece.bytes.clone(), piece.end, |cx| stream.poll_ahead(cx))
+                .await?;
+            if piece.end {
+                return Ok(());
+            }
+            stream.grant(&piece);
+        }
+    }
+
+    /// Hands bytes over as the client has room for them.
+    async fn send_bytes(
+        &mut self,
+        mut bytes: Bytes,
+        is_last: bool,
+        mut meanwhile: impl FnMut(&mut std::task::Context<'_>),
+    ) -> Result<(), End> {
+        let is_short = bytes.len() <= WHOLE_BODY_BYTES && is_last;
+        loop {
+            let room = if is_short || bytes.is_empty() {
+                bytes.len()
+            } else {
+                self.client.capacity(bytes.len(), &mut meanwhile).await?
+            };
+            let part = bytes.split_to(room.min(bytes.len()));
+            let length = part.len() as u64;
+            let Some(sending) = &mut self.client.sending else {
+                return Err(End::Gone);
+            };
+            let is_end = is_last && bytes.is_empty();
+            if length > 0 || is_end {
+                sending.send_data(part, is_end).map_err(|_| End::Gone)?;
+            }
+            self.sent.bytes += length;
+            if bytes.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sends the head of a response.
+    fn send_head(
+        &mut self,
+        reply: &Reply<'_>,
+        route: Option<&Route>,
+        length: Option<u64>,
+        is_end: bool,
+    ) -> Result<(), End> {
+        let arrival = self.arrival;
+        let cors = route.and_then(|route| route.cors.as_ref());
+        let cors_headers = cors.map(|cors| cors.headers(arrival.head)).unwrap_or_default();
+        let hsts: &[u8] = match self.shared.transport {
+            super::Transport::Tls => &arrival.app.hsts,
+            _ => &[],
+        };
+        let fields = Fields {
+            date: &arrival.thread.date(Instant::now()),
+            request_id: arrival.id.as_bytes(),
+            transport_headers: hsts,
+            route_headers: route.map_or(&[], |route| route.headers.as_bytes()),
+            cors_headers: cors_headers.as_bytes(),
+            delimiting: length.map_or(Delimiting::Nothing, Delimiting::Length),
+        };
+        let mut head = Response::new(());
+        *head.status_mut() = http::StatusCode::from_u16(reply.status).map_err(|_| End::Gone)?;
+        let headers = head.headers_mut();
+        let mut text = Vec::with_capacity(256);
+        for (name, value) in fields.pairs(&mut text, &reply.headers) {
+            let name = HeaderName::from_bytes(name).map_err(|_| End::Gone)?;
+            // Fields of a connection have no place here (RFC 9113, 8.2.2).
+            if matches!(
+                name.as_str(),
+                "connection" | "keep-alive" | "upgrade" | "transfer-encoding"
+            ) {
+                continue;
+            }
+            headers.append(name, HeaderValue::from_bytes(value).map_err(|_| End::Gone)?);
+        }
+        let sent = self.client.respond.send_response(head, is_end);
+        self.client.sending = Some(sent.map_err(|_| End::Gone)?);
+        self.sent.status = reply.status;
+        Ok(())
+    }
+}
+
+/// The stream is reset after an error in the middle of a body, so that the client cannot mistake the part for the whole.
+fn cut_off(refusal: &Refusal, id: &str) {
+    if !refusal.log(id) {
+        tracing::warn!(target: "forebay::front", cause = %refusal, request_id = id, "an answer is cut off");
+    }
+}

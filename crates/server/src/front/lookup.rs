@@ -1,0 +1,208 @@
+//! Where a request leads, before anything of its body is read; the same for every protocol.
+
+use std::{
+    borrow::Cow,
+    rc::Rc,
+    sync::{Arc, Once},
+    time::{Duration, Instant},
+};
+
+use super::{Head, Thread, connection::Transport, forwarded::forwarded};
+use crate::{
+    app::{App, Route},
+    failure::Refusal,
+    logging::Access,
+    reply::{HeaderLines, Reply},
+    router::{Found, Outcome},
+    target::{Cors, Request},
+};
+
+/// Longest request id accepted from a client.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// Where a request leads.
+#[derive(Debug)]
+pub(super) enum Lookup<'r, 'p> {
+    /// To a route's target.
+    Route(Found<'r, 'p, Route>),
+    /// It is answered without one; the route is the one that it is about, if there is one.
+    Reply(Reply<'static>, Option<&'r Route>),
+    Refusal(Refusal),
+}
+
+impl<'r, 'p> Lookup<'r, 'p> {
+    /// Looks a request up. `tls_port` is where a request without TLS is sent, if that is to happen.
+    fn of(app: &'r App, head: &'p Head, tls_port: Option<u16>) -> Self {
+        if let Some(port) = tls_port {
+            return redirected(head, port);
+        }
+        if head.wants_websocket {
+            log_websocket(head);
+            return Self::Refusal(Refusal::WebSocket);
+        }
+        if let Some((route, permission)) = preflight(app, head) {
+            return Self::Reply(no_content(permission), Some(route));
+        }
+        match app.router.find(head.method(), head.host(), head.path()) {
+            Outcome::Found(found) => Self::Route(found),
+            Outcome::Options { allow } => {
+                let mut headers = HeaderLines::default();
+                headers.push_known("allow", &allow);
+                Self::Reply(no_content(headers), None)
+            }
+            Outcome::MethodNotAllowed { allow } => Self::Refusal(Refusal::MethodNotAllowed { allow }),
+            Outcome::BadPath => Self::Refusal(Refusal::Malformed {
+                what: "the path is not percent-encoded UTF-8 without `..`",
+            }),
+            Outcome::NotFound => Self::Refusal(Refusal::NotFound),
+        }
+    }
+}
+
+/// The response that sends a client to the same address with TLS.
+fn redirected<'r, 'p>(head: &Head, port: u16) -> Lookup<'r, 'p> {
+    let port = match port {
+        443 => String::new(),
+        port => format!(":{port}"),
+    };
+    let query = match head.query() {
+        [] => String::new(),
+        query => format!("?{}", String::from_utf8_lossy(query)),
+    };
+    let location = format!("https://{}{port}{}{query}", host_name(head.host()), head.path());
+    let mut reply = Reply::new(308);
+    let location = reply.headers.to_mut().push(b"location", location.as_bytes());
+    if head.host().is_empty() || location.is_err() {
+        return Lookup::Refusal(Refusal::Malformed {
+            what: "it names no host to which it could be sent with TLS",
+        });
+    }
+    Lookup::Reply(reply, None)
+}
+
+/// A host without its port.
+fn host_name(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        // In an IPv6 address, what follows the last colon is a port only behind its bracket.
+        Some((name, port)) if !port.ends_with(']') => name,
+        _ => host,
+    }
+}
+
+fn log_websocket(head: &Head) {
+    static LOGGED: Once = Once::new();
+    LOGGED.call_once(|| {
+        tracing::warn!(
+            target: "forebay::front",
+            path = head.path(),
+            "a client asks for a WebSocket, which this server does not have: it gets 501, as all who ask for one do from now on"
+        );
+    });
+}
+
+fn no_content(headers: HeaderLines) -> Reply<'static> {
+    let mut reply = Reply::new(204);
+    reply.headers = Cow::Owned(headers);
+    reply
+}
+
+/// The route that a browser asks about in a preflight request, and what it permits.
+fn preflight<'r>(app: &'r App, head: &Head) -> Option<(&'r Route, HeaderLines)> {
+    let method = Cors::preflight(head)?;
+    match app.router.find(method, head.host(), head.path()) {
+        Outcome::Found(found) => Some((found.target, found.target.cors.as_ref()?.permission(method))),
+        _ => None,
+    }
+}
+
+/// The client's request id if it is safe in a header and a log line; otherwise a new one.
+pub(super) fn request_id<'a>(head: &'a Head, generated: &'a [u8; 16]) -> &'a str {
+    let usable =
+        |id: &&[u8]| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic);
+    let id = head.field("x-request-id").filter(usable).unwrap_or(generated);
+    std::str::from_utf8(id).expect("graphic ASCII is UTF-8")
+}
+
+/// A request on its way to a target, and who sent it.
+pub(super) struct Arrival<'a> {
+    pub(super) app: &'a Arc<App>,
+    pub(super) thread: &'a Rc<Thread>,
+    pub(super) head: &'a Head,
+    pub(super) id: &'a str,
+    /// The address of the client, which may be behind a proxy.
+    pub(super) peer: Rc<str>,
+    pub(super) at: Instant,
+    /// Where the request is sent because it came without TLS.
+    tls_port: Option<u16>,
+}
+
+impl<'a> Arrival<'a> {
+    pub(super) fn new(
+        app: &'a Arc<App>,
+        thread: &'a Rc<Thread>,
+        head: &'a Head,
+        id: &'a str,
+        (peer, transport): (&Rc<str>, Transport),
+        at: Instant,
+    ) -> Self {
+        let server = &app.config.server;
+        let said = forwarded(&server.trusted_proxies, peer, head);
+        let is_tls = said.as_ref().and_then(|said| said.is_tls);
+        let is_plain = !is_tls.unwrap_or(transport != Transport::Plain);
+        let client = said.and_then(|said| said.client);
+        Self {
+            app,
+            thread,
+            head,
+            id,
+            peer: client.map_or_else(|| Rc::clone(peer), |client| client.to_string().into()),
+            at,
+            tls_port: (server.https_only && is_plain).then(|| thread.shared.tls_port.unwrap_or(443)),
+        }
+    }
+
+    /// Where it leads.
+    pub(super) fn look_up(&self) -> Lookup<'a, 'a> {
+        Lookup::of(self.app, self.head, self.tls_port)
+    }
+
+    /// The request for the target of a route.
+    pub(super) fn request<'b>(&'b self, found: &'b Found<'a, 'a, Route>) -> Request<'b> {
+        Request {
+            head: self.head,
+            id: self.id,
+            pattern: found.pattern,
+            params: &found.params[..],
+            rest: found.rest,
+            peer: &self.peer,
+            thread: self.thread,
+            app: self.app,
+            arrived: self.at,
+            deadline: self.at + found.target.deadline,
+        }
+    }
+
+    /// Counts a finished request and writes it to the access log, if there is one.
+    pub(super) fn account(&self, route: Option<&Route>, status: u16, bytes: u64, duration: Duration) {
+        let counts = route.map_or(&self.app.unrouted, |route| &route.counts);
+        counts.of_thread(self.thread.index).count(status, duration);
+        if let Some(log) = &self.app.access_log {
+            let head = self.head;
+            log.write(&Access {
+                peer: &self.peer,
+                method: head.method(),
+                path: head.path(),
+                query: head.query(),
+                version: head.version,
+                referer: head.field("referer").unwrap_or_default(),
+                user_agent: head.field("user-agent").unwrap_or_default(),
+                status,
+                bytes,
+                duration,
+                request_id: self.id,
+                route: route.map(|route| route.counts.name()),
+                pool: route.and_then(|route| route.target.pool_name()),
+            });
+        }
+    }
+}

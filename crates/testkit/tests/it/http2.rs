@@ -1,0 +1,364 @@
+//! HTTP/2, over TLS and in plain text, asked by curl and by a client that misbehaves.
+
+use std::{
+    net::SocketAddr,
+    process::{Command, Output},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use forebay_testkit::{Server, Setup, wait_until};
+use h2::{Reason, client::SendRequest};
+use http::{Request, Response};
+use tokio::net::TcpStream;
+
+use crate::support::{ONE_WORKER, metric, node};
+
+const ROUTES: &str = r#"
+[script.echo]
+handler = "echo.mjs"
+
+[[route]]
+path = "/here"
+respond = { text = "here" }
+
+[[route]]
+path = "/echo"
+script = "echo"
+body_bytes_max = "16MiB"
+
+[[route]]
+path = "/files/*"
+files = "public"
+"#;
+
+fn large() -> Vec<u8> {
+    (0..5_000_000_u32).map(|at| (at % 251) as u8).collect()
+}
+
+fn setup() -> Setup {
+    let echo = "export default (request) => request.method === 'POST' ? request.bytes() : { cookie: request.headers.get('cookie'), host: request.headers.get('host') };";
+    Setup::new(ROUTES)
+        .file("echo.mjs", echo)
+        .file("public/large.bin", large())
+}
+
+/// curl with HTTP/2 and no questions.
+fn curl(server: &Server, path: &str, options: &[&str]) -> Output {
+    let mut command = Command::new("curl");
+    let address = server.address();
+    command
+        .args([
+            "--silent",
+            "--show-error",
+            "--max-time",
+            "20",
+            "--http2-prior-knowledge",
+        ])
+        .args(options)
+        .arg(format!("http://{address}{path}"));
+    let output = command.output().expect("curl can be started");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+fn text(server: &Server, path: &str, options: &[&str]) -> String {
+    String::from_utf8(curl(server, path, options).stdout).expect("text")
+}
+
+#[test]
+fn every_kind_of_response_arrives_as_with_http_1() {
+    let server = setup().start();
+    let version = ["--write-out", " %{http_version} %{response_code}"];
+    assert_eq!(text(&server, "/here", &version), "here 2 200");
+    assert!(text(&server, "/none", &version).ends_with(" 2 404"));
+    let head = text(&server, "/files/large.bin", &["--head"]);
+    assert!(
+        head.contains("content-length: 5000000\r\n") && head.starts_with("HTTP/2 200"),
+        "{head}"
+    );
+    assert!(
+        !head.contains("connection:") && !head.contains("transfer-encoding"),
+        "{head}"
+    );
+    assert!(curl(&server, "/files/large.bin", &[]).stdout == large());
+    let file = server.folder().path().join("public/large.bin");
+    let sent = format!("@{}", file.display());
+    assert!(curl(&server, "/echo", &["--data-binary", &sent]).stdout == large());
+    // Without a length, and with cookies in several fields.
+    let chunked = ["--header", "transfer-encoding: chunked", "--data-binary", "abc"];
+    assert_eq!(text(&server, "/echo", &chunked), "abc");
+    let cookies = [
+        "--header",
+        "cookie: a=1",
+        "--header",
+        "cookie: b=2",
+        "--header",
+        "host: example.org",
+    ];
+    assert_eq!(
+        text(&server, "/echo", &cookies),
+        "{\"cookie\":\"a=1; b=2\",\"host\":\"example.org\"}"
+    );
+    let options = text(&server, "/here", &["--request", "OPTIONS", "--include"]);
+    assert!(options.contains("allow: "), "{options}");
+}
+
+#[test]
+fn a_worker_streams_in_both_directions() {
+    let code = "
+        import { router } from 'forebay';
+        const app = router();
+        app.post('/count', async (request) => {
+          let bytes = 0;
+          for await (const piece of request.body) bytes += piece.length;
+          return { bytes };
+        });
+        app.get('/stream', async function* () { for (let n = 0; n < 1000; n++) yield `${n}\\n`; });
+        export default app;
+    ";
+    let server = node(code, ONE_WORKER)
+        .server("body_bytes_max = \"16MiB\"")
+        .file("large.bin", large())
+        .start();
+    wait_until("the pool", || server.get("/stream").status == 200);
+    let file = server.folder().path().join("large.bin");
+    let sent = format!("@{}", file.display());
+    assert_eq!(
+        text(&server, "/count", &["--data-binary", &sent]),
+        "{\"bytes\":5000000}"
+    );
+    let lines = text(&server, "/stream", &[]);
+    assert_eq!((lines.lines().count(), lines.lines().last()), (1000, Some("999")));
+}
+
+/// Runs a test's client.
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let limited = tokio::time::timeout(Duration::from_secs(60), test);
+    runtime.block_on(limited).expect("the test ends in time");
+}
+
+/// Waits for a state of the server, while the connection goes on.
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn running(server: &Server) -> u64 {
+    metric(server, "forebay_pool_jobs_running{pool=\"api\"}")
+}
+
+/// A connection, which is driven beside the test.
+async fn connect(address: SocketAddr) -> SendRequest<Bytes> {
+    let stream = TcpStream::connect(address).await.expect("it listens");
+    let (client, connection) = h2::client::handshake(stream).await.expect("it speaks HTTP/2");
+    tokio::spawn(connection);
+    client.ready().await.expect("it takes requests")
+}
+
+fn get(path: &str) -> Request<()> {
+    Request::get(format!("http://localhost{path}"))
+        .body(())
+        .expect("a request")
+}
+
+async fn whole(response: Response<h2::RecvStream>) -> Vec<u8> {
+    let mut body = response.into_body();
+    let mut bytes = Vec::new();
+    while let Some(piece) = body.data().await {
+        let piece = piece.expect("it arrives");
+        body.flow_control()
+            .release_capacity(piece.len())
+            .expect("it was received");
+        bytes.extend_from_slice(&piece);
+    }
+    bytes
+}
+
+#[test]
+fn a_slow_reader_of_one_stream_holds_nobody_up() {
+    let server = setup().start();
+    run(async {
+        let mut client = connect(server.address()).await;
+        // Its body is not taken until all others have theirs.
+        let (slow, _) = client
+            .send_request(get("/files/large.bin"), true)
+            .expect("it is sent");
+        let slow = slow.await.expect("its head comes");
+        for _ in 0..300 {
+            client = client.ready().await.expect("there is room for another");
+            let (response, _) = client.send_request(get("/here"), true).expect("it is sent");
+            assert_eq!(whole(response.await.expect("it is answered")).await, b"here");
+        }
+        assert!(whole(slow).await == large());
+    });
+}
+
+#[test]
+fn requests_of_one_connection_are_answered_at_the_same_time() {
+    let code =
+        "export default async () => { await new Promise((done) => setTimeout(done, 300)); return 'slow'; };";
+    let server = node(code, "workers = { min = 1, max = 1 }\nconcurrency = 100").start();
+    wait_until("the pool", || server.get("/").status == 200);
+    run(async {
+        let mut client = connect(server.address()).await;
+        let mut responses = Vec::new();
+        let begun = std::time::Instant::now();
+        for _ in 0..100 {
+            client = client.ready().await.expect("there is room for another");
+            responses.push(client.send_request(get("/"), true).expect("it is sent").0);
+        }
+        for response in responses {
+            assert_eq!(whole(response.await.expect("it is answered")).await, b"slow");
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "one after the other takes 30 s"
+        );
+    });
+}
+
+#[test]
+fn limits_hold_as_with_http_1() {
+    let code = "export default async (request) => { await request.bytes(); await new Promise(() => {}); };";
+    let server = node(code, ONE_WORKER)
+        .server("body_bytes_max = 1000\ndeadline = \"2s\"\nheader_bytes_max = \"4KiB\"")
+        .start();
+    run(async {
+        let mut client = connect(server.address()).await;
+        let post = || Request::post("http://localhost/").body(()).expect("a request");
+        // More than is allowed, without saying so.
+        let (response, mut body) = client.send_request(post(), false).expect("it is sent");
+        body.send_data(Bytes::from(vec![0; 2000]), false)
+            .expect("there is room");
+        assert_eq!(response.await.expect("it is answered").status(), 413);
+        client = client.ready().await.expect("the connection goes on");
+        let (response, _) = client.send_request(get("/"), true).expect("it is sent");
+        assert_eq!(
+            response.await.expect("it is answered").status(),
+            504,
+            "the deadline"
+        );
+        client = client.ready().await.expect("the connection goes on");
+        let mut long = get("/");
+        long.headers_mut()
+            .insert("x-long", "x".repeat(5000).parse().expect("a value"));
+        let (response, _) = client.send_request(long, true).expect("it is sent");
+        assert_eq!(response.await.expect("it is answered").status(), 431);
+    });
+}
+
+#[test]
+fn a_client_that_resets_its_stream_cancels_the_job() {
+    let code = "export default async (request, ctx) => { await new Promise((done) => ctx.signal.addEventListener('abort', done)); };";
+    let server = node(code, ONE_WORKER).admin().start();
+    run(async {
+        let mut client = connect(server.address()).await;
+        let (response, mut stream) = client.send_request(get("/"), true).expect("it is sent");
+        until("it runs", || running(&server) == 1).await;
+        stream.send_reset(Reason::CANCEL);
+        drop(response);
+        until("it ends", || running(&server) == 0).await;
+    });
+}
+
+#[test]
+fn who_resets_without_end_is_sent_away_and_hurts_nobody() {
+    let server = setup().admin().start();
+    run(async {
+        let mut client = connect(server.address()).await;
+        for _ in 0..20_000 {
+            // The server ends the connection at some point.
+            let Ok(ready) = client.clone().ready().await else {
+                break;
+            };
+            client = ready;
+            let Ok((_, mut stream)) = client.send_request(get("/files/large.bin"), true) else {
+                break;
+            };
+            stream.send_reset(Reason::CANCEL);
+            tokio::task::yield_now().await;
+        }
+        drop(client);
+    });
+    assert_eq!(text(&server, "/here", &[]), "here");
+    wait_until("its connection to end", || {
+        metric(&server, "forebay_connections_open") == 0
+    });
+}
+
+#[test]
+fn a_server_that_stops_answers_what_it_has_accepted() {
+    let code =
+        "export default async () => { await new Promise((done) => setTimeout(done, 500)); return 'done'; };";
+    let mut server = node(code, ONE_WORKER).admin().start();
+    wait_until("the pool", || server.get("/").status == 200);
+    run(async {
+        let mut client = connect(server.address()).await;
+        let (response, _) = client.send_request(get("/"), true).expect("it is sent");
+        until("it runs", || running(&server) == 1).await;
+        server.terminate();
+        let response = response.await.expect("it is answered");
+        assert_eq!(whole(response).await, b"done");
+        client.ready().await.expect_err("no more requests are taken");
+    });
+    assert!(server.wait().success());
+}
+
+#[test]
+fn the_access_log_has_the_protocol() {
+    let server = setup().argument("--access-log=on").start();
+    assert_eq!(text(&server, "/here", &[]), "here");
+    server.wait_for_log(&[
+        "\"path\":\"/here\"",
+        "\"protocol\":\"HTTP/2.0\"",
+        "\"status\":200",
+        "\"bytes\":4",
+    ]);
+}
+
+#[test]
+fn over_tls_the_client_chooses() {
+    let authority = crate::certificates::issuer("authority");
+    let (certificate, key) = crate::certificates::for_name(&authority, "localhost", 2020..2100);
+    let config = format!("[tls.a]\ncert = \"a.pem\"\nkey = \"a.key\"\n{ROUTES}");
+    let server = Setup::new(&config)
+        .listen("\"https://127.0.0.1:0\"")
+        .file("a.pem", certificate.pem())
+        .file("a.key", key.serialize_pem())
+        .file("echo.mjs", "export default (request) => request.bytes();")
+        .file("public/large.bin", large())
+        .start();
+    for (option, version) in [("--http2", "2"), ("--http1.1", "1.1")] {
+        let url = format!("{}/files/large.bin", server.urls()[0]);
+        let mut command = Command::new("curl");
+        let output = command
+            .args([
+                "--silent",
+                "--insecure",
+                "--output",
+                "/dev/null",
+                option,
+                "--write-out",
+                "%{http_version} %{size_download}",
+            ])
+            .arg(url)
+            .output()
+            .expect("curl can be started");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            format!("{version} 5000000")
+        );
+    }
+}
