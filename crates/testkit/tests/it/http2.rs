@@ -20,6 +20,7 @@ handler = "echo.mjs"
 
 [[route]]
 path = "/here"
+methods = ["GET"]
 respond = { text = "here" }
 
 [[route]]
@@ -115,7 +116,7 @@ fn a_worker_streams_in_both_directions() {
         const app = router();
         app.post('/count', async (request) => {
           let bytes = 0;
-          for await (const piece of request.body) bytes += piece.length;
+          for await (const piece of request.stream()) bytes += piece.length;
           return { bytes };
         });
         app.get('/stream', async function* () { for (let n = 0; n < 1000; n++) yield `${n}\\n`; });
@@ -142,8 +143,10 @@ fn run(test: impl Future<Output = ()>) {
         .enable_all()
         .build()
         .expect("a runtime");
-    let limited = tokio::time::timeout(Duration::from_secs(60), test);
-    runtime.block_on(limited).expect("the test ends in time");
+    runtime.block_on(async {
+        let limited = tokio::time::timeout(Duration::from_secs(60), test);
+        limited.await.expect("the test ends in time");
+    });
 }
 
 /// Waits for a state of the server, while the connection goes on.
@@ -155,14 +158,19 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Jobs that have been accepted and are not over.
 fn running(server: &Server) -> u64 {
-    metric(server, "forebay_pool_jobs_running{pool=\"api\"}")
+    let jobs = |what: &str| metric(server, &format!("forebay_pool_jobs_{what}_total{{pool=\"api\"}}"));
+    jobs("accepted").saturating_sub(jobs("answered") + jobs("cancelled"))
 }
 
 /// A connection, which is driven beside the test.
 async fn connect(address: SocketAddr) -> SendRequest<Bytes> {
     let stream = TcpStream::connect(address).await.expect("it listens");
-    let (client, connection) = h2::client::handshake(stream).await.expect("it speaks HTTP/2");
+    // A stream that is not read keeps its own window, and not all of the connection's.
+    let mut builder = h2::client::Builder::new();
+    builder.initial_connection_window_size(1 << 20);
+    let (client, connection) = builder.handshake(stream).await.expect("it speaks HTTP/2");
     tokio::spawn(connection);
     client.ready().await.expect("it takes requests")
 }

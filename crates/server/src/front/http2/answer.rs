@@ -17,7 +17,6 @@ use super::{
 use crate::{
     app::Route,
     failure::Refusal,
-    front::Client,
     reply::{Body, Delimiting, Fields, Reply},
     target::{BodyStream, End},
 };
@@ -125,8 +124,7 @@ impl Exchange<'_> {
             Err(End::Gone) => return self.reset(Reason::CANCEL),
         };
         match self.send(reply, route).await {
-            // The client need not send the rest of its body (RFC 9113, 8.1).
-            Ok(()) if !self.client.body_ended() => self.reset(Reason::NO_ERROR),
+            // A client that still sends its body is told to stop once it has the response (RFC 9113, 8.1): dropping the stream does that.
             Ok(()) => {}
             Err(End::Gone) => self.reset(Reason::CANCEL),
             Err(End::Refused(refusal)) => {
