@@ -11,7 +11,9 @@ use crate::failure::UsageError;
 const INSPECTED_TIME: Duration = Duration::from_hours(24);
 
 /// The name of the certificate for development among those of the configuration.
-pub(crate) const DEVELOPMENT: &str = "development";
+///
+/// No section can have it, and it comes after all others, so that clients who ask for no name get another.
+pub(crate) const DEVELOPMENT: &str = "~development";
 
 /// Options that override the configuration.
 #[derive(Debug, Clone, clap::Args)]
@@ -117,6 +119,13 @@ impl Overrides {
                 "--listen {listen} needs a certificate: add [tls.NAME] with `cert` and `key` to {}",
                 config.file.display()
             )));
+        }
+        let server = &config.server;
+        if server.https_only && !server.listen.iter().any(Listen::is_tls) {
+            return Err(UsageError(
+                "--listen names no `https://` address, but server.https_only sends all requests to one"
+                    .to_owned(),
+            ));
         }
         if let Some(AdminAddress(listen)) = &self.admin {
             config.admin.listen.clone_from(listen);

@@ -105,20 +105,7 @@ fn is_value(value: &[u8]) -> bool {
         .all(|&byte| (byte >= 0x20 && byte != 0x7f) || byte == b'\t')
 }
 
-/// The parts of a head that the connection adds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Frame<'a> {
-    pub(crate) date: &'a [u8],
-    pub(crate) request_id: &'a [u8],
-    pub(crate) transport_headers: &'a [u8],
-    pub(crate) route_headers: &'a [u8],
-    pub(crate) cors_headers: &'a [u8],
-    pub(crate) delimiting: Delimiting,
-    pub(crate) close: bool,
-    pub(crate) http10: bool,
-}
-
-/// The fields of a head of HTTP/2.
+/// The fields that are added to those of a response, whatever the protocol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a> {
     pub(crate) date: &'a [u8],
@@ -130,6 +117,16 @@ pub(crate) struct Fields<'a> {
 }
 
 impl Fields<'_> {
+    fn put(&self, out: &mut Vec<u8>, headers: &HeaderLines) {
+        out.extend_from_slice(b"x-request-id: ");
+        out.extend_from_slice(self.request_id);
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(headers.as_bytes());
+        out.extend_from_slice(self.transport_headers);
+        out.extend_from_slice(self.route_headers);
+        out.extend_from_slice(self.cors_headers);
+    }
+
     /// All fields with those of a response, as names and values. `text` is room for them.
     pub(crate) fn pairs<'t>(
         &self,
@@ -138,13 +135,8 @@ impl Fields<'_> {
     ) -> impl Iterator<Item = (&'t [u8], &'t [u8])> {
         text.extend_from_slice(b"date: ");
         text.extend_from_slice(self.date);
-        text.extend_from_slice(b"\r\nserver: forebay\r\nx-request-id: ");
-        text.extend_from_slice(self.request_id);
-        text.extend_from_slice(b"\r\n");
-        text.extend_from_slice(headers.as_bytes());
-        text.extend_from_slice(self.transport_headers);
-        text.extend_from_slice(self.route_headers);
-        text.extend_from_slice(self.cors_headers);
+        text.extend_from_slice(b"\r\nserver: forebay\r\n");
+        self.put(text, headers);
         put_length(text, self.delimiting);
         let lines = text.split(|byte| *byte == b'\n');
         lines.filter_map(|line| {
@@ -167,17 +159,18 @@ pub(crate) enum Delimiting {
     Close,
 }
 
-/// Writes a status line and all header fields, including the final empty line.
-pub(crate) fn put_head(out: &mut Vec<u8>, status: u16, headers: &HeaderLines, frame: Frame<'_>) {
-    put_start(out, status, frame.date);
-    out.extend_from_slice(b"x-request-id: ");
-    out.extend_from_slice(frame.request_id);
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(headers.as_bytes());
-    out.extend_from_slice(frame.transport_headers);
-    out.extend_from_slice(frame.route_headers);
-    out.extend_from_slice(frame.cors_headers);
-    put_end(out, frame.delimiting, frame.close, frame.http10);
+/// Writes a head of HTTP/1.1: the status line and all fields, including the final empty line.
+pub(crate) fn put_head(
+    out: &mut Vec<u8>,
+    status: u16,
+    headers: &HeaderLines,
+    fields: &Fields<'_>,
+    close: bool,
+    http10: bool,
+) {
+    put_start(out, status, fields.date);
+    fields.put(out, headers);
+    put_end(out, fields.delimiting, close, http10);
 }
 
 /// Writes the start of every head: status line, date, server name.

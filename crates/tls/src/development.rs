@@ -1,4 +1,4 @@
-//! A certificate for development, signed by nobody but itself.
+//! A self-signed certificate for development.
 
 use std::{
     fs::{self, OpenOptions},

@@ -48,21 +48,27 @@ pub enum CertificateError {
     /// A file cannot be read, or is not PEM.
     #[error("{} cannot be read as PEM: {source}", path.display())]
     Pem {
-        /// The file.
+        /// The PEM file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in it.
         source: pem::Error,
     },
     /// The file has no certificate.
     #[error("{} has no certificate (-----BEGIN CERTIFICATE-----)", path.display())]
     NoCertificate {
-        /// The file.
+        /// The PEM file of the certificate.
+        path: PathBuf,
+    },
+    /// The file has no list of revoked certificates.
+    #[error("{} has no list of revoked certificates (-----BEGIN X509 CRL-----)", path.display())]
+    NoList {
+        /// The PEM file of revoked certificates.
         path: PathBuf,
     },
     /// A file cannot be read.
     #[error("{} cannot be read: {source}", path.display())]
     Read {
-        /// The file.
+        /// The file that was to be read.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
@@ -72,7 +78,7 @@ pub enum CertificateError {
     Clients {
         /// The file of authorities.
         path: PathBuf,
-        /// What is wrong.
+        /// The cause, as rustls says it.
         reason: String,
     },
     /// The key cannot be used with the certificate.
@@ -82,7 +88,7 @@ pub enum CertificateError {
         cert: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// What is wrong.
+        /// The cause, as rustls says it.
         source: rustls::Error,
     },
 }
@@ -166,13 +172,18 @@ fn verifier(
     }
     let mut revoked: Vec<CertificateRevocationListDer<'static>> = Vec::new();
     for file in &clients.revoked {
-        revoked.extend(read(file)?);
+        let lists = read(file)?;
+        if lists.is_empty() {
+            return Err(CertificateError::NoList { path: file.clone() });
+        }
+        revoked.extend(lists);
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider));
     let builder = builder.with_crls(revoked).allow_unknown_revocation_status();
-    let builder = match clients.are_required {
-        true => builder,
-        false => builder.allow_unauthenticated(),
+    let builder = if clients.are_required {
+        builder
+    } else {
+        builder.allow_unauthenticated()
     };
     builder.build().map_err(|error| failed(&error))
 }

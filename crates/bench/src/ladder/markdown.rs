@@ -53,7 +53,7 @@ pub fn renew(document: &str, report: &Report, origin: &str) -> Result<String, Ma
         lines
             .find(|(_, line)| *line == END)
             .ok_or(MarkdownError::NoEnd(at + 1))?;
-        renewed += &format!("{origin}\n\n```\n{body}```\n{END}\n");
+        renewed.extend([origin, "\n\n```\n", &body, "```\n", END, "\n"]);
         is_found = true;
     }
     if is_found {

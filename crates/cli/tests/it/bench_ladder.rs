@@ -208,7 +208,7 @@ fn a_point_of_each_curve_has_figures_and_neighbours_are_compared() {
         "{nodes}"
     );
     assert!(
-        result["programs"]["Node"].as_str().unwrap().starts_with("2"),
+        result["programs"]["Node"].as_str().unwrap().starts_with('2'),
         "{result}"
     );
 }

@@ -1,6 +1,6 @@
 //! `examples/seeds`: the documents that this server grew from. Every route that their command lines ask for answers, where they ask for it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use forebay_testkit::{Folder, Postgres};
 
@@ -16,7 +16,7 @@ fn seed(name: &str) -> (Folder, PathBuf) {
     (folder, seed)
 }
 
-fn import(folder: &PathBuf) {
+fn import(folder: &Path) {
     let imported = run(folder, &["store", "import", "seed.ndjson", "--data", "data"]);
     assert_eq!(imported.code, 0, "{}", imported.err);
 }

@@ -1,4 +1,4 @@
-//! What is to be written to a worker: frames, and the answers to its calls, whose pieces take turns.
+//! The queue of writes to a worker: frames, and the answers to its calls, whose pieces take turns.
 
 use std::collections::VecDeque;
 

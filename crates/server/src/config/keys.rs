@@ -141,7 +141,7 @@ pub(super) static SECTIONS: &[Section] = &[
     Section {
         name: "tls",
         shape: Shape::Named,
-        meaning: "A certificate for the `https://` addresses of `server.listen`. Clients get the one for the name that they ask for, or else the first. A reload reads the files again.",
+        meaning: "A certificate for the `https://` addresses of `server.listen`. Clients get the one for the name that they ask for, or else the first by NAME. A reload reads the files again.",
         keys: tls::TLS,
     },
     Section {
@@ -277,7 +277,7 @@ static SERVER: &[Key] = &[
         name: "https_only",
         kind: Kind::Flag,
         default: Default::Is("false"),
-        meaning: "Requests without TLS are sent to the same address with it (308), but for those from Unix sockets.",
+        meaning: "Requests without TLS are redirected to the same address with it (308). Those from Unix sockets are not, unless a trusted proxy there says that the client had none.",
         exceeded: "",
     },
     Key {
@@ -287,7 +287,7 @@ static SERVER: &[Key] = &[
             max: 10 * YEAR,
         },
         default: Default::Is("0s"),
-        meaning: "How long browsers that were here with TLS use nothing else (`Strict-Transport-Security`); `0s`: not said.",
+        meaning: "How long browsers that were here with TLS insist on it (`Strict-Transport-Security`); `0s`: the header is not sent.",
         exceeded: "",
     },
     Key {

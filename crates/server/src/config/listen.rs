@@ -66,9 +66,10 @@ impl fmt::Display for Listen {
         match self {
             Self::Tcp { host, port, tls } => {
                 let scheme = if *tls { "https://" } else { "" };
-                match host.contains(':') {
-                    true => write!(f, "{scheme}[{host}]:{port}"),
-                    false => write!(f, "{scheme}{host}:{port}"),
+                if host.contains(':') {
+                    write!(f, "{scheme}[{host}]:{port}")
+                } else {
+                    write!(f, "{scheme}{host}:{port}")
                 }
             }
             Self::Unix(path) => write!(f, "unix:{}", path.display()),

@@ -47,6 +47,10 @@ impl FromStr for Network {
             None => (text, None),
         };
         let address: IpAddr = address.parse().map_err(|_| error())?;
+        // As IPv4 in IPv6, which is compared as IPv4, it would contain nothing.
+        if address.to_canonical() != address {
+            return Err(error());
+        }
         let most = if address.is_ipv4() { 32 } else { 128 };
         let bits = match bits {
             Some(bits) => bits.parse().ok().filter(|bits| *bits <= most).ok_or_else(error)?,
@@ -89,6 +93,7 @@ mod tests {
             "localhost",
             "10.0.0.0/-1",
             "10.0.0.0/",
+            "::ffff:10.0.0.0/104",
         ] {
             assert!(wrong.parse::<Network>().is_err(), "{wrong}");
         }

@@ -14,7 +14,6 @@ use super::{
     ACCEPT_PAUSE, Accepted, Accepting, Phase, Shared,
     connection::{Connection, Transport},
     http2,
-    prefixed::Prefixed,
     socket::Stream,
     thread::Thread,
     tls::TlsSocket,
@@ -111,7 +110,9 @@ fn enter(accepted: Accepted, thread: &Rc<Thread>) {
             Accepted::Tls(socket, peer) => {
                 let (peer, transport) = (address(peer), Transport::Tls);
                 match TlsSocket::accept(socket, &thread, handshake_max).await {
-                    Some(socket) if socket.is_http2() => http2::serve(socket, thread, peer, transport).await,
+                    Some(socket) if socket.is_http2() => {
+                        http2::serve(Vec::new(), socket, thread, peer, transport).await;
+                    }
                     Some(socket) => serve(socket, thread, peer, transport).await,
                     None => {}
                 }
@@ -124,7 +125,7 @@ fn enter(accepted: Accepted, thread: &Rc<Thread>) {
 async fn serve<S: Stream>(socket: S, thread: Rc<Thread>, peer: Rc<str>, transport: Transport) {
     let connection = Connection::new(socket, Rc::clone(&thread), Rc::clone(&peer), transport);
     if let Some((read, socket)) = connection.serve().await {
-        http2::serve(Prefixed::new(read, socket), thread, peer, transport).await;
+        http2::serve(read, socket, thread, peer, transport).await;
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    connection::{Exchange, Next, Transport},
+    connection::{Exchange, Next},
     head::Head,
     http1_client::Http1Client,
     request_body::RequestBody,
@@ -131,20 +131,21 @@ impl<S: Stream> Exchange<S> {
         last: Last,
         head: Option<&Head>,
     ) {
-        let app = (self.transport == Transport::Tls).then(|| self.thread.app());
+        let app = self.is_secure.then(|| self.thread.app());
         let cors = route.and_then(|route| route.cors.as_ref()).zip(head);
         let cors_headers = cors.map(|(cors, head)| cors.headers(head)).unwrap_or_default();
-        let frame = reply::Frame {
+        let fields = reply::Fields {
             date: &self.thread.date(self.now),
             request_id: id.as_bytes(),
             transport_headers: app.as_ref().map_or(&[], |app| &app.hsts),
             route_headers: route.map_or(&[], |route| route.headers.as_bytes()),
             cors_headers: cors_headers.as_bytes(),
             delimiting,
-            close: last == Last::Yes,
-            http10: head.is_some_and(|head| head.is_http10),
         };
-        reply::put_head(&mut self.socket.output, reply.status, &reply.headers, frame);
+        let close = last == Last::Yes;
+        let http10 = head.is_some_and(|head| head.is_http10);
+        let output = &mut self.socket.output;
+        reply::put_head(output, reply.status, &reply.headers, &fields, close, http10);
         self.sent.status = reply.status;
     }
 
@@ -255,7 +256,7 @@ impl<S: Stream> Exchange<S> {
             }
             self.now = Instant::now();
         }
-        // What keeps a part of the request or of the store is let go before the rest of the request is read.
+        // The stream may hold a snapshot of the store, which reading the rest of the request does not need.
         drop(stream);
         if goes_on {
             self.after(&mut body).await

@@ -50,7 +50,9 @@ pub(super) struct Exchange<S> {
     pub(super) thread: Rc<Thread>,
     pub(super) limits: Limits,
     peer: Rc<str>,
-    pub(super) transport: Transport,
+    transport: Transport,
+    /// Whether the current request came with TLS, to this server or to a proxy.
+    pub(super) is_secure: bool,
     /// When this task last waited: the current time for whatever it does until it waits again.
     pub(super) now: Instant,
     pub(super) sent: Sent,
@@ -89,6 +91,7 @@ impl<S: Stream> Connection<S> {
             limits,
             peer,
             transport,
+            is_secure: transport == Transport::Tls,
             now,
             sent: Sent::default(),
         };
@@ -151,7 +154,11 @@ impl<S: Stream> Exchange<S> {
             let length = input.len();
             // A head that arrives in many pieces is parsed again only when another line is complete.
             let line_ended = memchr::memchr(b'\n', &input[seen..]).is_some();
-            if length > 0 && (seen == 0 || line_ended || length >= self.limits.header_bytes_max) {
+            let is_preface = length < HTTP2.len() && HTTP2.starts_with(input);
+            if length > 0
+                && !is_preface
+                && (seen == 0 || line_ended || length >= self.limits.header_bytes_max)
+            {
                 match head.parse(input, self.limits.header_bytes_max)? {
                     Parsed::Whole(length) => {
                         self.socket.take(length);
@@ -210,6 +217,7 @@ impl<S: Stream> Exchange<S> {
         let id = request_id(head, &generated);
         let sender = (&self.peer, self.transport);
         let arrival = Arrival::new(&app, &thread, head, id, sender, self.now);
+        self.is_secure = arrival.is_secure;
         let (next, route) = match arrival.look_up() {
             Lookup::Route(found) => {
                 let request = arrival.request(&found);

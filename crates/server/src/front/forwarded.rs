@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::Head;
 use crate::config::{ForwardedField, Network, TrustedProxies};
 
-/// What a trusted proxy says about a request.
+/// A trusted proxy's statements about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Forwarded {
     /// The address of the client, if it says one.
@@ -28,23 +28,42 @@ pub(super) fn forwarded(trusted: &TrustedProxies, peer: &str, head: &Head) -> Op
         let fields = head.fields().filter(move |(name, _)| *name == wanted);
         fields.flat_map(|(_, value)| value.split(|byte| *byte == b','))
     };
-    let (hops, protocol): (Vec<Option<IpAddr>>, _) = match trusted.field {
-        ForwardedField::XForwardedFor => (
-            values(b"x-forwarded-for").map(address).collect(),
-            values(b"x-forwarded-proto").last().map(<[u8]>::trim_ascii),
-        ),
-        ForwardedField::Forwarded => (
-            values(b"forwarded")
-                .map(|element| parameter(element, "for").and_then(address))
-                .collect(),
-            values(b"forwarded")
+    // For each hop, the address and the protocol of who has sent the request there.
+    let hops: Vec<(Option<IpAddr>, Option<&[u8]>)> = match trusted.field {
+        ForwardedField::XForwardedFor => {
+            let clients: Vec<_> = values(b"x-forwarded-for").map(address).collect();
+            let protocols: Vec<_> = values(b"x-forwarded-proto").map(<[u8]>::trim_ascii).collect();
+            // A proxy that does not add to the list has replaced it.
+            let of = |at: usize| {
+                if protocols.len() == clients.len() {
+                    protocols.get(at)
+                } else {
+                    protocols.last()
+                }
+            };
+            let hops = clients
+                .iter()
+                .enumerate()
+                .map(|(at, client)| (*client, of(at).copied()));
+            let none = protocols
                 .last()
-                .and_then(|element| parameter(element, "proto")),
-        ),
+                .filter(|_| clients.is_empty())
+                .map(|protocol| (None, Some(*protocol)));
+            hops.chain(none).collect()
+        }
+        ForwardedField::Forwarded => values(b"forwarded")
+            .map(|element| {
+                (
+                    parameter(element, "for").and_then(address),
+                    parameter(element, "proto"),
+                )
+            })
+            .collect(),
     };
     // The last entry is of the nearest proxy; entries before one that is not trusted may be anybody's invention.
-    let mut client = None;
-    for hop in hops.into_iter().rev() {
+    let (mut client, mut protocol) = (None, None);
+    for (hop, said) in hops.into_iter().rev() {
+        protocol = said.or(protocol);
         let Some(hop) = hop else { break };
         client = Some(hop);
         if !contains(&trusted.networks, hop) {
@@ -80,7 +99,11 @@ fn parameter<'a>(element: &'a [u8], wanted: &str) -> Option<&'a [u8]> {
     element.split(|byte| *byte == b';').find_map(|pair| {
         let at = memchr::memchr(b'=', pair)?;
         let (name, value) = (pair[..at].trim_ascii(), pair[at + 1..].trim_ascii());
-        name.eq_ignore_ascii_case(wanted.as_bytes()).then_some(value)
+        let bare = value
+            .strip_prefix(b"\"")
+            .and_then(|value| value.strip_suffix(b"\""));
+        name.eq_ignore_ascii_case(wanted.as_bytes())
+            .then_some(bare.unwrap_or(value))
     })
 }
 
@@ -148,7 +171,17 @@ mod tests {
         let (x, standard) = (ForwardedField::XForwardedFor, ForwardedField::Forwarded);
         let is_tls = |field, lines: &str| read(field, "10.0.0.1", lines).unwrap().is_tls;
         assert_eq!(is_tls(x, "x-forwarded-proto: https\r\n"), Some(true));
-        assert_eq!(is_tls(x, "x-forwarded-proto: https, http\r\n"), Some(false));
+        let two = "x-forwarded-for: 192.0.2.1, 10.0.0.2\r\nx-forwarded-proto: https, http\r\n";
+        assert_eq!(is_tls(x, two), Some(true), "the client's");
+        assert_eq!(
+            is_tls(
+                x,
+                "x-forwarded-for: 192.0.2.1, 10.0.0.2\r\nx-forwarded-proto: http\r\n"
+            ),
+            Some(false)
+        );
+        let two = "forwarded: for=192.0.2.1;proto=\"https\", for=10.0.0.2;proto=http\r\n";
+        assert_eq!(is_tls(standard, two), Some(true), "the client's");
         assert_eq!(is_tls(x, ""), None);
         let lines = "forwarded: for=6.6.6.6;proto=http, For=\"[2001:db8:cafe::17]:4711\" ; Proto=HTTPS\r\n";
         let found = read(standard, "10.0.0.1", lines).unwrap();

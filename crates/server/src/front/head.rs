@@ -135,6 +135,14 @@ impl Head {
         Ok(Parsed::Whole(length))
     }
 
+    /// The head of an HTTP/2 request of which nothing is known.
+    pub(crate) fn of_http2() -> Self {
+        Self {
+            version: Version::Http2,
+            ..Self::default()
+        }
+    }
+
     /// Takes over the head of an HTTP/2 request, held to everything that a head of HTTP/1.1 is: it is written as one, and parsed. Without a length,
     /// a body is [`Framing::Chunked`].
     pub(crate) fn take_http2(
@@ -143,6 +151,11 @@ impl Head {
         has_body: bool,
         bytes_max: usize,
     ) -> Result<(), Refusal> {
+        if request.method == http::Method::CONNECT {
+            return Err(Refusal::Malformed {
+                what: "CONNECT is for proxies",
+            });
+        }
         let mut text = Vec::with_capacity(256);
         text.extend_from_slice(request.method.as_str().as_bytes());
         text.push(b' ');
@@ -174,7 +187,7 @@ impl Head {
             .headers
             .get_all("cookie")
             .iter()
-            .map(|cookie| cookie.as_bytes())
+            .map(http::HeaderValue::as_bytes)
             .collect();
         if !cookies.is_empty() {
             put("cookie", &cookies.join(&b"; "[..]));

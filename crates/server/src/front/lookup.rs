@@ -32,12 +32,12 @@ pub(super) enum Lookup<'r, 'p> {
 
 impl<'r, 'p> Lookup<'r, 'p> {
     /// Looks a request up. `tls_port` is where a request without TLS is sent, if that is to happen.
-    fn of(app: &'r App, head: &'p Head, tls_port: Option<u16>) -> Self {
+    fn of(app: &'r App, head: &'p Head, id: &str, tls_port: Option<u16>) -> Self {
         if let Some(port) = tls_port {
             return redirected(head, port);
         }
         if head.wants_websocket {
-            log_websocket(head);
+            log_websocket(head, id);
             return Self::Refusal(Refusal::WebSocket);
         }
         if let Some((route, permission)) = preflight(app, head) {
@@ -89,11 +89,12 @@ fn host_name(host: &str) -> &str {
     }
 }
 
-fn log_websocket(head: &Head) {
+fn log_websocket(head: &Head, id: &str) {
     static LOGGED: Once = Once::new();
     LOGGED.call_once(|| {
         tracing::warn!(
             target: "forebay::front",
+            request_id = id,
             path = head.path(),
             "a client asks for a WebSocket, which this server does not have: it gets 501, as all who ask for one do from now on"
         );
@@ -132,6 +133,8 @@ pub(super) struct Arrival<'a> {
     /// The address of the client, which may be behind a proxy.
     pub(super) peer: Rc<str>,
     pub(super) at: Instant,
+    /// Whether the client speaks TLS, with this server or with a proxy.
+    pub(super) is_secure: bool,
     /// Where the request is sent because it came without TLS.
     tls_port: Option<u16>,
 }
@@ -149,7 +152,13 @@ impl<'a> Arrival<'a> {
         let said = forwarded(&server.trusted_proxies, peer, head);
         let is_tls = said.as_ref().and_then(|said| said.is_tls);
         let is_plain = !is_tls.unwrap_or(transport != Transport::Plain);
+        // A proxy that says so has an address of its own with TLS.
+        let tls_port = match (is_tls, thread.shared.tls_port) {
+            (None, Some(port)) => port,
+            _ => 443,
+        };
         let client = said.and_then(|said| said.client);
+        let is_redirected = server.https_only && is_plain && head.path() != "*";
         Self {
             app,
             thread,
@@ -157,13 +166,14 @@ impl<'a> Arrival<'a> {
             id,
             peer: client.map_or_else(|| Rc::clone(peer), |client| client.to_string().into()),
             at,
-            tls_port: (server.https_only && is_plain).then(|| thread.shared.tls_port.unwrap_or(443)),
+            is_secure: is_tls.unwrap_or(transport == Transport::Tls),
+            tls_port: is_redirected.then_some(tls_port),
         }
     }
 
     /// Where it leads.
     pub(super) fn look_up(&self) -> Lookup<'a, 'a> {
-        Lookup::of(self.app, self.head, self.tls_port)
+        Lookup::of(self.app, self.head, self.id, self.tls_port)
     }
 
     /// The request for the target of a route.

@@ -13,7 +13,6 @@ mod http2;
 mod listener;
 mod lookup;
 mod pace;
-mod prefixed;
 mod request_body;
 mod socket;
 mod thread;

@@ -33,7 +33,7 @@ const ANSWER_START: &[u8] = b"HTTP/1.1 ";
 pub(crate) struct Socket<S> {
     stream: S,
     thread: Rc<Thread>,
-    /// What is to be written: responses, and what is before them.
+    /// Bytes to be written: heads, and short bodies.
     pub(super) output: Vec<u8>,
     /// Traced requests whose responses are not written yet; usually none.
     unwritten: Vec<Traced>,
@@ -78,7 +78,7 @@ impl<S: Stream> Socket<S> {
         }
     }
 
-    /// What has been read and not taken, and the stream.
+    /// The input that was not taken, and the stream.
     pub(super) fn into_parts(mut self) -> (Vec<u8>, S) {
         self.input.drain(..self.taken);
         (self.input, self.stream)
@@ -270,10 +270,11 @@ impl<S: Stream> Socket<S> {
             let mut waiting = None;
             let written = poll_fn(|cx| {
                 let stream = Pin::new(&mut self.stream);
-                // What TLS has encrypted may not be with the system yet.
-                let polled = match bytes.is_empty() {
-                    true => stream.poll_flush(cx).map_ok(|()| 0),
-                    false => stream.poll_write(cx, bytes),
+                // Encrypted bytes may still wait in the TLS session.
+                let polled = if bytes.is_empty() {
+                    stream.poll_flush(cx).map_ok(|()| 0)
+                } else {
+                    stream.poll_write(cx, bytes)
                 };
                 if let Poll::Ready(written) = polled {
                     return Poll::Ready(written);
@@ -317,13 +318,15 @@ impl<S: Stream> Socket<S> {
     /// Closes the sending side, then keeps reading for a short while: closing a socket with unread input would reset the connection, and
     /// the client would lose the response (RFC 9112, 9.6).
     pub(crate) async fn close(&mut self, linger: Duration) {
-        if poll_fn(|cx| Pin::new(&mut self.stream).poll_shutdown(cx))
-            .await
-            .is_err()
-        {
+        let until = Instant::now() + linger;
+        let shut = poll_fn(|cx| match Pin::new(&mut self.stream).poll_shutdown(cx) {
+            // With TLS there is something to be written first, which the client may not take.
+            Poll::Pending => self.timer.poll(cx, until).map(|()| false),
+            Poll::Ready(shut) => Poll::Ready(shut.is_ok()),
+        });
+        if !shut.await {
             return;
         }
-        let until = Instant::now() + linger;
         while self.fill(until).await == Filled::Bytes {
             let length = self.input().len();
             self.take(length);

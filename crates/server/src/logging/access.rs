@@ -229,7 +229,7 @@ mod tests {
         let line = access().json(TIME);
         let expected = serde_json::json!({
             "timestamp": TIME, "level": "INFO", "target": "forebay::access", "peer": "127.0.0.1", "method": "GET",
-            "path": "/a%20b", "query": "x=\"1\"", "user_agent": "evil\"\n\u{fffd}", "request_id": "0123456789abcdef",
+            "path": "/a%20b", "query": "x=\"1\"", "protocol": "HTTP/1.1", "user_agent": "evil\"\n\u{fffd}", "request_id": "0123456789abcdef",
             "route": "/:name", "pool": "api", "status": 200, "bytes": 12, "duration_us": 1500,
         });
         assert_eq!(

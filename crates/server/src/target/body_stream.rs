@@ -18,7 +18,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// A piece that nobody counts.
+    /// A piece that uses up no window.
     pub(super) fn new(bytes: impl Into<Bytes>, end: bool) -> Self {
         Self {
             bytes: bytes.into(),
@@ -41,7 +41,7 @@ pub(crate) trait BodyStream: fmt::Debug {
     /// Whether a piece is available without waiting: then the head goes out with it.
     fn has_piece(&self) -> bool;
 
-    /// Whether the connection ends with the response, because nobody knows when.
+    /// Whether the end of the connection marks the end of the response, as that of an endless one.
     fn ends_connection(&self) -> bool {
         false
     }

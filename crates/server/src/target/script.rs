@@ -109,6 +109,8 @@ impl ScriptTarget {
                     if let Some((trace, from)) = trace {
                         trace.record(Span::new(Kind::Running, RUNNING_HERE, from, Instant::now()));
                     }
+                    // It has taken time, too.
+                    client.begin_wait();
                     return self.reply(answer, hold_max(request));
                 }
                 Tried::Waits(waiting) => {

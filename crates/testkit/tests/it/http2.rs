@@ -144,7 +144,7 @@ fn run(test: impl Future<Output = ()>) {
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let limited = tokio::time::timeout(Duration::from_secs(60), test);
+        let limited = tokio::time::timeout(Duration::from_mins(1), test);
         limited.await.expect("the test ends in time");
     });
 }
@@ -369,4 +369,58 @@ fn over_tls_the_client_chooses() {
             format!("{version} 5000000")
         );
     }
+}
+
+#[test]
+fn bodies_that_do_not_come_and_methods_of_proxies_are_refused() {
+    let server = setup().server("body_timeout = \"300ms\"").start();
+    run(async {
+        let mut client = connect(server.address()).await;
+        let post = Request::post("http://localhost/echo")
+            .body(())
+            .expect("a request");
+        let (response, mut body) = client.send_request(post, false).expect("it is sent");
+        body.send_data(Bytes::from("a part"), false)
+            .expect("there is room");
+        assert_eq!(response.await.expect("it is answered").status(), 408);
+        client = client.ready().await.expect("the connection goes on");
+        let tunnel = Request::connect("localhost:443").body(()).expect("a request");
+        let (response, _) = client.send_request(tunnel, false).expect("it is sent");
+        assert_eq!(response.await.expect("it is answered").status(), 400);
+    });
+}
+
+#[test]
+fn who_leaves_before_the_answer_is_in_the_access_log() {
+    let code = "export default async (request, ctx) => { await new Promise((done) => ctx.signal.addEventListener('abort', done)); };";
+    let server = node(code, ONE_WORKER).admin().argument("--access-log=on").start();
+    run(async {
+        let mut client = connect(server.address()).await;
+        let (response, _) = client.send_request(get("/left"), true).expect("it is sent");
+        until("it runs", || running(&server) == 1).await;
+        drop((response, client));
+    });
+    server.wait_for_log(&["\"path\":\"/left\"", "\"status\":0"]);
+}
+
+#[test]
+fn a_feed_of_changes_ends_when_the_server_stops() {
+    let config = "[store]\npath = \"data\"\n[store.access]\nPerson = { read = \"public\" }\n[[route]]\npath = \"/store/*\"\nstore = {}\n";
+    let mut server = Setup::new(config).server("drain_max = \"10s\"").start();
+    run(async {
+        let mut client = connect(server.address()).await;
+        let (response, _) = client
+            .send_request(get("/store:changes"), true)
+            .expect("it is sent");
+        let mut body = response.await.expect("its head comes").into_body();
+        let first = body.data().await.expect("a beat").expect("it arrives");
+        assert!(first.starts_with(b":\nid: "), "{first:?}");
+        server.terminate();
+        assert!(
+            body.data()
+                .await
+                .is_none_or(|piece| piece.is_ok_and(|piece| piece.is_empty()))
+        );
+    });
+    assert!(server.wait().success());
 }

@@ -91,7 +91,7 @@ fn curl(server: &Server, name: &str, path: &str, options: &[&str]) -> Output {
     command.output().expect("curl can be started")
 }
 
-/// What curl prints when it gets a right response.
+/// The body of a successful response.
 fn got(server: &Server, name: &str, path: &str, options: &[&str]) -> Vec<u8> {
     let output = curl(server, name, path, options);
     assert!(

@@ -74,6 +74,25 @@ impl<R: Rules> Branch<R> {
     }
 }
 
+/// How a run goes on after a node.
+enum Way<V> {
+    /// With this node.
+    On(usize),
+    /// Not at all: this is the outcome.
+    End(Outcome<V>),
+}
+
+impl<V> Way<V> {
+    /// To the next node, if there is one and the outcome is true.
+    fn after(outcome: Outcome<V>, next: Option<usize>) -> Self {
+        match next {
+            Some(next) if outcome.is_true => Self::On(next),
+            _ => Self::End(outcome),
+        }
+    }
+}
+
+type WayOf<R> = Result<Way<<R as Rules>::Values>, RunError<<R as Rules>::Failure>>;
 type EndedOf<R> = Ended<<R as Rules>::Values, <R as Rules>::Failure>;
 
 impl<R: Rules> Walk<'_, R> {
@@ -90,37 +109,48 @@ impl<R: Rules> Walk<'_, R> {
         self.enter(graph, graph.first, &mut branch).await
     }
 
-    /// Runs a node and all nodes after it. [`WAY_MAX`] bounds the recursion; more stack is allocated when the thread's runs out.
+    /// Runs a node and all nodes after it. Nodes that follow one another are run one after the other; those whose outcome is needed by the node
+    /// before them are run within it. [`WAY_MAX`] bounds that recursion; more stack is allocated when the thread's runs out.
     fn enter<'a>(
         &'a self,
         graph: &'a Graph,
-        node: usize,
+        first: usize,
         branch: &'a mut Branch<R>,
     ) -> Pin<Box<dyn Future<Output = EndedOf<R>> + 'a>> {
         let mut walking = Box::pin(async move {
-            let node = &graph.nodes[node];
-            let parent = branch.step;
-            branch.step = self.trace.map(|trace| {
-                let input = branch.last.as_ref().map(|last| last.values.clone());
-                trace.begin(branch.name_of(node), node.kind, parent, input)
-            });
-            let outcome = if branch.nodes == WAY_MAX {
-                Err(Self::failed(branch.name_of(node), Cause::TooFar))
-            } else {
+            let (outer, before) = (branch.step, branch.nodes);
+            let mut steps = Vec::new();
+            let mut node = first;
+            let outcome = loop {
+                let here = &graph.nodes[node];
+                branch.step = self.trace.map(|trace| {
+                    let input = branch.last.as_ref().map(|last| last.values.clone());
+                    trace.begin(branch.name_of(here), here.kind, branch.step, input)
+                });
+                steps.extend(branch.step);
+                if branch.nodes == WAY_MAX {
+                    break Err(Self::failed(branch.name_of(here), Cause::TooFar));
+                }
                 branch.nodes += 1;
-                let outcome = self.work(graph, node, branch).await;
-                branch.nodes -= 1;
-                outcome
+                match self.work(graph, here, branch).await {
+                    Ok(Way::On(next)) => node = next,
+                    Ok(Way::End(outcome)) => break Ok(outcome),
+                    Err(error) => break Err(error),
+                }
             };
+            (branch.step, branch.nodes) = (outer, before);
             if graph.compat == Compat::Rengine
                 && let Ok(outcome) = &outcome
             {
                 branch.last = Some(outcome.clone());
             }
-            if let (Some(trace), Some(step)) = (self.trace, branch.step) {
-                trace.end(step, outcome.clone());
+            if let Some(trace) = self.trace {
+                // All of them have this outcome; the last one ends first.
+                steps
+                    .into_iter()
+                    .rev()
+                    .for_each(|step| trace.end(step, outcome.clone()));
             }
-            branch.step = parent;
             outcome
         });
         Box::pin(poll_fn(move |context| {
@@ -128,20 +158,22 @@ impl<R: Rules> Walk<'_, R> {
         }))
     }
 
-    async fn work(&self, graph: &Graph, node: &Checked, branch: &mut Branch<R>) -> EndedOf<R> {
+    async fn work(&self, graph: &Graph, node: &Checked, branch: &mut Branch<R>) -> WayOf<R> {
         match &node.work {
             Work::Rule { rule, next } => {
                 let outcome = self.run_rule(graph, node, rule, branch).await?;
-                self.advance(graph, outcome, *next, branch).await
+                Ok(Way::after(outcome, *next))
             }
             Work::Failback { rule, next } => match self.enter(graph, *next, branch).await {
-                Ok(outcome) => Ok(outcome),
+                Ok(outcome) => Ok(Way::End(outcome)),
                 Err(error) => {
                     self.note(branch, |step| step.fallback = Some(error));
-                    self.run_rule(graph, node, rule, branch).await
+                    self.run_rule(graph, node, rule, branch).await.map(Way::End)
                 }
             },
-            Work::Logical { logical, children } => self.decide(graph, *logical, children, branch).await,
+            Work::Logical { logical, children } => {
+                self.decide(graph, *logical, children, branch).await.map(Way::End)
+            }
             Work::Switch {
                 rule,
                 cases,
@@ -154,24 +186,27 @@ impl<R: Rules> Walk<'_, R> {
                     .and_then(|case| cases.get(case).copied())
                     .or(*otherwise);
                 self.note(branch, |step| step.case = case);
-                match next {
-                    Some(next) if outcome.is_true => self.enter(graph, next, branch).await,
+                Ok(match next {
+                    Some(next) if outcome.is_true => Way::On(next),
                     // No edge for that case.
-                    _ => Ok(Outcome {
+                    _ => Way::End(Outcome {
                         is_true: false,
                         ..outcome
                     }),
-                }
+                })
             }
-            Work::Parallel { join, children } => self.run_together(graph, *join, children, branch).await,
-            Work::Loop { over, next } => self.go_over(graph, node, over, *next, branch).await,
+            Work::Parallel { join, children } => self
+                .run_together(graph, *join, children, branch)
+                .await
+                .map(Way::End),
+            Work::Loop { over, next } => self.go_over(graph, node, over, *next, branch).await.map(Way::End),
             Work::Subflow { workflow, next } => {
                 let outcome = self.run_subflow(node, workflow, branch).await?;
-                self.advance(graph, outcome, *next, branch).await
+                Ok(Way::after(outcome, *next))
             }
             Work::Delay { time, next } => {
                 self.rules.sleep(*time).await;
-                self.enter(graph, *next, branch).await
+                Ok(Way::On(*next))
             }
             Work::Retry {
                 attempts,
@@ -183,12 +218,12 @@ impl<R: Rules> Walk<'_, R> {
                     let mut attempt = branch.clone();
                     if let Ok(outcome) = self.enter(graph, *next, &mut attempt).await {
                         *branch = attempt;
-                        return Ok(outcome);
+                        return Ok(Way::End(outcome));
                     }
                     self.rules.sleep(*pause).await;
                 }
                 self.note(branch, |step| step.attempts = Some(*attempts));
-                self.enter(graph, *next, branch).await
+                Ok(Way::On(*next))
             }
         }
     }
@@ -197,19 +232,6 @@ impl<R: Rules> Walk<'_, R> {
     fn note(&self, branch: &Branch<R>, add: impl FnOnce(&mut Step<R::Values, R::Failure>)) {
         if let (Some(trace), Some(step)) = (self.trace, branch.step) {
             add(&mut trace.steps.borrow_mut()[step]);
-        }
-    }
-
-    async fn advance(
-        &self,
-        graph: &Graph,
-        outcome: Outcome<R::Values>,
-        next: Option<usize>,
-        branch: &mut Branch<R>,
-    ) -> EndedOf<R> {
-        match next {
-            Some(next) if outcome.is_true => self.enter(graph, next, branch).await,
-            _ => Ok(outcome),
         }
     }
 

@@ -206,7 +206,18 @@ impl Builder<'_> {
 
 /// Whether an address is already listed. Port 0 is never taken: it is a new port each time.
 fn is_taken(listen: &Listen, others: &[Listen]) -> bool {
-    !matches!(listen, Listen::Tcp { port: 0, .. }) && others.contains(listen)
+    others.iter().any(|other| match (listen, other) {
+        (Listen::Tcp { port: 0, .. }, _) => false,
+        (
+            Listen::Tcp { host, port, .. },
+            Listen::Tcp {
+                host: taken,
+                port: by,
+                ..
+            },
+        ) => (host, port) == (taken, by),
+        _ => listen == other,
+    })
 }
 
 /// Whether a text is a valid `log.level`.

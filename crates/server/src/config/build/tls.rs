@@ -25,7 +25,13 @@ impl Builder<'_> {
     pub(super) fn client_certificates(&mut self, fields: &Fields) -> Option<ClientCertificates> {
         let authorities = self.existing_file(fields, "client_ca");
         let revoked = fields.texts("client_crl").iter();
-        let revoked: Vec<PathBuf> = revoked.map(|file| self.resolve(fields, &file.text)).collect();
+        let revoked: Vec<(PathBuf, usize)> = revoked
+            .map(|file| (self.resolve(fields, &file.text), file.line))
+            .collect();
+        for (file, line) in revoked.iter().filter(|(file, _)| !file.is_file()) {
+            let message = format!("there is no file `{}`", file.display());
+            self.note(fields.problem_at(*line, "client_crl", message));
+        }
         for key in ["client_crl", "client_certificates"] {
             if fields.written(key) && !fields.written("client_ca") {
                 self.note(fields.problem(key, "it says something only beside `client_ca`".to_owned()));
@@ -33,7 +39,7 @@ impl Builder<'_> {
         }
         Some(ClientCertificates {
             authorities: authorities?,
-            revoked,
+            revoked: revoked.into_iter().map(|(file, _)| file).collect(),
             are_required: fields.text("client_certificates") == "required",
         })
     }

@@ -11,7 +11,7 @@ use super::{
         Head,
         lookup::{Arrival, Lookup, request_id},
     },
-    Shared,
+    Peer,
     client::Http2Client,
 };
 use crate::{
@@ -23,10 +23,10 @@ use crate::{
 
 /// Bodies up to this size are handed over whole, whatever the client has room for: they wait in the connection.
 const WHOLE_BODY_BYTES: usize = 16 * 1024;
-/// Bytes of a file that are read and sent at a time.
-const FILE_PIECE_BYTES: u64 = 64 * 1024;
+/// Bytes of a file, or of what is in memory, that are copied and sent at a time.
+const PIECE_BYTES: usize = 64 * 1024;
 
-/// What has been sent of a response.
+/// Progress of a response.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
     status: u16,
@@ -34,25 +34,24 @@ struct Sent {
     answered: Option<Instant>,
 }
 
-pub(super) async fn answer(
-    shared: Rc<Shared>,
-    request: http::Request<RecvStream>,
-    respond: SendResponse<Bytes>,
-) {
+pub(super) async fn answer(peer: Rc<Peer>, request: http::Request<RecvStream>, respond: SendResponse<Bytes>) {
     let at = Instant::now();
-    let thread = Rc::clone(&shared.thread);
+    let thread = Rc::clone(&peer.thread);
     let app = thread.app();
     let (parts, body) = request.into_parts();
     let mut head = Head::default();
-    let taken = head.take_http2(&parts, !body.is_end_stream(), shared.limits.header_bytes_max);
+    let taken = head.take_http2(&parts, !body.is_end_stream(), peer.limits().header_bytes_max);
+    if taken.is_err() {
+        // A refused head may be half parsed, so an empty one is logged.
+        head = Head::of_http2();
+    }
     let generated = thread.request_id();
     let id = request_id(&head, &generated);
-    let sender = (&shared.peer, shared.transport);
+    let sender = (&peer.address, peer.transport);
     let arrival = Arrival::new(&app, &thread, &head, id, sender, at);
-    let mut exchange = Exchange {
+    let mut responder = Responder {
         arrival: &arrival,
-        client: Http2Client::new(Rc::clone(&shared), body, respond),
-        shared: &shared,
+        client: Http2Client::new(Rc::clone(&peer), body, respond),
         sent: Sent::default(),
     };
     let lookup = match taken {
@@ -67,15 +66,15 @@ pub(super) async fn answer(
             let trace = traced.as_ref().map(|traced| traced.trace().clone());
             {
                 let answering = pin!(async {
-                    let limited = exchange.client.limit_body(head.framing, route.body_bytes_max);
+                    let limited = responder.client.limit_body(head.framing, route.body_bytes_max);
                     let answered = match limited {
-                        Ok(()) => route.answer(&request, &mut exchange.client).await,
+                        Ok(()) => route.answer(&request, &mut responder.client).await,
                         Err(refusal) => Err(refusal.into()),
                     };
                     if forebay_trace::current().is_some() {
-                        exchange.sent.answered = Some(Instant::now());
+                        responder.sent.answered = Some(Instant::now());
                     }
-                    exchange.finish(answered, Some(route)).await;
+                    responder.finish(answered, Some(route)).await;
                 });
                 forebay_trace::within(trace, answering).await;
             }
@@ -84,35 +83,34 @@ pub(super) async fn answer(
                     status,
                     bytes,
                     answered,
-                } = exchange.sent;
+                } = responder.sent;
                 traced.answered(answered, status, bytes);
                 traced.written(Instant::now());
             }
             Some(route)
         }
         Lookup::Reply(reply, route) => {
-            exchange.finish(Ok(reply), route).await;
+            responder.finish(Ok(reply), route).await;
             route
         }
         Lookup::Refusal(refusal) => {
-            exchange.finish(Err(refusal.into()), None).await;
+            responder.finish(Err(refusal.into()), None).await;
             None
         }
     };
-    let Sent { status, bytes, .. } = exchange.sent;
+    let Sent { status, bytes, .. } = responder.sent;
     arrival.account(route, status, bytes, at.elapsed());
 }
 
 /// A request, and its response as far as it has been sent.
-struct Exchange<'a> {
+struct Responder<'a> {
     arrival: &'a Arrival<'a>,
     client: Http2Client,
-    shared: &'a Shared,
     sent: Sent,
 }
 
-impl Exchange<'_> {
-    /// Sends the response that an answer has come to.
+impl Responder<'_> {
+    /// Sends the response, or the refusal in its place.
     async fn finish(&mut self, answered: Result<Reply<'_>, End>, route: Option<&Route>) {
         let id = self.arrival.id;
         let reply = match answered {
@@ -165,11 +163,19 @@ impl Exchange<'_> {
         match content {
             Body::Empty => Ok(()),
             Body::Bytes(bytes) => self.send_bytes(bytes, true, |_| ()).await,
-            Body::Borrowed(bytes) => self.send_bytes(Bytes::copy_from_slice(bytes), true, |_| ()).await,
+            Body::Borrowed(bytes) => {
+                let mut pieces = bytes.chunks(PIECE_BYTES).peekable();
+                while let Some(piece) = pieces.next() {
+                    let is_last = pieces.peek().is_none();
+                    self.send_bytes(Bytes::copy_from_slice(piece), is_last, |_| ())
+                        .await?;
+                }
+                Ok(())
+            }
             Body::File { file, offset, length } => {
                 let (mut offset, end) = (offset, offset + length);
                 while offset < end {
-                    let mut piece = vec![0; (end - offset).min(FILE_PIECE_BYTES) as usize];
+                    let mut piece = vec![0; (end - offset).min(PIECE_BYTES as u64) as usize];
                     // A file that was truncated meanwhile cannot fill the announced length.
                     file.read_exact_at(&mut piece, offset).map_err(|_| End::Gone)?;
                     offset += piece.len() as u64;
@@ -235,14 +241,10 @@ impl Exchange<'_> {
         let arrival = self.arrival;
         let cors = route.and_then(|route| route.cors.as_ref());
         let cors_headers = cors.map(|cors| cors.headers(arrival.head)).unwrap_or_default();
-        let hsts: &[u8] = match self.shared.transport {
-            super::Transport::Tls => &arrival.app.hsts,
-            _ => &[],
-        };
         let fields = Fields {
             date: &arrival.thread.date(Instant::now()),
             request_id: arrival.id.as_bytes(),
-            transport_headers: hsts,
+            transport_headers: if arrival.is_secure { &arrival.app.hsts } else { &[] },
             route_headers: route.map_or(&[], |route| route.headers.as_bytes()),
             cors_headers: cors_headers.as_bytes(),
             delimiting: length.map_or(Delimiting::Nothing, Delimiting::Length),
@@ -260,7 +262,8 @@ impl Exchange<'_> {
             ) {
                 continue;
             }
-            headers.append(name, HeaderValue::from_bytes(value).map_err(|_| End::Gone)?);
+            let value = HeaderValue::from_bytes(value).map_err(|_| End::Gone)?;
+            headers.try_append(name, value).map_err(|_| End::Gone)?;
         }
         let sent = self.client.respond.send_response(head, is_end);
         self.client.sending = Some(sent.map_err(|_| End::Gone)?);

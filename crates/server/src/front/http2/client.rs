@@ -1,6 +1,7 @@
 //! The client of a request on an HTTP/2 stream.
 
 use std::{
+    future::poll_fn,
     io,
     pin::Pin,
     rc::Rc,
@@ -11,14 +12,19 @@ use std::{
 use bytes::{Buf, Bytes};
 use h2::{RecvStream, server::SendResponse};
 
-use super::{super::timer::Timer, Shared};
-use crate::{failure::Refusal, front::Client, front::Framing, target::End};
+use super::{super::timer::Timer, Peer};
+use crate::{
+    failure::Refusal,
+    front::{Client, Framing, Limits, Pace},
+    target::End,
+};
 
 /// The client of one request.
 pub(super) struct Http2Client {
-    shared: Rc<Shared>,
+    peer: Rc<Peer>,
+    limits: Limits,
     body: RecvStream,
-    /// What has come of the body and was not taken yet.
+    /// Bytes of the body that have been received and not taken.
     rest: Bytes,
     ended: bool,
     /// Bytes of the body that may still come.
@@ -28,25 +34,32 @@ pub(super) struct Http2Client {
     /// The unused part of `body_timeout`: only time spent waiting for the client counts.
     patience: Duration,
     since: Option<Instant>,
+    /// Paces of the body and of the response.
+    receiving_pace: Pace,
+    sending_pace: Pace,
     pub(super) respond: SendResponse<Bytes>,
     /// How the response is being sent, once its head has been.
     pub(super) sending: Option<h2::SendStream<Bytes>>,
 }
 
 impl Http2Client {
-    pub(super) fn new(shared: Rc<Shared>, body: RecvStream, respond: SendResponse<Bytes>) -> Self {
+    pub(super) fn new(peer: Rc<Peer>, body: RecvStream, respond: SendResponse<Bytes>) -> Self {
+        let limits = peer.limits();
         Self {
+            peer,
+            limits,
             ended: body.is_end_stream(),
             body,
             rest: Bytes::new(),
-            left: shared.limits.body_bytes_max,
-            body_bytes_max: shared.limits.body_bytes_max,
+            left: limits.body_bytes_max,
+            body_bytes_max: limits.body_bytes_max,
             timer: Timer::new(Instant::now()),
-            patience: shared.limits.body_timeout,
+            patience: limits.body_timeout,
             since: None,
+            receiving_pace: limits.pace(),
+            sending_pace: limits.pace(),
             respond,
             sending: None,
-            shared,
         }
     }
 
@@ -68,9 +81,9 @@ impl Http2Client {
         wanted: usize,
         mut meanwhile: impl FnMut(&mut Context<'_>),
     ) -> Result<usize, End> {
-        let stall_max = self.shared.limits.idle_timeout;
-        let mut until = None;
-        std::future::poll_fn(|cx| {
+        let stall_max = self.limits.idle_timeout;
+        let mut waiting = None;
+        let capacity = poll_fn(|cx| {
             let Some(sending) = &mut self.sending else {
                 return Poll::Ready(Err(End::Gone));
             };
@@ -81,10 +94,22 @@ impl Http2Client {
                 Poll::Ready(Some(Ok(_))) | Poll::Pending => {}
             }
             meanwhile(cx);
-            let until = *until.get_or_insert_with(|| Instant::now() + stall_max);
-            self.timer.poll(cx, until).map(|()| Err(End::Gone))
+            let (_, until, is_too_slow) = *waiting.get_or_insert_with(|| {
+                let since = Instant::now();
+                let left = self.sending_pace.left().filter(|left| *left < stall_max);
+                (since, since + left.unwrap_or(stall_max), left.is_some())
+            });
+            self.timer.poll(cx, until).map(|()| {
+                if is_too_slow {
+                    self.peer.thread.shared.note_too_slow();
+                }
+                Err(End::Gone)
+            })
         })
-        .await
+        .await?;
+        let waited = waiting.map_or(Duration::ZERO, |(since, ..)| since.elapsed());
+        self.sending_pace.note(capacity.min(wanted), waited);
+        Ok(capacity)
     }
 }
 
@@ -117,7 +142,9 @@ impl Client for Http2Client {
             }
             match self.body.poll_data(cx) {
                 Poll::Ready(Some(Ok(bytes))) => {
-                    self.since = None;
+                    let waited = self.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+                    self.patience = self.patience.saturating_sub(waited);
+                    self.receiving_pace.note(bytes.len(), waited);
                     let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
                         let body_bytes_max = self.body_bytes_max;
                         return Poll::Ready(Err(Refusal::BodyTooLarge { body_bytes_max }.into()));
@@ -130,13 +157,22 @@ impl Client for Http2Client {
                 Poll::Ready(None) => self.ended = true,
                 Poll::Pending => {
                     let since = *self.since.get_or_insert_with(Instant::now);
-                    let until = since + self.patience;
-                    let limit = deadline.filter(|deadline| *deadline < until);
-                    ready!(self.timer.poll(cx, limit.unwrap_or(until)));
-                    let body_timeout = self.shared.limits.body_timeout;
-                    return Poll::Ready(Err(match limit {
-                        Some(_) => Refusal::DeadlinePassed.into(),
-                        None => Refusal::BodyTimeout { body_timeout }.into(),
+                    let limits = self.limits;
+                    let pace = self.receiving_pace.left().filter(|left| *left < self.patience);
+                    let until = since + pace.unwrap_or(self.patience);
+                    let deadline = deadline.filter(|deadline| *deadline < until);
+                    ready!(self.timer.poll(cx, deadline.unwrap_or(until)));
+                    return Poll::Ready(Err(match (deadline, pace) {
+                        (Some(_), _) => Refusal::DeadlinePassed.into(),
+                        (None, Some(_)) => {
+                            self.peer.thread.shared.note_too_slow();
+                            let min_rate = self.receiving_pace.min_rate();
+                            Refusal::BodyTooSlow { min_rate }.into()
+                        }
+                        (None, None) => {
+                            let body_timeout = limits.body_timeout;
+                            Refusal::BodyTimeout { body_timeout }.into()
+                        }
                     }));
                 }
             }
@@ -155,11 +191,11 @@ impl Client for Http2Client {
     }
 
     fn waker_for_others(&self, cx: &Context<'_>) -> Waker {
-        self.shared.thread.bell.waker(cx.waker())
+        self.peer.thread.bell.waker(cx.waker())
     }
 
     fn is_draining(&self) -> bool {
-        self.shared.thread.is_draining()
+        self.peer.thread.is_draining()
     }
 
     fn begin_wait(&mut self) -> bool {
