@@ -23,7 +23,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[severr]",
-            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [trace], [store], [records], [pool.NAME], [script.NAME], [sql.NAME], [redis.NAME], [s3.NAME], [mail.NAME], [kafka.NAME], [workflow], [[route]]",
+            "1: severr: no such section (did you mean `server`?); this version has [server], [tls.NAME], [admin], [log], [trace], [store], [records], [pool.NAME], [script.NAME], [sql.NAME], [redis.NAME], [s3.NAME], [mail.NAME], [kafka.NAME], [workflow], [[route]]",
         ),
         (
             "server = 1",
@@ -80,6 +80,22 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         (
             "[server]\nlisten = ['a:1',\n  '8080']",
             "3: server.listen: found \"8080\", expected an address such as \"127.0.0.1:8080\", \"[::1]:8080\", \"https://0.0.0.0:8443\" or \"unix:forebay.socket\"",
+        ),
+        (
+            "[server]\nhttps_only = true",
+            "2: server.https_only: no address of `listen` begins with `https://`",
+        ),
+        (
+            "[server]\nlisten = 'https://a:1'",
+            "2: server.listen: `https://a:1` needs a certificate: add [tls.NAME] with `cert` and `key`",
+        ),
+        (
+            "[server]\ntrusted_proxies = ['10.0.0.0/33']",
+            "2: server.trusted_proxies: found \"10.0.0.0/33\", expected an IP address such as \"192.0.2.7\", or a range such as \"10.0.0.0/8\" or \"fd00::/8\", or \"unix\"",
+        ),
+        (
+            "[server]\nclient_crl = []",
+            "2: server.client_crl: it says something only beside `client_ca`",
         ),
         (
             "[server]\nlisten = ['a:1', 'a:1']",
