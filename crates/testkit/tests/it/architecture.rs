@@ -93,7 +93,7 @@ fn libraries_have_permitted_licences_and_no_new_duplicates() {
         let is_permitted = licence.replace(['(', ')'], "").split(" AND ").all(|part| {
             part.split(" OR ")
                 .flat_map(|one| one.split('/'))
-                .any(|one| licences.contains(one))
+                .any(|one| licences.contains(one.trim()))
         });
         assert!(is_permitted, "{name} has the licence {licence}");
         let version = package["version"].as_str().unwrap();
