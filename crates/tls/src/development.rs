@@ -19,21 +19,17 @@ const GOOD_FOR: Duration = Duration::from_hours(24 * 365);
 /// A certificate that is older is made anew.
 const AGE_MAX: Duration = Duration::from_hours(24 * 300);
 
-/// The development certificate of a folder, which is made there unless it is there and not old. Only this user can read the key.
+/// The development certificate of a folder, which is made there unless it is there and not old. It is in one file with its key, so that two
+/// servers that start at once cannot mix theirs. Only this user can read it.
 pub fn development_certificate(folder: &Path) -> io::Result<CertificateFiles> {
+    let file = folder.join("localhost.pem");
     let files = CertificateFiles {
-        cert: folder.join("localhost.pem"),
-        key: folder.join("localhost.key"),
+        cert: file.clone(),
+        key: file.clone(),
         ocsp: None,
     };
-    let age = |file: &Path| {
-        fs::metadata(file)?
-            .modified()?
-            .elapsed()
-            .map_err(io::Error::other)
-    };
-    let is_good = |file: &Path| age(file).is_ok_and(|age| age < AGE_MAX);
-    if is_good(&files.cert) && is_good(&files.key) {
+    let made = fs::metadata(&file).and_then(|about| about.modified());
+    if made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age < AGE_MAX)) {
         return Ok(files);
     }
     let key = KeyPair::generate().map_err(io::Error::other)?;
@@ -48,8 +44,7 @@ pub fn development_certificate(folder: &Path) -> io::Result<CertificateFiles> {
     params.not_after = (now + GOOD_FOR).into();
     let cert = params.self_signed(&key).map_err(io::Error::other)?;
     fs::create_dir_all(folder)?;
-    replace(&files.key, &key.serialize_pem())?;
-    replace(&files.cert, &cert.pem())?;
+    replace(&file, &(cert.pem() + &key.serialize_pem()))?;
     Ok(files)
 }
 
