@@ -497,6 +497,13 @@ impl Refusal {
         }
     }
 
+    /// Logs that the error cuts off a response whose head has been sent: no status can tell the client of it.
+    pub(crate) fn log_cut_off(&self, request_id: &str) {
+        if !self.log(request_id) {
+            tracing::warn!(target: "forebay::front", cause = %self, request_id, "an answer is cut off");
+        }
+    }
+
     /// The value of `Retry-After`, if a retry may succeed.
     pub(crate) fn retry_after(&self) -> Option<&'static str> {
         matches!(self.class(), Class::Overload | Class::TooMany).then_some(RETRY_AFTER_S)

@@ -241,7 +241,11 @@ impl<S: Stream> Exchange<S> {
                 };
                 let piece = match stream.next(&mut client).await {
                     Ok(piece) => piece,
-                    Err(End::Refused(refusal)) => return cut_off(&refusal, id),
+                    Err(End::Refused(refusal)) => {
+                        // The client cannot mistake the part for the whole.
+                        refusal.log_cut_off(id);
+                        return Next::Abort;
+                    }
                     Err(End::Gone) => return Next::Abort,
                 };
                 let written =
@@ -264,14 +268,6 @@ impl<S: Stream> Exchange<S> {
             Next::Close
         }
     }
-}
-
-/// Aborts the connection after an error in the middle of a body, so that the client cannot mistake the part for the whole.
-fn cut_off(refusal: &Refusal, id: &str) -> Next {
-    if !refusal.log(id) {
-        tracing::warn!(target: "forebay::front", cause = %refusal, request_id = id, "an answer is cut off");
-    }
-    Next::Abort
 }
 
 /// Whether the connection is closed after this response.

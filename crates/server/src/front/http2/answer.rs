@@ -16,7 +16,6 @@ use super::{
 };
 use crate::{
     app::Route,
-    failure::Refusal,
     reply::{Body, Delimiting, Fields, Reply},
     target::{BodyStream, End},
 };
@@ -126,7 +125,8 @@ impl Responder<'_> {
             Ok(()) => {}
             Err(End::Gone) => self.reset(Reason::CANCEL),
             Err(End::Refused(refusal)) => {
-                cut_off(&refusal, id);
+                // The client cannot mistake the part for the whole.
+                refusal.log_cut_off(id);
                 self.reset(Reason::INTERNAL_ERROR);
             }
         }
@@ -269,12 +269,5 @@ impl Responder<'_> {
         self.client.sending = Some(sent.map_err(|_| End::Gone)?);
         self.sent.status = reply.status;
         Ok(())
-    }
-}
-
-/// The stream is reset after an error in the middle of a body, so that the client cannot mistake the part for the whole.
-fn cut_off(refusal: &Refusal, id: &str) {
-    if !refusal.log(id) {
-        tracing::warn!(target: "forebay::front", cause = %refusal, request_id = id, "an answer is cut off");
     }
 }
