@@ -40,6 +40,23 @@ impl Reply<'_> {
             length: None,
         }
     }
+
+    /// The length of the body to announce, or `None` if it is unknown or there can be no body. Only a response to HEAD may announce a longer
+    /// body than it sends.
+    pub(crate) fn announced(&self, is_head: bool) -> Option<u64> {
+        let length = match &self.body {
+            _ if matches!(self.status, 204 | 304) => return None,
+            // The length that GET would have is unknown.
+            Body::Empty if is_head => None,
+            Body::Bytes(bytes) if is_head && bytes.is_empty() => None,
+            Body::Empty => Some(0),
+            Body::Bytes(bytes) => Some(bytes.len() as u64),
+            Body::Borrowed(bytes) => Some(bytes.len() as u64),
+            Body::File { length, .. } => Some(*length),
+            Body::Stream(stream) => stream.announced(),
+        };
+        if is_head { self.length.or(length) } else { length }
+    }
 }
 
 /// Header fields in HTTP/1.1 format: `name: value`, each terminated by CR LF.

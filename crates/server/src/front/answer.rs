@@ -61,6 +61,9 @@ impl<S: Stream> Exchange<S> {
         route: Option<&Route>,
         mut body: RequestBody,
     ) -> Next {
+        let is_head = head.method() == "HEAD";
+        let announced = reply.announced(is_head);
+        let delimiting = announced.map_or(Delimiting::Nothing, Delimiting::Length);
         let content = std::mem::replace(&mut reply.body, Body::Empty);
         if let Body::Stream(stream) = content {
             if self.has_left().await {
@@ -71,26 +74,9 @@ impl<S: Stream> Exchange<S> {
         }
         self.socket.begin_answer(self.limits.pace());
         let last = Last::from(!head.keep_alive || body.is_withheld() || self.shall_end());
-        let length = match &content {
-            Body::Bytes(bytes) => bytes.len() as u64,
-            Body::Borrowed(bytes) => bytes.len() as u64,
-            Body::File { length, .. } => *length,
-            Body::Empty | Body::Stream(_) => 0,
-        };
-        let delimiting = match reply.status {
-            204 | 304 => Delimiting::Nothing,
-            // Only a response to HEAD may announce a longer body than it sends.
-            _ if head.method() == "HEAD" => match (reply.length, &content) {
-                // The length that GET would have is unknown.
-                (None, Body::Empty) => Delimiting::Nothing,
-                (None, Body::Bytes(bytes)) if bytes.is_empty() => Delimiting::Nothing,
-                (announced, _) => Delimiting::Length(announced.unwrap_or(length)),
-            },
-            _ => Delimiting::Length(length),
-        };
         self.put_head(&reply, delimiting, id, route, last, Some(head));
         let written = match content {
-            _ if head.method() == "HEAD" || delimiting == Delimiting::Nothing => Ok(()),
+            _ if is_head || announced.is_none() => Ok(()),
             Body::Bytes(bytes) => self.write_body(&bytes).await,
             Body::Borrowed(bytes) => self.write_body(bytes).await,
             Body::File { file, offset, length } => self.write_file(&file, offset, length).await,

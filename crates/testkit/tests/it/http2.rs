@@ -42,6 +42,7 @@ fn setup() -> Setup {
     Setup::new(ROUTES)
         .file("echo.mjs", echo)
         .file("public/large.bin", large())
+        .file("public/empty.bin", "")
 }
 
 /// curl with HTTP/2 and no questions.
@@ -86,6 +87,8 @@ fn every_kind_of_response_arrives_as_with_http_1() {
         !head.contains("connection:") && !head.contains("transfer-encoding"),
         "{head}"
     );
+    let head = text(&server, "/files/empty.bin", &["--head"]);
+    assert!(head.contains("content-length: 0\r\n"), "{head}");
     assert!(curl(&server, "/files/large.bin", &[]).stdout == large());
     let file = server.folder().path().join("public/large.bin");
     let sent = format!("@{}", file.display());

@@ -140,22 +140,10 @@ impl Responder<'_> {
     }
 
     async fn send(&mut self, mut reply: Reply<'_>, route: Option<&Route>) -> Result<(), End> {
-        let content = std::mem::replace(&mut reply.body, Body::Empty);
         let is_head = self.arrival.head.method() == "HEAD";
-        let length = match &content {
-            Body::Bytes(bytes) => Some(bytes.len() as u64),
-            Body::Borrowed(bytes) => Some(bytes.len() as u64),
-            Body::File { length, .. } => Some(*length),
-            Body::Empty => Some(0),
-            Body::Stream(stream) => stream.announced(),
-        };
-        let announced = match reply.status {
-            204 | 304 => None,
-            // The length that GET would have may be unknown.
-            _ if is_head => reply.length.or(length.filter(|length| *length > 0)),
-            _ => length,
-        };
-        let has_body = !is_head && !matches!(reply.status, 204 | 304) && length != Some(0);
+        let announced = reply.announced(is_head);
+        let has_body = !is_head && !matches!(reply.status, 204 | 304) && announced != Some(0);
+        let content = std::mem::replace(&mut reply.body, Body::Empty);
         self.send_head(&reply, route, announced, !has_body)?;
         if !has_body {
             return Ok(());
