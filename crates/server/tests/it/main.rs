@@ -10,6 +10,7 @@ mod config_noise;
 mod config_store;
 mod config_workflow;
 mod files;
+mod golden;
 mod python;
 mod reference;
 mod router;
