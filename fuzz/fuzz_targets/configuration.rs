@@ -4,12 +4,12 @@
 
 use std::path::Path;
 
-use forebay_server::config::{Config, Surroundings};
+use forebay_server::config::{Config, Environment};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let environment = Surroundings {
+    let environment = Environment {
         env: &|name| (name.len() < 4).then(|| format!("\"{name}\" [x]\n")),
         find_program: &|_| None,
         cores: 2,

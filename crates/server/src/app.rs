@@ -22,7 +22,6 @@ use crate::{
     metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, name_of},
     profiles::Profiles,
     reply::{HeaderLines, Reply},
-    router::{Router, RouterError, Rule},
     sources::DatabaseRegistry,
     store::OpenStore,
     target::{
@@ -34,6 +33,7 @@ use crate::{
     traces::Traces,
     watch::look_at_workflows,
 };
+use forebay_router::{Router, RouterError, Rule};
 
 /// Protocols that listeners with TLS offer (ALPN).
 const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];

@@ -12,11 +12,11 @@ use crate::{
     config::{Route, Target},
     profiles::{NoProfile, PROFILE_MAX},
     reload::ReloadError,
-    router::decode,
     server::Shared,
     target::workflow::ReleaseRequest,
     traces::{self, RUN_MAX, TICKET_AGE_MAX, TraceUnavailable},
 };
+use forebay_router::decode;
 
 /// Most workers that a pool may have, as in the configuration.
 const WORKERS_MAX: u64 = 1024;

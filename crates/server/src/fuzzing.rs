@@ -4,8 +4,8 @@
 use crate::{
     failure::Refusal,
     front::{Decoder, Framing, Head, Parsed, Step},
-    router::{Outcome, Router, Rule},
 };
+use forebay_router::{Outcome, Router, Rule};
 
 /// Size limit for parsed heads.
 const HEAD_BYTES_MAX: usize = 4096;

@@ -7,7 +7,6 @@ mod app;
 mod calls;
 mod check;
 mod conditions;
-pub mod config;
 mod control;
 pub mod doctor;
 mod failure;
@@ -19,7 +18,6 @@ mod metrics;
 mod profiles;
 mod reload;
 mod reply;
-pub mod router;
 mod server;
 mod sources;
 mod store;
@@ -32,6 +30,7 @@ pub use check::{
     CheckedStatements, HandlerFaults, ScriptFaults, check_certificates, check_handlers, check_scripts,
     check_statements, check_workflows,
 };
+pub use forebay_config as config;
 pub use forebay_pool::guard;
 pub use forebay_runtimes::SdkError;
 pub use forebay_workflow::SourceParser;

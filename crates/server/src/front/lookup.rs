@@ -13,9 +13,9 @@ use crate::{
     failure::Refusal,
     logging::Access,
     reply::{HeaderLines, Reply},
-    router::{Found, Outcome},
     target::{Cors, Request},
 };
+use forebay_router::{Found, Outcome};
 
 /// Longest request id accepted from a client.
 const REQUEST_ID_BYTES_MAX: usize = 128;

@@ -7,7 +7,6 @@ mod indexes;
 pub(crate) mod lifetime;
 mod lock;
 mod operation;
-pub(crate) mod path;
 mod pieces;
 mod record_operation;
 mod selection;
@@ -17,6 +16,7 @@ mod workflows;
 pub use self::workflows::WorkflowStore;
 mod writer;
 
+pub(crate) use crate::config::node_path as path;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,

@@ -2,7 +2,8 @@
 
 use std::{borrow::Cow, str::FromStr};
 
-use crate::{failure::Refusal, router::decode};
+use crate::failure::Refusal;
+use forebay_router::decode;
 
 /// A decoded parameter.
 #[derive(Debug)]

@@ -25,12 +25,12 @@ use crate::{
     failure::Refusal,
     front::{Client, Head},
     reply::Reply,
-    router::{decode, put_encoded},
     store::{
         Done, OPERATION_BYTES, OpenStore, PIECE_TIME, Pieces, RecordChange, RecordOperation, RecordSelector,
         Tag, Work, lifetime,
     },
 };
+use forebay_router::{decode, put_encoded};
 
 /// Methods of a single record.
 const RECORD_METHODS: &str = "DELETE, GET, HEAD, OPTIONS, PATCH, PUT";

@@ -1,16 +1,5 @@
-//! The server crate from outside: configuration, routes, static files, generated documents.
+//! The server crate from outside: static files.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod config;
-mod config_environment;
-mod config_errors;
-mod config_include;
-mod config_noise;
-mod config_store;
-mod config_workflow;
 mod files;
-mod golden;
-mod python;
-mod reference;
-mod router;

@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 38] = [
+const ARROWS: [(&str, &str); 49] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
@@ -21,6 +21,15 @@ const ARROWS: [(&str, &str); 38] = [
     ("forebay-bench", "forebay-pool"),
     ("forebay-bench", "forebay-runtimes"),
     ("forebay-clients", "forebay-tls"),
+    ("forebay-config", "forebay-clients"),
+    ("forebay-config", "forebay-pg"),
+    ("forebay-config", "forebay-records"),
+    ("forebay-config", "forebay-router"),
+    ("forebay-config", "forebay-runtimes"),
+    ("forebay-config", "forebay-script"),
+    ("forebay-config", "forebay-store"),
+    ("forebay-config", "forebay-tls"),
+    ("forebay-config", "forebay-workflow"),
     ("forebay-node-native", "forebay-records"),
     ("forebay-node-native", "forebay-store"),
     ("forebay-pg", "forebay-tls"),
@@ -37,11 +46,13 @@ const ARROWS: [(&str, &str); 38] = [
     ("forebay-script", "forebay-wire"),
     ("forebay-script", "forebay-workflow"),
     ("forebay-server", "forebay-clients"),
+    ("forebay-server", "forebay-config"),
     ("forebay-server", "forebay-pg"),
     ("forebay-server", "forebay-pool"),
     ("forebay-server", "forebay-profile"),
     ("forebay-server", "forebay-records"),
     ("forebay-runtimes", "forebay-pool"),
+    ("forebay-server", "forebay-router"),
     ("forebay-server", "forebay-runtimes"),
     ("forebay-server", "forebay-script"),
     ("forebay-server", "forebay-store"),

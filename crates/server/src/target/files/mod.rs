@@ -5,7 +5,7 @@
 //! a file that would block, such as a pipe.
 
 mod condition;
-mod content_type;
+
 mod open;
 mod range;
 mod target;
@@ -17,12 +17,12 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-pub use content_type::content_type_of;
+pub use crate::config::content_type_of;
 pub(crate) use target::FilesTarget;
 
 pub use crate::conditions::TagsError;
 use crate::conditions::Verdict;
-use crate::router::{decode, put_encoded};
+use forebay_router::{decode, put_encoded};
 use open::Opener;
 use range::Range;
 

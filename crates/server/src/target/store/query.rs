@@ -5,7 +5,8 @@ use std::{fmt::Write, ops::Bound};
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use forebay_store::{Range, Subscript, index::FIELDS_MAX};
 
-use crate::{failure::Refusal, router::put_encoded, target::parameters::parameters};
+use crate::{failure::Refusal, target::parameters::parameters};
+use forebay_router::put_encoded;
 
 /// Children in one response if the request does not say.
 const LIMIT: usize = 100;

@@ -11,10 +11,10 @@ use crate::{
     failure::Refusal,
     front::{Client, Head},
     reply::Reply,
-    router::{decode, put_encoded},
     store::{Change, Condition, Done, Lifetime, OPERATION_BYTES, Operation, Pending, Tag, Work, lifetime},
     target::{End, Request},
 };
+use forebay_router::{decode, put_encoded};
 
 impl StoreTarget {
     pub(super) async fn write_node(

@@ -9,7 +9,6 @@ use forebay_workflow::{Admission, Asker, Progress, RunLookup, RunName, RunReques
 use crate::{
     front::{Client, Head},
     reply::Reply,
-    router::{decode, put_encoded},
     target::{
         End, Request,
         parameters::parameters,
@@ -18,6 +17,7 @@ use crate::{
         workflow::{DurableRuns, WorkflowTarget},
     },
 };
+use forebay_router::{decode, put_encoded};
 
 /// Longest key of a run, in bytes: it becomes a subscript in the store.
 const KEY_BYTES_MAX: usize = 128;

@@ -7,7 +7,6 @@ use crate::{
     failure::Refusal,
     front::Client,
     reply::Reply,
-    router::decode,
     store::now_ms,
     target::{
         End, Request,
@@ -17,6 +16,7 @@ use crate::{
         workflow::{WorkflowTarget, with_release},
     },
 };
+use forebay_router::decode;
 
 /// Options in the query.
 #[derive(Debug, Default)]
