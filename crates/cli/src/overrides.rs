@@ -164,16 +164,13 @@ fn inspect(config: &mut Config, named: &str) -> Result<(), UsageError> {
     pool.recycle = Recycle {
         jobs: 0,
         age: Duration::ZERO,
-        rss_bytes: 0,
+        rss: 0,
     };
     for route in &mut config.routes {
-        match &mut route.target {
-            Target::Pool(way) if way.pool == name => {
-                route.deadline = INSPECTED_TIME;
-                way.queue_timeout = INSPECTED_TIME;
-                way.run_timeout = INSPECTED_TIME;
-            }
-            _ => {}
+        if matches!(&route.target, Target::Pool(pool) if *pool == name) {
+            route.deadline = INSPECTED_TIME;
+            route.queue_timeout = Some(INSPECTED_TIME);
+            route.run_timeout = Some(INSPECTED_TIME);
         }
     }
     Ok(())
@@ -188,7 +185,7 @@ fn inspected_pool(config: &Config, named: &str) -> Result<String, UsageError> {
         )
     };
     let mut ways = config.routes.iter().filter_map(|route| match &route.target {
-        Target::Pool(way) => Some(way.pool.as_str()),
+        Target::Pool(name) => Some(name.as_str()),
         _ => None,
     });
     let found = if named.is_empty() {

@@ -25,10 +25,10 @@ pub enum ConfigError {
 
 /// A problem found while files are being read; its line is counted across all files.
 #[derive(Debug)]
-pub(super) struct Noted {
-    pub(super) line: usize,
-    pub(super) key: String,
-    pub(super) message: String,
+pub(crate) struct Noted {
+    pub(crate) line: usize,
+    pub(crate) key: String,
+    pub(crate) message: String,
 }
 
 /// A problem with its position.
@@ -62,7 +62,7 @@ fn problem_lines(problems: &[Problem]) -> String {
 }
 
 /// The name closest to a misspelt one, if it is close enough to be what was meant.
-pub(super) fn nearest<'n>(written: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+pub(crate) fn nearest<'n>(written: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let accepted = (written.chars().count() / 3).clamp(1, 4);
     names
         .map(|name| (distance(written, name), name))

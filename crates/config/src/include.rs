@@ -5,17 +5,19 @@
 
 use std::path::PathBuf;
 
-use super::error::Noted;
-use super::fields::{Fields, Spot};
-use super::places::Places;
-use super::read::{Sections, read};
-use super::read_bounded;
+use crate::build::SECTIONS;
+use crate::error::Noted;
+use crate::fields::{Fields, Spot};
+use crate::key::Shape;
+use crate::places::Places;
+use crate::read::{Sections, read};
+use crate::read_bounded;
 
 /// Most files that a configuration can include.
 const INCLUDED_MAX: usize = 64;
 
 /// Adds the sections of all the named files. The error lists every problem within these files and every conflict between them.
-pub(super) fn include(
+pub(crate) fn include(
     mut sections: Sections,
     places: &mut Places,
     env: &dyn Fn(&str) -> Option<String>,
@@ -57,12 +59,12 @@ fn problem(line: usize, message: String) -> Noted {
     }
 }
 
-fn add(sections: &mut Sections, added: Sections, places: &Places, noted: &mut Vec<Noted>) {
+fn add(sections: &mut Sections, mut added: Sections, places: &Places, noted: &mut Vec<Noted>) {
     if let Some(first) = added.include.first() {
         let message = "a file that is included includes no others".to_owned();
         noted.push(problem(first.line, message));
     }
-    for (section, line) in added.once {
+    for (section, line) in std::mem::take(&mut added.once) {
         noted.push(Noted {
             line,
             key: section.to_owned(),
@@ -70,31 +72,21 @@ fn add(sections: &mut Sections, added: Sections, places: &Places, noted: &mut Ve
                 .to_owned(),
         });
     }
-    let named = [
-        (&mut sections.tls, added.tls),
-        (&mut sections.pools, added.pools),
-        (&mut sections.scripts, added.scripts),
-        (&mut sections.sql, added.sql),
-        (&mut sections.redis, added.redis),
-        (&mut sections.s3, added.s3),
-        (&mut sections.mail, added.mail),
-        (&mut sections.kafka, added.kafka),
-    ];
-    for (here, added) in named {
-        for (name, fields) in added {
-            match here.iter().find(|(other, _)| *other == name) {
+    for section in SECTIONS.iter().filter(|section| section.shape != Shape::Once) {
+        let here = sections.tables.entry(section.name).or_default();
+        for (name, fields) in added.tables.remove(section.name).unwrap_or_default() {
+            let is_it = |(other, _): &&(String, Fields)| *other == name && section.shape != Shape::Repeated;
+            match here.iter().find(is_it) {
                 Some((_, other)) => noted.push(taken(&fields, other, places)),
                 None => here.push((name, fields)),
             }
         }
     }
-    sections.routes.extend(added.routes);
 }
 
 fn taken(fields: &Fields, other: &Fields, places: &Places) -> Noted {
-    Noted {
-        line: fields.line,
-        key: fields.path.clone(),
-        message: format!("the name is taken on {}", places.said(other.line, fields.line)),
-    }
+    fields.whole_problem(format!(
+        "the name is taken on {}",
+        places.said(other.line, fields.line)
+    ))
 }

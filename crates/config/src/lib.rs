@@ -9,46 +9,68 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod clients;
 mod content_type;
 mod error;
 mod fields;
+mod headers;
 mod include;
-mod keys;
+mod key;
+mod level;
 mod listen;
 mod network;
 pub mod node_path;
 mod places;
+mod pool;
 mod print;
 mod python;
 mod read;
 mod reference;
+mod route;
 mod runtime;
+mod script;
 mod secret;
+mod section;
+mod server;
+mod setting;
+mod sql;
+mod store;
 mod substitute;
-mod types;
+mod trace;
 mod units;
+mod workflow;
 
 use std::io::Read;
 use std::path::Path;
 
-pub use self::network::{Network, NetworkError};
-pub use build::is_level_list;
+pub use build::Config;
+pub use clients::{KafkaCluster, MailServer, S3Bucket};
 pub use content_type::content_type_of;
 pub use error::{ConfigError, Problem};
 pub use forebay_runtimes::{Environment, Runtime};
+pub use forebay_workflow::{WorkflowApi, WorkflowRoute, WorkflowScene};
+pub use level::is_level_list;
 pub use listen::{Listen, ListenError};
+pub use network::{Network, NetworkError, TrustedProxies};
 use places::Places;
-pub use reference::{reference, schema};
-pub use secret::Secret;
-pub use types::{
-    Access, Admin, Compat, Config, Cors, Durability, Files, ForwardedField, Interface, KafkaCluster, Link,
-    Log, LogFormat, LogRotation, MailServer, PathKind, Permission, Pool, PoolRoute, Protocol,
-    PythonApplication, PythonModule, Recycle, Respond, Retry, Route, S3Bucket, Script, ScriptAllow,
-    ScriptPlacement, Server, SqlResult, SqlRoute, SqlStatement, Store, StoreMode, Target, Trace,
-    TrustedProxies, Worker, Workers, Workflow, WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene,
-    WorkflowSource,
+pub use pool::{
+    Compat, EncodedSlashes, Interface, Link, Pool, Protocol, PythonApplication, PythonModule, Recycle, Retry,
+    RuntimeChoice, StoreMode, Worker, WorkerKeys, Workers,
 };
+pub use reference::{reference, schema};
+pub use route::{Cors, Files, Json, PathKind, Respond, RespondKeys, Route, Target, TargetKeys};
+pub use script::{FetchLimits, Script, ScriptAllow, ScriptPlacement};
+pub use secret::Secret;
+pub use server::{
+    Admin, ClientAuthentication, ForwardedField, Log, LogFormat, LogRotation, Server, UnixMode,
+};
+pub use sql::{Database, SqlResult, SqlRoute, SqlStatement};
+pub use store::{Access, Durability, Index, Permission, Records, RecordsDetect, Store, TimeZone};
+pub use trace::Trace;
 pub use units::{parse_duration, print_duration};
+pub use workflow::{
+    Workflow, WorkflowAllow, WorkflowClient, WorkflowCompat, WorkflowRouteKeys, WorkflowRuns, WorkflowSource,
+};
 
 /// Largest configuration file, in bytes.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;

@@ -78,6 +78,22 @@ impl fmt::Display for Listen {
 }
 
 impl Listen {
+    /// Whether the address is one of those. Port 0 is never taken: it is a new port each time.
+    pub(crate) fn is_taken(&self, others: &[Self]) -> bool {
+        others.iter().any(|other| match (self, other) {
+            (Self::Tcp { port: 0, .. }, _) => false,
+            (
+                Self::Tcp { host, port, .. },
+                Self::Tcp {
+                    host: taken,
+                    port: by,
+                    ..
+                },
+            ) => (host, port) == (taken, by),
+            _ => self == other,
+        })
+    }
+
     /// Whether connections are encrypted.
     pub fn is_tls(&self) -> bool {
         matches!(self, Self::Tcp { tls: true, .. })

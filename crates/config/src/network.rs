@@ -2,6 +2,11 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
+use crate::build::Context;
+use crate::key::{Form, Key, Kind};
+use crate::print::{Table, texts};
+use crate::section::{At, Setting};
+
 /// The addresses that share their first bits with one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
@@ -63,6 +68,48 @@ impl FromStr for Network {
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address, self.bits)
+    }
+}
+
+/// The word for proxies that come by Unix sockets.
+const UNIX: &str = "unix";
+
+/// Proxies that are believed what they say about clients.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TrustedProxies {
+    /// Their addresses.
+    pub networks: Vec<Network>,
+    /// Whether those that come by Unix sockets are among them.
+    pub unix: bool,
+}
+
+impl Setting for TrustedProxies {
+    const KIND: Kind = Kind::Texts {
+        min: 0,
+        form: Form::Plain,
+    };
+
+    fn read<'f>(at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
+        let mut proxies = Self::default();
+        for written in at.texts(context)? {
+            match (&*written.text, written.text.parse()) {
+                (UNIX, _) => proxies.unix = true,
+                (_, Ok(network)) => proxies.networks.push(network),
+                (_, Err(error)) => {
+                    let error: NetworkError = error;
+                    at.note(context, written.line, format!("{error}, or \"{UNIX}\""));
+                }
+            }
+        }
+        Some(proxies)
+    }
+
+    fn print(&self, key: &Key, out: &mut Table) {
+        let networks = self.networks.iter().map(ToString::to_string);
+        out.put(
+            key.name,
+            &texts(networks.chain(self.unix.then(|| UNIX.to_owned()))),
+        );
     }
 }
 

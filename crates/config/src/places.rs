@@ -5,11 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::{Noted, Problem};
+use crate::error::{Noted, Problem};
 
 /// The files of a configuration.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(crate) struct Places {
     /// Each file with the number of lines before it. Never empty; the first is the main file.
     files: Vec<(PathBuf, usize)>,
     /// Total number of lines so far.
@@ -18,7 +18,7 @@ pub(super) struct Places {
 
 impl Places {
     /// Starts with the main file, given by its absolute path.
-    pub(super) fn new(file: &Path, text: &str) -> Self {
+    pub(crate) fn new(file: &Path, text: &str) -> Self {
         let mut places = Self {
             files: Vec::new(),
             lines: 0,
@@ -28,7 +28,7 @@ impl Places {
     }
 
     /// Appends a file. Returns the number of lines before its first line.
-    pub(super) fn add(&mut self, file: &Path, text: &str) -> usize {
+    pub(crate) fn add(&mut self, file: &Path, text: &str) -> usize {
         let before = self.lines;
         self.files.push((file.to_owned(), before));
         self.lines += memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1;
@@ -36,24 +36,24 @@ impl Places {
     }
 
     /// The file of a line, and the line's number there, 1-based.
-    pub(super) fn at(&self, line: usize) -> (&Path, usize) {
+    pub(crate) fn at(&self, line: usize) -> (&Path, usize) {
         let after = self.files.partition_point(|(_, before)| *before < line);
         let (file, before) = &self.files[after.max(1) - 1];
         (file, line - before)
     }
 
     /// Whether a line belongs to an included file.
-    pub(super) fn is_included(&self, line: usize) -> bool {
+    pub(crate) fn is_included(&self, line: usize) -> bool {
         self.at(line).0 != self.files[0].0
     }
 
     /// The folder of the file a line belongs to.
-    pub(super) fn folder(&self, line: usize) -> &Path {
+    pub(crate) fn folder(&self, line: usize) -> &Path {
         self.at(line).0.parent().unwrap_or(Path::new("/"))
     }
 
     /// Describes a line in a message about line `on`; names the file only if it is a different one.
-    pub(super) fn said(&self, line: usize, on: usize) -> String {
+    pub(crate) fn said(&self, line: usize, on: usize) -> String {
         let (file, number) = self.at(line);
         if file == self.at(on).0 {
             return format!("line {number}");
@@ -62,7 +62,7 @@ impl Places {
     }
 
     /// Problems in file order, each with its file.
-    pub(super) fn told(&self, mut noted: Vec<Noted>) -> Vec<Problem> {
+    pub(crate) fn told(&self, mut noted: Vec<Noted>) -> Vec<Problem> {
         noted.sort_by_key(|noted| noted.line);
         let told = noted.into_iter().map(|Noted { line, key, message }| {
             let (file, line) = self.at(line);
@@ -77,7 +77,7 @@ impl Places {
     }
 
     /// The included files, without the main file.
-    pub(super) fn included(self) -> Vec<PathBuf> {
+    pub(crate) fn included(self) -> Vec<PathBuf> {
         self.files.into_iter().skip(1).map(|(file, _)| file).collect()
     }
 }

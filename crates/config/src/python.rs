@@ -4,15 +4,15 @@ use std::path::Path;
 
 /// A handler as it is written: `app.py`, `app.py:api`, `package.module:api`.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Handler<'a> {
+pub(crate) struct Handler<'a> {
     /// A file or a module.
-    pub(super) place: &'a str,
+    pub(crate) place: &'a str,
     /// The part after the colon.
-    pub(super) object: Option<&'a str>,
+    pub(crate) object: Option<&'a str>,
 }
 
 impl<'a> Handler<'a> {
-    pub(super) fn read(text: &'a str) -> Self {
+    pub(crate) fn read(text: &'a str) -> Self {
         match text.rsplit_once(':') {
             Some((place, object)) if is_object(object) => Self {
                 place,
@@ -26,12 +26,12 @@ impl<'a> Handler<'a> {
     }
 
     /// Whether `place` is a file rather than a module's name.
-    pub(super) fn is_file(&self) -> bool {
+    pub(crate) fn is_file(&self) -> bool {
         self.place.contains('/') || self.has_extension()
     }
 
     /// Whether only Python has handlers of this form.
-    pub(super) fn is_python(&self) -> bool {
+    pub(crate) fn is_python(&self) -> bool {
         self.has_extension() || (self.object.is_some() && is_dotted(self.place))
     }
 
@@ -42,7 +42,7 @@ impl<'a> Handler<'a> {
     }
 
     /// Whether `place` may be a module's name.
-    pub(super) fn is_module(&self) -> bool {
+    pub(crate) fn is_module(&self) -> bool {
         is_dotted(self.place)
     }
 }
@@ -62,7 +62,7 @@ fn is_dotted(text: &str) -> bool {
 }
 
 /// Why a mount point is invalid, if so.
-pub(super) fn mount_problem(mount: &str) -> Option<String> {
+pub(crate) fn mount_problem(mount: &str) -> Option<String> {
     let plain = mount.starts_with('/')
         && !mount.ends_with('/')
         && !mount.contains("//")

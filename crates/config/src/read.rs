@@ -3,52 +3,52 @@
 //! Checks that involve several keys, files or programs are done in `build`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::Duration;
 
 use toml_edit::{Document, Item, TableLike, Value as TomlValue};
 
-use super::build::TARGETS_LISTED;
-use super::error::{Noted, nearest};
-use super::fields::{Field, Fields, Spot, Value};
-use super::keys::{Default, INCLUDE, Key, Kind, LATER_TARGETS, SECTIONS, Section, Shape};
-use super::substitute::substitute;
-use super::units::{parse_duration, parse_size, print_duration, print_size};
+use crate::build::{INCLUDE, SECTIONS};
+use crate::error::{Noted, nearest};
+use crate::fields::{Field, Fields, Spot, Value};
+use crate::key::{Default, Form, Key, Kind, Section, Shape, accepted, flattened, listed};
+use crate::route::{LATER_TARGETS, TARGETS_LISTED};
+use crate::substitute::substitute;
+use crate::units::{parse_duration, parse_size};
 
 /// Characters of an invalid value shown in an error.
 const SHOWN_MAX: usize = 60;
 
 /// The contents of a file.
 #[derive(Debug)]
-pub(super) struct Sections {
+pub(crate) struct Sections {
     /// Files to include.
-    pub(super) include: Vec<Spot>,
+    pub(crate) include: Vec<Spot>,
     /// Sections present in the file that may appear once per server: name and first line.
-    pub(super) once: Vec<(&'static str, usize)>,
-    pub(super) server: Fields,
-    pub(super) tls: Vec<(String, Fields)>,
-    pub(super) admin: Fields,
-    pub(super) log: Fields,
-    /// `None` if the file has no such section.
-    pub(super) trace: Option<Fields>,
-    /// `None` if the file has no such section.
-    pub(super) store: Option<Fields>,
-    pub(super) records: Fields,
-    pub(super) has_records: bool,
-    pub(super) pools: Vec<(String, Fields)>,
-    pub(super) scripts: Vec<(String, Fields)>,
-    pub(super) sql: Vec<(String, Fields)>,
-    pub(super) redis: Vec<(String, Fields)>,
-    pub(super) s3: Vec<(String, Fields)>,
-    pub(super) mail: Vec<(String, Fields)>,
-    pub(super) kafka: Vec<(String, Fields)>,
-    pub(super) workflow: Fields,
-    pub(super) has_workflow: bool,
-    pub(super) routes: Vec<Fields>,
+    pub(crate) once: Vec<(&'static str, usize)>,
+    /// The tables of each section, with their NAMEs. Sections that may appear once have a table in any case, unless they require keys.
+    pub(crate) tables: BTreeMap<&'static str, Vec<(String, Fields)>>,
+}
+
+impl Sections {
+    /// Whether the file has a section that may appear once.
+    pub(crate) fn has(&self, section: &str) -> bool {
+        self.once.iter().any(|(name, _)| *name == section)
+    }
+
+    pub(crate) fn of(&self, section: &str) -> &[(String, Fields)] {
+        self.tables.get(section).map_or(&[], Vec::as_slice)
+    }
+
+    /// The table of a section that may appear once, or that has this NAME.
+    pub(crate) fn find(&self, section: &str, name: &str) -> Option<&Fields> {
+        let found = self.of(section).iter().find(|(own, _)| own == name);
+        found.map(|(_, fields)| fields)
+    }
 }
 
 /// Reads a whole file; `lines_before` is the number of lines in files read earlier. The error lists every problem found.
-pub(super) fn read(
+pub(crate) fn read(
     text: &str,
     lines_before: usize,
     env: &dyn Fn(&str) -> Option<String>,
@@ -114,27 +114,27 @@ struct Reader<'t> {
 impl Reader<'_> {
     fn sections(&mut self, root: &dyn TableLike) -> Sections {
         self.refuse_unknown_sections(root);
+        let tables = SECTIONS.iter().map(|section| {
+            let tables = match (section.shape, root.get(section.name)) {
+                (Shape::Once, None) if !section.keys.iter().any(|key| key.default == Default::Required) => {
+                    vec![(
+                        String::new(),
+                        self.absent(section.keys, section.name, self.lines.first()),
+                    )]
+                }
+                (_, None) => Vec::new(),
+                (Shape::Once, Some(item)) => self.once(section, item, self.key_line(root, section.name)),
+                (Shape::Named(_), Some(item)) => self.named(section, item, self.key_line(root, section.name)),
+                (Shape::Repeated, Some(item)) => {
+                    self.repeated(section, item, self.key_line(root, section.name))
+                }
+            };
+            (section.name, tables)
+        });
         Sections {
+            tables: tables.collect(),
             include: self.include(root),
-            once: self.once(root),
-            server: self.one(root, "server"),
-            tls: self.named(root, "tls"),
-            admin: self.one(root, "admin"),
-            log: self.one(root, "log"),
-            trace: root.get("trace").map(|_| self.one(root, "trace")),
-            store: root.get("store").map(|_| self.one(root, "store")),
-            records: self.one(root, "records"),
-            has_records: root.get("records").is_some(),
-            pools: self.named(root, "pool"),
-            scripts: self.named(root, "script"),
-            sql: self.named(root, "sql"),
-            redis: self.named(root, "redis"),
-            s3: self.named(root, "s3"),
-            mail: self.named(root, "mail"),
-            kafka: self.named(root, "kafka"),
-            workflow: self.one(root, "workflow"),
-            has_workflow: root.get("workflow").is_some(),
-            routes: self.repeated(root, "route"),
+            once: self.present(root),
         }
     }
 
@@ -151,7 +151,7 @@ impl Reader<'_> {
         files
     }
 
-    fn once(&self, root: &dyn TableLike) -> Vec<(&'static str, usize)> {
+    fn present(&self, root: &dyn TableLike) -> Vec<(&'static str, usize)> {
         SECTIONS
             .iter()
             .filter(|section| section.shape == Shape::Once && root.contains_key(section.name))
@@ -179,74 +179,59 @@ impl Reader<'_> {
         }
     }
 
-    fn one(&mut self, root: &dyn TableLike, name: &str) -> Fields {
-        let section = section(name);
-        let Some(item) = root.get(name) else {
-            return self.absent(section.keys, name, self.lines.first());
-        };
-        let line = self.key_line(root, name);
-        if let Some(table) = item.as_table_like() {
-            return self.table(table, section.keys, name, line);
+    fn once(&mut self, section: &Section, item: &Item, line: usize) -> Vec<(String, Fields)> {
+        match item.as_table_like() {
+            Some(table) => vec![(String::new(), self.table(table, section.keys, section.name, line))],
+            None => self.wrong_section(section, item, section.name, line),
         }
-        self.wrong_section(section, item, name, line);
-        self.absent(section.keys, name, line)
     }
 
-    fn named(&mut self, root: &dyn TableLike, name: &str) -> Vec<(String, Fields)> {
-        let section = section(name);
-        let Some(item) = root.get(name) else {
-            return Vec::new();
-        };
-        let line = self.key_line(root, name);
+    fn named(&mut self, section: &Section, item: &Item, line: usize) -> Vec<(String, Fields)> {
         let Some(tables) = item.as_table_like() else {
-            self.wrong_section(section, item, name, line);
-            return Vec::new();
+            return self.wrong_section(section, item, section.name, line);
         };
         let mut read = Vec::new();
-        for (own_name, item) in tables.iter() {
-            let path = format!("{name}.{own_name}");
-            let line = self.key_line(tables, own_name);
+        for (name, item) in tables.iter() {
+            let path = format!("{}.{name}", section.name);
+            let line = self.key_line(tables, name);
             match item.as_table_like() {
-                Some(table) => read.push((own_name.to_owned(), self.table(table, section.keys, &path, line))),
-                None => self.wrong_section(section, item, &path, line),
+                Some(table) => read.push((name.to_owned(), self.table(table, section.keys, &path, line))),
+                None => read.extend(self.wrong_section(section, item, &path, line)),
             }
         }
         read
     }
 
-    fn repeated(&mut self, root: &dyn TableLike, name: &str) -> Vec<Fields> {
-        let section = section(name);
-        let Some(item) = root.get(name) else {
-            return Vec::new();
-        };
-        let line = self.key_line(root, name);
-        match item {
+    fn repeated(&mut self, section: &Section, item: &Item, line: usize) -> Vec<(String, Fields)> {
+        let tables: Vec<(&dyn TableLike, _)> = match item {
             Item::ArrayOfTables(tables) => tables
                 .iter()
-                .map(|table| {
-                    let line = self.line_of(table.span()).unwrap_or(line);
-                    self.table(table, section.keys, name, line)
-                })
+                .map(|table| (table as &dyn TableLike, table.span()))
                 .collect(),
             Item::Value(TomlValue::Array(array)) if array.iter().all(TomlValue::is_inline_table) => array
                 .iter()
-                .filter_map(TomlValue::as_inline_table)
-                .map(|table| {
-                    let line = self.line_of(table.span()).unwrap_or(line);
-                    self.table(table, section.keys, name, line)
-                })
+                .filter_map(|value| Some((value.as_inline_table()? as &dyn TableLike, value.span())))
                 .collect(),
-            _ => {
-                self.wrong_section(section, item, name, line);
-                Vec::new()
-            }
-        }
+            _ => return self.wrong_section(section, item, section.name, line),
+        };
+        let each = tables.into_iter().map(|(table, span)| {
+            let line = self.line_of(span).unwrap_or(line);
+            (String::new(), self.table(table, section.keys, section.name, line))
+        });
+        each.collect()
     }
 
-    fn wrong_section(&mut self, section: &Section, item: &Item, path: &str, line: usize) {
+    /// Reports a section that is no table. There is nothing to read in it.
+    fn wrong_section(
+        &mut self,
+        section: &Section,
+        item: &Item,
+        path: &str,
+        line: usize,
+    ) -> Vec<(String, Fields)> {
         let expected = match section.shape {
             Shape::Repeated => "tables that each begin with",
-            Shape::Once | Shape::Named => "a table that begins with",
+            Shape::Once | Shape::Named(_) => "a table that begins with",
         };
         let message = format!(
             "found {}, expected {expected} {}",
@@ -258,47 +243,43 @@ impl Reader<'_> {
             key: path.to_owned(),
             message,
         });
+        Vec::new()
     }
 
     fn table(&mut self, table: &dyn TableLike, keys: &'static [Key], path: &str, line: usize) -> Fields {
-        self.refuse_unknown_keys(table, keys, path);
-        let entries = keys
-            .iter()
-            .map(|key| match table.get(key.name).filter(|item| !item.is_none()) {
-                Some(item) => {
-                    let line = self.key_line(table, key.name);
-                    let value = self
-                        .value(item, key, path, line)
-                        .or_else(|| self.default(key, path, line));
-                    Field {
-                        value,
-                        line,
-                        written: true,
-                    }
-                }
-                None => self.unwritten(key, path, line),
-            })
-            .collect();
+        let keys = flattened(keys);
+        self.refuse_unknown_keys(table, &keys, path);
+        let entries = keys.into_iter().map(|key| {
+            let Some(item) = table.get(key.name).filter(|item| !item.is_none()) else {
+                return self.unwritten(key, path, line);
+            };
+            let line = self.key_line(table, key.name);
+            let value = self.value(item, key, path, line);
+            Field {
+                key,
+                value: value.or_else(|| self.default(key, path, line)),
+                line,
+                is_written: true,
+            }
+        });
         Fields {
+            entries: entries.collect(),
             path: path.to_owned(),
             line,
-            keys,
-            entries,
         }
     }
 
     /// An absent table: all its keys have their defaults.
     fn absent(&mut self, keys: &'static [Key], path: &str, line: usize) -> Fields {
-        let entries = keys.iter().map(|key| self.unwritten(key, path, line)).collect();
+        let keys = flattened(keys).into_iter();
         Fields {
+            entries: keys.map(|key| self.unwritten(key, path, line)).collect(),
             path: path.to_owned(),
             line,
-            keys,
-            entries,
         }
     }
 
-    fn unwritten(&mut self, key: &Key, path: &str, line: usize) -> Field {
+    fn unwritten(&mut self, key: &'static Key, path: &str, line: usize) -> Field {
         if key.default == Default::Required {
             let message = format!("missing; expected {}", accepted(&key.kind));
             self.problems.push(Noted {
@@ -308,9 +289,10 @@ impl Reader<'_> {
             });
         }
         Field {
+            key,
             value: self.default(key, path, line),
             line,
-            written: false,
+            is_written: false,
         }
     }
 
@@ -335,7 +317,7 @@ impl Reader<'_> {
         }
     }
 
-    fn refuse_unknown_keys(&mut self, table: &dyn TableLike, keys: &[Key], path: &str) {
+    fn refuse_unknown_keys(&mut self, table: &dyn TableLike, keys: &[&Key], path: &str) {
         for (name, _) in table.iter() {
             if keys.iter().any(|key| key.name == name) {
                 continue;
@@ -377,7 +359,7 @@ impl Reader<'_> {
             (Kind::TextMap, item) if item.is_table_like() => {
                 self.text_map(item.as_table_like()?, &path).map(Value::TextMap)
             }
-            (Kind::Json, item) => self.json(item, &path, line).map(Value::Json),
+            (Kind::Json, item) => self.json(item, &path, line).map(Value::Text),
             (Kind::Texts { .. }, item) => self.texts(item, &key.kind, &path, line).map(Value::Texts),
             (Kind::Flag, Item::Value(TomlValue::Boolean(flag))) => Some(Value::Flag(*flag.value())),
             (kind @ (Kind::Integer { .. } | Kind::Size { .. }), Item::Value(TomlValue::Integer(number))) => {
@@ -400,7 +382,7 @@ impl Reader<'_> {
                 | Kind::Size { .. }
                 | Kind::Duration { .. }
                 | Kind::Choice(_)
-                | Kind::Text,
+                | Kind::Text(_),
                 Item::Value(TomlValue::String(text)),
             ) => {
                 let text = self.substituted(text.value(), &path, line)?;
@@ -417,7 +399,7 @@ impl Reader<'_> {
                 let text = self.substituted(text.value(), path, line)?;
                 return Some(vec![Spot { text, line }]);
             }
-            (Kind::Texts { min }, Item::Value(TomlValue::Array(array))) if array.len() >= *min => array,
+            (Kind::Texts { min, .. }, Item::Value(TomlValue::Array(array))) if array.len() >= *min => array,
             _ => {
                 self.wrong(item, kind, path, line);
                 return None;
@@ -459,7 +441,7 @@ impl Reader<'_> {
                     entries.extend(text.map(|text| (name.to_owned(), Spot { text, line })));
                 }
                 None => {
-                    self.wrong(item, &Kind::Text, &path, line);
+                    self.wrong(item, &Kind::Text(Form::Plain), &path, line);
                 }
             }
         }
@@ -611,11 +593,6 @@ impl Reader<'_> {
     }
 }
 
-fn section(name: &str) -> &'static Section {
-    let found = SECTIONS.iter().find(|section| section.name == name);
-    found.unwrap_or_else(|| unreachable!("the table of keys has a section `{name}`"))
-}
-
 /// A value written as one word. `None` if it is not of this kind or is out of bounds.
 fn scalar(kind: &Kind, text: &str) -> Option<Value> {
     match kind {
@@ -632,8 +609,13 @@ fn scalar(kind: &Kind, text: &str) -> Option<Value> {
             Some(Value::Duration(duration))
         }
         Kind::Choice(choices) => choices.contains(&text).then(|| Value::Text(text.to_owned())),
-        Kind::Text => (!text.contains('\0')).then(|| Value::Text(text.to_owned())),
-        Kind::Texts { .. } | Kind::TextMap | Kind::Json | Kind::Table(_) | Kind::TableMap(_) => None,
+        Kind::Text(_) => (!text.contains('\0')).then(|| Value::Text(text.to_owned())),
+        Kind::Texts { .. }
+        | Kind::TextMap
+        | Kind::Json
+        | Kind::Table(_)
+        | Kind::TableMap(_)
+        | Kind::Group(_) => None,
     }
 }
 
@@ -641,51 +623,10 @@ fn bounded(number: u64, min: u64, max: u64) -> Option<u64> {
     (min..=max).contains(&number).then_some(number)
 }
 
-/// The values a kind accepts, to end a sentence with.
-pub(super) fn accepted(kind: &Kind) -> String {
-    match kind {
-        Kind::Flag => "true or false".to_owned(),
-        Kind::Integer { min, max } => format!("a whole number from {min} to {max}"),
-        Kind::Size { min, max } => format!(
-            "a number of bytes from {} to {}, such as \"64KiB\", \"1MB\" or 4096",
-            print_size(*min),
-            print_size(*max)
-        ),
-        Kind::Share => "a number from 0 to 1, such as 0.1".to_owned(),
-        Kind::Duration { min, max } => format!(
-            "a duration from {} to {}, such as \"300ms\", \"10s\", \"5m\" or \"1h\"",
-            print_duration(Duration::from_millis(*min)),
-            print_duration(Duration::from_millis(*max))
-        ),
-        Kind::Choice(choices) => format!("one of {}", listed(choices.iter().map(|c| format!("{c:?}")))),
-        Kind::Text => "text without NUL".to_owned(),
-        Kind::Texts { min: 0 } => "a text or a list of texts".to_owned(),
-        Kind::Texts { min } => format!(
-            "a text or a list of at least {min} text{}",
-            if *min == 1 { "" } else { "s" }
-        ),
-        Kind::TextMap => "a table of texts".to_owned(),
-        Kind::Json => "a value that JSON can say".to_owned(),
-        Kind::Table([]) => "an empty table".to_owned(),
-        Kind::Table(keys) => format!("a table with {}", listed(keys.iter().map(|key| key.name))),
-        Kind::TableMap(keys) => format!(
-            "tables with {}, each under a name",
-            listed(keys.iter().map(|key| key.name))
-        ),
-    }
-}
-
 fn proposal<'n>(written: &str, names: impl Iterator<Item = &'n str>) -> String {
     nearest(written, names)
         .map(|name| format!(" (did you mean `{name}`?)"))
         .unwrap_or_default()
-}
-
-fn listed<T: AsRef<str>>(names: impl Iterator<Item = T>) -> String {
-    names
-        .map(|name| name.as_ref().to_owned())
-        .collect::<Vec<_>>()
-        .join(", ")
 }
 
 fn json_string(text: &str) -> String {

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::keys::{Default, INCLUDE, Key, Kind, SECTIONS, Section, Shape};
-use super::units::{print_duration, print_size};
+use crate::build::{INCLUDE, SECTIONS};
+use crate::key::{Default, Key, Kind, Section, Shape, flattened};
+use crate::units::{print_duration, print_size};
 
 /// The JSON Schema (draft 7) of `forebay.toml`, for editors.
 pub fn schema() -> String {
@@ -90,16 +91,17 @@ A name that two files have is an error, as are two routes that would tie; a file
 fn section_schema(section: &Section) -> Value {
     let object = object_schema(section.keys);
     match section.shape {
-        Shape::Once => described(object, section.meaning),
-        Shape::Named => described(
+        Shape::Once => described(object, section.meaning()),
+        Shape::Named(_) => described(
             json!({ "type": "object", "additionalProperties": object }),
-            section.meaning,
+            section.meaning(),
         ),
-        Shape::Repeated => described(json!({ "type": "array", "items": object }), section.meaning),
+        Shape::Repeated => described(json!({ "type": "array", "items": object }), section.meaning()),
     }
 }
 
-fn object_schema(keys: &[Key]) -> Value {
+fn object_schema(keys: &'static [Key]) -> Value {
+    let keys = flattened(keys);
     let properties: Map<String, Value> = keys
         .iter()
         .map(|key| (key.name.to_owned(), key_schema(key)))
@@ -117,7 +119,7 @@ fn object_schema(keys: &[Key]) -> Value {
 }
 
 fn key_schema(key: &Key) -> Value {
-    let mut description = key.meaning.to_owned();
+    let mut description = key.meaning().to_owned();
     if !key.exceeded.is_empty() {
         write!(description, " When reached: {}.", key.exceeded).expect("writing to a string does not fail");
     }
@@ -152,14 +154,14 @@ fn kind_schema(kind: &Kind) -> Value {
             json!({ "anyOf": [{ "type": "string", "pattern": "^[0-9]+(ms|s|m|h)$" }, substituted()] })
         }
         Kind::Choice(choices) => json!({ "anyOf": [{ "enum": choices }, substituted()] }),
-        Kind::Text => json!({ "type": "string" }),
-        Kind::Texts { min } => json!({ "anyOf": [
+        Kind::Text(_) => json!({ "type": "string" }),
+        Kind::Texts { min, .. } => json!({ "anyOf": [
             { "type": "string" },
             { "type": "array", "items": { "type": "string" }, "minItems": min },
         ] }),
         Kind::TextMap => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
         Kind::Json => json!({}),
-        Kind::Table(keys) => object_schema(keys),
+        Kind::Table(keys) | Kind::Group(keys) => object_schema(keys),
         Kind::TableMap(keys) => {
             json!({ "type": "object", "additionalProperties": object_schema(keys) })
         }
@@ -203,17 +205,17 @@ fn write_keys_head(out: &mut String) -> std::fmt::Result {
 }
 
 fn write_section(out: &mut String, section: &Section) -> std::fmt::Result {
-    write!(out, "\n## `{}`\n\n{}\n\n", section.heading(), section.meaning)?;
+    write!(out, "\n## `{}`\n\n{}\n\n", section.heading(), section.meaning())?;
     write_keys_head(out)?;
     write_keys(out, section.keys, "")
 }
 
 /// Writes one line per key; a table is followed by its own keys.
-fn write_keys(out: &mut String, keys: &[Key], prefix: &str) -> std::fmt::Result {
-    for key in keys {
+fn write_keys(out: &mut String, keys: &'static [Key], prefix: &str) -> std::fmt::Result {
+    for key in flattened(keys) {
         let name = format!("{prefix}{}", key.name);
         let default = default_cell(key);
-        let (kind, meaning, exceeded) = (kind_cell(&key.kind), key.meaning, key.exceeded);
+        let (kind, meaning, exceeded) = (kind_cell(&key.kind), key.meaning(), key.exceeded);
         writeln!(out, "| `{name}` | {kind} | {default} | {meaning} | {exceeded} |")?;
         if let Kind::Table(inner) = &key.kind {
             write_keys(out, inner, &format!("{name}."))?;
@@ -240,11 +242,11 @@ fn kind_cell(kind: &Kind) -> String {
             .map(|choice| format!("`{choice}`"))
             .collect::<Vec<_>>()
             .join(", "),
-        Kind::Text => "text".to_owned(),
+        Kind::Text(_) => "text".to_owned(),
         Kind::Texts { .. } => "text or list of texts".to_owned(),
         Kind::TextMap => "table of texts".to_owned(),
         Kind::Json => "any".to_owned(),
-        Kind::Table(_) => "table".to_owned(),
+        Kind::Table(_) | Kind::Group(_) => "table".to_owned(),
         Kind::TableMap(_) => "table of tables".to_owned(),
     }
 }

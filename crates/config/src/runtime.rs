@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use forebay_runtimes::{Runtime, RuntimeError, find_runtime};
 
-use super::Environment;
+use crate::Environment;
 
 /// Extensions of modules that both runtimes can load.
 const EXTENSIONS: [&str; 6] = ["mjs", "js", "ts", "mts", "cjs", "cts"];
 
 /// No runtime could be chosen.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ChoiceError {
+pub(crate) enum ChoiceError {
     #[error(transparent)]
     Unusable(#[from] forebay_runtimes::RuntimeError),
     #[error(
@@ -27,7 +27,7 @@ pub(super) enum ChoiceError {
 }
 
 /// Chooses a runtime from the configured word (`auto`, `node`, `bun`), the handler's name and the installed runtimes.
-pub(super) fn choose(
+pub(crate) fn choose(
     word: &str,
     handler: &Path,
     folder: &Path,

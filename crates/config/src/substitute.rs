@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// A substitution failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum SubstituteError {
+pub(crate) enum SubstituteError {
     #[error("the environment has no `{name}`; set it, or write `${{{name}:-default}}`")]
     Missing { name: String },
     #[error("`${{` has no `}}`; write `$$` for a dollar sign")]
@@ -17,7 +17,7 @@ pub(super) enum SubstituteError {
 
 /// Substitutes environment variables. As in a shell, `:-default` applies to a variable that is unset or empty, `:+text` to one that is
 /// neither.
-pub(super) fn substitute<'t>(
+pub(crate) fn substitute<'t>(
     text: &'t str,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Cow<'t, str>, SubstituteError> {
@@ -43,7 +43,7 @@ pub(super) fn substitute<'t>(
 }
 
 /// Escapes a text so that substitution gives it back unchanged.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('$', "$$")
 }
 
@@ -71,7 +71,7 @@ fn value(inside: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, S
 }
 
 /// Whether this is a valid name of an environment variable.
-pub(super) fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }

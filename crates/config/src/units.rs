@@ -19,7 +19,7 @@ const SIZES: [(&str, u64); 9] = [
 const DURATIONS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 /// Parses a number of bytes: digits with an optional unit.
-pub(super) fn parse_size(text: &str) -> Option<u64> {
+pub(crate) fn parse_size(text: &str) -> Option<u64> {
     let (digits, unit) = number_and_unit(text)?;
     let factor = if unit.is_empty() {
         Some(1)
@@ -38,7 +38,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 /// Prints a size in the largest binary unit that represents it exactly.
-pub(super) fn print_size(bytes: u64) -> String {
+pub(crate) fn print_size(bytes: u64) -> String {
     let binary = SIZES.iter().filter(|(unit, _)| unit.ends_with("iB"));
     print(binary, bytes).unwrap_or_else(|| bytes.to_string())
 }

@@ -175,7 +175,7 @@ pub(crate) fn tls(config: &Config) -> Result<Option<Arc<ServerConfig>>, Certific
     let files: Vec<CertificateFiles> = config.tls.values().cloned().collect();
     Ok(Some(Arc::new(forebay_tls::server_config(
         &files,
-        config.server.client_certificates.as_ref(),
+        config.server.client_certificates().as_ref(),
         PROTOCOLS,
     )?)))
 }
@@ -196,16 +196,17 @@ impl App {
             Some(Sdk::unpack()?)
         };
         let scripts = scripts(&config, services)?;
-        let start = |pool: &config::Pool| {
-            let mut options = options(pool, sdk.as_ref(), services.store.as_deref(), &config);
-            options.calls = calls(pool, services, &config.records);
+        let settings = config.records.settings();
+        let start = |(name, pool): (&String, &config::Pool)| {
+            let mut options = options(name, pool, sdk.as_ref(), services.store.as_deref(), &config);
+            options.calls = calls(pool, services, &settings);
             options.call_handlers = sql_sessions(pool, services, &config)?;
             let pool = Pool::start(options, &services.supervisor, services.mailboxes.clone());
             Ok((pool.name().to_owned(), pool))
         };
         let pools = config
             .pools
-            .values()
+            .iter()
             .map(start)
             .collect::<Result<BTreeMap<_, _>, BuildError>>()?;
         let held = Arc::new(watch::Sender::new(()));
@@ -217,7 +218,7 @@ impl App {
             .inspect_err(|_| pools.values().for_each(Pool::stop_now))?;
         let store = services.store.as_ref().zip(config.store.as_ref());
         let store_target = store.map(|(open, config)| StoreTarget::new(open, config));
-        let records = store.map(|(open, of_store)| RecordsTarget::new(open, of_store, &config.records));
+        let records = store.map(|(open, of_store)| RecordsTarget::new(open, of_store, &settings));
         let parts = Parts {
             records: records.as_ref(),
             pools: &pools,
@@ -291,7 +292,7 @@ fn rules(
 ) -> Result<Vec<Rule<Route>>, BuildError> {
     let rule = |(path, kind)| {
         Ok(Rule {
-            methods: route.methods.clone(),
+            methods: route.methods().to_vec(),
             host: route.host.clone(),
             path,
             target: Route {
@@ -341,42 +342,54 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
         }
         config::Target::Script(name) => Target::Script(parts.scripts.get(name).expect(checked).clone()),
         config::Target::Workflow(route) => Target::Workflow(parts.workflow.expect(checked).at(*route)),
-        config::Target::Pool(way) => {
-            let pool = parts.pools.get(&way.pool).expect(checked).clone();
-            let writes = parts.config.pools[&way.pool].store == config::StoreMode::ReadWrite;
+        config::Target::Pool(name) => {
+            let of = &parts.config.pools[name];
+            let limits = pool::limits(
+                route.queue_timeout.unwrap_or(of.queue_timeout),
+                route.run_timeout.unwrap_or(of.run_timeout),
+                route.retry.unwrap_or(of.retry),
+            );
+            let pool = parts.pools.get(name).expect(checked).clone();
+            let writes = of.store_mode() == config::StoreMode::ReadWrite;
             let store = parts.open_store.filter(|_| writes).cloned();
-            let message_bytes_max = parts.config.pools[&way.pool].message_bytes_max as usize;
+            let message_bytes_max = of.message_bytes_max as usize;
             let (kept, bounds) = (parts.kept.clone(), Bounds::of(&parts.config.server));
-            Target::Pool(PoolTarget::new(pool, way, message_bytes_max, store, kept, bounds))
+            Target::Pool(PoolTarget::new(
+                pool,
+                limits,
+                message_bytes_max,
+                store,
+                kept,
+                bounds,
+            ))
         }
     })
 }
 
 /// Loads all scripts, by name.
 fn scripts(config: &Config, services: &Services) -> Result<BTreeMap<String, ScriptTarget>, BuildError> {
-    let load = |script: &config::Script| {
+    let load = |(name, script): (&String, &config::Script)| {
         let store = store_options(config, services);
-        let counts = services.scripts.of(&script.name);
-        let mut options = script_options(script, store, services.parser, counts);
+        let counts = services.scripts.of(name);
+        let mut options = script_options(name, script, store, services.parser, counts);
         options.allow.sql = sources(&script.allow, config, &services.sources);
         let loaded = Script::start(options).map_err(|source| BuildError::Script {
-            script: script.name.clone(),
+            script: name.clone(),
             source,
         })?;
         let io_input_max = usize::try_from(script.io_input_max).unwrap_or(usize::MAX);
         let store = services.store.clone();
         let target = ScriptTarget::new(Arc::new(loaded), script.on, io_input_max, store);
-        Ok((script.name.clone(), target))
+        Ok((name.clone(), target))
     };
-    config.scripts.values().map(load).collect()
+    config.scripts.iter().map(load).collect()
 }
 
 /// Whether graphs are interpreted as Rengine interprets them.
 pub(crate) fn compat_of(workflow: &config::Workflow) -> Compat {
-    if workflow.is_as_rengine {
-        Compat::Rengine
-    } else {
-        Compat::None
+    match workflow.compat {
+        config::WorkflowCompat::Rengine => Compat::Rengine,
+        config::WorkflowCompat::None => Compat::None,
     }
 }
 
@@ -393,10 +406,10 @@ fn workflow_target(
         parser: services.parser,
     };
     let mut releases_api = None;
-    let releases = match &workflow.source {
+    let releases = match workflow.source() {
         config::WorkflowSource::Folder { path, watch } => {
             let stamps = watch.then(|| look_at_workflows(path.clone()));
-            ActiveReleases::of_folder(path, reading, stamps)?
+            ActiveReleases::of_folder(&path, reading, stamps)?
         }
         config::WorkflowSource::Store { global } => {
             let checked = "the configuration was checked";
@@ -405,7 +418,7 @@ fn workflow_target(
                 config::Target::Workflow(route) => route.release,
                 _ => None,
             });
-            let releases = Releases::new(store as Arc<dyn Storage>, global);
+            let releases = Releases::new(store as Arc<dyn Storage>, &global);
             let environment = OfflineEnvironment {
                 config: config.clone(),
                 parser: services.parser,
@@ -463,19 +476,19 @@ pub(crate) fn workflow_engines(
 ) -> Result<WorkflowTarget, BuildError> {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let s3_buckets = config.s3.iter();
-    let s3_buckets = s3_buckets.map(|(name, bucket)| (name.clone(), bucket.options.clone()));
+    let s3_buckets = s3_buckets.map(|(name, bucket)| (name.clone(), bucket.options()));
     let mail_servers = config.mail.iter();
-    let mail_servers = mail_servers.map(|(name, server)| (name.clone(), server.options.clone()));
+    let mail_servers = mail_servers.map(|(name, server)| (name.clone(), server.options()));
     let kafka_clusters = config.kafka.iter();
-    let kafka_clusters = kafka_clusters.map(|(name, cluster)| (name.clone(), cluster.options.clone()));
+    let kafka_clusters = kafka_clusters.map(|(name, cluster)| (name.clone(), cluster.options()));
     let all_pools = around.pools.iter().map(|(name, pool)| {
         let of = &config.pools[name];
-        let writes = of.store == config::StoreMode::ReadWrite;
+        let writes = of.store_mode() == config::StoreMode::ReadWrite;
         let workers = PoolWorkers {
             pool: pool.clone(),
             limits: pool::limits(of.queue_timeout, of.run_timeout, of.retry),
             message_bytes_max: of.message_bytes_max as usize,
-            bytes_max: bytes(workflow.fetch_bytes_max),
+            bytes_max: bytes(workflow.fetch.fetch_bytes_max),
             store: around.open_store.clone().filter(|_| writes),
         };
         (
@@ -497,29 +510,29 @@ pub(crate) fn workflow_engines(
             executors: workflow.executors,
             engines_max: workflow.engines_max,
             isolated: false,
-            fetch_time_max: workflow.fetch_time_max,
-            fetch_bytes_max: bytes(workflow.fetch_bytes_max),
-            fetches_max: workflow.fetches_max,
+            fetch_time_max: workflow.fetch.fetch_time_max,
+            fetch_bytes_max: bytes(workflow.fetch.fetch_bytes_max),
+            fetches_max: workflow.fetch.fetches_max,
         },
         allow: forebay_script::Allow {
-            sql: sources(&workflow.allow, config, around.sources),
+            sql: sources(&workflow.allow.common, config, around.sources),
             clients: Arc::new(forebay_clients::Options {
-                redis: workflow.redis.clone(),
+                redis: workflow.allow.redis.clone(),
                 redis_servers: config.redis.clone(),
-                s3: workflow.s3.clone(),
+                s3: workflow.allow.s3.clone(),
                 s3_buckets: s3_buckets.collect(),
-                mail: workflow.mail.clone(),
+                mail: workflow.allow.mail.clone(),
                 mail_servers: mail_servers.collect(),
-                kafka: workflow.kafka.clone(),
+                kafka: workflow.allow.kafka.clone(),
                 kafka_clusters: kafka_clusters.collect(),
-                pools: workflow.pools.clone(),
+                pools: workflow.allow.pool.clone(),
                 all_pools: all_pools.collect(),
-                programs: workflow.programs.clone(),
+                programs: workflow.allow.process.clone(),
                 output_bytes_max: bytes(workflow.process_output_max),
             }),
-            ..allow(&workflow.allow)
+            ..allow(&workflow.allow.common)
         },
-        blocks_rules: workflow.is_as_rengine,
+        blocks_rules: compat_of(workflow) == Compat::Rengine,
         rules_now_ms: around.now_ms,
         store: around.store.clone(),
         environment: environment(around.parser),
@@ -558,7 +571,7 @@ fn store_options(config: &Config, services: &Services) -> Option<forebay_script:
     services.store.as_ref().map(|store| forebay_script::StoreOptions {
         folder: store.path().into(),
         options: *store.store().options(),
-        records: config.records.to_text(),
+        records: config.records.settings().to_text(),
     })
 }
 
@@ -591,6 +604,7 @@ fn sources(
 }
 
 pub(crate) fn script_options(
+    name: &str,
     script: &config::Script,
     store: Option<forebay_script::StoreOptions>,
     parser: SourceParser,
@@ -598,10 +612,10 @@ pub(crate) fn script_options(
 ) -> forebay_script::Options {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     forebay_script::Options {
-        name: script.name.clone(),
+        name: name.to_owned(),
         program: forebay_script::Program::Handler {
             file: script.handler.clone(),
-            modules: script.modules.clone(),
+            modules: script.modules().to_owned(),
         },
         limits: forebay_script::Limits {
             io_cpu_max: script.io_cpu_max,
@@ -613,9 +627,9 @@ pub(crate) fn script_options(
             queue_bytes_max: bytes(script.queue_bytes_max),
             executors: script.executors,
             engines_max: script.engines_max,
-            fetch_time_max: script.fetch_time_max,
-            fetch_bytes_max: bytes(script.fetch_bytes_max),
-            fetches_max: script.fetches_max,
+            fetch_time_max: script.fetch.fetch_time_max,
+            fetch_bytes_max: bytes(script.fetch.fetch_bytes_max),
+            fetches_max: script.fetch.fetches_max,
             isolated: script.isolated,
         },
         allow: allow(&script.allow),
@@ -638,7 +652,7 @@ fn calls(
     Some(Arc::new(Calls::new(
         thread,
         store,
-        pool.store,
+        pool.store_mode(),
         records,
         answer_bytes_max,
     )))
@@ -651,7 +665,7 @@ fn sql_sessions(
     config: &Config,
 ) -> Result<Option<Arc<dyn forebay_pool::CallHandlers>>, BuildError> {
     let source = |name: &String| (name.clone(), services.sources.of(name, config));
-    let names = pool.sql.iter().filter(|name| !config.sql_direct.contains(*name));
+    let names = pool.sql.iter().filter(|name| !config.sql[*name].direct);
     let sources: BTreeMap<_, _> = names.map(source).collect();
     if sources.is_empty() {
         return Ok(None);
@@ -660,9 +674,15 @@ fn sql_sessions(
     Ok(Some(Arc::new(sessions.map_err(BuildError::CallHandlers)?)))
 }
 
-fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, config: &Config) -> Options {
+fn options(
+    name: &str,
+    pool: &config::Pool,
+    sdk: Option<&Sdk>,
+    store: Option<&OpenStore>,
+    config: &Config,
+) -> Options {
     Options {
-        name: pool.name.clone(),
+        name: name.to_owned(),
         program: program(pool, sdk, store, config),
         workers_min: pool.workers.min,
         workers_max: pool.workers.max,
@@ -679,7 +699,7 @@ fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, co
         recycle: Recycle {
             jobs: pool.recycle.jobs,
             age: pool.recycle.age,
-            rss_bytes: pool.recycle.rss_bytes,
+            rss_bytes: pool.recycle.rss,
         },
         message_bytes_max: pool.message_bytes_max as usize,
         call_timeout: pool.run_timeout,
@@ -695,13 +715,13 @@ fn sql_env(pool: &config::Pool, config: &Config) -> Vec<(OsString, OsString)> {
         .sql
         .iter()
         .map(String::as_str)
-        .partition(|name| config.sql_direct.contains(*name));
+        .partition(|name| config.sql[*name].direct);
     let mut env = Vec::new();
     if !shared.is_empty() {
         env.push(("FOREBAY_SQL".into(), shared.join(",").into()));
     }
     if !direct.is_empty() {
-        let url = |name| (name, config.sql[name].server.with_password());
+        let url = |name| (name, config.sql[name].url.with_password());
         let urls: BTreeMap<&str, String> = direct.into_iter().map(url).collect();
         let urls = serde_json::to_string(&urls).expect("text becomes JSON");
         env.push(("FOREBAY_SQL_DIRECT".into(), urls.into()));
@@ -734,11 +754,11 @@ fn store_env(store: &OpenStore, records: &Settings) -> [(OsString, OsString); 5]
 
 fn protocol(pool: &config::Pool) -> Protocol {
     match pool.protocol {
-        config::Protocol::Framed(config::Link::Socket) => Protocol::Framed,
-        config::Protocol::Framed(config::Link::Stdio) => Protocol::FramedStdio,
+        config::Protocol::Framed if pool.link == Some(config::Link::Stdio) => Protocol::FramedStdio,
+        config::Protocol::Framed => Protocol::Framed,
         config::Protocol::Jsonl => Protocol::Jsonl,
-        config::Protocol::Wabur(compat) => Protocol::Wabur {
-            statuses: match compat {
+        config::Protocol::Wabur => Protocol::Wabur {
+            statuses: match pool.compat {
                 config::Compat::None => Statuses::Truthful,
                 config::Compat::Wabur => Statuses::Wabur,
             },
@@ -753,10 +773,10 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, co
         .filter_map(|name| Some((name.into(), std::env::var_os(name)?)))
         .collect();
     env.extend(pool.env.iter().map(|(name, value)| (name.into(), value.into())));
-    env.push(("FOREBAY_STORE_MODE".into(), pool.store.name().into()));
+    env.push(("FOREBAY_STORE_MODE".into(), pool.store_mode().name().into()));
     env.extend(sql_env(pool, config));
-    if let Some(store) = store.filter(|_| pool.store != config::StoreMode::None) {
-        env.extend(store_env(store, &config.records));
+    if let Some(store) = store.filter(|_| pool.store_mode() != config::StoreMode::None) {
+        env.extend(store_env(store, &config.records.settings()));
     }
     let protocol = protocol(pool);
     match &pool.worker {
@@ -822,12 +842,13 @@ fn python_options(application: &config::PythonApplication) -> Vec<OsString> {
         config::PythonModule::File(_) => None,
         config::PythonModule::Named(name) => Some(name.as_str()),
     };
+    let decodes_slashes = application.encoded_slashes == config::EncodedSlashes::Decode;
     [
         ("module", module),
         ("object", application.object.as_deref()),
         ("interface", Some(application.interface.name())),
         ("mount", application.mount.as_deref()),
-        ("encoded-slashes", application.encoded_slashes.then_some("decode")),
+        ("encoded-slashes", decodes_slashes.then_some("decode")),
     ]
     .into_iter()
     .filter_map(|(name, value)| Some(format!("--{name}={}", value?).into()))

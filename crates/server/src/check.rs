@@ -43,7 +43,7 @@ pub fn check_certificates(config: &Config) -> Result<(), CertificateError> {
 /// Reads the graphs and rules of a configuration without running any, and returns warnings. Workflows in the store are not checked.
 pub fn check_workflows(config: &Config, parser: SourceParser) -> Result<Vec<String>, BundleErrors> {
     let Some((workflow, folder)) = config.workflow.as_ref().and_then(|workflow| {
-        let folder = workflow.source.folder()?;
+        let folder = workflow.folder()?;
         Some((workflow, folder))
     }) else {
         return Ok(Vec::new());
@@ -57,11 +57,11 @@ pub fn check_workflows(config: &Config, parser: SourceParser) -> Result<Vec<Stri
 pub fn check_scripts(config: &Config, parser: SourceParser) -> Result<Vec<String>, ScriptFaults> {
     let mut faults = Vec::new();
     let mut until_store = Vec::new();
-    for script in config.scripts.values() {
-        match forebay_script::check(script_options(script, None, parser, Arc::default())) {
+    for (name, script) in &config.scripts {
+        match forebay_script::check(script_options(name, script, None, parser, Arc::default())) {
             Ok(Checked::Whole) => {}
-            Ok(Checked::UntilStore) => until_store.push(script.name.clone()),
-            Err(fault) => faults.push((script.name.clone(), fault)),
+            Ok(Checked::UntilStore) => until_store.push(name.clone()),
+            Err(fault) => faults.push((name.clone(), fault)),
         }
     }
     if faults.is_empty() {
@@ -115,7 +115,7 @@ fn python_problem(program: &Path, application: &PythonApplication) -> Option<(Pa
 /// Parses the handlers of pools of Node, Bun and Python, without running them and without what they import.
 pub fn check_handlers(config: &Config, parser: SourceParser) -> Result<(), HandlerFaults> {
     let mut faults = Vec::new();
-    for pool in config.pools.values() {
+    for (name, pool) in &config.pools {
         let (file, problems) = match &pool.worker {
             Worker::Script { runtime, handler, .. } => {
                 // The runtime, too, goes by the name of a link's target. A file that cannot be read is left to the worker.
@@ -139,7 +139,7 @@ pub fn check_handlers(config: &Config, parser: SourceParser) -> Result<(), Handl
             message,
         } in problems
         {
-            let (file, name) = (file.display(), &pool.name);
+            let file = file.display();
             faults.push(format!("{file}:{line}:{column}: pool.{name}: {message}"));
         }
     }

@@ -259,7 +259,7 @@ impl Control {
         let pools: BTreeSet<&str> = routes
             .iter()
             .filter_map(|(_, target)| match target {
-                Target::Pool(way) => Some(way.pool.as_str()),
+                Target::Pool(name) => Some(name.as_str()),
                 _ => None,
             })
             .collect();

@@ -290,8 +290,8 @@ fn check_fixed(current: &Config, new: &Config) -> Result<(), ReloadError> {
     }
 }
 
-fn kept_runs(config: &Config) -> Option<&forebay_workflow::DurableRunLimits> {
-    config.workflow.as_ref()?.runs.as_ref()
+fn kept_runs(config: &Config) -> Option<forebay_workflow::DurableRunLimits> {
+    config.workflow.as_ref()?.runs.limits()
 }
 
 /// The store's configuration without its access rules, which may change.

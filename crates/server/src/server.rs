@@ -191,9 +191,11 @@ impl Server {
         let threads = config.server.threads;
         check_open_files(&config);
         let bind = |listen: &Listen| {
-            Bound::bind(listen, threads, config.server.unix_mode).map_err(|source| StartError::Listen {
-                listen: listen.clone(),
-                source,
+            Bound::bind(listen, threads, config.server.unix_mode.map(|mode| mode.0)).map_err(|source| {
+                StartError::Listen {
+                    listen: listen.clone(),
+                    source,
+                }
             })
         };
         let mut bound = config
@@ -203,9 +205,11 @@ impl Server {
             .map(bind)
             .collect::<Result<Vec<_>, _>>()?;
         let bind = |listen: &Listen| {
-            Bound::bind(listen, 1, config.admin.unix_mode).map_err(|source| StartError::Admin {
-                listen: listen.clone(),
-                source,
+            Bound::bind(listen, 1, config.admin.unix_mode.map(|mode| mode.0)).map_err(|source| {
+                StartError::Admin {
+                    listen: listen.clone(),
+                    source,
+                }
             })
         };
         let admin = config.admin.listen.as_ref().map(bind).transpose()?;
@@ -222,8 +226,8 @@ impl Server {
         let kept_runs = config
             .workflow
             .as_ref()
-            .and_then(|workflow| workflow.runs.as_ref());
-        let kept_runs = store.as_ref().zip(kept_runs);
+            .and_then(|workflow| workflow.runs.limits());
+        let kept_runs = store.as_ref().zip(kept_runs.as_ref());
         let kept_runs = kept_runs
             .map(|(store, runs)| DurableRuns::start(Arc::clone(store) as Arc<dyn RunStorage>, runs))
             .transpose()

@@ -45,16 +45,16 @@ struct Known {
 impl DatabaseRegistry {
     /// The database of this name, which must exist in the configuration.
     pub(crate) fn of(&self, name: &str, config: &Config) -> Source {
-        let settings: &Settings = &config.sql[name];
+        let settings: Settings = config.sql[name].settings();
         let threads = config.sql_threads(name);
         let mut sources = self.sources.lock();
         if let Some(known) = sources.get(name)
-            && known.source.settings() == settings
+            && *known.source.settings() == settings
             && known.threads == threads
         {
             return known.source.clone();
         }
-        let source = Source::new(name, settings.clone(), threads);
+        let source = Source::new(name, settings, threads);
         let known = Known {
             source: source.clone(),
             threads,

@@ -160,11 +160,7 @@ impl Places {
             places.files.push(script.handler.clone());
             places.folders.extend(script.handler.parent().map(Path::to_owned));
         }
-        if let Some(folder) = config
-            .workflow
-            .as_ref()
-            .and_then(|workflow| workflow.source.folder())
-        {
+        if let Some(folder) = config.workflow.as_ref().and_then(|workflow| workflow.folder()) {
             places.folders.push(folder.to_owned());
             places.graphs.push(folder.to_owned());
         }

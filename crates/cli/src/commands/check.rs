@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<()> {
     if config
         .workflow
         .as_ref()
-        .is_some_and(|workflow| workflow.source.folder().is_none())
+        .is_some_and(|workflow| workflow.folder().is_none())
     {
         output::complaint(
             "note: the workflows are in the store, which is not opened; `forebay workflow check` checks them",

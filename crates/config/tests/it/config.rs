@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_config::{
-    Config, ConfigError, Environment, Files, Listen, LogFormat, PoolRoute, Respond, Retry, Runtime, Secret,
-    Target, Worker, Workers,
+    Config, ConfigError, Environment, Files, Listen, LogFormat, Respond, Retry, Runtime, Secret, Target,
+    Worker, Workers,
 };
 
 /// A temporary folder with the files that these configurations refer to; removed at the end.
@@ -315,7 +315,7 @@ fn a_pool_of_one_line_has_every_default() {
     assert_eq!(pool.kill_grace, Duration::from_millis(300));
     assert_eq!(pool.idle_retire, Duration::from_mins(5));
     assert_eq!(
-        (pool.recycle.jobs, pool.recycle.age, pool.recycle.rss_bytes),
+        (pool.recycle.jobs, pool.recycle.age, pool.recycle.rss),
         (0, Duration::ZERO, 0)
     );
     assert_eq!(
@@ -362,10 +362,7 @@ fn every_key_reaches_its_place() {
         (config.admin.listen, config.admin.socket),
         (None, Some(project.folder.join("run.sock")))
     );
-    assert_eq!(
-        (config.log.rotate.size_bytes, config.log.rotate.keep),
-        (1 << 20, 3)
-    );
+    assert_eq!((config.log.rotate.size, config.log.rotate.keep), (1 << 20, 3));
     let api = &config.pools["api"];
     let (program, folder) = (PathBuf::from("/bin/node"), &project.folder);
     let (handler, start) = (folder.join("api.mjs"), Some(folder.join("start.mjs")));
@@ -380,12 +377,12 @@ fn every_key_reaches_its_place() {
         }
     );
     assert_eq!(
-        (&*api.sql, config.sql_direct.contains("main")),
+        (&*api.sql, config.sql["main"].direct),
         (&["main".to_owned()][..], true)
     );
     assert_eq!(api.env["GREETING"], "tab\there \"${x}\" \u{7f} é");
     assert_eq!(api.env["URL"], "http://db/");
-    assert_eq!((api.retry, api.recycle.rss_bytes), (Retry::Idempotent, 512 << 20));
+    assert_eq!((api.retry, api.recycle.rss), (Retry::Idempotent, 512 << 20));
     let command = vec!["ruby".to_owned(), "app.rb".to_owned()];
     assert_eq!(
         config.pools["ruby"].worker,
@@ -401,7 +398,7 @@ fn every_route_reaches_its_target() {
     let project = everything();
     let routes = project.good(EVERYTHING).routes;
     assert_eq!(
-        (routes[0].methods.join(" "), routes[0].host.as_deref()),
+        (routes[0].methods().join(" "), routes[0].host.as_deref()),
         ("GET POST".into(), Some("example.com"))
     );
     assert_eq!(routes[0].headers[0], ("x-from".to_owned(), "memory".to_owned()));
@@ -437,13 +434,15 @@ fn every_route_reaches_its_target() {
             precompressed: true,
         })
     );
-    let narrowed = PoolRoute {
-        pool: "api".into(),
-        queue_timeout: Duration::from_secs(1),
-        run_timeout: Duration::from_millis(1500),
-        retry: Retry::Never,
-    };
-    assert_eq!(routes[6].target, Target::Pool(narrowed));
+    assert_eq!(routes[6].target, Target::Pool("api".into()));
+    assert_eq!(
+        (routes[6].queue_timeout, routes[6].run_timeout, routes[6].retry),
+        (
+            Some(Duration::from_secs(1)),
+            Some(Duration::from_millis(1500)),
+            Some(Retry::Never)
+        )
+    );
     assert_eq!(
         (routes[6].deadline, routes[6].body_bytes_max),
         (Duration::from_secs(5), 0)

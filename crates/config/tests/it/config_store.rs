@@ -11,7 +11,7 @@ fn a_file_without_the_section_has_no_store() {
     let project = Project::new();
     let config = project.good("[pool.api]\nhandler = 'api.mjs'");
     assert_eq!(config.store, None);
-    assert_eq!(config.pools["api"].store, StoreMode::None);
+    assert_eq!(config.pools["api"].store_mode(), StoreMode::None);
     assert!(!config.to_toml().contains("[store]"));
 }
 
@@ -32,11 +32,11 @@ fn an_empty_section_has_every_default() {
             queue_max: 1024,
             queue_bytes_max: 64 << 20,
             access: [].into(),
-            indexes: Vec::new(),
+            index: [].into(),
         })
     );
-    assert_eq!(config.pools["api"].store, StoreMode::ReadWrite);
-    assert_eq!(config.pools["no"].store, StoreMode::None);
+    assert_eq!(config.pools["api"].store_mode(), StoreMode::ReadWrite);
+    assert_eq!(config.pools["no"].store_mode(), StoreMode::None);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn indexes_are_read_and_printed() {
     let text = "[store]\n[store.index.by-tag]\nrecords = 'Person/the%20data'\nfields = ['tags.*']\n\
         [store.index]\n'by name' = { records = 'Person', fields = ['lastName', 'a.\"b.c\"'], unique = true }";
     let config = project.good(text);
-    let indexes = &config.store.as_ref().unwrap().indexes;
+    let indexes = config.store.as_ref().unwrap().indexes();
     assert_eq!(indexes[0].name, "by name");
     assert_eq!(indexes[0].fields, [vec!["lastName"], vec!["a", "b.c"]]);
     assert!(indexes[0].unique && !indexes[1].unique);
@@ -83,15 +83,19 @@ fn what_numbers_are_times_is_read_and_printed() {
     let text = "[store]\n[records]\ntime_format = 'DATE'\ntime_zone = '-03:30'\n\
         detect = { uuid = false, time_number = true, time_number_max = 1600000000, time_number_decimals = 9 }";
     let config = project.good(text);
-    let detect = config.records.detect;
+    let settings = config.records.settings();
+    let detect = settings.detect;
     let numbers = detect
         .time_number
         .map(|which| (which.min, which.max, which.decimals));
     assert_eq!(numbers, Some((1_000_000_000, 1_600_000_000, 9)));
     assert!(detect.time && !detect.uuid);
-    assert_eq!(config.records.zone_minutes, -210);
+    assert_eq!(settings.zone_minutes, -210);
     assert_eq!(project.good(&config.to_toml()), config);
-    assert_eq!(project.good("[store]").records.detect.time_number, None);
+    assert_eq!(
+        project.good("[store]").records.settings().detect.time_number,
+        None
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use forebay_config::{
     Secret, Target, WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene, WorkflowSource,
 };
-use forebay_workflow::{ClientLimits, Priority};
+use forebay_workflow::Priority;
 
 use crate::config::Project;
 
@@ -30,29 +30,25 @@ fn clients_and_scenes_are_read_and_printed_without_what_is_secret() {
         secret: secret(),
         token: None,
         releases: false,
-        limits: ClientLimits {
-            workflows: vec!["*".into()],
-            runs_max: Some(3),
-            runs_per_second: Some(100),
-            priority: Priority::High,
-        },
+        workflows: vec!["*".into()],
+        runs_max: Some(3),
+        runs_per_second: Some(100),
+        priority: Priority::High,
     };
     assert_eq!(workflow.clients["shop"], shop);
     let other = WorkflowClient {
         secret: None,
         token: secret(),
         releases: true,
-        limits: ClientLimits {
-            workflows: vec!["x".into(), "y".into()],
-            runs_max: None,
-            runs_per_second: None,
-            priority: Priority::Normal,
-        },
+        workflows: vec!["x".into(), "y".into()],
+        runs_max: None,
+        runs_per_second: None,
+        priority: Priority::Normal,
     };
     assert_eq!(workflow.clients["a b"], other);
     assert_eq!(workflow.logs, Some(project.folder.join("logs")));
     assert_eq!(
-        (workflow.logs_rotate.size_bytes, workflow.logs_rotate.keep),
+        (workflow.logs_rotate.size, workflow.logs_rotate.keep),
         (1 << 20, 2)
     );
     let x = WorkflowScene {
@@ -109,9 +105,9 @@ fn workflows_are_in_a_folder_or_in_the_store() {
     let route = "[[route]]\npath = '/first/*'\nworkflow = { release = 1 }\n";
     let text = format!("[store]\n[workflow]\nstore = 'Rules'\n{route}");
     let config = project.good(&text);
-    let source = &config.workflow.as_ref().unwrap().source;
+    let source = config.workflow.as_ref().unwrap().source();
     let global = "Rules".to_owned();
-    assert_eq!(*source, WorkflowSource::Store { global });
+    assert_eq!(source, WorkflowSource::Store { global });
     let pinned = WorkflowRoute {
         api: WorkflowApi::Named,
         release: Some(1),
@@ -119,7 +115,7 @@ fn workflows_are_in_a_folder_or_in_the_store() {
     assert_eq!(config.routes[0].target, Target::Workflow(pinned));
     assert_eq!(project.good(&config.to_toml()), config);
     let config = project.good("[workflow]\nwatch = true\n");
-    let source = &config.workflow.as_ref().unwrap().source;
+    let source = config.workflow.as_ref().unwrap().source();
     assert!(matches!(source, WorkflowSource::Folder { path, watch: true } if path.ends_with("workflows")));
     assert_eq!(project.good(&config.to_toml()), config);
 }

@@ -1,5 +1,7 @@
 //! The router through its public API: examples of each rule, and a slow reference model with which it must agree.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 

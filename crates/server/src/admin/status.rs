@@ -7,7 +7,7 @@ use forebay_script::Counted;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    config::WorkflowSource,
+    config::{self, WorkflowSource},
     metrics::{CLASSES, Facts, ProcessUse, RUN_OUTCOMES, WorkflowTotals},
     server::Shared,
     sources::Database,
@@ -94,7 +94,7 @@ impl Shared {
     /// The store and the global of the workflows' releases.
     fn workflow_store(&self) -> Option<Value> {
         let app = self.front.app();
-        let source = app.config.workflow.as_ref().map(|workflow| &workflow.source)?;
+        let source = app.config.workflow.as_ref().map(config::Workflow::source)?;
         let WorkflowSource::Store { global } = source else {
             return None;
         };

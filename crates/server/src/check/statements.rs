@@ -24,7 +24,7 @@ pub struct CheckedStatements {
 
 /// Checks the statements of all routes. A database is skipped after the first failure to reach it.
 pub async fn check_statements(config: &Config) -> CheckedStatements {
-    let source = |name: &str| Source::new(name, config.sql[name].clone(), 1);
+    let source = |name: &str| Source::new(name, config.sql[name].settings(), 1);
     ask(config, source).await
 }
 
@@ -51,11 +51,11 @@ pub(crate) async fn ask(config: &Config, source: impl Fn(&str) -> Source) -> Che
 
 /// Checks the statements of one route. Fails if the database cannot be reached.
 async fn ask_of(route: &SqlRoute, source: &Source, problems: &mut Vec<Problem>) -> Result<(), PgError> {
-    let key = match route.transaction {
+    let key = match route.transaction() {
         Some(_) => "route.sql.statements",
         None => "route.sql.query",
     };
-    for statement in &route.statements {
+    for statement in route.statements() {
         let sql = &statement.sql;
         let deadline = Instant::now() + STATEMENT_TIMEOUT;
         let message = match source.describe(sql.text(), deadline).await {

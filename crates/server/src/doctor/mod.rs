@@ -79,7 +79,8 @@ pub(crate) struct Ours {
 /// Checks every database of a configuration used by `servers` servers. Must run within a [`tokio::task::LocalSet`].
 pub async fn survey(config: &Config, servers: usize) -> Vec<Survey> {
     let mut surveys = Vec::new();
-    for (name, settings) in &config.sql {
+    for (name, database) in &config.sql {
+        let settings = database.settings();
         let server = settings.server.to_string();
         let ours = Ours {
             connections_max: settings.connections_max,
@@ -88,7 +89,7 @@ pub async fn survey(config: &Config, servers: usize) -> Vec<Survey> {
             is_pipelined: settings.driver == forebay_pg::Driver::Pipelined,
             is_local: is_local(&server),
         };
-        let source = Source::new(name, settings.clone(), 1);
+        let source = Source::new(name, settings, 1);
         let (facts, findings) = match ask(&source).await {
             Ok(facts) => {
                 let findings = diagnosis::judge(&facts, &ours);

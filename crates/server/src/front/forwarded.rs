@@ -15,7 +15,12 @@ pub(super) struct Forwarded {
 }
 
 /// Reads what the peer of a connection says; nothing if it is not trusted. `peer` is empty for a Unix socket.
-pub(super) fn forwarded(trusted: &TrustedProxies, peer: &str, head: &Head) -> Option<Forwarded> {
+pub(super) fn forwarded(
+    trusted: &TrustedProxies,
+    field: ForwardedField,
+    peer: &str,
+    head: &Head,
+) -> Option<Forwarded> {
     let is_trusted = match peer {
         "" => trusted.unix,
         _ if trusted.networks.is_empty() => false,
@@ -29,7 +34,7 @@ pub(super) fn forwarded(trusted: &TrustedProxies, peer: &str, head: &Head) -> Op
         fields.flat_map(|(_, value)| value.split(|byte| *byte == b','))
     };
     // For each hop, the address and the protocol of who has sent the request there.
-    let hops: Vec<(Option<IpAddr>, Option<&[u8]>)> = match trusted.field {
+    let hops: Vec<(Option<IpAddr>, Option<&[u8]>)> = match field {
         ForwardedField::XForwardedFor => {
             let clients: Vec<_> = values(b"x-forwarded-for").map(address).collect();
             let protocols: Vec<_> = values(b"x-forwarded-proto").map(<[u8]>::trim_ascii).collect();
@@ -115,12 +120,11 @@ mod tests {
         let trusted = TrustedProxies {
             networks: vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()],
             unix: false,
-            field,
         };
         let mut head = Head::default();
         let text = format!("GET / HTTP/1.1\r\nhost: a\r\n{lines}\r\n");
         head.parse(text.as_bytes(), 10_000).unwrap();
-        forwarded(&trusted, peer, &head)
+        forwarded(&trusted, field, peer, &head)
     }
 
     #[test]

@@ -149,7 +149,7 @@ impl<'a> Arrival<'a> {
         at: Instant,
     ) -> Self {
         let server = &app.config.server;
-        let said = forwarded(&server.trusted_proxies, peer, head);
+        let said = forwarded(&server.trusted_proxies, server.forwarded, peer, head);
         let is_tls = said.as_ref().and_then(|said| said.is_tls);
         let is_plain = !is_tls.unwrap_or(transport != Transport::Plain);
         // A proxy that says so has an address of its own with TLS.

@@ -47,7 +47,7 @@ impl RotatingFile {
 
     /// Bytes of whole lines that fit into the current file. A line longer than a file gets a file of its own.
     fn fitting(&self, lines: &[u8]) -> usize {
-        let room = usize::try_from(self.rotate.size_bytes.saturating_sub(self.bytes)).unwrap_or(usize::MAX);
+        let room = usize::try_from(self.rotate.size.saturating_sub(self.bytes)).unwrap_or(usize::MAX);
         if lines.len() <= room {
             return lines.len();
         }
@@ -114,14 +114,7 @@ mod tests {
     #[test]
     fn the_file_is_turned_over_at_its_size_and_so_many_are_kept() {
         let folder = folder("turn");
-        let mut file = RotatingFile::open(
-            &folder.join("log"),
-            LogRotation {
-                size_bytes: 6,
-                keep: 2,
-            },
-        )
-        .unwrap();
+        let mut file = RotatingFile::open(&folder.join("log"), LogRotation { size: 6, keep: 2 }).unwrap();
         file.write(b"aa\nbb\ncc\n").unwrap();
         file.write(b"dd\nee\n").unwrap();
         file.write(b"longer than a file\nff\n").unwrap();
@@ -140,10 +133,7 @@ mod tests {
     #[test]
     fn an_existing_file_is_continued() {
         let folder = folder("continue");
-        let rotate = LogRotation {
-            size_bytes: 6,
-            keep: 1,
-        };
+        let rotate = LogRotation { size: 6, keep: 1 };
         RotatingFile::open(&folder.join("log"), rotate)
             .unwrap()
             .write(b"aa\n")

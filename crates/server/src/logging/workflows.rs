@@ -203,7 +203,7 @@ mod tests {
     fn the_recent_lines_of_a_workflow_outlast_those_of_others() {
         let folder = std::env::temp_dir().join(format!("fb-workflow-recent-{}", std::process::id()));
         let rotate = LogRotation {
-            size_bytes: 1 << 20,
+            size: 1 << 20,
             keep: 1,
         };
         let logs = WorkflowLogs::start(&folder, rotate).unwrap();
@@ -220,7 +220,7 @@ mod tests {
     fn each_workflow_has_a_file_of_its_own_whatever_its_name() {
         let folder = std::env::temp_dir().join(format!("fb-workflow-logs-{}", std::process::id()));
         let rotate = LogRotation {
-            size_bytes: 1 << 20,
+            size: 1 << 20,
             keep: 1,
         };
         let logs = WorkflowLogs::start(&folder, rotate).unwrap();

@@ -185,7 +185,7 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("log");
         let rotate = crate::config::LogRotation {
-            size_bytes: 1 << 20,
+            size: 1 << 20,
             keep: 1,
         };
         let writer = Writer::start(Output::File(RotatingFile::open(&path, rotate).unwrap())).unwrap();

@@ -140,10 +140,10 @@ impl RouteMetrics {
 /// The route's name in metrics.
 pub(crate) fn name_of(route: &config::Route) -> String {
     let host = route.host.as_deref().unwrap_or_default();
-    if route.methods.is_empty() {
+    if route.methods().is_empty() {
         return format!("{host}{}", route.path);
     }
-    format!("{} {host}{}", route.methods.join(","), route.path)
+    format!("{} {host}{}", route.methods().join(","), route.path)
 }
 
 #[cfg(test)]

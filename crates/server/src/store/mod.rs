@@ -168,7 +168,7 @@ impl OpenStore {
             warn_of(&exposed);
         }
         let store = Store::open(&config.path, &options)?;
-        indexes::make(&store, &config.indexes)?;
+        indexes::make(&store, &config.indexes())?;
         let writer = Writer::start(&store, config).map_err(StoreOpenError::Thread)?;
         let news = ChangeNotifier::start(&store).map_err(StoreOpenError::Thread)?;
         Ok(Arc::new(Self {

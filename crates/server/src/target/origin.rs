@@ -19,7 +19,7 @@ impl Origins {
     pub(crate) fn new(route: &config::Route) -> Self {
         let readers = route.cors.iter().flat_map(|cors| &cors.origins);
         let readers = readers.filter(|origin| *origin != "*");
-        Self(route.origins.iter().chain(readers).cloned().collect())
+        Self(route.origins.iter().flatten().chain(readers).cloned().collect())
     }
 
     /// Refuses requests from pages of other sites, unless they only read. Clients other than browsers send neither header field.

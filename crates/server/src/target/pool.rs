@@ -27,7 +27,6 @@ use super::{
     spool::{Bounds, BufferUsage, Part, Share, Spool},
 };
 use crate::{
-    config::PoolRoute,
     failure::Refusal,
     front::{Client, Framing, Head},
     reply::{Body, Reply},
@@ -55,7 +54,7 @@ pub(crate) struct PoolTarget {
 impl PoolTarget {
     pub(crate) fn new(
         pool: Pool,
-        route: &PoolRoute,
+        limits: Limits,
         message_bytes_max: usize,
         store: Option<Arc<OpenStore>>,
         kept: Arc<BufferUsage>,
@@ -64,7 +63,7 @@ impl PoolTarget {
         Self {
             kept,
             bounds,
-            limits: limits(route.queue_timeout, route.run_timeout, route.retry),
+            limits,
             store,
             first_bytes_max: first_bytes_max(&pool, message_bytes_max),
             pool,

@@ -57,7 +57,7 @@ impl SqlTarget {
                 names.len() - 1
             })
         };
-        let statements = route.statements.iter().map(|statement| Statement {
+        let statements = route.statements().iter().map(|statement| Statement {
             uses: statement.sql.names().iter().map(&mut use_of).collect(),
             sql: statement.sql.clone(),
         });
@@ -65,7 +65,7 @@ impl SqlTarget {
             source,
             statements: statements.collect(),
             names,
-            transaction: route.transaction,
+            transaction: route.transaction(),
             optional: route.optional.clone(),
             result: route.result,
             takes: Mutex::default(),

@@ -76,7 +76,7 @@ impl Which {
     pub(super) fn select(&self) -> anyhow::Result<(Selection, Config)> {
         let config = configuration(&self.config)?;
         let section = config.workflow.as_ref();
-        let folder = section.and_then(|section| section.source.folder());
+        let folder = section.and_then(|section| section.folder());
         if let (Some(folder), None) = (folder, self.release) {
             return Ok((Selection::Folder(folder.to_owned()), config));
         }

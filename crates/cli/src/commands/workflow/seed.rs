@@ -5,7 +5,7 @@
 use std::{path::Path, time::Duration};
 
 use forebay_server::{
-    config::{Config, ScriptAllow},
+    config::{Config, WorkflowAllow},
     workflow::{check, start_offline},
 };
 use forebay_workflow::{WorkflowFiles, arguments_of};
@@ -72,18 +72,8 @@ fn confined(config: &Config) -> Config {
         workflow.timeout = TIME_MAX;
         workflow.memory_max = MEMORY_MAX;
         workflow.output_max = DOCUMENTS_BYTES_MAX;
-        workflow.allow = ScriptAllow::default();
+        workflow.allow = WorkflowAllow::default();
         workflow.logs = None;
-        for names in [
-            &mut workflow.redis,
-            &mut workflow.s3,
-            &mut workflow.mail,
-            &mut workflow.kafka,
-            &mut workflow.pools,
-        ] {
-            names.clear();
-        }
-        workflow.programs.clear();
         workflow.scenes.clear();
     }
     config

@@ -4,7 +4,7 @@
 use std::{future, sync::Arc, time::Duration};
 
 use forebay_server::{
-    config::{Config, WorkflowSource},
+    config::{Config, Workflow, WorkflowSource},
     workflow::{OfflineEnvironment, ReleaseApi, ReleaseRequest, WorkflowStore},
 };
 use forebay_store::StoreError;
@@ -34,11 +34,10 @@ impl Source {
     /// The releases of a configuration; `is_changing` creates the store if there is none.
     pub(super) fn open(file: &ConfigFile, is_changing: bool) -> anyhow::Result<(Self, Config)> {
         let config = configuration(file)?;
-        let global = match config.workflow.as_ref().map(|section| &section.source) {
-            Some(WorkflowSource::Store { global }) => global.clone(),
+        let global = match config.workflow.as_ref().map(Workflow::source) {
+            Some(WorkflowSource::Store { global }) => global,
             Some(WorkflowSource::Folder { path, .. }) => {
-                let folder = path.clone();
-                return Err(WorkflowError::Folder { folder }.into());
+                return Err(WorkflowError::Folder { folder: path }.into());
             }
             None => return Err(WorkflowError::NoSection.into()),
         };

@@ -18,7 +18,7 @@ pub(crate) fn warnings(bundle: &Bundle, workflow: &config::Workflow) -> Vec<Stri
 
 /// The database, global, pool or address that a task may not reach, and the key that would allow it.
 fn denied(workflow: &config::Workflow, task: &BuiltinTask) -> Option<(String, &'static str)> {
-    let allow = &workflow.allow;
+    let allow = &workflow.allow.common;
     let (is_allowed, what, key) = match task {
         BuiltinTask::Sql { source, .. } => {
             (allow.sql.contains(source), format!("database `{source}`"), "sql")
@@ -27,7 +27,11 @@ fn denied(workflow: &config::Workflow, task: &BuiltinTask) -> Option<(String, &'
             let is_allowed = allow.store.iter().any(|name| name == "*" || name == global);
             (is_allowed, format!("global `{global}`"), "store")
         }
-        BuiltinTask::Pool { pool, .. } => (workflow.pools.contains(pool), format!("pool `{pool}`"), "pool"),
+        BuiltinTask::Pool { pool, .. } => (
+            workflow.allow.pool.contains(pool),
+            format!("pool `{pool}`"),
+            "pool",
+        ),
         BuiltinTask::Http { url, .. } => {
             // An invalid URL has an error of its own when it is fetched.
             let is_allowed = allow.fetch.iter().any(|host| host.allows(url) != Some(false));

@@ -82,7 +82,7 @@ impl WorkflowTarget {
             release: None,
         };
         let clients = workflow.clients.iter();
-        let client_limits = clients.map(|(id, client)| (id.clone(), client.limits.clone()));
+        let client_limits = clients.map(|(id, client)| (id.clone(), client.limits()));
         let runner = Runner {
             releases,
             evaluator: script,
@@ -99,7 +99,7 @@ impl WorkflowTarget {
             clients: Arc::new(Clients::new(workflow)),
             runner,
             logs: around.logs,
-            is_as_rengine: workflow.is_as_rengine,
+            is_as_rengine: workflow.compat == config::WorkflowCompat::Rengine,
             route,
             kept: around.kept,
             releases_api: None,

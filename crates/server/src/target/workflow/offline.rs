@@ -53,12 +53,15 @@ pub fn start_offline(
 ) -> Result<Offline, OfflineStartError> {
     let workflow = config.workflow.as_ref().expect("there is a section");
     let releases = ActiveReleases::of(Bundle::of(files, place, compat_of(workflow), parser));
-    let store = config.store.as_ref().filter(|_| !workflow.allow.store.is_empty());
+    let store = config
+        .store
+        .as_ref()
+        .filter(|_| !workflow.allow.common.store.is_empty());
     let store = store.map(open).transpose()?;
     let store_options = store.as_ref().map(|store| forebay_script::StoreOptions {
         folder: store.path().into(),
         options: *store.options(),
-        records: config.records.to_text(),
+        records: config.records.settings().to_text(),
     });
     let environment = WorkflowEnvironment {
         parser,

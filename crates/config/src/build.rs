@@ -1,0 +1,381 @@
+//! Builds the configuration from checked fields: everything that depends on more than one key, on files, or on programs.
+//!
+//! Each section reports its problems and the others continue, so that one run finds all of them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use forebay_clients::RedisOptions;
+use forebay_tls::CertificateFiles;
+use forebay_workflow::WorkflowApi;
+
+use crate::clients::{KafkaCluster, MailServer, S3Bucket};
+use crate::error::{Noted, nearest};
+use crate::fields::{Fields, Value};
+use crate::key::{Default, Form, Key, Kind, Section as Declared, Shape};
+use crate::places::Places;
+use crate::pool::Pool;
+use crate::print::Table;
+use crate::read::Sections;
+use crate::route::{Route, Target, refuse_conflicts};
+use crate::script::Script;
+use crate::section::{At, Section};
+use crate::server::{Admin, Log, Server};
+use crate::sql::Database;
+use crate::store::{Records, Store};
+use crate::trace::Trace;
+use crate::workflow::Workflow;
+use crate::{Environment, Secret};
+
+/// Longest name of a section, in bytes.
+const NAME_BYTES_MAX: usize = 64;
+
+/// Every section of the file, in the order of the reference and of the printed configuration.
+pub(crate) static SECTIONS: &[Declared] = &[
+    Declared::of::<Server>("server", Shape::Once),
+    Declared::of::<CertificateFiles>("tls", Shape::Named("certificate")),
+    Declared::of::<Admin>("admin", Shape::Once),
+    Declared::of::<Log>("log", Shape::Once),
+    Declared::of::<Trace>("trace", Shape::Once),
+    Declared::of::<Store>("store", Shape::Once),
+    Declared::of::<Records>("records", Shape::Once),
+    Declared::of::<Pool>("pool", Shape::Named("pool")),
+    Declared::of::<Script>("script", Shape::Named("script")),
+    Declared::of::<Database>("sql", Shape::Named("database")),
+    Declared::of::<RedisOptions>("redis", Shape::Named("Redis")),
+    Declared::of::<S3Bucket>("s3", Shape::Named("bucket")),
+    Declared::of::<MailServer>("mail", Shape::Named("mail")),
+    Declared::of::<KafkaCluster>("kafka", Shape::Named("Kafka")),
+    Declared::of::<Workflow>("workflow", Shape::Once),
+    Declared::of::<Route>("route", Shape::Repeated),
+];
+
+/// The only key outside of any section.
+pub(crate) static INCLUDE: Key = Key {
+    name: "include",
+    kind: Kind::Texts {
+        min: 0,
+        form: Form::Plain,
+    },
+    default: Default::Is(""),
+    about: "Files whose pools, scripts, databases and routes are added to those of this one, at most 64. Relative paths in such a file start at its own folder. An empty text names no file.",
+    exceeded: "",
+};
+
+/// A validated configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// The main file.
+    pub file: PathBuf,
+    /// The folder of the main file, absolute; relative paths in that file start here.
+    pub folder: PathBuf,
+    /// Files added by `include`.
+    pub included: Vec<PathBuf>,
+    /// `[server]`
+    pub server: Server,
+    /// `[tls.NAME]`, by name: certificates of listeners.
+    pub tls: BTreeMap<String, CertificateFiles>,
+    /// `[admin]`
+    pub admin: Admin,
+    /// `[log]`
+    pub log: Log,
+    /// `[trace]`; `None` if the file has no such section.
+    pub trace: Option<Trace>,
+    /// `[store]`; `None` if the file has no such section.
+    pub store: Option<Store>,
+    /// `[records]`
+    pub records: Records,
+    /// `[pool.NAME]`, by name.
+    pub pools: BTreeMap<String, Pool>,
+    /// `[script.NAME]`, by name.
+    pub scripts: BTreeMap<String, Script>,
+    /// `[sql.NAME]`, by name.
+    pub sql: BTreeMap<String, Database>,
+    /// `[redis.NAME]`, by name: Redis servers for rules.
+    pub redis: BTreeMap<String, RedisOptions>,
+    /// `[s3.NAME]`, by name: buckets for rules.
+    pub s3: BTreeMap<String, S3Bucket>,
+    /// `[mail.NAME]`, by name: mail servers through which rules may send.
+    pub mail: BTreeMap<String, MailServer>,
+    /// `[kafka.NAME]`, by name: clusters to which rules may publish.
+    pub kafka: BTreeMap<String, KafkaCluster>,
+    /// `[workflow]`; `None` if the file has no such section, in which case no route refers to it.
+    pub workflow: Option<Workflow>,
+    /// `[[route]]`, in file order. No two have the same host, method and shape of path.
+    pub routes: Vec<Route>,
+}
+
+/// Builds the configuration of `file`, an absolute path.
+pub(crate) fn build(
+    sections: &Sections,
+    file: &Path,
+    places: &Places,
+    environment: &Environment<'_>,
+) -> Result<Config, Vec<Noted>> {
+    let mut context = Context {
+        places,
+        environment,
+        sections,
+        problems: Vec::new(),
+    };
+    let config = context.config(file);
+    match config {
+        Some(config) if context.problems.is_empty() => Ok(config),
+        _ => {
+            assert!(
+                !context.problems.is_empty(),
+                "a section is missing without a problem"
+            );
+            Err(context.problems)
+        }
+    }
+}
+
+/// What sections are built with.
+pub(crate) struct Context<'a> {
+    pub(crate) places: &'a Places,
+    pub(crate) environment: &'a Environment<'a>,
+    pub(crate) sections: &'a Sections,
+    problems: Vec<Noted>,
+}
+
+impl<'a> Context<'a> {
+    /// `None` after a problem was noted.
+    fn config(&mut self, file: &Path) -> Option<Config> {
+        let server: Option<Server> = self.once("server");
+        let admin: Option<Admin> = self.once("admin");
+        if let (Some(server), Some(admin), Some(fields)) = (&server, &admin, self.sections.find("admin", ""))
+        {
+            admin.check_beside(server, fields, self);
+        }
+        let is_routed = |(_, route): &(String, Fields)| route.has("workflow");
+        let has_workflow = self.sections.has("workflow") || self.sections.of("route").iter().any(is_routed);
+        let mut config = Config {
+            file: file.to_owned(),
+            folder: file.parent().unwrap_or(Path::new("/")).to_owned(),
+            included: Vec::new(),
+            tls: self.named("tls"),
+            log: self.once("log")?,
+            trace: self.sections.has("trace").then(|| self.once("trace")).flatten(),
+            store: self.has_store().then(|| self.once("store")).flatten(),
+            records: self.once("records")?,
+            pools: self.named("pool"),
+            scripts: self.named("script"),
+            sql: self.named("sql"),
+            redis: self.named("redis"),
+            s3: self.named("s3"),
+            mail: self.named("mail"),
+            kafka: self.named("kafka"),
+            workflow: has_workflow.then(|| self.once("workflow")).flatten(),
+            routes: Vec::new(),
+            server: server?,
+            admin: admin?,
+        };
+        for (name, fields) in self.sections.of("sql") {
+            let threads = config.sql_threads(name);
+            if let Some(database) = config.sql.get_mut(name) {
+                database.check(threads, fields, self);
+            }
+        }
+        let mut routes: Vec<(Route, &Fields)> = Vec::new();
+        for (_, fields) in self.sections.of("route") {
+            routes.extend(Route::read(fields, self).map(|route| (route, fields)));
+        }
+        for (route, fields) in &routes {
+            if let (Target::Workflow(_), Some(workflow)) = (&route.target, &config.workflow) {
+                self.check_workflow_route(route, workflow, fields);
+            }
+        }
+        refuse_conflicts(&routes, self);
+        config.routes = routes.into_iter().map(|(route, _)| route).collect();
+        Some(config)
+    }
+
+    /// Checks a route against `[workflow]`.
+    fn check_workflow_route(&mut self, route: &Route, workflow: &Workflow, fields: &Fields) {
+        let (Target::Workflow(target), Some(Value::Table(written))) =
+            (&route.target, fields.value("workflow"))
+        else {
+            return;
+        };
+        let (has_release, is_about_releases) =
+            (target.release.is_some(), target.api == WorkflowApi::Releases);
+        let wrong = if (has_release || is_about_releases) && workflow.folder().is_some() {
+            "the workflows are those of a folder, which has no releases; `store` under [workflow] has"
+        } else if has_release && is_about_releases {
+            "with `api = \"releases\"` the path names the release"
+        } else if is_about_releases && !workflow.has_publishers() {
+            "no client may use it: `releases = true` and `token` under [workflow.clients.ID]"
+        } else {
+            return;
+        };
+        self.note(written.problem(if has_release { "release" } else { "api" }, wrong));
+    }
+
+    fn once<T: Section>(&mut self, section: &str) -> Option<T> {
+        T::read(self.sections.find(section, "")?, self)
+    }
+
+    fn named<T: Section>(&mut self, section: &str) -> BTreeMap<String, T> {
+        let declared = SECTIONS.iter().find(|declared| declared.name == section);
+        let Some(Shape::Named(what)) = declared.map(|declared| declared.shape) else {
+            unreachable!("[{section}] has names");
+        };
+        let mut all = BTreeMap::new();
+        for (name, fields) in self.sections.of(section) {
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+            if !(1..=NAME_BYTES_MAX).contains(&name.len()) || !name.bytes().all(is_plain) {
+                let message = format!("a {what}'s name has 1 to 64 letters, digits, `-` and `_`");
+                self.note(fields.whole_problem(message));
+            }
+            all.extend(T::read(fields, self).map(|section| (name.clone(), section)));
+        }
+        all
+    }
+
+    pub(crate) fn note(&mut self, problem: Noted) {
+        self.problems.push(problem);
+    }
+
+    /// Reports those of these keys that are written although they have no effect. Without a reason they may be.
+    pub(crate) fn refuse(&mut self, fields: &Fields, unused: &[(&'static str, String)]) {
+        for (key, why) in unused {
+            if !why.is_empty() && fields.has(key) {
+                self.note(fields.problem(key, why));
+            }
+        }
+    }
+
+    pub(crate) fn has_store(&self) -> bool {
+        self.sections.has("store")
+    }
+
+    /// The folder to which a table's relative paths refer: that of its file.
+    pub(crate) fn folder(&self, fields: &Fields) -> &'a Path {
+        self.places.folder(fields.line)
+    }
+
+    /// Makes a path of a table absolute.
+    pub(crate) fn resolve(&self, fields: &Fields, path: impl AsRef<Path>) -> PathBuf {
+        self.folder(fields).join(path).components().collect()
+    }
+
+    /// A message about a reference to a missing section.
+    pub(crate) fn none_such(&self, section: &str, name: &str) -> Option<String> {
+        let declared: Vec<&str> = self
+            .sections
+            .of(section)
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
+        if declared.contains(&name) {
+            return None;
+        }
+        if declared.is_empty() {
+            return Some(format!(
+                "there is no {section} `{name}`: the file has no [{section}.{name}]"
+            ));
+        }
+        let proposal = nearest(name, declared.iter().copied());
+        let proposal = proposal
+            .map(|near| format!(" (did you mean `{near}`?)"))
+            .unwrap_or_default();
+        let declared = declared.join(", ");
+        Some(format!(
+            "there is no {section} `{name}`{proposal}; the file has {declared}"
+        ))
+    }
+
+    /// The value of another section that a key has as its default.
+    pub(crate) fn inherited(&self, at: &At<'a>) -> Option<&'a Value> {
+        let Default::From(outer) = at.key.default else {
+            return None;
+        };
+        let outer = at.outer_name(outer);
+        let (table, key) = outer.rsplit_once('.')?;
+        let (section, name) = table.split_once('.').unwrap_or((table, ""));
+        self.sections.find(section, name)?.value(key)
+    }
+
+    /// The secret in an environment variable. `None` after a problem was noted.
+    pub(crate) fn secret(&mut self, variable: &str, at: At<'a>) -> Option<Secret> {
+        let value = (self.environment.env)(variable).unwrap_or_default();
+        if value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let what = if at.key.name == "secret" {
+                "secret"
+            } else {
+                "token"
+            };
+            let message = format!(
+                "the environment variable `{variable}` must hold the {what}: at least one printable ASCII character, no spaces"
+            );
+            at.note(self, at.line(), message);
+            return None;
+        }
+        Some(Secret::of_variable(variable, &value))
+    }
+}
+
+impl Config {
+    /// Number of threads that run statements on a database: I/O threads for routes, the executors of scripts and rules that may use it, and
+    /// one thread for handlers in pools, unless these connect themselves.
+    pub fn sql_threads(&self, database: &str) -> usize {
+        let is_allowed = |allowed: &[String]| allowed.iter().any(|allowed| allowed == database);
+        let scripts = self
+            .scripts
+            .values()
+            .filter(|script| is_allowed(&script.allow.sql));
+        let workflow = self.workflow.as_ref();
+        let rules = workflow.filter(|workflow| is_allowed(&workflow.allow.common.sql));
+        let is_direct = self.sql.get(database).is_some_and(|database| database.direct);
+        let has_pool = !is_direct && self.pools.values().any(|pool| is_allowed(&pool.sql));
+        self.server.threads
+            + scripts.map(|script| script.executors).sum::<usize>()
+            + rules.map_or(0, |workflow| workflow.executors)
+            + usize::from(has_pool)
+    }
+
+    /// The effective configuration: every key with its value, with absolute paths. Reading it on the same machine gives an equal
+    /// configuration, except that literal secrets are `***`. Substituted environment variables appear as their values.
+    pub fn to_toml(&self) -> String {
+        let mut out = String::new();
+        once(&mut out, "server", Some(&self.server));
+        named(&mut out, "tls", &self.tls);
+        once(&mut out, "admin", Some(&self.admin));
+        once(&mut out, "log", Some(&self.log));
+        once(&mut out, "trace", self.trace.as_ref());
+        once(&mut out, "store", self.store.as_ref());
+        once(&mut out, "records", self.store.as_ref().map(|_| &self.records));
+        named(&mut out, "pool", &self.pools);
+        named(&mut out, "script", &self.scripts);
+        named(&mut out, "sql", &self.sql);
+        named(&mut out, "redis", &self.redis);
+        named(&mut out, "s3", &self.s3);
+        named(&mut out, "mail", &self.mail);
+        named(&mut out, "kafka", &self.kafka);
+        once(&mut out, "workflow", self.workflow.as_ref());
+        for route in &self.routes {
+            out += &lines("route", "[[route]]", route);
+        }
+        out.trim_start().to_owned()
+    }
+}
+
+fn lines<T: Section>(path: &str, heading: &str, section: &T) -> String {
+    let mut table = Table::new(path.to_owned());
+    section.print(&mut table);
+    table.lines(heading)
+}
+
+fn once<T: Section>(out: &mut String, name: &str, section: Option<&T>) {
+    if let Some(section) = section {
+        *out += &lines(name, &format!("[{name}]"), section);
+    }
+}
+
+fn named<T: Section>(out: &mut String, section: &str, all: &BTreeMap<String, T>) {
+    for (name, value) in all {
+        let path = format!("{section}.{name}");
+        *out += &lines(&path, &format!("[{path}]"), value);
+    }
+}

@@ -1,0 +1,39 @@
+//! `[trace]`
+
+use forebay_script::PostAddress;
+
+use crate::Secret;
+use crate::build::Context;
+use crate::fields::Fields;
+use crate::section::section;
+use crate::setting::parsed;
+
+section! {
+    /// Traces of requests, for a collector of OpenTelemetry. Without this section none are made.
+    #[rules(Trace::rules)]
+    pub struct Trace {
+        /// The collector, as it takes OTLP over HTTP: `http://127.0.0.1:4318`, or with `https:` one whose certificate is of an authority
+        /// that the system trusts. Spans are posted as JSON to `/v1/traces` below it.
+        otlp: PostAddress,
+        /// The share of requests that are traced, among those without a `traceparent`. Of those with one, its sampled flag decides.
+        share: f64 = "1.0",
+        /// Header fields of what is posted; a secret is best `${NAME}`.
+        headers: Vec<(String, Secret)>,
+        /// What traces call this server: `service.name`.
+        service: String = "forebay",
+        /// Spans that may wait for the collector. Those of a request for which there is no room are dropped, and counted in
+        /// `forebay_trace_spans_total`; the request itself goes on.
+        queue_max: usize as integer(1, 1_000_000) = "8192",
+    }
+}
+
+impl Trace {
+    fn rules(fields: &Fields, context: &mut Context<'_>) {
+        if fields.text("service") == Some("") {
+            context.note(fields.problem("service", "found \"\", expected a name"));
+        }
+    }
+}
+
+// A URL may contain a password, so the errors do not repeat it.
+parsed!("what is written there ": PostAddress);
