@@ -12,14 +12,14 @@ use forebay_workflow::WorkflowApi;
 use crate::clients::{KafkaCluster, MailServer, S3Bucket};
 use crate::error::{Noted, nearest};
 use crate::fields::{Fields, Value};
-use crate::key::{Default, Form, Key, Kind, Section as Declared, Shape};
+use crate::key::{Default, Key, Section as Declared, Shape, at_least};
 use crate::places::Places;
 use crate::pool::Pool;
 use crate::print::Table;
 use crate::read::Sections;
 use crate::route::{Route, Target, refuse_conflicts};
 use crate::script::Script;
-use crate::section::{At, Section};
+use crate::section::{Entry, Section};
 use crate::server::{Admin, Log, Server};
 use crate::sql::Database;
 use crate::store::{Records, Store};
@@ -53,10 +53,7 @@ pub(crate) static SECTIONS: &[Declared] = &[
 /// The only key outside of any section.
 pub(crate) static INCLUDE: Key = Key {
     name: "include",
-    kind: Kind::Texts {
-        min: 0,
-        form: Form::Plain,
-    },
+    kind: at_least(0),
     default: Default::Is(""),
     about: "Files whose pools, scripts, databases and routes are added to those of this one, at most 64. Relative paths in such a file start at its own folder. An empty text names no file.",
     exceeded: "",
@@ -119,16 +116,9 @@ pub(crate) fn build(
         problems: Vec::new(),
     };
     let config = context.config(file);
-    match config {
-        Some(config) if context.problems.is_empty() => Ok(config),
-        _ => {
-            assert!(
-                !context.problems.is_empty(),
-                "a section is missing without a problem"
-            );
-            Err(context.problems)
-        }
-    }
+    config
+        .filter(|_| context.problems.is_empty())
+        .ok_or(context.problems)
 }
 
 /// What sections are built with.
@@ -179,7 +169,7 @@ impl<'a> Context<'a> {
         }
         let mut routes: Vec<(Route, &Fields)> = Vec::new();
         for (_, fields) in self.sections.of("route") {
-            routes.extend(Route::read(fields, self).map(|route| (route, fields)));
+            routes.extend(self.read(fields).map(|route| (route, fields)));
         }
         for (route, fields) in &routes {
             if let (Target::Workflow(_), Some(workflow)) = (&route.target, &config.workflow) {
@@ -213,7 +203,15 @@ impl<'a> Context<'a> {
     }
 
     fn once<T: Section>(&mut self, section: &str) -> Option<T> {
-        T::read(self.sections.find(section, "")?, self)
+        self.read(self.sections.find(section, "")?)
+    }
+
+    /// `None` after a problem was noted.
+    pub(crate) fn read<T: Section>(&mut self, fields: &'a Fields) -> Option<T> {
+        let section = T::read(fields, self);
+        let is_explained = section.is_some() || !self.problems.is_empty();
+        assert!(is_explained, "{} is missing without a problem", fields.path);
+        section
     }
 
     fn named<T: Section>(&mut self, section: &str) -> BTreeMap<String, T> {
@@ -228,7 +226,7 @@ impl<'a> Context<'a> {
                 let message = format!("a {what}'s name has 1 to 64 letters, digits, `-` and `_`");
                 self.note(fields.whole_problem(message));
             }
-            all.extend(T::read(fields, self).map(|section| (name.clone(), section)));
+            all.extend(self.read(fields).map(|section| (name.clone(), section)));
         }
         all
     }
@@ -287,21 +285,21 @@ impl<'a> Context<'a> {
     }
 
     /// The value of another section that a key has as its default.
-    pub(crate) fn inherited(&self, at: &At<'a>) -> Option<&'a Value> {
-        let Default::From(outer) = at.key.default else {
+    pub(crate) fn inherited(&self, entry: &Entry<'a>) -> Option<&'a Value> {
+        let Default::From(outer) = entry.key.default else {
             return None;
         };
-        let outer = at.outer_name(outer);
+        let outer = entry.outer_name(outer);
         let (table, key) = outer.rsplit_once('.')?;
         let (section, name) = table.split_once('.').unwrap_or((table, ""));
         self.sections.find(section, name)?.value(key)
     }
 
     /// The secret in an environment variable. `None` after a problem was noted.
-    pub(crate) fn secret(&mut self, variable: &str, at: At<'a>) -> Option<Secret> {
+    pub(crate) fn secret(&mut self, variable: &str, entry: Entry<'a>) -> Option<Secret> {
         let value = (self.environment.env)(variable).unwrap_or_default();
         if value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let what = if at.key.name == "secret" {
+            let what = if entry.key.name == "secret" {
                 "secret"
             } else {
                 "token"
@@ -309,7 +307,7 @@ impl<'a> Context<'a> {
             let message = format!(
                 "the environment variable `{variable}` must hold the {what}: at least one printable ASCII character, no spaces"
             );
-            at.note(self, at.line(), message);
+            entry.note(self, entry.line(), message);
             return None;
         }
         Some(Secret::of_variable(variable, &value))

@@ -10,9 +10,9 @@ use forebay_clients::{
 use crate::Secret;
 use crate::build::Context;
 use crate::fields::{Fields, Value};
-use crate::key::{Form, GIB, KIB, Key, Kind};
+use crate::key::{GIB, KIB, Key, Kind, at_least};
 use crate::print::{Table, texts};
-use crate::section::{At, Setting, section, words};
+use crate::section::{Entry, Setting, section, words};
 use crate::setting::{Text, parsed, text_settings};
 
 /// Longest name of a topic or a client of Kafka, in bytes.
@@ -72,7 +72,7 @@ section! {
         /// The sender of every message: `shop@example.org`, or `Shop <shop@example.org>`.
         from: MailSender,
         /// Who may be written to: addresses, `*@example.org` for all of a domain, or `*` for everybody.
-        to: MailRecipients as list(1, Form::Plain),
+        to: MailRecipients as at_least(1),
         /// Connections of each executor thread. A message has one to itself.
         connections_max: usize as integer(1, 1_000) = "4" => "the next message waits",
         /// From a message to the server's reply that it has been taken, waiting for a connection included.
@@ -89,7 +89,7 @@ section! {
     #[rules(KafkaCluster::rules)]
     pub struct KafkaCluster {
         /// Some brokers of the cluster, `host:port`, which are asked for the others.
-        brokers: Vec<KafkaBroker> as list(1, Form::Plain),
+        brokers: Vec<KafkaBroker> as at_least(1),
         /// Connections are encrypted; brokers have certificates of an authority that the system trusts.
         tls: bool = "false",
         /// Who connects (SASL PLAIN); with `password` and `tls = true` alone.
@@ -99,7 +99,7 @@ section! {
         /// As brokers know who asks, at most 249 bytes.
         client_id: String = "forebay",
         /// Topics that may be published to.
-        topics: Vec<String> as list(1, Form::Plain),
+        topics: Vec<String> as at_least(1),
         /// Who has to have written a record until it is acknowledged: all replicas that keep up, or the leader of its partition.
         acks: KafkaAcks = "all",
         /// Connections of each executor thread. A request has one to itself.
@@ -251,7 +251,7 @@ parsed!("": MailSender);
 parsed!("what is written there ": RedisUrl);
 
 impl Text for KafkaBroker {
-    fn parse<'f>(written: &str, line: usize, at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
+    fn parse<'f>(written: &str, line: usize, entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
         let (host, port) = written.rsplit_once(':').unwrap_or_default();
         match port.parse() {
             Ok(port)
@@ -261,7 +261,7 @@ impl Text for KafkaBroker {
                 Some(Self { host, port })
             }
             _ => {
-                at.note(context, line, format!("found {written:?}, expected `host:port`"));
+                entry.note(context, line, format!("found {written:?}, expected `host:port`"));
                 None
             }
         }
@@ -274,17 +274,14 @@ impl Text for KafkaBroker {
 text_settings!(KafkaBroker);
 
 impl Setting for MailRecipients {
-    const KIND: Kind = Kind::Texts {
-        min: 1,
-        form: Form::Plain,
-    };
+    const KIND: Kind = at_least(1);
 
-    fn read<'f>(at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
+    fn read<'f>(entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
         let mut recipients = Self::default();
-        for pattern in at.texts(context)? {
+        for pattern in entry.texts(context)? {
             if let Err(error) = recipients.allow(&pattern.text) {
                 let message = format!("{error}; `*@example.org` is all of a domain, and `*` is everybody");
-                at.note(context, pattern.line, message);
+                entry.note(context, pattern.line, message);
             }
         }
         Some(recipients)

@@ -3,7 +3,7 @@
 use crate::build::Context;
 use crate::key::{Default, Key, Kind};
 use crate::print::Table;
-use crate::section::{At, Setting};
+use crate::section::{Entry, Setting};
 use crate::setting::print_map;
 use crate::{Secret, is_token};
 
@@ -28,8 +28,8 @@ impl Setting for Vec<(String, String)> {
     const KIND: Kind = Kind::TextMap;
     const DEFAULT: Default = Default::Is("");
 
-    fn read<'f>(at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
-        read(at, context, |name, value| {
+    fn read<'f>(entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
+        read(entry, context, |name, value| {
             if name == "content-type" {
                 return Some("the target sets it; use `respond.content_type`".to_owned());
             }
@@ -51,8 +51,8 @@ impl Setting for Vec<(String, Secret)> {
     const KIND: Kind = Kind::TextMap;
     const DEFAULT: Default = Default::Is("");
 
-    fn read<'f>(at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
-        let headers = read(at, context, |name, value| {
+    fn read<'f>(entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
+        let headers = read(entry, context, |name, value| {
             // The value may be a secret, so the message does not repeat it.
             let message = "expected printable ASCII without a space at either end".to_owned();
             name_problem(name, &POST_HEADERS).or_else(|| (!is_header_value(value)).then_some(message))
@@ -72,18 +72,18 @@ impl Setting for Vec<(String, Secret)> {
 }
 
 fn read<'f>(
-    at: At<'f>,
+    entry: Entry<'f>,
     context: &mut Context<'f>,
     problem: impl Fn(&str, &str) -> Option<String>,
 ) -> Option<Vec<(String, String)>> {
     let mut headers = Vec::new();
-    for (header, value) in at.text_map(context)? {
+    for (header, value) in entry.text_map(context)? {
         let name = header.to_ascii_lowercase();
         match problem(&name, &value.text) {
             None => headers.push((name, value.text.clone())),
             Some(message) => {
-                let key = format!("{}.{header}", at.key.name);
-                context.note(at.fields.problem_at(value.line, &key, message));
+                let key = format!("{}.{header}", entry.key.name);
+                context.note(entry.fields.problem_at(value.line, &key, message));
             }
         }
     }

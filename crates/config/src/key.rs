@@ -121,6 +121,9 @@ pub(crate) const PATH: Kind = Kind::Text(Form::Path);
 pub(crate) const FILE: Kind = Kind::Text(Form::File);
 pub(crate) const FOLDER: Kind = Kind::Text(Form::Folder);
 pub(crate) const NEW_FILE: Kind = Kind::Text(Form::NewFile);
+pub(crate) const FILES: Kind = list(Form::File);
+pub(crate) const FOLDERS: Kind = list(Form::Folder);
+pub(crate) const PROGRAMS: Kind = list(Form::Program);
 
 pub(crate) const fn integer(min: u64, max: u64) -> Kind {
     Kind::Integer { min, max }
@@ -134,12 +137,27 @@ pub(crate) const fn duration(min: u64, max: u64) -> Kind {
     Kind::Duration { min, max }
 }
 
-pub(crate) const fn list(min: usize, form: Form) -> Kind {
-    Kind::Texts { min, form }
+/// A list of so many texts.
+pub(crate) const fn at_least(min: usize) -> Kind {
+    Kind::Texts {
+        min,
+        form: Form::Plain,
+    }
 }
 
+/// A list of texts of this form.
+const fn list(form: Form) -> Kind {
+    Kind::Texts { min: 0, form }
+}
+
+/// The NAME of such a section.
 pub(crate) const fn name(section: &'static str) -> Kind {
     Kind::Text(Form::Name(section))
+}
+
+/// NAMEs of such sections.
+pub(crate) const fn names(section: &'static str) -> Kind {
+    list(Form::Name(section))
 }
 
 /// The keys of a type stand beside the others, not in a table.

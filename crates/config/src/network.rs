@@ -3,9 +3,9 @@
 use std::{fmt, net::IpAddr, str::FromStr};
 
 use crate::build::Context;
-use crate::key::{Form, Key, Kind};
+use crate::key::{Key, Kind, at_least};
 use crate::print::{Table, texts};
-use crate::section::{At, Setting};
+use crate::section::{Entry, Setting};
 
 /// The addresses that share their first bits with one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,20 +84,17 @@ pub struct TrustedProxies {
 }
 
 impl Setting for TrustedProxies {
-    const KIND: Kind = Kind::Texts {
-        min: 0,
-        form: Form::Plain,
-    };
+    const KIND: Kind = at_least(0);
 
-    fn read<'f>(at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
+    fn read<'f>(entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
         let mut proxies = Self::default();
-        for written in at.texts(context)? {
+        for written in entry.texts(context)? {
             match (&*written.text, written.text.parse()) {
                 (UNIX, _) => proxies.unix = true,
                 (_, Ok(network)) => proxies.networks.push(network),
                 (_, Err(error)) => {
                     let error: NetworkError = error;
-                    at.note(context, written.line, format!("{error}, or \"{UNIX}\""));
+                    entry.note(context, written.line, format!("{error}, or \"{UNIX}\""));
                 }
             }
         }

@@ -8,11 +8,11 @@ use forebay_runtimes::{Runtime, find_python, is_executable};
 
 use crate::build::Context;
 use crate::fields::Fields;
-use crate::key::{Form, GIB, HOUR, KIB, Key, Kind, MINUTE, TIB};
+use crate::key::{GIB, HOUR, KIB, Key, Kind, MINUTE, TIB};
 use crate::print::Table;
 use crate::python::{Handler, mount_problem};
 use crate::runtime;
-use crate::section::{At, Setting, by_keys, section, words};
+use crate::section::{Entry, Setting, by_keys, section, words};
 use crate::setting::print_map;
 use crate::substitute::is_name;
 
@@ -67,7 +67,7 @@ section! {
         /// `[store]`, else `none`.
         store: Option<StoreMode>,
         /// Databases that handlers may reach with `forebay/sql`, through the server's connections: NAMEs of `[sql.NAME]`.
-        sql: Vec<String> as list(0, Form::Name("sql")) = "",
+        sql: Vec<String> as names("sql") = "",
     }
 }
 
@@ -79,7 +79,7 @@ section! {
         /// object in it: `app.py`, `app.py:create_app()`, `mysite.wsgi:application`.
         handler: Option<String>,
         /// A program that speaks the worker protocol, and its arguments.
-        command: Option<Vec<String>> as list(1, Form::Plain),
+        command: Option<Vec<String>> as at_least(1),
         /// What runs the handler. `auto`: Python for `.py` and `module:object`, for others Node when it is installed, else Bun.
         /// `FOREBAY_NODE` and `FOREBAY_BUN` name an executable; otherwise it is looked for in `PATH`, Bun first in `node_modules/.bin` of
         /// the configuration's folder and of those above.
@@ -317,11 +317,11 @@ impl Setting for BTreeMap<String, String> {
     const KIND: Kind = Kind::TextMap;
     const DEFAULT: crate::key::Default = crate::key::Default::Is("");
 
-    fn read<'f>(at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
-        let variables = at.text_map(context)?.iter();
+    fn read<'f>(entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
+        let variables = entry.text_map(context)?.iter();
         for (name, value) in variables.clone() {
-            let key = format!("{}.{name}", at.key.name);
-            check_variable(name, value.line, &key, at.fields, context);
+            let key = format!("{}.{name}", entry.key.name);
+            check_variable(name, value.line, &key, entry.fields, context);
         }
         Some(
             variables

@@ -171,11 +171,7 @@ impl Reader<'_> {
                 listed(SECTIONS.iter().map(Section::heading))
             );
             let line = self.key_line(root, name);
-            self.problems.push(Noted {
-                line,
-                key: name.to_owned(),
-                message,
-            });
+            self.note(line, name, message);
         }
     }
 
@@ -238,11 +234,7 @@ impl Reader<'_> {
             self.found(item),
             section.heading()
         );
-        self.problems.push(Noted {
-            line,
-            key: path.to_owned(),
-            message,
-        });
+        self.note(line, path, message);
         Vec::new()
     }
 
@@ -282,11 +274,7 @@ impl Reader<'_> {
     fn unwritten(&mut self, key: &'static Key, path: &str, line: usize) -> Field {
         if key.default == Default::Required {
             let message = format!("missing; expected {}", accepted(&key.kind));
-            self.problems.push(Noted {
-                line,
-                key: format!("{path}.{}", key.name),
-                message,
-            });
+            self.note(line, &format!("{path}.{}", key.name), message);
         }
         Field {
             key,
@@ -336,11 +324,7 @@ impl Reader<'_> {
                 }
             };
             let line = self.key_line(table, name);
-            self.problems.push(Noted {
-                line,
-                key: format!("{path}.{name}"),
-                message,
-            });
+            self.note(line, &format!("{path}.{name}"), message);
         }
     }
 
@@ -418,11 +402,7 @@ impl Reader<'_> {
                 }
                 other => {
                     let message = format!("found {} in the list, expected text", self.shown(other.span()));
-                    self.problems.push(Noted {
-                        line,
-                        key: path.to_owned(),
-                        message,
-                    });
+                    self.note(line, path, message);
                 }
             }
         }
@@ -495,11 +475,7 @@ impl Reader<'_> {
             }
             TomlValue::Float(number) => {
                 let message = format!("found {}, which JSON has no way to say", number.value());
-                self.problems.push(Noted {
-                    line,
-                    key: path.to_owned(),
-                    message,
-                });
+                self.note(line, path, message);
                 None
             }
             TomlValue::Array(array) => {
@@ -530,11 +506,7 @@ impl Reader<'_> {
         match substitute(text, self.env) {
             Ok(text) => Some(text.into_owned()),
             Err(error) => {
-                self.problems.push(Noted {
-                    line,
-                    key: path.to_owned(),
-                    message: error.to_string(),
-                });
+                self.note(line, path, error.to_string());
                 None
             }
         }
@@ -542,11 +514,7 @@ impl Reader<'_> {
 
     fn wrong(&mut self, item: &Item, kind: &Kind, path: &str, line: usize) -> Option<Value> {
         let message = format!("found {}, expected {}", self.found(item), accepted(kind));
-        self.problems.push(Noted {
-            line,
-            key: path.to_owned(),
-            message,
-        });
+        self.note(line, path, message);
         None
     }
 
@@ -561,12 +529,16 @@ impl Reader<'_> {
             shorten(text),
             accepted(kind)
         );
+        self.note(line, path, message);
+        None
+    }
+
+    fn note(&mut self, line: usize, key: &str, message: String) {
         self.problems.push(Noted {
             line,
-            key: path.to_owned(),
+            key: key.to_owned(),
             message,
         });
-        None
     }
 
     /// The value as written in the file.

@@ -9,10 +9,10 @@ use forebay_workflow::{WorkflowApi, WorkflowRoute};
 use crate::build::Context;
 use crate::fields::{Fields, Value};
 use crate::headers::is_header_value;
-use crate::key::{Form, Key, Kind, TIB};
+use crate::key::{Key, Kind, TIB};
 use crate::pool::Retry;
 use crate::print::Table;
-use crate::section::{At, Setting, by_keys, section};
+use crate::section::{Entry, Setting, by_keys, section};
 use crate::sql::SqlRoute;
 use crate::workflow::WorkflowRouteKeys;
 use crate::{content_type_of, is_token};
@@ -38,7 +38,7 @@ section! {
         /// The pattern: `/users/:id`, `/static/*`. See routing.md.
         path: String,
         /// Methods this route answers; without the key, all but TRACE. GET answers HEAD too.
-        methods: Option<Vec<String>> as list(1, Form::Plain) => "405 with `Allow`",
+        methods: Option<Vec<String>> as at_least(1) => "405 with `Allow`",
         /// `example.com` or `*.example.com`; without the key, every host.
         host: Option<String>,
         /// Headers added to every answer of this route.
@@ -102,7 +102,7 @@ section! {
     #[check(Cors::check)]
     pub struct Cors {
         /// Their origins, such as `https://example.org`; `*`: all.
-        origins: Vec<String> as list(1, Form::Plain),
+        origins: Vec<String> as at_least(1),
         /// Request headers that they may send beyond the few that need no permission, such as `authorization` or `content-type`.
         headers: Vec<String> = "",
         /// Whether they may send cookies and credentials; not with the origin `*`.
@@ -471,8 +471,8 @@ pub struct Json(pub String);
 impl Setting for Json {
     const KIND: Kind = Kind::Json;
 
-    fn read<'f>(at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
-        at.text(context).map(|json| Self(json.to_owned()))
+    fn read<'f>(entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
+        entry.text(context).map(|json| Self(json.to_owned()))
     }
 
     /// A body is printed as text.

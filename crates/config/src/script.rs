@@ -7,7 +7,7 @@ use forebay_script::FetchHost;
 
 use crate::build::Context;
 use crate::fields::Fields;
-use crate::key::{Form, GIB, KIB, MIB, MINUTE, SECOND, TIB};
+use crate::key::{GIB, KIB, MIB, MINUTE, SECOND, TIB};
 use crate::section::{section, words};
 use crate::setting::parsed;
 
@@ -77,12 +77,12 @@ section! {
         /// Globals of the store, to read and write; `*` is all.
         store: Vec<String> = "",
         /// Databases: NAMEs of `[sql.NAME]`.
-        sql: Vec<String> as list(0, Form::Name("sql")) = "",
+        sql: Vec<String> as names("sql") = "",
         /// Hosts that `fetch` may ask, redirects included: `api.example.org` at the ports 80 and 443 of `http:` and `https:`,
         /// `127.0.0.1:9000` at that port, `*.example.com` with any name before the dot.
         fetch: Vec<FetchHost> = "",
         /// Folders whose files `Files` of `forebay/rules` may read and write, and all that is in them.
-        files: Vec<PathBuf> as list(0, Form::Folder) = "",
+        files: Vec<PathBuf> as FOLDERS = "",
     }
 }
 

@@ -21,8 +21,9 @@
 //! }
 //! ```
 //!
-//! `rules` checks what is written, also if a value is invalid. `check` has all values, and fills in what the machine determines. `unused` names keys that have no effect beside the others: they
-//! are not printed, and an error says why if they are written. `section! { ... for Type { ... } }` reads a type of another crate.
+//! `rules` checks what is written, also if a value is invalid. `check` has all values, and fills in what the machine determines. `unused`
+//! names keys that have no effect beside the others: they are not printed, and an error says why if they are written. With `for Type` in
+//! the place of `pub struct Example` the struct is one of another crate.
 
 use crate::build::Context;
 use crate::fields::{Fields, Value};
@@ -49,19 +50,19 @@ pub(crate) trait Setting: Sized {
     const DEFAULT: Default = Default::Required;
 
     /// `None` after a problem was noted.
-    fn read<'f>(at: At<'f>, context: &mut Context<'f>) -> Option<Self>;
+    fn read<'f>(entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self>;
 
     fn print(&self, key: &Key, out: &mut Table);
 }
 
 /// A key in a table of the file.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct At<'f> {
+pub(crate) struct Entry<'f> {
     pub(crate) fields: &'f Fields,
     pub(crate) key: &'static Key,
 }
 
-impl<'f> At<'f> {
+impl<'f> Entry<'f> {
     pub(crate) fn value(&self, context: &Context<'f>) -> Option<&'f Value> {
         let value = self.fields.value(self.key.name);
         value.or_else(|| context.inherited(self))
@@ -137,7 +138,7 @@ macro_rules! section {
             ) -> Option<Self> {
                 $($rules(fields, context);)?
                 $(let $key = $crate::section::Setting::read(
-                    $crate::section::At { fields, key: $crate::section::key_of(Self::KEYS, stringify!($key)) },
+                    $crate::section::Entry { fields, key: $crate::section::key_of(Self::KEYS, stringify!($key)) },
                     context,
                 );)*
                 let section = Self { $($key: $key?),* };
@@ -175,12 +176,12 @@ macro_rules! table_setting {
             const DEFAULT: $crate::key::Default = $crate::key::Default::Is("");
 
             fn read<'f>(
-                at: $crate::section::At<'f>,
+                entry: $crate::section::Entry<'f>,
                 context: &mut $crate::build::Context<'f>,
             ) -> Option<Self> {
-                let fields = match at.key.kind {
-                    $crate::key::Kind::Group(_) => at.fields,
-                    _ => at.table(context)?,
+                let fields = match entry.key.kind {
+                    $crate::key::Kind::Group(_) => entry.fields,
+                    _ => entry.table(context)?,
                 };
                 $crate::section::Section::read(fields, context)
             }
@@ -242,10 +243,10 @@ macro_rules! words {
             const KIND: $crate::key::Kind = $crate::key::Kind::Choice(&[$($word),+]);
 
             fn read<'f>(
-                at: $crate::section::At<'f>,
+                entry: $crate::section::Entry<'f>,
                 context: &mut $crate::build::Context<'f>,
             ) -> Option<Self> {
-                let word = at.text(context)?;
+                let word = entry.text(context)?;
                 $(if word == $word {
                     return Some(Self::$variant);
                 })+

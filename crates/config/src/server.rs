@@ -7,9 +7,9 @@ use forebay_tls::{CertificateFiles, ClientCertificates};
 
 use crate::build::Context;
 use crate::fields::Fields;
-use crate::key::{Form, GIB, HOUR, KIB, TIB, YEAR};
+use crate::key::{GIB, HOUR, KIB, TIB, YEAR};
 use crate::network::TrustedProxies;
-use crate::section::{At, section, words};
+use crate::section::{Entry, section, words};
 use crate::setting::{Text, parsed, text_settings};
 use crate::{Listen, is_level_list};
 
@@ -23,12 +23,12 @@ section! {
     pub struct Server {
         /// Addresses to listen on: `host:port`, `[v6]:port` or `unix:path`, and `https://host:port` with the certificates of `[tls.NAME]`.
         /// Port 0 lets the system choose.
-        listen: Vec<Listen> as list(1, Form::Plain) = "127.0.0.1:8080",
+        listen: Vec<Listen> as at_least(1) = "127.0.0.1:8080",
         /// A PEM file with the authorities that sign certificates of clients, for listeners with TLS. Without it clients are asked for
         /// none.
         client_ca: Option<PathBuf> as FILE,
         /// PEM files with lists of revoked certificates of clients.
-        client_crl: Vec<PathBuf> as list(0, Form::File) = "",
+        client_crl: Vec<PathBuf> as FILES = "",
         /// Whether a client without a certificate is turned away.
         client_certificates: ClientAuthentication = "required" => "the handshake fails",
         /// Addresses of proxies, such as `10.0.0.0/8`, and `unix` for those that come by Unix sockets. What they say about a client, its
@@ -252,16 +252,16 @@ impl Log {
 }
 
 impl Text for Listen {
-    fn parse<'f>(written: &str, line: usize, at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
+    fn parse<'f>(written: &str, line: usize, entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
         match written.parse() {
             Ok(Self::Unix(path)) => {
-                let path = context.resolve(at.fields, path);
-                check_socket_path(&path, line, at.key.name, at.fields, context);
+                let path = context.resolve(entry.fields, path);
+                check_socket_path(&path, line, entry.key.name, entry.fields, context);
                 Some(Self::Unix(path))
             }
             Ok(listen) => Some(listen),
             Err(error) => {
-                at.note(context, line, error.to_string());
+                entry.note(context, line, error.to_string());
                 None
             }
         }

@@ -7,16 +7,16 @@ use std::time::Duration;
 use crate::Secret;
 use crate::build::Context;
 use crate::fields::{Fields, Spot, Value};
-use crate::key::{Default, Form, Key, Kind, flattened};
+use crate::key::{Default, Form, Key, Kind, at_least, flattened};
 use crate::print::{Table, text, text_map, texts};
-use crate::section::{At, Section, Setting};
+use crate::section::{Entry, Section, Setting};
 use crate::substitute::is_name;
 use crate::units::{print_duration, print_size};
 
 /// A type that is written as one text, alone or in a list.
 pub(crate) trait Text: Sized {
     /// `None` after a problem was noted.
-    fn parse<'f>(written: &str, line: usize, at: At<'f>, context: &mut Context<'f>) -> Option<Self>;
+    fn parse<'f>(written: &str, line: usize, entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self>;
 
     /// As it is printed.
     fn to_text(&self) -> String;
@@ -28,8 +28,8 @@ macro_rules! text_settings {
         impl $crate::section::Setting for $type {
             const KIND: $crate::key::Kind = $crate::key::Kind::Text($crate::key::Form::Plain);
 
-            fn read<'f>(at: $crate::section::At<'f>, context: &mut $crate::build::Context<'f>) -> Option<Self> {
-                $crate::setting::Text::parse(at.text(context)?, at.line(), at, context)
+            fn read<'f>(entry: $crate::section::Entry<'f>, context: &mut $crate::build::Context<'f>) -> Option<Self> {
+                $crate::setting::Text::parse(entry.text(context)?, entry.line(), entry, context)
             }
 
             fn print(&self, key: &$crate::key::Key, out: &mut $crate::print::Table) {
@@ -47,11 +47,11 @@ macro_rules! parsed {
             fn parse<'f>(
                 written: &str,
                 line: usize,
-                at: $crate::section::At<'f>,
+                entry: $crate::section::Entry<'f>,
                 context: &mut $crate::build::Context<'f>,
             ) -> Option<Self> {
                 let parsed: Result<Self, _> = written.parse();
-                parsed.map_err(|error| at.note(context, line, format!(concat!($prefix, "{}"), error))).ok()
+                parsed.map_err(|error| entry.note(context, line, format!(concat!($prefix, "{}"), error))).ok()
             }
 
             fn to_text(&self) -> String {
@@ -63,7 +63,7 @@ macro_rules! parsed {
 }
 pub(crate) use parsed;
 
-impl<'f> At<'f> {
+impl<'f> Entry<'f> {
     pub(crate) fn text(&self, context: &Context<'f>) -> Option<&'f str> {
         match self.value(context)? {
             Value::Text(text) => Some(text),
@@ -103,10 +103,10 @@ impl<'f> At<'f> {
 impl Setting for bool {
     const KIND: Kind = Kind::Flag;
 
-    fn read<'f>(at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
-        match at.value(context)? {
+    fn read<'f>(entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
+        match entry.value(context)? {
             Value::Flag(flag) => Some(*flag),
-            other => at.wrong(other),
+            other => entry.wrong(other),
         }
     }
 
@@ -118,10 +118,10 @@ impl Setting for bool {
 impl Setting for f64 {
     const KIND: Kind = Kind::Share;
 
-    fn read<'f>(at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
-        match at.value(context)? {
+    fn read<'f>(entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
+        match entry.value(context)? {
             Value::Share(share) => Some(*share),
-            other => at.wrong(other),
+            other => entry.wrong(other),
         }
     }
 
@@ -136,10 +136,10 @@ macro_rules! numbers {
         impl Setting for $type {
             const KIND: Kind = panic!("a number has bounds: `as integer(0, 9)` or `as size(KIB, GIB)`");
 
-            fn read<'f>(at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
-                match at.value(context)? {
+            fn read<'f>(entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
+                match entry.value(context)? {
                     Value::Integer(number) => Some(<$type>::try_from(*number).unwrap_or(<$type>::MAX)),
-                    other => at.wrong(other),
+                    other => entry.wrong(other),
                 }
             }
 
@@ -159,20 +159,21 @@ impl Setting for Duration {
     const KIND: Kind = panic!("a duration has bounds: `as duration(0, HOUR)`");
 
     /// With the value of another section as the default, that is also the longest.
-    fn read<'f>(at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
-        let Value::Duration(own) = at.value(context)? else {
-            at.wrong(at.value(context)?)
+    fn read<'f>(entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
+        let Value::Duration(own) = entry.value(context)? else {
+            entry.wrong(entry.value(context)?)
         };
-        if let (Default::From(outer), Some(Value::Duration(most))) = (at.key.default, context.inherited(&at))
+        if let (Default::From(outer), Some(Value::Duration(most))) =
+            (entry.key.default, context.inherited(&entry))
             && own > most
         {
             let message = format!(
                 "found {}, which is more than {} ({}); a route may only narrow it",
                 print_duration(*own),
-                at.outer_name(outer),
+                entry.outer_name(outer),
                 print_duration(*most)
             );
-            at.note(context, at.line(), message);
+            entry.note(context, entry.line(), message);
         }
         Some(*own)
     }
@@ -187,12 +188,12 @@ impl<T: Setting> Setting for Option<T> {
     const KIND: Kind = T::KIND;
     const DEFAULT: Default = Default::Nothing;
 
-    fn read<'f>(at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
-        match at.value(context) {
+    fn read<'f>(entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
+        match entry.value(context) {
             None => Some(None),
-            Some(Value::Text(text)) if text == OFF && can_be_off(at.key) => Some(None),
+            Some(Value::Text(text)) if text == OFF && can_be_off(entry.key) => Some(None),
             // After a problem, the others are looked for.
-            Some(_) => Some(T::read(at, context)),
+            Some(_) => Some(T::read(entry, context)),
         }
     }
 
@@ -212,16 +213,13 @@ fn can_be_off(key: &Key) -> bool {
 }
 
 impl<T: Text> Setting for Vec<T> {
-    const KIND: Kind = Kind::Texts {
-        min: 0,
-        form: Form::Plain,
-    };
+    const KIND: Kind = at_least(0);
 
-    fn read<'f>(at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
-        let spots = at.texts(context)?.iter();
+    fn read<'f>(entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
+        let spots = entry.texts(context)?.iter();
         Some(
             spots
-                .filter_map(|spot| T::parse(&spot.text, spot.line, at, context))
+                .filter_map(|spot| T::parse(&spot.text, spot.line, entry, context))
                 .collect(),
         )
     }
@@ -236,11 +234,11 @@ impl<T: Section> Setting for BTreeMap<String, T> {
     const KIND: Kind = Kind::TableMap(T::KEYS);
     const DEFAULT: Default = Default::Is("");
 
-    fn read<'f>(at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
-        let Value::TableMap(tables) = at.value(context)? else {
-            at.wrong(at.value(context)?)
+    fn read<'f>(entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
+        let Value::TableMap(tables) = entry.value(context)? else {
+            entry.wrong(entry.value(context)?)
         };
-        let read = |(name, fields): &'f (String, Fields)| Some((name.clone(), T::read(fields, context)?));
+        let read = |(name, fields): &'f (String, Fields)| Some((name.clone(), context.read(fields)?));
         Some(tables.iter().filter_map(read).collect())
     }
 
@@ -259,8 +257,8 @@ impl<T: Section> Setting for BTreeMap<String, T> {
 impl Setting for () {
     const KIND: Kind = Kind::Table(&[]);
 
-    fn read<'f>(at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
-        at.table(context).map(|_| ())
+    fn read<'f>(entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
+        entry.table(context).map(|_| ())
     }
 
     fn print(&self, key: &Key, out: &mut Table) {
@@ -269,11 +267,11 @@ impl Setting for () {
 }
 
 impl Text for String {
-    fn parse<'f>(written: &str, line: usize, at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
-        if let Form::Name(section) = at.form()
+    fn parse<'f>(written: &str, line: usize, entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
+        if let Form::Name(section) = entry.form()
             && let Some(message) = context.none_such(section, written)
         {
-            at.note(context, line, message);
+            entry.note(context, line, message);
         }
         Some(written.to_owned())
     }
@@ -284,10 +282,10 @@ impl Text for String {
 }
 
 impl Text for PathBuf {
-    fn parse<'f>(written: &str, line: usize, at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
-        let path = context.resolve(at.fields, written);
+    fn parse<'f>(written: &str, line: usize, entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
+        let path = context.resolve(entry.fields, written);
         let parent = path.parent().unwrap_or(Path::new("/"));
-        let problem = match at.form() {
+        let problem = match entry.form() {
             Form::File if !path.is_file() => format!("there is no file `{}`", path.display()),
             Form::Folder if !path.is_dir() => format!("there is no folder `{}`", path.display()),
             Form::NewFile if !parent.is_dir() => format!("there is no folder `{}`", parent.display()),
@@ -296,7 +294,7 @@ impl Text for PathBuf {
             }
             _ => return Some(path),
         };
-        at.note(context, line, problem);
+        entry.note(context, line, problem);
         // The others are checked as if it were there.
         Some(path)
     }
@@ -308,12 +306,12 @@ impl Text for PathBuf {
 
 /// The value of an environment variable, whose name is written.
 impl Text for Secret {
-    fn parse<'f>(written: &str, line: usize, at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
+    fn parse<'f>(written: &str, line: usize, entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
         if is_name(written) {
-            return context.secret(written, at);
+            return context.secret(written, entry);
         }
         let message = format!("found {written:?}, expected the name of an environment variable");
-        at.note(context, line, message);
+        entry.note(context, line, message);
         None
     }
 
@@ -323,7 +321,7 @@ impl Text for Secret {
 }
 text_settings!(String, PathBuf, Secret);
 
-impl At<'_> {
+impl Entry<'_> {
     fn form(&self) -> Form {
         match self.key.kind {
             Kind::Text(form) | Kind::Texts { form, .. } => form,

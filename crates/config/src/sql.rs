@@ -7,8 +7,8 @@ use forebay_pg::{Driver, Isolation, ServerUrl, Settings, Sql};
 
 use crate::build::Context;
 use crate::fields::Fields;
-use crate::key::{Form, GIB, KIB};
-use crate::section::{At, section, words};
+use crate::key::{GIB, KIB};
+use crate::section::{Entry, section, words};
 use crate::setting::{Text, parsed, text_settings};
 
 section! {
@@ -68,7 +68,7 @@ section! {
         query: Option<SqlStatement>,
         /// Statements that are one transaction: all of them take effect, or none. The last one's result is the answer. What stood in the
         /// way of another transaction (SQLSTATE 40001, 40P01) is run again, four times at most.
-        statements: Option<Vec<SqlStatement>> as list(1, Form::Plain),
+        statements: Option<Vec<SqlStatement>> as at_least(1),
         /// What `statements` see of other transactions, as the database's manual has it.
         isolation: Isolation = "read committed",
         /// Parameters that a request may leave out: they are null then. One that is missing and not listed here is answered with 400.
@@ -242,19 +242,19 @@ impl PartialEq for SqlStatement {
 impl Eq for SqlStatement {}
 
 impl Text for SqlStatement {
-    fn parse<'f>(written: &str, line: usize, at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
+    fn parse<'f>(written: &str, line: usize, entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
         let sql = match Sql::parse(written) {
             Ok(sql) => sql,
             Err(error) => {
-                at.note(context, line, error.to_string());
+                entry.note(context, line, error.to_string());
                 return None;
             }
         };
         // A lock would end with its transaction.
         let keyword = sql.session_keyword();
-        if let Some(keyword) = keyword.filter(|&keyword| at.key.name == "query" || keyword != "lock") {
+        if let Some(keyword) = keyword.filter(|&keyword| entry.key.name == "query" || keyword != "lock") {
             let message = format!("`{keyword}` affects the whole connection, which routes share");
-            at.note(context, line, message);
+            entry.note(context, line, message);
         }
         let (file, line) = context.places.at(line);
         Some(Self {

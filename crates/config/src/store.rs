@@ -11,9 +11,9 @@ use forebay_store::index::{Definition, EACH, INDEXES_MAX, field_text, parse_fiel
 
 use crate::build::Context;
 use crate::fields::{Fields, Value};
-use crate::key::{Form, GIB, HOUR, KIB, Kind, MIB, MINUTE, SECOND, TIB};
+use crate::key::{GIB, HOUR, KIB, Kind, MIB, MINUTE, SECOND, TIB};
 use crate::print::Table;
-use crate::section::{At, Setting, section, words};
+use crate::section::{Entry, Setting, section, words};
 use crate::setting::{Text, parsed, text_settings};
 use crate::substitute::is_name;
 use crate::{Secret, node_path};
@@ -66,7 +66,7 @@ section! {
         records: Key,
         /// One to eight fields of a record, in order: `lastName`, `address.city`, `tags.*` for each element of an array. A name with one of
         /// `."=<>!` in it stands between double quotes.
-        fields: Vec<Vec<String>> as list(1, Form::Plain),
+        fields: Vec<Vec<String>> as at_least(1),
         /// Whether two records may not have the same values.
         unique: bool = "false" => "409",
     }
@@ -182,11 +182,11 @@ impl Index {
 }
 
 impl Text for Key {
-    fn parse<'f>(written: &str, line: usize, at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
+    fn parse<'f>(written: &str, line: usize, entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
         let wrong = |error| {
             let message =
                 format!("found {written:?}, expected a node as in a URL, such as \"Person/data\": {error}");
-            at.note(context, line, message);
+            entry.note(context, line, message);
         };
         node_path::key(written).map_err(wrong).ok()
     }
@@ -200,12 +200,12 @@ impl Text for Key {
 
 /// A field of a record.
 impl Text for Vec<String> {
-    fn parse<'f>(written: &str, line: usize, at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
+    fn parse<'f>(written: &str, line: usize, entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
         let wrong = |error| {
             let message = format!(
                 "found {written:?}, expected a field such as \"lastName\", \"address.city\" or \"tags.*\": {error}"
             );
-            at.note(context, line, message);
+            entry.note(context, line, message);
         };
         parse_field(written).map_err(wrong).ok()
     }
@@ -238,16 +238,16 @@ impl fmt::Debug for Permission {
 }
 
 impl Text for Permission {
-    fn parse<'f>(written: &str, line: usize, at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
+    fn parse<'f>(written: &str, line: usize, entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
         match (written, written.strip_prefix("token:")) {
             ("public", _) => Some(Self::Public),
             ("none", _) => Some(Self::Nobody),
-            (_, Some(variable)) if is_name(variable) => context.secret(variable, at).map(Self::Token),
+            (_, Some(variable)) if is_name(variable) => context.secret(variable, entry).map(Self::Token),
             _ => {
                 let message = format!(
                     "found {written:?}, expected \"public\", \"none\" or \"token:NAME\" with the name of an environment variable"
                 );
-                at.note(context, line, message);
+                entry.note(context, line, message);
                 None
             }
         }
@@ -321,8 +321,8 @@ impl RecordsDetect {
 impl Setting for TimeFormat {
     const KIND: Kind = Kind::Choice(&Self::NAMES);
 
-    fn read<'f>(at: At<'f>, context: &mut Context<'f>) -> Option<Self> {
-        Self::from_name(at.text(context)?)
+    fn read<'f>(entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
+        Self::from_name(entry.text(context)?)
     }
 
     fn print(&self, key: &crate::key::Key, out: &mut Table) {

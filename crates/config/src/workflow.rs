@@ -10,7 +10,7 @@ use forebay_workflow::{ClientLimits, DurableRunLimits, Priority, WorkflowApi, Wo
 use crate::Secret;
 use crate::build::Context;
 use crate::fields::{Fields, Value};
-use crate::key::{Form, GIB, KIB, MIB, SECOND, TIB, YEAR};
+use crate::key::{GIB, KIB, MIB, SECOND, TIB, YEAR};
 use crate::script::{FetchLimits, ScriptAllow};
 use crate::section::{section, words};
 use crate::server::LogRotation;
@@ -80,17 +80,17 @@ section! {
         /// What scripts may reach, too.
         common: ScriptAllow as group(ScriptAllow::KEYS),
         /// Servers of Redis: NAMEs of `[redis.NAME]`. Locks are in the first.
-        redis: Vec<String> as list(0, Form::Name("redis")) = "",
+        redis: Vec<String> as names("redis") = "",
         /// Buckets of S3: NAMEs of `[s3.NAME]`.
-        s3: Vec<String> as list(0, Form::Name("s3")) = "",
+        s3: Vec<String> as names("s3") = "",
         /// Servers of mail: NAMEs of `[mail.NAME]`.
-        mail: Vec<String> as list(0, Form::Name("mail")) = "",
+        mail: Vec<String> as names("mail") = "",
         /// Clusters of Kafka: NAMEs of `[kafka.NAME]`.
-        kafka: Vec<String> as list(0, Form::Name("kafka")) = "",
+        kafka: Vec<String> as names("kafka") = "",
         /// Pools whose workers answer nodes and rules: NAMEs of `[pool.NAME]`.
-        pool: Vec<String> as list(0, Form::Name("pool")) = "",
+        pool: Vec<String> as names("pool") = "",
         /// Programs that rules may run, by their absolute paths.
-        process: Vec<PathBuf> as list(0, Form::Program) = "",
+        process: Vec<PathBuf> as PROGRAMS = "",
     }
 }
 
@@ -104,7 +104,7 @@ section! {
         /// The environment variable with what it sends in place of both, by `Authorization: Bearer`.
         token: Option<Secret> => "401",
         /// The workflows, and rules run alone, that it may run; `*` is all.
-        workflows: Vec<String> as list(1, Form::Plain) = "*" => "403",
+        workflows: Vec<String> as at_least(1) = "*" => "403",
         /// Whether it may read, make, test and publish releases, by its `token`, at a route with `api = "releases"`.
         releases: bool = "false" => "403",
         /// Its runs at a time, those included that wait; `accept_queue_max` bounds those of all.
