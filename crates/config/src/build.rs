@@ -19,7 +19,7 @@ use crate::print::Table;
 use crate::read::Sections;
 use crate::route::{Route, Target, refuse_conflicts};
 use crate::script::Script;
-use crate::section::{Entry, Section};
+use crate::section::{Entry, Section, Unused};
 use crate::server::{Admin, Log, Server};
 use crate::sql::Database;
 use crate::store::{Records, Store};
@@ -235,8 +235,8 @@ impl<'a> Context<'a> {
         self.problems.push(problem);
     }
 
-    /// Reports those of these keys that are written although they have no effect. Without a reason they may be.
-    pub(crate) fn refuse(&mut self, fields: &Fields, unused: &[(&'static str, String)]) {
+    /// Reports those of these keys that are written although they have no effect.
+    pub(crate) fn refuse(&mut self, fields: &Fields, unused: &Unused) {
         for (key, why) in unused {
             if !why.is_empty() && fields.has(key) {
                 self.note(fields.problem(key, why));

@@ -1,10 +1,12 @@
 //! The configuration: `forebay.toml` in, a validated [`Config`] out.
 //!
-//! There are three steps, each finding its own kind of mistakes. `read`, driven by the table in `keys`, turns text into fields of the right
-//! kind and within their bounds. `include` adds other files. `build` checks what depends on several keys, on files, or on programs. The
-//! result is made of the `types`. A value of [`Config`] has passed every check, so the rest of the program never asks again whether a limit
-//! makes sense, a pool exists, or a handler's file is there. Defaults are filled in, relative paths are absolute, and `0 = one per core` is
-//! a number.
+//! A key is declared once, as the field of a struct in the file of its section (`server`, `pool`, `route` and so on; `section` says how).
+//! The declaration drives reader, printer, JSON Schema, reference, and the suggestions for misspelt keys.
+//!
+//! There are three steps, each finding its own kind of mistakes. `read` turns text into `fields` of the right kind and within their bounds.
+//! `include` adds other files. `build` makes sections of them and checks what depends on several keys, on files, or on programs. A value of
+//! [`Config`] has passed every check, so the rest of the program never asks again whether a limit makes sense, a pool exists, or a handler's
+//! file is there. Defaults are filled in, relative paths are absolute, and `0 = one per core` is a number.
 
 #![forbid(unsafe_code)]
 
@@ -55,10 +57,10 @@ pub use network::{Network, NetworkError, TrustedProxies};
 use places::Places;
 pub use pool::{
     Compat, EncodedSlashes, Interface, Link, Pool, Protocol, PythonApplication, PythonModule, Recycle, Retry,
-    RuntimeChoice, StoreMode, Worker, WorkerKeys, Workers,
+    StoreMode, Worker, Workers,
 };
 pub use reference::{reference, schema};
-pub use route::{Cors, Files, Json, PathKind, Respond, RespondKeys, Route, Target, TargetKeys};
+pub use route::{Cors, Files, PathKind, Respond, Route, Target};
 pub use script::{FetchLimits, Script, ScriptAllow, ScriptPlacement};
 pub use secret::Secret;
 pub use server::{
@@ -68,9 +70,7 @@ pub use sql::{Database, SqlResult, SqlRoute, SqlStatement};
 pub use store::{Access, Durability, Index, Permission, Records, RecordsDetect, Store, TimeZone};
 pub use trace::Trace;
 pub use units::{parse_duration, print_duration};
-pub use workflow::{
-    Workflow, WorkflowAllow, WorkflowClient, WorkflowCompat, WorkflowRouteKeys, WorkflowRuns, WorkflowSource,
-};
+pub use workflow::{Workflow, WorkflowAllow, WorkflowClient, WorkflowCompat, WorkflowRuns, WorkflowSource};
 
 /// Largest configuration file, in bytes.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;

@@ -12,7 +12,7 @@ use crate::key::{GIB, HOUR, KIB, Key, Kind, MINUTE, TIB};
 use crate::print::Table;
 use crate::python::{Handler, mount_problem};
 use crate::runtime;
-use crate::section::{Entry, Setting, by_keys, section, words};
+use crate::section::{Entry, Setting, Unused, by_keys, section, unless, words};
 use crate::setting::print_map;
 use crate::substitute::is_name;
 
@@ -74,7 +74,7 @@ section! {
 section! {
     /// The keys of a pool's program.
     #[unused(WorkerKeys::unused)]
-    pub struct WorkerKeys {
+    struct WorkerKeys {
         /// The handler's module. A pool has either a handler or a command. For Python a file or a module, and after a colon, perhaps, the
         /// object in it: `app.py`, `app.py:create_app()`, `mysite.wsgi:application`.
         handler: Option<String>,
@@ -128,7 +128,7 @@ section! {
 
 words! {
     /// What runs a handler.
-    pub enum RuntimeChoice {
+    pub(crate) enum RuntimeChoice {
         /// By the handler's name and what is installed.
         Auto = "auto",
         /// Node.js.
@@ -279,19 +279,14 @@ impl Pool {
         }
     }
 
-    fn unused(&self) -> Vec<(&'static str, String)> {
-        let mut unused = Vec::new();
-        if self.protocol != Protocol::Wabur {
-            unused.push((
-                "compat",
-                "only a pool with `protocol = \"wabur\"` has it".to_owned(),
-            ));
-        }
-        if self.protocol == Protocol::Framed {
-            let why = "only a pool whose protocol is \"jsonl\" or \"wabur\" has it: frames come in pieces";
-            unused.push(("message_bytes_max", why.to_owned()));
-        }
-        unused
+    fn unused(&self) -> Unused {
+        let compat = "only a pool with `protocol = \"wabur\"` has it";
+        let frames = "only a pool whose protocol is \"jsonl\" or \"wabur\" has it: frames come in pieces";
+        [
+            unless(self.protocol == Protocol::Wabur, &["compat"], compat),
+            unless(self.protocol != Protocol::Framed, &["message_bytes_max"], frames),
+        ]
+        .concat()
     }
 
     /// Access of its handlers to the store.
@@ -414,15 +409,14 @@ impl WorkerKeys {
         })
     }
 
-    fn unused(&self) -> Vec<(&'static str, String)> {
-        let no_handler =
-            ["runtime", "start"].map(|key| (key, "only a pool with a `handler` has it".to_owned()));
-        let no_python =
-            PYTHON_KEYS.map(|key| (key, "only a pool whose handler Python runs has it".to_owned()));
-        let no_handler = no_handler.into_iter().filter(|_| self.handler.is_none());
-        no_handler
-            .chain(no_python.into_iter().filter(|_| !self.is_python()))
-            .collect()
+    fn unused(&self) -> Unused {
+        let no_handler = "only a pool with a `handler` has it";
+        let no_python = "only a pool whose handler Python runs has it";
+        [
+            unless(self.handler.is_some(), &["runtime", "start"], no_handler),
+            unless(self.is_python(), &PYTHON_KEYS, no_python),
+        ]
+        .concat()
     }
 }
 

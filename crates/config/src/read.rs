@@ -12,7 +12,7 @@ use crate::build::{INCLUDE, SECTIONS};
 use crate::error::{Noted, nearest};
 use crate::fields::{Field, Fields, Spot, Value};
 use crate::key::{Default, Form, Key, Kind, Section, Shape, accepted, flattened, listed};
-use crate::route::{LATER_TARGETS, TARGETS_LISTED};
+use crate::route::{LATER_TARGETS, targets_listed};
 use crate::substitute::substitute;
 use crate::units::{parse_duration, parse_size};
 
@@ -115,19 +115,16 @@ impl Reader<'_> {
     fn sections(&mut self, root: &dyn TableLike) -> Sections {
         self.refuse_unknown_sections(root);
         let tables = SECTIONS.iter().map(|section| {
+            let line = self.key_line(root, section.name);
+            let requires = section.keys.iter().any(|key| key.default == Default::Required);
             let tables = match (section.shape, root.get(section.name)) {
-                (Shape::Once, None) if !section.keys.iter().any(|key| key.default == Default::Required) => {
-                    vec![(
-                        String::new(),
-                        self.absent(section.keys, section.name, self.lines.first()),
-                    )]
+                (Shape::Once, Some(item)) => self.once(section, item, line),
+                (Shape::Named(_), Some(item)) => self.named(section, item, line),
+                (Shape::Repeated, Some(item)) => self.repeated(section, item, line),
+                (Shape::Once, None) if !requires => {
+                    vec![(String::new(), self.absent(section.keys, section.name, line))]
                 }
                 (_, None) => Vec::new(),
-                (Shape::Once, Some(item)) => self.once(section, item, self.key_line(root, section.name)),
-                (Shape::Named(_), Some(item)) => self.named(section, item, self.key_line(root, section.name)),
-                (Shape::Repeated, Some(item)) => {
-                    self.repeated(section, item, self.key_line(root, section.name))
-                }
             };
             (section.name, tables)
         });
@@ -151,6 +148,7 @@ impl Reader<'_> {
         files
     }
 
+    /// The sections that may appear once and do, with their lines.
     fn present(&self, root: &dyn TableLike) -> Vec<(&'static str, usize)> {
         SECTIONS
             .iter()
@@ -311,7 +309,7 @@ impl Reader<'_> {
                 continue;
             }
             let message = if path == "route" && LATER_TARGETS.contains(&name) {
-                format!("this version has no target `{name}`; it has {TARGETS_LISTED}")
+                format!("this version has no target `{name}`; it has {}", targets_listed())
             } else {
                 let names = || keys.iter().map(|key| key.name);
                 match keys {

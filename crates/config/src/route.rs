@@ -12,7 +12,7 @@ use crate::headers::is_header_value;
 use crate::key::{Key, Kind, TIB};
 use crate::pool::Retry;
 use crate::print::Table;
-use crate::section::{Entry, Setting, by_keys, section};
+use crate::section::{Entry, Section, Setting, Unused, by_keys, section, unless};
 use crate::sql::SqlRoute;
 use crate::workflow::WorkflowRouteKeys;
 use crate::{content_type_of, is_token};
@@ -20,11 +20,8 @@ use crate::{content_type_of, is_token};
 /// Largest file for `respond.file`, in bytes; its content stays in memory.
 const RESPOND_FILE_BYTES_MAX: u64 = 16 << 20;
 
-const TARGETS: [&str; 9] = [
-    "respond", "files", "store", "records", "tql", "sql", "pool", "script", "workflow",
-];
-/// The same, as part of a sentence.
-pub(crate) const TARGETS_LISTED: &str = "respond, files, store, records, tql, sql, pool, script or workflow";
+/// Keys valid only for routes with `files`.
+const FILES_KEYS: [&str; 2] = ["cache_control", "precompressed"];
 /// Targets reserved for later versions.
 pub(crate) const LATER_TARGETS: &[&str] = &["proxy"];
 
@@ -69,7 +66,7 @@ section! {
     /// The keys of a route's target.
     #[unused(TargetKeys::unused)]
     #[derive(Default)]
-    pub struct TargetKeys {
+    struct TargetKeys {
         /// Target: an answer from memory. At most one of `json`, `text` and `file`.
         respond: Option<Respond>,
         /// Target: a static folder. The path must end with `*`, which names the file below it.
@@ -113,7 +110,7 @@ section! {
 section! {
     /// The keys of a fixed response.
     #[rules(RespondKeys::rules)]
-    pub struct RespondKeys {
+    struct RespondKeys {
         /// The status.
         status: u16 as integer(200, 599) = "200",
         /// The body as JSON, members in the order written.
@@ -196,7 +193,7 @@ impl Route {
         check_rule(fields, context);
         let has_any = |targets: &[&str]| targets.iter().any(|target| fields.has(target));
         if let Some(first) = fields.texts("origins").first()
-            && has_any(&TARGETS)
+            && targets().any(|target| fields.has(target))
             && !has_any(&["store", "records", "tql"])
         {
             let message = "only routes with store, records or tql have origins";
@@ -222,11 +219,13 @@ impl Route {
         self.origins.take_if(|origins| origins.is_empty());
     }
 
-    fn unused(&self) -> Vec<(&'static str, String)> {
-        let keys = ["queue_timeout", "run_timeout", "retry"].into_iter();
-        let keys = keys.filter(|_| !matches!(self.target, Target::Pool(_)));
-        keys.map(|key| (key, "only a route with `pool` has it".to_owned()))
-            .collect()
+    fn unused(&self) -> Unused {
+        let keys = ["queue_timeout", "run_timeout", "retry"];
+        unless(
+            matches!(self.target, Target::Pool(_)),
+            &keys,
+            "only a route with `pool` has it",
+        )
     }
 
     /// Upper case, without duplicates; empty: every method.
@@ -331,24 +330,42 @@ impl Cors {
 }
 
 impl TargetKeys {
-    fn unused(&self) -> Vec<(&'static str, String)> {
-        let keys = ["cache_control", "precompressed"].into_iter();
-        let keys = keys.filter(|_| self.files.is_none());
-        keys.map(|key| (key, "only a route with `files` has it".to_owned()))
-            .collect()
+    fn unused(&self) -> Unused {
+        unless(
+            self.files.is_some(),
+            &FILES_KEYS,
+            "only a route with `files` has it",
+        )
     }
+}
+
+/// The keys that are targets.
+fn targets() -> impl Iterator<Item = &'static str> {
+    let names = TargetKeys::KEYS.iter().map(|key| key.name);
+    names.filter(|name| !FILES_KEYS.contains(name))
+}
+
+/// The targets as part of a sentence.
+pub(crate) fn targets_listed() -> String {
+    let targets: Vec<&str> = targets().collect();
+    let listed = targets.join(", ");
+    let (others, last) = listed.rsplit_once(", ").unwrap_or_default();
+    format!("{others} or {last}")
 }
 
 impl Target {
     fn of(keys: TargetKeys, fields: &Fields, context: &mut Context<'_>) -> Option<Self> {
-        let written: Vec<&str> = TARGETS.into_iter().filter(|name| fields.has(name)).collect();
+        let written: Vec<&str> = targets().filter(|name| fields.has(name)).collect();
         let [target] = written[..] else {
             let found = if written.is_empty() {
                 "none".to_owned()
             } else {
                 written.join(" and ")
             };
-            let message = format!("found {found}; a route has exactly one target: {TARGETS_LISTED}");
+            let message = format!(
+                "found {found}; a route has exactly one target: {}",
+                targets_listed()
+            );
             context.note(fields.whole_problem(message));
             return None;
         };
@@ -466,7 +483,7 @@ impl WorkflowRouteKeys {
 
 /// Any JSON value, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Json(pub String);
+struct Json(String);
 
 impl Setting for Json {
     const KIND: Kind = Kind::Json;

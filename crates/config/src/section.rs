@@ -86,6 +86,15 @@ impl<'f> Entry<'f> {
     }
 }
 
+/// Keys that have no effect, each with the reason why it may not be written; without a reason it may be.
+pub(crate) type Unused = Vec<(&'static str, String)>;
+
+/// These keys, unless they have an effect.
+pub(crate) fn unless(is_used: bool, keys: &[&'static str], why: &str) -> Unused {
+    let keys = keys.iter().filter(|_| !is_used);
+    keys.map(|key| (*key, why.to_owned())).collect()
+}
+
 /// The key of a section with that name.
 pub(crate) fn key_of(keys: &'static [Key], name: &str) -> &'static Key {
     let found = keys.iter().find(|key| key.name == name);
@@ -96,9 +105,9 @@ pub(crate) fn key_of(keys: &'static [Key], name: &str) -> &'static Key {
 macro_rules! section {
     (
         $(#[doc = $about:literal])+ $(#[rules($rules:path)])? $(#[check($check:path)])? $(#[unused($unused:path)])? $(#[derive($derive:ident)])?
-        pub struct $name:ident { $($keys:tt)* }
+        $vis:vis struct $name:ident { $($keys:tt)* }
     ) => {
-        section! { @struct [$($about)+] [$($derive)?] $name $($keys)* }
+        section! { @struct [$($about)+] [$($derive)?] $vis $name $($keys)* }
         section! { @impl [$($about)+] [$($rules)?] [$($check)?] [$($unused)?] $name; $($keys)* }
     };
     (
@@ -107,15 +116,15 @@ macro_rules! section {
     ) => {
         section! { @impl [$($about)+] [$($rules)?] [$($check)?] [$($unused)?] $name; $($keys)* }
     };
-    (@struct [$($about:literal)+] [$($derive:ident)?] $name:ident $(
+    (@struct [$($about:literal)+] [$($derive:ident)?] $vis:vis $name:ident $(
         $(#[doc = $meaning:literal])+
         $key:ident: $type:ty $(as $kind:ident $(($($bound:expr),*))?)? $(= $default:literal)? $(| $from:literal)? $(=> $exceeded:literal)?
     ),* $(,)?) => {
         $(#[doc = $about])+
         #[derive(Debug, Clone, PartialEq $(, $derive)?)]
         #[allow(clippy::doc_markdown, reason = "the comments are the text of the reference")]
-        pub struct $name {
-            $($(#[doc = $meaning])+ pub $key: $type,)*
+        $vis struct $name {
+            $($(#[doc = $meaning])+ $vis $key: $type,)*
         }
     };
     (@impl [$($about:literal)+] [$($rules:path)?] [$($check:path)?] [$($unused:path)?] $name:ty; $(
@@ -157,7 +166,7 @@ macro_rules! section {
         }
         $crate::section::table_setting!($name);
     };
-    (@unused $section:expr) => { Vec::<(&str, String)>::new() };
+    (@unused $section:expr) => { $crate::section::Unused::new() };
     (@unused $section:expr, $unused:path) => { $unused($section) };
     (@kind $type:ty) => { <$type as $crate::section::Setting>::KIND };
     (@kind $type:ty, $kind:ident $(($($bound:expr),*))?) => { $crate::key::$kind $(($($bound),*))? };
@@ -225,14 +234,14 @@ pub(crate) use by_keys;
 
 /// Declares an enum by the words of the configuration, or gives words to one of another crate.
 macro_rules! words {
-    ($(#[$attribute:meta])* pub enum $name:ident { $($(#[$about:meta])* $variant:ident = $word:literal,)+ }) => {
+    ($(#[$attribute:meta])* $vis:vis enum $name:ident { $($(#[$about:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$attribute])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $name { $($(#[$about])* $variant,)+ }
+        $vis enum $name { $($(#[$about])* $variant,)+ }
 
         impl $name {
             /// The word used in the configuration.
-            pub fn name(self) -> &'static str {
+            $vis fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
         }

@@ -9,7 +9,7 @@ use crate::build::Context;
 use crate::fields::Fields;
 use crate::key::{GIB, HOUR, KIB, TIB, YEAR};
 use crate::network::TrustedProxies;
-use crate::section::{Entry, section, words};
+use crate::section::{Entry, Unused, section, unless, words};
 use crate::setting::{Text, parsed, text_settings};
 use crate::{Listen, is_level_list};
 
@@ -200,11 +200,13 @@ impl Server {
         }
     }
 
-    fn unused(&self) -> Vec<(&'static str, String)> {
+    fn unused(&self) -> Unused {
         let why = "it says something only beside `client_ca`";
-        let keys = ["client_crl", "client_certificates"].into_iter();
-        let keys = keys.filter(|_| self.client_ca.is_none());
-        keys.map(|key| (key, why.to_owned())).collect()
+        unless(
+            self.client_ca.is_some(),
+            &["client_crl", "client_certificates"],
+            why,
+        )
     }
 
     /// Certificates that clients have; `None`: they are asked for none.

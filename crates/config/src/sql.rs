@@ -8,7 +8,7 @@ use forebay_pg::{Driver, Isolation, ServerUrl, Settings, Sql};
 use crate::build::Context;
 use crate::fields::Fields;
 use crate::key::{GIB, KIB};
-use crate::section::{Entry, section, words};
+use crate::section::{Entry, Unused, section, unless, words};
 use crate::setting::{Text, parsed, text_settings};
 
 section! {
@@ -196,13 +196,9 @@ impl SqlRoute {
         }
     }
 
-    fn unused(&self) -> Vec<(&'static str, String)> {
+    fn unused(&self) -> Unused {
         let why = "only `statements` have it: a `query` sees one state of the database at any rate";
-        let is_unused = self.statements.is_none();
-        is_unused
-            .then(|| ("isolation", why.to_owned()))
-            .into_iter()
-            .collect()
+        unless(self.statements.is_some(), &["isolation"], why)
     }
 
     /// All of them, in order; at least one.

@@ -13,7 +13,7 @@ use crate::build::Context;
 use crate::fields::{Fields, Value};
 use crate::key::{GIB, HOUR, KIB, Kind, MIB, MINUTE, SECOND, TIB};
 use crate::print::Table;
-use crate::section::{Entry, Setting, section, words};
+use crate::section::{Entry, Setting, Unused, section, unless, words};
 use crate::setting::{Text, parsed, text_settings};
 use crate::substitute::is_name;
 use crate::{Secret, node_path};
@@ -311,10 +311,9 @@ impl RecordsDetect {
     }
 
     /// They may be written all the same.
-    fn unused(&self) -> Vec<(&'static str, String)> {
-        let keys = ["time_number_min", "time_number_max", "time_number_decimals"].into_iter();
-        let keys = keys.filter(|_| !self.time_number);
-        keys.map(|key| (key, String::new())).collect()
+    fn unused(&self) -> Unused {
+        let keys = ["time_number_min", "time_number_max", "time_number_decimals"];
+        unless(self.time_number, &keys, "")
     }
 }
 

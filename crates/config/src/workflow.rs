@@ -12,7 +12,7 @@ use crate::build::Context;
 use crate::fields::{Fields, Value};
 use crate::key::{GIB, KIB, MIB, SECOND, TIB, YEAR};
 use crate::script::{FetchLimits, ScriptAllow};
-use crate::section::{section, words};
+use crate::section::{Unused, section, unless, words};
 use crate::server::LogRotation;
 
 section! {
@@ -151,7 +151,7 @@ section! {
 
 section! {
     /// `workflow` of a route.
-    pub struct WorkflowRouteKeys {
+    pub(crate) struct WorkflowRouteKeys {
         /// The request format. `named` (default for a path that ends with `*`): the path names the workflow, the body is its arguments or a
         /// list of them. `scenes` (default otherwise): Rengine's request, whose `scenesCodes` name workflows. `rulescript`: Rengine's
         /// request whose `ruleScriptId` names one rule. `custom`: any JSON or XML, with a response made from a template, as Rengine's
@@ -241,13 +241,12 @@ impl Workflow {
         }
     }
 
-    fn unused(&self) -> Vec<(&'static str, String)> {
-        let why = |global: &String| {
-            format!("it is for workflows of a folder; these are in the store (store = {global:?})")
+    fn unused(&self) -> Unused {
+        let Some(global) = &self.store else {
+            return Unused::new();
         };
-        let keys = ["path", "watch"].into_iter();
-        keys.filter_map(|key| Some((key, why(self.store.as_ref()?))))
-            .collect()
+        let why = format!("it is for workflows of a folder; these are in the store (store = {global:?})");
+        unless(false, &["path", "watch"], &why)
     }
 
     /// The location of graphs and rules.
@@ -298,11 +297,9 @@ impl WorkflowClient {
 }
 
 impl WorkflowRuns {
-    fn unused(&self) -> Vec<(&'static str, String)> {
+    fn unused(&self) -> Unused {
         let why = "it is for runs that are kept: `global` names the global of the store for them";
-        let keys = ["kept", "open_max", "at_a_time"].into_iter();
-        let keys = keys.filter(|_| self.global.is_none());
-        keys.map(|key| (key, why.to_owned())).collect()
+        unless(self.global.is_some(), &["kept", "open_max", "at_a_time"], why)
     }
 
     /// `None` if none are kept.
