@@ -401,9 +401,10 @@ impl Target {
             "sql" => keys.sql.map(Self::Sql),
             "pool" => keys.pool.map(Self::Pool),
             "script" => keys.script.map(Self::Script),
-            _ => keys
-                .workflow
-                .map(|route| Self::Workflow(route.of_path(pattern(fields).as_ref()))),
+            _ => {
+                let has_rest = pattern(fields).is_some_and(|pattern| pattern.ends_with_rest());
+                Some(Self::Workflow(keys.workflow?.of_path(has_rest)))
+            }
         }
     }
 
@@ -446,20 +447,22 @@ fn check_path(
     fields: &Fields,
     context: &mut Context<'_>,
 ) {
-    let Some(pattern) = pattern(fields) else { return };
-    let (has_rest, is_named) = (pattern.ends_with_rest(), pattern.segments().len() > 1);
+    let pattern = pattern(fields);
+    let is_valid = pattern.is_some();
+    let has_rest = pattern.as_ref().is_some_and(Pattern::ends_with_rest);
+    let is_named = pattern.is_some_and(|pattern| pattern.segments().len() > 1);
     let expected = match (target, workflow.and_then(|workflow| workflow.api)) {
-        ("files", _) if !has_rest => "a route with `files` ends with `/*`, which names the file",
-        ("store", _) if !has_rest || !is_named => {
+        ("files", _) if is_valid && !has_rest => "a route with `files` ends with `/*`, which names the file",
+        ("store", _) if is_valid && !(has_rest && is_named) => {
             "a route with `store` is a name and `/*`, which names the node: \"/store/*\""
         }
-        ("records", _) if !has_rest => {
+        ("records", _) if is_valid && !has_rest => {
             "a route with `records` ends with `/*`, which is the reference: \"/json/*\""
         }
         (_, Some(WorkflowApi::Named)) if !has_rest => {
             "a route with `workflow = { api = \"named\" }` ends with `/*`, which names the workflow"
         }
-        (_, Some(WorkflowApi::Releases)) if !has_rest || !is_named => {
+        (_, Some(WorkflowApi::Releases)) if !(has_rest && is_named) => {
             "a route with `workflow = { api = \"releases\" }` is a name and `/*`, which names the release: \"/releases/*\""
         }
         _ => return,
@@ -469,10 +472,12 @@ fn check_path(
 }
 
 impl WorkflowRouteKeys {
-    fn of_path(self, pattern: Option<&Pattern>) -> WorkflowRoute {
-        let usual = match pattern {
-            Some(pattern) if !pattern.ends_with_rest() => WorkflowApi::Scenes,
-            _ => WorkflowApi::Named,
+    /// `has_rest`: the path ends with `*`.
+    fn of_path(self, has_rest: bool) -> WorkflowRoute {
+        let usual = if has_rest {
+            WorkflowApi::Named
+        } else {
+            WorkflowApi::Scenes
         };
         WorkflowRoute {
             api: self.api.unwrap_or(usual),
