@@ -140,15 +140,18 @@ impl<'a> Context<'a> {
         }
         let is_routed = |(_, route): &(String, Fields)| route.has("workflow");
         let has_workflow = self.sections.has("workflow") || self.sections.of("route").iter().any(is_routed);
+        let (log, records) = (self.once("log"), self.once("records"));
+        let mut routes = Vec::new();
+        for (_, fields) in self.sections.of("route") {
+            routes.extend(self.read::<Route>(fields).map(|route| (route, fields)));
+        }
         let mut config = Config {
             file: file.to_owned(),
             folder: file.parent().unwrap_or(Path::new("/")).to_owned(),
             included: Vec::new(),
             tls: self.named("tls"),
-            log: self.once("log")?,
             trace: self.sections.has("trace").then(|| self.once("trace")).flatten(),
             store: self.has_store().then(|| self.once("store")).flatten(),
-            records: self.once("records")?,
             pools: self.named("pool"),
             scripts: self.named("script"),
             sql: self.named("sql"),
@@ -158,18 +161,17 @@ impl<'a> Context<'a> {
             kafka: self.named("kafka"),
             workflow: has_workflow.then(|| self.once("workflow")).flatten(),
             routes: Vec::new(),
+            // Everything has been read by now, so that all problems are found.
             server: server?,
             admin: admin?,
+            log: log?,
+            records: records?,
         };
         for (name, fields) in self.sections.of("sql") {
             let threads = config.sql_threads(name);
             if let Some(database) = config.sql.get_mut(name) {
                 database.check(threads, fields, self);
             }
-        }
-        let mut routes: Vec<(Route, &Fields)> = Vec::new();
-        for (_, fields) in self.sections.of("route") {
-            routes.extend(self.read(fields).map(|route| (route, fields)));
         }
         for (route, fields) in &routes {
             if let (Target::Workflow(_), Some(workflow)) = (&route.target, &config.workflow) {

@@ -14,7 +14,7 @@ use crate::fields::{Fields, Value};
 use crate::key::{GIB, HOUR, KIB, Kind, MIB, MINUTE, SECOND, TIB};
 use crate::print::Table;
 use crate::section::{Entry, Setting, Unused, section, unless, words};
-use crate::setting::{Text, parsed, text_settings};
+use crate::setting::{Text, text_settings};
 use crate::substitute::is_name;
 use crate::{Secret, node_path};
 
@@ -258,7 +258,7 @@ impl Text for Permission {
         format!("{self:?}")
     }
 }
-text_settings!(Key, Permission);
+text_settings!(Key, Permission, TimeZone);
 
 impl Records {
     fn rules(fields: &Fields, context: &mut Context<'_>) {
@@ -336,21 +336,20 @@ pub struct TimeZone(
     pub i32,
 );
 
-impl std::str::FromStr for TimeZone {
-    type Err = String;
+impl Text for TimeZone {
+    fn parse<'f>(written: &str, line: usize, entry: Entry<'f>, context: &mut Context<'f>) -> Option<Self> {
+        let zone = parse_zone(written);
+        if zone.is_none() {
+            let message = format!(
+                "found {written:?}, expected \"Z\" or a distance from UTC such as \"+02:00\"; zones by their names are not known"
+            );
+            entry.note(context, line, message);
+        }
+        // The others are checked as if it were UTC.
+        Some(Self(zone.unwrap_or(0)))
+    }
 
-    fn from_str(zone: &str) -> Result<Self, String> {
-        parse_zone(zone).map(Self).ok_or_else(|| {
-            format!(
-                "found {zone:?}, expected \"Z\" or a distance from UTC such as \"+02:00\"; zones by their names are not known"
-            )
-        })
+    fn to_text(&self) -> String {
+        zone_text(self.0)
     }
 }
-
-impl fmt::Display for TimeZone {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&zone_text(self.0))
-    }
-}
-parsed!("": TimeZone);
