@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use forebay_clients::RedisOptions;
 use forebay_tls::CertificateFiles;
-use forebay_workflow::WorkflowApi;
 
 use crate::clients::{KafkaCluster, MailServer, S3Bucket};
 use crate::error::{Noted, nearest};
@@ -150,7 +149,7 @@ impl<'a> Context<'a> {
             folder: file.parent().unwrap_or(Path::new("/")).to_owned(),
             included: Vec::new(),
             tls: self.named("tls"),
-            trace: self.sections.has("trace").then(|| self.once("trace")).flatten(),
+            trace: self.once("trace"),
             store: self.has_store().then(|| self.once("store")).flatten(),
             pools: self.named("pool"),
             scripts: self.named("script"),
@@ -174,8 +173,10 @@ impl<'a> Context<'a> {
             }
         }
         for (route, fields) in &routes {
-            if let (Target::Workflow(_), Some(workflow)) = (&route.target, &config.workflow) {
-                self.check_workflow_route(route, workflow, fields);
+            if let (Target::Workflow(target), Some(workflow), Some(Value::Table(written))) =
+                (&route.target, &config.workflow, fields.value("workflow"))
+            {
+                workflow.check_route(*target, written, self);
             }
         }
         refuse_conflicts(&routes, self);
@@ -183,27 +184,7 @@ impl<'a> Context<'a> {
         Some(config)
     }
 
-    /// Checks a route against `[workflow]`.
-    fn check_workflow_route(&mut self, route: &Route, workflow: &Workflow, fields: &Fields) {
-        let (Target::Workflow(target), Some(Value::Table(written))) =
-            (&route.target, fields.value("workflow"))
-        else {
-            return;
-        };
-        let (has_release, is_about_releases) =
-            (target.release.is_some(), target.api == WorkflowApi::Releases);
-        let wrong = if (has_release || is_about_releases) && workflow.folder().is_some() {
-            "the workflows are those of a folder, which has no releases; `store` under [workflow] has"
-        } else if has_release && is_about_releases {
-            "with `api = \"releases\"` the path names the release"
-        } else if is_about_releases && !workflow.has_publishers() {
-            "no client may use it: `releases = true` and `token` under [workflow.clients.ID]"
-        } else {
-            return;
-        };
-        self.note(written.problem(if has_release { "release" } else { "api" }, wrong));
-    }
-
+    /// A section that may appear once; with its defaults if it does not, unless it requires keys.
     fn once<T: Section>(&mut self, section: &str) -> Option<T> {
         self.read(self.sections.find(section, "")?)
     }
@@ -362,9 +343,7 @@ impl Config {
 }
 
 fn lines<T: Section>(path: &str, heading: &str, section: &T) -> String {
-    let mut table = Table::new(path.to_owned());
-    section.print(&mut table);
-    table.lines(heading)
+    Table::of(path.to_owned(), section).lines(heading)
 }
 
 fn once<T: Section>(out: &mut String, name: &str, section: Option<&T>) {

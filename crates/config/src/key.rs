@@ -80,8 +80,6 @@ pub(crate) enum Kind {
 pub(crate) enum Form {
     /// Anything, or what its Rust type parses.
     Plain,
-    /// A path, which need not exist.
-    Path,
     /// An existing file.
     File,
     /// An existing folder.
@@ -117,7 +115,6 @@ pub(crate) const HOUR: u64 = 60 * MINUTE;
 pub(crate) const YEAR: u64 = 365 * 24 * HOUR;
 
 pub(crate) const TIMEOUT: Kind = duration(1, 24 * HOUR);
-pub(crate) const PATH: Kind = Kind::Text(Form::Path);
 pub(crate) const FILE: Kind = Kind::Text(Form::File);
 pub(crate) const FOLDER: Kind = Kind::Text(Form::Folder);
 pub(crate) const NEW_FILE: Kind = Kind::Text(Form::NewFile);

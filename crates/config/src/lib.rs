@@ -18,7 +18,6 @@ mod fields;
 mod headers;
 mod include;
 mod key;
-mod level;
 mod listen;
 mod network;
 pub mod node_path;
@@ -51,7 +50,6 @@ pub use content_type::content_type_of;
 pub use error::{ConfigError, Problem};
 pub use forebay_runtimes::{Environment, Runtime};
 pub use forebay_workflow::{WorkflowApi, WorkflowRoute, WorkflowScene};
-pub use level::is_level_list;
 pub use listen::{Listen, ListenError};
 pub use network::{Network, NetworkError, TrustedProxies};
 use places::Places;
@@ -64,7 +62,7 @@ pub use route::{Cors, Files, PathKind, Respond, Route, Target};
 pub use script::{FetchLimits, Script, ScriptAllow, ScriptPlacement};
 pub use secret::Secret;
 pub use server::{
-    Admin, ClientAuthentication, ForwardedField, Log, LogFormat, LogRotation, Server, UnixMode,
+    Admin, ClientAuthentication, ForwardedField, Log, LogFormat, LogRotation, Server, UnixMode, is_level_list,
 };
 pub use sql::{Database, SqlResult, SqlRoute, SqlStatement};
 pub use store::{Access, Durability, Index, Permission, Records, RecordsDetect, Store, TimeZone};

@@ -1,13 +1,14 @@
 //! Writes settings as TOML.
 
 use crate::key::Key;
+use crate::section::Section;
 use crate::substitute::escape;
 
 /// The lines of a table.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     /// The full name, as in a heading.
-    pub(crate) path: String,
+    path: String,
     /// Each as `key = value`.
     entries: Vec<String>,
     /// The tables below it.
@@ -15,11 +16,14 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(path: String) -> Self {
-        Self {
+    /// What a section prints. `path` matters to one with tables below it.
+    pub(crate) fn of<T: Section>(path: String, section: &T) -> Self {
+        let mut table = Self {
             path,
             ..Self::default()
-        }
+        };
+        section.print(&mut table);
+        table
     }
 
     /// Adds a key with its value in TOML.

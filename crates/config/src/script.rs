@@ -19,7 +19,7 @@ section! {
         handler: PathBuf as FILE,
         /// The folder whose files, and those below it, the script may import; the handler is one of them. Without the key: the handler's
         /// folder.
-        modules: Option<PathBuf> as PATH,
+        modules: Option<PathBuf>,
         /// Which threads run it. `executor`: its own. `io`: for GET and HEAD the I/O thread that read the request; there it can only read,
         /// and it is restarted on an executor if it needs more than that or more time. `auto`: like `io`, once executors have answered
         /// similar requests quickly.

@@ -199,9 +199,7 @@ macro_rules! table_setting {
                 if let $crate::key::Kind::Group(_) = key.kind {
                     return $crate::section::Section::print(self, out);
                 }
-                let mut table = $crate::print::Table::default();
-                $crate::section::Section::print(self, &mut table);
-                out.put_table(key, &table);
+                out.put_table(key, &$crate::print::Table::of(String::new(), self));
             }
         }
     };

@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use forebay_tls::{CertificateFiles, ClientCertificates};
 
+use crate::Listen;
 use crate::build::Context;
 use crate::fields::Fields;
 use crate::key::{GIB, HOUR, KIB, TIB, YEAR};
 use crate::network::TrustedProxies;
 use crate::section::{Entry, Unused, section, unless, words};
 use crate::setting::{Text, parsed, text_settings};
-use crate::{Listen, is_level_list};
 
 /// Longest path of a Unix socket on Linux, in bytes (`sun_path` without its NUL).
 const SOCKET_PATH_MAX: usize = 107;
+
+const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
 section! {
     /// The listeners, and what bounds every connection and request.
@@ -251,6 +253,18 @@ impl Log {
             context.note(fields.problem("level", message));
         }
     }
+}
+
+/// Whether a text is a valid `log.level`.
+pub fn is_level_list(text: &str) -> bool {
+    text.split(',').all(|part| {
+        let (target, level) = part.split_once('=').unwrap_or(("forebay", part));
+        let is_target = !target.is_empty()
+            && target
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':' || b == b'-');
+        is_target && LEVELS.contains(&level)
+    })
 }
 
 impl Text for Listen {

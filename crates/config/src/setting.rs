@@ -243,12 +243,8 @@ impl<T: Section> Setting for BTreeMap<String, T> {
     }
 
     fn print(&self, key: &Key, out: &mut Table) {
-        let table = |table: &T| {
-            let mut printed = Table::default();
-            table.print(&mut printed);
-            printed
-        };
-        let tables = self.iter().map(|(name, value)| (name, table(value)));
+        let table = |(name, table)| (name, Table::of(String::new(), table));
+        let tables = self.iter().map(table);
         out.put_tables(key, flattened(T::KEYS).len(), tables.collect());
     }
 }

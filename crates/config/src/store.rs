@@ -24,7 +24,7 @@ section! {
     #[check(Store::check)]
     pub struct Store {
         /// The store's folder, made when it is not there. One server at a time leads it.
-        path: PathBuf as PATH = "data",
+        path: PathBuf = "data",
         /// What a commit waits for. `sync`: for a flush of its own; `group`: for a flush that it shares with others; `relaxed`: for
         /// nothing, so that a power cut can take the last `flush_interval`.
         durability: Durability = "group",

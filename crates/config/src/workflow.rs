@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_store::Key;
-use forebay_workflow::{ClientLimits, DurableRunLimits, Priority, WorkflowApi, WorkflowScene};
+use forebay_workflow::{ClientLimits, DurableRunLimits, Priority, WorkflowApi, WorkflowRoute, WorkflowScene};
 
 use crate::Secret;
 use crate::build::Context;
@@ -23,7 +23,7 @@ section! {
         /// The folder of the graphs, each a `NAME.json`, and of the rules that they run: `rules/NAME.js` or `.ts`, or the files of
         /// `rules/NAME/`, in the order of their names and `index.js` last; with what belongs to them in `modules`, `nodes`, `schemas`,
         /// `templates` and `tests`. With `store`: none.
-        path: PathBuf as PATH = "workflows",
+        path: PathBuf = "workflows",
         /// Whether a server looks at the folder, and has new runs have what has changed, within a second. What cannot be read is told in
         /// the log, and changes nothing.
         watch: bool = "false",
@@ -53,7 +53,7 @@ section! {
         log_max: u64 as size(0, GIB) = "1MiB" => "further lines are left out, and counted",
         /// The folder where what rules log is written, and why runs have failed: `NAME.log` for each workflow, a JSON object a line.
         /// Without it, rules log into the trace of a run that is asked for one.
-        logs: Option<PathBuf> as PATH,
+        logs: Option<PathBuf>,
         /// When such a file is renamed and begun anew; read when the server starts, or with another folder.
         logs_rotate: LogRotation,
         /// What bounds fetches.
@@ -267,9 +267,20 @@ impl Workflow {
         self.store.is_none().then_some(&self.path)
     }
 
-    /// Whether a client may change releases.
-    pub(crate) fn has_publishers(&self) -> bool {
-        self.clients.values().any(|client| client.releases)
+    /// Checks what a route says about releases.
+    pub(crate) fn check_route(&self, route: WorkflowRoute, fields: &Fields, context: &mut Context<'_>) {
+        let (has_release, is_about_releases) = (route.release.is_some(), route.api == WorkflowApi::Releases);
+        let has_publishers = self.clients.values().any(|client| client.releases);
+        let wrong = if (has_release || is_about_releases) && self.store.is_none() {
+            "the workflows are those of a folder, which has no releases; `store` under [workflow] has"
+        } else if has_release && is_about_releases {
+            "with `api = \"releases\"` the path names the release"
+        } else if is_about_releases && !has_publishers {
+            "no client may use it: `releases = true` and `token` under [workflow.clients.ID]"
+        } else {
+            return;
+        };
+        context.note(fields.problem(if has_release { "release" } else { "api" }, wrong));
     }
 }
 
