@@ -1,6 +1,11 @@
 //! An app is a configuration in force: its routes with their targets, and its pools. Immutable; a reload builds another one.
 
-use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use forebay_pool::{Mailboxes, Options, Pool, Program, Protocol, Recycle, Statuses, Supervisor};
 use forebay_records::Settings;
@@ -8,9 +13,13 @@ use forebay_runtimes::{ENV_PASSED, Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
 use forebay_store::Durability;
 use forebay_tls::{CertificateError, CertificateFiles};
+use forebay_upstream::Group;
 use forebay_workflow::{ActiveReleasesError, Compat, Reading, Releases, RunLimits, SourceParser, Storage};
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::{
+    sync::{oneshot, watch},
+    task::{LocalSet, spawn_local},
+};
 use tokio_rustls::rustls::ServerConfig;
 
 use crate::{
@@ -26,8 +35,9 @@ use crate::{
     sources::DatabaseRegistry,
     store::OpenStore,
     target::{
-        Bounds, BufferUsage, Cors, End, FilesTarget, Origins, PoolTarget, RecordsTarget, Request,
-        RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget, pool,
+        Bounds, BufferUsage, Cors, End, FilesTarget, Origins, PoolTarget, ProxyTarget, RecordsTarget,
+        Request, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget,
+        pool,
         pool::PoolWorkers,
         workflow::{ActiveReleases, DurableRuns, OfflineEnvironment, ReleaseApi, ReleaseThreads},
     },
@@ -49,6 +59,8 @@ pub(crate) struct Services {
     pub(crate) supervisor: Supervisor,
     pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) routes: RouteMetrics,
+    /// The groups of other HTTP servers that some app still has.
+    pub(crate) proxies: Mutex<Vec<Weak<Group>>>,
     pub(crate) scripts: ScriptMetrics,
     pub(crate) workflows: Arc<WorkflowMetrics>,
     /// Durable workflow runs; present if `workflow.runs` is configured, which cannot change while the server runs.
@@ -78,6 +90,10 @@ pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) router: Router<Route>,
     pub(crate) pools: BTreeMap<String, Pool>,
+    /// Groups of other HTTP servers.
+    pub(crate) proxies: BTreeMap<String, Arc<Group>>,
+    /// Ends with the app.
+    _health_checks: Option<HealthChecks>,
     pub(crate) scripts: Vec<Arc<Script>>,
     pub(crate) workflow: Option<WorkflowTarget>,
     /// The log files of workflow rules.
@@ -162,6 +178,17 @@ pub enum BuildError {
     /// The thread for handlers' database statements cannot be started.
     #[error("cannot start the thread on which handlers in pools reach databases")]
     CallHandlers(#[source] std::io::Error),
+    /// The authorities of a proxy's servers cannot be read.
+    #[error("the authorities of proxy `{proxy}` (ca) cannot be used: {source}")]
+    Authorities {
+        /// The proxy's name in the configuration.
+        proxy: String,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The thread for health checks cannot be started.
+    #[error("cannot start the thread that checks the health of servers")]
+    HealthChecks(#[source] std::io::Error),
     /// The SDK for workers cannot be unpacked.
     #[error(transparent)]
     Sdk(#[from] SdkError),
@@ -180,6 +207,63 @@ pub(crate) fn tls(config: &Config) -> Result<Option<Arc<ServerConfig>>, Certific
     )?)))
 }
 
+/// The groups of other HTTP servers. Those whose settings have not changed go on, with what is known of their servers and with their counts;
+/// authorities are read anew.
+fn proxies(config: &Config, services: &Services) -> Result<BTreeMap<String, Arc<Group>>, BuildError> {
+    let mut known = services.proxies.lock();
+    known.retain(|group| group.strong_count() > 0);
+    let mut proxies = BTreeMap::new();
+    for (name, proxy) in &config.proxies {
+        let settings = &proxy.settings;
+        let kept = known.iter().filter_map(Weak::upgrade);
+        let kept = kept.filter(|group| settings.authorities.is_none() && group.settings() == settings);
+        let group = match kept.into_iter().next() {
+            Some(group) => group,
+            None => {
+                let group = Group::new(settings.clone()).map_err(|source| BuildError::Authorities {
+                    proxy: name.clone(),
+                    source,
+                })?;
+                known.push(Arc::downgrade(&group));
+                group
+            }
+        };
+        proxies.insert(name.clone(), group);
+    }
+    Ok(proxies)
+}
+
+/// The thread that checks the health of other servers; it ends when this is dropped.
+#[derive(Debug)]
+struct HealthChecks(#[expect(dead_code, reason = "dropping it ends the thread")] oneshot::Sender<()>);
+
+impl HealthChecks {
+    /// `None` if there is nothing to check.
+    fn start(proxies: &BTreeMap<String, Arc<Group>>) -> std::io::Result<Option<Self>> {
+        let checked = proxies.values().filter(|group| group.settings().check.is_some());
+        let checked: Vec<_> = checked.map(Arc::downgrade).collect();
+        if checked.is_empty() {
+            return Ok(None);
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (ending, ended) = oneshot::channel();
+        std::thread::Builder::new()
+            .name("health".to_owned())
+            .spawn(move || {
+                LocalSet::new().block_on(&runtime, async {
+                    for group in checked {
+                        spawn_local(Group::check_health(group));
+                    }
+                    // Nothing is ever sent: this ends with the sender, and with it the checks.
+                    let _ = ended.await;
+                });
+            })?;
+        Ok(Some(Self(ending)))
+    }
+}
+
 /// The certificate for development of this user, for `localhost`, made if it is not there yet.
 pub fn development_certificate() -> std::io::Result<CertificateFiles> {
     forebay_tls::development_certificate(&forebay_runtimes::cache_folder().join("tls"))
@@ -190,6 +274,7 @@ impl App {
     pub(crate) fn build(config: Config, services: &Services) -> Result<Self, BuildError> {
         check_handlers(&config, services.parser)?;
         let tls = tls(&config)?;
+        let proxies = proxies(&config, services)?;
         let sdk = if config.pools.is_empty() {
             None
         } else {
@@ -221,6 +306,7 @@ impl App {
         let parts = Parts {
             records: records.as_ref(),
             pools: &pools,
+            proxies: &proxies,
             scripts: &scripts,
             workflow: workflow.as_ref(),
             store: store_target.as_ref(),
@@ -245,6 +331,8 @@ impl App {
             },
             router,
             pools,
+            _health_checks: HealthChecks::start(&proxies).map_err(BuildError::HealthChecks)?,
+            proxies,
             workflow_logs: workflow.as_ref().and_then(WorkflowTarget::logs),
             scripts: scripts
                 .values()
@@ -273,6 +361,7 @@ impl App {
 /// The parts from which targets are built.
 struct Parts<'a> {
     pools: &'a BTreeMap<String, Pool>,
+    proxies: &'a BTreeMap<String, Arc<Group>>,
     scripts: &'a BTreeMap<String, ScriptTarget>,
     workflow: Option<&'a WorkflowTarget>,
     store: Option<&'a StoreTarget>,
@@ -341,6 +430,10 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
         }
         config::Target::Script(name) => Target::Script(parts.scripts.get(name).expect(checked).clone()),
         config::Target::Workflow(route) => Target::Workflow(parts.workflow.expect(checked).at(*route)),
+        config::Target::Proxy(way) => {
+            let group = Arc::clone(parts.proxies.get(&way.proxy).expect(checked));
+            Target::Proxy(ProxyTarget::new(group, &parts.config.proxies[&way.proxy], way))
+        }
         config::Target::Pool(way) => {
             let pool = parts.pools.get(&way.pool).expect(checked).clone();
             let writes = parts.config.pools[&way.pool].store == config::StoreMode::ReadWrite;

@@ -45,7 +45,7 @@ impl Reply<'_> {
     /// body than it sends.
     pub(crate) fn announced(&self, is_head: bool) -> Option<u64> {
         let length = match &self.body {
-            _ if matches!(self.status, 204 | 304) => return None,
+            _ if matches!(self.status, 101 | 204 | 304) => return None,
             // The length that GET would have is unknown.
             Body::Empty if is_head => None,
             Body::Bytes(bytes) if is_head && bytes.is_empty() => None,
@@ -174,6 +174,8 @@ pub(crate) enum Delimiting {
     Chunked,
     /// By closing the connection: HTTP/1.0 without a length.
     Close,
+    /// None: the connection goes over to another protocol.
+    Upgrade,
 }
 
 /// Writes a head of HTTP/1.1: the status line and all fields, including the final empty line.
@@ -213,7 +215,9 @@ pub(crate) fn put_end(out: &mut Vec<u8>, delimiting: Delimiting, close: bool, ht
         out.extend_from_slice(b"transfer-encoding: chunked\r\n");
     }
     put_length(out, delimiting);
-    if close {
+    if delimiting == Delimiting::Upgrade {
+        out.extend_from_slice(b"connection: upgrade\r\n");
+    } else if close {
         out.extend_from_slice(b"connection: close\r\n");
     } else if http10 {
         out.extend_from_slice(b"connection: keep-alive\r\n");
@@ -249,6 +253,7 @@ pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// The reason phrase of a status (RFC 9110, 15).
 pub(crate) fn reason(status: u16) -> &'static str {
     match status {
+        101 => "Switching Protocols",
         200 => "OK",
         201 => "Created",
         202 => "Accepted",

@@ -235,6 +235,7 @@ impl Server {
             supervisor,
             mailboxes: Mailboxes::new(threads),
             routes: RouteMetrics::new(threads),
+            proxies: parking_lot::Mutex::default(),
             scripts: ScriptMetrics::default(),
             workflows: Arc::default(),
             kept_runs,

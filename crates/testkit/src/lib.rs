@@ -17,7 +17,7 @@ pub mod techempower;
 mod wait;
 
 pub use self::{
-    binary::command,
+    binary::{bun, command},
     client::Client,
     document::blocks,
     folder::Folder,

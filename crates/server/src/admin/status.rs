@@ -1,9 +1,10 @@
 //! The server's counters and its status document.
 
-use std::time::UNIX_EPOCH;
+use std::{sync::Arc, time::UNIX_EPOCH};
 
 use forebay_pg::Durations;
 use forebay_script::Counted;
+use forebay_upstream::{Group, ServerCounts};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -37,6 +38,7 @@ impl Shared {
             routes: self.services.routes.totals(),
             store: self.services.store.as_ref().map(|store| store.facts()),
             pools: self.pools.states(generation),
+            proxies: self.front.app().proxies.clone(),
             scripts: self.services.scripts.read(),
             workflows: self.services.workflows.read(),
             workflow_releases: workflow.as_ref().map_or_else(Vec::new, WorkflowTarget::releases),
@@ -86,6 +88,7 @@ impl Shared {
             "workflow_releases": facts.workflow_releases.iter().map(|(release, state)| json!({ "release": release, "state": state })).collect::<Vec<_>>(),
             "workflow_store": self.workflow_store(),
             "kept_runs_open": facts.kept_runs_open,
+            "proxies": facts.proxies.iter().map(proxy).collect::<Vec<_>>(),
             "pools": facts.pools.current,
             "retiring": facts.pools.retiring,
         })
@@ -142,6 +145,24 @@ fn database(known: &Database) -> Value {
 fn spent(durations: &Durations) -> Value {
     let (count, sum_us) = (durations.count(), durations.sum().as_micros() as u64);
     json!({ "count": count, "mean_us": sum_us.checked_div(count).unwrap_or_default() })
+}
+
+fn proxy((name, group): (&String, &Arc<Group>)) -> Value {
+    let server = |server: &Arc<forebay_upstream::Server>| {
+        let ServerCounts {
+            in_flight,
+            requests,
+            failures,
+        } = server.counts();
+        json!({
+            "address": server.name(),
+            "up": group.is_up(server),
+            "in_flight": in_flight,
+            "requests": requests,
+            "failures": failures,
+        })
+    };
+    json!({ "name": name, "servers": group.servers().iter().map(server).collect::<Vec<_>>() })
 }
 
 fn script((name, counted): &(String, Counted)) -> Value {

@@ -73,6 +73,7 @@ fn add(sections: &mut Sections, added: Sections, places: &Places, noted: &mut Ve
     let named = [
         (&mut sections.tls, added.tls),
         (&mut sections.pools, added.pools),
+        (&mut sections.proxies, added.proxies),
         (&mut sections.scripts, added.scripts),
         (&mut sections.sql, added.sql),
         (&mut sections.redis, added.redis),

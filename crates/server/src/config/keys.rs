@@ -3,6 +3,7 @@
 
 mod kafka;
 mod mail;
+mod proxy;
 mod records;
 mod redis;
 mod route;
@@ -105,9 +106,6 @@ impl Section {
     }
 }
 
-/// Targets of routes reserved for later versions.
-pub(super) const LATER_TARGETS: &[&str] = &["proxy"];
-
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -179,6 +177,12 @@ pub(super) static SECTIONS: &[Section] = &[
         shape: Shape::Named,
         meaning: "A supervised pool of worker processes. NAME has 1 to 64 letters, digits, `-` and `_`.",
         keys: POOL,
+    },
+    Section {
+        name: "proxy",
+        shape: Shape::Named,
+        meaning: "Other HTTP servers, to which routes with `proxy` pass requests on. NAME has 1 to 64 letters, digits, `-` and `_`.",
+        keys: proxy::PROXY,
     },
     Section {
         name: "script",

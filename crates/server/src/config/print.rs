@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use forebay_clients::{KafkaAcks, MailTls};
 use forebay_records::{Settings, TimeNumber, zone_text};
 use forebay_store::index::field_text;
+use forebay_upstream::Balance;
 
 use super::build::server::UNIX;
 use super::substitute::escape;
 use super::units::{print_duration, print_size};
 use super::{
     Admin, Compat, Config, Durability, ForwardedField, KafkaCluster, Link, Listen, Log, LogFormat,
-    LogRotation, MailServer, Permission, Pool, Protocol, PythonApplication, PythonModule, Respond, Retry,
-    Route, S3Bucket, Script, ScriptAllow, Server, SqlRoute, Store, Target, Trace, Worker, Workflow,
+    LogRotation, MailServer, Permission, Pool, Protocol, Proxy, PythonApplication, PythonModule, Respond,
+    Retry, Route, S3Bucket, Script, ScriptAllow, Server, SqlRoute, Store, Target, Trace, Worker, Workflow,
     WorkflowSource,
 };
 use crate::store::path::put_key;
@@ -46,6 +47,9 @@ impl Config {
             write_records(out, &self.records)?;
         }
         self.pools.values().try_for_each(|pool| write_pool(out, pool))?;
+        self.proxies
+            .values()
+            .try_for_each(|proxy| write_proxy(out, proxy))?;
         self.scripts
             .values()
             .try_for_each(|script| write_script(out, script))?;
@@ -583,6 +587,42 @@ fn statements(sql: &SqlRoute) -> String {
     }
 }
 
+fn write_proxy(out: &mut String, proxy: &Proxy) -> fmt::Result {
+    let settings = &proxy.settings;
+    let servers: Vec<String> = settings.servers.iter().map(ToString::to_string).collect();
+    writeln!(out, "\n[proxy.{}]\nservers = {}", settings.name, texts(&servers))?;
+    let balance = match settings.balance {
+        Balance::LeastInFlight => "least_in_flight",
+        Balance::Client => "client",
+        Balance::Path => "path",
+    };
+    writeln!(out, "balance = {}", text(balance))?;
+    if let Some(host) = &proxy.host {
+        writeln!(out, "host = {}", text(host))?;
+    }
+    if let Some(file) = &settings.authorities {
+        writeln!(out, "ca = {}", path(file))?;
+    }
+    writeln!(out, "in_flight_max = {}", settings.in_flight_max)?;
+    writeln!(out, "connect_timeout = {}", duration(settings.connect_timeout))?;
+    writeln!(out, "read_timeout = {}", duration(settings.read_timeout))?;
+    writeln!(out, "tunnel_timeout = {}", duration(proxy.tunnel_timeout))?;
+    writeln!(out, "idle_timeout = {}", duration(settings.idle_timeout))?;
+    writeln!(out, "idle_max = {}", settings.idle_max)?;
+    writeln!(out, "retry = {}", text(retry(proxy.retry)))?;
+    writeln!(out, "fails_max = {}", settings.fails_max)?;
+    writeln!(out, "fail_timeout = {}", duration(settings.fail_timeout))?;
+    if let Some(check) = &settings.check {
+        let (interval, timeout) = (duration(check.interval), duration(check.timeout));
+        let path = text(&check.path);
+        writeln!(
+            out,
+            "check = {{ path = {path}, interval = {interval}, timeout = {timeout} }}"
+        )?;
+    }
+    Ok(())
+}
+
 fn write_route(out: &mut String, route: &Route) -> fmt::Result {
     writeln!(out, "\n[[route]]\npath = {}", text(&route.path))?;
     if !route.methods.is_empty() {
@@ -630,6 +670,13 @@ fn write_route(out: &mut String, route: &Route) -> fmt::Result {
             let release = route.release.map(|release| format!(", release = {release}"));
             let (api, release) = (text(route.api.name()), release.unwrap_or_default());
             writeln!(out, "workflow = {{ api = {api}{release} }}")
+        }
+        Target::Proxy(proxy) => {
+            writeln!(out, "proxy = {}", text(&proxy.proxy))?;
+            match &proxy.upstream_path {
+                Some(path) => writeln!(out, "upstream_path = {}", text(path)),
+                None => Ok(()),
+            }
         }
         Target::Pool(pool) => {
             writeln!(out, "pool = {}", text(&pool.pool))?;

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use toml_edit::{Document, Item, TableLike, Value as TomlValue};
 
-use super::build::TARGETS_LISTED;
 use super::error::{Noted, nearest};
 use super::fields::{Field, Fields, Spot, Value};
-use super::keys::{Default, INCLUDE, Key, Kind, LATER_TARGETS, SECTIONS, Section, Shape};
+use super::keys::{Default, INCLUDE, Key, Kind, SECTIONS, Section, Shape};
 use super::substitute::substitute;
 use super::units::{parse_duration, parse_size, print_duration, print_size};
 
@@ -36,6 +35,7 @@ pub(super) struct Sections {
     pub(super) records: Fields,
     pub(super) has_records: bool,
     pub(super) pools: Vec<(String, Fields)>,
+    pub(super) proxies: Vec<(String, Fields)>,
     pub(super) scripts: Vec<(String, Fields)>,
     pub(super) sql: Vec<(String, Fields)>,
     pub(super) redis: Vec<(String, Fields)>,
@@ -126,6 +126,7 @@ impl Reader<'_> {
             records: self.one(root, "records"),
             has_records: root.get("records").is_some(),
             pools: self.named(root, "pool"),
+            proxies: self.named(root, "proxy"),
             scripts: self.named(root, "script"),
             sql: self.named(root, "sql"),
             redis: self.named(root, "redis"),
@@ -340,18 +341,14 @@ impl Reader<'_> {
             if keys.iter().any(|key| key.name == name) {
                 continue;
             }
-            let message = if path == "route" && LATER_TARGETS.contains(&name) {
-                format!("this version has no target `{name}`; it has {TARGETS_LISTED}")
-            } else {
-                let names = || keys.iter().map(|key| key.name);
-                match keys {
-                    [] => "no such key; the table is empty".to_owned(),
-                    _ => format!(
-                        "no such key{}; accepted: {}",
-                        proposal(name, names()),
-                        listed(names())
-                    ),
-                }
+            let names = || keys.iter().map(|key| key.name);
+            let message = match keys {
+                [] => "no such key; the table is empty".to_owned(),
+                _ => format!(
+                    "no such key{}; accepted: {}",
+                    proposal(name, names()),
+                    listed(names())
+                ),
             };
             let line = self.key_line(table, name);
             self.problems.push(Noted {

@@ -44,6 +44,8 @@ pub struct Config {
     pub records: Settings,
     /// `[pool.NAME]`, by name.
     pub pools: BTreeMap<String, Pool>,
+    /// `[proxy.NAME]`, by name.
+    pub proxies: BTreeMap<String, Proxy>,
     /// `[script.NAME]`, by name.
     pub scripts: BTreeMap<String, Script>,
     /// `[sql.NAME]`, by name.
@@ -758,6 +760,8 @@ pub enum Target {
     Sql(SqlRoute),
     /// A pool of worker processes.
     Pool(PoolRoute),
+    /// Other HTTP servers.
+    Proxy(ProxyRoute),
     /// A script: a key of [`Config::scripts`].
     Script(String),
     /// Workflows: graphs of rules.
@@ -788,6 +792,28 @@ pub struct Files {
     pub cache_control: Option<String>,
     /// Whether compressed files beside the others are sent.
     pub precompressed: bool,
+}
+
+/// `[proxy.NAME]`: other HTTP servers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proxy {
+    /// How they are reached.
+    pub settings: forebay_upstream::Settings,
+    /// The Host field that they get; the client's if `None`.
+    pub host: Option<String>,
+    /// How long a connection that has gone over to another protocol may carry nothing.
+    pub tunnel_timeout: Duration,
+    /// Which requests are sent again.
+    pub retry: Retry,
+}
+
+/// A route to other HTTP servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxyRoute {
+    /// The name of the `[proxy.NAME]`.
+    pub proxy: String,
+    /// What the servers get in the place of the path before the pattern's `*`.
+    pub upstream_path: Option<String>,
 }
 
 /// A route to a pool, with the pool's limits as narrowed by the route.

@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    cell::RefCell,
     rc::Rc,
     sync::{Arc, Once},
     time::{Duration, Instant},
@@ -14,7 +15,7 @@ use crate::{
     logging::Access,
     reply::{HeaderLines, Reply},
     router::{Found, Outcome},
-    target::{Cors, Request},
+    target::{Cors, Request, Upstream},
 };
 
 /// Longest request id accepted from a client.
@@ -36,14 +37,14 @@ impl<'r, 'p> Lookup<'r, 'p> {
         if let Some(port) = tls_port {
             return redirected(head, port);
         }
-        if head.wants_websocket {
-            log_websocket(head, id);
-            return Self::Refusal(Refusal::WebSocket);
-        }
         if let Some((route, permission)) = preflight(app, head) {
             return Self::Reply(no_content(permission), Some(route));
         }
         match app.router.find(head.method(), head.host(), head.path()) {
+            Outcome::Found(found) if head.wants_websocket && !found.target.target.takes_upgrades() => {
+                log_websocket(head, id);
+                Self::Refusal(Refusal::WebSocket)
+            }
             Outcome::Found(found) => Self::Route(found),
             Outcome::Options { allow } => {
                 let mut headers = HeaderLines::default();
@@ -96,7 +97,7 @@ fn log_websocket(head: &Head, id: &str) {
             target: "forebay::front",
             request_id = id,
             path = head.path(),
-            "a client asks for a WebSocket, which this server does not have: it gets 501, as all who ask for one do from now on"
+            "a client asks for a WebSocket, which only proxy routes have: it gets 501, as all who ask elsewhere do from now on"
         );
     });
 }
@@ -137,6 +138,8 @@ pub(super) struct Arrival<'a> {
     pub(super) is_secure: bool,
     /// Where the request is sent because it came without TLS.
     tls_port: Option<u16>,
+    /// The server that answered it, if another one did.
+    upstream: RefCell<Option<Upstream>>,
 }
 
 impl<'a> Arrival<'a> {
@@ -168,6 +171,7 @@ impl<'a> Arrival<'a> {
             at,
             is_secure: is_tls.unwrap_or(transport == Transport::Tls),
             tls_port: is_redirected.then_some(tls_port),
+            upstream: RefCell::default(),
         }
     }
 
@@ -185,6 +189,8 @@ impl<'a> Arrival<'a> {
             params: &found.params[..],
             rest: found.rest,
             peer: &self.peer,
+            is_secure: self.is_secure,
+            upstream: &self.upstream,
             thread: self.thread,
             app: self.app,
             arrived: self.at,
@@ -212,6 +218,7 @@ impl<'a> Arrival<'a> {
                 request_id: self.id,
                 route: route.map(|route| route.counts.name()),
                 pool: route.and_then(|route| route.target.pool_name()),
+                upstream: self.upstream.borrow().as_ref(),
             });
         }
     }

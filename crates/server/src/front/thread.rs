@@ -10,6 +10,7 @@ use std::{
 
 use forebay_pool::LocalMailbox;
 use forebay_script::{IoScript, Script};
+use forebay_upstream::Connections;
 use slab::Slab;
 use tokio::sync::Notify;
 
@@ -42,6 +43,8 @@ pub(crate) struct Thread {
     /// Notified when the last connection has ended.
     left: Notify,
     scripts: RefCell<Vec<ThreadScript>>,
+    /// Connections to other servers.
+    pub(crate) upstreams: Connections,
 }
 
 /// A script's engine on this thread, kept while the script has an owner.
@@ -86,6 +89,7 @@ impl Thread {
             connections: RefCell::default(),
             left: Notify::new(),
             scripts: RefCell::default(),
+            upstreams: Connections::default(),
             shared,
         })
     }

@@ -8,7 +8,7 @@ use super::{
     line::{Form, timestamp},
 };
 
-use crate::front::Version;
+use crate::{front::Version, target::Upstream};
 
 /// Longest request field logged; longer ones are truncated.
 const FIELD_BYTES_MAX: usize = 1024;
@@ -40,6 +40,8 @@ pub(crate) struct Access<'a> {
     pub(crate) route: Option<&'a str>,
     /// The pool whose worker answered.
     pub(crate) pool: Option<&'a str>,
+    /// The server that answered, if another one did.
+    pub(crate) upstream: Option<&'a Upstream>,
 }
 
 impl AccessLog {
@@ -82,7 +84,12 @@ impl Access<'_> {
         line.push_str(" \"");
         put_quoted(&mut line, or_dash(self.route.unwrap_or_default().as_bytes()));
         let (pool, seconds) = (self.pool.unwrap_or("-"), self.duration.as_secs_f64());
-        writeln!(line, "\" {pool} {seconds:.6}").expect("a String takes everything");
+        write!(line, "\" {pool} {seconds:.6}").expect("a String takes everything");
+        if let Some(Upstream { server, duration }) = self.upstream {
+            let (server, seconds) = (server.name(), duration.as_secs_f64());
+            write!(line, " {server} {seconds:.6}").expect("a String takes everything");
+        }
+        line.push('\n');
         line
     }
 
@@ -108,6 +115,12 @@ impl Access<'_> {
                 put_json(&mut line, value);
                 line.push('"');
             }
+        }
+        if let Some(Upstream { server, duration }) = self.upstream {
+            line.push_str(",\"upstream\":\"");
+            put_json(&mut line, server.name().as_bytes());
+            write!(line, "\",\"upstream_duration_us\":{}", duration.as_micros())
+                .expect("a String takes everything");
         }
         let micros = self.duration.as_micros();
         writeln!(
@@ -196,6 +209,7 @@ mod tests {
             request_id: "0123456789abcdef",
             route: Some("/:name"),
             pool: Some("api"),
+            upstream: None,
         }
     }
 

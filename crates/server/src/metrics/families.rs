@@ -128,6 +128,10 @@ families! {
     SQL_ROUTE_IN_FLIGHT = Gauge "forebay_sql_route_statements_in_flight" ["route"] "Statements under way and waiting.";
     SQL_REACHABLE = Gauge "forebay_sql_reachable" ["database"] "0 when the last attempt to connect has failed, else 1.";
     SQL_IN_FLIGHT_MAX = Gauge "forebay_sql_statements_in_flight_max" ["database"] "How many statements of a database may be under way and waiting: sql.NAME.in_flight_max.";
+    PROXY_UP = Gauge "forebay_proxy_server_up" ["proxy", "server"] "1 if the server gets requests, 0 while it is left alone because it fails.";
+    PROXY_IN_FLIGHT = Gauge "forebay_proxy_requests_in_flight" ["proxy", "server"] "Requests that the server has not answered whole.";
+    PROXY_REQUESTS = Counter "forebay_proxy_requests_total" ["proxy", "server"] "Requests that were to go to the server, each attempt counted.";
+    PROXY_FAILURES = Counter "forebay_proxy_failures_total" ["proxy", "server"] "Attempts that failed: no connection, no answer in time, or an answer that is not whole or not valid.";
     POOL_READY = Gauge "forebay_pool_ready" ["pool"] "1 when the pool can do its work, else 0.";
     POOL_ACCEPTED = Counter "forebay_pool_jobs_accepted_total" ["pool"] "Jobs taken. Each ends as answered, faulted, cancelled or failed.";
     POOL_ANSWERED = Counter "forebay_pool_jobs_answered_total" ["pool"] "Jobs answered by their handler.";

@@ -1,10 +1,11 @@
 //! Prometheus export: text exposition format 0.0.4.
 
-use std::{fmt::Write, time::Duration};
+use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
 
 use forebay_pg::{BOUNDS_US, Durations};
 use forebay_pool::{EndCause, Readiness, Status};
 use forebay_script::Counted;
+use forebay_upstream::Group;
 
 use super::{
     ProcessUse, RouteTotals,
@@ -42,6 +43,8 @@ pub(crate) struct Facts {
     /// `None` if there is no store.
     pub(crate) store: Option<StoreFacts>,
     pub(crate) pools: PoolStates,
+    /// By the name of the proxy.
+    pub(crate) proxies: BTreeMap<String, Arc<Group>>,
     /// With the script's name.
     pub(crate) scripts: Vec<(String, Counted)>,
     /// With the workflow's name.
@@ -72,6 +75,7 @@ pub(crate) fn exposition(facts: &Facts) -> String {
         text.sample(&families::WORKFLOW_RUNS_OPEN, &[], open as f64);
     }
     databases(&mut text, &facts.databases);
+    proxies(&mut text, &facts.proxies);
     pools(&mut text, &facts.pools);
     text.out
 }
@@ -285,6 +289,32 @@ fn statements(text: &mut Text, families: &Statements, counted: &[(&str, &forebay
     text.family(&families.in_flight);
     for (name, counted) in counted {
         text.sample(&families.in_flight, &[name], counted.in_flight as f64);
+    }
+}
+
+fn proxies(text: &mut Text, proxies: &BTreeMap<String, Arc<Group>>) {
+    type Value = fn(&Group, &forebay_upstream::Server) -> f64;
+    let families: [(&Family, Value); 4] = [
+        (&families::PROXY_UP, |group, server| {
+            f64::from(u8::from(group.is_up(server)))
+        }),
+        (&families::PROXY_IN_FLIGHT, |_, server| {
+            server.counts().in_flight as f64
+        }),
+        (&families::PROXY_REQUESTS, |_, server| {
+            server.counts().requests as f64
+        }),
+        (&families::PROXY_FAILURES, |_, server| {
+            server.counts().failures as f64
+        }),
+    ];
+    for (family, value) in families {
+        text.family(family);
+        for (name, group) in proxies {
+            for server in group.servers() {
+                text.sample(family, &[name, server.name()], value(group, server));
+            }
+        }
     }
 }
 
@@ -537,6 +567,7 @@ mod tests {
                 current: Vec::new(),
                 retiring: Vec::new(),
             },
+            proxies: BTreeMap::new(),
             scripts: Vec::new(),
             workflows: Vec::new(),
             workflow_releases: Vec::new(),

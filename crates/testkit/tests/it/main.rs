@@ -26,6 +26,7 @@ mod methods;
 mod otlp;
 mod output;
 mod postgres;
+mod proxy;
 mod python;
 mod qoper8;
 mod queue;

@@ -5,6 +5,7 @@
 mod kafka;
 mod mail;
 mod pool;
+mod proxy;
 mod records;
 mod redis;
 mod route;
@@ -17,7 +18,6 @@ mod tls;
 mod trace;
 mod workflow;
 
-pub(super) use self::route::TARGETS_LISTED;
 pub(crate) use self::server::is_level_list;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -56,6 +56,10 @@ pub(super) fn build(
                 .pool(name, fields, has_store, &names(&sections.sql))
                 .map(|pool| (name.clone(), pool)),
         );
+    }
+    let mut proxies = BTreeMap::new();
+    for (name, fields) in &sections.proxies {
+        proxies.insert(name.clone(), builder.proxy(name, fields));
     }
     let mut scripts = BTreeMap::new();
     for (name, fields) in &sections.scripts {
@@ -130,6 +134,8 @@ pub(super) fn build(
     let behind = route::Behind {
         pools_declared: names(&sections.pools),
         pools: &pools,
+        proxies_declared: names(&sections.proxies),
+        proxies: &proxies,
         scripts_declared: names(&sections.scripts),
         sources_declared: names(&sections.sql),
         has_store,
@@ -154,6 +160,7 @@ pub(super) fn build(
             store,
             records,
             pools,
+            proxies,
             scripts,
             sql,
             sql_direct,

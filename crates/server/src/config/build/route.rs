@@ -7,7 +7,7 @@ use super::{Builder, is_header_value, pool};
 use crate::config::error::{Noted, nearest};
 use crate::config::fields::{Fields, Spot};
 use crate::config::units::print_duration;
-use crate::config::{Cors, Files, Pool, PoolRoute, Respond, Route, Server, Target};
+use crate::config::{Cors, Files, Pool, PoolRoute, Proxy, Respond, Route, Server, Target};
 use crate::reply::is_token;
 use crate::router::{Pattern, Router, RouterError, Rule};
 use crate::target::files::content_type_of;
@@ -15,12 +15,11 @@ use crate::target::files::content_type_of;
 /// Largest file for `respond.file`, in bytes; its content stays in memory.
 const RESPOND_FILE_BYTES_MAX: u64 = 16 << 20;
 
-const TARGETS: [&str; 9] = [
-    "respond", "files", "store", "records", "tql", "sql", "pool", "script", "workflow",
+const TARGETS: [&str; 10] = [
+    "respond", "files", "store", "records", "tql", "sql", "pool", "proxy", "script", "workflow",
 ];
 /// The same, as part of a sentence.
-pub(in crate::config) const TARGETS_LISTED: &str =
-    "respond, files, store, records, tql, sql, pool, script or workflow";
+const TARGETS_LISTED: &str = "respond, files, store, records, tql, sql, pool, proxy, script or workflow";
 
 /// Keys valid only for routes with `files`.
 const FILES_KEYS: [&str; 2] = ["cache_control", "precompressed"];
@@ -33,6 +32,10 @@ pub(super) struct Behind<'a> {
     pub(super) pools_declared: Vec<&'a str>,
     /// Valid pools.
     pub(super) pools: &'a BTreeMap<String, Pool>,
+    /// Names of all proxies, including invalid ones.
+    pub(super) proxies_declared: Vec<&'a str>,
+    /// Valid proxies.
+    pub(super) proxies: &'a BTreeMap<String, Proxy>,
     /// Names of all scripts, including invalid ones.
     pub(super) scripts_declared: Vec<&'a str>,
     /// Names of all databases, including invalid ones.
@@ -229,7 +232,13 @@ impl Builder<'_> {
                 self.note(fields.problem(name, "only a route with `pool` has it"));
             }
         }
+        if target != "proxy" && fields.written("upstream_path") {
+            self.note(fields.problem("upstream_path", "only a route with `proxy` has it"));
+        }
         match target {
+            "proxy" => self
+                .proxy_route(fields, behind.proxies, &behind.proxies_declared)
+                .map(Target::Proxy),
             "respond" => self.respond(fields.table("respond")).map(Target::Respond),
             "files" => self.files(fields).map(Target::Files),
             "store" => self.store_route(fields, behind.has_store),

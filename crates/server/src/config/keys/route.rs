@@ -109,6 +109,20 @@ pub(super) static ROUTE: &[Key] = &[
         exceeded: "",
     },
     Key {
+        name: "proxy",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "Target: the NAME of a `[proxy.NAME]`.",
+        exceeded: "",
+    },
+    Key {
+        name: "upstream_path",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "For `proxy`, if the path ends with `*`: what the servers get in the place of everything before the `*`. With `/` a route for `/old/*` asks for `/a` where the client asks for `/old/a`. Without the key, they get the path as it is.",
+        exceeded: "",
+    },
+    Key {
         name: "script",
         kind: Kind::Text,
         default: Default::Nothing,
