@@ -366,7 +366,7 @@ pub(crate) mod tests {
             idle_max: 8,
             in_flight_max: 2,
             fails_max: 2,
-            fail_timeout: Duration::from_secs(3600),
+            fail_timeout: Duration::from_hours(1),
             check: None,
         }
     }

@@ -84,7 +84,7 @@ impl Target {
         }
     }
 
-    /// Whether its connections may go over to another protocol, such as WebSocket.
+    /// Whether its connections may go over to another protocol (status 101).
     pub(crate) fn takes_upgrades(&self) -> bool {
         matches!(self, Self::Proxy(_))
     }

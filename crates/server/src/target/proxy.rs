@@ -27,7 +27,7 @@ use super::{
 use crate::{
     config::ProxyRoute,
     failure::Refusal,
-    front::{Client, Framing, Head, Version},
+    front::{Client, Framing},
     reply::{Body, Reply},
 };
 
@@ -107,7 +107,7 @@ impl ProxyTarget {
         }
         let sendable = Sendable {
             request,
-            upgrade: upgrade(request.head),
+            upgrade: request.head.upgrade(),
             first: first.into(),
             is_whole: client.body_ended(),
         };
@@ -364,21 +364,6 @@ fn field_value(value: &[u8]) -> Result<HeaderValue, End> {
             what: "a header value has a byte that is not allowed",
         })
     })
-}
-
-/// The protocol that a client of HTTP/1.1 wants to go over to. HTTP/2 is none of them: through a proxy it would carry requests that nobody checks.
-fn upgrade(head: &Head) -> Option<&[u8]> {
-    let asks = head.version == Version::Http11
-        && head.framing == Framing::None
-        && named_hops(head)
-            .iter()
-            .any(|name| name.eq_ignore_ascii_case(b"upgrade"));
-    let protocol = head.field("upgrade").filter(|_| asks)?;
-    let is_http2 = protocol.split(|byte| *byte == b',').any(|name| {
-        let name = name.trim_ascii();
-        name.len() >= 2 && name[..2].eq_ignore_ascii_case(b"h2")
-    });
-    (!is_http2).then_some(protocol)
 }
 
 /// The elements of a list field.

@@ -23,7 +23,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[severr]",
-            "1: severr: no such section (did you mean `server`?); this version has [server], [tls.NAME], [admin], [log], [trace], [store], [records], [pool.NAME], [script.NAME], [sql.NAME], [redis.NAME], [s3.NAME], [mail.NAME], [kafka.NAME], [workflow], [[route]]",
+            "1: severr: no such section (did you mean `server`?); this version has [server], [tls.NAME], [admin], [log], [trace], [store], [records], [pool.NAME], [proxy.NAME], [script.NAME], [sql.NAME], [redis.NAME], [s3.NAME], [mail.NAME], [kafka.NAME], [workflow], [[route]]",
         ),
         (
             "server = 1",
@@ -223,15 +223,15 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[[route]]\npath = '/a'",
-            "1: route: found none; a route has exactly one target: respond, files, store, records, tql, sql, pool, script or workflow",
+            "1: route: found none; a route has exactly one target: respond, files, store, records, tql, sql, pool, proxy, script or workflow",
         ),
         (
             "[[route]]\npath = '/a'\nfiles = 'public'\nrespond = {}",
-            "1: route: found respond and files; a route has exactly one target: respond, files, store, records, tql, sql, pool, script or workflow",
+            "1: route: found respond and files; a route has exactly one target: respond, files, store, records, tql, sql, pool, proxy, script or workflow",
         ),
         (
-            "[[route]]\npath = '/a'\nproxy = {}",
-            "3: route.proxy: this version has no target `proxy`; it has respond, files, store, records, tql, sql, pool, script or workflow",
+            "[[route]]\npath = '/a'\nproxy = 'app'",
+            "3: route.proxy: there is no proxy `app`: the file has no [proxy.app]",
         ),
         (
             "[workflow]\npath = 'nowhere'",

@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 38] = [
+const ARROWS: [(&str, &str); 40] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
@@ -47,8 +47,10 @@ const ARROWS: [(&str, &str); 38] = [
     ("forebay-server", "forebay-store"),
     ("forebay-server", "forebay-tls"),
     ("forebay-server", "forebay-trace"),
+    ("forebay-server", "forebay-upstream"),
     ("forebay-server", "forebay-workflow"),
     ("forebay-testkit", "forebay-wire"),
+    ("forebay-upstream", "forebay-tls"),
 ];
 
 /// Output of `cargo metadata` for this workspace.
@@ -199,6 +201,7 @@ fn what_reads_and_writes_connections_names_no_target_and_targets_no_protocol() {
         "TqlTarget",
         "SqlTarget",
         "PoolTarget",
+        "ProxyTarget",
         "ScriptTarget",
         "WorkflowTarget",
         "Target::",
