@@ -217,6 +217,8 @@ pub(super) fn encode(request: &Request<'_>, body: &[u8]) -> Vec<u8> {
     let named_hops = named_hops(head);
     let is_named_hop = |name: &[u8]| named_hops.iter().any(|named| named.eq_ignore_ascii_case(name));
     let id = request.id.as_bytes();
+    let trace = forebay_trace::current();
+    let traceparent = trace.as_ref().and_then(Trace::traceparent).map(str::as_bytes);
     RequestParts {
         remaining_ms: 0,
         method: head.method().as_bytes(),
@@ -236,7 +238,9 @@ pub(super) fn encode(request: &Request<'_>, body: &[u8]) -> Vec<u8> {
             .map(|(name, value)| match name {
                 b"host" => (name, head.host_bytes()),
                 _ => (name, value),
-            }),
+            })
+            .filter(|(name, _)| traceparent.is_none() || *name != b"traceparent")
+            .chain(traceparent.map(|traceparent| (&b"traceparent"[..], traceparent))),
         peer: request.peer.as_bytes(),
         id,
         body,

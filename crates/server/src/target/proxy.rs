@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use forebay_trace::{Kind, Span, Trace};
 use forebay_upstream::{Connection, Exchange, Failure, Group, Tunnel, connect};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri,
@@ -136,6 +137,10 @@ impl ProxyTarget {
             };
             match answered {
                 Ok((head, exchange)) => {
+                    if let Some(trace) = forebay_trace::current() {
+                        let server = exchange.lease().server().name();
+                        trace.record(Span::new(Kind::Upstream, server, begun, Instant::now()));
+                    }
                     *request.upstream.borrow_mut() = Some(Upstream {
                         server: Arc::clone(exchange.lease().server()),
                         duration: begun.elapsed(),
@@ -219,6 +224,8 @@ impl ProxyTarget {
             .uri(request, is_http2.then_some(&host))
             .ok_or_else(|| malformed("the path or the query has a byte that is not allowed"))?;
         let named_hops = named_hops(head);
+        let trace = forebay_trace::current();
+        let traceparent = trace.as_ref().and_then(Trace::traceparent);
         let fields = sent.headers_mut();
         fields.reserve(16);
         if !is_http2 {
@@ -228,6 +235,7 @@ impl ProxyTarget {
             let is_dropped = is_hop(name)
                 || matches!(name, b"host" | b"content-length" | b"x-request-id")
                 || FORWARDED.contains(&name)
+                || traceparent.is_some() && name == b"traceparent"
                 || named_hops.iter().any(|named| named.eq_ignore_ascii_case(name));
             if is_dropped {
                 continue;
@@ -249,6 +257,9 @@ impl ProxyTarget {
         fields.insert("x-forwarded-host", field_value(head.host_bytes())?);
         let scheme = if request.is_secure { "https" } else { "http" };
         fields.insert("x-forwarded-proto", HeaderValue::from_static(scheme));
+        if let Some(traceparent) = traceparent {
+            fields.insert("traceparent", field_value(traceparent.as_bytes())?);
+        }
         fields.insert("x-request-id", field_value(request.id.as_bytes())?);
         Ok(sent)
     }
