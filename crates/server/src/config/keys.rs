@@ -272,9 +272,9 @@ static SERVER: &[Key] = &[
     },
     Key {
         name: "forwarded",
-        kind: Kind::Choice(&["x-forwarded-for", "forwarded"]),
+        kind: Kind::Choice(&["x-forwarded-for", "forwarded", "proxy-protocol"]),
         default: Default::Is("x-forwarded-for"),
-        meaning: "The header fields in which they say it: `X-Forwarded-For` with `X-Forwarded-Proto`, or `Forwarded` (RFC 7239). A proxy must set it itself, whatever the client sent.",
+        meaning: "Where they say it: in the header fields `X-Forwarded-For` and `X-Forwarded-Proto`, in `Forwarded` (RFC 7239), or by the PROXY protocol, version 1 or 2, with which each of their connections must then begin. A proxy must say it itself, whatever the client sent.",
         exceeded: "",
     },
     Key {

@@ -85,6 +85,7 @@ fn write_server(out: &mut String, server: &Server) -> fmt::Result {
     let field = match trusted.field {
         ForwardedField::XForwardedFor => "x-forwarded-for",
         ForwardedField::Forwarded => "forwarded",
+        ForwardedField::ProxyProtocol => "proxy-protocol",
     };
     writeln!(
         out,

@@ -124,13 +124,25 @@ pub struct TrustedProxies {
     pub field: ForwardedField,
 }
 
-/// The header fields in which a proxy speaks of its client.
+impl TrustedProxies {
+    /// Whether this address is one of theirs; `None` is a Unix socket.
+    pub(crate) fn contains(&self, address: Option<std::net::IpAddr>) -> bool {
+        match address {
+            None => self.unix,
+            Some(address) => self.networks.iter().any(|network| network.contains(address)),
+        }
+    }
+}
+
+/// Where a proxy speaks of its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForwardedField {
     /// `X-Forwarded-For` and `X-Forwarded-Proto`.
     XForwardedFor,
     /// `Forwarded` (RFC 7239).
     Forwarded,
+    /// The PROXY protocol, in front of everything else.
+    ProxyProtocol,
 }
 
 /// `[admin]`: health and metrics, and the control socket.

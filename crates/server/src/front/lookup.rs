@@ -134,6 +134,7 @@ pub(super) struct Arrival<'a> {
     /// The address of the client, which may be behind a proxy.
     pub(super) peer: Rc<str>,
     pub(super) at: Instant,
+    transport: Transport,
     /// Whether the client speaks TLS, with this server or with a proxy.
     pub(super) is_secure: bool,
     /// Where the request is sent because it came without TLS.
@@ -169,7 +170,8 @@ impl<'a> Arrival<'a> {
             id,
             peer: client.map_or_else(|| Rc::clone(peer), |client| client.to_string().into()),
             at,
-            is_secure: is_tls.unwrap_or(transport == Transport::Tls),
+            is_secure: is_tls.unwrap_or(matches!(transport, Transport::Tls(_))),
+            transport,
             tls_port: is_redirected.then_some(tls_port),
             upstream: RefCell::default(),
         }
@@ -204,12 +206,17 @@ impl<'a> Arrival<'a> {
         counts.of_thread(self.thread.index).count(status, duration);
         if let Some(log) = &self.app.access_log {
             let head = self.head;
+            let upstream = self.upstream.borrow();
             log.write(&Access {
                 peer: &self.peer,
                 method: head.method(),
                 path: head.path(),
                 query: head.query(),
                 version: head.version,
+                tls: match self.transport {
+                    Transport::Tls(version) => version,
+                    Transport::Plain | Transport::Unix => "",
+                },
                 referer: head.field("referer").unwrap_or_default(),
                 user_agent: head.field("user-agent").unwrap_or_default(),
                 status,
@@ -218,7 +225,7 @@ impl<'a> Arrival<'a> {
                 request_id: self.id,
                 route: route.map(|route| route.counts.name()),
                 pool: route.and_then(|route| route.target.pool_name()),
-                upstream: self.upstream.borrow().as_ref(),
+                upstream: upstream.as_ref().map(|used| (used.server.name(), used.duration)),
             });
         }
     }

@@ -13,6 +13,7 @@ mod http2;
 mod listener;
 mod lookup;
 mod pace;
+mod proxy_protocol;
 mod request_body;
 mod socket;
 mod thread;

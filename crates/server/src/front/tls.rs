@@ -12,7 +12,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_rustls::{TlsAcceptor, rustls::ProtocolVersion, server::TlsStream};
 
 use super::thread::Thread;
 
@@ -37,9 +37,15 @@ impl TlsSocket {
             }
         }
     }
-}
 
-impl TlsSocket {
+    /// The version of TLS that was agreed on, as it stands in logs.
+    pub(super) fn version(&self) -> &'static str {
+        match self.0.get_ref().1.protocol_version() {
+            Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            _ => "TLSv1.3",
+        }
+    }
+
     /// Whether the client has chosen HTTP/2 (ALPN: RFC 7301).
     pub(super) fn is_http2(&self) -> bool {
         self.0.get_ref().1.alpn_protocol() == Some(b"h2")

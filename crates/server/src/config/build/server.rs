@@ -112,6 +112,7 @@ impl Builder<'_> {
                 .any(|written| written.text == UNIX),
             field: match fields.text("forwarded") {
                 "forwarded" => ForwardedField::Forwarded,
+                "proxy-protocol" => ForwardedField::ProxyProtocol,
                 _ => ForwardedField::XForwardedFor,
             },
         }
