@@ -12,6 +12,7 @@ pub(super) fn of(status: &Value) -> String {
         workers(status),
         scripts(status),
         databases(status),
+        proxies(status),
         routes(status),
     ];
     parts.retain(|part| !part.is_empty());
@@ -118,6 +119,24 @@ fn scripts(status: &Value) -> String {
             text(&script["engines"]),
             memory(&script["engine_bytes"]),
         ]);
+    }
+    table.lines()
+}
+
+fn proxies(status: &Value) -> String {
+    let mut table = Table::new(["PROXY", "SERVER", "STATE", "UNDER WAY", "REQUESTS", "FAILED"]);
+    for proxy in list(&status["proxies"]) {
+        for server in list(&proxy["servers"]) {
+            let state = if server["up"] == true { "up" } else { "down" };
+            table.add([
+                text(&proxy["name"]),
+                text(&server["address"]),
+                state.to_owned(),
+                text(&server["in_flight"]),
+                text(&server["requests"]),
+                text(&server["failures"]),
+            ]);
+        }
     }
     table.lines()
 }
