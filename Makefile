@@ -72,6 +72,7 @@ run: dev
 	else \
 	  echo '  make postgres, and this again                      adds the TechEmpower benchmarks, from PostgreSQL'; \
 	fi
+	@echo '  curl http://127.0.0.1:8080/proxy/helloworld        by another server that it passes the request on to: itself, or FOREBAY_BEHIND'
 	@echo '  curl -k https://127.0.0.1:8443/helloworld          with TLS, by a certificate that the server has made'
 	@echo '  curl http://127.0.0.1:8081/status                  what goes on inside'
 	@echo
