@@ -118,12 +118,14 @@ impl Compression {
         if has_encoded || coding.is_some() {
             reply.headers = Cow::Owned(of_encoded(&reply.headers));
         }
-        let headers = reply.headers.to_mut();
         if let Some(coding) = coding {
-            headers.push_known("content-encoding", coding.name());
+            reply
+                .headers
+                .to_mut()
+                .push_known("content-encoding", coding.name());
         }
         if !has_vary {
-            headers.push_known("vary", "accept-encoding");
+            reply.headers.to_mut().push_known("vary", "accept-encoding");
         }
         reply
     }
@@ -174,9 +176,11 @@ impl Compression {
             let encoded = encoded.ok().filter(|encoded| encoded.len() < bytes.len());
             let length = encoded.as_ref().map_or(bytes.len(), Vec::len);
             counts.count(coding, bytes.len(), length, cost);
-            return encoded
-                .map(|encoded| reply.body = Body::Bytes(encoded.into()))
-                .is_some();
+            let Some(encoded) = encoded else {
+                return false;
+            };
+            reply.body = Body::Bytes(encoded.into());
+            return true;
         }
         let (Some(place), Ok(encoder)) = (budget.place(), Encoder::new(coding, None)) else {
             counts.skip(Skipped::Streams);

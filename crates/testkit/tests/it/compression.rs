@@ -1,8 +1,8 @@
 //! Compressed responses, decoded by curl and by Node.
 
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
-    process::{Command, Stdio},
+    io::{BufRead as _, BufReader, Lines, Write as _},
+    process::{Child, ChildStdout, Command, Stdio},
 };
 
 use forebay_testkit::{Client, Response, Server, Setup, wait_until};
@@ -113,7 +113,7 @@ fn rows() -> String {
 
 fn setup(compress: &str) -> Setup {
     let rows = rows();
-    let lines: String = (0..100_000).map(|n| format!("line {n}\n")).collect();
+    let lines: Vec<String> = (0..100_000).map(|n| format!("line {n}")).collect();
     Setup::new(CONFIG)
         .server(&format!("compress = \"{compress}\""))
         .admin()
@@ -121,7 +121,7 @@ fn setup(compress: &str) -> Setup {
         .file("script.mjs", SCRIPT)
         .file("api.mjs", HANDLER)
         .file("public/rows.json", &rows)
-        .file("public/large.txt", lines)
+        .file("public/large.txt", lines.join("\n"))
         .file("public/photo.png", &rows)
         .file("public/short.txt", "x".repeat(1023))
         .file("public/empty.txt", "")
@@ -338,6 +338,7 @@ fn head_says_what_get_does() {
         ("/files/large.txt", "gzip", false),
         ("/files/short.txt", "none", true),
         ("/pool/rows", "gzip", false),
+        ("/pool/header/x-a/b", "gzip", false),
         ("/pool/short", "none", true),
     ] {
         let field = "accept-encoding: gzip\r\n";
@@ -458,26 +459,37 @@ fn what_may_be_secret_is_compressed_only_if_the_route_says_so() {
     }
 }
 
+/// curl, which decodes a response as it arrives, and the lines of that.
+fn start_curl(
+    server: &Server,
+    path: &str,
+    protocol: &str,
+    coding: &str,
+) -> (Child, Lines<BufReader<ChildStdout>>) {
+    let mut curl = Command::new("curl")
+        .args([
+            "--silent",
+            "--no-buffer",
+            "--compressed",
+            "--max-time",
+            "60",
+            protocol,
+        ])
+        .args(["--header", &format!("accept-encoding: {coding}")])
+        .arg(format!("http://{}{path}", server.address()))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("curl can be started");
+    let output = BufReader::new(curl.stdout.take().expect("it is piped"));
+    (curl, output.lines())
+}
+
 #[test]
 fn events_arrive_when_they_are_sent() {
     for protocol in PROTOCOLS {
         for coding in CODINGS {
             let server = serve();
-            let mut curl = Command::new("curl")
-                .args([
-                    "--silent",
-                    "--no-buffer",
-                    "--compressed",
-                    "--max-time",
-                    "20",
-                    protocol,
-                ])
-                .args(["--header", &format!("accept-encoding: {coding}")])
-                .arg(format!("http://{}/pool/events", server.address()))
-                .stdout(Stdio::piped())
-                .spawn()
-                .expect("curl can be started");
-            let mut lines = BufReader::new(curl.stdout.take().expect("it is piped")).lines();
+            let (mut curl, mut lines) = start_curl(&server, "/pool/events", protocol, coding);
             let mut line = || lines.next().map(|line| line.expect("text"));
             // The handler goes on only after the gate has been opened.
             assert_eq!(line().as_deref(), Some("data: first"), "{protocol} {coding}");
@@ -527,16 +539,19 @@ fn a_client_that_takes_nothing_holds_up_the_worker_and_nothing_piles_up() {
 }
 
 #[test]
-fn a_body_whose_source_breaks_off_does_not_decode() {
+fn a_body_whose_source_breaks_off_is_cut_off_and_does_not_decode() {
     for coding in CODINGS {
         let server = serve();
+        let mut curls = PROTOCOLS.map(|protocol| start_curl(&server, "/pool/dies", protocol, coding));
         let mut client = server.connect();
         client.send(format!(
             "GET /pool/dies HTTP/1.1\r\nhost: a\r\naccept-encoding: {coding}\r\n\r\n"
         ));
-        wait_until("it has begun", || {
-            client.is_readable_within(std::time::Duration::from_millis(10))
-        });
+        let patience = std::time::Duration::from_secs(20);
+        assert!(client.is_readable_within(patience), "it begins");
+        for (_, lines) in &mut curls {
+            assert_eq!(lines.next().expect("it begins").expect("text"), "line");
+        }
         open(&server, "gate");
         let response = client.try_response("GET").expect("it begins");
         assert_eq!(response.header("content-encoding"), Some(coding));
@@ -544,6 +559,10 @@ fn a_body_whose_source_breaks_off_does_not_decode() {
         // Node takes zstd without an end.
         let decoded = decode(&response.body, coding).filter(|_| coding != "zstd");
         assert!(decoded.is_none(), "{coding}");
+        for (mut curl, lines) in curls {
+            lines.for_each(drop);
+            assert!(!curl.wait().expect("curl ends").success(), "{coding}");
+        }
     }
 }
 
