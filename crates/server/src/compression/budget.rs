@@ -1,4 +1,4 @@
-//! What compression may cost an I/O thread, and what it has cost and saved.
+//! The CPU time and memory that an I/O thread may spend on compression, and the counters of compression.
 
 use std::{
     cell::Cell,
@@ -11,9 +11,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Coding;
 
-/// How far the CPU time may run ahead of what the passing of time has paid for.
+/// How far [`Budget::paid_at`] may lie in the future before the budget counts as used up.
 const BURST: Duration = Duration::from_secs(1);
-/// Longest time that a body which is being compressed waits for its next step.
+/// Longest wait of a body that is being compressed for its next step.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 /// Most bodies that one thread compresses at the same time, each with an encoder of its own.
 const STREAMS_MAX: usize = 64;
@@ -33,27 +33,27 @@ impl Skipped {
     pub(crate) const NAMES: [&str; Self::COUNT] = ["cpu", "streams"];
 }
 
-/// What one I/O thread may still spend.
+/// The CPU time and memory that one I/O thread has left for compression.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// When everything spent so far will be paid for: with a share of 0.25 each millisecond of CPU time takes four of passing time.
+    /// The time at which all CPU time used so far is paid for: with a share of 0.25, each millisecond of it takes four milliseconds to pay.
     paid_at: Cell<Option<Instant>>,
     streams: Cell<usize>,
 }
 
 impl Budget {
-    /// Whether no further body may be compressed now.
+    /// Whether the budget is used up, so that no further body may be compressed now.
     pub(super) fn is_spent(&self, share: f64, now: Instant) -> bool {
         share <= 0.0 || self.wait(now).is_some()
     }
 
-    /// Until when the next step of a body has to wait; `None`: it need not.
+    /// The time until which the next step of a body must wait; `None`: it may run now.
     pub(super) fn wait(&self, now: Instant) -> Option<Instant> {
         let until = self.paid_at.get()?.checked_sub(BURST)?;
         (until > now).then_some(until)
     }
 
-    /// Does some work, and notes the CPU time that it takes. Returns that too.
+    /// Runs `work` and charges its CPU time to the budget. Returns its result and that time.
     pub(super) fn run<T>(&self, share: f64, work: impl FnOnce() -> T) -> (T, Duration) {
         let begun = cpu_time();
         let done = work();
@@ -70,21 +70,21 @@ impl Budget {
             .set(Some(from.checked_add(passing).unwrap_or(most).min(most)));
     }
 
-    /// Takes one of the places for bodies that are compressed piece by piece, until the result is dropped. `None`: all are taken.
-    pub(super) fn place(self: &Rc<Self>) -> Option<Place> {
+    /// Acquires a permit to compress a body piece by piece, which is returned when it is dropped. `None`: [`STREAMS_MAX`] are in use.
+    pub(super) fn acquire_stream(self: &Rc<Self>) -> Option<StreamPermit> {
         let taken = self.streams.get();
         (taken < STREAMS_MAX).then(|| {
             self.streams.set(taken + 1);
-            Place(self.clone())
+            StreamPermit(self.clone())
         })
     }
 }
 
-/// The place of one body that is compressed piece by piece.
+/// A permit to compress one body piece by piece.
 #[derive(Debug)]
-pub(super) struct Place(Rc<Budget>);
+pub(super) struct StreamPermit(Rc<Budget>);
 
-impl Drop for Place {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.0.streams.set(self.0.streams.get() - 1);
     }
@@ -153,7 +153,7 @@ mod tests {
         budget.spend(ms(50), 0.25, start);
         assert_eq!(budget.wait(start), Some(start + ms(200)));
         assert!(budget.is_spent(0.25, start + ms(199)) && !budget.is_spent(0.25, start + ms(200)));
-        // However much is spent, and however little may be, nobody waits for longer than that.
+        // The wait is limited, even if the share is tiny and the cost is high.
         budget.spend(ms(60_000), 1e-300, start);
         assert_eq!(budget.wait(start), Some(start + WAIT_MAX));
         // Time in which nothing is spent is not saved for later.
@@ -165,10 +165,10 @@ mod tests {
     #[test]
     fn the_bodies_compressed_at_a_time_are_limited() {
         let budget = Rc::new(Budget::default());
-        let mut places: Vec<_> = (0..STREAMS_MAX).map(|_| budget.place()).collect();
-        assert!(places.iter().all(Option::is_some) && budget.place().is_none());
-        places.pop();
-        let place = budget.place();
-        assert!(place.is_some() && budget.place().is_none());
+        let mut permits: Vec<_> = (0..STREAMS_MAX).map(|_| budget.acquire_stream()).collect();
+        assert!(permits.iter().all(Option::is_some) && budget.acquire_stream().is_none());
+        permits.pop();
+        let permit = budget.acquire_stream();
+        assert!(permit.is_some() && budget.acquire_stream().is_none());
     }
 }

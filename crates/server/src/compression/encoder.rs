@@ -62,7 +62,7 @@ impl Encoder {
         }
     }
 
-    /// Puts out everything that has been written, so that a decoder can read it.
+    /// Moves everything that was written to the output, so that a decoder can read it.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Zstd(encoder) => encoder.flush(),
@@ -71,7 +71,7 @@ impl Encoder {
         }
     }
 
-    /// What has been put out and not been taken.
+    /// The output so far, which the caller may take.
     pub(super) fn output(&mut self) -> &mut Vec<u8> {
         match self {
             Self::Zstd(encoder) => encoder.get_mut(),
@@ -80,7 +80,7 @@ impl Encoder {
         }
     }
 
-    /// Ends the body, and returns what has not been taken.
+    /// Ends the body, and returns the rest of the output.
     pub(super) fn finish(self) -> io::Result<Vec<u8>> {
         match self {
             Self::Zstd(encoder) => encoder.finish(),

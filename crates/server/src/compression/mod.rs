@@ -1,8 +1,8 @@
 //! Compression of responses, after their target and before their protocol. Whether a response is compressed depends on its media type, on
-//! what its client accepts, and on whether its length could betray a secret; how much may be compressed, on the thread's budget.
+//! what its client accepts, and on whether its length could betray a secret. The thread's budget limits how much is compressed.
 //!
-//! A body of up to [`STEP_BYTES`] in memory is compressed at once and has a length; anything else becomes a stream. A body that has begun is
-//! compressed to its end, and its end is only written if its source came to one.
+//! A body of up to [`STEP_BYTES`] in memory is compressed at once and has a length; anything else becomes a stream. The end of a
+//! stream is written only after its source has ended, so a body that is cut off does not decode.
 
 mod accept_encoding;
 mod budget;
@@ -58,7 +58,7 @@ const COMPRESSIBLE_SUFFIXES: [&str; 4] = ["+json", "+json-seq", "+xml", "+yaml"]
 /// How a route compresses its responses.
 #[derive(Debug)]
 pub(crate) struct Compression {
-    /// Whether responses may have a secret of one user: those that depend on who asks and how.
+    /// Whether responses may contain a secret of one user beside text that the request chose.
     may_be_secret: bool,
     bytes_min: u64,
     cpu_share: f64,
@@ -70,7 +70,7 @@ impl Compression {
     /// `None`: the route compresses nothing.
     pub(crate) fn new(route: &config::Route, headers: &HeaderLines, server: &config::Server) -> Option<Self> {
         let of_route = Traits::of(headers);
-        // These fields are about the body as it is, and are added after it was compressed.
+        // The fields of the route are added later, so a tag among them could not be made weak.
         if route.compress == Compress::Off || of_route.is_fixed || of_route.etag.is_some() {
             return None;
         }
@@ -78,14 +78,14 @@ impl Compression {
             route.target,
             config::Target::Respond(_) | config::Target::Files(_)
         );
-        // A client with a certificate is known by it, whatever else it sends.
-        let knows_all = server.client_certificates.is_some() || of_route.sets_cookie;
+        // A certificate identifies its client, whatever the request contains.
+        let always_identifies = server.client_certificates.is_some() || of_route.sets_cookie;
         let may_be_secret = route.compress == Compress::Public && !is_same_for_all;
-        if may_be_secret && knows_all {
+        if may_be_secret && always_identifies {
             return None;
         }
         let constant = match &route.target {
-            config::Target::Respond(respond) => encoded(respond),
+            config::Target::Respond(respond) => encode_constant(respond),
             _ => Vec::new(),
         };
         Some(Self {
@@ -96,7 +96,7 @@ impl Compression {
         })
     }
 
-    /// Compresses a response, if it should be, and says in its headers what depends on that.
+    /// Compresses a response if that is possible and allowed, and adjusts its headers.
     pub(crate) fn apply<'a>(&'a self, request: &Request<'_>, mut reply: Reply<'a>) -> Reply<'a> {
         let traits = Traits::of(&reply.headers);
         let is_unchanged = reply.status == 304;
@@ -105,8 +105,8 @@ impl Compression {
             return reply;
         }
         let has_vary = traits.varies;
-        // If the client has the response in a coding, that is what has not changed.
-        let has_encoded = is_unchanged && traits.etag.is_some_and(|tag| names_weakly(request.head, tag));
+        // A client that names the weak tag has the encoded response.
+        let has_encoded = is_unchanged && traits.etag.is_some_and(|tag| names_weak_form(request.head, tag));
         let is_whole = !is_unchanged && !traits.is_part && reply.status != 206;
         let is_secret = self.may_be_secret && (traits.sets_cookie || has_credentials(request.head));
         let coding = if is_whole && !is_secret {
@@ -116,7 +116,7 @@ impl Compression {
         };
         let coding = coding.filter(|coding| self.encode(*coding, request, &mut reply));
         if has_encoded || coding.is_some() {
-            reply.headers = Cow::Owned(of_encoded(&reply.headers));
+            reply.headers = Cow::Owned(encoded_headers(&reply.headers));
         }
         if let Some(coding) = coding {
             reply
@@ -142,13 +142,13 @@ impl Compression {
         match reply.announced(is_head) {
             Some(0) => None,
             Some(length) if length < self.bytes_min && !accepted.refuses_identity() => None,
-            // What the body of GET would be is unknown.
+            // Nothing is known about the body that GET would have.
             None if is_head && !matches!(reply.body, Body::Stream(_)) => None,
             _ => Some(coding),
         }
     }
 
-    /// Puts the body into a coding. `false`: the response stays as it is.
+    /// Encodes the body. `false`: the body stays as it is.
     fn encode<'a>(&'a self, coding: Coding, request: &Request<'_>, reply: &mut Reply<'a>) -> bool {
         if let Body::Borrowed(_) = reply.body {
             let constant = self.constant.iter().find(|(known, _)| *known == coding);
@@ -182,7 +182,7 @@ impl Compression {
             reply.body = Body::Bytes(encoded.into());
             return true;
         }
-        let (Some(place), Ok(encoder)) = (budget.place(), Encoder::new(coding, None)) else {
+        let (Some(permit), Ok(encoder)) = (budget.acquire_stream(), Encoder::new(coding, None)) else {
             counts.skip(Skipped::Streams);
             return false;
         };
@@ -192,14 +192,14 @@ impl Compression {
             Body::Bytes(bytes) => Box::new(MemorySource(bytes)),
             Body::Empty | Body::Borrowed(_) => return false,
         };
-        let stream = CompressedStream::new(source, coding, encoder, place, thread, self.cpu_share);
+        let stream = CompressedStream::new(source, coding, encoder, permit, thread, self.cpu_share);
         reply.body = Body::Stream(Box::new(stream));
         true
     }
 }
 
 /// A body that is always the same, in the codings in which it is shorter.
-fn encoded(respond: &config::Respond) -> Vec<(Coding, Vec<u8>)> {
+fn encode_constant(respond: &config::Respond) -> Vec<(Coding, Vec<u8>)> {
     let content_type = respond.content_type.as_deref().unwrap_or_default();
     if !is_compressible(content_type.as_bytes()) {
         return Vec::new();
@@ -211,14 +211,14 @@ fn encoded(respond: &config::Respond) -> Vec<(Coding, Vec<u8>)> {
         .collect()
 }
 
-/// Whether the request says who its user is. A page of another site can have a browser add this.
+/// Whether the request identifies its user by a field that browsers add by themselves, even if a page of another site makes the request.
 fn has_credentials(head: &Head) -> bool {
     head.fields()
         .any(|(name, _)| matches!(name, b"cookie" | b"authorization"))
 }
 
 /// Whether `If-None-Match` names the weak form of a tag.
-fn names_weakly(head: &Head, tag: &[u8]) -> bool {
+fn names_weak_form(head: &Head, tag: &[u8]) -> bool {
     let list = head.list("if-none-match").unwrap_or_default();
     match Tags::read(IF_NONE_MATCH, &list) {
         Ok(Tags::These(tags)) => tags.each().any(|named| named.is_weak && named.quoted == tag),
@@ -227,7 +227,7 @@ fn names_weakly(head: &Head, tag: &[u8]) -> bool {
 }
 
 /// The fields of a response as they are once it is encoded: its tag is weak (RFC 9110, 8.8.3.3), and there are no ranges of it.
-fn of_encoded(headers: &HeaderLines) -> HeaderLines {
+fn encoded_headers(headers: &HeaderLines) -> HeaderLines {
     let mut lines = HeaderLines::default();
     for (name, value) in headers.fields() {
         match name {
@@ -239,7 +239,7 @@ fn of_encoded(headers: &HeaderLines) -> HeaderLines {
     lines
 }
 
-/// What the fields of a response say about compressing it.
+/// Properties of a response that decide about compression, read from its header fields.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is what one header field says")]
 struct Traits<'h> {

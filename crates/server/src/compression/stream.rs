@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use tokio::task::yield_now;
 
-use super::{Coding, STEP_BYTES, budget::Place, encoder::Encoder};
+use super::{Coding, STEP_BYTES, budget::StreamPermit, encoder::Encoder};
 use crate::{
     failure::Refusal,
     front::{Client, Thread},
@@ -23,7 +23,7 @@ use crate::{
 /// Compressed bytes that are worth a write of their own, as long as there is more to compress.
 const OUTPUT_BYTES: usize = 16 * 1024;
 
-/// A compressed body. What is held back in the encoder goes out before the source is waited for, so that events arrive when they are sent.
+/// A compressed body. The encoder is flushed before the source is waited for, so that events arrive when they are sent.
 #[derive(Debug)]
 pub(super) struct CompressedStream<'a> {
     source: Box<dyn BodyStream + 'a>,
@@ -35,7 +35,7 @@ pub(super) struct CompressedStream<'a> {
     /// Its bytes that are not compressed yet.
     rest: Bytes,
     thread: Rc<Thread>,
-    _place: Place,
+    _permit: StreamPermit,
     /// The share of the thread's time for compression.
     cpu_share: f64,
     has_begun: bool,
@@ -46,7 +46,7 @@ impl<'a> CompressedStream<'a> {
         source: Box<dyn BodyStream + 'a>,
         coding: Coding,
         encoder: Encoder,
-        place: Place,
+        permit: StreamPermit,
         thread: &Rc<Thread>,
         cpu_share: f64,
     ) -> Self {
@@ -57,7 +57,7 @@ impl<'a> CompressedStream<'a> {
             piece: None,
             rest: Bytes::new(),
             thread: thread.clone(),
-            _place: place,
+            _permit: permit,
             cpu_share,
             has_begun: false,
         }

@@ -168,7 +168,7 @@ fn coding(response: &Response) -> (&str, bool) {
     (response.header("content-encoding").unwrap_or("none"), varies)
 }
 
-/// What curl makes of a response in this coding, and the response's head.
+/// A response in this coding as curl decodes it, and its head.
 fn curl(server: &Server, path: &str, protocol: &str, coding: &str) -> (Vec<u8>, String) {
     let output = Command::new("curl")
         .args([
@@ -248,7 +248,7 @@ fn whatever_answers_is_compressed_in_every_coding_and_with_both_protocols() {
             "{coding}: {before} {after}"
         );
     }
-    // What curl decodes is what Node does.
+    // Node decodes the same bodies.
     let mut client = server.connect();
     for coding in CODINGS {
         for path in ["/respond", "/files/large.txt", "/pool/rows"] {
@@ -267,7 +267,7 @@ fn a_response_is_compressed_if_its_client_and_its_type_allow_it() {
     let server = serve();
     let mut client = server.connect();
     for (path, accepted, expected) in [
-        // What the client accepts.
+        // By what the client accepts.
         ("/respond", "gzip, deflate, br, zstd", ("zstd", true)),
         ("/respond", "gzip, br", ("br", true)),
         ("/respond", "gzip, br;q=0.9", ("gzip", true)),
@@ -280,13 +280,13 @@ fn a_response_is_compressed_if_its_client_and_its_type_allow_it() {
         // A file beside the other, by the same rules, and the file itself where there is none.
         ("/files/page.html", "gzip;q=0.5, br", ("br", true)),
         ("/files/page.html", "gzip, br;q=0", ("gzip", true)),
-        // Types and lengths.
+        // By type and length.
         ("/files/photo.png", "gzip", ("none", true)),
         ("/files/short.txt", "gzip", ("none", true)),
         ("/files/short.txt", "gzip, identity;q=0", ("gzip", true)),
         ("/files/empty.txt", "gzip, identity;q=0", ("none", true)),
         ("/pool/short", "gzip", ("none", true)),
-        // Fields of the response.
+        // By other fields of the response.
         ("/pool/header/x-a/b", "gzip", ("gzip", true)),
         ("/pool/header/content-type/image%2fpng", "gzip", ("none", false)),
         (
@@ -298,10 +298,10 @@ fn a_response_is_compressed_if_its_client_and_its_type_allow_it() {
         ("/pool/header/content-digest/x", "gzip", ("none", false)),
         ("/pool/header/content-range/x", "gzip", ("none", true)),
         ("/pool/header/vary/*", "gzip", ("gzip", false)),
-        // Statuses.
+        // By the status.
         ("/pool/status/404", "gzip", ("gzip", true)),
         ("/pool/status/206", "gzip", ("none", true)),
-        // What the configuration says.
+        // By the keys of the route.
         ("/off", "gzip", ("none", false)),
         ("/fixed", "gzip", ("none", false)),
     ] {
@@ -442,7 +442,7 @@ fn what_may_be_secret_is_compressed_only_if_the_route_says_so() {
         let response = client.ask("GET", path, &format!("accept-encoding: gzip\r\n{fields}"));
         assert_eq!(coding(&response), (expected, true), "{path} {fields}");
     }
-    // Whoever has a certificate is known by it.
+    // A certificate identifies its client.
     let server = setup("public")
         .server("client_ca = \"clients.pem\"\nclient_certificates = \"optional\"")
         .file("clients.pem", issuer("clients").pem())
@@ -575,7 +575,7 @@ fn bodies_that_are_compressed_at_a_time_are_limited() {
         let head = client.head().expect("a head");
         (client, coding(&head).0.to_owned())
     };
-    // Whoever leaves makes room for another one.
+    // A client that leaves makes room for another one.
     for _ in 0..2 {
         let clients: Vec<_> = (0..64).map(|_| begin()).collect();
         assert!(clients.iter().all(|(_, coding)| coding == "gzip"));
@@ -612,7 +612,7 @@ fn a_thread_spends_no_more_than_its_share_on_compression() {
     let large = client.ask("GET", "/files/large.txt", field);
     assert_eq!(coding(&large), ("gzip", true));
     assert!(decode(&large.body, "gzip") == Some(client.ask("GET", "/files/large.txt", "").body));
-    // What follows it goes out as it is, until the time that passes has paid for it.
+    // Later responses are not compressed until enough time has passed.
     let mut codings = Vec::new();
     wait_until("both", || {
         codings.push(coding(&client.ask("GET", "/files/rows.json", field)).0 == "gzip");
