@@ -25,6 +25,7 @@ use tokio_rustls::rustls::ServerConfig;
 use crate::{
     calls::{CallThread, Calls, SessionThread},
     check::{HandlerFaults, check_handlers},
+    compression::Compression,
     config::{self, Config, PathKind},
     front::Client,
     logging::{self, AccessLog, LoggingError, WorkflowLogs},
@@ -118,12 +119,14 @@ pub(crate) struct Route {
     pub(crate) origins: Option<Origins>,
     pub(crate) cors: Option<Cors>,
     pub(crate) headers: HeaderLines,
+    /// `None`: responses go out as they are.
+    compression: Option<Compression>,
     pub(crate) target: Target,
     pub(crate) counts: Arc<RouteCounts>,
 }
 
 impl Route {
-    /// Answers a request: whatever is checked for every target comes first.
+    /// Answers a request: whatever is checked for every target comes first, and what is done with every response last.
     pub(crate) async fn answer<'a>(
         &'a self,
         request: &Request<'_>,
@@ -132,7 +135,11 @@ impl Route {
         if let Some(origins) = &self.origins {
             origins.check(request.head)?;
         }
-        self.target.answer(request, client).await
+        let reply = self.target.answer(request, client).await?;
+        Ok(match &self.compression {
+            Some(compression) => compression.apply(request, reply),
+            None => reply,
+        })
     }
 }
 
@@ -379,6 +386,7 @@ fn rules(
     counts: &RouteMetrics,
 ) -> Result<Vec<Rule<Route>>, BuildError> {
     let rule = |(path, kind)| {
+        let headers = headers(route);
         Ok(Rule {
             methods: route.methods.clone(),
             host: route.host.clone(),
@@ -393,7 +401,8 @@ fn rules(
                     _ => None,
                 },
                 cors: route.cors.as_ref().map(Cors::new),
-                headers: headers(route),
+                compression: Compression::new(route, &headers, &parts.config.server),
+                headers,
                 target: target(route, kind, parts)?,
                 counts: counts.of(route),
             },

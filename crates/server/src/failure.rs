@@ -125,6 +125,8 @@ pub(crate) enum Refusal {
     Store(StoreFailure),
     #[error("handler's answer is not valid HTTP: {what}")]
     InvalidAnswer { what: &'static str },
+    #[error("the answer cannot be compressed: {cause}")]
+    Compression { cause: String },
     #[error(transparent)]
     Pool(#[from] forebay_pool::Failure),
     #[error(transparent)]
@@ -440,7 +442,7 @@ impl Refusal {
                 FailureKind::Internal => Class::Internal,
             },
             Self::MethodNotAllowed { .. } => Class::MethodNotAllowed,
-            Self::FileUnreadable | Self::InvalidAnswer { .. } => Class::Internal,
+            Self::FileUnreadable | Self::InvalidAnswer { .. } | Self::Compression { .. } => Class::Internal,
             Self::Pool(failure) => match failure {
                 Failure::QueueFull { .. }
                 | Failure::QueueBytesFull { .. }

@@ -6,6 +6,7 @@ mod admin;
 mod app;
 mod calls;
 mod check;
+mod compression;
 mod conditions;
 pub mod config;
 mod control;

@@ -94,7 +94,8 @@ impl HeaderLines {
         Ok(())
     }
 
-    fn put(&mut self, name: &[u8], value: &[u8]) {
+    /// Adds a field that another response has.
+    pub(crate) fn put(&mut self, name: &[u8], value: &[u8]) {
         self.lines.reserve(name.len() + value.len() + 4);
         self.lines.extend_from_slice(name);
         self.lines.extend_from_slice(b": ");
@@ -104,6 +105,11 @@ impl HeaderLines {
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.lines
+    }
+
+    /// Names and values in order.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        fields_of(&self.lines)
     }
 }
 
@@ -155,12 +161,17 @@ impl Fields<'_> {
         text.extend_from_slice(b"\r\nserver: forebay\r\n");
         self.put(text, headers);
         put_length(text, self.delimiting);
-        let lines = text.split(|byte| *byte == b'\n');
-        lines.filter_map(|line| {
-            let at = memchr::memchr(b':', line)?;
-            Some((&line[..at], line[at + 1..].trim_ascii()))
-        })
+        fields_of(text)
     }
+}
+
+/// The names and values of fields in HTTP/1.1 format.
+fn fields_of(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let lines = lines.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| {
+        let at = memchr::memchr(b':', line)?;
+        Some((&line[..at], line[at + 1..].trim_ascii()))
+    })
 }
 
 /// How the end of the body is marked.

@@ -35,6 +35,7 @@ impl Shared {
             trace_spans: self.services.traces.exported(),
             connections: self.front.connections(),
             kept_bytes: self.services.kept.bytes(),
+            compression: self.front.compression(),
             routes: self.services.routes.totals(),
             store: self.services.store.as_ref().map(|store| store.facts()),
             pools: self.pools.states(generation),

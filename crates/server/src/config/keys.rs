@@ -382,6 +382,27 @@ static SERVER: &[Key] = &[
         exceeded: "",
     },
     Key {
+        name: "compress",
+        kind: Kind::Choice(COMPRESS),
+        default: Default::Is("off"),
+        meaning: "Which answers are compressed, with zstd, Brotli or gzip, for clients that accept it. `public`: none that may hold a secret beside text that somebody else chose, see routing.md; `always`: those too; `off`: none. Only types that become shorter, such as text, JSON, JavaScript and SVG.",
+        exceeded: "",
+    },
+    Key {
+        name: "compress_bytes_min",
+        kind: Kind::Size { min: 0, max: GIB },
+        default: Default::Is("1KiB"),
+        meaning: "Answers shorter than this are not compressed, unless the client accepts nothing else. Those whose length is not known beforehand are.",
+        exceeded: "",
+    },
+    Key {
+        name: "compress_cpu_max",
+        kind: Kind::Share,
+        default: Default::Is("0.25"),
+        meaning: "The share of its time, over about a second, that an I/O thread may spend on compression. Beyond it answers go out as they are, and those already begun wait.",
+        exceeded: "",
+    },
+    Key {
         name: "idle_timeout",
         kind: TIMEOUT,
         default: Default::Is("75s"),
@@ -878,3 +899,4 @@ static RECYCLE: &[Key] = &[
 ];
 
 static RETRY: &[&str] = &["never", "idempotent"];
+static COMPRESS: &[&str] = &["off", "public", "always"];

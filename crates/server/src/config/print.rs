@@ -131,6 +131,13 @@ fn write_server(out: &mut String, server: &Server) -> fmt::Result {
         writeln!(out, "{name} = {}", size(bytes))?;
     }
     writeln!(out, "min_rate_grace = {}", duration(server.min_rate_grace))?;
+    writeln!(out, "compress = {}", text(server.compress.name()))?;
+    writeln!(
+        out,
+        "compress_bytes_min = {}\ncompress_cpu_max = {:?}",
+        size(server.compress_bytes_min),
+        server.compress_cpu_max
+    )?;
     writeln!(out, "idle_timeout = {}", duration(server.idle_timeout))?;
     writeln!(out, "connections_max = {}", server.connections_max)?;
     writeln!(out, "deadline = {}", duration(server.deadline))?;
@@ -644,6 +651,7 @@ fn write_route(out: &mut String, route: &Route) -> fmt::Result {
             "cors = {{ origins = {origins}, headers = {headers}, credentials = {credentials} }}"
         )?;
     }
+    writeln!(out, "compress = {}", text(route.compress.name()))?;
     writeln!(out, "deadline = {}", duration(route.deadline))?;
     writeln!(out, "body_bytes_max = {}", size(route.body_bytes_max))?;
     match &route.target {

@@ -103,6 +103,12 @@ pub struct Server {
     pub min_rate: u64,
     /// How long a client may be slower than that.
     pub min_rate_grace: Duration,
+    /// Which responses are compressed, where a route says nothing else.
+    pub compress: Compress,
+    /// Shorter bodies are not compressed.
+    pub compress_bytes_min: u64,
+    /// The share of an I/O thread's time, 0 to 1, that compression may take.
+    pub compress_cpu_max: f64,
     /// A kept-alive connection is closed after this long without a request.
     pub idle_timeout: Duration,
     /// Open connections on all listeners together; further ones are closed immediately.
@@ -111,6 +117,28 @@ pub struct Server {
     pub deadline: Duration,
     /// How long a stopping server waits for requests in flight.
     pub drain_max: Duration,
+}
+
+/// Which responses are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compress {
+    /// None.
+    Off,
+    /// Those that hold no secret of one user beside text that another one chose.
+    Public,
+    /// All whose type becomes shorter.
+    Always,
+}
+
+impl Compress {
+    /// The word for it in a configuration file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Public => "public",
+            Self::Always => "always",
+        }
+    }
 }
 
 /// Proxies that are believed what they say about clients.
@@ -706,6 +734,8 @@ pub struct Route {
     pub cors: Option<Cors>,
     /// Headers added to every response; names in lower case.
     pub headers: Vec<(String, String)>,
+    /// Which responses are compressed.
+    pub compress: Compress,
     /// Limit from arrival to response, at most the server's; then 504.
     pub deadline: Duration,
     /// Size limit of request bodies; beyond it 413.

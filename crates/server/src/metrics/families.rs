@@ -82,6 +82,10 @@ families! {
     CONNECTIONS_TOO_SLOW = Counter "forebay_connections_too_slow_total" [] "Client connections given up because a body was sent, or an answer taken, slower than server.min_rate.";
     KEPT_MEMORY = Gauge "forebay_kept_memory_bytes" [] "Memory of request bodies and answers that are kept so that no worker waits for a slow client.";
     KEPT_FILES = Gauge "forebay_kept_files_bytes" [] "Bytes of such answers in temporary files.";
+    COMPRESSION_INPUT = Counter "forebay_compression_input_bytes_total" ["coding"] "Bytes of compressed answers before they were compressed.";
+    COMPRESSION_OUTPUT = Counter "forebay_compression_output_bytes_total" ["coding"] "Bytes of the same answers after that.";
+    COMPRESSION_CPU = Counter "forebay_compression_cpu_seconds_total" [] "Processor time that compressing them has taken.";
+    COMPRESSION_SKIPPED = Counter "forebay_compression_skipped_total" ["reason"] "Answers that went out as they are although they should have been compressed: cpu, server.compress_cpu_max was used up; streams, the I/O thread compressed 64 other answers piece by piece.";
     CONNECTIONS_TURNED_AWAY = Counter "forebay_connections_turned_away_total" [] "Client connections closed because of server.connections_max.";
     REQUESTS = Counter "forebay_requests_total" ["route", "class"] "Requests by the class of their answer's status: 2xx and so on; gone: the client left before an answer. Requests that no route takes have the route (none).";
     REQUEST_DURATION = Histogram "forebay_request_duration_seconds" ["route"] "From a request's arrival until its answer was written, for requests that were answered.";

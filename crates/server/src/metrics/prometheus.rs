@@ -15,6 +15,7 @@ use super::{
     workflows::{NODE_OUTCOMES, RUN_OUTCOMES, WorkflowTotals},
 };
 use crate::{
+    compression::{Coding, Skipped, Totals},
     front::ConnectionCounts,
     sources::{Database, DatabaseFacts},
     store::StoreFacts,
@@ -39,6 +40,7 @@ pub(crate) struct Facts {
     pub(crate) connections: ConnectionCounts,
     /// Bytes of spooled bodies: in memory, and in files.
     pub(crate) kept_bytes: (u64, u64),
+    pub(crate) compression: Totals,
     pub(crate) routes: Vec<RouteTotals>,
     /// `None` if there is no store.
     pub(crate) store: Option<StoreFacts>,
@@ -116,6 +118,24 @@ fn server(text: &mut Text, facts: &Facts) {
     let (memory, files) = facts.kept_bytes;
     text.one(&families::KEPT_MEMORY, &[], memory as f64);
     text.one(&families::KEPT_FILES, &[], files as f64);
+    compression(text, &facts.compression);
+}
+
+fn compression(text: &mut Text, totals: &Totals) {
+    let codings = || Coding::ALL.iter().zip(totals.codings);
+    text.family(&families::COMPRESSION_INPUT);
+    for (coding, (before, _)) in codings() {
+        text.sample(&families::COMPRESSION_INPUT, &[coding.name()], before as f64);
+    }
+    text.family(&families::COMPRESSION_OUTPUT);
+    for (coding, (_, after)) in codings() {
+        text.sample(&families::COMPRESSION_OUTPUT, &[coding.name()], after as f64);
+    }
+    text.one(&families::COMPRESSION_CPU, &[], totals.cpu.as_secs_f64());
+    text.family(&families::COMPRESSION_SKIPPED);
+    for (reason, count) in Skipped::NAMES.iter().zip(totals.skipped) {
+        text.sample(&families::COMPRESSION_SKIPPED, &[reason], count as f64);
+    }
 }
 
 fn routes(text: &mut Text, routes: &[RouteTotals]) {
@@ -540,6 +560,7 @@ mod tests {
                 too_slow: 10,
             },
             kept_bytes: (11, 12),
+            compression: Totals::default(),
             routes: RouteMetrics::new(1).totals(),
             store: Some(StoreFacts {
                 stats: Some(Stats {

@@ -27,7 +27,7 @@ pub mod workflow;
 use std::{borrow::Cow, cell::RefCell, rc::Rc, sync::Arc, time::Instant};
 
 pub(crate) use self::{
-    body_stream::BodyStream,
+    body_stream::{BodyStream, NextPiece, Piece},
     files::FilesTarget,
     origin::{Cors, Origins},
     pool::PoolTarget,

@@ -5,6 +5,7 @@ mod architecture;
 mod bodies;
 mod certificates;
 mod clients;
+mod compression;
 mod conservation;
 mod control;
 mod cors;

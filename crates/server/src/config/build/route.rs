@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::server::compress;
 use super::{Builder, is_header_value, pool};
 use crate::config::error::{Noted, nearest};
 use crate::config::fields::{Fields, Spot};
@@ -79,6 +80,7 @@ impl Builder<'_> {
             origins: self.origins(fields, target.as_ref()?),
             cors: fields.opt_table("cors").map(|cors| self.cors(cors)),
             headers,
+            compress: fields.opt_text("compress").map_or(server.compress, compress),
             deadline,
             body_bytes_max,
             target: target?,

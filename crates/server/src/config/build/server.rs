@@ -5,7 +5,8 @@ use std::path::Path;
 use super::Builder;
 use crate::config::fields::{Fields, Spot};
 use crate::config::{
-    Admin, ForwardedField, Listen, Log, LogFormat, LogRotation, NetworkError, Server, TrustedProxies,
+    Admin, Compress, ForwardedField, Listen, Log, LogFormat, LogRotation, NetworkError, Server,
+    TrustedProxies,
 };
 
 /// Longest path of a Unix socket on Linux, in bytes (`sun_path` without its NUL).
@@ -42,6 +43,9 @@ impl Builder<'_> {
             buffers_max: fields.integer("buffers_max"),
             min_rate: fields.integer("min_rate"),
             min_rate_grace: fields.duration("min_rate_grace"),
+            compress: compress(fields.text("compress")),
+            compress_bytes_min: fields.integer("compress_bytes_min"),
+            compress_cpu_max: fields.share("compress_cpu_max"),
             idle_timeout: fields.duration("idle_timeout"),
             connections_max: fields.integer("connections_max") as usize,
             deadline: fields.duration("deadline"),
@@ -202,6 +206,15 @@ impl Builder<'_> {
             );
             self.note(fields.problem_at(line, name, message));
         }
+    }
+}
+
+/// The meaning of the words of `compress`.
+pub(super) fn compress(word: &str) -> Compress {
+    match word {
+        "public" => Compress::Public,
+        "always" => Compress::Always,
+        _ => Compress::Off,
     }
 }
 

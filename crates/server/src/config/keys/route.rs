@@ -1,6 +1,6 @@
 //! `[[route]]`, and the tables of its targets that have no file of their own
 
-use super::{Default, Key, Kind, RETRY, TIB, TIMEOUT, sql::SQL_ROUTE, workflow::WORKFLOW_ROUTE};
+use super::{COMPRESS, Default, Key, Kind, RETRY, TIB, TIMEOUT, sql::SQL_ROUTE, workflow::WORKFLOW_ROUTE};
 
 pub(super) static ROUTE: &[Key] = &[
     Key {
@@ -43,6 +43,13 @@ pub(super) static ROUTE: &[Key] = &[
         kind: Kind::Table(CORS),
         default: Default::Nothing,
         meaning: "Pages of other origins whose scripts may read the answers. The server then answers preflight requests itself, so handlers must not send such headers.",
+        exceeded: "",
+    },
+    Key {
+        name: "compress",
+        kind: Kind::Choice(COMPRESS),
+        default: Default::From("server.compress"),
+        meaning: "Replaces `server.compress` here.",
         exceeded: "",
     },
     Key {
