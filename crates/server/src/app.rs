@@ -12,7 +12,7 @@ use forebay_records::Settings;
 use forebay_runtimes::{ENV_PASSED, Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
 use forebay_store::Durability;
-use forebay_tls::{CertificateError, CertificateFiles};
+use forebay_tls::{CertificateError, CertificateFiles, CertificateSlot, ServerCertificate};
 use forebay_upstream::Group;
 use forebay_workflow::{ActiveReleasesError, Compat, Reading, Releases, RunLimits, SourceParser, Storage};
 use parking_lot::Mutex;
@@ -101,8 +101,10 @@ pub(crate) struct App {
     /// Counts of requests that match no route.
     pub(crate) unrouted: Arc<RouteCounts>,
     pub(crate) access_log: Option<AccessLog>,
-    /// Certificates of listeners; `None` without any.
+    /// Settings of listeners with TLS; `None` without certificates.
     pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// Where those settings find the certificates, by the names of their sections.
+    pub(crate) certificates: Certificates,
     /// A header field of responses over TLS (RFC 6797), or nothing.
     pub(crate) hsts: Vec<u8>,
     /// Never sent on; receivers see it close once the app has been dropped everywhere.
@@ -194,14 +196,28 @@ pub enum BuildError {
     Sdk(#[from] SdkError),
 }
 
-/// Certificates of the listeners.
-pub(crate) fn tls(config: &Config) -> Result<Option<Arc<ServerConfig>>, CertificateError> {
-    if config.tls.is_empty() {
+/// Certificates of the listeners, by the names of their sections.
+pub(crate) type Certificates = BTreeMap<String, Arc<CertificateSlot>>;
+
+/// The certificates of a configuration.
+pub(crate) fn certificates(config: &Config) -> Result<Certificates, CertificateError> {
+    let slot = |(name, files): (&String, &CertificateFiles)| {
+        let slot = CertificateSlot::new(ServerCertificate::read(files)?);
+        Ok((name.clone(), Arc::new(slot)))
+    };
+    config.tls.iter().map(slot).collect()
+}
+
+/// Settings of listeners with these certificates; `None` without any.
+pub(crate) fn tls(
+    config: &Config,
+    certificates: &Certificates,
+) -> Result<Option<Arc<ServerConfig>>, CertificateError> {
+    if certificates.is_empty() {
         return Ok(None);
     }
-    let files: Vec<CertificateFiles> = config.tls.values().cloned().collect();
     Ok(Some(Arc::new(forebay_tls::server_config(
-        &files,
+        certificates.values().cloned().collect(),
         config.server.client_certificates.as_ref(),
         PROTOCOLS,
     )?)))
@@ -273,7 +289,8 @@ impl App {
     /// Starts the pools and compiles the routes.
     pub(crate) fn build(config: Config, services: &Services) -> Result<Self, BuildError> {
         check_handlers(&config, services.parser)?;
-        let tls = tls(&config)?;
+        let certificates = certificates(&config)?;
+        let tls = tls(&config, &certificates)?;
         let proxies = proxies(&config, services)?;
         let sdk = if config.pools.is_empty() {
             None
@@ -325,6 +342,7 @@ impl App {
             .inspect_err(|_| pools.values().for_each(Pool::stop_now))?;
         Ok(Self {
             tls,
+            certificates,
             hsts: match config.server.hsts.as_secs() {
                 0 => Vec::new(),
                 seconds => format!("strict-transport-security: max-age={seconds}\r\n").into_bytes(),

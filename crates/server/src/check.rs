@@ -16,7 +16,7 @@ use forebay_tls::CertificateError;
 use forebay_workflow::{BundleErrors, SourceParser, SourceProblem};
 
 use crate::{
-    app::{compat_of, script_options, tls},
+    app::{certificates, compat_of, script_options, tls},
     config::{Config, PythonApplication, PythonModule, Runtime, Worker},
     target::workflow::{Bundle, access},
 };
@@ -37,7 +37,7 @@ fn fault_lines(faults: &[(String, Fault)]) -> String {
 
 /// Reads the certificates of a configuration and their keys.
 pub fn check_certificates(config: &Config) -> Result<(), CertificateError> {
-    tls(config).map(drop)
+    tls(config, &certificates(config)?).map(drop)
 }
 
 /// Reads the graphs and rules of a configuration without running any, and returns warnings. Workflows in the store are not checked.
