@@ -2,6 +2,7 @@
 //! server's own listeners with certificates from files, which can be replaced while they are in use.
 
 mod certificate;
+mod challenge;
 mod development;
 mod private_file;
 mod server;
@@ -10,6 +11,7 @@ use std::{path::Path, sync::Arc};
 
 pub use self::{
     certificate::{CertificateError, CertificateFiles, CertificateSlot, ServerCertificate, Validity},
+    challenge::{ACME_TLS, challenge_config},
     development::development_certificate,
     private_file::write_private,
     server::{ClientCertificates, server_config},

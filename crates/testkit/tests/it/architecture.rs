@@ -10,13 +10,14 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 40] = [
+const ARROWS: [(&str, &str); 41] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
     ("forebay", "forebay-store"),
     ("forebay", "forebay-typescript"),
     ("forebay", "forebay-workflow"),
+    ("forebay-acme", "forebay-tls"),
     ("forebay-bench", "forebay-load"),
     ("forebay-bench", "forebay-pool"),
     ("forebay-bench", "forebay-runtimes"),
