@@ -201,8 +201,11 @@ pub(crate) type Certificates = BTreeMap<String, Arc<CertificateSlot>>;
 
 /// The certificates of a configuration.
 pub(crate) fn certificates(config: &Config) -> Result<Certificates, CertificateError> {
-    let slot = |(name, files): (&String, &CertificateFiles)| {
-        let slot = CertificateSlot::new(ServerCertificate::read(files)?);
+    let slot = |(name, certificate): (&String, &config::Certificate)| {
+        let slot = match certificate {
+            config::Certificate::Files(files) => CertificateSlot::new(ServerCertificate::read(files)?),
+            config::Certificate::Acme(settings) => CertificateSlot::missing(settings.domains.clone()),
+        };
         Ok((name.clone(), Arc::new(slot)))
     };
     config.tls.iter().map(slot).collect()

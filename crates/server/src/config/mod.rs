@@ -37,10 +37,10 @@ pub use reference::{reference, schema};
 pub use secret::Secret;
 pub(crate) use types::PathKind;
 pub use types::{
-    Access, Admin, Compat, Config, Cors, Durability, Files, ForwardedField, Interface, KafkaCluster, Link,
-    Log, LogFormat, LogRotation, MailServer, Permission, Pool, PoolRoute, Protocol, Proxy, ProxyRoute,
-    PythonApplication, PythonModule, Recycle, Respond, Retry, Route, S3Bucket, Script, ScriptAllow,
-    ScriptPlacement, Server, SqlResult, SqlRoute, SqlStatement, Store, StoreMode, Target, Trace,
+    Access, Admin, Certificate, Compat, Config, Cors, Durability, Files, ForwardedField, Interface,
+    KafkaCluster, Link, Log, LogFormat, LogRotation, MailServer, Permission, Pool, PoolRoute, Protocol,
+    Proxy, ProxyRoute, PythonApplication, PythonModule, Recycle, Respond, Retry, Route, S3Bucket, Script,
+    ScriptAllow, ScriptPlacement, Server, SqlResult, SqlRoute, SqlStatement, Store, StoreMode, Target, Trace,
     TrustedProxies, Worker, Workers, Workflow, WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene,
     WorkflowSource,
 };

@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 41] = [
+const ARROWS: [(&str, &str); 42] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
@@ -37,6 +37,7 @@ const ARROWS: [(&str, &str); 41] = [
     ("forebay-script", "forebay-trace"),
     ("forebay-script", "forebay-wire"),
     ("forebay-script", "forebay-workflow"),
+    ("forebay-server", "forebay-acme"),
     ("forebay-server", "forebay-clients"),
     ("forebay-server", "forebay-pg"),
     ("forebay-server", "forebay-pool"),
