@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use forebay_acme::{AcmeClient, Challenge, Challenges};
 use forebay_pool::{Mailboxes, Options, Pool, Program, Protocol, Recycle, Statuses, Supervisor};
 use forebay_records::Settings;
 use forebay_runtimes::{ENV_PASSED, Sdk, SdkError, sdk_file};
@@ -71,6 +72,8 @@ pub(crate) struct Services {
     /// Request tracing.
     pub(crate) traces: Arc<Traces>,
     pub(crate) profiles: Profiles,
+    /// Obtains and renews certificates.
+    pub(crate) acme: AcmeClient,
     pub(crate) log: logging::Handle,
     /// Erases the types of TypeScript sources.
     pub(crate) parser: SourceParser,
@@ -105,6 +108,10 @@ pub(crate) struct App {
     pub(crate) tls: Option<Arc<ServerConfig>>,
     /// Where those settings find the certificates, by the names of their sections.
     pub(crate) certificates: Certificates,
+    /// What proves to authorities that this server has its names.
+    pub(crate) challenges: Arc<Challenges>,
+    /// Whether authorities ask for proofs by HTTP. Nothing else is then found below the path that is for them.
+    pub(crate) has_http_challenges: bool,
     /// A header field of responses over TLS (RFC 6797), or nothing.
     pub(crate) hsts: Vec<u8>,
     /// Never sent on; receivers see it close once the app has been dropped everywhere.
@@ -199,14 +206,16 @@ pub enum BuildError {
 /// Certificates of the listeners, by the names of their sections.
 pub(crate) type Certificates = BTreeMap<String, Arc<CertificateSlot>>;
 
-/// The certificates of a configuration.
-pub(crate) fn certificates(config: &Config) -> Result<Certificates, CertificateError> {
+/// The certificates of a configuration: from files, or as far as they have been obtained.
+pub(crate) fn certificates(config: &Config, acme: &AcmeClient) -> Result<Certificates, CertificateError> {
     let slot = |(name, certificate): (&String, &config::Certificate)| {
         let slot = match certificate {
-            config::Certificate::Files(files) => CertificateSlot::new(ServerCertificate::read(files)?),
-            config::Certificate::Acme(settings) => CertificateSlot::missing(settings.domains.clone()),
+            config::Certificate::Files(files) => {
+                Arc::new(CertificateSlot::new(ServerCertificate::read(files)?))
+            }
+            config::Certificate::Acme(settings) => acme.slot(name, settings),
         };
-        Ok((name.clone(), Arc::new(slot)))
+        Ok((name.clone(), slot))
     };
     config.tls.iter().map(slot).collect()
 }
@@ -289,10 +298,25 @@ pub fn development_certificate() -> std::io::Result<CertificateFiles> {
 }
 
 impl App {
+    /// Has the certificates that are not from files kept up to date, and no others.
+    pub(crate) fn keep_certificates(&self, acme: &AcmeClient) {
+        acme.keep(
+            self.config
+                .tls
+                .iter()
+                .filter_map(|(name, certificate)| match certificate {
+                    config::Certificate::Acme(settings) => {
+                        Some((&**name, settings, &self.certificates[name]))
+                    }
+                    config::Certificate::Files(_) => None,
+                }),
+        );
+    }
+
     /// Starts the pools and compiles the routes.
     pub(crate) fn build(config: Config, services: &Services) -> Result<Self, BuildError> {
         check_handlers(&config, services.parser)?;
-        let certificates = certificates(&config)?;
+        let certificates = certificates(&config, &services.acme)?;
         let tls = tls(&config, &certificates)?;
         let proxies = proxies(&config, services)?;
         let sdk = if config.pools.is_empty() {
@@ -346,6 +370,10 @@ impl App {
         Ok(Self {
             tls,
             certificates,
+            challenges: services.acme.challenges(),
+            has_http_challenges: config.tls.values().any(|certificate| {
+                matches!(certificate, config::Certificate::Acme(acme) if acme.challenge == Challenge::Http01)
+            }),
             hsts: match config.server.hsts.as_secs() {
                 0 => Vec::new(),
                 seconds => format!("strict-transport-security: max-age={seconds}\r\n").into_bytes(),

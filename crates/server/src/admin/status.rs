@@ -106,6 +106,7 @@ impl Shared {
             expires_at: slot
                 .current()
                 .map(|current| since_epoch(current.validity().until)),
+            progress: self.services.acme.progress(name),
         };
         self.front.app().certificates.iter().map(facts).collect()
     }
@@ -128,9 +129,13 @@ fn since_epoch(moment: SystemTime) -> Duration {
 }
 
 fn certificate(facts: &CertificateFacts) -> Value {
+    let progress = facts.progress.as_ref();
+    let next_order = progress.and_then(|progress| progress.next_order);
     json!({
         "name": facts.name,
         "expires_at_s": facts.expires_at.map(|moment| moment.as_secs()),
+        "next_order_at_s": next_order.map(|moment| since_epoch(moment).as_secs()),
+        "failure": progress.and_then(|progress| progress.failure.as_deref()),
     })
 }
 

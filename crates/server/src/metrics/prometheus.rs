@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
 
+use forebay_acme::Progress;
 use forebay_pg::{BOUNDS_US, Durations};
 use forebay_pool::{EndCause, Readiness, Status};
 use forebay_script::Counted;
@@ -62,8 +63,10 @@ pub(crate) struct Facts {
 pub(crate) struct CertificateFacts {
     /// The name of its section.
     pub(crate) name: String,
-    /// Until when it is good, since the Unix epoch; `None` if it is missing.
+    /// Until when it is good, since the Unix epoch; `None` if it has not been obtained yet.
     pub(crate) expires_at: Option<Duration>,
+    /// `None` if it is from files.
+    pub(crate) progress: Option<Progress>,
 }
 
 /// The snapshot in exposition format.
