@@ -7,12 +7,13 @@ use std::{
     time::Duration,
 };
 
+use forebay_acme::{AcmeClient, Challenge, Challenges};
 use forebay_pool::{Mailboxes, Options, Pool, Program, Protocol, Recycle, Statuses, Supervisor};
 use forebay_records::Settings;
 use forebay_runtimes::{ENV_PASSED, Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
 use forebay_store::Durability;
-use forebay_tls::{CertificateError, CertificateFiles};
+use forebay_tls::{CertificateError, CertificateFiles, CertificateSlot, ServerCertificate};
 use forebay_upstream::Group;
 use forebay_workflow::{ActiveReleasesError, Compat, Reading, Releases, RunLimits, SourceParser, Storage};
 use parking_lot::Mutex;
@@ -72,6 +73,8 @@ pub(crate) struct Services {
     /// Request tracing.
     pub(crate) traces: Arc<Traces>,
     pub(crate) profiles: Profiles,
+    /// Obtains and renews certificates.
+    pub(crate) acme: AcmeClient,
     pub(crate) log: logging::Handle,
     /// Erases the types of TypeScript sources.
     pub(crate) parser: SourceParser,
@@ -102,8 +105,14 @@ pub(crate) struct App {
     /// Counts of requests that match no route.
     pub(crate) unrouted: Arc<RouteCounts>,
     pub(crate) access_log: Option<AccessLog>,
-    /// Certificates of listeners; `None` without any.
+    /// Settings of listeners with TLS; `None` without certificates.
     pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// Where those settings find the certificates, by the names of their sections.
+    pub(crate) certificates: Certificates,
+    /// What proves to authorities that this server has its names.
+    pub(crate) challenges: Arc<Challenges>,
+    /// Whether authorities ask for proofs by HTTP. Nothing else is then found below the path that is for them.
+    pub(crate) has_http_challenges: bool,
     /// A header field of responses over TLS (RFC 6797), or nothing.
     pub(crate) hsts: Vec<u8>,
     /// Never sent on; receivers see it close once the app has been dropped everywhere.
@@ -201,14 +210,33 @@ pub enum BuildError {
     Sdk(#[from] SdkError),
 }
 
-/// Certificates of the listeners.
-pub(crate) fn tls(config: &Config) -> Result<Option<Arc<ServerConfig>>, CertificateError> {
-    if config.tls.is_empty() {
+/// Certificates of the listeners, by the names of their sections.
+pub(crate) type Certificates = BTreeMap<String, Arc<CertificateSlot>>;
+
+/// The certificates of a configuration: from files, or as far as they have been obtained.
+pub(crate) fn certificates(config: &Config, acme: &AcmeClient) -> Result<Certificates, CertificateError> {
+    let slot = |(name, certificate): (&String, &config::Certificate)| {
+        let slot = match certificate {
+            config::Certificate::Files(files) => {
+                Arc::new(CertificateSlot::new(ServerCertificate::read(files)?))
+            }
+            config::Certificate::Acme(settings) => acme.slot(name, settings),
+        };
+        Ok((name.clone(), slot))
+    };
+    config.tls.iter().map(slot).collect()
+}
+
+/// Settings of listeners with these certificates; `None` without any.
+pub(crate) fn tls(
+    config: &Config,
+    certificates: &Certificates,
+) -> Result<Option<Arc<ServerConfig>>, CertificateError> {
+    if certificates.is_empty() {
         return Ok(None);
     }
-    let files: Vec<CertificateFiles> = config.tls.values().cloned().collect();
     Ok(Some(Arc::new(forebay_tls::server_config(
-        &files,
+        certificates.values().cloned().collect(),
         config.server.client_certificates.as_ref(),
         PROTOCOLS,
     )?)))
@@ -277,10 +305,26 @@ pub fn development_certificate() -> std::io::Result<CertificateFiles> {
 }
 
 impl App {
+    /// Has the certificates that are not from files kept up to date, and no others.
+    pub(crate) fn keep_certificates(&self, acme: &AcmeClient) {
+        acme.keep(
+            self.config
+                .tls
+                .iter()
+                .filter_map(|(name, certificate)| match certificate {
+                    config::Certificate::Acme(settings) => {
+                        Some((&**name, settings, &self.certificates[name]))
+                    }
+                    config::Certificate::Files(_) => None,
+                }),
+        );
+    }
+
     /// Starts the pools and compiles the routes.
     pub(crate) fn build(config: Config, services: &Services) -> Result<Self, BuildError> {
         check_handlers(&config, services.parser)?;
-        let tls = tls(&config)?;
+        let certificates = certificates(&config, &services.acme)?;
+        let tls = tls(&config, &certificates)?;
         let proxies = proxies(&config, services)?;
         let sdk = if config.pools.is_empty() {
             None
@@ -332,6 +376,11 @@ impl App {
             .inspect_err(|_| pools.values().for_each(Pool::stop_now))?;
         Ok(Self {
             tls,
+            certificates,
+            challenges: services.acme.challenges(),
+            has_http_challenges: config.tls.values().any(|certificate| {
+                matches!(certificate, config::Certificate::Acme(acme) if acme.challenge == Challenge::Http01)
+            }),
             hsts: match config.server.hsts.as_secs() {
                 0 => Vec::new(),
                 seconds => format!("strict-transport-security: max-age={seconds}\r\n").into_bytes(),

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use forebay_acme::AcmeClient;
 use forebay_pool::{Mailboxes, Pool, Supervisor};
 use forebay_workflow::{RunStorage, SourceParser, with_causes};
 use tokio::{
@@ -243,6 +244,7 @@ impl Server {
             sources: DatabaseRegistry::default(),
             traces: Arc::new(Traces::new(config.trace.as_ref())),
             profiles: Profiles::default(),
+            acme: AcmeClient::default(),
             log,
             parser,
             store,
@@ -257,7 +259,14 @@ impl Server {
         }
         let pools = PoolRegistry::default();
         pools.add(FIRST_GENERATION, app.pools.values().cloned());
-        let front = Front::start(app, &mut bound, &services.mailboxes, &services.traces, threads)?;
+        let front = Front::start(
+            app.clone(),
+            &mut bound,
+            &services.mailboxes,
+            &services.traces,
+            threads,
+        )?;
+        app.keep_certificates(&services.acme);
         let shared = Arc::new(Shared {
             front,
             services,
@@ -356,6 +365,7 @@ impl Shared {
     /// Answers requests already read, then stops the workers; cuts off whatever remains after `drain_max`.
     async fn drain(&self) {
         let deadline = tokio::time::Instant::now() + self.front.app().config.server.drain_max;
+        self.services.acme.stop();
         if let Some(kept) = &self.services.kept_runs {
             kept.stop();
         }

@@ -8,6 +8,7 @@ mod document;
 mod folder;
 pub mod http_target;
 mod load;
+mod port;
 pub mod postgres;
 mod process;
 mod response;
@@ -22,6 +23,7 @@ pub use self::{
     document::blocks,
     folder::Folder,
     load::{Load, Report},
+    port::free_port,
     postgres::Postgres,
     process::Process,
     response::Response,

@@ -1,10 +1,9 @@
 //! Groups of equal servers: which of them gets a request, and which are down.
 
 use std::{
-    fs,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
@@ -127,7 +126,7 @@ impl Group {
             "a group has 1 to 64 servers"
         );
         let authorities = match &settings.authorities {
-            Some(file) => read_authorities(file)?,
+            Some(file) => forebay_tls::authorities(file).map_err(io::Error::other)?,
             None if settings.servers.iter().any(|server| server.is_tls) => forebay_tls::system_authorities(),
             None => RootCertStore::empty(),
         };
@@ -236,22 +235,6 @@ impl Group {
             }
         }
     }
-}
-
-fn read_authorities(file: &Path) -> io::Result<RootCertStore> {
-    use tokio_rustls::rustls::pki_types::{CertificateDer, pem::PemObject as _};
-    let text = fs::read(file)?;
-    let mut authorities = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&text) {
-        let certificate = certificate.map_err(|error| io::Error::other(error.to_string()))?;
-        authorities.add(certificate).map_err(io::Error::other)?;
-    }
-    if authorities.is_empty() {
-        return Err(io::Error::other(
-            "it has no certificate (-----BEGIN CERTIFICATE-----)",
-        ));
-    }
-    Ok(authorities)
 }
 
 impl Server {

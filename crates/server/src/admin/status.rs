@@ -1,15 +1,19 @@
 //! The server's counters and its status document.
 
-use std::{sync::Arc, time::UNIX_EPOCH};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use forebay_pg::Durations;
 use forebay_script::Counted;
+use forebay_tls::CertificateSlot;
 use forebay_upstream::{Group, ServerCounts};
 use serde_json::{Map, Value, json};
 
 use crate::{
     config::WorkflowSource,
-    metrics::{CLASSES, Facts, ProcessUse, RUN_OUTCOMES, WorkflowTotals},
+    metrics::{CLASSES, CertificateFacts, Facts, ProcessUse, RUN_OUTCOMES, WorkflowTotals},
     server::Shared,
     sources::Database,
     store::StoreFacts,
@@ -33,6 +37,7 @@ impl Shared {
             reloads_refused: self.reloading.refused(),
             log_lines_lost: self.services.log.lines_lost() + of_workflows,
             trace_spans: self.services.traces.exported(),
+            certificates: self.certificates(),
             connections: self.front.connections(),
             kept_bytes: self.services.kept.bytes(),
             compression: self.front.compression(),
@@ -69,6 +74,7 @@ impl Shared {
             "listen": self.listen,
             "generation": facts.generation,
             "reloads_refused": facts.reloads_refused,
+            "certificates": facts.certificates.iter().map(certificate).collect::<Vec<_>>(),
             "connections": {
                 "open": facts.connections.open,
                 "accepted": facts.connections.accepted,
@@ -95,6 +101,17 @@ impl Shared {
         })
     }
 
+    fn certificates(&self) -> Vec<CertificateFacts> {
+        let facts = |(name, slot): (&String, &Arc<CertificateSlot>)| CertificateFacts {
+            name: name.clone(),
+            expires_at: slot
+                .current()
+                .map(|current| since_epoch(current.validity().until)),
+            progress: self.services.acme.progress(name),
+        };
+        self.front.app().certificates.iter().map(facts).collect()
+    }
+
     /// The store and the global of the workflows' releases.
     fn workflow_store(&self) -> Option<Value> {
         let app = self.front.app();
@@ -106,6 +123,21 @@ impl Shared {
         let path = folder.canonicalize().ok()?;
         Some(json!({ "path": path.to_string_lossy(), "global": global }))
     }
+}
+
+fn since_epoch(moment: SystemTime) -> Duration {
+    moment.duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn certificate(facts: &CertificateFacts) -> Value {
+    let progress = facts.progress.as_ref();
+    let next_order = progress.and_then(|progress| progress.next_order);
+    json!({
+        "name": facts.name,
+        "expires_at_s": facts.expires_at.map(|moment| moment.as_secs()),
+        "next_order_at_s": next_order.map(|moment| since_epoch(moment).as_secs()),
+        "failure": progress.and_then(|progress| progress.failure.as_deref()),
+    })
 }
 
 fn database(known: &Database) -> Value {

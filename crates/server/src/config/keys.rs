@@ -139,7 +139,7 @@ pub(super) static SECTIONS: &[Section] = &[
     Section {
         name: "tls",
         shape: Shape::Named,
-        meaning: "A certificate for the `https://` addresses of `server.listen`. Clients get the one for the name that they ask for, or else the first by NAME. A reload reads the files again.",
+        meaning: "A certificate for the `https://` addresses of `server.listen`. It is in files (`cert` and `key`) or obtained by the server (`acme`). Clients get the one for the name that they ask for, or else the first by NAME. A reload reads the files again.",
         keys: tls::TLS,
     },
     Section {

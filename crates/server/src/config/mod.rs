@@ -37,7 +37,7 @@ pub use reference::{reference, schema};
 pub use secret::Secret;
 pub(crate) use types::PathKind;
 pub use types::{
-    Access, Admin, Compat, Compress, Config, Cors, Durability, Files, ForwardedField, Interface,
+    Access, Admin, Certificate, Compat, Compress, Config, Cors, Durability, Files, ForwardedField, Interface,
     KafkaCluster, Link, Log, LogFormat, LogRotation, MailServer, Permission, Pool, PoolRoute, Protocol,
     Proxy, ProxyRoute, PythonApplication, PythonModule, Recycle, Respond, Retry, Route, S3Bucket, Script,
     ScriptAllow, ScriptPlacement, Server, SqlResult, SqlRoute, SqlStatement, Store, StoreMode, Target, Trace,

@@ -12,10 +12,10 @@ use super::build::server::UNIX;
 use super::substitute::escape;
 use super::units::{print_duration, print_size};
 use super::{
-    Admin, Compat, Config, Durability, ForwardedField, KafkaCluster, Link, Listen, Log, LogFormat,
-    LogRotation, MailServer, Permission, Pool, Protocol, Proxy, PythonApplication, PythonModule, Respond,
-    Retry, Route, S3Bucket, Script, ScriptAllow, Server, SqlRoute, Store, Target, Trace, Worker, Workflow,
-    WorkflowSource,
+    Admin, Certificate, Compat, Config, Durability, ForwardedField, KafkaCluster, Link, Listen, Log,
+    LogFormat, LogRotation, MailServer, Permission, Pool, Protocol, Proxy, PythonApplication, PythonModule,
+    Respond, Retry, Route, S3Bucket, Script, ScriptAllow, Server, SqlRoute, Store, Target, Trace, Worker,
+    Workflow, WorkflowSource,
 };
 use crate::store::path::put_key;
 
@@ -30,12 +30,9 @@ impl Config {
 
     fn write(&self, out: &mut String) -> fmt::Result {
         write_server(out, &self.server)?;
-        for (name, files) in &self.tls {
+        for (name, certificate) in &self.tls {
             writeln!(out, "\n[tls.{name}]")?;
-            writeln!(out, "cert = {}\nkey = {}", path(&files.cert), path(&files.key))?;
-            if let Some(file) = &files.ocsp {
-                writeln!(out, "ocsp = {}", path(file))?;
-            }
+            write_certificate(out, certificate)?;
         }
         write_admin(out, &self.admin)?;
         write_log(out, &self.log)?;
@@ -72,6 +69,35 @@ impl Config {
             write_workflow(out, workflow)?;
         }
         self.routes.iter().try_for_each(|route| write_route(out, route))
+    }
+}
+
+fn write_certificate(out: &mut String, certificate: &Certificate) -> fmt::Result {
+    match certificate {
+        Certificate::Files(files) => {
+            writeln!(out, "cert = {}\nkey = {}", path(&files.cert), path(&files.key))?;
+            match &files.ocsp {
+                Some(file) => writeln!(out, "ocsp = {}", path(file)),
+                None => Ok(()),
+            }
+        }
+        Certificate::Acme(acme) => {
+            write!(
+                out,
+                "acme = {{ domains = {}, agree_to_terms = true",
+                texts(&acme.domains)
+            )?;
+            write!(out, ", folder = {}", path(&acme.folder))?;
+            if let Some(contact) = &acme.contact {
+                write!(out, ", contact = {}", text(contact))?;
+            }
+            write!(out, ", challenge = {}", text(acme.challenge.name()))?;
+            write!(out, ", directory = {}", text(&acme.directory))?;
+            if let Some(file) = &acme.directory_ca {
+                write!(out, ", directory_ca = {}", path(file))?;
+            }
+            writeln!(out, " }}")
+        }
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Config {
     /// `[server]`
     pub server: Server,
     /// `[tls.NAME]`, by name: certificates of listeners.
-    pub tls: BTreeMap<String, CertificateFiles>,
+    pub tls: BTreeMap<String, Certificate>,
     /// `[admin]`
     pub admin: Admin,
     /// `[log]`
@@ -64,6 +64,15 @@ pub struct Config {
     pub workflow: Option<Workflow>,
     /// `[[route]]`, in file order. No two have the same host, method and shape of path.
     pub routes: Vec<Route>,
+}
+
+/// `[tls.NAME]`: where a certificate comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Certificate {
+    /// From files that somebody else renews.
+    Files(CertificateFiles),
+    /// From an authority.
+    Acme(forebay_acme::Settings),
 }
 
 /// `[server]`: the listeners, and the limits of every connection and request.

@@ -13,11 +13,13 @@ use crate::{
     app::{App, Route},
     failure::Refusal,
     logging::Access,
-    reply::{HeaderLines, Reply},
+    reply::{Body, HeaderLines, Reply},
     router::{Found, Outcome},
     target::{Cors, Request, Upstream},
 };
 
+/// Below it are the proofs that an authority asks for.
+const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
 /// Longest request id accepted from a client.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
@@ -34,6 +36,11 @@ pub(super) enum Lookup<'r, 'p> {
 impl<'r, 'p> Lookup<'r, 'p> {
     /// Looks a request up. `tls_port` is where a request without TLS is sent, if that is to happen.
     fn of(app: &'r App, head: &'p Head, id: &str, tls_port: Option<u16>) -> Self {
+        if app.has_http_challenges
+            && let Some(token) = head.path().strip_prefix(CHALLENGE_PATH)
+        {
+            return proof(app, token);
+        }
         if let Some(port) = tls_port {
             return redirected(head, port);
         }
@@ -58,6 +65,20 @@ impl<'r, 'p> Lookup<'r, 'p> {
             Outcome::NotFound => Self::Refusal(Refusal::NotFound),
         }
     }
+}
+
+/// The response to an authority that looks whether this server has a name (RFC 8555, 8.3).
+fn proof<'r, 'p>(app: &App, token: &str) -> Lookup<'r, 'p> {
+    let Some(key_authorization) = app.challenges.key_authorization(token) else {
+        return Lookup::Refusal(Refusal::NotFound);
+    };
+    let mut reply = Reply::new(200);
+    reply
+        .headers
+        .to_mut()
+        .push_known("content-type", "application/octet-stream");
+    reply.body = Body::Bytes(key_authorization.into());
+    Lookup::Reply(reply, None)
 }
 
 /// The response that sends a client to the same address with TLS.

@@ -77,6 +77,7 @@ families! {
     RELOADS_REFUSED = Counter "forebay_reloads_refused_total" [] "Reloads after which the configuration in force stayed.";
     LOG_LINES_LOST = Counter "forebay_log_lines_lost_total" [] "Lines of the log, and of the logs of workflows, that came faster than they could be written.";
     TRACE_SPANS = Counter "forebay_trace_spans_total" ["outcome"] "Spans of requests that are traced ([trace]): sent, the collector has taken them; dropped, there was no room for them to wait (trace.queue_max); failed, the collector did not take them, or could not be reached.";
+    CERTIFICATE_EXPIRY = Gauge "forebay_tls_certificate_expiry_timestamp_seconds" ["certificate"] "Until when a certificate of the listeners ([tls.NAME]) is good, in seconds since 1970.";
     CONNECTIONS_OPEN = Gauge "forebay_connections_open" [] "Open client connections.";
     CONNECTIONS_ACCEPTED = Counter "forebay_connections_accepted_total" [] "Client connections accepted, those turned away included.";
     CONNECTIONS_TOO_SLOW = Counter "forebay_connections_too_slow_total" [] "Client connections given up because a body was sent, or an answer taken, slower than server.min_rate.";

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
 
+use forebay_acme::Progress;
 use forebay_pg::{BOUNDS_US, Durations};
 use forebay_pool::{EndCause, Readiness, Status};
 use forebay_script::Counted;
@@ -37,6 +38,7 @@ pub(crate) struct Facts {
     pub(crate) log_lines_lost: u64,
     /// By outcome; `None` if no collector is configured.
     pub(crate) trace_spans: Option<[u64; SPAN_OUTCOMES.len()]>,
+    pub(crate) certificates: Vec<CertificateFacts>,
     pub(crate) connections: ConnectionCounts,
     /// Bytes of spooled bodies: in memory, and in files.
     pub(crate) kept_bytes: (u64, u64),
@@ -56,6 +58,17 @@ pub(crate) struct Facts {
     /// Durable runs that are not finished; `None` if they are not configured.
     pub(crate) kept_runs_open: Option<usize>,
     pub(crate) databases: DatabaseFacts,
+}
+
+/// A certificate of the listeners.
+#[derive(Clone, Debug)]
+pub(crate) struct CertificateFacts {
+    /// The name of its section.
+    pub(crate) name: String,
+    /// Until when it is good, since the Unix epoch; `None` if it has not been obtained yet.
+    pub(crate) expires_at: Option<Duration>,
+    /// `None` if it is from files.
+    pub(crate) progress: Option<Progress>,
 }
 
 /// The snapshot in exposition format.
@@ -98,6 +111,16 @@ fn server(text: &mut Text, facts: &Facts) {
     text.family(&families::TRACE_SPANS);
     for (outcome, count) in SPAN_OUTCOMES.iter().zip(facts.trace_spans.into_iter().flatten()) {
         text.sample(&families::TRACE_SPANS, &[outcome], count as f64);
+    }
+    text.family(&families::CERTIFICATE_EXPIRY);
+    for certificate in &facts.certificates {
+        if let Some(expires_at) = certificate.expires_at {
+            text.sample(
+                &families::CERTIFICATE_EXPIRY,
+                &[&certificate.name],
+                expires_at.as_secs_f64(),
+            );
+        }
     }
     text.one(&families::CONNECTIONS_OPEN, &[], facts.connections.open as f64);
     text.one(
@@ -553,6 +576,7 @@ mod tests {
             reloads_refused: 5,
             log_lines_lost: 6,
             trace_spans: None,
+            certificates: Vec::new(),
             connections: ConnectionCounts {
                 open: 7,
                 accepted: 8,

@@ -87,7 +87,23 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[server]\nlisten = 'https://a:1'",
-            "2: server.listen: `https://a:1` needs a certificate: add [tls.NAME] with `cert` and `key`",
+            "2: server.listen: `https://a:1` needs a certificate: add [tls.NAME] with `cert` and `key`, or with `acme`",
+        ),
+        (
+            "[tls.a]\ncert = 'none'",
+            "1: tls.a.key: it is required: a certificate has `cert` and `key`, or `acme`\n./forebay.toml:2: tls.a.cert: there is no file `./none`",
+        ),
+        (
+            "[tls.a]\nkey = 'a'\nacme = { domains = ['a.example'] }",
+            "2: tls.a.key: it is not for a certificate that `acme` obtains\n./forebay.toml:3: tls.a.acme.agree_to_terms: authorities give certificates only to those who agree to their terms of service: expected true",
+        ),
+        (
+            "[tls.a.acme]\nagree_to_terms = true\ndomains = ['*.a.example', '192.0.2.1',\n  'ä.example']",
+            "3: tls.a.acme.domains: found \"*.a.example\": authorities give certificates with `*` only by `dns-01`, which this server does not have\n./forebay.toml:3: tls.a.acme.domains: found \"192.0.2.1\", expected a name such as \"www.example.org\" (not an address; with other letters than a to z, its form that begins with `xn--`)\n./forebay.toml:4: tls.a.acme.domains: found \"ä.example\", expected a name such as \"www.example.org\" (not an address; with other letters than a to z, its form that begins with `xn--`)",
+        ),
+        (
+            "[server]\nlisten = 'https://a:1'\n[tls.a.acme]\nagree_to_terms = true\ndomains = ['a.example']\nchallenge = 'http-01'\ncontact = 'me'\ndirectory = 'http://a'",
+            "6: tls.a.acme.challenge: `http-01` needs an address in server.listen that does not begin with `https://`, which port 80 of the names leads to\n./forebay.toml:7: tls.a.acme.contact: found \"me\", expected an address such as \"mailto:ops@example.org\"\n./forebay.toml:8: tls.a.acme.directory: found \"http://a\", expected a URL that begins with `https://`",
         ),
         (
             "[server]\ntrusted_proxies = ['10.0.0.0/33']",

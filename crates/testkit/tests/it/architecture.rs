@@ -10,13 +10,14 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 40] = [
+const ARROWS: [(&str, &str); 42] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
     ("forebay", "forebay-store"),
     ("forebay", "forebay-typescript"),
     ("forebay", "forebay-workflow"),
+    ("forebay-acme", "forebay-tls"),
     ("forebay-bench", "forebay-load"),
     ("forebay-bench", "forebay-pool"),
     ("forebay-bench", "forebay-runtimes"),
@@ -36,6 +37,7 @@ const ARROWS: [(&str, &str); 40] = [
     ("forebay-script", "forebay-trace"),
     ("forebay-script", "forebay-wire"),
     ("forebay-script", "forebay-workflow"),
+    ("forebay-server", "forebay-acme"),
     ("forebay-server", "forebay-clients"),
     ("forebay-server", "forebay-pg"),
     ("forebay-server", "forebay-pool"),

@@ -1,5 +1,6 @@
 //! Black-box tests: the built `forebay`, real Node, Bun and Python workers, and a fake worker that misbehaves.
 
+mod acme;
 mod admin;
 mod architecture;
 mod bodies;

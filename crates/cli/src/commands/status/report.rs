@@ -39,6 +39,12 @@ fn summary(status: &Value) -> String {
             out.extend(["pool ", &text(&pool["name"]), " does not start: ", reason, "\n"]);
         }
     }
+    for certificate in list(&status["certificates"]) {
+        if let Some(reason) = certificate["failure"].as_str() {
+            let name = text(&certificate["name"]);
+            out.extend(["certificate ", &name, " was not obtained: ", reason, "\n"]);
+        }
+    }
     for database in list(&status["databases"]) {
         if let Some(reason) = database["reason"].as_str() {
             out.extend([

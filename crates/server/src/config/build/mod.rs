@@ -88,12 +88,17 @@ pub(super) fn build(
         .flatten();
     let mut tls = BTreeMap::new();
     for (name, fields) in &sections.tls {
-        tls.extend(builder.tls(name, fields).map(|files| (name.clone(), files)));
+        tls.extend(
+            builder
+                .tls(name, fields, &server)
+                .map(|certificate| (name.clone(), certificate)),
+        );
     }
     if sections.tls.is_empty()
         && let Some(listen) = server.listen.iter().find(|listen| listen.is_tls())
     {
-        let message = format!("`{listen}` needs a certificate: add [tls.NAME] with `cert` and `key`");
+        let message =
+            format!("`{listen}` needs a certificate: add [tls.NAME] with `cert` and `key`, or with `acme`");
         builder.note(sections.server.problem("listen", message));
     }
     let mut redis = BTreeMap::new();
