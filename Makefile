@@ -1,5 +1,6 @@
 # `make run` and `make test` do everything, set-up included. They need Rust (stable), Node with npm, Python (3.9 or
-# newer) with pip or venv, make and cc. The tests need Chromium, PostgreSQL and Redis, too, which root on Debian gets from here.
+# newer) with pip or venv, make and cc. The tests need Go (1.21 or newer), Chromium, PostgreSQL and Redis, too; the last three root on Debian gets
+# from here.
 
 .DELETE_ON_ERROR:
 .PHONY: help run test dev build dist sdk deps browser postgresql redis postgres postgres-stop lint bench measurements soak
@@ -18,6 +19,8 @@ NODE_MODULES := crates/testkit/node/node_modules/.package-lock.json
 export PATH := $(CURDIR)/crates/testkit/node/node_modules/.bin:$(PATH)
 # A server of S3, which the tests ask.
 S3_MODULES := crates/testkit/s3/node_modules/.package-lock.json
+# An authority that speaks ACME, for tests, and a server of names for it.
+PEBBLE := target/pebble/pebble
 # Servers of mail, which the tests have messages sent to.
 MESSAGES_PYTHON := crates/testkit/messages/.venv/installed
 PEER_MODULES := bench/peers/node_modules/.package-lock.json
@@ -72,6 +75,7 @@ run: dev
 	else \
 	  echo '  make postgres, and this again                      adds the TechEmpower benchmarks, from PostgreSQL'; \
 	fi
+	@echo '  curl http://127.0.0.1:8080/proxy/helloworld        by another server that it passes the request on to: itself, or FOREBAY_BEHIND'
 	@echo '  curl -k https://127.0.0.1:8443/helloworld          with TLS, by a certificate that the server has made'
 	@echo '  curl http://127.0.0.1:8081/status                  what goes on inside'
 	@echo
@@ -95,7 +99,7 @@ dist: $(SDK_SCRIPTS)
 
 sdk: $(SDK_SCRIPTS) $(SDK_ADDON)
 
-deps: $(SDK_MODULES) $(NODE_MODULES) $(POSTGRESQL_MODULES) $(S3_MODULES) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(MESSAGES_PYTHON) $(SHOWCASE_PYTHON)
+deps: $(SDK_MODULES) $(NODE_MODULES) $(POSTGRESQL_MODULES) $(S3_MODULES) $(PEBBLE) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(MESSAGES_PYTHON) $(SHOWCASE_PYTHON)
 
 # The browser in which the tests use the page of `forebay new --template records`: one that is there, or Debian's where this user may install it.
 browser:
@@ -159,6 +163,13 @@ $(SDK_ADDON): Cargo.lock $(shell find sdk/node/native crates/store crates/record
 
 %/node_modules/.package-lock.json: %/package.json %/package-lock.json
 	$(NPM_CI) --prefix $*
+	@touch $@
+
+# Go gets a newer Go where go.mod asks for it.
+$(PEBBLE): crates/testkit/pebble/go.mod crates/testkit/pebble/go.sum
+	@{ command -v go >/dev/null && { echo go1.21; go env GOVERSION; } | sort --version-sort --check=quiet; } || \
+	{ echo 'The tests need Go (1.21 or newer) to build Pebble, which gives them certificates: install it (https://go.dev/dl).' >&2; exit 1; }
+	cd $(<D) && GOBIN=$(CURDIR)/$(@D) go install tool
 	@touch $@
 
 # A virtual environment for the requirements.txt beside it. Where pip is installed, it installs into it from outside: Debian's Python has no

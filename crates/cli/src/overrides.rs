@@ -3,7 +3,7 @@
 use std::{path, str::FromStr, time::Duration};
 
 use clap::{ArgAction, ValueEnum};
-use forebay_server::config::{Config, Listen, ListenError, Recycle, Target, Worker, Workers};
+use forebay_server::config::{Certificate, Config, Listen, ListenError, Recycle, Target, Worker, Workers};
 
 use crate::failure::UsageError;
 
@@ -107,7 +107,9 @@ impl Overrides {
         if let Some(listen) = &self.tls_dev {
             let files = forebay_server::development_certificate()
                 .map_err(|error| UsageError(format!("--tls-dev: the certificate cannot be made: {error}")))?;
-            config.tls.insert(DEVELOPMENT.to_owned(), files);
+            config
+                .tls
+                .insert(DEVELOPMENT.to_owned(), Certificate::Files(files));
             config.server.listen.push(listen.clone());
         }
         let bare = self
@@ -116,7 +118,7 @@ impl Overrides {
             .find(|listen| listen.is_tls() && config.tls.is_empty());
         if let Some(listen) = bare {
             return Err(UsageError(format!(
-                "--listen {listen} needs a certificate: add [tls.NAME] with `cert` and `key` to {}",
+                "--listen {listen} needs a certificate: add [tls.NAME] with `cert` and `key`, or with `acme`, to {}",
                 config.file.display()
             )));
         }

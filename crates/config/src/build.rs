@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use forebay_clients::RedisOptions;
-use forebay_tls::CertificateFiles;
 
 use crate::clients::{KafkaCluster, MailServer, S3Bucket};
 use crate::error::{Noted, nearest};
@@ -15,6 +14,7 @@ use crate::key::{Default, Key, Section as Declared, Shape, at_least};
 use crate::places::Places;
 use crate::pool::Pool;
 use crate::print::Table;
+use crate::proxy::Proxy;
 use crate::read::Sections;
 use crate::route::{Route, Target, refuse_conflicts};
 use crate::script::Script;
@@ -22,6 +22,7 @@ use crate::section::{Entry, Section, Unused};
 use crate::server::{Admin, Log, Server};
 use crate::sql::Database;
 use crate::store::{Records, Store};
+use crate::tls::Certificate;
 use crate::trace::Trace;
 use crate::workflow::Workflow;
 use crate::{Environment, Secret};
@@ -32,13 +33,14 @@ const NAME_BYTES_MAX: usize = 64;
 /// Every section of the file, in the order of the reference and of the printed configuration.
 pub(crate) static SECTIONS: &[Declared] = &[
     Declared::of::<Server>("server", Shape::Once),
-    Declared::of::<CertificateFiles>("tls", Shape::Named("certificate")),
+    Declared::of::<Certificate>("tls", Shape::Named("certificate")),
     Declared::of::<Admin>("admin", Shape::Once),
     Declared::of::<Log>("log", Shape::Once),
     Declared::of::<Trace>("trace", Shape::Once),
     Declared::of::<Store>("store", Shape::Once),
     Declared::of::<Records>("records", Shape::Once),
     Declared::of::<Pool>("pool", Shape::Named("pool")),
+    Declared::of::<Proxy>("proxy", Shape::Named("proxy")),
     Declared::of::<Script>("script", Shape::Named("script")),
     Declared::of::<Database>("sql", Shape::Named("database")),
     Declared::of::<RedisOptions>("redis", Shape::Named("Redis")),
@@ -70,7 +72,7 @@ pub struct Config {
     /// `[server]`
     pub server: Server,
     /// `[tls.NAME]`, by name: certificates of listeners.
-    pub tls: BTreeMap<String, CertificateFiles>,
+    pub tls: BTreeMap<String, Certificate>,
     /// `[admin]`
     pub admin: Admin,
     /// `[log]`
@@ -83,6 +85,8 @@ pub struct Config {
     pub records: Records,
     /// `[pool.NAME]`, by name.
     pub pools: BTreeMap<String, Pool>,
+    /// `[proxy.NAME]`, by name.
+    pub proxies: BTreeMap<String, Proxy>,
     /// `[script.NAME]`, by name.
     pub scripts: BTreeMap<String, Script>,
     /// `[sql.NAME]`, by name.
@@ -152,6 +156,7 @@ impl<'a> Context<'a> {
             trace: self.once("trace"),
             store: self.has_store().then(|| self.once("store")).flatten(),
             pools: self.named("pool"),
+            proxies: self.named("proxy"),
             scripts: self.named("script"),
             sql: self.named("sql"),
             redis: self.named("redis"),
@@ -328,6 +333,7 @@ impl Config {
         once(&mut out, "store", self.store.as_ref());
         once(&mut out, "records", self.store.as_ref().map(|_| &self.records));
         named(&mut out, "pool", &self.pools);
+        named(&mut out, "proxy", &self.proxies);
         named(&mut out, "script", &self.scripts);
         named(&mut out, "sql", &self.sql);
         named(&mut out, "redis", &self.redis);

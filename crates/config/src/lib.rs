@@ -24,6 +24,7 @@ pub mod node_path;
 mod places;
 mod pool;
 mod print;
+mod proxy;
 mod python;
 mod read;
 mod reference;
@@ -37,6 +38,7 @@ mod setting;
 mod sql;
 mod store;
 mod substitute;
+mod tls;
 mod trace;
 mod units;
 mod workflow;
@@ -57,15 +59,18 @@ pub use pool::{
     Compat, EncodedSlashes, Interface, Link, Pool, Protocol, PythonApplication, PythonModule, Recycle, Retry,
     StoreMode, Worker, Workers,
 };
+pub use proxy::Proxy;
 pub use reference::{reference, schema};
-pub use route::{Cors, Files, PathKind, Respond, Route, Target};
+pub use route::{Cors, Files, PathKind, ProxyRoute, Respond, Route, Target};
 pub use script::{FetchLimits, Script, ScriptAllow, ScriptPlacement};
 pub use secret::Secret;
 pub use server::{
-    Admin, ClientAuthentication, ForwardedField, Log, LogFormat, LogRotation, Server, UnixMode, is_level_list,
+    Admin, ClientAuthentication, Compress, ForwardedField, Log, LogFormat, LogRotation, Server, UnixMode,
+    is_level_list,
 };
 pub use sql::{Database, SqlResult, SqlRoute, SqlStatement};
 pub use store::{Access, Durability, Index, Permission, Records, RecordsDetect, Store, TimeZone};
+pub use tls::Certificate;
 pub use trace::Trace;
 pub use units::{parse_duration, print_duration};
 pub use workflow::{Workflow, WorkflowAllow, WorkflowClient, WorkflowCompat, WorkflowRuns, WorkflowSource};

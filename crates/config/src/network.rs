@@ -83,6 +83,16 @@ pub struct TrustedProxies {
     pub unix: bool,
 }
 
+impl TrustedProxies {
+    /// Whether this address is one of theirs; `None` is a Unix socket.
+    pub fn contains(&self, address: Option<IpAddr>) -> bool {
+        match address {
+            None => self.unix,
+            Some(address) => self.networks.iter().any(|network| network.contains(address)),
+        }
+    }
+}
+
 impl Setting for TrustedProxies {
     const KIND: Kind = at_least(0);
 

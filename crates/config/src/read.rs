@@ -12,7 +12,6 @@ use crate::build::{INCLUDE, SECTIONS};
 use crate::error::{Noted, nearest};
 use crate::fields::{Field, Fields, Spot, Value};
 use crate::key::{Default, Form, Key, Kind, Section, Shape, accepted, flattened, listed};
-use crate::route::{LATER_TARGETS, targets_listed};
 use crate::substitute::substitute;
 use crate::units::{parse_duration, parse_size};
 
@@ -308,18 +307,14 @@ impl Reader<'_> {
             if keys.iter().any(|key| key.name == name) {
                 continue;
             }
-            let message = if path == "route" && LATER_TARGETS.contains(&name) {
-                format!("this version has no target `{name}`; it has {}", targets_listed())
-            } else {
-                let names = || keys.iter().map(|key| key.name);
-                match keys {
-                    [] => "no such key; the table is empty".to_owned(),
-                    _ => format!(
-                        "no such key{}; accepted: {}",
-                        proposal(name, names()),
-                        listed(names())
-                    ),
-                }
+            let names = || keys.iter().map(|key| key.name);
+            let message = match keys {
+                [] => "no such key; the table is empty".to_owned(),
+                _ => format!(
+                    "no such key{}; accepted: {}",
+                    proposal(name, names()),
+                    listed(names())
+                ),
             };
             let line = self.key_line(table, name);
             self.note(line, &format!("{path}.{name}"), message);

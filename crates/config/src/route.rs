@@ -12,7 +12,9 @@ use crate::headers::is_header_value;
 use crate::key::{Key, Kind, TIB};
 use crate::pool::Retry;
 use crate::print::Table;
+use crate::proxy::check_request_path;
 use crate::section::{Entry, Section, Setting, Unused, by_keys, section, unless};
+use crate::server::Compress;
 use crate::sql::SqlRoute;
 use crate::workflow::WorkflowRouteKeys;
 use crate::{content_type_of, is_token};
@@ -22,12 +24,12 @@ const RESPOND_FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Keys valid only for routes with `files`.
 const FILES_KEYS: [&str; 2] = ["cache_control", "precompressed"];
-/// Targets reserved for later versions.
-pub(crate) const LATER_TARGETS: &[&str] = &["proxy"];
+/// Key valid only for routes with `proxy`.
+const UPSTREAM_PATH: &str = "upstream_path";
 
 section! {
     /// Which requests are answered from where. A route has exactly one target: `respond`, `files`, `store`, `records`, `tql`, `sql`,
-    /// `pool`, `script` or `workflow`.
+    /// `pool`, `proxy`, `script` or `workflow`.
     #[rules(Route::rules)]
     #[check(Route::check)]
     #[unused(Route::unused)]
@@ -47,6 +49,8 @@ section! {
         /// Pages of other origins whose scripts may read the answers. The server then answers preflight requests itself, so handlers must
         /// not send such headers.
         cors: Option<Cors>,
+        /// Replaces `server.compress` here.
+        compress: Compress | "server.compress",
         /// What answers.
         target: Target as group(Target::KEYS),
         /// Narrows `server.deadline`.
@@ -87,6 +91,11 @@ section! {
         sql: Option<SqlRoute>,
         /// Target: the NAME of a `[pool.NAME]`.
         pool: Option<String> as name("pool"),
+        /// Target: the NAME of a `[proxy.NAME]`.
+        proxy: Option<String> as name("proxy"),
+        /// For `proxy`, if the path ends with `*`: what the servers get in the place of everything before the `*`. With `/` a route for
+        /// `/old/*` asks for `/a` where the client asks for `/old/a`. Without the key, they get the path as it is.
+        upstream_path: Option<String>,
         /// Target: the NAME of a `[script.NAME]`.
         script: Option<String> as name("script"),
         /// Target: workflows, as `[workflow]` says; written `workflow = {}`.
@@ -143,6 +152,8 @@ pub enum Target {
     Sql(SqlRoute),
     /// A pool of worker processes: a key of [`Config::pools`](crate::Config::pools).
     Pool(String),
+    /// Other HTTP servers.
+    Proxy(ProxyRoute),
     /// A script: a key of [`Config::scripts`](crate::Config::scripts).
     Script(String),
     /// Workflows: graphs of rules.
@@ -175,6 +186,15 @@ pub struct Files {
     pub cache_control: Option<String>,
     /// Whether compressed files beside the others are sent.
     pub precompressed: bool,
+}
+
+/// A route to other HTTP servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxyRoute {
+    /// A key of [`Config::proxies`](crate::Config::proxies).
+    pub proxy: String,
+    /// What the servers get in the place of the path before the pattern's `*`.
+    pub upstream_path: Option<String>,
 }
 
 /// The role of one of a route's paths.
@@ -331,22 +351,26 @@ impl Cors {
 
 impl TargetKeys {
     fn unused(&self) -> Unused {
-        unless(
-            self.files.is_some(),
-            &FILES_KEYS,
+        let (no_files, no_proxy) = (
             "only a route with `files` has it",
-        )
+            "only a route with `proxy` has it",
+        );
+        [
+            unless(self.files.is_some(), &FILES_KEYS, no_files),
+            unless(self.proxy.is_some(), &[UPSTREAM_PATH], no_proxy),
+        ]
+        .concat()
     }
 }
 
 /// The keys that are targets.
 fn targets() -> impl Iterator<Item = &'static str> {
     let names = TargetKeys::KEYS.iter().map(|key| key.name);
-    names.filter(|name| !FILES_KEYS.contains(name))
+    names.filter(|name| !FILES_KEYS.contains(name) && *name != UPSTREAM_PATH)
 }
 
 /// The targets as part of a sentence.
-pub(crate) fn targets_listed() -> String {
+fn targets_listed() -> String {
     let targets: Vec<&str> = targets().collect();
     let listed = targets.join(", ");
     let (others, last) = listed.rsplit_once(", ").unwrap_or_default();
@@ -380,6 +404,14 @@ impl Target {
             context.note(fields.problem("sql", message));
         }
         check_path(target, keys.workflow.as_ref(), fields, context);
+        if target == "proxy" {
+            check_request_path(UPSTREAM_PATH, fields, context);
+            if fields.has(UPSTREAM_PATH) && !pattern(fields).is_some_and(|pattern| pattern.ends_with_rest()) {
+                let message =
+                    "only a route whose path ends with `/*` has it: it stands for what comes before the `*`";
+                context.note(fields.problem(UPSTREAM_PATH, message));
+            }
+        }
         if let Some(value) = keys
             .cache_control
             .as_ref()
@@ -400,6 +432,10 @@ impl Target {
             "tql" => Some(Self::Tql),
             "sql" => keys.sql.map(Self::Sql),
             "pool" => keys.pool.map(Self::Pool),
+            "proxy" => Some(Self::Proxy(ProxyRoute {
+                proxy: keys.proxy?,
+                upstream_path: keys.upstream_path,
+            })),
             "script" => keys.script.map(Self::Script),
             _ => {
                 let has_rest = pattern(fields).is_some_and(|pattern| pattern.ends_with_rest());
@@ -423,6 +459,10 @@ impl Target {
             Self::Tql => keys.tql = Some(()),
             Self::Sql(sql) => keys.sql = Some(sql),
             Self::Pool(name) => keys.pool = Some(name),
+            Self::Proxy(route) => {
+                keys.proxy = Some(route.proxy);
+                keys.upstream_path = route.upstream_path;
+            }
             Self::Script(name) => keys.script = Some(name),
             Self::Workflow(WorkflowRoute { api, release }) => {
                 keys.workflow = Some(WorkflowRouteKeys {

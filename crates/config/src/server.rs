@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use forebay_tls::{CertificateFiles, ClientCertificates};
+use forebay_tls::ClientCertificates;
 
 use crate::Listen;
 use crate::build::Context;
@@ -36,8 +36,9 @@ section! {
         /// Addresses of proxies, such as `10.0.0.0/8`, and `unix` for those that come by Unix sockets. What they say about a client, its
         /// address and whether it speaks TLS, is believed; what others say is not.
         trusted_proxies: TrustedProxies = "",
-        /// The header fields in which they say it: `X-Forwarded-For` with `X-Forwarded-Proto`, or `Forwarded` (RFC 7239). A proxy must set
-        /// it itself, whatever the client sent.
+        /// Where they say it: in the header fields `X-Forwarded-For` and `X-Forwarded-Proto`, in `Forwarded` (RFC 7239), or by the PROXY
+        /// protocol, version 1 or 2, with which each of their connections must then begin. A proxy must say it itself, whatever the client
+        /// sent.
         forwarded: ForwardedField = "x-forwarded-for",
         /// Requests without TLS are redirected to the same address with it (308). Those from Unix sockets are not, unless a trusted proxy
         /// there says that the client had none.
@@ -74,6 +75,16 @@ section! {
         min_rate: u64 as size(0, GIB) = "256B" => "408, or the connection is closed",
         /// How long a client may be slower than `min_rate`, all waits for it together.
         min_rate_grace: Duration as TIMEOUT = "10s",
+        /// Which answers are compressed, with zstd, Brotli or gzip, for clients that accept it. `public`: none that may hold a secret
+        /// beside text that somebody else chose, see routing.md; `always`: those too; `off`: none. Only types that become shorter, such as
+        /// text, JSON, JavaScript and SVG.
+        compress: Compress = "off",
+        /// Answers shorter than this are not compressed, unless the client accepts nothing else. Those whose length is not known beforehand
+        /// are.
+        compress_bytes_min: u64 as size(0, GIB) = "1KiB",
+        /// The share of its time, over about a second, that an I/O thread may spend on compression. Beyond it answers go out as they are,
+        /// and those already begun wait.
+        compress_cpu_max: f64 = "0.25",
         /// How long a connection stays open without a request; and how long it is written to while its client takes nothing.
         idle_timeout: Duration as TIMEOUT = "75s" => "the connection is closed",
         /// Open connections on all listeners together.
@@ -82,19 +93,6 @@ section! {
         deadline: Duration as TIMEOUT = "30s" => "504",
         /// How long a stopping server waits for the requests it has read.
         drain_max: Duration as duration(0, HOUR) = "30s" => "the connection is closed",
-    }
-}
-
-section! {
-    /// A certificate for the `https://` addresses of `server.listen`. Clients get the one for the name that they ask for, or else the first
-    /// by NAME. A reload reads the files again.
-    for CertificateFiles {
-        /// A PEM file with the certificate, followed by those of the authorities between it and a root.
-        cert: PathBuf as FILE,
-        /// A PEM file with the certificate's private key. Only the server should be able to read it.
-        key: PathBuf as FILE,
-        /// A file with the authority's last word on whether the certificate is still good (OCSP, DER), which clients are given with it.
-        ocsp: Option<PathBuf> as FILE,
     }
 }
 
@@ -153,12 +151,26 @@ words! {
 }
 
 words! {
-    /// The header fields in which a proxy speaks of its client.
+    /// Where a proxy speaks of its client.
     pub enum ForwardedField {
         /// `X-Forwarded-For` and `X-Forwarded-Proto`.
         XForwardedFor = "x-forwarded-for",
         /// `Forwarded` (RFC 7239).
         Forwarded = "forwarded",
+        /// The PROXY protocol, in front of everything else.
+        ProxyProtocol = "proxy-protocol",
+    }
+}
+
+words! {
+    /// Which responses are compressed.
+    pub enum Compress {
+        /// None.
+        Off = "off",
+        /// Those that hold no secret of one user beside text that another one chose.
+        Public = "public",
+        /// All whose type becomes shorter.
+        Always = "always",
     }
 }
 
@@ -197,7 +209,9 @@ impl Server {
         if let Some(listen) = self.listen.iter().find(|listen| listen.is_tls())
             && context.sections.of("tls").is_empty()
         {
-            let message = format!("`{listen}` needs a certificate: add [tls.NAME] with `cert` and `key`");
+            let message = format!(
+                "`{listen}` needs a certificate: add [tls.NAME] with `cert` and `key`, or with `acme`"
+            );
             context.note(fields.problem("listen", message));
         }
     }

@@ -3,12 +3,13 @@
 
 use std::{
     io,
+    path::Path,
     sync::{Arc, OnceLock},
 };
 
 use rustls::{
     ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, ServerName, pem::PemObject as _},
+    pki_types::{CertificateDer, ServerName},
 };
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
@@ -65,24 +66,8 @@ impl Tls {
             }
             return Ok(roots);
         };
-        let mut roots = RootCertStore::empty();
-        for certificate in certificates(path)? {
-            roots
-                .add(certificate)
-                .map_err(|error| failed(format!("cannot trust {path} (sslrootcert): {error}")))?;
-        }
-        Ok(roots)
+        forebay_tls::authorities(Path::new(path)).map_err(|error| failed(format!("{error} (sslrootcert)")))
     }
-}
-
-fn certificates(path: &str) -> Result<Vec<CertificateDer<'static>>, PgError> {
-    let pem =
-        std::fs::read(path).map_err(|error| failed(format!("cannot read {path} (sslrootcert): {error}")))?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    found
-        .ok()
-        .filter(|found| !found.is_empty())
-        .ok_or_else(|| failed(format!("{path} (sslrootcert) has no certificate in PEM")))
 }
 
 /// Maps the error of a failed handshake.

@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn however_often_a_statement_rests_its_times_add_up() {
         let begun = Instant::now();
-        let trace = Trace::new(begun);
+        let trace = Trace::new(begun, None);
         let mut steps = Steps {
             trace: trace.clone(),
             span: Span::new(Kind::Statement, "select", begun, begun),

@@ -1,21 +1,32 @@
 //! An app is a configuration in force: its routes with their targets, and its pools. Immutable; a reload builds another one.
 
-use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
+use forebay_acme::{AcmeClient, Challenge, Challenges};
 use forebay_pool::{Mailboxes, Options, Pool, Program, Protocol, Recycle, Statuses, Supervisor};
 use forebay_records::Settings;
 use forebay_runtimes::{ENV_PASSED, Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
 use forebay_store::Durability;
-use forebay_tls::{CertificateError, CertificateFiles};
+use forebay_tls::{CertificateError, CertificateFiles, CertificateSlot, ServerCertificate};
+use forebay_upstream::Group;
 use forebay_workflow::{ActiveReleasesError, Compat, Reading, Releases, RunLimits, SourceParser, Storage};
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::{
+    sync::{oneshot, watch},
+    task::{LocalSet, spawn_local},
+};
 use tokio_rustls::rustls::ServerConfig;
 
 use crate::{
     calls::{CallThread, Calls, SessionThread},
     check::{HandlerFaults, check_handlers},
+    compression::Compression,
     config::{self, Config, PathKind},
     front::Client,
     logging::{self, AccessLog, LoggingError, WorkflowLogs},
@@ -25,8 +36,9 @@ use crate::{
     sources::DatabaseRegistry,
     store::OpenStore,
     target::{
-        Bounds, BufferUsage, Cors, End, FilesTarget, Origins, PoolTarget, RecordsTarget, Request,
-        RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget, pool,
+        Bounds, BufferUsage, Cors, End, FilesTarget, Origins, PoolTarget, ProxyTarget, RecordsTarget,
+        Request, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget,
+        pool,
         pool::PoolWorkers,
         workflow::{ActiveReleases, DurableRuns, OfflineEnvironment, ReleaseApi, ReleaseThreads},
     },
@@ -49,6 +61,8 @@ pub(crate) struct Services {
     pub(crate) supervisor: Supervisor,
     pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) routes: RouteMetrics,
+    /// The groups of other HTTP servers that some app still has.
+    pub(crate) proxies: Mutex<Vec<Weak<Group>>>,
     pub(crate) scripts: ScriptMetrics,
     pub(crate) workflows: Arc<WorkflowMetrics>,
     /// Durable workflow runs; present if `workflow.runs` is configured, which cannot change while the server runs.
@@ -59,6 +73,8 @@ pub(crate) struct Services {
     /// Request tracing.
     pub(crate) traces: Arc<Traces>,
     pub(crate) profiles: Profiles,
+    /// Obtains and renews certificates.
+    pub(crate) acme: AcmeClient,
     pub(crate) log: logging::Handle,
     /// Erases the types of TypeScript sources.
     pub(crate) parser: SourceParser,
@@ -78,6 +94,10 @@ pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) router: Router<Route>,
     pub(crate) pools: BTreeMap<String, Pool>,
+    /// Groups of other HTTP servers.
+    pub(crate) proxies: BTreeMap<String, Arc<Group>>,
+    /// Ends with the app.
+    _health_checks: Option<HealthChecks>,
     pub(crate) scripts: Vec<Arc<Script>>,
     pub(crate) workflow: Option<WorkflowTarget>,
     /// The log files of workflow rules.
@@ -85,8 +105,14 @@ pub(crate) struct App {
     /// Counts of requests that match no route.
     pub(crate) unrouted: Arc<RouteCounts>,
     pub(crate) access_log: Option<AccessLog>,
-    /// Certificates of listeners; `None` without any.
+    /// Settings of listeners with TLS; `None` without certificates.
     pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// Where those settings find the certificates, by the names of their sections.
+    pub(crate) certificates: Certificates,
+    /// What proves to authorities that this server has its names.
+    pub(crate) challenges: Arc<Challenges>,
+    /// Whether authorities ask for proofs by HTTP. Nothing else is then found below the path that is for them.
+    pub(crate) has_http_challenges: bool,
     /// A header field of responses over TLS (RFC 6797), or nothing.
     pub(crate) hsts: Vec<u8>,
     /// Never sent on; receivers see it close once the app has been dropped everywhere.
@@ -102,12 +128,14 @@ pub(crate) struct Route {
     pub(crate) origins: Option<Origins>,
     pub(crate) cors: Option<Cors>,
     pub(crate) headers: HeaderLines,
+    /// `None`: responses go out as they are.
+    compression: Option<Compression>,
     pub(crate) target: Target,
     pub(crate) counts: Arc<RouteCounts>,
 }
 
 impl Route {
-    /// Answers a request: whatever is checked for every target comes first.
+    /// Answers a request: whatever is checked for every target comes first, and what is done with every response last.
     pub(crate) async fn answer<'a>(
         &'a self,
         request: &Request<'_>,
@@ -116,7 +144,11 @@ impl Route {
         if let Some(origins) = &self.origins {
             origins.check(request.head)?;
         }
-        self.target.answer(request, client).await
+        let reply = self.target.answer(request, client).await?;
+        Ok(match &self.compression {
+            Some(compression) => compression.apply(request, reply),
+            None => reply,
+        })
     }
 }
 
@@ -162,22 +194,109 @@ pub enum BuildError {
     /// The thread for handlers' database statements cannot be started.
     #[error("cannot start the thread on which handlers in pools reach databases")]
     CallHandlers(#[source] std::io::Error),
+    /// The authorities of a proxy's servers cannot be read.
+    #[error("the authorities of proxy `{proxy}` (ca) cannot be used: {source}")]
+    Authorities {
+        /// The proxy's name in the configuration.
+        proxy: String,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The thread for health checks cannot be started.
+    #[error("cannot start the thread that checks the health of servers")]
+    HealthChecks(#[source] std::io::Error),
     /// The SDK for workers cannot be unpacked.
     #[error(transparent)]
     Sdk(#[from] SdkError),
 }
 
-/// Certificates of the listeners.
-pub(crate) fn tls(config: &Config) -> Result<Option<Arc<ServerConfig>>, CertificateError> {
-    if config.tls.is_empty() {
+/// Certificates of the listeners, by the names of their sections.
+pub(crate) type Certificates = BTreeMap<String, Arc<CertificateSlot>>;
+
+/// The certificates of a configuration: from files, or as far as they have been obtained.
+pub(crate) fn certificates(config: &Config, acme: &AcmeClient) -> Result<Certificates, CertificateError> {
+    let slot = |(name, certificate): (&String, &config::Certificate)| {
+        let slot = match certificate {
+            config::Certificate::Files(files) => {
+                Arc::new(CertificateSlot::new(ServerCertificate::read(files)?))
+            }
+            config::Certificate::Acme(settings) => acme.slot(name, settings),
+        };
+        Ok((name.clone(), slot))
+    };
+    config.tls.iter().map(slot).collect()
+}
+
+/// Settings of listeners with these certificates; `None` without any.
+pub(crate) fn tls(
+    config: &Config,
+    certificates: &Certificates,
+) -> Result<Option<Arc<ServerConfig>>, CertificateError> {
+    if certificates.is_empty() {
         return Ok(None);
     }
-    let files: Vec<CertificateFiles> = config.tls.values().cloned().collect();
     Ok(Some(Arc::new(forebay_tls::server_config(
-        &files,
+        certificates.values().cloned().collect(),
         config.server.client_certificates().as_ref(),
         PROTOCOLS,
     )?)))
+}
+
+/// The groups of other HTTP servers. Those whose settings have not changed go on, with what is known of their servers and with their counts;
+/// authorities are read anew.
+fn proxies(config: &Config, services: &Services) -> Result<BTreeMap<String, Arc<Group>>, BuildError> {
+    let mut known = services.proxies.lock();
+    known.retain(|group| group.strong_count() > 0);
+    let mut proxies = BTreeMap::new();
+    for (name, proxy) in &config.proxies {
+        let settings = &proxy.settings(name);
+        let kept = known.iter().filter_map(Weak::upgrade);
+        let kept = kept.filter(|group| settings.authorities.is_none() && group.settings() == settings);
+        let group = match kept.into_iter().next() {
+            Some(group) => group,
+            None => {
+                let group = Group::new(settings.clone()).map_err(|source| BuildError::Authorities {
+                    proxy: name.clone(),
+                    source,
+                })?;
+                known.push(Arc::downgrade(&group));
+                group
+            }
+        };
+        proxies.insert(name.clone(), group);
+    }
+    Ok(proxies)
+}
+
+/// The thread that checks the health of other servers; it ends when this is dropped.
+#[derive(Debug)]
+struct HealthChecks(#[expect(dead_code, reason = "dropping it ends the thread")] oneshot::Sender<()>);
+
+impl HealthChecks {
+    /// `None` if there is nothing to check.
+    fn start(proxies: &BTreeMap<String, Arc<Group>>) -> std::io::Result<Option<Self>> {
+        let checked = proxies.values().filter(|group| group.settings().check.is_some());
+        let checked: Vec<_> = checked.map(Arc::downgrade).collect();
+        if checked.is_empty() {
+            return Ok(None);
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (ending, ended) = oneshot::channel();
+        std::thread::Builder::new()
+            .name("health".to_owned())
+            .spawn(move || {
+                LocalSet::new().block_on(&runtime, async {
+                    for group in checked {
+                        spawn_local(Group::check_health(group));
+                    }
+                    // Nothing is ever sent: this ends with the sender, and with it the checks.
+                    let _ = ended.await;
+                });
+            })?;
+        Ok(Some(Self(ending)))
+    }
 }
 
 /// The certificate for development of this user, for `localhost`, made if it is not there yet.
@@ -186,10 +305,27 @@ pub fn development_certificate() -> std::io::Result<CertificateFiles> {
 }
 
 impl App {
+    /// Has the certificates that are not from files kept up to date, and no others.
+    pub(crate) fn keep_certificates(&self, acme: &AcmeClient) {
+        acme.keep(
+            self.config
+                .tls
+                .iter()
+                .filter_map(|(name, certificate)| match certificate {
+                    config::Certificate::Acme(settings) => {
+                        Some((&**name, settings, &self.certificates[name]))
+                    }
+                    config::Certificate::Files(_) => None,
+                }),
+        );
+    }
+
     /// Starts the pools and compiles the routes.
     pub(crate) fn build(config: Config, services: &Services) -> Result<Self, BuildError> {
         check_handlers(&config, services.parser)?;
-        let tls = tls(&config)?;
+        let certificates = certificates(&config, &services.acme)?;
+        let tls = tls(&config, &certificates)?;
+        let proxies = proxies(&config, services)?;
         let sdk = if config.pools.is_empty() {
             None
         } else {
@@ -222,6 +358,7 @@ impl App {
         let parts = Parts {
             records: records.as_ref(),
             pools: &pools,
+            proxies: &proxies,
             scripts: &scripts,
             workflow: workflow.as_ref(),
             store: store_target.as_ref(),
@@ -240,12 +377,19 @@ impl App {
             .inspect_err(|_| pools.values().for_each(Pool::stop_now))?;
         Ok(Self {
             tls,
+            certificates,
+            challenges: services.acme.challenges(),
+            has_http_challenges: config.tls.values().any(|certificate| {
+                matches!(certificate, config::Certificate::Acme(acme) if acme.challenge == Challenge::Http01)
+            }),
             hsts: match config.server.hsts.as_secs() {
                 0 => Vec::new(),
                 seconds => format!("strict-transport-security: max-age={seconds}\r\n").into_bytes(),
             },
             router,
             pools,
+            _health_checks: HealthChecks::start(&proxies).map_err(BuildError::HealthChecks)?,
+            proxies,
             workflow_logs: workflow.as_ref().and_then(WorkflowTarget::logs),
             scripts: scripts
                 .values()
@@ -274,6 +418,7 @@ impl App {
 /// The parts from which targets are built.
 struct Parts<'a> {
     pools: &'a BTreeMap<String, Pool>,
+    proxies: &'a BTreeMap<String, Arc<Group>>,
     scripts: &'a BTreeMap<String, ScriptTarget>,
     workflow: Option<&'a WorkflowTarget>,
     store: Option<&'a StoreTarget>,
@@ -291,6 +436,7 @@ fn rules(
     counts: &RouteMetrics,
 ) -> Result<Vec<Rule<Route>>, BuildError> {
     let rule = |(path, kind)| {
+        let headers = headers(route);
         Ok(Rule {
             methods: route.methods().to_vec(),
             host: route.host.clone(),
@@ -305,7 +451,8 @@ fn rules(
                     _ => None,
                 },
                 cors: route.cors.as_ref().map(Cors::new),
-                headers: headers(route),
+                compression: Compression::new(route, &headers, &parts.config.server),
+                headers,
                 target: target(route, kind, parts)?,
                 counts: counts.of(route),
             },
@@ -342,6 +489,10 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
         }
         config::Target::Script(name) => Target::Script(parts.scripts.get(name).expect(checked).clone()),
         config::Target::Workflow(route) => Target::Workflow(parts.workflow.expect(checked).at(*route)),
+        config::Target::Proxy(way) => {
+            let group = Arc::clone(parts.proxies.get(&way.proxy).expect(checked));
+            Target::Proxy(ProxyTarget::new(group, &parts.config.proxies[&way.proxy], way))
+        }
         config::Target::Pool(name) => {
             let of = &parts.config.pools[name];
             let limits = pool::limits(

@@ -11,12 +11,13 @@ use std::{
 
 pub(crate) use self::statements::ask as ask_of_statements;
 pub use self::statements::{CheckedStatements, check_statements};
+use forebay_acme::AcmeClient;
 use forebay_script::{Checked, Fault};
 use forebay_tls::CertificateError;
 use forebay_workflow::{BundleErrors, SourceParser, SourceProblem};
 
 use crate::{
-    app::{compat_of, script_options, tls},
+    app::{certificates, compat_of, script_options, tls},
     config::{Config, PythonApplication, PythonModule, Runtime, Worker},
     target::workflow::{Bundle, access},
 };
@@ -35,9 +36,10 @@ fn fault_lines(faults: &[(String, Fault)]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Reads the certificates of a configuration and their keys.
+/// Reads the certificates of a configuration and their keys. None is ordered.
 pub fn check_certificates(config: &Config) -> Result<(), CertificateError> {
-    tls(config).map(drop)
+    let certificates = certificates(config, &AcmeClient::default())?;
+    tls(config, &certificates).map(drop)
 }
 
 /// Reads the graphs and rules of a configuration without running any, and returns warnings. Workflows in the store are not checked.

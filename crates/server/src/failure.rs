@@ -48,7 +48,9 @@ pub(crate) enum Refusal {
     BodyTimeout { body_timeout: Duration },
     #[error("the body comes slower than {min_rate} bytes a second (server.min_rate)")]
     BodyTooSlow { min_rate: u64 },
-    #[error("this server has no WebSockets; server-sent events and long responses work")]
+    #[error(
+        "this route has no WebSockets; only those with `proxy` have. Server-sent events and long responses work"
+    )]
     WebSocket,
     #[error("no route has this path")]
     NotFound,
@@ -123,8 +125,12 @@ pub(crate) enum Refusal {
     Store(StoreFailure),
     #[error("handler's answer is not valid HTTP: {what}")]
     InvalidAnswer { what: &'static str },
+    #[error("the answer cannot be compressed: {cause}")]
+    Compression { cause: String },
     #[error(transparent)]
     Pool(#[from] forebay_pool::Failure),
+    #[error(transparent)]
+    Upstream(forebay_upstream::Failure),
     #[error("{}", script_text(.0))]
     Script(forebay_script::Failure),
     #[error("parameter {name:?}: {what}")]
@@ -436,7 +442,7 @@ impl Refusal {
                 FailureKind::Internal => Class::Internal,
             },
             Self::MethodNotAllowed { .. } => Class::MethodNotAllowed,
-            Self::FileUnreadable | Self::InvalidAnswer { .. } => Class::Internal,
+            Self::FileUnreadable | Self::InvalidAnswer { .. } | Self::Compression { .. } => Class::Internal,
             Self::Pool(failure) => match failure {
                 Failure::QueueFull { .. }
                 | Failure::QueueBytesFull { .. }
@@ -447,6 +453,18 @@ impl Refusal {
                 Failure::WorkerDied { .. } => Class::BadGateway,
                 Failure::ResponseReset | Failure::InvalidAnswer { .. } => Class::Internal,
             },
+            Self::Upstream(failure) => {
+                use forebay_upstream::Failure;
+                match failure {
+                    Failure::NoneUp { .. } | Failure::Full { .. } => Class::Overload,
+                    Failure::Late { .. } | Failure::Stalled { .. } => Class::Deadline,
+                    Failure::Connect { .. }
+                    | Failure::ConnectTimeout { .. }
+                    | Failure::Closed { .. }
+                    | Failure::Invalid { .. }
+                    | Failure::CutOff { .. } => Class::BadGateway,
+                }
+            }
             Self::Script(failure) => {
                 use forebay_script::Failure;
                 match failure {
@@ -488,6 +506,10 @@ impl Refusal {
             }
             Self::Script(failure @ forebay_script::Failure::Broken { .. }) => {
                 tracing::error!(target: "forebay::script", request_id, "{failure}");
+                true
+            }
+            Self::Upstream(failure) => {
+                tracing::warn!(target: "forebay::upstream", request_id, "{failure}");
                 true
             }
             Self::Workflow(failure) => failure.log(request_id),

@@ -2,6 +2,7 @@
 //! random bytes, by the tests below.
 
 use crate::{
+    compression::{AcceptEncoding, Coding},
     failure::Refusal,
     front::{Decoder, Framing, Head, Parsed, Step},
 };
@@ -64,6 +65,18 @@ fn check_parts(head: &Head) {
             head.field(std::str::from_utf8(name).expect("names are ASCII"))
                 .is_some()
         );
+    }
+}
+
+/// Reads the codings that a client accepts. Only what the list names, or `*`, is accepted.
+pub fn accept_encoding(bytes: &[u8]) {
+    let accepted = AcceptEncoding::parse(bytes);
+    let list = bytes.to_ascii_lowercase();
+    let mut before = None;
+    for coding in accepted.preferred(Coding::ALL) {
+        assert_ne!(before.replace(coding), Some(coding), "each is named once");
+        let names = |name: &str| memchr::memmem::find(&list, name.as_bytes()).is_some();
+        assert!(names(coding.name()) || names("*"), "{coding:?}");
     }
 }
 
@@ -192,6 +205,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_list_of_codings_is_read(list in near(&["gzip", "x-gzip", "BR", "zstd", "identity", "*", ",", ";", "q=", "Q=0", "1", "0.", "001", " "])) {
+            accept_encoding(&list);
+        }
+    }
 
     proptest! {
         #[test]

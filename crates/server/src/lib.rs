@@ -6,6 +6,7 @@ mod admin;
 mod app;
 mod calls;
 mod check;
+mod compression;
 mod conditions;
 mod control;
 pub mod doctor;

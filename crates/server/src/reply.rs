@@ -45,7 +45,7 @@ impl Reply<'_> {
     /// body than it sends.
     pub(crate) fn announced(&self, is_head: bool) -> Option<u64> {
         let length = match &self.body {
-            _ if matches!(self.status, 204 | 304) => return None,
+            _ if matches!(self.status, 101 | 204 | 304) => return None,
             // The length that GET would have is unknown.
             Body::Empty if is_head => None,
             Body::Bytes(bytes) if is_head && bytes.is_empty() => None,
@@ -94,7 +94,8 @@ impl HeaderLines {
         Ok(())
     }
 
-    fn put(&mut self, name: &[u8], value: &[u8]) {
+    /// Adds a field that another response has.
+    pub(crate) fn put(&mut self, name: &[u8], value: &[u8]) {
         self.lines.reserve(name.len() + value.len() + 4);
         self.lines.extend_from_slice(name);
         self.lines.extend_from_slice(b": ");
@@ -104,6 +105,11 @@ impl HeaderLines {
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.lines
+    }
+
+    /// Names and values in order.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        fields_of(&self.lines)
     }
 }
 
@@ -155,12 +161,17 @@ impl Fields<'_> {
         text.extend_from_slice(b"\r\nserver: forebay\r\n");
         self.put(text, headers);
         put_length(text, self.delimiting);
-        let lines = text.split(|byte| *byte == b'\n');
-        lines.filter_map(|line| {
-            let at = memchr::memchr(b':', line)?;
-            Some((&line[..at], line[at + 1..].trim_ascii()))
-        })
+        fields_of(text)
     }
+}
+
+/// The names and values of fields in HTTP/1.1 format.
+fn fields_of(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let lines = lines.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| {
+        let at = memchr::memchr(b':', line)?;
+        Some((&line[..at], line[at + 1..].trim_ascii()))
+    })
 }
 
 /// How the end of the body is marked.
@@ -174,6 +185,8 @@ pub(crate) enum Delimiting {
     Chunked,
     /// By closing the connection: HTTP/1.0 without a length.
     Close,
+    /// None: the connection goes over to another protocol.
+    Upgrade,
 }
 
 /// Writes a head of HTTP/1.1: the status line and all fields, including the final empty line.
@@ -213,7 +226,9 @@ pub(crate) fn put_end(out: &mut Vec<u8>, delimiting: Delimiting, close: bool, ht
         out.extend_from_slice(b"transfer-encoding: chunked\r\n");
     }
     put_length(out, delimiting);
-    if close {
+    if delimiting == Delimiting::Upgrade {
+        out.extend_from_slice(b"connection: upgrade\r\n");
+    } else if close {
         out.extend_from_slice(b"connection: close\r\n");
     } else if http10 {
         out.extend_from_slice(b"connection: keep-alive\r\n");
@@ -249,6 +264,7 @@ pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// The reason phrase of a status (RFC 9110, 15).
 pub(crate) fn reason(status: u16) -> &'static str {
     match status {
+        101 => "Switching Protocols",
         200 => "OK",
         201 => "Created",
         202 => "Accepted",

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use forebay_acme::AcmeClient;
 use forebay_pool::{Mailboxes, Pool, Supervisor};
 use forebay_workflow::{RunStorage, SourceParser, with_causes};
 use tokio::{
@@ -239,6 +240,7 @@ impl Server {
             supervisor,
             mailboxes: Mailboxes::new(threads),
             routes: RouteMetrics::new(threads),
+            proxies: parking_lot::Mutex::default(),
             scripts: ScriptMetrics::default(),
             workflows: Arc::default(),
             kept_runs,
@@ -246,6 +248,7 @@ impl Server {
             sources: DatabaseRegistry::default(),
             traces: Arc::new(Traces::new(config.trace.as_ref())),
             profiles: Profiles::default(),
+            acme: AcmeClient::default(),
             log,
             parser,
             store,
@@ -260,7 +263,14 @@ impl Server {
         }
         let pools = PoolRegistry::default();
         pools.add(FIRST_GENERATION, app.pools.values().cloned());
-        let front = Front::start(app, &mut bound, &services.mailboxes, &services.traces, threads)?;
+        let front = Front::start(
+            app.clone(),
+            &mut bound,
+            &services.mailboxes,
+            &services.traces,
+            threads,
+        )?;
+        app.keep_certificates(&services.acme);
         let shared = Arc::new(Shared {
             front,
             services,
@@ -359,6 +369,7 @@ impl Shared {
     /// Answers requests already read, then stops the workers; cuts off whatever remains after `drain_max`.
     async fn drain(&self) {
         let deadline = tokio::time::Instant::now() + self.front.app().config.server.drain_max;
+        self.services.acme.stop();
         if let Some(kept) = &self.services.kept_runs {
             kept.stop();
         }

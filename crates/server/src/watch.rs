@@ -173,6 +173,7 @@ impl Places {
                 | Target::Tql
                 | Target::Sql(_)
                 | Target::Pool(_)
+                | Target::Proxy(_)
                 | Target::Script(_)
                 | Target::Workflow(_) => {}
             }

@@ -69,7 +69,7 @@ pub(crate) fn node() -> PathBuf {
 }
 
 /// The Bun in the SDK's development packages.
-pub(crate) fn bun() -> PathBuf {
+pub fn bun() -> PathBuf {
     workspace().join("sdk/node/node_modules/bun/bin/bun.exe")
 }
 

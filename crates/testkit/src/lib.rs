@@ -8,6 +8,7 @@ mod document;
 mod folder;
 pub mod http_target;
 mod load;
+mod port;
 pub mod postgres;
 mod process;
 mod response;
@@ -17,11 +18,12 @@ pub mod techempower;
 mod wait;
 
 pub use self::{
-    binary::command,
+    binary::{bun, command},
     client::Client,
     document::blocks,
     folder::Folder,
     load::{Load, Report},
+    port::free_port,
     postgres::Postgres,
     process::Process,
     response::Response,

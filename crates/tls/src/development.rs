@@ -1,16 +1,14 @@
 //! A self-signed certificate for development.
 
 use std::{
-    fs::{self, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    fs, io,
     path::Path,
     time::{Duration, SystemTime},
 };
 
 use rcgen::{CertificateParams, DnType, KeyPair};
 
-use crate::CertificateFiles;
+use crate::{CertificateFiles, write_private};
 
 /// Names for which the certificate is good.
 const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
@@ -44,17 +42,8 @@ pub fn development_certificate(folder: &Path) -> io::Result<CertificateFiles> {
     params.not_after = (now + GOOD_FOR).into();
     let cert = params.self_signed(&key).map_err(io::Error::other)?;
     fs::create_dir_all(folder)?;
-    replace(&file, &(cert.pem() + &key.serialize_pem()))?;
+    write_private(&file, &(cert.pem() + &key.serialize_pem()))?;
     Ok(files)
-}
-
-/// Writes a file that only this user can read, and puts it in its place at once.
-fn replace(file: &Path, text: &str) -> io::Result<()> {
-    let made = file.with_extension(format!("{}.new", std::process::id()));
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options.open(&made)?.write_all(text.as_bytes())?;
-    fs::rename(&made, file)
 }
 
 #[cfg(test)]
@@ -72,7 +61,7 @@ mod tests {
         let made = fs::read(&files.cert).unwrap();
         assert_eq!(development_certificate(&folder).unwrap(), files);
         assert_eq!(fs::read(&files.cert).unwrap(), made, "it is made once");
-        crate::server_config(&[files], None, &[]).unwrap();
+        crate::ServerCertificate::read(&files).unwrap();
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -1,14 +1,20 @@
 //! How connections are encrypted: TLS 1.2 and 1.3 by ring. To other servers with verified certificates and without one of our own; on the
-//! server's own listeners with certificates from files.
+//! server's own listeners with certificates from files, which can be replaced while they are in use.
 
+mod certificate;
+mod challenge;
 mod development;
+mod private_file;
 mod server;
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 pub use self::{
+    certificate::{CertificateError, CertificateFiles, CertificateSlot, ServerCertificate, Validity},
+    challenge::{ACME_TLS, challenge_config},
     development::development_certificate,
-    server::{CertificateError, CertificateFiles, ClientCertificates, server_config},
+    private_file::write_private,
+    server::{ClientCertificates, server_config},
 };
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 
@@ -17,6 +23,20 @@ pub fn system_authorities() -> RootCertStore {
     let mut authorities = RootCertStore::empty();
     authorities.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     authorities
+}
+
+/// The authorities in a PEM file.
+pub fn authorities(path: &Path) -> Result<RootCertStore, CertificateError> {
+    let mut authorities = RootCertStore::empty();
+    for certificate in certificate::certificates(path, &certificate::read(path)?)? {
+        authorities
+            .add(certificate)
+            .map_err(|source| CertificateError::Authority {
+                path: path.to_owned(),
+                source,
+            })?;
+    }
+    Ok(authorities)
 }
 
 /// Settings of connections to servers whose certificates are of these authorities.

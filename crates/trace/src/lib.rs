@@ -26,6 +26,7 @@ pub struct Trace(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     begun: Instant,
+    traceparent: Option<String>,
     record: Mutex<Record>,
 }
 
@@ -65,6 +66,8 @@ pub enum Kind {
     Handler,
     /// A handler's code is running.
     Running,
+    /// Another server has the request, from the moment it was chosen to the head of its response.
+    Upstream,
     /// A database statement, from when it was requested until its rows arrived.
     Statement,
     /// The response is built from the handler's result and written.
@@ -79,6 +82,7 @@ impl Kind {
             Self::Queue => "queue",
             Self::Handler => "handler",
             Self::Running => "running",
+            Self::Upstream => "upstream",
             Self::Statement => "statement",
             Self::Write => "write",
         }
@@ -100,10 +104,12 @@ impl Span {
 }
 
 impl Trace {
-    /// An empty record of a request that began at `begun`.
-    pub fn new(begun: Instant) -> Self {
+    /// An empty record of a request that began at `begun`. `traceparent` (W3C Trace Context) is what others who work for it are told, so that
+    /// what they record belongs to it.
+    pub fn new(begun: Instant, traceparent: Option<String>) -> Self {
         Self(Arc::new(Shared {
             begun,
+            traceparent,
             record: Mutex::default(),
         }))
     }
@@ -111,6 +117,11 @@ impl Trace {
     /// When its request began.
     pub fn begun(&self) -> Instant {
         self.0.begun
+    }
+
+    /// What others who work for the request are told.
+    pub fn traceparent(&self) -> Option<&str> {
+        self.0.traceparent.as_deref()
     }
 
     /// Records a span, unless the record is full or the request has ended.
@@ -200,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_trace_is_current_only_while_its_task_runs() {
-        let trace = Trace::new(Instant::now());
+        let trace = Trace::new(Instant::now(), None);
         let mut has_waited = false;
         let mut task = pin!(within(
             Some(trace.clone()),
@@ -223,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_request_has_no_more_spans_than_it_may_and_none_after_its_end() {
-        let trace = Trace::new(Instant::now());
+        let trace = Trace::new(Instant::now(), None);
         for _ in 0..SPANS_MAX + 3 {
             trace.record(span("select"));
         }
@@ -237,7 +248,7 @@ mod tests {
     fn a_time_is_cut_where_something_else_was_under_way() {
         let begun = Instant::now();
         let at = |ms| begun + Duration::from_millis(ms);
-        let trace = Trace::new(begun);
+        let trace = Trace::new(begun, None);
         for (kind, from, until) in [
             (Kind::Statement, 40, 60),
             (Kind::Statement, 10, 30),

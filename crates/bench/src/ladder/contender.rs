@@ -121,7 +121,7 @@ impl<'a> Contender<'a> {
         {
             let mut contender = Self::new(rung, false, place);
             if !rung.command.is_empty() {
-                contender.start_own(stop, tell);
+                contender.start_own(address, stop, tell);
             } else if rung.measure.is_none() {
                 contender.process = Some(Rc::clone(&server));
                 contender.address = Some(address);
@@ -137,7 +137,7 @@ impl<'a> Contender<'a> {
         for peer in peers {
             let mut contender = Self::new(peer, true, place);
             if peer.served_by.is_none() {
-                contender.start_own(stop, tell);
+                contender.start_own(address, stop, tell);
             }
             if let Some(why) = &mut contender.skipped {
                 // Writing to a String cannot fail.
@@ -208,18 +208,18 @@ impl<'a> Contender<'a> {
         self.process.as_ref().map(|process| process.borrow().pid())
     }
 
-    /// Starts the entry's own program, if this machine has it; a failure is the entry's.
-    fn start_own(&mut self, stop: &AtomicBool, tell: &mut Tell<'_>) {
+    /// Starts the entry's own program, which may ask the server of all rungs, if this machine has it; a failure is the entry's.
+    fn start_own(&mut self, server: SocketAddr, stop: &AtomicBool, tell: &mut Tell<'_>) {
         if self.skipped.is_some() || stop.load(Ordering::Relaxed) {
             return;
         }
         tell(Event::Starting(&self.entry.name));
-        if let Err(why) = self.try_start(stop) {
+        if let Err(why) = self.try_start(server, stop) {
             self.fail(why);
         }
     }
 
-    fn try_start(&mut self, stop: &AtomicBool) -> Result<(), String> {
+    fn try_start(&mut self, server: SocketAddr, stop: &AtomicBool) -> Result<(), String> {
         let is_plain = |letter: char| letter.is_alphanumeric();
         let name = self.entry.name.replace(|letter| !is_plain(letter), "-");
         let folder = self.place.folder().join(name);
@@ -228,6 +228,7 @@ impl<'a> Contender<'a> {
         self.own = vec![
             ("folder", folder.to_string_lossy().into_owned()),
             ("port", port.to_string()),
+            ("server", server.to_string()),
         ];
         for (name, text) in &self.entry.files {
             let file = folder.join(name);
@@ -328,7 +329,8 @@ impl<'a> Contender<'a> {
     /// A session in which every response must come within a time.
     fn session_within(&self, connections: usize, timeout: Duration) -> Result<Session, String> {
         let address = self.address.ok_or("it has not said where it listens")?;
-        let text = format!("http://{address}{}", self.entry.path);
+        let scheme = if self.entry.tls { "https" } else { "http" };
+        let text = format!("{scheme}://{address}{}", self.entry.path);
         let url = split_url(&text).map_err(|error| error.to_string())?;
         let mut parts = Parts::get(&url);
         let keep_alive = self.entry.keep_alive.unwrap_or(self.place.keep_alive);
@@ -342,7 +344,16 @@ impl<'a> Contender<'a> {
         let no_file = |_: &Path| Err(io::ErrorKind::Unsupported.into());
         let requests =
             Requests::one(&parts, &Grammar::braces(&no_file)).map_err(|error| error.to_string())?;
-        let mut plan = Plan::new(vec![Lane::new(address, requests)]);
+        let mut lane = Lane::new(address, requests);
+        if self.entry.tls {
+            let anyone = forebay_load::tls::Options {
+                insecure: true,
+                ..Default::default()
+            };
+            let tls = anyone.load().and_then(|config| config.for_host("localhost"));
+            lane.tls = Some(tls.map_err(|error| error.to_string())?);
+        }
+        let mut plan = Plan::new(vec![lane]);
         plan.timeout = timeout;
         plan.keep_alive = keep_alive;
         plan.threads = (thread::available_parallelism().map_or(1, usize::from) / 2)
@@ -399,9 +410,10 @@ impl Drop for Contender<'_> {
     }
 }
 
-/// The address behind `listening on http://` in what a server prints.
+/// The address behind `listening on http://`, or `https://`, in what a server prints.
 pub(super) fn address_in(printed: &str) -> Option<SocketAddr> {
-    let (_, behind) = printed.split_once("listening on http://")?;
+    let (_, behind) = printed.split_once("listening on http")?;
+    let behind = behind.strip_prefix('s').unwrap_or(behind).strip_prefix("://")?;
     let end = behind.find(|letter: char| !letter.is_ascii_digit() && letter != '.' && letter != ':');
     // Without a character behind it, the port might not be complete.
     behind[..end?].parse().ok()

@@ -147,6 +147,9 @@ pub struct Entry {
     /// Requests of a slice, where its length is not for the command line to say.
     #[serde(default)]
     pub requests: Option<u64>,
+    /// Whether it is asked over TLS, whatever certificate it has.
+    #[serde(default)]
+    pub tls: bool,
     /// Path and query of the request.
     #[serde(default)]
     pub path: String,

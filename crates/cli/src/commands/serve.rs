@@ -1,6 +1,10 @@
 use std::time::Instant;
 
-use forebay_server::{Reload, Server, config::Config, logging};
+use forebay_server::{
+    Reload, Server,
+    config::{Certificate, Config},
+    logging,
+};
 
 use crate::{
     arguments::ConfigFile,
@@ -46,7 +50,10 @@ pub(crate) fn run(arguments: ServeArgs, started: Instant) -> anyhow::Result<()> 
             watch,
         };
         guard::enable();
-        let development = config.tls.get(DEVELOPMENT).map(|files| files.cert.clone());
+        let development = match config.tls.get(DEVELOPMENT) {
+            Some(Certificate::Files(files)) => Some(files.cert.clone()),
+            _ => None,
+        };
         let server = Server::start(config, reload, logging.handle(), PARSER)?;
         announce(&server, started)?;
         if let Some(file) = development {

@@ -151,6 +151,23 @@ fn every_route_answers_as_it_says() {
 }
 
 #[test]
+fn another_server_answers_through_the_proxy() {
+    let behind = Folder::new();
+    behind.write(
+        "forebay.toml",
+        "[[route]]\npath = \"/local\"\nrespond = { text = \"from behind\" }\n",
+    );
+    let behind = Serving::start(behind.path(), &[]);
+    let folder = examples();
+    let showcase = folder.path().join("showcase");
+    let mut command = forebay(&showcase, &["serve", "--listen", "127.0.0.1:0", "--admin", "off"]);
+    command.env("FOREBAY_BEHIND", format!("http://{}", behind.address()));
+    let serving = Serving::spawn(&showcase, command);
+    let response = serving.get("/proxy/local");
+    assert_eq!((response.status, response.text()), (200, "from behind"));
+}
+
+#[test]
 fn the_store_answers_without_a_handler() {
     let (folder, serving) = showcase(&[]);
     let post = |name: &str| {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_config::{
-    Config, ConfigError, Environment, Files, Listen, LogFormat, Respond, Retry, Runtime, Secret, Target,
-    Worker, Workers,
+    Compress, Config, ConfigError, Environment, Files, Listen, LogFormat, Respond, Retry, Runtime, Secret,
+    Target, Worker, Workers,
 };
 
 /// A temporary folder with the files that these configurations refer to; removed at the end.
@@ -95,6 +95,9 @@ header_bytes_max = "16KiB"
 body_bytes_max = "2MB"
 header_timeout = "5s"
 body_timeout = "1m"
+compress = "public"
+compress_bytes_min = "2KiB"
+compress_cpu_max = 0.5
 idle_timeout = "1h"
 connections_max = "${CONNECTIONS:-500}"
 deadline = "20s"
@@ -214,6 +217,7 @@ path = "/static/*"
 files = "public"
 cache_control = "public, max-age=60"
 precompressed = true
+compress = "always"
 cors = { origins = "*", headers = ["content-type"] }
 
 [[route]]
@@ -359,6 +363,10 @@ fn every_key_reaches_its_place() {
     assert_eq!((config.server.threads, config.server.connections_max), (3, 500));
     assert_eq!(config.server.body_bytes_max, 2_000_000);
     assert_eq!(
+        (config.server.compress_bytes_min, config.server.compress_cpu_max),
+        (2048, 0.5)
+    );
+    assert_eq!(
         (config.admin.listen, config.admin.socket),
         (None, Some(project.folder.join("run.sock")))
     );
@@ -433,6 +441,10 @@ fn every_route_reaches_its_target() {
             cache_control: Some("public, max-age=60".to_owned()),
             precompressed: true,
         })
+    );
+    assert_eq!(
+        (routes[4].compress, routes[5].compress),
+        (Compress::Always, Compress::Public)
     );
     assert_eq!(routes[6].target, Target::Pool("api".into()));
     assert_eq!(

@@ -15,15 +15,15 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ("[server]\nthreads = 1\nthreads = 2", "3: not TOML: duplicate key"),
         (
             "[server]\nlisen = []",
-            "2: server.lisen: no such key (did you mean `listen`?); accepted: listen, client_ca, client_crl, client_certificates, trusted_proxies, forwarded, https_only, hsts, unix_mode, threads, header_bytes_max, body_bytes_max, header_timeout, body_timeout, body_buffer_max, answer_buffer_max, answer_spool_max, buffers_max, min_rate, min_rate_grace, idle_timeout, connections_max, deadline, drain_max",
+            "2: server.lisen: no such key (did you mean `listen`?); accepted: listen, client_ca, client_crl, client_certificates, trusted_proxies, forwarded, https_only, hsts, unix_mode, threads, header_bytes_max, body_bytes_max, header_timeout, body_timeout, body_buffer_max, answer_buffer_max, answer_spool_max, buffers_max, min_rate, min_rate_grace, compress, compress_bytes_min, compress_cpu_max, idle_timeout, connections_max, deadline, drain_max",
         ),
         (
             "[server]\ntls = { cert = 'a' }",
-            "2: server.tls: no such key; accepted: listen, client_ca, client_crl, client_certificates, trusted_proxies, forwarded, https_only, hsts, unix_mode, threads, header_bytes_max, body_bytes_max, header_timeout, body_timeout, body_buffer_max, answer_buffer_max, answer_spool_max, buffers_max, min_rate, min_rate_grace, idle_timeout, connections_max, deadline, drain_max",
+            "2: server.tls: no such key; accepted: listen, client_ca, client_crl, client_certificates, trusted_proxies, forwarded, https_only, hsts, unix_mode, threads, header_bytes_max, body_bytes_max, header_timeout, body_timeout, body_buffer_max, answer_buffer_max, answer_spool_max, buffers_max, min_rate, min_rate_grace, compress, compress_bytes_min, compress_cpu_max, idle_timeout, connections_max, deadline, drain_max",
         ),
         (
             "[severr]",
-            "1: severr: no such section (did you mean `server`?); this version has [server], [tls.NAME], [admin], [log], [trace], [store], [records], [pool.NAME], [script.NAME], [sql.NAME], [redis.NAME], [s3.NAME], [mail.NAME], [kafka.NAME], [workflow], [[route]]",
+            "1: severr: no such section (did you mean `server`?); this version has [server], [tls.NAME], [admin], [log], [trace], [store], [records], [pool.NAME], [proxy.NAME], [script.NAME], [sql.NAME], [redis.NAME], [s3.NAME], [mail.NAME], [kafka.NAME], [workflow], [[route]]",
         ),
         (
             "server = 1",
@@ -87,7 +87,23 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[server]\nlisten = 'https://a:1'",
-            "2: server.listen: `https://a:1` needs a certificate: add [tls.NAME] with `cert` and `key`",
+            "2: server.listen: `https://a:1` needs a certificate: add [tls.NAME] with `cert` and `key`, or with `acme`",
+        ),
+        (
+            "[tls.a]\ncert = 'none'",
+            "1: tls.a.key: it is required: a certificate has `cert` and `key`, or `acme`\n./forebay.toml:2: tls.a.cert: there is no file `./none`",
+        ),
+        (
+            "[tls.a]\nkey = 'api.mjs'\nacme = { domains = ['a.example'] }",
+            "2: tls.a.key: it is not for a certificate that `acme` obtains\n./forebay.toml:3: tls.a.acme.agree_to_terms: authorities give certificates only to those who agree to their terms of service: expected true",
+        ),
+        (
+            "[tls.a.acme]\nagree_to_terms = true\ndomains = ['*.a.example', '192.0.2.1',\n  'ä.example']",
+            "3: tls.a.acme.domains: found \"*.a.example\": authorities give certificates with `*` only by `dns-01`, which this server does not have\n./forebay.toml:3: tls.a.acme.domains: found \"192.0.2.1\", expected a name such as \"www.example.org\" (not an address; with other letters than a to z, its form that begins with `xn--`)\n./forebay.toml:4: tls.a.acme.domains: found \"ä.example\", expected a name such as \"www.example.org\" (not an address; with other letters than a to z, its form that begins with `xn--`)",
+        ),
+        (
+            "[server]\nlisten = 'https://a:1'\n[tls.a.acme]\nagree_to_terms = true\ndomains = ['a.example']\nchallenge = 'http-01'\ncontact = 'me'\ndirectory = 'http://a'",
+            "6: tls.a.acme.challenge: `http-01` needs an address in server.listen that does not begin with `https://`, which port 80 of the names leads to\n./forebay.toml:7: tls.a.acme.contact: found \"me\", expected an address such as \"mailto:ops@example.org\"\n./forebay.toml:8: tls.a.acme.directory: found \"http://a\", expected a URL that begins with `https://`",
         ),
         (
             "[server]\ntrusted_proxies = ['10.0.0.0/33']",
@@ -223,15 +239,15 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[[route]]\npath = '/a'",
-            "1: route: found none; a route has exactly one target: respond, files, store, records, tql, sql, pool, script or workflow",
+            "1: route: found none; a route has exactly one target: respond, files, store, records, tql, sql, pool, proxy, script or workflow",
         ),
         (
             "[[route]]\npath = '/a'\nfiles = 'public'\nrespond = {}",
-            "1: route: found respond and files; a route has exactly one target: respond, files, store, records, tql, sql, pool, script or workflow",
+            "1: route: found respond and files; a route has exactly one target: respond, files, store, records, tql, sql, pool, proxy, script or workflow",
         ),
         (
-            "[[route]]\npath = '/a'\nproxy = {}",
-            "3: route.proxy: this version has no target `proxy`; it has respond, files, store, records, tql, sql, pool, script or workflow",
+            "[[route]]\npath = '/a'\nproxy = 'app'",
+            "3: route.proxy: there is no proxy `app`: the file has no [proxy.app]",
         ),
         (
             "[workflow]\npath = 'nowhere'",

@@ -23,6 +23,12 @@ key = "page.html"
 cert = "api.mjs"
 key = "page.html"
 ocsp = "app.rb"
+[tls.third.acme]
+domains = ["Shop.example", "www.shop.example"]
+agree_to_terms = true
+contact = "mailto:ops@shop.example"
+challenge = "http-01"
+directory_ca = "page.html"
 [admin]
 listen = "unix:admin.sock"
 unix_mode = "0600"
@@ -95,6 +101,23 @@ to = "*"
 [kafka.plain]
 brokers = "[::1]:9092"
 topics = "orders"
+[proxy.app]
+servers = ["http://127.0.0.1:3000", "https://app.example", "h2c://[::1]:3001", "unix:app.socket"]
+balance = "path"
+host = "app.example"
+ca = "page.html"
+in_flight_max = 5
+connect_timeout = "1s"
+read_timeout = "2s"
+tunnel_timeout = "3s"
+idle_timeout = "4s"
+idle_max = 0
+retry = "never"
+fails_max = 0
+fail_timeout = "5s"
+check = { path = "/health" }
+[proxy.plain]
+servers = "unix:/run/app.socket"
 [script.small]
 handler = "api.mjs"
 modules = "."
@@ -144,6 +167,14 @@ script = "small"
 path = "/lines"
 pool = "lines"
 [[route]]
+path = "/old/*"
+proxy = "app"
+upstream_path = "/"
+compress = "always"
+[[route]]
+path = "/new"
+proxy = "plain"
+[[route]]
 path = "/page"
 respond = { file = "page.html", headers = { X-A = "b" } }
 [[route]]
@@ -177,6 +208,7 @@ const WRONG: &[&str] = &[
     "[admin]\nlisten = '127.0.0.1:8080'\n[log]\nlevel = 'loud'\nfile = 'nowhere/a.log'",
     "[trace]\notlp = 'http://u:secret@h'\nservice = ''\nheaders = { 'a b' = '', host = 'a', x = ' secret' }",
     "[trace]\nshare = 2\nheaders = { x = 1 }",
+    "[proxy.'a b']\nservers = ['ftp://a',\n'http://a:1']\nhost = ''\nca = 'no.pem'\ncheck = { path = 'health' }\n[[route]]\npath = '/a'\nproxy = 'app'\nupstream_path = 'b'\n[[route]]\npath = '/b/*'\nfiles = 'public'\nupstream_path = '/'",
     "[records]\ntype_key = 'a..b'\ndefault_kind = 'a b'\nrows_max = 0",
     "[records]\ntype_key = 'a..*'\ndefault_kind = 'a b'\ntime_zone = 'A'",
     "[pool.'a b']\nhandler = 'no.mjs'\ncwd = 'nowhere'\nworkers = { min = 2, max = 1 }\nstore = 'rw'\nsql = 'main'",

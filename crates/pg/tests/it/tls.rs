@@ -81,7 +81,11 @@ fn a_server_is_trusted_by_its_authority_and_its_name_and_with_nothing_else() {
             for (host, roots, part) in [
                 ("localhost", &other, "UnknownIssuer"),
                 ("127.0.0.1", &roots, "not valid for name"),
-                ("localhost", &folder.path().join("none.pem"), "cannot read"),
+                (
+                    "localhost",
+                    &folder.path().join("none.pem"),
+                    "none.pem cannot be read",
+                ),
             ] {
                 let source = source(&postgres, driver, host, roots);
                 let error = query(&source, "select 1", &[]).await.unwrap_err().to_string();

@@ -1,14 +1,19 @@
 //! The server's counters and its status document.
 
-use std::time::UNIX_EPOCH;
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use forebay_pg::Durations;
 use forebay_script::Counted;
+use forebay_tls::CertificateSlot;
+use forebay_upstream::{Group, ServerCounts};
 use serde_json::{Map, Value, json};
 
 use crate::{
     config::{self, WorkflowSource},
-    metrics::{CLASSES, Facts, ProcessUse, RUN_OUTCOMES, WorkflowTotals},
+    metrics::{CLASSES, CertificateFacts, Facts, ProcessUse, RUN_OUTCOMES, WorkflowTotals},
     server::Shared,
     sources::Database,
     store::StoreFacts,
@@ -32,11 +37,14 @@ impl Shared {
             reloads_refused: self.reloading.refused(),
             log_lines_lost: self.services.log.lines_lost() + of_workflows,
             trace_spans: self.services.traces.exported(),
+            certificates: self.certificates(),
             connections: self.front.connections(),
             kept_bytes: self.services.kept.bytes(),
+            compression: self.front.compression(),
             routes: self.services.routes.totals(),
             store: self.services.store.as_ref().map(|store| store.facts()),
             pools: self.pools.states(generation),
+            proxies: self.front.app().proxies.clone(),
             scripts: self.services.scripts.read(),
             workflows: self.services.workflows.read(),
             workflow_releases: workflow.as_ref().map_or_else(Vec::new, WorkflowTarget::releases),
@@ -66,6 +74,7 @@ impl Shared {
             "listen": self.listen,
             "generation": facts.generation,
             "reloads_refused": facts.reloads_refused,
+            "certificates": facts.certificates.iter().map(certificate).collect::<Vec<_>>(),
             "connections": {
                 "open": facts.connections.open,
                 "accepted": facts.connections.accepted,
@@ -86,9 +95,21 @@ impl Shared {
             "workflow_releases": facts.workflow_releases.iter().map(|(release, state)| json!({ "release": release, "state": state })).collect::<Vec<_>>(),
             "workflow_store": self.workflow_store(),
             "kept_runs_open": facts.kept_runs_open,
+            "proxies": facts.proxies.iter().map(proxy).collect::<Vec<_>>(),
             "pools": facts.pools.current,
             "retiring": facts.pools.retiring,
         })
+    }
+
+    fn certificates(&self) -> Vec<CertificateFacts> {
+        let facts = |(name, slot): (&String, &Arc<CertificateSlot>)| CertificateFacts {
+            name: name.clone(),
+            expires_at: slot
+                .current()
+                .map(|current| since_epoch(current.validity().until)),
+            progress: self.services.acme.progress(name),
+        };
+        self.front.app().certificates.iter().map(facts).collect()
     }
 
     /// The store and the global of the workflows' releases.
@@ -102,6 +123,21 @@ impl Shared {
         let path = folder.canonicalize().ok()?;
         Some(json!({ "path": path.to_string_lossy(), "global": global }))
     }
+}
+
+fn since_epoch(moment: SystemTime) -> Duration {
+    moment.duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn certificate(facts: &CertificateFacts) -> Value {
+    let progress = facts.progress.as_ref();
+    let next_order = progress.and_then(|progress| progress.next_order);
+    json!({
+        "name": facts.name,
+        "expires_at_s": facts.expires_at.map(|moment| moment.as_secs()),
+        "next_order_at_s": next_order.map(|moment| since_epoch(moment).as_secs()),
+        "failure": progress.and_then(|progress| progress.failure.as_deref()),
+    })
 }
 
 fn database(known: &Database) -> Value {
@@ -142,6 +178,24 @@ fn database(known: &Database) -> Value {
 fn spent(durations: &Durations) -> Value {
     let (count, sum_us) = (durations.count(), durations.sum().as_micros() as u64);
     json!({ "count": count, "mean_us": sum_us.checked_div(count).unwrap_or_default() })
+}
+
+fn proxy((name, group): (&String, &Arc<Group>)) -> Value {
+    let server = |server: &Arc<forebay_upstream::Server>| {
+        let ServerCounts {
+            in_flight,
+            requests,
+            failures,
+        } = server.counts();
+        json!({
+            "address": server.name(),
+            "up": group.is_up(server),
+            "in_flight": in_flight,
+            "requests": requests,
+            "failures": failures,
+        })
+    };
+    json!({ "name": name, "servers": group.servers().iter().map(server).collect::<Vec<_>>() })
 }
 
 fn script((name, counted): &(String, Counted)) -> Value {

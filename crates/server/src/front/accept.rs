@@ -2,22 +2,24 @@
 
 use std::{
     future::poll_fn,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     rc::Rc,
     sync::{Arc, atomic::Ordering},
     task::Poll,
 };
 
 use forebay_pool::{LocalMailbox, Mailboxes};
+use tokio::{io::AsyncRead, time::timeout};
 
 use super::{
     ACCEPT_PAUSE, Accepted, Accepting, Phase, Shared,
     connection::{Connection, Transport},
-    http2,
+    http2, proxy_protocol,
     socket::Stream,
     thread::Thread,
     tls::TlsSocket,
 };
+use crate::config::ForwardedField;
 
 /// Accepts and serves connections on one I/O thread until the server ends.
 pub(super) async fn run(
@@ -100,25 +102,73 @@ fn enter(accepted: Accepted, thread: &Rc<Thread>) {
     // Registered before the task first runs, so that a draining thread waits for this connection too.
     let open = Open::new(thread);
     let thread = thread.clone();
-    let handshake_max = thread.app().config.server.header_timeout;
     drop(tokio::task::spawn_local(async move {
         open.woken_by_drain().await;
-        let address = |peer: SocketAddr| peer.ip().to_string().into();
-        match accepted {
-            Accepted::Tcp(socket, peer) => serve(socket, thread, address(peer), Transport::Plain).await,
-            Accepted::Unix(socket) => serve(socket, thread, "".into(), Transport::Unix).await,
-            Accepted::Tls(socket, peer) => {
-                let (peer, transport) = (address(peer), Transport::Tls);
-                match TlsSocket::accept(socket, &thread, handshake_max).await {
-                    Some(socket) if socket.is_http2() => {
-                        http2::serve(Vec::new(), socket, thread, peer, transport).await;
-                    }
-                    Some(socket) => serve(socket, thread, peer, transport).await,
-                    None => {}
-                }
+        serve_accepted(accepted, thread).await;
+    }));
+}
+
+/// Serves a connection to its end. `None` if it cannot be, because of how it begins.
+async fn serve_accepted(accepted: Accepted, thread: Rc<Thread>) -> Option<()> {
+    match accepted {
+        Accepted::Tcp(mut socket, peer) => {
+            let (peer, transport) = peer_of(&mut socket, Some(peer), Transport::Plain, &thread).await?;
+            serve(socket, thread, peer, transport).await;
+        }
+        Accepted::Unix(mut socket) => {
+            let (peer, transport) = peer_of(&mut socket, None, Transport::Unix, &thread).await?;
+            serve(socket, thread, peer, transport).await;
+        }
+        Accepted::Tls(mut socket, peer) => {
+            let (peer, _) = peer_of(&mut socket, Some(peer), Transport::Plain, &thread).await?;
+            let handshake_max = thread.app().config.server.header_timeout;
+            let socket = TlsSocket::accept(socket, &thread, handshake_max).await?;
+            let transport = Transport::Tls(socket.version());
+            if socket.is_http2() {
+                http2::serve(Vec::new(), socket, thread, peer, transport).await;
+            } else {
+                serve(socket, thread, peer, transport).await;
             }
         }
-    }));
+    }
+    Some(())
+}
+
+/// The address of a connection's client, empty for a Unix socket, and how its bytes travel. If a trusted proxy is to say that by the PROXY protocol,
+/// that is read first; `None` if it does not.
+async fn peer_of(
+    socket: &mut (impl AsyncRead + Unpin),
+    peer: Option<SocketAddr>,
+    transport: Transport,
+    thread: &Thread,
+) -> Option<(Rc<str>, Transport)> {
+    let app = thread.app();
+    let server = &app.config.server;
+    let trusted = &server.trusted_proxies;
+    let peer = peer.map(|peer| peer.ip());
+    let text = |peer: Option<IpAddr>| peer.map(|peer| peer.to_string()).unwrap_or_default().into();
+    if server.forwarded != ForwardedField::ProxyProtocol || !trusted.contains(peer) {
+        return Some((text(peer), transport));
+    }
+    let error = match timeout(server.header_timeout, proxy_protocol::read(socket)).await {
+        Ok(Ok(None)) => return Some((text(peer), transport)),
+        Ok(Ok(Some(client))) => {
+            let transport = if client.is_tls {
+                Transport::Tls("")
+            } else {
+                transport
+            };
+            return Some((text(Some(client.address)), transport));
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "it takes longer than header_timeout".to_owned(),
+    };
+    let peer: Rc<str> = text(peer);
+    tracing::warn!(
+        target: "forebay::front", peer = &*peer, cause = error,
+        "a trusted proxy sends no header of the PROXY protocol (server.forwarded), so its connection is closed"
+    );
+    None
 }
 
 /// Serves a connection that speaks HTTP/1.1, or begins with HTTP/2 (RFC 9113, 3.3: prior knowledge).

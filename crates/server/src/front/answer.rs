@@ -206,12 +206,13 @@ impl<S: Stream> Exchange<S> {
     ) -> Next {
         let delimiting = match (stream.announced(), head.is_http10 || stream.ends_connection()) {
             _ if matches!(reply.status, 204 | 304) => Delimiting::Nothing,
+            _ if reply.status == 101 => Delimiting::Upgrade,
             (Some(length), _) => Delimiting::Length(length),
             (None, false) => Delimiting::Chunked,
             (None, true) => Delimiting::Close,
         };
-        let goes_on =
-            head.keep_alive && delimiting != Delimiting::Close && !body.is_withheld() && !self.shall_end();
+        let is_last = matches!(delimiting, Delimiting::Close | Delimiting::Upgrade);
+        let goes_on = head.keep_alive && !is_last && !body.is_withheld() && !self.shall_end();
         self.put_head(reply, delimiting, id, route, Last::from(!goes_on), Some(head));
         if head.method() != "HEAD" && delimiting != Delimiting::Nothing {
             // The head goes out at once, however long the first piece takes.

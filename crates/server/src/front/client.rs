@@ -27,6 +27,10 @@ pub(crate) trait Client {
         take: &mut dyn FnMut(&[u8]),
     ) -> Poll<Result<(), End>>;
 
+    /// From now on, whatever the client sends is read as its body, without an end. Only for a request of HTTP/1.1 that has none, and that is
+    /// answered with status 101.
+    fn begin_tunnel(&mut self);
+
     /// Polls whether the client has disconnected.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 

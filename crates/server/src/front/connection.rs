@@ -34,7 +34,8 @@ const LINGER: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     Plain,
-    Tls,
+    /// With this version, as it stands in logs; empty if TLS is spoken with a proxy.
+    Tls(&'static str),
     Unix,
 }
 
@@ -91,7 +92,7 @@ impl<S: Stream> Connection<S> {
             limits,
             peer,
             transport,
-            is_secure: transport == Transport::Tls,
+            is_secure: matches!(transport, Transport::Tls(_)),
             now,
             sent: Sent::default(),
         };

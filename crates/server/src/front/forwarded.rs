@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::Head;
-use crate::config::{ForwardedField, Network, TrustedProxies};
+use crate::config::{ForwardedField, TrustedProxies};
 
 /// A trusted proxy's statements about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,12 +21,7 @@ pub(super) fn forwarded(
     peer: &str,
     head: &Head,
 ) -> Option<Forwarded> {
-    let is_trusted = match peer {
-        "" => trusted.unix,
-        _ if trusted.networks.is_empty() => false,
-        peer => peer.parse().is_ok_and(|peer| contains(&trusted.networks, peer)),
-    };
-    if !is_trusted {
+    if trusted.networks.is_empty() && !trusted.unix || !trusted.contains(peer.parse().ok()) {
         return None;
     }
     let values = |wanted: &'static [u8]| {
@@ -56,6 +51,8 @@ pub(super) fn forwarded(
                 .map(|protocol| (None, Some(*protocol)));
             hops.chain(none).collect()
         }
+        // It was said before the connection's first request.
+        ForwardedField::ProxyProtocol => return None,
         ForwardedField::Forwarded => values(b"forwarded")
             .map(|element| {
                 (
@@ -71,7 +68,7 @@ pub(super) fn forwarded(
         protocol = said.or(protocol);
         let Some(hop) = hop else { break };
         client = Some(hop);
-        if !contains(&trusted.networks, hop) {
+        if !trusted.contains(Some(hop)) {
             break;
         }
     }
@@ -79,10 +76,6 @@ pub(super) fn forwarded(
         client,
         is_tls: protocol.map(|protocol| protocol.eq_ignore_ascii_case(b"https")),
     })
-}
-
-fn contains(networks: &[Network], address: IpAddr) -> bool {
-    networks.iter().any(|network| network.contains(address))
 }
 
 /// An address with or without a port, in brackets or quotes.

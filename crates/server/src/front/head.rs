@@ -209,6 +209,21 @@ impl Head {
         Ok(())
     }
 
+    /// The protocol that the client wants to go over to (RFC 9110, 7.8), of a request without a body. HTTP/2 is none: a server behind this one
+    /// would then get requests that nobody has checked.
+    pub(crate) fn upgrade(&self) -> Option<&[u8]> {
+        let elements = |text| <[u8]>::split(text, |byte| *byte == b',').map(<[u8]>::trim_ascii);
+        let mut connection = self.fields().filter(|(name, _)| *name == b"connection");
+        let asks =
+            connection.any(|(_, text)| elements(text).any(|option| option.eq_ignore_ascii_case(b"upgrade")));
+        let has_body = self.framing != Framing::None;
+        let protocols = self
+            .field("upgrade")
+            .filter(|_| asks && !has_body && self.version == Version::Http11)?;
+        let is_http2 = |name: &[u8]| name.len() >= 2 && name[..2].eq_ignore_ascii_case(b"h2");
+        (!elements(protocols).any(is_http2)).then_some(protocols)
+    }
+
     /// Splits origin-form, absolute-form and asterisk-form (RFC 9112, 3.2). Only an authority in the target overrides Host.
     fn take_target(&mut self, target: &str, span: Span) -> Result<(), Refusal> {
         self.host = Span::default();

@@ -44,6 +44,10 @@ impl<S: Stream> Client for Http1Client<'_, S> {
         self.body.poll_read(self.socket, cx, room, deadline, take)
     }
 
+    fn begin_tunnel(&mut self) {
+        self.body.begin_tunnel();
+    }
+
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.socket.poll_gone(cx)
     }

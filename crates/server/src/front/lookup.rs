@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    cell::RefCell,
     rc::Rc,
     sync::{Arc, Once},
     time::{Duration, Instant},
@@ -12,11 +13,13 @@ use crate::{
     app::{App, Route},
     failure::Refusal,
     logging::Access,
-    reply::{HeaderLines, Reply},
-    target::{Cors, Request},
+    reply::{Body, HeaderLines, Reply},
+    target::{Cors, Request, Upstream},
 };
 use forebay_router::{Found, Outcome};
 
+/// Below it are the proofs that an authority asks for.
+const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
 /// Longest request id accepted from a client.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
@@ -33,17 +36,22 @@ pub(super) enum Lookup<'r, 'p> {
 impl<'r, 'p> Lookup<'r, 'p> {
     /// Looks a request up. `tls_port` is where a request without TLS is sent, if that is to happen.
     fn of(app: &'r App, head: &'p Head, id: &str, tls_port: Option<u16>) -> Self {
+        if app.has_http_challenges
+            && let Some(token) = head.path().strip_prefix(CHALLENGE_PATH)
+        {
+            return proof(app, token);
+        }
         if let Some(port) = tls_port {
             return redirected(head, port);
-        }
-        if head.wants_websocket {
-            log_websocket(head, id);
-            return Self::Refusal(Refusal::WebSocket);
         }
         if let Some((route, permission)) = preflight(app, head) {
             return Self::Reply(no_content(permission), Some(route));
         }
         match app.router.find(head.method(), head.host(), head.path()) {
+            Outcome::Found(found) if head.wants_websocket && !found.target.target.takes_upgrades() => {
+                log_websocket(head, id);
+                Self::Refusal(Refusal::WebSocket)
+            }
             Outcome::Found(found) => Self::Route(found),
             Outcome::Options { allow } => {
                 let mut headers = HeaderLines::default();
@@ -57,6 +65,20 @@ impl<'r, 'p> Lookup<'r, 'p> {
             Outcome::NotFound => Self::Refusal(Refusal::NotFound),
         }
     }
+}
+
+/// The response to an authority that looks whether this server has a name (RFC 8555, 8.3).
+fn proof<'r, 'p>(app: &App, token: &str) -> Lookup<'r, 'p> {
+    let Some(key_authorization) = app.challenges.key_authorization(token) else {
+        return Lookup::Refusal(Refusal::NotFound);
+    };
+    let mut reply = Reply::new(200);
+    reply
+        .headers
+        .to_mut()
+        .push_known("content-type", "application/octet-stream");
+    reply.body = Body::Bytes(key_authorization.into());
+    Lookup::Reply(reply, None)
 }
 
 /// The response that sends a client to the same address with TLS.
@@ -96,7 +118,7 @@ fn log_websocket(head: &Head, id: &str) {
             target: "forebay::front",
             request_id = id,
             path = head.path(),
-            "a client asks for a WebSocket, which this server does not have: it gets 501, as all who ask for one do from now on"
+            "a client asks for a WebSocket, which only proxy routes have: it gets 501, as all who ask elsewhere do from now on"
         );
     });
 }
@@ -133,10 +155,13 @@ pub(super) struct Arrival<'a> {
     /// The address of the client, which may be behind a proxy.
     pub(super) peer: Rc<str>,
     pub(super) at: Instant,
+    transport: Transport,
     /// Whether the client speaks TLS, with this server or with a proxy.
     pub(super) is_secure: bool,
     /// Where the request is sent because it came without TLS.
     tls_port: Option<u16>,
+    /// The server that answered it, if another one did.
+    upstream: RefCell<Option<Upstream>>,
 }
 
 impl<'a> Arrival<'a> {
@@ -166,8 +191,10 @@ impl<'a> Arrival<'a> {
             id,
             peer: client.map_or_else(|| Rc::clone(peer), |client| client.to_string().into()),
             at,
-            is_secure: is_tls.unwrap_or(transport == Transport::Tls),
+            is_secure: is_tls.unwrap_or(matches!(transport, Transport::Tls(_))),
+            transport,
             tls_port: is_redirected.then_some(tls_port),
+            upstream: RefCell::default(),
         }
     }
 
@@ -185,6 +212,8 @@ impl<'a> Arrival<'a> {
             params: &found.params[..],
             rest: found.rest,
             peer: &self.peer,
+            is_secure: self.is_secure,
+            upstream: &self.upstream,
             thread: self.thread,
             app: self.app,
             arrived: self.at,
@@ -198,12 +227,17 @@ impl<'a> Arrival<'a> {
         counts.of_thread(self.thread.index).count(status, duration);
         if let Some(log) = &self.app.access_log {
             let head = self.head;
+            let upstream = self.upstream.borrow();
             log.write(&Access {
                 peer: &self.peer,
                 method: head.method(),
                 path: head.path(),
                 query: head.query(),
                 version: head.version,
+                tls: match self.transport {
+                    Transport::Tls(version) => version,
+                    Transport::Plain | Transport::Unix => "",
+                },
                 referer: head.field("referer").unwrap_or_default(),
                 user_agent: head.field("user-agent").unwrap_or_default(),
                 status,
@@ -212,6 +246,7 @@ impl<'a> Arrival<'a> {
                 request_id: self.id,
                 route: route.map(|route| route.counts.name()),
                 pool: route.and_then(|route| route.target.pool_name()),
+                upstream: upstream.as_ref().map(|used| (used.server.name(), used.duration)),
             });
         }
     }

@@ -13,6 +13,7 @@ mod http2;
 mod listener;
 mod lookup;
 mod pace;
+mod proxy_protocol;
 mod request_body;
 mod socket;
 mod thread;
@@ -43,7 +44,7 @@ pub(crate) use self::{
     wake_batch::together,
 };
 pub(crate) use self::{head::Framing, pace::Pace};
-use crate::{app::App, config::Server, traces::Traces};
+use crate::{app::App, compression, config::Server, traces::Traces};
 
 /// Size and time limits of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +91,8 @@ pub(crate) struct Shared {
     turned_away: AtomicU64,
     /// Clients that were disconnected for being slower than `min_rate`.
     too_slow: AtomicU64,
+    /// What compression has cost and saved.
+    pub(crate) compression: compression::Counts,
     phase: watch::Sender<Phase>,
     pub(crate) traces: Arc<Traces>,
     /// The port to which requests without TLS are sent, if there is one.
@@ -156,6 +159,7 @@ impl Front {
             accepted: AtomicU64::new(0),
             turned_away: AtomicU64::new(0),
             too_slow: AtomicU64::new(0),
+            compression: compression::Counts::default(),
             phase: watch::Sender::new(Phase::Serving),
             traces: traces.clone(),
             tls_port: bound.iter().find_map(Bound::tls_port),
@@ -212,6 +216,10 @@ impl Front {
             turned_away: self.shared.turned_away.load(Ordering::Relaxed),
             too_slow: self.shared.too_slow.load(Ordering::Relaxed),
         }
+    }
+
+    pub(crate) fn compression(&self) -> compression::Totals {
+        self.shared.compression.totals()
     }
 
     /// Stops accepting and waits until every connection has ended.

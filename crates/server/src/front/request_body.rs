@@ -34,6 +34,8 @@ pub(crate) struct RequestBody {
     /// Start of the current wait for the client.
     since: Option<Instant>,
     pace: Pace,
+    /// Whether everything that comes is the body: no limit applies.
+    is_tunnel: bool,
 }
 
 impl RequestBody {
@@ -48,12 +50,18 @@ impl RequestBody {
             until: None,
             since: None,
             pace: limits.pace(),
+            is_tunnel: false,
         })
     }
 
     /// Whether the whole body has been read.
     pub(crate) fn ended(&self) -> bool {
-        self.decoder.ended()
+        self.decoder.ended() && !self.is_tunnel
+    }
+
+    /// Reads whatever comes as the body from now on.
+    pub(crate) fn begin_tunnel(&mut self) {
+        self.is_tunnel = true;
     }
 
     /// Whether the client still waits for `100 Continue`. Until that is sent, it is unknown whether a body follows.
@@ -77,6 +85,18 @@ impl RequestBody {
     ) -> Poll<Result<(), End>> {
         loop {
             let input = socket.input();
+            if self.is_tunnel {
+                if input.is_empty() {
+                    match ready!(socket.poll_fill(cx)) {
+                        Filled::Bytes => continue,
+                        Filled::End | Filled::TimedOut => return Poll::Ready(Err(End::Gone)),
+                    }
+                }
+                let length = input.len().min(room);
+                take(&input[..length]);
+                socket.take(length);
+                return Poll::Ready(Ok(()));
+            }
             match self.decoder.step(&input[..input.len().min(room.max(1))]) {
                 Err(refusal) => return Poll::Ready(Err(refusal.into())),
                 Ok(Step::End) => return Poll::Ready(Ok(())),

@@ -10,11 +10,12 @@ use std::{
 
 use forebay_pool::LocalMailbox;
 use forebay_script::{IoScript, Script};
+use forebay_upstream::Connections;
 use slab::Slab;
 use tokio::sync::Notify;
 
 use super::{Limits, Shared, wake_batch::Bell};
-use crate::app::App;
+use crate::{app::App, compression::Budget};
 
 /// Most bytes that one read of a socket returns.
 const SCRATCH_BYTES: usize = 64 * 1024;
@@ -24,6 +25,8 @@ pub(crate) struct Thread {
     pub(crate) index: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) mailbox: Rc<LocalMailbox>,
+    /// What compression may cost this thread.
+    pub(crate) compression: Rc<Budget>,
     /// Lets other threads wake this one's connections.
     pub(super) bell: Bell,
     /// Buffer for every read, so that idle connections hold none.
@@ -42,6 +45,8 @@ pub(crate) struct Thread {
     /// Notified when the last connection has ended.
     left: Notify,
     scripts: RefCell<Vec<ThreadScript>>,
+    /// Connections to other servers.
+    pub(crate) upstreams: Connections,
 }
 
 /// A script's engine on this thread, kept while the script has an owner.
@@ -73,6 +78,7 @@ impl Thread {
         Rc::new(Self {
             index,
             mailbox,
+            compression: Rc::default(),
             bell: Bell::hang(),
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
             app: RefCell::new(Rc::new(app)),
@@ -86,6 +92,7 @@ impl Thread {
             connections: RefCell::default(),
             left: Notify::new(),
             scripts: RefCell::default(),
+            upstreams: Connections::default(),
             shared,
         })
     }

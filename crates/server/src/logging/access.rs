@@ -28,6 +28,8 @@ pub(crate) struct Access<'a> {
     pub(crate) path: &'a str,
     pub(crate) query: &'a [u8],
     pub(crate) version: Version,
+    /// The version of TLS; empty without it, and if it is spoken with a proxy.
+    pub(crate) tls: &'static str,
     pub(crate) referer: &'a [u8],
     pub(crate) user_agent: &'a [u8],
     /// 0 if the client left before a response.
@@ -40,6 +42,8 @@ pub(crate) struct Access<'a> {
     pub(crate) route: Option<&'a str>,
     /// The pool whose worker answered.
     pub(crate) pool: Option<&'a str>,
+    /// The server that answered if another one did, and the time until its response began.
+    pub(crate) upstream: Option<(&'a str, Duration)>,
 }
 
 impl AccessLog {
@@ -82,7 +86,12 @@ impl Access<'_> {
         line.push_str(" \"");
         put_quoted(&mut line, or_dash(self.route.unwrap_or_default().as_bytes()));
         let (pool, seconds) = (self.pool.unwrap_or("-"), self.duration.as_secs_f64());
-        writeln!(line, "\" {pool} {seconds:.6}").expect("a String takes everything");
+        write!(line, "\" {pool} {seconds:.6}").expect("a String takes everything");
+        if let Some((server, duration)) = self.upstream {
+            let seconds = duration.as_secs_f64();
+            write!(line, " {server} {seconds:.6}").expect("a String takes everything");
+        }
+        line.push('\n');
         line
     }
 
@@ -97,6 +106,7 @@ impl Access<'_> {
             ("path", self.path.as_bytes()),
             ("query", self.query),
             ("protocol", self.version.name().as_bytes()),
+            ("tls", self.tls.as_bytes()),
             ("referer", self.referer),
             ("user_agent", self.user_agent),
             ("request_id", self.request_id.as_bytes()),
@@ -108,6 +118,12 @@ impl Access<'_> {
                 put_json(&mut line, value);
                 line.push('"');
             }
+        }
+        if let Some((server, duration)) = self.upstream {
+            line.push_str(",\"upstream\":\"");
+            put_json(&mut line, server.as_bytes());
+            write!(line, "\",\"upstream_duration_us\":{}", duration.as_micros())
+                .expect("a String takes everything");
         }
         let micros = self.duration.as_micros();
         writeln!(
@@ -188,6 +204,7 @@ mod tests {
             path: "/a%20b",
             query: b"x=\"1\"",
             version: Version::Http11,
+            tls: "TLSv1.3",
             referer: b"",
             user_agent: b"evil\"\n\xff",
             status: 200,
@@ -196,6 +213,7 @@ mod tests {
             request_id: "0123456789abcdef",
             route: Some("/:name"),
             pool: Some("api"),
+            upstream: None,
         }
     }
 
@@ -212,6 +230,7 @@ mod tests {
     fn every_field_is_documented_and_nothing_else() {
         let whole = Access {
             referer: b"x",
+            upstream: Some(("http://10.0.0.1:80", Duration::from_millis(1))),
             ..access()
         };
         let line: serde_json::Value = serde_json::from_str(&whole.json(TIME)).unwrap();
@@ -229,7 +248,7 @@ mod tests {
         let line = access().json(TIME);
         let expected = serde_json::json!({
             "timestamp": TIME, "level": "INFO", "target": "forebay::access", "peer": "127.0.0.1", "method": "GET",
-            "path": "/a%20b", "query": "x=\"1\"", "protocol": "HTTP/1.1", "user_agent": "evil\"\n\u{fffd}", "request_id": "0123456789abcdef",
+            "path": "/a%20b", "query": "x=\"1\"", "protocol": "HTTP/1.1", "tls": "TLSv1.3", "user_agent": "evil\"\n\u{fffd}", "request_id": "0123456789abcdef",
             "route": "/:name", "pool": "api", "status": 200, "bytes": 12, "duration_us": 1500,
         });
         assert_eq!(

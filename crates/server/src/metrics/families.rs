@@ -77,11 +77,16 @@ families! {
     RELOADS_REFUSED = Counter "forebay_reloads_refused_total" [] "Reloads after which the configuration in force stayed.";
     LOG_LINES_LOST = Counter "forebay_log_lines_lost_total" [] "Lines of the log, and of the logs of workflows, that came faster than they could be written.";
     TRACE_SPANS = Counter "forebay_trace_spans_total" ["outcome"] "Spans of requests that are traced ([trace]): sent, the collector has taken them; dropped, there was no room for them to wait (trace.queue_max); failed, the collector did not take them, or could not be reached.";
+    CERTIFICATE_EXPIRY = Gauge "forebay_tls_certificate_expiry_timestamp_seconds" ["certificate"] "Until when a certificate of the listeners ([tls.NAME]) is good, in seconds since 1970.";
     CONNECTIONS_OPEN = Gauge "forebay_connections_open" [] "Open client connections.";
     CONNECTIONS_ACCEPTED = Counter "forebay_connections_accepted_total" [] "Client connections accepted, those turned away included.";
     CONNECTIONS_TOO_SLOW = Counter "forebay_connections_too_slow_total" [] "Client connections given up because a body was sent, or an answer taken, slower than server.min_rate.";
     KEPT_MEMORY = Gauge "forebay_kept_memory_bytes" [] "Memory of request bodies and answers that are kept so that no worker waits for a slow client.";
     KEPT_FILES = Gauge "forebay_kept_files_bytes" [] "Bytes of such answers in temporary files.";
+    COMPRESSION_INPUT = Counter "forebay_compression_input_bytes_total" ["coding"] "Bytes of compressed answers before they were compressed.";
+    COMPRESSION_OUTPUT = Counter "forebay_compression_output_bytes_total" ["coding"] "Bytes of the same answers after that.";
+    COMPRESSION_CPU = Counter "forebay_compression_cpu_seconds_total" [] "Processor time that compressing them has taken.";
+    COMPRESSION_SKIPPED = Counter "forebay_compression_skipped_total" ["reason"] "Answers that went out as they are although they should have been compressed: cpu, server.compress_cpu_max was used up; streams, the I/O thread compressed 64 other answers piece by piece.";
     CONNECTIONS_TURNED_AWAY = Counter "forebay_connections_turned_away_total" [] "Client connections closed because of server.connections_max.";
     REQUESTS = Counter "forebay_requests_total" ["route", "class"] "Requests by the class of their answer's status: 2xx and so on; gone: the client left before an answer. Requests that no route takes have the route (none).";
     REQUEST_DURATION = Histogram "forebay_request_duration_seconds" ["route"] "From a request's arrival until its answer was written, for requests that were answered.";
@@ -128,6 +133,10 @@ families! {
     SQL_ROUTE_IN_FLIGHT = Gauge "forebay_sql_route_statements_in_flight" ["route"] "Statements under way and waiting.";
     SQL_REACHABLE = Gauge "forebay_sql_reachable" ["database"] "0 when the last attempt to connect has failed, else 1.";
     SQL_IN_FLIGHT_MAX = Gauge "forebay_sql_statements_in_flight_max" ["database"] "How many statements of a database may be under way and waiting: sql.NAME.in_flight_max.";
+    PROXY_UP = Gauge "forebay_proxy_server_up" ["proxy", "server"] "1 if the server gets requests, 0 while it is left alone because it fails.";
+    PROXY_IN_FLIGHT = Gauge "forebay_proxy_requests_in_flight" ["proxy", "server"] "Requests that the server has not answered whole.";
+    PROXY_REQUESTS = Counter "forebay_proxy_requests_total" ["proxy", "server"] "Requests that were to go to the server, each attempt counted.";
+    PROXY_FAILURES = Counter "forebay_proxy_failures_total" ["proxy", "server"] "Attempts that failed: no connection, no answer in time, or an answer that is not whole or not valid.";
     POOL_READY = Gauge "forebay_pool_ready" ["pool"] "1 when the pool can do its work, else 0.";
     POOL_ACCEPTED = Counter "forebay_pool_jobs_accepted_total" ["pool"] "Jobs taken. Each ends as answered, faulted, cancelled or failed.";
     POOL_ANSWERED = Counter "forebay_pool_jobs_answered_total" ["pool"] "Jobs answered by their handler.";

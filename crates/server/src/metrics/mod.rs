@@ -12,7 +12,7 @@ mod workflows;
 pub(crate) use self::{
     pools::PoolRegistry,
     process::ProcessUse,
-    prometheus::{Facts, exposition},
+    prometheus::{CertificateFacts, Facts, exposition},
     routes::{CLASSES, RouteCounts, RouteMetrics, RouteTotals, name_of},
     scripts::ScriptMetrics,
     workflows::{RUN_OUTCOMES, WorkflowMetrics, WorkflowTotals},

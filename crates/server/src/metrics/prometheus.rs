@@ -1,10 +1,12 @@
 //! Prometheus export: text exposition format 0.0.4.
 
-use std::{fmt::Write, time::Duration};
+use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
 
+use forebay_acme::Progress;
 use forebay_pg::{BOUNDS_US, Durations};
 use forebay_pool::{EndCause, Readiness, Status};
 use forebay_script::Counted;
+use forebay_upstream::Group;
 
 use super::{
     ProcessUse, RouteTotals,
@@ -14,6 +16,7 @@ use super::{
     workflows::{NODE_OUTCOMES, RUN_OUTCOMES, WorkflowTotals},
 };
 use crate::{
+    compression::{Coding, Skipped, Totals},
     front::ConnectionCounts,
     sources::{Database, DatabaseFacts},
     store::StoreFacts,
@@ -35,13 +38,17 @@ pub(crate) struct Facts {
     pub(crate) log_lines_lost: u64,
     /// By outcome; `None` if no collector is configured.
     pub(crate) trace_spans: Option<[u64; SPAN_OUTCOMES.len()]>,
+    pub(crate) certificates: Vec<CertificateFacts>,
     pub(crate) connections: ConnectionCounts,
     /// Bytes of spooled bodies: in memory, and in files.
     pub(crate) kept_bytes: (u64, u64),
+    pub(crate) compression: Totals,
     pub(crate) routes: Vec<RouteTotals>,
     /// `None` if there is no store.
     pub(crate) store: Option<StoreFacts>,
     pub(crate) pools: PoolStates,
+    /// By the name of the proxy.
+    pub(crate) proxies: BTreeMap<String, Arc<Group>>,
     /// With the script's name.
     pub(crate) scripts: Vec<(String, Counted)>,
     /// With the workflow's name.
@@ -51,6 +58,17 @@ pub(crate) struct Facts {
     /// Durable runs that are not finished; `None` if they are not configured.
     pub(crate) kept_runs_open: Option<usize>,
     pub(crate) databases: DatabaseFacts,
+}
+
+/// A certificate of the listeners.
+#[derive(Clone, Debug)]
+pub(crate) struct CertificateFacts {
+    /// The name of its section.
+    pub(crate) name: String,
+    /// Until when it is good, since the Unix epoch; `None` if it has not been obtained yet.
+    pub(crate) expires_at: Option<Duration>,
+    /// `None` if it is from files.
+    pub(crate) progress: Option<Progress>,
 }
 
 /// The snapshot in exposition format.
@@ -72,6 +90,7 @@ pub(crate) fn exposition(facts: &Facts) -> String {
         text.sample(&families::WORKFLOW_RUNS_OPEN, &[], open as f64);
     }
     databases(&mut text, &facts.databases);
+    proxies(&mut text, &facts.proxies);
     pools(&mut text, &facts.pools);
     text.out
 }
@@ -93,6 +112,16 @@ fn server(text: &mut Text, facts: &Facts) {
     for (outcome, count) in SPAN_OUTCOMES.iter().zip(facts.trace_spans.into_iter().flatten()) {
         text.sample(&families::TRACE_SPANS, &[outcome], count as f64);
     }
+    text.family(&families::CERTIFICATE_EXPIRY);
+    for certificate in &facts.certificates {
+        if let Some(expires_at) = certificate.expires_at {
+            text.sample(
+                &families::CERTIFICATE_EXPIRY,
+                &[&certificate.name],
+                expires_at.as_secs_f64(),
+            );
+        }
+    }
     text.one(&families::CONNECTIONS_OPEN, &[], facts.connections.open as f64);
     text.one(
         &families::CONNECTIONS_ACCEPTED,
@@ -112,6 +141,24 @@ fn server(text: &mut Text, facts: &Facts) {
     let (memory, files) = facts.kept_bytes;
     text.one(&families::KEPT_MEMORY, &[], memory as f64);
     text.one(&families::KEPT_FILES, &[], files as f64);
+    compression(text, &facts.compression);
+}
+
+fn compression(text: &mut Text, totals: &Totals) {
+    let codings = || Coding::ALL.iter().zip(totals.codings);
+    text.family(&families::COMPRESSION_INPUT);
+    for (coding, (before, _)) in codings() {
+        text.sample(&families::COMPRESSION_INPUT, &[coding.name()], before as f64);
+    }
+    text.family(&families::COMPRESSION_OUTPUT);
+    for (coding, (_, after)) in codings() {
+        text.sample(&families::COMPRESSION_OUTPUT, &[coding.name()], after as f64);
+    }
+    text.one(&families::COMPRESSION_CPU, &[], totals.cpu.as_secs_f64());
+    text.family(&families::COMPRESSION_SKIPPED);
+    for (reason, count) in Skipped::NAMES.iter().zip(totals.skipped) {
+        text.sample(&families::COMPRESSION_SKIPPED, &[reason], count as f64);
+    }
 }
 
 fn routes(text: &mut Text, routes: &[RouteTotals]) {
@@ -285,6 +332,32 @@ fn statements(text: &mut Text, families: &Statements, counted: &[(&str, &forebay
     text.family(&families.in_flight);
     for (name, counted) in counted {
         text.sample(&families.in_flight, &[name], counted.in_flight as f64);
+    }
+}
+
+fn proxies(text: &mut Text, proxies: &BTreeMap<String, Arc<Group>>) {
+    type Value = fn(&Group, &forebay_upstream::Server) -> f64;
+    let families: [(&Family, Value); 4] = [
+        (&families::PROXY_UP, |group, server| {
+            f64::from(u8::from(group.is_up(server)))
+        }),
+        (&families::PROXY_IN_FLIGHT, |_, server| {
+            server.counts().in_flight as f64
+        }),
+        (&families::PROXY_REQUESTS, |_, server| {
+            server.counts().requests as f64
+        }),
+        (&families::PROXY_FAILURES, |_, server| {
+            server.counts().failures as f64
+        }),
+    ];
+    for (family, value) in families {
+        text.family(family);
+        for (name, group) in proxies {
+            for server in group.servers() {
+                text.sample(family, &[name, server.name()], value(group, server));
+            }
+        }
     }
 }
 
@@ -503,6 +576,7 @@ mod tests {
             reloads_refused: 5,
             log_lines_lost: 6,
             trace_spans: None,
+            certificates: Vec::new(),
             connections: ConnectionCounts {
                 open: 7,
                 accepted: 8,
@@ -510,6 +584,7 @@ mod tests {
                 too_slow: 10,
             },
             kept_bytes: (11, 12),
+            compression: Totals::default(),
             routes: RouteMetrics::new(1).totals(),
             store: Some(StoreFacts {
                 stats: Some(Stats {
@@ -537,6 +612,7 @@ mod tests {
                 current: Vec::new(),
                 retiring: Vec::new(),
             },
+            proxies: BTreeMap::new(),
             scripts: Vec::new(),
             workflows: Vec::new(),
             workflow_releases: Vec::new(),

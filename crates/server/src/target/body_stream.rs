@@ -19,7 +19,7 @@ pub(crate) struct Piece {
 
 impl Piece {
     /// A piece that uses up no window.
-    pub(super) fn new(bytes: impl Into<Bytes>, end: bool) -> Self {
+    pub(crate) fn new(bytes: impl Into<Bytes>, end: bool) -> Self {
         Self {
             bytes: bytes.into(),
             end,

@@ -5,12 +5,14 @@ mod body_stream;
 mod credentials;
 mod durability;
 pub mod files;
+mod hop;
 mod media_type;
 mod origin;
 mod parameters;
 mod pending;
 pub(crate) mod pool;
 mod post_only;
+mod proxy;
 pub(crate) mod records;
 pub(crate) mod respond;
 mod response_headers;
@@ -22,13 +24,14 @@ pub(crate) mod store;
 pub(crate) mod tql;
 pub mod workflow;
 
-use std::{borrow::Cow, rc::Rc, sync::Arc, time::Instant};
+use std::{borrow::Cow, cell::RefCell, rc::Rc, sync::Arc, time::Instant};
 
 pub(crate) use self::{
-    body_stream::BodyStream,
+    body_stream::{BodyStream, NextPiece, Piece},
     files::FilesTarget,
     origin::{Cors, Origins},
     pool::PoolTarget,
+    proxy::{ProxyTarget, Upstream},
     records::RecordsTarget,
     respond::RespondTarget,
     script::ScriptTarget,
@@ -55,6 +58,7 @@ pub(crate) enum Target {
     Tql(TqlTarget),
     Sql(SqlTarget),
     Pool(PoolTarget),
+    Proxy(ProxyTarget),
     Script(ScriptTarget),
     Workflow(WorkflowTarget),
 }
@@ -74,9 +78,15 @@ impl Target {
             Self::Tql(tql) => tql.answer(request, client).await,
             Self::Sql(sql) => sql.answer(request, client).await,
             Self::Pool(pool) => pool.answer(request, client).await,
+            Self::Proxy(proxy) => proxy.answer(request, client).await,
             Self::Script(script) => script.answer(request, client).await,
             Self::Workflow(workflow) => workflow.answer(request, client).await,
         }
+    }
+
+    /// Whether its connections may go over to another protocol (status 101).
+    pub(crate) fn takes_upgrades(&self) -> bool {
+        matches!(self, Self::Proxy(_))
     }
 
     /// The pool that handles the route's requests, if its target is one.
@@ -88,6 +98,7 @@ impl Target {
             | Self::Records(_)
             | Self::Tql(_)
             | Self::Sql(_)
+            | Self::Proxy(_)
             | Self::Script(_)
             | Self::Workflow(_) => None,
             Self::Pool(target) => Some(target.pool().name()),
@@ -116,6 +127,12 @@ impl From<forebay_workflow::WorkflowFailure> for End {
     }
 }
 
+impl From<forebay_upstream::Failure> for End {
+    fn from(failure: forebay_upstream::Failure) -> Self {
+        Self::Refused(Refusal::Upstream(failure))
+    }
+}
+
 impl From<forebay_pool::Failure> for End {
     fn from(failure: forebay_pool::Failure) -> Self {
         Self::Refused(failure.into())
@@ -134,6 +151,10 @@ pub(crate) struct Request<'a> {
     pub(crate) rest: Option<&'a str>,
     /// The address of the client, without a port; empty for a Unix socket.
     pub(crate) peer: &'a str,
+    /// Whether the client speaks TLS, with this server or with a proxy.
+    pub(crate) is_secure: bool,
+    /// The server that answered it, if another one did.
+    pub(crate) upstream: &'a RefCell<Option<Upstream>>,
     /// The I/O thread that answers it.
     pub(crate) thread: &'a Rc<Thread>,
     /// The routes in force when it arrived.

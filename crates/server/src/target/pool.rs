@@ -23,6 +23,7 @@ use super::{
     End, Request,
     body_stream::{BodyStream, NextPiece, Piece},
     durability::wait_for_disk,
+    hop::{is_hop, is_idempotent, named_hops},
     response_headers::{Length, answer_headers, invalid},
     spool::{Bounds, BufferUsage, Part, Share, Spool},
 };
@@ -208,11 +209,6 @@ fn retry_of(retry: Retry, method: &str) -> Retry {
     }
 }
 
-/// Idempotent methods (RFC 9110, 9.2.2).
-fn is_idempotent(method: &str) -> bool {
-    matches!(method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
-}
-
 /// The payload of a REQUEST frame.
 pub(super) fn encode(request: &Request<'_>, body: &[u8]) -> Vec<u8> {
     let head = request.head;
@@ -220,6 +216,8 @@ pub(super) fn encode(request: &Request<'_>, body: &[u8]) -> Vec<u8> {
     let named_hops = named_hops(head);
     let is_named_hop = |name: &[u8]| named_hops.iter().any(|named| named.eq_ignore_ascii_case(name));
     let id = request.id.as_bytes();
+    let trace = forebay_trace::current();
+    let traceparent = trace.as_ref().and_then(Trace::traceparent).map(str::as_bytes);
     RequestParts {
         remaining_ms: 0,
         method: head.method().as_bytes(),
@@ -239,39 +237,15 @@ pub(super) fn encode(request: &Request<'_>, body: &[u8]) -> Vec<u8> {
             .map(|(name, value)| match name {
                 b"host" => (name, head.host_bytes()),
                 _ => (name, value),
-            }),
+            })
+            .filter(|(name, _)| traceparent.is_none() || *name != b"traceparent")
+            .chain(traceparent.map(|traceparent| (&b"traceparent"[..], traceparent))),
         peer: request.peer.as_bytes(),
         id,
         body,
     }
     .put(&mut payload);
     payload
-}
-
-/// Hop-by-hop fields (RFC 9110, 7.6.1), and `expect`, which the server has handled itself.
-fn is_hop(name: &[u8]) -> bool {
-    matches!(
-        name,
-        b"connection"
-            | b"keep-alive"
-            | b"proxy-connection"
-            | b"te"
-            | b"trailer"
-            | b"transfer-encoding"
-            | b"upgrade"
-            | b"expect"
-    )
-}
-
-/// Further hop-by-hop fields, which the Connection field lists.
-fn named_hops(head: &Head) -> Vec<&[u8]> {
-    let fields = head.fields().filter(|(name, _)| *name == b"connection");
-    let options = fields.flat_map(|(_, options)| options.split(|&byte| byte == b','));
-    // Fields about the body's length and the request's host cannot be dropped this way.
-    options
-        .map(<[u8]>::trim_ascii)
-        .filter(|name| !name.eq_ignore_ascii_case(b"content-length") && !name.eq_ignore_ascii_case(b"host"))
-        .collect()
 }
 
 fn reply<'a>(answer: &Answer, mut stream: PoolStream<'a>) -> Result<Reply<'a>, End> {

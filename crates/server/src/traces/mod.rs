@@ -251,7 +251,8 @@ impl Traces {
         if asked.is_none() && for_collector.is_none() {
             return None;
         }
-        let trace = Trace::new(request.arrived);
+        let traceparent = for_collector.as_ref().map(|sampled| sampled.traceparent());
+        let trace = Trace::new(request.arrived, traceparent);
         trace.record(Span::new(
             Kind::Front,
             "head read, route found",

@@ -3,32 +3,27 @@
 
 use std::{
     fs::{self, File},
-    net::{Ipv4Addr, SocketAddrV4},
     path::{Path, PathBuf},
     process::Command,
-    sync::atomic::{AtomicU32, AtomicUsize, Ordering},
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use postgres::NoTls;
-use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt::set_socket_reuseaddr};
 
 use super::{Error, folders::private_folder, programs::Programs};
-use crate::Process;
+use crate::{
+    Process,
+    port::{PORTS, free_port},
+};
 
 /// Longest time for a server to accept connections after its start, and to end.
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 /// Polling interval.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// First port of the range, below the ports that the system gives to clients: a server that is stopped finds its own free again.
-const FIRST_PORT: u16 = 20_000;
-/// Size of the range, over which the processes that need a port are spread.
-const PORTS: u16 = 12_000;
 /// Ports that are tried before giving up.
 const PORTS_TRIED: u16 = 64;
-/// Ports that this process has tried. None is tried twice: it may be that of a server which is to be started again.
-static TRIED: AtomicU32 = AtomicU32::new(0);
 /// Lines of a log that an error quotes.
 const LINES_QUOTED: usize = 12;
 
@@ -153,15 +148,8 @@ impl Cluster {
                 }
             }
         }
-        // Processes started close together have neighbouring pids: each begins where the previous one would be after a few ports.
-        let spread = std::process::id().wrapping_mul(16);
         for _ in 0..PORTS_TRIED {
-            let place = spread.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed));
-            let port = FIRST_PORT + (place % u32::from(PORTS)) as u16;
-            if !is_free(port) {
-                continue;
-            }
-            self.port = port;
+            self.port = free_port();
             let process = start(self)?;
             match self.wait_until_it_answers(process) {
                 Ok(()) => return Ok(process),
@@ -172,7 +160,7 @@ impl Cluster {
         }
         self.port = 0;
         Err(Error::NoPort {
-            range: FIRST_PORT..FIRST_PORT + PORTS,
+            range: PORTS,
             tried: PORTS_TRIED,
         })
     }
@@ -223,40 +211,4 @@ impl Cluster {
 pub(super) fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     lines[lines.len().saturating_sub(LINES_QUOTED)..].join("\n")
-}
-
-/// Whether a port is free. The socket is bound without listening and with `SO_REUSEADDR`, so that a server that starts there at this moment
-/// is not kept from it.
-fn is_free(port: u16) -> bool {
-    let socket = socket(AddressFamily::INET, SocketType::STREAM, None);
-    let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
-    socket.is_ok_and(|socket| {
-        set_socket_reuseaddr(&socket, true)
-            .and_then(|()| bind(&socket, &address))
-            .is_ok()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::{Ipv4Addr, TcpListener};
-
-    use super::{FIRST_PORT, PORTS, is_free};
-
-    #[test]
-    fn a_port_is_free_when_nobody_listens_and_looking_takes_it_from_nobody() {
-        // A port outside the range, so that no server takes it meanwhile.
-        let mut ports = FIRST_PORT + PORTS..32_768;
-        let port = ports.find(|port| is_free(*port)).expect("one of them is free");
-        std::thread::scope(|scope| {
-            let looks = scope.spawn(|| (0..10_000).filter(|_| is_free(port)).count());
-            let listened = (0..1_000).filter(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok());
-            assert_eq!(listened.count(), 1_000);
-            looks.join().expect("it looks on");
-        });
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
-        assert!(!is_free(port));
-        drop(listener);
-        assert!(is_free(port));
-    }
 }

@@ -10,17 +10,19 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 49] = [
+const ARROWS: [(&str, &str); 55] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
     ("forebay", "forebay-store"),
     ("forebay", "forebay-typescript"),
     ("forebay", "forebay-workflow"),
+    ("forebay-acme", "forebay-tls"),
     ("forebay-bench", "forebay-load"),
     ("forebay-bench", "forebay-pool"),
     ("forebay-bench", "forebay-runtimes"),
     ("forebay-clients", "forebay-tls"),
+    ("forebay-config", "forebay-acme"),
     ("forebay-config", "forebay-clients"),
     ("forebay-config", "forebay-pg"),
     ("forebay-config", "forebay-records"),
@@ -29,6 +31,7 @@ const ARROWS: [(&str, &str); 49] = [
     ("forebay-config", "forebay-script"),
     ("forebay-config", "forebay-store"),
     ("forebay-config", "forebay-tls"),
+    ("forebay-config", "forebay-upstream"),
     ("forebay-config", "forebay-workflow"),
     ("forebay-node-native", "forebay-records"),
     ("forebay-node-native", "forebay-store"),
@@ -45,6 +48,7 @@ const ARROWS: [(&str, &str); 49] = [
     ("forebay-script", "forebay-trace"),
     ("forebay-script", "forebay-wire"),
     ("forebay-script", "forebay-workflow"),
+    ("forebay-server", "forebay-acme"),
     ("forebay-server", "forebay-clients"),
     ("forebay-server", "forebay-config"),
     ("forebay-server", "forebay-pg"),
@@ -58,8 +62,10 @@ const ARROWS: [(&str, &str); 49] = [
     ("forebay-server", "forebay-store"),
     ("forebay-server", "forebay-tls"),
     ("forebay-server", "forebay-trace"),
+    ("forebay-server", "forebay-upstream"),
     ("forebay-server", "forebay-workflow"),
     ("forebay-testkit", "forebay-wire"),
+    ("forebay-upstream", "forebay-tls"),
 ];
 
 /// Output of `cargo metadata` for this workspace.
@@ -210,6 +216,7 @@ fn what_reads_and_writes_connections_names_no_target_and_targets_no_protocol() {
         "TqlTarget",
         "SqlTarget",
         "PoolTarget",
+        "ProxyTarget",
         "ScriptTarget",
         "WorkflowTarget",
         "Target::",

@@ -467,3 +467,51 @@ fn only_trusted_proxies_are_believed_what_they_say_about_clients() {
         ("127.0.0.1".into(), "2001:db8::1".into())
     );
 }
+
+#[test]
+fn a_trusted_proxy_says_by_the_proxy_protocol_who_its_client_is_before_anything_else() {
+    let routes = "[script.ip]\nhandler = \"ip.mjs\"\n[[route]]\npath = \"/ip\"\nscript = \"ip\"\n";
+    let server = Setup::new(routes)
+        .file("ip.mjs", "export default (request) => String(request.ip);")
+        .listen("\"127.0.0.1:0\", \"unix:proxy.sock\"")
+        .server(
+            "trusted_proxies = [\"127.0.0.1\"]\nforwarded = \"proxy-protocol\"\nheader_timeout = \"500ms\"",
+        )
+        .start();
+    let request = "GET /ip HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 6.6.6.6\r\n\r\n";
+    let mut client = server.connect();
+    client.send("PROXY TCP4 192.0.2.1 127.0.0.1 4660 80\r\n");
+    for _ in 0..2 {
+        client.send(request);
+        assert_eq!(client.response().text(), "192.0.2.1");
+    }
+    // Version 2, byte by byte.
+    let mut client = server.connect();
+    let header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x09\x7f\0\0\x01\x12\x34\0\x50";
+    header.iter().for_each(|byte| client.send([*byte]));
+    client.send(request);
+    assert_eq!(client.response().text(), "192.0.2.9");
+    // A connection of the proxy's own.
+    let mut client = server.connect();
+    client.send(format!("PROXY UNKNOWN\r\n{request}"));
+    assert_eq!(client.response().text(), "127.0.0.1");
+    // Without a header, or with half of one, the connection is closed.
+    for wrong in [
+        request,
+        "PROXY TCP4 192.0.2.1 127.0.0.1",
+        "PROXY TCP9 a b c d\r\n",
+    ] {
+        let mut client = server.connect();
+        client.send(wrong);
+        client.ends();
+    }
+    server.wait_for_log(&["a trusted proxy sends no header of the PROXY protocol"]);
+    // Who is not trusted needs none, and is not believed if it sends one.
+    let local = || Client::unix(&server.folder().path().join("proxy.sock"));
+    let mut client = local();
+    client.send(request);
+    assert_eq!(client.response().text(), "");
+    let mut client = local();
+    client.send(format!("PROXY TCP4 192.0.2.1 127.0.0.1 4660 80\r\n{request}"));
+    assert_eq!(client.response().status, 505, "it is no request of HTTP/1.1");
+}

@@ -1,10 +1,12 @@
 //! Black-box tests: the built `forebay`, real Node, Bun and Python workers, and a fake worker that misbehaves.
 
+mod acme;
 mod admin;
 mod architecture;
 mod bodies;
 mod certificates;
 mod clients;
+mod compression;
 mod conservation;
 mod control;
 mod cors;
@@ -26,6 +28,7 @@ mod methods;
 mod otlp;
 mod output;
 mod postgres;
+mod proxy;
 mod python;
 mod qoper8;
 mod queue;

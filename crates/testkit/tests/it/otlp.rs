@@ -373,3 +373,51 @@ fn a_server_without_a_collector_counts_no_spans_and_a_wrong_one_is_refused() {
         assert!(said.contains(expected), "{expected} in {said}");
     }
 }
+
+#[test]
+fn workers_and_servers_behind_are_told_of_the_requests_own_span() {
+    let collector = Collector::start(&[(200, "{}")]);
+    let behind = Setup::new("[script.s]\nhandler = \"s.mjs\"\n[[route]]\npath = \"/*\"\nscript = \"s\"\n")
+        .file("s.mjs", TELLS)
+        .start();
+    let config = format!(
+        "[trace]\notlp = \"http://{}/\"\n[pool.api]\nhandler = \"s.mjs\"\n[proxy.app]\nservers = [\"http://{}\"]\n\
+         [[route]]\npath = \"/pool\"\npool = \"api\"\n[[route]]\npath = \"/proxy\"\nproxy = \"app\"\n",
+        collector.address,
+        behind.address(),
+    );
+    let mut server = Setup::new(&config).file("s.mjs", TELLS).start();
+    let told = |path: &str, parent: &str| -> String {
+        let answer = traced(&server, path, parent);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.text().to_owned()
+    };
+    let sampled: Vec<_> = ["/pool", "/proxy"].map(|path| told(path, &parent("01"))).into();
+    // What is not sampled passes as it is.
+    for path in ["/pool", "/proxy"] {
+        assert_eq!(told(path, &parent("00")), parent("00"), "{path}");
+    }
+    let drawn: Vec<_> = ["/pool", "/proxy"].map(|path| told(path, "none")).into();
+    server.terminate();
+    assert!(server.wait().success());
+    let spans = collector.spans();
+    for told in sampled.iter().chain(&drawn) {
+        let named = spans.iter().find(|span| {
+            let text = |key: &str| span[key].as_str().unwrap_or_default().to_owned();
+            span["kind"] == 2 && format!("00-{}-{}-01", text("traceId"), text("spanId")) == *told
+        });
+        assert!(named.is_some(), "{told} in {spans:?}");
+    }
+    assert!(sampled.iter().all(|told| told.contains(TRACE)));
+    let upstream = spans
+        .iter()
+        .find(|span| span["name"] == "upstream")
+        .expect("its time is a span");
+    assert_eq!(
+        attribute(upstream, "forebay.detail"),
+        format!("http://{}", behind.address())
+    );
+}
+
+/// A handler that answers with the trace that it belongs to.
+const TELLS: &str = "export default (request) => request.headers.get('traceparent') ?? 'none';";

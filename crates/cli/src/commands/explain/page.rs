@@ -104,7 +104,7 @@ fn flame(route: &RouteSummary) -> String {
         rows[3].skip(mean(at));
     }
     rows[2].put("sql", "statements", statements);
-    for (at, phase) in PHASES.iter().enumerate().take(9).skip(4) {
+    for (at, phase) in PHASES.iter().enumerate().take(10).skip(5) {
         rows[3].put(class(phase.name), phase.name.trim_start_matches("sql "), mean(at));
     }
     for (at, name) in [(9, "between"), (10, "write")] {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::report::{Report, Sampled, Span};
 
 /// Phases, in the order in which they come.
-pub(super) const PHASES: [Phase; 11] = [
+pub(super) const PHASES: [Phase; 12] = [
     Phase {
         name: "front",
         meaning: "the head is read and the route found",
@@ -21,6 +21,10 @@ pub(super) const PHASES: [Phase; 11] = [
     Phase {
         name: "handler",
         meaning: "in the handler but not running: the round trip to a worker, or another wait",
+    },
+    Phase {
+        name: "upstream",
+        meaning: "another server has the request and has not answered",
     },
     Phase {
         name: "sql wait",
@@ -56,9 +60,10 @@ const FRONT: usize = 0;
 const QUEUE: usize = 1;
 const CODE: usize = 2;
 const HANDLER: usize = 3;
-const SQL: usize = 4;
-const BETWEEN: usize = 9;
-const WRITE: usize = 10;
+const UPSTREAM: usize = 4;
+const SQL: usize = 5;
+const BETWEEN: usize = 10;
+const WRITE: usize = 11;
 /// Which of several simultaneous phases is charged.
 const PRECEDENCE: [usize; COUNT] = [
     CODE,
@@ -69,6 +74,7 @@ const PRECEDENCE: [usize; COUNT] = [
     SQL + 4,
     QUEUE,
     HANDLER,
+    UPSTREAM,
     WRITE,
     FRONT,
     BETWEEN,
@@ -190,6 +196,7 @@ pub(super) fn charge(report: &Report) -> [f64; COUNT] {
             "queue" => add(QUEUE, span.from_us, until),
             "running" => add(CODE, span.from_us, until),
             "handler" => add(HANDLER, span.from_us, until),
+            "upstream" => add(UPSTREAM, span.from_us, until),
             "write" => add(WRITE, span.from_us, until),
             "statement" => parts(span).for_each(|(phase, from, until)| add(phase, from, until)),
             // A span of a later version has no phase here.

@@ -12,6 +12,7 @@ pub(super) fn of(status: &Value) -> String {
         workers(status),
         scripts(status),
         databases(status),
+        proxies(status),
         routes(status),
     ];
     parts.retain(|part| !part.is_empty());
@@ -36,6 +37,12 @@ fn summary(status: &Value) -> String {
     for pool in list(&status["pools"]) {
         if let Some(reason) = pool["readiness"]["reason"].as_str() {
             out.extend(["pool ", &text(&pool["name"]), " does not start: ", reason, "\n"]);
+        }
+    }
+    for certificate in list(&status["certificates"]) {
+        if let Some(reason) = certificate["failure"].as_str() {
+            let name = text(&certificate["name"]);
+            out.extend(["certificate ", &name, " was not obtained: ", reason, "\n"]);
         }
     }
     for database in list(&status["databases"]) {
@@ -118,6 +125,24 @@ fn scripts(status: &Value) -> String {
             text(&script["engines"]),
             memory(&script["engine_bytes"]),
         ]);
+    }
+    table.lines()
+}
+
+fn proxies(status: &Value) -> String {
+    let mut table = Table::new(["PROXY", "SERVER", "STATE", "UNDER WAY", "REQUESTS", "FAILED"]);
+    for proxy in list(&status["proxies"]) {
+        for server in list(&proxy["servers"]) {
+            let state = if server["up"] == true { "up" } else { "down" };
+            table.add([
+                text(&proxy["name"]),
+                text(&server["address"]),
+                state.to_owned(),
+                text(&server["in_flight"]),
+                text(&server["requests"]),
+                text(&server["failures"]),
+            ]);
+        }
     }
     table.lines()
 }

@@ -250,7 +250,9 @@ impl Responder<'_> {
             ) {
                 continue;
             }
-            let value = HeaderValue::from_bytes(value).map_err(|_| End::Gone)?;
+            let mut value = HeaderValue::from_bytes(value).map_err(|_| End::Gone)?;
+            // No later response has the same: in the table for compression it would only push others out.
+            value.set_sensitive(name == "x-request-id");
             headers.try_append(name, value).map_err(|_| End::Gone)?;
         }
         let sent = self.client.respond.send_response(head, is_end);

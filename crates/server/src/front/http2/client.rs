@@ -179,6 +179,9 @@ impl Client for Http2Client {
         }
     }
 
+    // HTTP/2 has no status 101 (RFC 9113, 8.6).
+    fn begin_tunnel(&mut self) {}
+
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.sending {
             Some(sending) => sending.poll_reset(cx).map(drop),

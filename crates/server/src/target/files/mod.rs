@@ -20,6 +20,7 @@ use std::time::{Duration, SystemTime};
 pub use crate::config::content_type_of;
 pub(crate) use target::FilesTarget;
 
+use crate::compression::{AcceptEncoding, Coding};
 pub use crate::conditions::TagsError;
 use crate::conditions::Verdict;
 use forebay_router::{decode, put_encoded};
@@ -29,8 +30,8 @@ use range::Range;
 /// Bodies up to this size are read at once and sent from memory.
 const IN_MEMORY_BYTES_MAX: u64 = 64 * 1024;
 
-/// Codings of compressed files, the most compact first, and how the names of such files end.
-const CODINGS: [(&str, &str); 3] = [("br", "br"), ("zstd", "zst"), ("gzip", "gz")];
+/// Codings of compressed files, the most compact first.
+const CODINGS: [Coding; Coding::COUNT] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
 
 /// The file served for a folder.
 const INDEX: &str = "index.html";
@@ -240,28 +241,16 @@ impl Folder {
         let Some(accepted) = header("accept-encoding") else {
             return Ok(None);
         };
-        for (coding, extension) in CODINGS {
-            if accepts(&accepted, coding)
-                && let Some((file, meta)) = self.opener.open(&format!("{path}.{extension}"))?
+        for coding in AcceptEncoding::parse(accepted.as_bytes()).preferred(CODINGS) {
+            let path = format!("{path}.{}", coding.extension());
+            if let Some((file, meta)) = self.opener.open(&path)?
                 && meta.is_file()
             {
-                return Ok(Some((coding, file, meta)));
+                return Ok(Some((coding.name(), file, meta)));
             }
         }
         Ok(None)
     }
-}
-
-/// Whether an `Accept-Encoding` names a coding (RFC 9110, 12.5.3), and not with the weight 0.
-fn accepts(accepted: &str, coding: &str) -> bool {
-    accepted.split(',').any(|item| {
-        let (name, weight) = item.split_once(';').unwrap_or((item, ""));
-        let weight = weight
-            .trim()
-            .trim_start_matches(['q', 'Q'])
-            .trim_start_matches('=');
-        name.trim().eq_ignore_ascii_case(coding) && weight.parse() != Ok(0.0)
-    })
 }
 
 /// The relative path of a folder with a slash at its end.

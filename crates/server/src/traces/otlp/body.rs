@@ -190,7 +190,7 @@ fn whole(served: &Served, clock: Clock) -> OneSpan<'_> {
     let named = if is_known { &*request.method } else { "HTTP" };
     let mut attributes = vec![
         text("http.request.method", if is_known { named } else { "_OTHER" }),
-        text("url.scheme", "http"),
+        text("url.scheme", if request.is_secure { "https" } else { "http" }),
         text("url.path", &*request.path),
         text("http.route", &*request.pattern),
         text(
@@ -256,6 +256,7 @@ fn parts(served: &Served, clock: Clock) -> impl Iterator<Item = OneSpan<'_>> {
                     text("db.query.text", &*span.detail),
                 ],
             ),
+            Kind::Upstream => (SpanKind::Client, vec![text("forebay.detail", &*span.detail)]),
             _ => (SpanKind::Internal, vec![text("forebay.detail", &*span.detail)]),
         };
         let events = span.parts.iter().map(|(name, at)| Event {

@@ -88,6 +88,7 @@ pub(super) struct Sampled {
     user_agent: String,
     request_id: String,
     version: Version,
+    is_secure: bool,
 }
 
 /// A finished request.
@@ -252,7 +253,13 @@ impl Sampled {
             user_agent: field(head, "user-agent"),
             request_id: request.id.to_owned(),
             version: head.version,
+            is_secure: request.is_secure,
         }))
+    }
+
+    /// The request's span as the parent of what others record (W3C Trace Context, 3.2).
+    pub(super) fn traceparent(&self) -> String {
+        format!("00-{}-{}-01", self.trace, self.span)
     }
 }
 
@@ -314,6 +321,7 @@ mod tests {
                 user_agent: String::new(),
                 request_id: "0".to_owned(),
                 version: Version::Http11,
+                is_secure: false,
             }),
             begun: now,
             until: now,
