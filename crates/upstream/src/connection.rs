@@ -175,6 +175,8 @@ async fn connect_unhurried(group: &Group, server: &Server) -> io::Result<Kind> {
     }
     let mut builder = http1::Builder::new();
     builder.max_buf_size(BUFFER_BYTES_MAX);
+    // Requests are short: one buffer is written faster than a list of them.
+    builder.writev(false);
     let (sender, driver) = builder.handshake(io).await.map_err(io::Error::other)?;
     Ok(Kind::Http1(Box::new(Http1 { sender, driver })))
 }
@@ -251,7 +253,7 @@ impl Connections {
     ) {
         let mut kept = self.0.borrow_mut();
         let of = kept.of(server);
-        if of.idle.len() < idle_max && connection.is_open() {
+        if of.idle.len() < idle_max && (connection.sender.is_ready() || connection.is_open()) {
             let until = Instant::now() + idle_timeout;
             of.idle.push(Idle { connection, until });
             drop(kept);

@@ -101,10 +101,10 @@ impl Exchange {
 
     /// Ready if another piece of the request's body can be sent; pending once it is whole.
     pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.drive(cx);
         if self.upload.has_ended() {
             return Poll::Pending;
         }
+        self.drive(cx);
         self.upload.poll_room(cx)
     }
 
@@ -122,7 +122,7 @@ impl Exchange {
     pub fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Parts, Failure>> {
         self.drive(cx);
         let awaited = self.awaited.as_mut().expect("the response is taken once");
-        let answered = ready!(awaited.as_mut().poll(cx));
+        let answered = ready!(awaited.as_mut().poll(&mut woken_by(self.http1.as_deref(), cx)));
         self.awaited = None;
         Poll::Ready(match answered {
             Ok(response) => {
@@ -178,7 +178,19 @@ impl Exchange {
 
     /// The next piece of the response's body, `None` at its end.
     pub fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
-        self.drive(cx);
+        // Much of a body has come with the head, or with the piece before.
+        match self.poll_received(cx) {
+            Poll::Pending if self.http1.is_some() => {
+                self.drive(cx);
+                self.poll_received(cx)
+            }
+            polled => polled,
+        }
+    }
+
+    /// The next piece that has been received.
+    fn poll_received(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
+        let cx = &mut woken_by(self.http1.as_deref(), cx);
         loop {
             let Some(body) = &mut self.body else {
                 return Poll::Ready(Ok(None));
@@ -239,6 +251,15 @@ impl Drop for Exchange {
                 .keep(self.lease.server(), http1, kept, settings.idle_max);
         }
     }
+}
+
+/// What wakes the task that waits for something on a connection. On one of its own it comes while that is driven: nothing else has to.
+fn woken_by<'c>(http1: Option<&Http1>, cx: &Context<'c>) -> Context<'c> {
+    Context::from_waker(if http1.is_some() {
+        Waker::noop()
+    } else {
+        cx.waker()
+    })
 }
 
 /// How long the server keeps an unused connection: `Keep-Alive: timeout=5`, as most servers send it.

@@ -13,7 +13,7 @@ use forebay_trace::{Kind, Span, Trace};
 use forebay_upstream::{Connection, Exchange, Failure, Group, Tunnel, connect};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri,
-    header::{CONTENT_LENGTH, HOST, UPGRADE},
+    header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE},
     response::Parts,
     uri::PathAndQuery,
 };
@@ -45,6 +45,12 @@ const FORWARDED: [&[u8]; 6] = [
     b"x-forwarded-proto",
     b"x-real-ip",
 ];
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// A group of servers, as one route uses them.
 #[derive(Debug)]
@@ -227,7 +233,7 @@ impl ProxyTarget {
         let trace = forebay_trace::current();
         let traceparent = trace.as_ref().and_then(Trace::traceparent);
         let fields = sent.headers_mut();
-        fields.reserve(16);
+        fields.reserve(12);
         if !is_http2 {
             fields.insert(HOST, host);
         }
@@ -248,19 +254,19 @@ impl ProxyTarget {
             fields.insert(CONTENT_LENGTH, length.into());
         }
         if let Some(protocol) = sendable.upgrade.filter(|_| !is_http2) {
-            fields.insert("connection", HeaderValue::from_static("upgrade"));
+            fields.insert(CONNECTION, HeaderValue::from_static("upgrade"));
             fields.insert(UPGRADE, field_value(protocol)?);
         }
         if !request.peer.is_empty() {
-            fields.insert("x-forwarded-for", field_value(request.peer.as_bytes())?);
+            fields.insert(FORWARDED_FOR, field_value(request.peer.as_bytes())?);
         }
-        fields.insert("x-forwarded-host", field_value(head.host_bytes())?);
+        fields.insert(FORWARDED_HOST, field_value(head.host_bytes())?);
         let scheme = if request.is_secure { "https" } else { "http" };
-        fields.insert("x-forwarded-proto", HeaderValue::from_static(scheme));
+        fields.insert(FORWARDED_PROTO, HeaderValue::from_static(scheme));
         if let Some(traceparent) = traceparent {
-            fields.insert("traceparent", field_value(traceparent.as_bytes())?);
+            fields.insert(TRACEPARENT, field_value(traceparent.as_bytes())?);
         }
-        fields.insert("x-request-id", field_value(request.id.as_bytes())?);
+        fields.insert(REQUEST_ID, field_value(request.id.as_bytes())?);
         Ok(sent)
     }
 
@@ -297,7 +303,7 @@ impl ProxyTarget {
         client: &mut dyn Client,
     ) -> Result<Reply<'a>, End> {
         let status = head.status.as_u16();
-        let named: Vec<&[u8]> = listed(&head.headers, "connection").collect();
+        let named: Vec<&[u8]> = listed(&head.headers, CONNECTION).collect();
         let is_named = |name: &[u8]| named.iter().any(|named| named.eq_ignore_ascii_case(name));
         let fields = head
             .headers
@@ -378,7 +384,7 @@ fn field_value(value: &[u8]) -> Result<HeaderValue, End> {
 }
 
 /// The elements of a list field.
-fn listed<'a>(headers: &'a HeaderMap, name: &'static str) -> impl Iterator<Item = &'a [u8]> {
+fn listed(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
     let values = headers.get_all(name).iter();
     values.flat_map(|value| {
         value

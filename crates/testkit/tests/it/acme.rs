@@ -10,7 +10,7 @@ use std::{
     time::SystemTime,
 };
 
-use forebay_testkit::{Folder, PATIENCE, Server, Setup, free_port, wait_for, wait_until};
+use forebay_testkit::{Folder, PATIENCE, Server, Setup, blocks, command, free_port, wait_for, wait_until};
 use serde_json::{Value, json};
 
 use crate::{
@@ -588,4 +588,77 @@ fn check_orders_nothing() {
     silent.listener.set_nonblocking(true).expect("it is open");
     assert!(silent.listener.accept().is_err(), "nothing has connected");
     assert!(!silent.folder.path().join("a").exists());
+}
+
+#[test]
+fn the_guide_leads_from_an_empty_folder_to_https() {
+    const GUIDE: &str = include_str!("../../../../docs/guide/internet.md");
+    let pebble = Pebble::start(7_776_000);
+    let Ports { http, tls, .. } = pebble.ports;
+    let folder = Folder::new();
+    let forebay = |arguments: &[&str], cwd: &Path| {
+        let mut command = command(arguments);
+        command.current_dir(cwd);
+        command
+    };
+    let made = forebay(&["new", "shop"], folder.path())
+        .output()
+        .expect("it runs");
+    assert!(made.status.success(), "{made:?}");
+    let shop = folder.path().join("shop");
+    let [config] = blocks(GUIDE, "toml")[..] else {
+        panic!("the guide has one configuration");
+    };
+    // The authority, its ports and the admin listener are those of the test.
+    let authority = format!(
+        "agree_to_terms = true, directory = \"{}\", directory_ca = \"{}\"",
+        pebble.directory(),
+        pebble.folder.path().join("directory-ca.pem").display()
+    );
+    let mut config = config.to_owned();
+    for (guide, test) in [
+        ("0.0.0.0:80", format!("127.0.0.1:{http}")),
+        ("0.0.0.0:443", format!("127.0.0.1:{tls}")),
+        ("agree_to_terms = true", authority),
+        ("[log]", "[admin]\nlisten = \"off\"\n[log]".to_owned()),
+    ] {
+        assert!(config.contains(guide), "{guide}");
+        config = config.replace(guide, &test);
+    }
+    fs::write(shop.join("forebay.toml"), config).expect("it can be written");
+    let checked = forebay(&["check"], &shop).output().expect("it runs");
+    assert!(
+        checked.status.success(),
+        "{}",
+        String::from_utf8_lossy(&checked.stderr)
+    );
+    assert!(!shop.join("certificates").exists(), "a check orders nothing");
+    let serving = forebay(&["serve"], &shop)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let _serving = Running(serving.expect("it can be started"));
+    let ask = |scheme: &str, port: u16| {
+        let output = Command::new("curl")
+            .args(["--silent", "--include", "--max-time", "20", "--cacert"])
+            .arg(pebble.folder.path().join("root.pem"))
+            .args(["--resolve", &format!("shop.example:{port}:127.0.0.1")])
+            .arg(format!("{scheme}://shop.example:{port}/"))
+            .output()
+            .expect("curl can be started");
+        String::from_utf8_lossy(&output.stdout).to_lowercase()
+    };
+    let answer = wait_for("the handler to answer over TLS", || {
+        Some(ask("https", tls)).filter(|answer| answer.starts_with("http/2 200"))
+    });
+    assert!(
+        answer.contains("strict-transport-security: max-age=31536000"),
+        "{answer}"
+    );
+    let answer = ask("http", http);
+    assert!(answer.starts_with("http/1.1 308"), "{answer}");
+    assert!(
+        answer.contains(&format!("location: https://shop.example:{tls}/")),
+        "{answer}"
+    );
 }

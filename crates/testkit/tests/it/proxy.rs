@@ -297,14 +297,19 @@ fn a_server_may_answer_before_it_has_read_the_request() {
     let server = before(early);
     for _ in 0..3 {
         let mut client = server.connect();
-        let body = vec![b'x'; 20_000_000];
-        client.send(format!(
-            "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        ));
-        let _ = client.try_send(&body);
+        let mut sender = client.another_half();
+        let sending = thread::spawn(move || {
+            let body = vec![b'x'; 20_000_000];
+            let length = body.len();
+            sender.send(format!(
+                "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n"
+            ));
+            // The connection ends before everything has been sent.
+            let _ = sender.try_send(&body);
+        });
         let answer = client.response();
         assert_eq!((answer.status, answer.text()), (403, "no"));
+        sending.join().expect("it ends");
     }
 }
 
