@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use forebay_acme::Challenge;
 use forebay_tls::CertificateFiles;
 
+use crate::Listen;
 use crate::build::Context;
 use crate::fields::{Fields, Spot};
 use crate::section::{Unused, by_keys, section, unless, words};
@@ -159,8 +160,9 @@ impl AcmeKeys {
         }
         let server = context.sections.find("server", "").into_iter();
         let mut listen = server.flat_map(|server| server.texts("listen"));
-        if fields.text("challenge") == Some("http-01") && listen.all(|spot| spot.text.starts_with("https://"))
-        {
+        let mut has_plain =
+            || listen.any(|spot| spot.text.parse().is_ok_and(|listen: Listen| !listen.is_tls()));
+        if fields.text("challenge") == Some("http-01") && !has_plain() {
             let message = "`http-01` needs an address in server.listen that does not begin with `https://`, which port 80 of the names leads to";
             context.note(fields.problem("challenge", message));
         }
