@@ -488,7 +488,9 @@ fn a_trusted_proxy_says_by_the_proxy_protocol_who_its_client_is_before_anything_
     // Version 2, byte by byte.
     let mut client = server.connect();
     let header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x09\x7f\0\0\x01\x12\x34\0\x50";
-    header.iter().for_each(|byte| client.send([*byte]));
+    for byte in header {
+        client.send([*byte]);
+    }
     client.send(request);
     assert_eq!(client.response().text(), "192.0.2.9");
     // A connection of the proxy's own.
