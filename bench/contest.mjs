@@ -6,7 +6,8 @@ import { stop } from './processes.mjs';
 
 /**
  * Times every contender, `{name, start, paths}`, under every load for which it has a path, `{name, answers}`, with each number of
- * connections, in `context.pairs` rounds. In a round, each contender starts once; the order is reversed from round to round, so that a
+ * connections, in `context.pairs` rounds. A load may have a generator and numbers of connections of its own, `drive` (see measure.mjs) and
+ * `connections`. In a round, each contender starts once; the order is reversed from round to round, so that a
  * drift of the machine affects all equally. Before it is timed, each path must answer with 200 and a body that matches the load's pattern
  * `answers`. `database` is the main process of the database that all use; its CPU time is reported separately. Resolves to the rounds:
  * `round[contender][label(load, connections)]` is a run of measure.mjs.
@@ -42,10 +43,10 @@ async function turnOf(context, { name, start, paths }, loads, connections, datab
       if (answer.status !== 200 || !load.answers.test(answer.body)) {
         throw server.process.failure(`answered ${path} with ${answer.status} ${answer.body.slice(0, 300)}, not with 200 ${load.answers}`);
       }
-      for (const count of connections) {
+      for (const count of load.connections ?? connections) {
         context.progress(`round ${number + 1} of ${context.pairs}, ${name}, ${label(load, count)}`);
         const { warmup_s, seconds } = context;
-        runs[label(load, count)] = await timedRun({ ...server, database }, { path, connections: count, warmup_s, seconds });
+        runs[label(load, count)] = await timedRun({ ...server, database }, { path, connections: count, warmup_s, seconds, drive: load.drive });
       }
     }
   } finally {

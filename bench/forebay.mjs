@@ -31,13 +31,15 @@ export default app;
  * The text of a forebay.toml: /local from memory; with `canned`, `{path, body}`, this JSON from memory as well; with `store`, the store,
  * whose global Person is readable and writable for anyone below /store/; and with `pool`, everything else from a pool of
  * `{runtime, workers, queue_max, handler, python}` with exactly that many workers, or with `script` from a script. `more` is further
- * configuration, which replaces the store's section. Limits that the load would reach are raised; everything else keeps its default.
+ * configuration, which replaces the store's section; `server` further lines of `[server]`. With `tls`, `{cert, key}`, the listener speaks
+ * TLS. Limits that the load would reach are raised; everything else keeps its default.
  */
-function configuration({ port, adminPort, pool, script, canned, store, more, connections_max = 2000 }) {
+function configuration({ port, adminPort, pool, script, canned, store, more, server = '', tls, connections_max = 2000 }) {
   const sections = [
     `[server]
-listen = ["127.0.0.1:${port}"]
+listen = ["${tls ? 'https://' : ''}127.0.0.1:${port}"]
 connections_max = ${connections_max}
+${server}
 
 [admin]
 listen = "127.0.0.1:${adminPort}"
@@ -46,6 +48,7 @@ socket = "forebay.sock"
 [log]
 level = "warn"`,
   ];
+  if (tls) sections.push(`[tls.bench]\ncert = "${tls.cert}"\nkey = "${tls.key}"`);
   if (store) sections.push(`[store]\npath = "data"\n\n[store.access]\nPerson = { read = "public", write = "public" }`);
   if (pool) {
     sections.push(`[pool.bench]
@@ -105,7 +108,7 @@ export function forebay(binary, name, { load, ...options } = {}) {
       if (options.seed) await seed(binary, prepared, options.seed);
       const process_ = launchForebay(binary, prepared);
       const timeout_ms = options.seed ? FILLED_START_TIMEOUT_MS : START_TIMEOUT_MS;
-      const [, url] = await process_.waitForOutput(/started in .*listening on (http:[^\s,]+)/, timeout_ms);
+      const [, url] = await process_.waitForOutput(/started in .*listening on (https?:[^\s,]+)/, timeout_ms);
       const adminUrl = `http://127.0.0.1:${prepared.adminPort}`;
       await getWhenReady(`${adminUrl}/health/ready`, process_, { timeout_ms });
       return { process: process_, url, adminUrl };

@@ -33,7 +33,8 @@ export function forebayLoad(binary, engine = 'auto') {
   };
 }
 
-const onPath = (name) => () => searchPath.split(':').some((folder) => existsSync(`${folder}/${name}`));
+/** Whether a command is installed, as a function. */
+export const onPath = (name) => () => searchPath.split(':').some((folder) => existsSync(`${folder}/${name}`));
 
 /** The peers. `read` returns the number of responses, latencies in microseconds if the tool is precise enough, and failures. */
 export const generators = {

@@ -38,9 +38,10 @@ export function parseWrk(output) {
   };
 }
 
-/** Loads `url` for `seconds` over keep-alive connections from one thread of wrk, with GET, or with POST of the JSON `post`. */
-export async function runWrk(url, { connections, seconds, post }) {
+/** Loads `url` for `seconds` over keep-alive connections from one thread of wrk, with GET, or with POST of the JSON `post`; `header` is a line. */
+export async function runWrk(url, { connections, seconds, post, header }) {
   const script = post === undefined ? [url] : ['-s', postScript, url, '--', post];
-  const args = ['--latency', '-t', '1', '-c', String(connections), '-d', `${seconds}s`, ...script];
+  const headers = header === undefined ? [] : ['-H', header];
+  const args = ['--latency', '-t', '1', '-c', String(connections), '-d', `${seconds}s`, ...headers, ...script];
   return parseWrk(await runToEnd('wrk', 'wrk', args));
 }

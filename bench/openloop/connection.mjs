@@ -1,8 +1,12 @@
 // One keep-alive connection of the open-loop generator: one request at a time, raw bytes, as few allocations as possible.
 
 import net from 'node:net';
+import tls from 'node:tls';
 
 const HEAD_END = Buffer.from('\r\n\r\n');
+
+/** One for all connections, which so share what it allocates. No certificate is verified, no session resumed. */
+const secureContext = tls.createSecureContext();
 
 /**
  * Splits a connection's bytes into responses. `push` takes the next bytes and returns `{status, retryAfter, close}` once a response is
@@ -31,14 +35,15 @@ export class AnswerReader {
   }
 }
 
-/** Calls `onAnswer(answer)` for each response, and `onGone(error)` once when the connection ends, whoever closed it. */
+/** Calls `onAnswer(answer)` for each response, and `onGone(error)` once when the connection ends, whoever closed it. With `secure` it speaks TLS. */
 export class Connection {
   #socket;
 
-  constructor(port, { onAnswer, onGone }) {
+  constructor(port, { onAnswer, onGone, secure = false }) {
     const reader = new AnswerReader();
     let failure = new Error('the server closed the connection');
-    this.#socket = net.connect({ host: '127.0.0.1', port, noDelay: true });
+    const options = { host: '127.0.0.1', port, noDelay: true };
+    this.#socket = secure ? tls.connect({ ...options, secureContext, rejectUnauthorized: false }) : net.connect(options);
     this.#socket.on('data', (part) => {
       try {
         const answer = reader.push(part);

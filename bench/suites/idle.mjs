@@ -7,7 +7,8 @@ import { rss_bytes } from '../proc.mjs';
 import { stop } from '../processes.mjs';
 import { atMost, row } from '../rows.mjs';
 
-const CONNECTIONS = 10_000;
+/** Connections of a crowd. */
+export const CONNECTIONS = 10_000;
 const OPENING_AT_ONCE = 100;
 const STARTS = 10;
 const RETRY_MS = 1;
@@ -47,16 +48,19 @@ async function idleRss(context) {
   }
 }
 
-/** Memory in megabytes with `CONNECTIONS` open keep-alive connections, each of which has had one response. */
-async function crowdedRss(context) {
+/**
+ * Memory in megabytes with `CONNECTIONS` open keep-alive connections, each of which has had one response, as `{samples, notes}`: one sample,
+ * or none and the reason. With `tls`, `{cert, key}`, they speak TLS.
+ */
+export async function crowdedRss(context, tls) {
   const [, openFiles_max] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'));
   if (Number(openFiles_max) < CONNECTIONS + 200) {
     return { samples: [], notes: [`not measured: the limit of open files is ${openFiles_max} (ulimit -n)`] };
   }
   context.progress(`${CONNECTIONS} idle connections`);
-  const side = forebay(context.binary, 'Forebay, idle', { connections_max: CONNECTIONS + 100 });
+  const side = forebay(context.binary, 'Forebay, idle', { connections_max: CONNECTIONS + 100, tls });
   const server = await side.start(context.folder);
-  const crowd = new Crowd(Number(new URL(server.url).port));
+  const crowd = new Crowd(Number(new URL(server.url).port), tls !== undefined);
   try {
     await crowd.gather();
     const megabytes = rss_bytes(server.process.pid) / MB;
@@ -73,9 +77,11 @@ class Crowd {
   lost = 0;
   #connections = [];
   #port;
+  #secure;
 
-  constructor(port) {
+  constructor(port, secure) {
     this.#port = port;
+    this.#secure = secure;
   }
 
   /** Opens all connections, a hundred at a time, and waits until each has had its response. */
@@ -89,6 +95,7 @@ class Crowd {
   #join() {
     return new Promise((resolve, reject) => {
       const connection = new Connection(this.#port, {
+        secure: this.#secure,
         onAnswer: ({ status }) => (status === 200 ? resolve() : reject(new Error(`/local answered ${status}`))),
         onGone: () => {
           this.lost += 1;

@@ -23,9 +23,9 @@ struct State {
     piece: Option<Bytes>,
     has_ended: bool,
     is_aborted: bool,
-    /// Wakes whoever sends the body.
+    /// Woken when there is a piece to send.
     reader: Option<Waker>,
-    /// Wakes whoever gives pieces.
+    /// Woken when there is room for a piece.
     giver: Option<Waker>,
 }
 

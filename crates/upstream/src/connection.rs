@@ -30,7 +30,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// The bytes of a connection to a server.
 #[derive(Debug)]
 pub enum Stream {
-    /// TCP.
+    /// An unencrypted connection.
     Tcp(TcpStream),
     /// TLS over TCP.
     Tls(Box<TlsStream<TcpStream>>),
@@ -168,7 +168,7 @@ async fn connect_unhurried(group: &Group, server: &Server) -> io::Result<Kind> {
         builder.max_header_list_size(BUFFER_BYTES_MAX as u32);
         let (sender, driver) = builder.handshake(io).await.map_err(io::Error::other)?;
         spawn_local(async move {
-            // Whoever waits for a response learns of a failure from the sender.
+            // A failure also ends the requests that wait for a response.
             let _ = driver.await;
         });
         return Ok(Kind::Http2(sender));
@@ -191,10 +191,10 @@ impl Http1 {
 
 /// The connections that a thread keeps; clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Connections(Rc<RefCell<Kept>>);
+pub struct Connections(Rc<RefCell<State>>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct State {
     of_servers: Vec<OfServer>,
     /// Whether a task looks through them.
     is_swept: bool,
@@ -243,7 +243,7 @@ impl Connections {
         }
     }
 
-    /// Keeps a connection that nobody uses for `idle_timeout`, unless there are `idle_max` already.
+    /// Keeps an unused connection for `idle_timeout`, unless there are `idle_max` already.
     pub(crate) fn keep(
         &self,
         server: &Arc<Server>,
@@ -279,7 +279,7 @@ impl Connections {
     }
 }
 
-impl Kept {
+impl State {
     fn of(&mut self, server: &Arc<Server>) -> &mut OfServer {
         let known = |of: &OfServer| std::ptr::eq(of.server.as_ptr(), Arc::as_ptr(server));
         let at = self.of_servers.iter().position(known).unwrap_or_else(|| {

@@ -253,7 +253,7 @@ impl Drop for Exchange {
     }
 }
 
-/// What wakes the task that waits for something on a connection. On one of its own it comes while that is driven: nothing else has to.
+/// The waker for a wait on a connection. A connection that carries one exchange is driven by the waiting task, which needs no other waker.
 fn woken_by<'c>(http1: Option<&Http1>, cx: &Context<'c>) -> Context<'c> {
     Context::from_waker(if http1.is_some() {
         Waker::noop()
@@ -271,7 +271,7 @@ fn keep_alive(headers: &HeaderMap) -> Option<Duration> {
     timeout.parse().ok().map(Duration::from_secs)
 }
 
-/// What is wrong, as the library says it.
+/// The library's description of an error.
 fn cause(error: &hyper::Error) -> String {
     use std::error::Error as _;
     match error.source() {
@@ -284,7 +284,7 @@ fn cause(error: &hyper::Error) -> String {
 #[derive(Debug)]
 pub struct Tunnel {
     stream: Stream,
-    /// What was read of it with the response.
+    /// Bytes that were read together with the response.
     ahead: Bytes,
     /// Holds the server's place for as long as the tunnel is there.
     _exchange: Exchange,

@@ -90,7 +90,7 @@ pub struct Server {
     fails: AtomicU32,
     /// Until when it is left alone, in milliseconds since the group began; 0: it is not.
     down_until: AtomicU64,
-    /// What the last health check found.
+    /// The result of the last health check.
     is_unhealthy: AtomicBool,
     requests: AtomicU64,
     failures: AtomicU64,
@@ -99,11 +99,11 @@ pub struct Server {
 /// Requests of a server since its group began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerCounts {
-    /// Those that it has now.
+    /// Requests it has now.
     pub in_flight: usize,
-    /// Those that it was to get, each attempt counted.
+    /// Requests sent to it, each attempt counted.
     pub requests: u64,
-    /// Those of them that failed.
+    /// Attempts that failed.
     pub failures: u64,
 }
 
@@ -115,7 +115,7 @@ pub struct Lease {
 }
 
 impl Group {
-    /// A group that nobody has used yet. Fails if `authorities` cannot be read.
+    /// A new group. Fails if `authorities` cannot be read.
     ///
     /// # Panics
     ///
@@ -166,7 +166,7 @@ impl Group {
         let untried = || (0..self.servers.len()).filter(|at| tried & 1 << at == 0);
         let is_up = |at: &usize| self.servers[*at].is_up(now);
         let is_checked = self.settings.check.is_some();
-        // If all of them seem to be down and nobody checks, one is tried: it may be up again.
+        // If all servers seem to be down and there are no health checks, one is tried: it may be up again.
         let any_up = untried().any(|at| is_up(&at));
         if is_checked && !any_up {
             return Err(self.none_up());
@@ -283,7 +283,7 @@ impl Lease {
         Self { group, at }
     }
 
-    /// The server.
+    /// The server that the request goes to.
     pub fn server(&self) -> &Arc<Server> {
         &self.group.servers[self.at]
     }

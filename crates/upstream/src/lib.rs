@@ -1,8 +1,8 @@
 //! Requests to other HTTP servers, as a reverse proxy sends them: a [`Group`] of equal servers, of which one is chosen for each request; the
 //! [`Connections`] that one thread keeps to them; and the [`Exchange`] of one request and its response on such a connection.
 //!
-//! Nothing here spawns a task for a connection of HTTP/1.1: whoever waits for a response drives its connection, which costs no switch between
-//! tasks. Connections of HTTP/2 carry many exchanges and have a task each, on the thread's [`LocalSet`](tokio::task::LocalSet).
+//! A connection of HTTP/1.1 has no task of its own: the task that waits for its response drives it, which saves a switch between tasks.
+//! Connections of HTTP/2 carry many exchanges and have a task each, on the thread's [`LocalSet`](tokio::task::LocalSet).
 
 #![forbid(unsafe_code)]
 

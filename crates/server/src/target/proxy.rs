@@ -58,7 +58,7 @@ pub(crate) struct ProxyTarget {
     group: Arc<Group>,
     /// The Host field that servers get; the client's if `None`.
     host: Option<HeaderValue>,
-    /// What stands before the part of the path that the pattern's `*` matches; the path as it is if `None`.
+    /// Replaces the part of the path before the pattern's `*`; `None` leaves the path as it is.
     upstream_path: Option<String>,
     tunnel_timeout: Duration,
     retries: bool,
@@ -72,7 +72,7 @@ pub(crate) struct Upstream {
     pub(crate) duration: Duration,
 }
 
-/// What of a request can be sent more than once.
+/// The parts of a request that can be sent more than once.
 struct Sendable<'a> {
     request: &'a Request<'a>,
     /// The protocol that the client wants to go over to.
@@ -153,7 +153,7 @@ impl ProxyTarget {
                     });
                     return self.reply(request, &sendable, &head, exchange, client).await;
                 }
-                // What has been read of the body since then is gone.
+                // A body that has been read further cannot be sent again.
                 Err(End::Refused(Refusal::Upstream(failure)))
                     if failure.may_retry(is_idempotent) && sendable.is_whole =>
                 {
@@ -504,7 +504,7 @@ impl BodyStream for TunnelStream {
                 }
                 until = Instant::now() + self.timeout;
             }
-            // Whoever is silent for so long has gone without saying so.
+            // After such a silence both sides are taken to have left.
             client.poll_limit(cx, until).map(|()| Err(End::Gone))
         }))
     }
