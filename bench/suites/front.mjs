@@ -105,7 +105,7 @@ async function knowsCompression({ binary, folder }) {
     await runToEnd('forebay check', binary, ['check', '-c', file]);
     return true;
   } catch (error) {
-    if (/`compress`/.test(error.message)) return false;
+    if (/server\.compress: no such key/.test(error.message)) return false;
     throw error;
   }
 }
