@@ -49,14 +49,14 @@ fn trace_does_not_reach_web_handlers_and_their_answer_to_head_has_no_length() {
 #[test]
 fn who_asks_for_a_websocket_is_told_that_there_is_none_and_the_log_once() {
     let server = Setup::new("[[route]]\npath = \"/here\"\nrespond = { text = \"here\" }\n").start();
-    for target in ["/here", "/nowhere"] {
+    for _ in 0..2 {
         let mut client = server.connect();
-        client.send(format!(
-            "GET {target} HTTP/1.1\r\nhost: a\r\nconnection: Upgrade\r\nupgrade: WebSocket\r\n\
-             sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-        ));
+        client.send(
+            "GET /here HTTP/1.1\r\nhost: a\r\nconnection: Upgrade\r\nupgrade: WebSocket\r\n\
+             sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        );
         let answer = client.response();
-        assert_eq!(answer.status, 501, "{target}");
+        assert_eq!(answer.status, 501);
         assert!(answer.text().contains("WebSocket"), "{}", answer.text());
         client.ends();
     }
