@@ -113,17 +113,24 @@ where
                 self.running = std::mem::take(&mut self.running).into_iter().collect();
                 continue;
             }
-            match self.connection.poll_accept(cx) {
-                Poll::Ready(Some(Ok((request, respond)))) => {
-                    self.running.push(Box::pin((self.start)(request, respond)));
-                    continue;
+            // Accepting also writes. All requests that have arrived are accepted before the first is answered, so that their responses are
+            // written together.
+            let before = self.running.len();
+            loop {
+                match self.connection.poll_accept(cx) {
+                    Poll::Ready(Some(Ok((request, respond)))) => {
+                        self.running.push(Box::pin((self.start)(request, respond)));
+                    }
+                    Poll::Ready(Some(Err(_)) | None) => {
+                        // The requests that are still running have lost their client, and end here.
+                        self.poll_running(cx);
+                        return Poll::Ready(());
+                    }
+                    Poll::Pending => break,
                 }
-                Poll::Ready(Some(Err(_)) | None) => {
-                    // The requests that are still running have lost their client, and end here.
-                    self.poll_running(cx);
-                    return Poll::Ready(());
-                }
-                Poll::Pending => {}
+            }
+            if self.running.len() > before {
+                continue;
             }
             if !self.running.is_empty() {
                 self.idle_since = None;
