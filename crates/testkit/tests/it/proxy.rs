@@ -932,3 +932,82 @@ fn mistakes_in_the_configuration_are_named_with_their_line() {
         );
     }
 }
+
+#[test]
+fn no_request_can_be_hidden_in_another_one() {
+    let upstream = Setup::new(
+        "[log]\naccess = true\nformat = \"json\"\n[[route]]\npath = \"/*\"\nmethods = [\"GET\", \"POST\"]\nrespond = { text = \"well\" }\n",
+    )
+    .start();
+    let server = before(upstream.address());
+    let hidden = "GET /hidden HTTP/1.1\r\nhost: a\r\n\r\n";
+    let length = hidden.len();
+    let chunked = format!("0\r\n\r\n{hidden}");
+    for (fields, body) in [
+        // The length in two ways, or in one that two programs could read differently.
+        (
+            format!("content-length: {}\r\ntransfer-encoding: chunked", chunked.len()),
+            chunked.clone(),
+        ),
+        (
+            format!("transfer-encoding: chunked\r\ncontent-length: {}", chunked.len()),
+            chunked.clone(),
+        ),
+        (
+            format!("content-length: 0\r\ncontent-length: {length}"),
+            hidden.to_owned(),
+        ),
+        (format!("content-length: {length}, 0"), hidden.to_owned()),
+        (format!("content-length: +{length}"), hidden.to_owned()),
+        (format!("content-length: 0x{length:x}"), hidden.to_owned()),
+        ("transfer-encoding: xchunked".to_owned(), chunked.clone()),
+        ("transfer-encoding: chunked, identity".to_owned(), chunked.clone()),
+        (
+            "transfer-encoding: identity\r\ntransfer-encoding: chunked".to_owned(),
+            chunked.clone(),
+        ),
+        ("transfer-encoding : chunked".to_owned(), chunked.clone()),
+        ("transfer-encoding:\u{b}chunked".to_owned(), chunked.clone()),
+        (" transfer-encoding: chunked".to_owned(), chunked.clone()),
+        ("x: y\ntransfer-encoding: chunked".to_owned(), chunked.clone()),
+        ("x: y\rtransfer-encoding: chunked".to_owned(), chunked.clone()),
+        (
+            format!("connection: content-length\r\ncontent-length: {length}"),
+            hidden.to_owned(),
+        ),
+        // Chunks that end in another way than they say.
+        (
+            "transfer-encoding: chunked".to_owned(),
+            format!("{length:x};\n{hidden}\r\n0\r\n\r\n"),
+        ),
+        (
+            "transfer-encoding: chunked".to_owned(),
+            format!("0{length:x} \r\n{hidden}\r\n0\r\n\r\n"),
+        ),
+        (
+            "transfer-encoding: chunked".to_owned(),
+            format!("1\r\nxx{hidden}"),
+        ),
+        (
+            "transfer-encoding: chunked".to_owned(),
+            format!("10000000000000000\r\n{hidden}"),
+        ),
+        (
+            "transfer-encoding: chunked".to_owned(),
+            format!("0\r\nx: y\n\r\n{hidden}"),
+        ),
+    ] {
+        let mut client = server.connect();
+        // Whatever is not refused is one request, whose body this is: the connection ends after it.
+        let close = "connection: close\r\n";
+        let _ = client
+            .try_send(format!("POST /one HTTP/1.1\r\nhost: a\r\n{close}{fields}\r\n\r\n{body}").as_bytes());
+        client.finish_sending();
+        while client.try_response("POST").is_ok() {}
+    }
+    // What has arrived behind is in its log once this is.
+    assert_eq!(server.get("/last").text(), "well");
+    upstream.wait_for_log(&["\"path\":\"/last\""]);
+    let log = upstream.log();
+    assert!(!log.contains("/hidden"), "{log}");
+}
