@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use forebay_pool::{Call, CallHandler, CallSocket, Options};
+use forebay_pool::{Call, CallHandler, CallSocket, Options, Program, Protocol};
 use forebay_trace::Trace;
 use tokio::sync::mpsc;
 
@@ -32,7 +32,7 @@ impl CallHandler for Echo {
             while let Some(call) = arriving.blocking_recv() {
                 let asked = call.body().to_vec();
                 let answer = match asked.strip_prefix(b"long ") {
-                    _ if asked == b"hold" => {
+                    _ if asked == b"hold" || asked == br#""hold""# => {
                         kept.push(call);
                         held.fetch_add(1, Ordering::SeqCst);
                         continue;
@@ -177,6 +177,36 @@ fn a_job_may_have_so_many_calls_open_and_no_more() {
             r#"{"error":{"code":"full","message":"this request already has 1024 open calls"}}"#
         );
         assert_eq!(house.call(job_with("/call", b"a")).await.unwrap(), b"a");
+    });
+}
+
+#[test]
+fn a_worker_without_frames_has_one_handler_and_may_have_so_many_calls_open() {
+    // It makes one call more than it may, and answers its job with what it hears first.
+    let script = r#"read -r request
+        i=0; while [ $i -le 256 ]; do echo "{\"call\":$i,\"tql\":\"hold\"}"; i=$((i + 1)); done
+        read -r told; echo "{\"id\":1,\"json\":$told}"
+        while read -r line; do :; done"#;
+    let handlers = Arc::<Echo>::default();
+    let counts = handlers.clone();
+    let options = Options {
+        program: Program {
+            argv: ["/bin/sh", "-c", script].map(Into::into).into(),
+            protocol: Protocol::Jsonl,
+            ..house::program("")
+        },
+        ..with_handlers(&handlers)
+    };
+    house::with(options, |house| async move {
+        let told = house.call(job("/")).await.unwrap();
+        assert_eq!(
+            String::from_utf8(told).unwrap(),
+            r#"{"call":256,"result":{"code":-1,"error":"this worker already has 256 open calls"}}"#
+        );
+        until_is("the calls to be there", &counts.held, 256).await;
+        assert_eq!(counts.opened.load(Ordering::SeqCst), 1);
+        house.pool.stop();
+        until_is("the handler to close", &counts.closed, 1).await;
     });
 }
 
