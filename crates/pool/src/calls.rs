@@ -43,7 +43,7 @@ pub struct Call {
     deadline: Instant,
     address: Address,
     is_answered: bool,
-    _place: Place,
+    _permit: Permit,
 }
 
 /// Where to send the answer to a call.
@@ -173,22 +173,22 @@ impl OpenCalls {
 
 /// The share of the limits that one call occupies. Dropping it releases the share.
 #[derive(Debug)]
-struct Place {
+struct Permit {
     worker: Arc<Open>,
     job: Arc<AtomicUsize>,
     bytes: usize,
 }
 
-impl Place {
+impl Permit {
     /// Counts a call whose bytes are counted already. Its worker may have `max` of them open.
     fn take(worker: &Arc<Open>, job: &Arc<AtomicUsize>, bytes: usize, max: usize) -> Result<Self, Refusal> {
-        let place = Self {
+        let permit = Self {
             worker: Arc::clone(worker),
             job: Arc::clone(job),
             bytes,
         };
-        let of_worker = place.worker.calls.fetch_add(1, Ordering::Relaxed);
-        let of_job = place.job.fetch_add(1, Ordering::Relaxed);
+        let of_worker = permit.worker.calls.fetch_add(1, Ordering::Relaxed);
+        let of_job = permit.job.fetch_add(1, Ordering::Relaxed);
         if of_job >= JOB_CALLS_MAX {
             return Err(Refusal::Full {
                 whose: "request",
@@ -198,11 +198,11 @@ impl Place {
         if of_worker >= max {
             return Err(Refusal::Full { whose: "worker", max });
         }
-        Ok(place)
+        Ok(permit)
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.worker.calls.fetch_sub(1, Ordering::Relaxed);
         self.worker.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
@@ -302,23 +302,23 @@ impl Arrived {
             CallId::Frame { .. } => FRAME_CALLS_MAX,
             CallId::Message(_) => MESSAGE_CALLS_MAX,
         };
-        let placed = body.and_then(|body| {
+        let admitted = body.and_then(|body| {
             let (calls, deadline) = calls.inspect_err(|_| {
                 intake.open.bytes.fetch_sub(body.len(), Ordering::Relaxed);
             })?;
-            // From here on, dropping `place` releases the bytes.
-            let place = Place::take(&intake.open, &calls.calls, body.len(), max)?;
-            Ok((calls, deadline, body, place))
+            // From here on, dropping `permit` releases the bytes.
+            let permit = Permit::take(&intake.open, &calls.calls, body.len(), max)?;
+            Ok((calls, deadline, body, permit))
         });
-        match placed {
-            Ok((calls, deadline, body, place)) => {
+        match admitted {
+            Ok((calls, deadline, body, permit)) => {
                 // If the handler's thread is gone, the call is dropped, and so refused.
                 let _ = calls.queue.send(Call {
                     body,
                     deadline,
                     address,
                     is_answered: false,
-                    _place: place,
+                    _permit: permit,
                 });
                 false
             }

@@ -69,7 +69,7 @@ enum ReadError {
     MessageTooLong(#[from] MessageTooLong),
     #[error("worker has broken the protocol")]
     Unread(#[from] Unread),
-    #[error("cannot watch a worker's socket")]
+    #[error("cannot watch a worker's link")]
     Watch(#[from] io::Error),
 }
 

@@ -98,7 +98,9 @@ async fn supervise(pool: Arc<Shared>) {
             return;
         }
         publish(&pool, ready, failing);
-        idle.iter().for_each(|link| link.end_input());
+        for link in idle {
+            link.end_input();
+        }
         let woken = pool.wake.notified();
         match again {
             Some(pause) => drop(tokio::time::timeout(pause, woken).await),
