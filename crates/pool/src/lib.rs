@@ -5,8 +5,6 @@
 
 mod abort_on_panic;
 mod asked;
-mod call_handler;
-mod call_socket;
 mod calls;
 mod delivery;
 mod dialect;
@@ -30,9 +28,7 @@ mod sys;
 mod worker_log;
 
 pub use asked::{NoAnswer, Whole};
-pub use call_handler::{CallHandler, CallHandlers, FrameCall, Unwritten};
-pub use call_socket::CallSocket;
-pub use calls::{Call, Calls};
+pub use calls::{Call, CallHandler, Unwritten};
 pub use delivery::{Answer, Delivery, Timing};
 pub use error::Failure;
 pub use forebay_wire::{ContentKind, Pairs, RequestParts, put_pair};
@@ -40,6 +36,7 @@ pub use mailbox::{LocalMailbox, Mailboxes};
 pub use options::{Limits, Options, Program, Protocol, Recycle, Retry, Statuses};
 pub use pool::{Job, Pending, Pool};
 pub use profile::{Unprofiled, WorkerProfile};
+pub use reader::CallSocket;
 pub use state::EndCause;
 pub use stats::{Counters, Timings};
 pub use status::{Percentiles, Readiness, Status, WorkerStatus};

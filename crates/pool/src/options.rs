@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::{CallHandlers, Calls};
+use crate::CallHandler;
 
 /// Maximum number of body bytes of one response that may be in transit from worker to client.
 pub(crate) const WINDOW_BYTES: u32 = 256 * 1024;
@@ -34,12 +34,10 @@ pub struct Options {
     pub recycle: Recycle,
     /// Maximum length of a message of a worker that speaks no frames, in bytes.
     pub message_bytes_max: usize,
-    /// Time limit of a worker's call to the server.
+    /// Time limit of a worker's call to the server that belongs to no job, or to one whose response has begun.
     pub call_timeout: Duration,
-    /// Handles calls of workers that speak no frames. Without it, each call is answered with an error.
-    pub calls: Option<Arc<dyn Calls>>,
-    /// Creates handlers for calls of workers that speak frames. Without it, each call is answered with an error.
-    pub call_handlers: Option<Arc<dyn CallHandlers>>,
+    /// Answers the workers' calls. Without it, each call is answered with an error.
+    pub calls: Option<Arc<dyn CallHandler>>,
 }
 
 /// The protocol of a worker, and its transport.

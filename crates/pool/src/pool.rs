@@ -6,7 +6,7 @@ use std::{
     rc::Rc,
     sync::Arc,
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use forebay_trace::Trace;
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::{
-    Calls, Delivery, EndCause, Failure, Limits, Options, Protocol,
+    Delivery, EndCause, Failure, Limits, Options, Protocol,
     delivery::ReplyTo,
     dialect,
     link::Link,
@@ -61,9 +61,6 @@ pub(crate) struct Shared {
     /// Error message of the last failed start.
     pub(crate) start_error: Mutex<Option<String>>,
     pub(crate) readiness: watch::Sender<Readiness>,
-    /// The handler for calls of workers that speak no frames.
-    pub(crate) calls: Option<Arc<dyn Calls>>,
-    pub(crate) call_timeout: Duration,
     pub(crate) protocol: Protocol,
 }
 
@@ -95,8 +92,6 @@ impl Pool {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let shared = Arc::new(Shared {
             name: options.name.clone(),
-            calls: options.calls.clone(),
-            call_timeout: options.call_timeout,
             protocol: options.program.protocol,
             mailboxes,
             state: Mutex::new(State::new(options, cores)),

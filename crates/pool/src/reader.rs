@@ -1,5 +1,6 @@
 //! Reads one worker's link on the server thread that owns it: frames from the socket and the outbox go to the pool's state, a whole batch
-//! under one lock.
+//! under one lock. A worker's second socket, which carries calls that block the worker until they are answered, is read in the same way, on
+//! the thread that answers the calls.
 
 use std::{
     io,
@@ -14,7 +15,7 @@ use forebay_wire::{Frame, FrameType, HEADER_BYTES, OUTBOX_FRAME_ALIGN, Split, Wi
 use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::{
-    Call,
+    abort_on_panic::abort_on_panic,
     dialect::{Decoder, MessageTooLong, Piece, Resync, Said},
     link::{Channel, Link, Unread},
     mailbox::LocalMailbox,
@@ -37,7 +38,7 @@ const LAST_READS_MAX: usize = 64;
 pub(crate) struct Reader {
     pub(crate) pool: Arc<Shared>,
     pub(crate) link: Arc<Link>,
-    /// The worker's key in the pool's state, valid until this reader reports it gone.
+    /// The worker's key in the pool's state. It may be reused once the reader of the link has reported the worker gone.
     pub(crate) worker: usize,
     /// The worker's number, which is never reused.
     pub(crate) id: u64,
@@ -50,6 +51,8 @@ pub(crate) struct Reader {
 #[derive(Debug)]
 pub(crate) enum Input {
     Frames,
+    /// Frames of a call socket; only calls mean something there.
+    Calls,
     /// Frames mixed with other output of the program.
     MixedFrames(Resync),
     Messages(Decoder),
@@ -84,10 +87,10 @@ impl Reader {
     /// Reads until the link ends, then reports that the worker is gone.
     pub(crate) async fn run(mut self, mailbox: Rc<LocalMailbox>) {
         // Answers that the worker put into the outbox before it died are delivered even after the end of file.
-        let read = match self.read(&mailbox).await {
+        let read = match self.read(Some(&mailbox)).await {
             Ok(()) => self
-                .take_rest(&mailbox)
-                .and_then(|()| self.take_outbox(&mut Vec::new(), &mailbox).map(|_| ())),
+                .take_rest(Some(&mailbox))
+                .and_then(|()| self.take_outbox(&mut Vec::new(), Some(&mailbox)).map(|_| ())),
             Err(error) => Err(error),
         };
         if let Err(error) = read {
@@ -99,10 +102,12 @@ impl Reader {
         self.link.ended.notify_one();
     }
 
-    async fn read(&mut self, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
-        let interest = match self.link.channel {
-            Channel::Socket(_) => Interest::READABLE | Interest::WRITABLE,
-            Channel::Pipes { .. } => Interest::READABLE,
+    async fn read(&mut self, mailbox: Option<&Rc<LocalMailbox>>) -> Result<(), ReadError> {
+        let is_socket = matches!(self.link.channel, Channel::Socket(_));
+        let interest = if is_socket {
+            Interest::READABLE | Interest::WRITABLE
+        } else {
+            Interest::READABLE
         };
         let socket = watch(WatchedSocket(self.link.clone()), interest)?;
         // The pipe to the worker is watched only while it is full, so that it can be closed at any other time.
@@ -149,7 +154,7 @@ impl Reader {
                         Err(_) => return Ok(()),
                     }
                 }
-                () = self.link.hung_up.notified() => return self.last_reads(mailbox),
+                () = self.link.hung_up.notified(), if !is_socket => return self.last_reads(mailbox),
                 () = self.link.blocked.notified() => {
                     full = true;
                     pipe = match self.link.channel.pipe_to_worker() {
@@ -167,7 +172,7 @@ impl Reader {
     }
 
     /// Reads what a pipe still holds, without waiting for more.
-    fn last_reads(&mut self, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
+    fn last_reads(&mut self, mailbox: Option<&Rc<LocalMailbox>>) -> Result<(), ReadError> {
         for _ in 0..LAST_READS_MAX {
             match self.receive() {
                 Ok(0) | Err(_) => break,
@@ -188,9 +193,9 @@ impl Reader {
     }
 
     /// Processes everything that is complete.
-    fn take_input(&mut self, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
+    fn take_input(&mut self, mailbox: Option<&Rc<LocalMailbox>>) -> Result<(), ReadError> {
         match &mut self.input {
-            Input::Frames => self.take_frames(mailbox),
+            Input::Frames | Input::Calls => self.take_frames(mailbox),
             Input::MixedFrames(resync) => {
                 let mut pieces = Vec::new();
                 while let Some(piece) = resync.next(&mut self.rest) {
@@ -209,9 +214,9 @@ impl Reader {
     }
 
     /// Processes the rest at the end of the input: plain output, or an incomplete message.
-    fn take_rest(&mut self, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
+    fn take_rest(&mut self, mailbox: Option<&Rc<LocalMailbox>>) -> Result<(), ReadError> {
         match &mut self.input {
-            Input::Frames => Ok(()),
+            Input::Frames | Input::Calls => Ok(()),
             Input::MixedFrames(resync) => {
                 let mut pieces = Vec::new();
                 while let Some(line) = resync.end(&mut self.rest) {
@@ -228,12 +233,12 @@ impl Reader {
         }
     }
 
-    fn handle_pieces(&self, pieces: Vec<Piece>, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
+    fn handle_pieces(&self, pieces: Vec<Piece>, mailbox: Option<&Rc<LocalMailbox>>) -> Result<(), ReadError> {
         if pieces.is_empty() {
             return Ok(());
         }
         let now = Instant::now();
-        self.pool.change(Some(mailbox), |session| {
+        self.pool.change(mailbox, |session| {
             for piece in pieces {
                 match piece {
                     Piece::Frame(header, payload) => {
@@ -251,18 +256,19 @@ impl Reader {
     }
 
     /// Handles the events of a worker that speaks no frames.
-    fn hear(&self, said: Vec<Said>, read: Instant, mailbox: &Rc<LocalMailbox>) {
+    fn hear(&self, said: Vec<Said>, read: Instant, mailbox: Option<&Rc<LocalMailbox>>) {
         if said.is_empty() {
             return;
         }
         let now = Instant::now();
-        let mut calls = Vec::new();
         let mut replies = Vec::new();
-        self.pool.change(Some(mailbox), |session| {
+        self.pool.change(mailbox, |session| {
             for one in said {
                 match one {
                     Said::Answer(answered) => session.answered(self.worker, answered, read, now),
-                    Said::Call { id, body } => calls.push((id, body)),
+                    Said::Call { id, body } => {
+                        session.call_message((self.worker, self.id), &self.link, id, body, now);
+                    }
                     Said::Log {
                         level,
                         message,
@@ -280,30 +286,10 @@ impl Reader {
         if !replies.is_empty() {
             self.link.say(&replies.concat());
         }
-        for (id, body) in calls {
-            self.call(id, body, now);
-        }
-    }
-
-    fn call(&self, id: String, body: Result<String, String>, now: Instant) {
-        let refused = match (&self.pool.calls, body) {
-            (Some(calls), Ok(body)) => {
-                let deadline = now + self.pool.call_timeout;
-                if let Some(key) = self.link.open_call(id, deadline) {
-                    // The supervisor may be asleep; it has to watch this deadline.
-                    self.pool.wake.notify_one();
-                    calls.call(Call::new(body, deadline, key, &self.link));
-                }
-                return;
-            }
-            (None, Ok(_)) => "this server answers no calls".to_owned(),
-            (_, Err(what)) => what,
-        };
-        self.link.return_call(&id, &crate::dialect::call_error(&refused));
     }
 
     /// Processes every complete frame, including those before an invalid one.
-    fn take_frames(&mut self, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
+    fn take_frames(&mut self, mailbox: Option<&Rc<LocalMailbox>>) -> Result<(), ReadError> {
         let mut whole = 0;
         let broken = loop {
             match split_frame(&self.rest[whole..]) {
@@ -323,7 +309,11 @@ impl Reader {
     }
 
     /// Processes the outbox. Returns false if it is empty; then the bell is armed.
-    fn take_outbox_or_arm(&self, batch: &mut Vec<u8>, mailbox: &Rc<LocalMailbox>) -> Result<bool, ReadError> {
+    fn take_outbox_or_arm(
+        &self,
+        batch: &mut Vec<u8>,
+        mailbox: Option<&Rc<LocalMailbox>>,
+    ) -> Result<bool, ReadError> {
         if self.take_outbox(batch, mailbox)? {
             return Ok(true);
         }
@@ -333,7 +323,11 @@ impl Reader {
         self.take_outbox(batch, mailbox)
     }
 
-    fn take_outbox(&self, batch: &mut Vec<u8>, mailbox: &Rc<LocalMailbox>) -> Result<bool, ReadError> {
+    fn take_outbox(
+        &self,
+        batch: &mut Vec<u8>,
+        mailbox: Option<&Rc<LocalMailbox>>,
+    ) -> Result<bool, ReadError> {
         let Some(page) = self.link.page() else {
             return Ok(false);
         };
@@ -350,9 +344,14 @@ impl Reader {
     }
 
     /// Passes complete frames to the pool; each starts at a multiple of `align`.
-    fn handle(&self, frames: &Bytes, align: usize, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
+    fn handle(
+        &self,
+        frames: &Bytes,
+        align: usize,
+        mailbox: Option<&Rc<LocalMailbox>>,
+    ) -> Result<(), ReadError> {
         let now = Instant::now();
-        self.pool.change(Some(mailbox), |session| {
+        self.pool.change(mailbox, |session| {
             let mut at = 0;
             while at < frames.len() {
                 let Split::Whole { frame, used } = split_frame(&frames[at..])? else {
@@ -384,6 +383,9 @@ impl Reader {
         }
         if header.generation != self.link.generation {
             session.stray();
+            return Ok(());
+        }
+        if matches!(self.input, Input::Calls) && header.kind != FrameType::Call {
             return Ok(());
         }
         let (worker, job) = (self.worker, (header.slot, header.job));
@@ -430,10 +432,28 @@ impl Reader {
     /// Stops a worker whose output is invalid. What it sent before stays valid.
     fn cut_off(&self, error: &ReadError) {
         let cause = std::error::Error::source(error).map(ToString::to_string);
-        let worker = self.pool.state.lock().worker(self.worker).map(|worker| worker.id);
-        tracing::error!(target: "forebay::pool", pool = %self.pool.name, worker, cause, "{error}; it is stopped");
-        self.pool.condemn(self.worker, EndCause::Protocol);
+        tracing::error!(target: "forebay::pool", pool = %self.pool.name, worker = self.id, cause, "{error}; it is stopped");
+        let is_there = self.pool.state.lock().has_worker(self.worker, self.id);
+        if is_there {
+            self.pool.condemn(self.worker, EndCause::Protocol);
+        }
         self.link.hang_up();
+    }
+}
+
+/// The server's end of a worker's call socket.
+#[derive(Debug)]
+pub struct CallSocket(pub(crate) Reader);
+
+impl CallSocket {
+    /// Reads until the worker is gone, on a thread whose runtime has I/O.
+    pub async fn run(mut self) {
+        abort_on_panic("reader of a call socket", async move {
+            if let Err(error) = self.0.read(None).await {
+                self.0.cut_off(&error);
+            }
+        })
+        .await;
     }
 }
 

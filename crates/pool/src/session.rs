@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use crate::{
     Delivery,
+    calls::Arrived,
     delivery::ReplyTo,
     dialect::Answered,
     link::Link,
@@ -192,8 +193,8 @@ impl<'a> Session<'a> {
         });
     }
 
-    /// Processes a CALL frame, and hands over the call once it is complete. The call may belong to a job or to none. The worker is given by
-    /// its key and its number.
+    /// Processes a CALL frame, and queues the call once it is complete. The call may belong to a job or to none. The worker is given by its
+    /// key and its number.
     pub(crate) fn call(
         &mut self,
         worker: (usize, u64),
@@ -202,15 +203,39 @@ impl<'a> Session<'a> {
         payload: &[u8],
         now: Instant,
     ) -> Result<(), WireError> {
-        let Some(arrived) = link.intake.take(link, header, payload)? else {
-            return Ok(());
-        };
+        if let Some(arrived) = link.intake.take(link, header, payload)? {
+            self.queue_call(worker, link, arrived, now);
+        }
+        Ok(())
+    }
+
+    /// Queues a call that came as a message under the worker's id for it; its content may be an error message.
+    pub(crate) fn call_message(
+        &mut self,
+        worker: (usize, u64),
+        link: &Arc<Link>,
+        id: String,
+        body: Result<String, String>,
+        now: Instant,
+    ) {
+        match body {
+            Ok(body) => {
+                let arrived = link.intake.message(link, id, body);
+                self.queue_call(worker, link, arrived, now);
+            }
+            Err(error) => {
+                link.put_message_error(&id, &error);
+                self.outputs.written(link);
+            }
+        }
+    }
+
+    fn queue_call(&mut self, worker: (usize, u64), link: &Arc<Link>, arrived: Arrived, now: Instant) {
         let (state, outputs) = self.parts();
         let calls = state.calls(worker, arrived.job(), now);
         if arrived.hand_over(&link.intake, calls) {
             outputs.written(link);
         }
-        Ok(())
     }
 
     /// Logs a line of a worker's standard output.

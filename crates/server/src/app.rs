@@ -8,7 +8,8 @@ use std::{
 };
 
 use forebay_acme::{AcmeClient, Challenge, Challenges};
-use forebay_pool::{Mailboxes, Options, Pool, Program, Protocol, Recycle, Statuses, Supervisor};
+use forebay_pg::SqlSession;
+use forebay_pool::{CallHandler, Mailboxes, Options, Pool, Program, Protocol, Recycle, Statuses, Supervisor};
 use forebay_records::Settings;
 use forebay_runtimes::{ENV_PASSED, Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
@@ -24,7 +25,7 @@ use tokio::{
 use tokio_rustls::rustls::ServerConfig;
 
 use crate::{
-    calls::{CallThread, Calls, SessionThread},
+    calls::{Admission, CallThread, Tql},
     check::{HandlerFaults, check_handlers},
     compression::Compression,
     config::{self, Config, PathKind},
@@ -80,10 +81,11 @@ pub(crate) struct Services {
     pub(crate) parser: SourceParser,
     /// Present if `[store]` is configured, which cannot change while the server runs.
     pub(crate) store: Option<Arc<OpenStore>>,
-    /// Answers the calls of controllers; present together with the store.
-    pub(crate) calls: Option<CallThread>,
-    /// Runs the database statements of handlers in pools.
-    pub(crate) sql: SessionThread,
+    /// Answers the calls of controllers on standard input and output.
+    pub(crate) tql: CallThread<Tql>,
+    pub(crate) tql_admission: Arc<Admission>,
+    /// Runs the database operations of handlers in pools.
+    pub(crate) sql: CallThread<SqlSession>,
     /// Bodies of requests and responses spooled so that no worker waits for a slow client.
     pub(crate) kept: Arc<BufferUsage>,
 }
@@ -191,9 +193,9 @@ pub enum BuildError {
     /// The engines of the workflows failed to start.
     #[error("the workflows do not start")]
     WorkflowEngines(#[source] forebay_script::Failure),
-    /// The thread for handlers' database statements cannot be started.
-    #[error("cannot start the thread on which handlers in pools reach databases")]
-    CallHandlers(#[source] std::io::Error),
+    /// A thread for workers' calls cannot be started.
+    #[error("cannot start a thread that answers calls of workers")]
+    CallThread(#[source] std::io::Error),
     /// The authorities of a proxy's servers cannot be read.
     #[error("the authorities of proxy `{proxy}` (ca) cannot be used: {source}")]
     Authorities {
@@ -335,8 +337,7 @@ impl App {
         let settings = config.records.settings();
         let start = |(name, pool): (&String, &config::Pool)| {
             let mut options = options(name, pool, sdk.as_ref(), services.store.as_deref(), &config);
-            options.calls = calls(pool, services, &settings);
-            options.call_handlers = sql_sessions(pool, services, &config)?;
+            options.calls = calls(pool, services, &settings, &config).map_err(BuildError::CallThread)?;
             let pool = Pool::start(options, &services.supervisor, services.mailboxes.clone());
             Ok((pool.name().to_owned(), pool))
         };
@@ -792,37 +793,33 @@ pub(crate) fn script_options(
     }
 }
 
-/// The handler for calls from a pool's workers.
+/// The handler for calls from a pool's workers; `None` if there is nothing that they may call.
 fn calls(
     pool: &config::Pool,
     services: &Services,
     records: &Settings,
-) -> Option<Arc<dyn forebay_pool::Calls>> {
-    let (thread, store) = services.calls.as_ref().zip(services.store.as_ref())?;
-    let answer_bytes_max = pool.message_bytes_max as usize;
-    Some(Arc::new(Calls::new(
-        thread,
-        store,
-        pool.store_mode(),
-        records,
-        answer_bytes_max,
-    )))
-}
-
-/// The handler for SQL calls from a pool's workers; `None` if they may not use any database.
-fn sql_sessions(
-    pool: &config::Pool,
-    services: &Services,
     config: &Config,
-) -> Result<Option<Arc<dyn forebay_pool::CallHandlers>>, BuildError> {
+) -> std::io::Result<Option<Arc<dyn CallHandler>>> {
+    if pool.protocol != config::Protocol::Framed {
+        let Some(store) = &services.store else {
+            return Ok(None);
+        };
+        let tql = Tql {
+            store: Arc::clone(store),
+            mode: pool.store_mode(),
+            settings: Arc::new(records.clone()),
+            answer_bytes_max: pool.message_bytes_max as usize,
+            admission: Arc::clone(&services.tql_admission),
+        };
+        return services.tql.handler(tql).map(Some);
+    }
     let source = |name: &String| (name.clone(), services.sources.of(name, config));
     let names = pool.sql.iter().filter(|name| !config.sql[*name].direct);
     let sources: BTreeMap<_, _> = names.map(source).collect();
     if sources.is_empty() {
         return Ok(None);
     }
-    let sessions = services.sql.sessions(sources);
-    Ok(Some(Arc::new(sessions.map_err(BuildError::CallHandlers)?)))
+    services.sql.handler(Arc::new(sources)).map(Some)
 }
 
 fn options(
@@ -855,7 +852,6 @@ fn options(
         message_bytes_max: pool.message_bytes_max as usize,
         call_timeout: pool.run_timeout,
         calls: None,
-        call_handlers: None,
     }
 }
 

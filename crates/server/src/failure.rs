@@ -44,6 +44,10 @@ pub(crate) enum Refusal {
     ResultTooLarge { message_bytes_max: usize },
     #[error("the call cannot be read: {what}")]
     BadCall { what: String },
+    #[error("the call queue is full ({waiting_max} waiting)")]
+    CallQueueFull { waiting_max: usize },
+    #[error("the call has taken too long (run_timeout)")]
+    CallExpired,
     #[error("body did not arrive within {body_timeout:?} (body_timeout)")]
     BodyTimeout { body_timeout: Duration },
     #[error("the body comes slower than {min_rate} bytes a second (server.min_rate)")]
@@ -423,11 +427,12 @@ impl Refusal {
             Self::Closed { .. } | Self::NoStoreHere | Self::OtherOrigin { .. } | Self::ReleasesNotAllowed => {
                 Class::Forbidden
             }
-            Self::WriteQueueFull { .. }
+            Self::CallQueueFull { .. }
+            | Self::WriteQueueFull { .. }
             | Self::WriteQueueBytesFull { .. }
             | Self::TooManyStreams { .. }
             | Self::Stopping => Class::Overload,
-            Self::DeadlinePassed | Self::WriteExpired => Class::Deadline,
+            Self::DeadlinePassed | Self::WriteExpired | Self::CallExpired => Class::Deadline,
             Self::Store(failure) => failure.class(),
             Self::Sql(failure) => failure.class(),
             Self::Workflow(failure) => match failure.kind() {

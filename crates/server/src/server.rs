@@ -19,7 +19,7 @@ use tokio::{
 use crate::{
     admin::{Admin, Hosts, http},
     app::{App, BuildError, Services},
-    calls::{CallThread, SessionThread},
+    calls::CallThread,
     check::ask_of_statements,
     config::{Config, Listen},
     control::Control,
@@ -223,7 +223,6 @@ impl Server {
         });
         let control = control.transpose()?;
         let store = config.store.as_ref().map(OpenStore::open).transpose()?;
-        let calls = store.as_ref().map(|_| CallThread::start()).transpose()?;
         let kept_runs = config
             .workflow
             .as_ref()
@@ -252,8 +251,9 @@ impl Server {
             log,
             parser,
             store,
-            calls,
-            sql: SessionThread::default(),
+            tql: CallThread::new("tql calls"),
+            tql_admission: Arc::default(),
+            sql: CallThread::new("sql calls"),
             kept: Arc::default(),
         };
         let app = Arc::new(App::build(config, &services)?);

@@ -111,7 +111,6 @@ fn options(language: Language, workers: usize, plan: &Plan, sdk: &Sdk) -> Result
         message_bytes_max: MESSAGE_BYTES + plan.payload,
         call_timeout: plan.deadline,
         calls: None,
-        call_handlers: None,
     })
 }
 

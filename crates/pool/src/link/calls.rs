@@ -1,42 +1,55 @@
-//! Calls of a worker to the server that come over its link, and their answers.
+//! Answers to the calls of a worker, on their way to it.
 
-use std::time::Instant;
-
-use forebay_wire::Header;
+use forebay_wire::{FrameType, flag};
 
 use super::{
     Link,
     outgoing::{LinkState, Unread},
 };
-use crate::{call_handler::Refusal, calls::CallKey, dialect};
+use crate::{
+    calls::{CallId, Refusal},
+    dialect,
+};
 
 impl Link {
-    /// Opens a call under the worker's `id`. If too many are open, the call is answered with an error at once.
-    pub(crate) fn open_call(&self, id: String, deadline: Instant) -> Option<CallKey> {
-        let opened = self.calls.lock().open(id, deadline);
-        opened
-            .map_err(|(id, error)| self.return_call(&id, &dialect::call_error(&error)))
-            .ok()
-    }
-
-    /// Answers a call, unless it has timed out.
-    pub(crate) fn finish_call(&self, key: CallKey, body: &[u8]) {
-        let id = self.calls.lock().close(key);
-        if let Some(id) = id {
-            self.return_call(&id, body);
+    /// Buffers the answer to a call, or the reason why it was not executed. [`Self::flush`] sends it.
+    pub(crate) fn put_answer(&self, to: &CallId, outcome: Result<Vec<u8>, Refusal>) {
+        match to {
+            &CallId::Frame {
+                job: (slot, job),
+                number,
+            } => {
+                let header = |flags| self.header(FrameType::Return, flags, slot, job);
+                let mut outgoing = self.outgoing.lock();
+                let put = outcome.and_then(|body| outgoing.put_return(header(0), number, body));
+                if let Err(refusal) = put {
+                    outgoing
+                        .put_return(header(flag::FAULT), number, refusal.to_json())
+                        .expect("an error is short");
+                }
+            }
+            CallId::Message(id) => match outcome {
+                Ok(body) if body.len() > self.message_bytes_max => {
+                    let (length, max) = (body.len(), self.message_bytes_max);
+                    self.put_message_error(
+                        id,
+                        &format!("the answer has {length} bytes, at most {max} are sent (message_bytes_max)"),
+                    );
+                }
+                Ok(body) => self.put_message(id, &body),
+                Err(Refusal::NoCallHandler) => self.put_message_error(id, "this server answers no calls"),
+                Err(Refusal::Over) => self.put_message_error(id, "the call was given up"),
+                Err(refusal) => self.put_message_error(id, &refusal.to_string()),
+            },
         }
     }
 
-    /// Sends an answer for a call that was never opened or is closed already.
-    pub(crate) fn return_call(&self, id: &str, body: &[u8]) {
-        let body = if body.len() > self.message_bytes_max {
-            let (length, max) = (body.len(), self.message_bytes_max);
-            &dialect::call_error(&format!(
-                "the answer has {length} bytes, at most {max} are sent (message_bytes_max)"
-            ))
-        } else {
-            body
-        };
+    /// Buffers the answer to a call that came as a message, and was not executed.
+    pub(crate) fn put_message_error(&self, id: &str, error: &str) {
+        self.put_message(id, &dialect::call_error(error));
+    }
+
+    fn put_message(&self, id: &str, body: &[u8]) {
         let mut message = Vec::with_capacity(body.len() + id.len() + 32);
         dialect::put_return(self.protocol, &mut message, id, body);
         let mut outgoing = self.outgoing.lock();
@@ -51,28 +64,6 @@ impl Link {
             return;
         }
         outgoing.frames.extend_from_slice(&message);
-        drop(outgoing);
-        self.flush();
-    }
-
-    /// Answers calls that have timed out. Returns whether others are open.
-    pub(crate) fn expire_calls(&self, now: Instant) -> bool {
-        let (expired, more) = {
-            let mut calls = self.calls.lock();
-            (calls.expire(now), !calls.is_empty())
-        };
-        for id in expired {
-            self.return_call(
-                &id,
-                &dialect::call_error("the call has taken too long (run_timeout)"),
-            );
-        }
-        more
-    }
-
-    /// Queues the answer to a call that arrived as a frame. [`Self::flush`] sends it.
-    pub(crate) fn put_return(&self, header: Header, number: u32, body: Vec<u8>) -> Result<(), Refusal> {
-        self.outgoing.lock().put_return(header, number, body)
     }
 
     /// The reason why the reader was told to end, if the worker is to blame.

@@ -20,10 +20,7 @@ use tokio::sync::Notify;
 
 use self::outgoing::{LinkState, Outgoing};
 pub(crate) use self::{channel::Channel, outgoing::Unread};
-use crate::{
-    Protocol, call_handler::Intake, calls::OpenCalls, dialect, outbox::Page, profile::Profiles,
-    state::LinkPort,
-};
+use crate::{Protocol, calls::Intake, dialect, outbox::Page, profile::Profiles, state::LinkPort};
 
 /// How a worker claims its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +39,6 @@ pub(crate) struct Link {
     pub(crate) protocol: Protocol,
     pub(crate) generation: u16,
     message_bytes_max: usize,
-    calls: Mutex<OpenCalls>,
-    /// Calls that come as frames.
     pub(crate) intake: Intake,
     /// CPU profiles requested from the worker.
     pub(crate) profiles: Profiles,
@@ -56,7 +51,7 @@ pub(crate) struct Link {
     outgoing: Mutex<Outgoing>,
     /// Tells the reader to wait until the socket is writable again.
     pub(crate) blocked: Notify,
-    /// Tells the reader of a pipe to take what is there and then to end.
+    /// Tells the reader of a pipe to take what is there and then to end; not used for sockets.
     pub(crate) hung_up: Notify,
     /// Tells the supervisor that nothing more will be read from the link.
     pub(crate) ended: Notify,
@@ -109,7 +104,6 @@ impl Link {
             protocol,
             generation,
             message_bytes_max,
-            calls: Mutex::default(),
             intake,
             profiles: Profiles::default(),
             stopped: AtomicBool::new(false),
@@ -468,7 +462,10 @@ mod tests {
         let (link, worker) = link();
         let header = link.header(FrameType::Return, 0, 0, 9);
         for number in [1, 2] {
-            link.put_return(header, number, vec![9; 3 << 20]).unwrap();
+            link.outgoing
+                .lock()
+                .put_return(header, number, vec![9; 3 << 20])
+                .unwrap();
         }
         link.flush();
         assert!(link.outgoing.lock().frames.len() < 2 * RETURNS_AHEAD_BYTES);
@@ -501,8 +498,11 @@ mod tests {
     fn answers_that_nobody_reads_are_bounded() {
         let (link, _worker) = link();
         let header = link.header(FrameType::Return, 0, 0, 9);
-        link.put_return(header, 1, vec![0; RETURN_BYTES_MAX]).unwrap();
-        let refused = link.put_return(header, 2, vec![0]).unwrap_err();
+        link.outgoing
+            .lock()
+            .put_return(header, 1, vec![0; RETURN_BYTES_MAX])
+            .unwrap();
+        let refused = link.outgoing.lock().put_return(header, 2, vec![0]).unwrap_err();
         assert_eq!(
             refused.to_string(),
             "the result has 1 bytes; with those that wait to be read, that is more than 268435456"

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use forebay_wire::{Header, flag, put_call};
 
-use crate::call_handler::Refusal;
+use crate::calls::Refusal;
 
 /// Maximum total size of call answers that wait until one worker reads them.
 pub(super) const RETURN_BYTES_MAX: usize = 256 << 20;

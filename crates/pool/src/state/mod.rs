@@ -28,7 +28,7 @@ use self::{
 };
 use crate::{
     Answer, Delivery, Failure, Limits, Options, Retry, Timing as JobTiming,
-    call_handler::{OpenCalls, Refusal},
+    calls::{OpenCalls, Refusal},
     delivery::ReplyTo,
     options::WINDOW_BYTES,
     stats::{Counters, Timings},
@@ -102,7 +102,7 @@ struct Job {
     answered: bool,
     /// Number of body bytes that the worker may still send in BODY frames.
     window: u64,
-    /// The handler of its calls, once it has made one. Dropped with the job, or earlier if its owner no longer waits.
+    /// The queue for its calls, once it has made one. Dropped with the job, or earlier if its owner no longer waits.
     calls: Option<OpenCalls>,
     ran_before: bool,
     place: Place,
@@ -658,19 +658,15 @@ impl<L: LinkPort> State<L> {
         self.workers.get(key).is_some_and(|worker| worker.id == id)
     }
 
-    /// Finds the handler of a worker's call, and its deadline: the handler of the job, or the worker's own if job and slot are 0.
+    /// Finds the queue for a worker's call, and its deadline: the queue of the job, or the worker's own if job and slot are 0.
     pub(crate) fn calls(
         &mut self,
         (from, id): (usize, u64),
         (slot, number): (u32, u32),
         now: Instant,
     ) -> Result<(&OpenCalls, Instant), Refusal> {
-        let handlers = self
-            .options
-            .call_handlers
-            .as_ref()
-            .ok_or(Refusal::NoCallHandlers)?;
-        let open = |trace| OpenCalls::new(handlers.open(trace));
+        let handler = self.options.calls.as_ref().ok_or(Refusal::NoCallHandler)?;
+        let open = |trace| OpenCalls::new(handler.open(trace));
         let alone = now + self.options.call_timeout;
         let worker = self.workers.get_mut(from).filter(|worker| worker.id == id);
         let worker = worker.ok_or(Refusal::Over)?;

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use forebay_wire::SLOTS_MAX;
 
-use crate::call_handler::OpenCalls;
+use crate::calls::OpenCalls;
 
 /// Maximum amount of work in a worker's inbox beyond what it runs.
 const CREDIT_WORK: Duration = Duration::from_millis(1);
@@ -99,7 +99,7 @@ pub(crate) struct Worker<L> {
     /// Whether it is to be replaced: it drains as soon as another is ready.
     pub(crate) to_recycle: bool,
     pub(crate) uses_page: bool,
-    /// The handler of its calls outside of jobs, once it has made one.
+    /// The queue for its calls outside of jobs, once it has made one.
     pub(crate) calls: Option<OpenCalls>,
     /// Resident memory at the last measurement.
     pub(crate) rss_bytes: u64,

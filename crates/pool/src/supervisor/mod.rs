@@ -20,15 +20,12 @@ use self::process::Process;
 use crate::{
     abort_on_panic::abort_on_panic,
     pool::Shared,
-    state::{Command, Phase, Signal, Worker},
+    state::{Command, Phase, Signal},
     status::{Readiness, rss_bytes},
 };
 
 /// Interval for measuring the memory of workers, if it is limited.
 const RSS_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Interval for checking open calls: a timeout is noticed at most this late.
-const CALLS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The thread that owns all worker processes.
 #[derive(Debug)]
@@ -75,18 +72,16 @@ async fn supervise(pool: Arc<Shared>) {
             rss_due = now + RSS_INTERVAL;
             look_at_memory(&pool);
         }
-        let mut talking = Vec::new();
+        let mut idle = Vec::new();
         let (commands, again, settled) = pool.change(None, |session| {
             let (state, out) = session.parts();
             let (commands, again) = state.housekeep(now, out);
             state.workers().for_each(|(_, worker)| worker.link.announce());
             if pool.protocol.takes_whole_bodies() {
-                let idle = |worker: &Worker<_>| worker.phase == Phase::Draining && worker.in_flight() == 0;
-                talking.extend(
-                    state
-                        .workers()
-                        .map(|(_, worker)| (worker.link.clone(), idle(worker))),
-                );
+                let draining = state
+                    .workers()
+                    .filter(|(_, worker)| worker.phase == Phase::Draining && worker.in_flight() == 0);
+                idle.extend(draining.map(|(_, worker)| worker.link.clone()));
             }
             let ready = state.is_ready();
             let failing = state.start_failures() > 0;
@@ -103,18 +98,9 @@ async fn supervise(pool: Arc<Shared>) {
             return;
         }
         publish(&pool, ready, failing);
-        let mut calls_open = false;
-        for (link, may_end) in talking {
-            if may_end {
-                link.end_input();
-            }
-            calls_open |= link.expire_calls(now);
+        for link in idle {
+            link.end_input();
         }
-        let again = if calls_open {
-            Some(again.map_or(CALLS_INTERVAL, |again| again.min(CALLS_INTERVAL)))
-        } else {
-            again
-        };
         let woken = pool.wake.notified();
         match again {
             Some(pause) => drop(tokio::time::timeout(pause, woken).await),

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::BytesMut;
 use forebay_wire::FrameType;
 use rustix::{
     event::{EventfdFlags, eventfd},
@@ -30,11 +31,11 @@ use super::{
     signal_number,
 };
 use crate::{
-    CallSocket, Options, Protocol, guard,
+    Options, Protocol, guard,
     link::{Channel, Link},
     outbox::Page,
     pool::Shared,
-    reader::Reader,
+    reader::{CallSocket, Input, Reader},
     state::Signal,
     sys,
     worker_log::{self, Record, Stream},
@@ -130,13 +131,15 @@ impl Process {
 
     /// Has the worker's second socket read, if it has one.
     pub(super) fn attend(&self, pool: &Arc<Shared>, key: usize, options: &Options) {
-        if let (Some(link), Some(handlers)) = (&self.call_link, &options.call_handlers) {
-            handlers.attend(CallSocket {
+        if let (Some(link), Some(handler)) = (&self.call_link, &options.calls) {
+            handler.attend(CallSocket(Reader {
                 pool: pool.clone(),
                 link: link.clone(),
                 worker: key,
                 id: self.id,
-            });
+                rest: BytesMut::new(),
+                input: Input::Calls,
+            }));
         }
     }
 
@@ -198,7 +201,7 @@ fn generation(id: u64) -> u16 {
 
 /// Whether workers get a second socket: those that speak frames on the first one, and may make calls.
 fn has_call_socket(options: &Options) -> bool {
-    options.call_handlers.is_some() && options.program.protocol == Protocol::Framed
+    options.calls.is_some() && options.program.protocol == Protocol::Framed
 }
 
 /// Creates a link on an inherited socket: returns the server's end and the worker's.

@@ -8,13 +8,13 @@ use std::{
     thread,
 };
 
-use forebay_pool::{CallHandler, CallHandlers, CallSocket, FrameCall, Options};
+use forebay_pool::{Call, CallHandler, CallSocket, Options, Program, Protocol};
 use forebay_trace::Trace;
-use parking_lot::Mutex;
+use tokio::sync::mpsc;
 
 use crate::house::{self, job, job_with, options, until};
 
-/// Creates call handlers that echo the call, return a long text, or never answer, as the call demands.
+/// Echoes the call, returns a long text, or never answers, as the call demands.
 #[derive(Debug, Default)]
 struct Echo {
     opened: AtomicUsize,
@@ -22,21 +22,30 @@ struct Echo {
     held: Arc<AtomicUsize>,
 }
 
-#[derive(Debug)]
-struct EchoHandler {
-    closed: Arc<AtomicUsize>,
-    held: Arc<AtomicUsize>,
-    calls: Mutex<Vec<FrameCall>>,
-}
-
-impl CallHandlers for Echo {
-    fn open(&self, _trace: Option<Trace>) -> Box<dyn CallHandler> {
+impl CallHandler for Echo {
+    fn open(&self, _trace: Option<Trace>) -> mpsc::UnboundedSender<Call> {
         self.opened.fetch_add(1, Ordering::SeqCst);
-        Box::new(EchoHandler {
-            closed: self.closed.clone(),
-            held: self.held.clone(),
-            calls: Mutex::default(),
-        })
+        let (calls, mut arriving) = mpsc::unbounded_channel::<Call>();
+        let (closed, held) = (self.closed.clone(), self.held.clone());
+        thread::spawn(move || {
+            let mut kept = Vec::new();
+            while let Some(call) = arriving.blocking_recv() {
+                let asked = call.body().to_vec();
+                let answer = match asked.strip_prefix(b"long ") {
+                    _ if asked == b"hold" || asked == br#""hold""# => {
+                        kept.push(call);
+                        held.fetch_add(1, Ordering::SeqCst);
+                        continue;
+                    }
+                    Some(length) => vec![b'x'; std::str::from_utf8(length).unwrap().parse().unwrap()],
+                    None => asked,
+                };
+                call.answer(answer).unwrap().write();
+            }
+            drop(kept);
+            closed.fetch_add(1, Ordering::SeqCst);
+        });
+        calls
     }
 
     fn attend(&self, socket: CallSocket) {
@@ -50,31 +59,9 @@ impl CallHandlers for Echo {
     }
 }
 
-impl CallHandler for EchoHandler {
-    fn call(&self, call: FrameCall) {
-        let asked = call.body().to_vec();
-        let answer = match asked.strip_prefix(b"long ") {
-            _ if asked == b"hold" => {
-                self.calls.lock().push(call);
-                self.held.fetch_add(1, Ordering::SeqCst);
-                return;
-            }
-            Some(length) => vec![b'x'; std::str::from_utf8(length).unwrap().parse().unwrap()],
-            None => asked,
-        };
-        call.answer(answer).unwrap().write();
-    }
-}
-
-impl Drop for EchoHandler {
-    fn drop(&mut self) {
-        self.closed.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
 fn with_handlers(handlers: &Arc<Echo>) -> Options {
     Options {
-        call_handlers: Some(handlers.clone()),
+        calls: Some(handlers.clone()),
         ..options()
     }
 }
@@ -190,6 +177,36 @@ fn a_job_may_have_so_many_calls_open_and_no_more() {
             r#"{"error":{"code":"full","message":"this request already has 1024 open calls"}}"#
         );
         assert_eq!(house.call(job_with("/call", b"a")).await.unwrap(), b"a");
+    });
+}
+
+#[test]
+fn a_worker_without_frames_has_one_handler_and_may_have_so_many_calls_open() {
+    // It makes one call more than it may, and answers its job with what it hears first.
+    let script = r#"read -r request
+        i=0; while [ $i -le 256 ]; do echo "{\"call\":$i,\"tql\":\"hold\"}"; i=$((i + 1)); done
+        read -r told; echo "{\"id\":1,\"json\":$told}"
+        while read -r line; do :; done"#;
+    let handlers = Arc::<Echo>::default();
+    let counts = handlers.clone();
+    let options = Options {
+        program: Program {
+            argv: ["/bin/sh", "-c", script].map(Into::into).into(),
+            protocol: Protocol::Jsonl,
+            ..house::program("")
+        },
+        ..with_handlers(&handlers)
+    };
+    house::with(options, |house| async move {
+        let told = house.call(job("/")).await.unwrap();
+        assert_eq!(
+            String::from_utf8(told).unwrap(),
+            r#"{"call":256,"result":{"code":-1,"error":"this worker already has 256 open calls"}}"#
+        );
+        until_is("the calls to be there", &counts.held, 256).await;
+        assert_eq!(counts.opened.load(Ordering::SeqCst), 1);
+        house.pool.stop();
+        until_is("the handler to close", &counts.closed, 1).await;
     });
 }
 

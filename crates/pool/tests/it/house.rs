@@ -41,7 +41,6 @@ pub(crate) fn options() -> Options {
         message_bytes_max: 1 << 20,
         call_timeout: Duration::from_secs(1),
         calls: None,
-        call_handlers: None,
     }
 }
 

@@ -176,10 +176,10 @@ impl Worker {
             "/call-late" => {
                 self.put_call(job, 1, request.body);
                 self.answer(job, 0, b"");
-                // The end of the stream ends its job and with it the call; the next frame says so.
+                // The end of the stream ends its job and with it the call.
                 self.send(FrameType::Body, flag::END, job, b"");
-                let (header, told) = self.next();
-                assert!(header.kind == FrameType::Return && header.has(flag::FAULT));
+                let (header, told) = self.next_return();
+                assert!(header.has(flag::FAULT));
                 self.told = told[CALL_NUMBER_BYTES..].to_vec();
             }
             "/told" => {

@@ -8,7 +8,7 @@ use forebay_store::{Document, Read as _};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Tql;
+use super::tql::Tql;
 use crate::{
     config::StoreMode,
     failure::Refusal,
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The prefix of such a call's body; no statement begins with it.
-const START: &str = "{\"record\":";
+const START: &[u8] = b"{\"record\":";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,9 +45,9 @@ fn is_there<'de, D: serde::Deserializer<'de>>(value: D) -> Result<bool, D::Error
 
 impl<'c> RecordCall<'c> {
     /// Parses a call; `None` if the body is something else.
-    pub(super) fn read(body: &'c str) -> Option<Result<Self, Refusal>> {
+    pub(super) fn read(body: &'c [u8]) -> Option<Result<Self, Refusal>> {
         body.starts_with(START).then(|| {
-            serde_json::from_str(body).map_err(|error| Refusal::BadCall {
+            serde_json::from_slice(body).map_err(|error| Refusal::BadCall {
                 what: error.to_string(),
             })
         })

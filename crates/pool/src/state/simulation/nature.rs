@@ -53,7 +53,6 @@ pub(super) fn options(dice: &mut Dice, nature: Environment) -> Options {
         message_bytes_max: 1 << 20,
         call_timeout: Duration::from_secs(1),
         calls: None,
-        call_handlers: None,
     }
 }
 

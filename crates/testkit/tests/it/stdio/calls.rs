@@ -168,6 +168,27 @@ fn a_long_record_comes_whole_or_not_at_all() {
 }
 
 #[test]
+fn what_a_worker_has_written_is_done_though_it_ends_without_waiting_for_it() {
+    let config = "[store]\npath = \"data\"\n[store.access]\nNote = { read = \"public\" }\n[pool.api]\ncommand = [\"sh\", \"write.sh\"]\nprotocol = \"jsonl\"\n\
+        workers = { min = 1, max = 1 }\n[[route]]\npath = \"/write\"\npool = \"api\"\n[[route]]\npath = \"/tql\"\ntql = {}\n";
+    let script = r#"read -r request; calls=; i=0
+        while [ $i -lt 200 ]; do calls="$calls"'{"call":'$i',"tql":{"insert":{"kind":"Note"}}}
+'; i=$((i + 1)); done
+        printf %s "$calls"
+    "#;
+    let server = Setup::new(config).file("write.sh", script).start();
+    assert_eq!(server.get("/write").status, 502);
+    let mut client = server.connect();
+    wait_until("all records to be there", || {
+        let all = json!({"where": ["EQ", "kind", "'Note"], "select": "$ref"});
+        let found = ask(&mut client, "/tql", &all).json();
+        found["results"]
+            .as_array()
+            .is_some_and(|found| found.len() == 200)
+    });
+}
+
+#[test]
 fn a_controller_that_calls_and_never_listens_is_stopped() {
     for dialect in Dialect::BOTH {
         let server = dialect
