@@ -128,15 +128,20 @@ fn a_failure_that_a_handler_lets_through_is_told_as_a_route_of_the_statement_tel
         metric(&server, "forebay_script_calls_faulted_total{script=\"script\"}"),
         2
     );
-    let log = server.log();
     for handler in HANDLERS {
-        let lines = |name: &str| {
-            let path = format!(" /{handler}/{name} ");
-            let failed = |line: &&str| line.contains(&path) && line.contains("failed");
-            log.lines().filter(failed).count()
+        let counts = || {
+            let log = server.log();
+            STATEMENTS.map(|(name, ..)| {
+                let path = format!(" /{handler}/{name} ");
+                let failed = |line: &&str| line.contains(&path) && line.contains("failed");
+                log.lines().filter(failed).count()
+            })
         };
-        let counts = STATEMENTS.map(|(name, ..)| lines(name));
-        assert_eq!(counts, [0, 0, 0, 0, 1, 1], "{handler}\n{log}");
+        // A worker's lines arrive a moment after its answer.
+        wait_until(&format!("the failures of {handler} to be logged"), || {
+            counts()[4..] == [1, 1]
+        });
+        assert_eq!(counts(), [0, 0, 0, 0, 1, 1], "{handler}\n{}", server.log());
     }
     postgres.stop();
     for handler in HANDLERS {
