@@ -357,3 +357,58 @@ fn check_names_the_file_that_is_wrong() {
         .write("forebay.toml", "[server]\nlisten = \"https://127.0.0.1:0\"\n");
     check("add [tls.NAME] with `cert` and `key`");
 }
+
+#[test]
+fn chromium_loads_a_page_over_http2_compressed_and_through_a_proxy() {
+    let behind = Setup::new("[[route]]\npath = \"/*\"\nrespond = { text = \"from behind\" }\n").start();
+    let page = format!(
+        "<!doctype html><body><script>
+           const [entry] = performance.getEntriesByType('navigation');
+           const shown = (text) => {{ document.body.textContent = text; }};
+           fetch('/proxy/x').then((response) => response.text())
+             .then((text) => shown([entry.nextHopProtocol, entry.encodedBodySize < entry.decodedBodySize, text].join(' ')), shown);
+         </script>{}",
+        "<p>The same again.".repeat(500)
+    );
+    let routes = format!(
+        "{ROUTES}[proxy.behind]\nservers = [\"http://{}\"]\n[[route]]\npath = \"/proxy/*\"\nproxy = \"behind\"\n",
+        behind.address()
+    );
+    let authority = issuer("authority");
+    let (cert, key) = files(&authority, "localhost");
+    let server = Setup::new(&routes)
+        .listen("\"https://127.0.0.1:0\"")
+        .server("compress = \"public\"")
+        .file("first.pem", &cert)
+        .file("first.key", &key)
+        .file("second.pem", &cert)
+        .file("second.key", &key)
+        .file("echo.mjs", "export default (request) => request.bytes();")
+        .file("public/page.html", page)
+        .start();
+    let chromium = std::env::var("FOREBAY_CHROMIUM").unwrap_or_else(|_| "chromium".to_owned());
+    let output = Command::new(chromium)
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--ignore-certificate-errors",
+        ])
+        .args(["--virtual-time-budget=10000", "--dump-dom"])
+        .arg(format!(
+            "--user-data-dir={}",
+            server.folder().path().join("chromium").display()
+        ))
+        .arg(format!(
+            "https://localhost:{}/files/page.html",
+            address(&server).port()
+        ))
+        .output()
+        .expect("Chromium can be started: `make browser`");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        shown.contains("h2 true from behind"),
+        "{shown}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
