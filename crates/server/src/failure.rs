@@ -240,6 +240,7 @@ impl StoreFailure {
             | StoreError::Broken
             | StoreError::NotFlushed { .. }
             | StoreError::FlushesFail { .. }
+            | StoreError::InDoubt { .. }
             | StoreError::Damaged { .. }
             | StoreError::Format { .. }
             | StoreError::Unrecovered { .. }
@@ -259,7 +260,7 @@ impl fmt::Display for StoreFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let concerns_clients = matches!(
             *self.0,
-            StoreError::NotFlushed { .. } | StoreError::FlushesFail { .. }
+            StoreError::NotFlushed { .. } | StoreError::FlushesFail { .. } | StoreError::InDoubt { .. }
         );
         if self.class() != Class::Internal || concerns_clients {
             self.0.fmt(formatter)

@@ -26,7 +26,9 @@ use crate::{
     changes::{End, Journal, Log, Segment},
     checkpoint::{self, Checkpoints},
     error::StoreError,
+    recovery,
     sys::{Environment, Transaction},
+    tree::Tables,
 };
 
 /// When the file nears its maximum size, the engine itself checkpoints earlier commits. If a transaction begins with
@@ -61,10 +63,13 @@ impl Durability {
 pub(crate) struct Disk {
     pub(crate) environment: Arc<Environment>,
     pub(crate) log: Log,
+    tables: Tables,
     read_only: bool,
     flushed: AtomicU64,
     /// Error of this process's last commit, if it failed.
     commit_failure: Mutex<Option<String>>,
+    /// Error of a commit whose record could not be taken back: [`StoreError::InDoubt`].
+    in_doubt: Mutex<Option<String>>,
     /// Whether the log has been replayed into the tree. Until then, records after its end may be commits.
     is_recovered: AtomicBool,
 }
@@ -79,13 +84,15 @@ impl Drop for Disk {
 }
 
 impl Disk {
-    pub(crate) fn new(environment: Arc<Environment>, log: Log, read_only: bool) -> Self {
+    pub(crate) fn new(environment: Arc<Environment>, log: Log, tables: Tables, read_only: bool) -> Self {
         Self {
             environment,
             log,
+            tables,
             read_only,
             flushed: AtomicU64::new(0),
             commit_failure: Mutex::new(None),
+            in_doubt: Mutex::new(None),
             is_recovered: AtomicBool::new(false),
         }
     }
@@ -96,9 +103,19 @@ impl Disk {
     }
 
     /// Begins a write transaction, waiting until no other is open. First makes a checkpoint if more than
-    /// [`checkpoint::BYTES_MAX`] of the tree are not on the disk.
+    /// [`checkpoint::BYTES_MAX`] of the tree are not on the disk. Fails while a commit of this process is in doubt.
     pub(crate) fn begin(&self) -> Result<Transaction, StoreError> {
         let work = self.environment.write()?;
+        let mut in_doubt = self.in_doubt.lock();
+        if let Some(failure) = &*in_doubt {
+            self.forget_beyond(End::of(&work)?)
+                .map_err(|error| StoreError::InDoubt {
+                    failure: failure.clone(),
+                    reason: error.to_string(),
+                })?;
+            *in_doubt = None;
+        }
+        drop(in_doubt);
         let unsynced = self.environment.info()?.unsynced_bytes;
         if unsynced > checkpoint::BYTES_MAX {
             self.checkpoint_before(&work)?;
@@ -123,11 +140,29 @@ impl Disk {
 
     fn log_and_commit(&self, mut work: Transaction, journal: &mut Journal) -> Result<u64, StoreError> {
         let before = End::of(&work)?;
-        let end = self.log.append(before, journal, &self.environment)?;
-        self.before_commit(&work, end)
-            .and_then(|()| end.put(&mut work))
-            .inspect_err(|_| self.log.let_go())?;
-        work.commit().inspect_err(|_| self.take_back(before))
+        let tail = self.log.tail(before, &self.environment)?;
+        let prepared = tail.append(journal).and_then(|end| {
+            self.before_commit(&work, end)?;
+            end.put(&mut work)
+        });
+        if let Err(failure) = prepared {
+            let taken_back = self.forget_beyond(before);
+            self.log.let_go();
+            return Err(self.failed(failure, taken_back));
+        }
+        work.commit()
+            .map_err(|failure| self.failed(failure, self.take_back(before)))
+    }
+
+    /// Error of a commit that failed, depending on whether its record was taken back.
+    fn failed(&self, failure: StoreError, taken_back: Result<(), StoreError>) -> StoreError {
+        let Err(error) = taken_back else { return failure };
+        let failure = failure.to_string();
+        *self.in_doubt.lock() = Some(failure.clone());
+        StoreError::InDoubt {
+            failure,
+            reason: error.to_string(),
+        }
     }
 
     /// Error of this process's last commit, if it failed.
@@ -135,9 +170,14 @@ impl Disk {
         self.commit_failure.lock().clone()
     }
 
-    /// Commits a change without operations, to see whether commits succeed again.
+    /// Commits a tree with the same content, to see whether commits succeed again. Nothing has changed, so the log gets
+    /// no record, and is only checked for room.
     pub(crate) fn probe(&self) -> Result<(), StoreError> {
-        self.commit(self.begin()?, &mut Journal::without_operations())?;
+        let mut work = self.begin()?;
+        self.log.check_room(End::of(&work)?)?;
+        recovery::mark(&mut work, self.tables)?;
+        work.commit()?;
+        *self.commit_failure.lock() = None;
         self.flush().map(|_| ())
     }
 
@@ -181,15 +221,15 @@ impl Disk {
         Ok(true)
     }
 
-    /// Invalidates the record of a failed commit, so that it is not replayed after a power cut. A failure here would
-    /// also fail the next commit, which overwrites the record.
-    fn take_back(&self, before: End) {
+    /// Invalidates the record of a commit that the engine refused, so that it is not replayed. The write lock is free by
+    /// then: the record of another commit has overwritten this one, if the end has moved.
+    fn take_back(&self, before: End) -> Result<(), StoreError> {
         self.log.let_go();
-        if let Ok(still) = self.environment.write()
-            && End::of(&still).is_ok_and(|now| now == before)
-        {
-            let _ = self.forget_beyond(before);
+        let still = self.environment.write()?;
+        if End::of(&still)? == before {
+            self.forget_beyond(before)?;
         }
+        Ok(())
     }
 
     /// As [`Self::clear_beyond`], if the log has been replayed into the tree. What follows its end then belongs to a

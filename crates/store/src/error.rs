@@ -12,7 +12,8 @@ use crate::{json::JsonError, key::KeyError};
 pub(crate) const TRANSACTION_FULL: &str = "one transaction can write 1 GiB";
 
 /// Why an operation of the store failed. Nothing has been changed then: a transaction in which an operation failed
-/// halfway can only be rolled back. The exception is [`StoreError::NotFlushed`], whose commit stands.
+/// halfway can only be rolled back. The exceptions are [`StoreError::NotFlushed`], whose commit stands, and
+/// [`StoreError::InDoubt`], whose commit the next process that opens the store may apply.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// An invalid name of a global, or an invalid subscript.
@@ -91,6 +92,17 @@ pub enum StoreError {
     )]
     FlushesFail {
         /// Error of the first failed flush.
+        reason: String,
+    },
+    /// A commit that failed, and whose record could not be removed from the log either; and every write after it, until
+    /// the record is removed. Each write tries that, and so does a leading process every second.
+    #[error(
+        "a commit has failed ({failure}), and its record cannot be removed from the log of changes ({reason}): nothing can be written until it is, and a process that opens the store before that applies it"
+    )]
+    InDoubt {
+        /// Error of the commit.
+        failure: String,
+        /// Why the record is still there.
         reason: String,
     },
     /// No room: on the disk, or up to `map_max`.
@@ -261,6 +273,7 @@ impl StoreError {
             | Self::Broken
             | Self::NotFlushed { .. }
             | Self::FlushesFail { .. }
+            | Self::InDoubt { .. }
             | Self::Full { .. }
             | Self::TooManyReaders { .. }
             | Self::TooManyLocks { .. }

@@ -238,7 +238,7 @@ fn open_files(path: PathBuf, options: Options) -> Result<Shared, StoreError> {
     )?;
     let tables = prepare(&environment, &path, &options)?;
     let log = Log::new(&path, options.changes_bytes_max, options.lead);
-    let disk = Arc::new(Disk::new(environment, log, options.read_only));
+    let disk = Arc::new(Disk::new(environment, log, tables, options.read_only));
     let flusher = if options.read_only {
         None
     } else {

@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use parking_lot::Mutex;
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 
 use crate::{clock, error::StoreError, folder, key::Key, sys::Environment};
 
@@ -50,6 +50,15 @@ pub(crate) struct Segment {
     file: Arc<File>,
 }
 
+/// The end of the log, ready for the next record.
+#[derive(Debug)]
+pub(crate) struct Tail<'l> {
+    segment: MappedMutexGuard<'l, Segment>,
+    end: End,
+    /// Length of the segment's file.
+    bytes: u64,
+}
+
 /// The operations of a transaction so far, encoded as the body of a record.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -69,14 +78,6 @@ impl Journal {
     pub(crate) fn new() -> Self {
         Self {
             record: Vec::new(),
-            copied: 0,
-        }
-    }
-
-    /// The journal of a change without operations, which still gets a record in the log.
-    pub(crate) fn without_operations() -> Self {
-        Self {
-            record: vec![0; BEFORE_OPERATIONS],
             copied: 0,
         }
     }
@@ -165,13 +166,20 @@ impl Segment {
     /// Writes a record into a file that is `bytes` long. When the file ends there, zeros follow: flushing a file that
     /// does not grow is cheaper.
     fn write(&self, offset: u64, record: &[u8], bytes: u64) -> Result<(), StoreError> {
-        const ZEROS: &[u8; AHEAD_BYTES] = &[0; AHEAD_BYTES];
         let failed = |source| file_error("write", &self.path, source);
         let end = offset + record.len() as u64;
         if end > bytes {
-            self.file.write_all_at(ZEROS, end).map_err(failed)?;
+            self.preallocate(end)?;
         }
         self.file.write_all_at(record, offset).map_err(failed)
+    }
+
+    /// Writes zeros for the next records.
+    fn preallocate(&self, offset: u64) -> Result<(), StoreError> {
+        const ZEROS: &[u8; AHEAD_BYTES] = &[0; AHEAD_BYTES];
+        self.file
+            .write_all_at(ZEROS, offset)
+            .map_err(|source| file_error("write", &self.path, source))
     }
 
     /// Whether there is anything but zeros where a record would begin.
@@ -192,6 +200,20 @@ impl Segment {
     }
 }
 
+impl Tail<'_> {
+    /// Writes the record of a commit and returns the new end. If it fails, any part of the record may be in the log.
+    pub(crate) fn append(self, journal: &mut Journal) -> Result<End, StoreError> {
+        let sequence = self.end.sequence + 1;
+        let record = journal.seal(sequence, TERMINATOR);
+        self.segment.write(self.end.offset, record, self.bytes)?;
+        Ok(End {
+            sequence,
+            segment: self.end.segment,
+            offset: self.end.offset + (record.len() - TERMINATOR.len()) as u64,
+        })
+    }
+}
+
 impl Log {
     pub(crate) fn new(store: &Path, bytes_max: u64, drops: bool) -> Self {
         Self {
@@ -203,16 +225,8 @@ impl Log {
         }
     }
 
-    /// Writes the record of a commit at the end of the log and returns the new end. Only the holder of the write lock
-    /// may call it.
-    pub(crate) fn append(
-        &self,
-        end: End,
-        journal: &mut Journal,
-        environment: &Environment,
-    ) -> Result<End, StoreError> {
-        let sequence = end.sequence + 1;
-        let record = journal.seal(sequence, TERMINATOR);
+    /// Opens the end of the log, starting a new segment if necessary. Only the holder of the write lock may call it.
+    pub(crate) fn tail(&self, mut end: End, environment: &Environment) -> Result<Tail<'_>, StoreError> {
         let mut current = self.current.lock();
         if current
             .as_ref()
@@ -222,7 +236,6 @@ impl Log {
             self.drop_beyond(end)?;
             *current = self.open(end)?;
         }
-        let mut end = end;
         if let Some(segment) = &*current
             && end.offset > SEGMENT_BYTES
         {
@@ -233,21 +246,17 @@ impl Log {
         let mut bytes = current.as_ref().map_or(Ok(0), Segment::bytes)?;
         if bytes < end.offset || current.is_none() {
             self.drop_beyond(end)?;
-            *current = Some(self.begin(sequence)?);
+            end.segment = end.sequence + 1;
+            *current = Some(self.begin(end.segment)?);
             bytes = MAGIC.len() as u64;
-            end.segment = sequence;
             end.offset = bytes;
         }
-        let segment = current.as_ref().expect("a segment has just been opened");
-        let written = segment.write(end.offset, record, bytes);
-        if written.is_err() {
-            *current = None;
-        }
-        written?;
-        Ok(End {
-            sequence,
-            segment: end.segment,
-            offset: end.offset + (record.len() - TERMINATOR.len()) as u64,
+        Ok(Tail {
+            segment: MutexGuard::map(current, |current| {
+                current.as_mut().expect("a segment has just been opened")
+            }),
+            end,
+            bytes,
         })
     }
 
@@ -285,6 +294,12 @@ impl Log {
         folder::flush(&folder).map_err(|source| file_error("flush", &folder, source))
     }
 
+    /// Fails if the log has no room for another record. Invalidates everything beyond the end.
+    pub(crate) fn check_room(&self, end: End) -> Result<(), StoreError> {
+        self.segment(end)?
+            .map_or(Ok(()), |segment| segment.preallocate(end.offset))
+    }
+
     /// Closes the segment used last. After a failed commit another process may recreate it.
     pub(crate) fn let_go(&self) {
         *self.current.lock() = None;
@@ -311,7 +326,11 @@ impl Log {
             return Ok(None);
         };
         let written = segment.file.write_all_at(TERMINATOR, end.offset);
-        written.map_err(|source| file_error("write", &segment.path, source))?;
+        // Overwriting takes space where the file system copies, or part of the record was not allocated; cutting does
+        // not.
+        written
+            .or_else(|_| segment.file.set_len(end.offset))
+            .map_err(|source| file_error("cut", &segment.path, source))?;
         Ok(Some(segment))
     }
 

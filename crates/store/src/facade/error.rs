@@ -80,6 +80,7 @@ pub fn code_of(error: &StoreError) -> &'static str {
         StoreError::Broken => "broken",
         StoreError::NotFlushed { .. } => "not_flushed",
         StoreError::FlushesFail { .. } => "flushes_fail",
+        StoreError::InDoubt { .. } => "in_doubt",
         StoreError::Full { .. } => "full",
         StoreError::TooManyReaders { .. } => "too_many_readers",
         StoreError::Index { .. } => "index",

@@ -19,8 +19,12 @@ fn key(path: &[&str]) -> Key {
 }
 
 fn write(store: &Store, number: usize) -> Result<(), StoreError> {
+    write_long(store, number, 100_000)
+}
+
+fn write_long(store: &Store, number: usize, bytes: usize) -> Result<(), StoreError> {
     let mut transaction = store.begin()?;
-    let text = format!("\"{}\"", "x".repeat(100_000));
+    let text = format!("\"{}\"", "x".repeat(bytes));
     transaction.put(&key(&["data", &number.to_string()]), text.as_bytes())?;
     transaction.commit(store.options().durability).map(|_| ())
 }
@@ -76,11 +80,55 @@ fn a_store_that_has_reached_its_size_refuses_writes_until_something_is_removed()
 fn a_writer() {
     let Some(folder) = store_to_use() else { return };
     let store = Store::open(&folder, &Options::default()).unwrap();
-    obey(|number| match write(&store, number.parse().unwrap()) {
-        Ok(()) => "written".into(),
-        Err(StoreError::Full { .. }) => "full".into(),
-        Err(error) => panic!("{error}"),
+    obey(|order| {
+        let written = match order.split_once(' ') {
+            None if order == "state" => {
+                return if store.write_failure().is_some() {
+                    "fails"
+                } else {
+                    "works"
+                }
+                .into();
+            }
+            None => write(&store, order.parse().unwrap()),
+            Some((number, bytes)) => write_long(&store, number.parse().unwrap(), bytes.parse().unwrap()),
+        };
+        match written {
+            Ok(()) => "written".into(),
+            Err(StoreError::Full { .. }) => "full".into(),
+            Err(error) => panic!("{error}"),
+        }
     });
+}
+
+#[test]
+fn a_leading_process_finds_that_there_is_room_again_without_a_change() {
+    let disk = Disk::new();
+    let mut writer = disk.start("full::a_writer");
+    assert_eq!(writer.ask("0"), "written");
+    let log = disk.store().join("changes/00000000000000000001.log");
+    let log_bytes = || std::fs::metadata(&log).unwrap().len();
+    // Zeros follow the record.
+    let end = log_bytes() - (64 << 10) - 8;
+    disk.refuse("tree");
+    assert_eq!(writer.ask("1 10"), "full");
+    disk.refuse("log");
+    assert_eq!(writer.ask("1 10"), "full");
+    // The record was cut off. The log grows when the process checks it for room.
+    while log_bytes() == end {
+        assert_eq!(writer.ask("state"), "fails");
+    }
+    assert_eq!(writer.ask("state"), "fails");
+    disk.refuse_no_more();
+    while writer.ask("state") == "fails" {}
+    assert_eq!(writer.ask("1 10"), "written");
+    drop(writer);
+    let store = Store::open(&disk.store(), &Options::default()).unwrap();
+    let changes = store.changes(0).unwrap().map(Result::unwrap);
+    assert_eq!(
+        changes.map(|change| change.operations.len()).collect::<Vec<_>>(),
+        [1, 1]
+    );
 }
 
 #[test]
@@ -101,7 +149,7 @@ fn who_found_no_room_goes_on_in_the_log_that_others_have_begun_since() {
         number += 1;
     }
     assert_eq!(segments(), 1);
-    disk.refuse_tree();
+    disk.refuse("tree");
     assert_eq!(other.ask(&number.to_string()), "full");
     assert_eq!(segments(), 1, "what was begun is there still");
     disk.refuse_no_more();

@@ -67,6 +67,15 @@ fn write_long(store: &Store, name: &str, bytes: usize) -> Result<(), StoreError>
     transaction.commit(Durability::Relaxed).map(|_| ())
 }
 
+fn outcome(written: Result<(), StoreError>) -> String {
+    match written {
+        Ok(()) => "written".into(),
+        Err(StoreError::Full { .. }) => "full".into(),
+        Err(StoreError::InDoubt { .. }) => "in doubt".into(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
 fn define(store: &Store) {
     let definition = Definition {
         name: "n".into(),
@@ -90,17 +99,12 @@ fn write_as_told(options: Options) {
             ("checkpoint", _) => store.checkpoint().unwrap(),
             ("sequence", _) => return store.snapshot().unwrap().sequence().unwrap().to_string(),
             ("unsynced", _) => return store.stats().unwrap().not_checkpointed_bytes.to_string(),
-            ("long", name) => {
-                return match write_long(&store, name, 4 << 20) {
-                    Ok(()) => "written".into(),
-                    Err(StoreError::Full { .. }) => "full".into(),
-                    Err(error) => panic!("{error}"),
-                };
-            }
+            ("long", name) => return outcome(write_long(&store, name, 4 << 20)),
+            ("short", name) => return outcome(write_long(&store, name, 4)),
             ("nothing", name) => {
                 let mut transaction = store.begin().unwrap();
                 transaction.lay_over(&key(&[name]), b"{}").unwrap();
-                transaction.commit(Durability::Relaxed).unwrap();
+                return outcome(transaction.commit(Durability::Relaxed).map(|_| ()));
             }
             ("sync" | "relaxed", _) => {
                 rounds += 1;
@@ -325,7 +329,7 @@ fn what_a_killed_process_has_not_committed_never_comes_to_be_behind_the_back_of_
         let sequence = ask(&mut killed, "sequence") as u64;
         let mut leader = disk.start("power::a_writer_that_leads");
         leader.ask("sequence");
-        disk.kill_at_tree();
+        disk.refuse("kill");
         assert_eq!(killed.try_to_ask("relaxed"), None);
         disk.refuse_no_more();
         // A leading process clears it, and an opening process applies it: both for good.
@@ -334,7 +338,7 @@ fn what_a_killed_process_has_not_committed_never_comes_to_be_behind_the_back_of_
         drop(leader);
 
         let mut killed = disk.start("power::a_writer_that_does_not_lead");
-        disk.kill_at_tree();
+        disk.refuse("kill");
         assert_eq!(killed.try_to_ask("relaxed"), None);
         disk.refuse_no_more();
         let opened = ask(&mut disk.start("power::a_writer_that_does_not_lead"), "sequence") as u64;
@@ -350,10 +354,76 @@ fn a_commit_that_failed_is_not_done_again() {
         let mut writer = disk.start("power::a_writer_that_does_not_lead");
         write_segment(&mut writer, is_full);
         let sequence = ask(&mut writer, "sequence") as u64;
-        disk.refuse_tree();
+        disk.refuse("tree");
         assert_eq!(writer.ask("long more"), "full");
         assert_changes(&disk, sequence, "after it");
     }
+}
+
+#[test]
+fn a_commit_whose_record_cannot_be_overwritten_is_not_done_again() {
+    let disk = Disk::new();
+    let mut writer = disk.start("power::a_writer_that_does_not_lead");
+    write_segment(&mut writer, false);
+    let sequence = ask(&mut writer, "sequence") as u64;
+    // The log refuses what follows the whole record, or the tree refuses the commit.
+    for refused in ["log", "tree mark"] {
+        disk.refuse(refused);
+        assert_eq!(writer.ask("short more"), "full");
+        assert_changes(&disk, sequence, &format!("after {refused} was refused"));
+    }
+}
+
+/// Number of changes in the store for a process that opens it now.
+fn changes_now(disk: &Disk) -> usize {
+    let now = disk.as_it_is();
+    let store = Store::open(now.path(), &options()).unwrap();
+    let sequence = store.snapshot().unwrap().sequence().unwrap();
+    assert_eq!(
+        store.changes(0).unwrap().map(Result::unwrap).count() as u64,
+        sequence
+    );
+    sequence as usize
+}
+
+#[test]
+fn nothing_is_written_while_the_record_of_a_failed_commit_cannot_be_removed() {
+    let disk = Disk::new();
+    let mut writer = disk.start("power::a_writer_that_does_not_lead");
+    write_segment(&mut writer, false);
+    let sequence = ask(&mut writer, "sequence");
+    disk.refuse("log cut");
+    assert_eq!(writer.ask("short more"), "in doubt");
+    assert_eq!(changes_now(&disk), sequence + 1);
+    // The next write would succeed.
+    disk.refuse("mark cut");
+    for _ in 0..2 {
+        assert_eq!(writer.ask("short more"), "in doubt");
+        assert_eq!(changes_now(&disk), sequence + 1);
+    }
+    // The record can be removed, and this write fails for its own reason.
+    disk.refuse("tree cut");
+    assert_eq!(writer.ask("short more"), "full");
+    assert_eq!(changes_now(&disk), sequence);
+    disk.refuse("tree mark cut");
+    assert_eq!(writer.ask("short more"), "in doubt");
+    disk.refuse_no_more();
+    assert_eq!(writer.ask("short more"), "written");
+    assert_eq!(changes_now(&disk), sequence + 1);
+}
+
+#[test]
+fn a_commit_whose_log_cannot_be_flushed_is_not_made_by_the_next_opening() {
+    let disk = Disk::new();
+    let mut writer = disk.start("power::a_writer_that_does_not_lead");
+    for order in ["define", "sync", "checkpoint"] {
+        writer.ask(order);
+    }
+    let sequence = ask(&mut writer, "sequence");
+    disk.refuse("flush");
+    // A power cut may bring it back, because nothing can be flushed any more.
+    assert_eq!(writer.ask("nothing data"), "in doubt");
+    assert_eq!(changes_now(&disk), sequence);
 }
 
 #[test]

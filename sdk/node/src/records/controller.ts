@@ -68,6 +68,7 @@ const STATUSES: Readonly<Record<StoreErrorCode, number>> = {
   changes_gone: FAULT,
   not_flushed: FAULT,
   flushes_fail: FAULT,
+  in_doubt: FAULT,
   damaged: FAULT,
   file: FAULT,
   unsupported: FAULT,

@@ -79,6 +79,8 @@ export type StoreErrorCode =
   | 'not_flushed'
   /** No more writes are possible because a flush failed: close the store and open it again. */
   | 'flushes_fail'
+  /** A commit failed, and its record cannot be removed from the change log: it may yet be made when the store is next opened. No more writes are possible until it is removed. */
+  | 'in_doubt'
   /** The store's data is corrupted. */
   | 'damaged'
   /** A file could not be read or written. */

@@ -2,8 +2,13 @@
  *
  * Copies everything below DISK_ROOT at the time it is flushed: a file to DISK_FLUSHED/files/PATH, the names in a folder as lines of
  * DISK_FLUSHED/names/PATH, with slashes written as plus signs. The program exits right after flush number DISK_CUT.
- * While the file DISK_REFUSE exists, writes to a store's tree fail, or kill the program if the file contains "kill". Everything
- * written to the log has reached the disk by then, as it may at any time.
+ * While the file DISK_REFUSE exists, some calls fail, depending on what it contains:
+ *   tree   writes to a store's tree; everything written to the log has reached the disk by then, as it may at any time
+ *   kill   the same, and the program is killed
+ *   log    writes to the log: the last 8 bytes of each
+ *   mark   writes of 8 bytes to the log: those that mark its end
+ *   cut    truncating the log
+ *   flush  flushing the log
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -110,9 +115,29 @@ static void keep(int file)
     pthread_mutex_unlock(&one_at_a_time);
 }
 
+/* Whether calls of that kind on files whose paths end so fail. */
+static int is_refused(const char *kind, int file, const char *end)
+{
+    const char *refuse = getenv("DISK_REFUSE");
+    char place[PATH_MAX], kinds[64] = "";
+    FILE *from = refuse == NULL ? NULL : fopen(refuse, "r");
+    if (from == NULL)
+        return 0;
+    kinds[fread(kinds, 1, sizeof kinds - 1, from)] = 0;
+    fclose(from);
+    const char *path = path_of(file, place);
+    size_t length = path == NULL ? 0 : strlen(path);
+    if (strstr(kinds, kind) == NULL || length < strlen(end) || strcmp(path + length - strlen(end), end) != 0)
+        return 0;
+    errno = ENOSPC;
+    return 1;
+}
+
 int fdatasync(int file)
 {
     int (*real)(int) = dlsym(RTLD_NEXT, "fdatasync");
+    if (is_refused("flush", file, ".log"))
+        return -1;
     int outcome = real(file);
     if (outcome == 0)
         keep(file);
@@ -145,19 +170,14 @@ static void keep_log(void)
     closedir(folder);
 }
 
-static int is_refused(int file)
+static int is_tree_refused(int file)
 {
-    const char *refuse = getenv("DISK_REFUSE"), *tree = "store.mdbx";
-    char place[PATH_MAX];
-    if (refuse == NULL || access(refuse, F_OK) != 0)
-        return 0;
-    const char *path = path_of(file, place);
-    size_t length = path == NULL ? 0 : strlen(path);
-    if (length < strlen(tree) || strcmp(path + length - strlen(tree), tree) != 0)
+    const char *tree = "store.mdbx";
+    int is_killed = is_refused("kill", file, tree);
+    if (!is_killed && !is_refused("tree", file, tree))
         return 0;
     keep_log();
-    struct stat found;
-    if (stat(refuse, &found) == 0 && found.st_size > 0)
+    if (is_killed)
         kill(getpid(), SIGKILL);
     errno = ENOSPC;
     return 1;
@@ -166,11 +186,21 @@ static int is_refused(int file)
 ssize_t pwrite64(int file, const void *bytes, size_t count, off64_t at)
 {
     ssize_t (*real)(int, const void *, size_t, off64_t) = dlsym(RTLD_NEXT, "pwrite64");
-    return is_refused(file) ? -1 : real(file, bytes, count, at);
+    if (is_refused("log", file, ".log"))
+        return count > 8 ? real(file, bytes, count - 8, at) : -1;
+    if (count == 8 && is_refused("mark", file, ".log"))
+        return -1;
+    return is_tree_refused(file) ? -1 : real(file, bytes, count, at);
 }
 
 ssize_t pwritev64(int file, const struct iovec *parts, int count, off64_t at)
 {
     ssize_t (*real)(int, const struct iovec *, int, off64_t) = dlsym(RTLD_NEXT, "pwritev64");
-    return is_refused(file) ? -1 : real(file, parts, count, at);
+    return is_tree_refused(file) ? -1 : real(file, parts, count, at);
+}
+
+int ftruncate64(int file, off64_t length)
+{
+    int (*real)(int, off64_t) = dlsym(RTLD_NEXT, "ftruncate64");
+    return is_refused("cut", file, ".log") ? -1 : real(file, length);
 }

@@ -128,14 +128,9 @@ impl Disk {
         was_cut
     }
 
-    /// Makes every write to a store's tree fail.
-    pub(super) fn refuse_tree(&self) {
-        fs::write(self.folder.path().join("refuse"), "").unwrap();
-    }
-
-    /// Kills any process before it writes to a store's tree.
-    pub(super) fn kill_at_tree(&self) {
-        fs::write(self.folder.path().join("refuse"), "kill").unwrap();
+    /// Makes calls of these kinds fail; `disk.c` lists them.
+    pub(super) fn refuse(&self, kinds: &str) {
+        fs::write(self.folder.path().join("refuse"), kinds).unwrap();
     }
 
     pub(super) fn refuse_no_more(&self) {
