@@ -7,7 +7,6 @@ use forebay_upstream::{Address, Balance, HealthCheck, Settings, Transport};
 
 use crate::build::Context;
 use crate::fields::Fields;
-use crate::headers::is_header_value;
 use crate::key::HOUR;
 use crate::pool::Retry;
 use crate::section::{Entry, section, words};
@@ -38,7 +37,7 @@ section! {
         read_timeout: Duration as TIMEOUT = "1m" => "the response is cut off",
         /// How long a connection that has gone over to another protocol, such as WebSocket, may carry nothing.
         tunnel_timeout: Duration as TIMEOUT = "1h" => "it is closed",
-        /// How long an unused connection is kept. A server that says in `Keep-Alive` that it keeps it for less is believed.
+        /// How long an unused connection of HTTP/1.1 is kept. A server that says in `Keep-Alive` that it keeps it for less is believed.
         idle_timeout: Duration as duration(1, HOUR) = "1m" => "it is closed",
         /// Unused connections to a server that each I/O thread keeps.
         idle_max: usize as integer(0, 10_000) = "64" => "the connection is closed",
@@ -83,7 +82,17 @@ impl Proxy {
             let message = format!("found {servers} servers, expected at most {SERVERS_MAX}");
             context.note(fields.problem("servers", message));
         }
-        let is_host = |host: &&str| !host.is_empty() && is_header_value(host);
+        let texts = fields.texts("servers");
+        for (at, server) in texts.iter().enumerate() {
+            if texts[..at].iter().any(|other| other.text == server.text) {
+                let message = format!("`{}` is listed twice", server.text);
+                context.note(fields.problem_at(server.line, "servers", message));
+            }
+        }
+        let is_host = |host: &&str| {
+            let parsed = host.parse::<http::uri::Authority>();
+            parsed.is_ok_and(|authority| !authority.as_str().contains('@'))
+        };
         if let Some(host) = fields.text("host").filter(|host| !is_host(host)) {
             let message = format!("found {host:?}, expected a host such as \"app.example\"");
             context.note(fields.problem("host", message));
@@ -95,6 +104,7 @@ impl Proxy {
         Settings {
             name: name.to_owned(),
             servers: self.servers.clone(),
+            host: self.host.clone(),
             balance: self.balance,
             authorities: self.ca.clone(),
             connect_timeout: self.connect_timeout,

@@ -98,8 +98,8 @@ pub(crate) struct App {
     pub(crate) pools: BTreeMap<String, Pool>,
     /// Groups of other HTTP servers.
     pub(crate) proxies: BTreeMap<String, Arc<Group>>,
-    /// Ends with the app.
-    _health_checks: Option<HealthChecks>,
+    /// Those of the servers in `proxies`; they end with the app, or when another one takes its place.
+    health_checks: Mutex<Option<HealthChecks>>,
     pub(crate) scripts: Vec<Arc<Script>>,
     pub(crate) workflow: Option<WorkflowTarget>,
     /// The log files of workflow rules.
@@ -389,7 +389,7 @@ impl App {
             },
             router,
             pools,
-            _health_checks: HealthChecks::start(&proxies).map_err(BuildError::HealthChecks)?,
+            health_checks: Mutex::new(HealthChecks::start(&proxies).map_err(BuildError::HealthChecks)?),
             proxies,
             workflow_logs: workflow.as_ref().and_then(WorkflowTarget::logs),
             scripts: scripts
@@ -404,6 +404,11 @@ impl App {
             config,
             held,
         })
+    }
+
+    /// Ends its health checks: another app has taken its place, though requests may still hold it.
+    pub(crate) fn end_health_checks(&self) {
+        self.health_checks.lock().take();
     }
 
     /// Completes once the app is no longer held anywhere.

@@ -204,6 +204,7 @@ impl Shared {
         let generation = self.reloading.generation() + 1;
         self.pools.add(generation, app.pools.values().cloned());
         let before = self.front.replace_app(app.clone());
+        before.end_health_checks();
         app.keep_certificates(&self.services.acme);
         self.reloading.generation.store(generation, Ordering::Release);
         self.services.routes.keep(&app.config.routes);

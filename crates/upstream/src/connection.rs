@@ -11,7 +11,7 @@ use std::{
 };
 
 use hyper::client::conn::{http1, http2};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpStream, UnixStream},
@@ -24,6 +24,12 @@ use crate::{Failure, Group, Lease, Server, Transport, body::Upload};
 
 /// Most bytes of a response's head, and of what is read ahead of its body.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a response that a server may send ahead in HTTP/2, and of all responses on a connection: the most that the protocol has.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
+/// How often a connection of HTTP/2 is asked whether it is still there, and for how long it may stay silent then.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often unused connections are looked through for those that are too old or closed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -127,10 +133,11 @@ where
     }
 }
 
-/// Connects to the server of a lease, and counts it as its failure if that fails. Must run within a [`tokio::task::LocalSet`].
-pub async fn connect(lease: &Lease) -> Result<Connection, Failure> {
+/// Connects to the server of a lease, within `time_left` if that is shorter than `connect_timeout`, and counts it as the server's failure if it
+/// does not succeed. Must run within a [`tokio::task::LocalSet`].
+pub async fn connect(lease: &Lease, time_left: Duration) -> Result<Connection, Failure> {
     let (group, server) = (lease.group(), lease.server());
-    let connect_timeout = group.settings().connect_timeout;
+    let connect_timeout = group.settings().connect_timeout.min(time_left);
     let failure = match timeout(connect_timeout, connect_unhurried(group, server)).await {
         Ok(Ok(kind)) => return Ok(Connection { kind, is_used: false }),
         Ok(Err(error)) => Failure::Connect {
@@ -165,7 +172,15 @@ async fn connect_unhurried(group: &Group, server: &Server) -> io::Result<Kind> {
     let io = TokioIo::new(stream);
     if address.is_http2 {
         let mut builder = http2::Builder::new(ThisThread);
-        builder.max_header_list_size(BUFFER_BYTES_MAX as u32);
+        builder
+            .max_header_list_size(BUFFER_BYTES_MAX as u32)
+            // A response that its client does not take holds up no other one.
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_TIMEOUT)
+            .keep_alive_while_idle(true);
         let (sender, driver) = builder.handshake(io).await.map_err(io::Error::other)?;
         spawn_local(async move {
             // A failure also ends the requests that wait for a response.
@@ -241,6 +256,11 @@ impl Connections {
             self.0.borrow_mut().of(server).shared = Some(sender.clone());
             self.sweep();
         }
+    }
+
+    /// Has the next request to a server use a new connection.
+    pub fn forget_shared(&self, server: &Arc<Server>) {
+        self.0.borrow_mut().of(server).shared = None;
     }
 
     /// Keeps an unused connection for `idle_timeout`, unless there are `idle_max` already.

@@ -8,10 +8,14 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Request, Response, Version, response::Parts};
+use http::{
+    HeaderMap, Request, Response, Version,
+    header::{CONTENT_LENGTH, TRANSFER_ENCODING},
+    response::Parts,
+};
 use http_body::Body as _;
 use hyper::{body::Incoming, client::conn::TrySendError};
-use tokio::io::ReadBuf;
+use tokio::{io::ReadBuf, task::unconstrained};
 
 use crate::{
     Connection, Connections, Failure, Lease, Stream,
@@ -27,6 +31,10 @@ const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(1);
 type Answered = Result<Response<Incoming>, TrySendError<Request<Upload>>>;
 
 /// A request that has been begun. Dropped before its end, it is given up: its connection is closed, or its stream reset.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own about the connection"
+)]
 pub struct Exchange {
     lease: Lease,
     connections: Connections,
@@ -40,6 +48,9 @@ pub struct Exchange {
     body: Option<Incoming>,
     /// How long the server keeps the connection, if it says so.
     keep_alive: Option<Duration>,
+    /// Whether the connection can carry another request once the response has ended.
+    is_reusable: bool,
+    has_failed: bool,
 }
 
 impl fmt::Debug for Exchange {
@@ -66,7 +77,7 @@ impl Exchange {
         let (http1, awaited): (_, Pin<Box<dyn Future<Output = Answered>>>) = match connection.kind {
             Kind::Http1(mut http1) => {
                 let awaited = http1.sender.try_send_request(request);
-                (Some(http1), Box::pin(awaited))
+                (Some(http1), Box::pin(unconstrained(awaited)))
             }
             Kind::Http2(mut sender) => {
                 *request.version_mut() = Version::HTTP_2;
@@ -83,6 +94,8 @@ impl Exchange {
             awaited: Some(awaited),
             body: None,
             keep_alive: None,
+            is_reusable: true,
+            has_failed: false,
         }
     }
 
@@ -122,26 +135,31 @@ impl Exchange {
     pub fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Parts, Failure>> {
         self.drive(cx);
         let awaited = self.awaited.as_mut().expect("the response is taken once");
-        let answered = ready!(awaited.as_mut().poll(&mut woken_by(self.http1.as_deref(), cx)));
+        let mut polled = awaited.as_mut().poll(&mut woken_by(self.http1.as_deref(), cx));
+        if polled.is_pending() && !self.is_driven {
+            // The connection has ended with the request still in its queue. Dropping it gives that back.
+            self.http1 = None;
+            polled = awaited.as_mut().poll(cx);
+        }
+        let answered = ready!(polled);
         self.awaited = None;
         Poll::Ready(match answered {
             Ok(response) => {
                 let (head, body) = response.into_parts();
-                if head.headers.contains_key("transfer-encoding")
-                    && head.headers.contains_key("content-length")
-                {
-                    return Poll::Ready(Err(
-                        self.failed(self.invalid("its body's length is given in two ways"))
-                    ));
+                if let Some(what) = framing_fault(&head.headers) {
+                    let failure = self.invalid(what);
+                    return Poll::Ready(Err(self.failed(failure)));
                 }
-                self.lease.note_answer();
+                // A connection on which the server has spoken HTTP/1.0 cannot carry the next body in chunks.
+                self.is_reusable = head.version != Version::HTTP_10;
                 self.keep_alive = keep_alive(&head.headers);
                 self.body = Some(body);
                 Ok(head)
             }
             Err(mut refused) => {
                 let is_unsent = refused.take_message().is_some();
-                Err(self.failed(self.no_answer(refused.error(), is_unsent)))
+                let failure = self.no_answer(refused.error(), is_unsent);
+                Err(self.failed(failure))
             }
         })
     }
@@ -152,7 +170,7 @@ impl Exchange {
         }
         Failure::Closed {
             server: self.lease.server().name().to_owned(),
-            is_unsent,
+            is_unsent: is_unsent || is_refused(error),
         }
     }
 
@@ -164,8 +182,10 @@ impl Exchange {
     }
 
     /// Counts a failure of the server. Closing a connection that was kept unused is none.
-    fn failed(&self, failure: Failure) -> Failure {
-        if !(self.is_used && matches!(failure, Failure::Closed { .. })) {
+    fn failed(&mut self, failure: Failure) -> Failure {
+        self.has_failed = true;
+        let is_stale = self.is_used && self.http1.is_some() && matches!(failure, Failure::Closed { .. });
+        if !is_stale {
             self.lease.note_failure(&failure);
         }
         failure
@@ -218,6 +238,7 @@ impl Exchange {
         // The library hands the connection over once it has seen that the response ends.
         self.body = None;
         self.drive(&mut Context::from_waker(Waker::noop()));
+        self.lease.note_answer();
         let http1 = self.http1.take().filter(|_| !self.is_driven)?;
         let parts = http1.driver.into_parts();
         Some(Tunnel {
@@ -234,9 +255,10 @@ impl Drop for Exchange {
             self.upload.abort();
             return;
         }
-        if self.awaited.is_some() || !self.has_ended() {
+        if self.awaited.is_some() || self.has_failed || !self.has_ended() {
             return;
         }
+        self.lease.note_answer();
         // Dropping the body first tells the library that it has been read.
         self.body = None;
         let settings = self.lease.group().settings();
@@ -246,7 +268,7 @@ impl Drop for Exchange {
                 .min(keep_alive.saturating_sub(KEEP_ALIVE_MARGIN)),
             None => settings.idle_timeout,
         };
-        if let Some(http1) = self.http1.take().filter(|_| self.is_driven) {
+        if let Some(http1) = self.http1.take().filter(|_| self.is_driven && self.is_reusable) {
             self.connections
                 .keep(self.lease.server(), http1, kept, settings.idle_max);
         }
@@ -260,6 +282,26 @@ fn woken_by<'c>(http1: Option<&Http1>, cx: &Context<'c>) -> Context<'c> {
     } else {
         cx.waker()
     })
+}
+
+/// Whether the server says that it has not looked at the request (RFC 9113, 8.7).
+fn is_refused(error: &hyper::Error) -> bool {
+    use std::error::Error as _;
+    let source = error
+        .source()
+        .and_then(|source| source.downcast_ref::<h2::Error>());
+    source.and_then(h2::Error::reason) == Some(h2::Reason::REFUSED_STREAM)
+}
+
+/// Why the end of a response's body cannot be found for certain, if so.
+fn framing_fault(headers: &HeaderMap) -> Option<&'static str> {
+    let coding = headers.get(TRANSFER_ENCODING)?;
+    if headers.contains_key(CONTENT_LENGTH) {
+        return Some("its body's length is given in two ways");
+    }
+    let is_chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    let is_single = headers.get_all(TRANSFER_ENCODING).iter().count() == 1;
+    (!is_chunked || !is_single).then_some("its transfer coding is not `chunked`")
 }
 
 /// How long the server keeps an unused connection: `Keep-Alive: timeout=5`, as most servers send it.

@@ -25,6 +25,8 @@ pub struct Settings {
     pub name: String,
     /// Its servers: from 1 to 64.
     pub servers: Vec<Address>,
+    /// The Host field that they get; that of the client if `None`.
+    pub host: Option<String>,
     /// How one of them is chosen.
     pub balance: Balance,
     /// The authorities that sign the servers' certificates, as PEM; those that the system trusts if `None`.
@@ -112,6 +114,8 @@ pub struct ServerCounts {
 pub struct Lease {
     group: Arc<Group>,
     at: usize,
+    /// Whether it is for a health check, which has no part in limits and counts.
+    is_check: bool,
 }
 
 impl Group {
@@ -163,14 +167,15 @@ impl Group {
     pub fn choose(self: &Arc<Self>, client: &str, path: &str, tried: u64) -> Result<Lease, Failure> {
         let now = self.elapsed_ms();
         let in_flight_max = self.settings.in_flight_max;
-        let untried = || (0..self.servers.len()).filter(|at| tried & 1 << at == 0);
+        let is_healthy = |at: &usize| !self.servers[*at].is_unhealthy.load(Ordering::Relaxed);
+        let untried = || (0..self.servers.len()).filter(|at| tried & 1 << at == 0 && is_healthy(at));
         let is_up = |at: &usize| self.servers[*at].is_up(now);
-        let is_checked = self.settings.check.is_some();
-        // If all servers seem to be down and there are no health checks, one is tried: it may be up again.
-        let any_up = untried().any(|at| is_up(&at));
-        if is_checked && !any_up {
-            return Err(self.none_up());
+        if untried().next().is_none() {
+            let group = self.settings.name.clone();
+            return Err(Failure::NoneUp { group });
         }
+        // If all healthy servers fail requests, one is tried: it may have recovered.
+        let any_up = untried().any(|at| is_up(&at));
         let free = untried()
             .filter(|at| !any_up || is_up(at))
             .filter(|at| self.servers[*at].in_flight.load(Ordering::Relaxed) < in_flight_max);
@@ -197,18 +202,20 @@ impl Group {
             return Err(Failure::Full { group, in_flight_max });
         };
         let server = &self.servers[at];
-        server.in_flight.fetch_add(1, Ordering::Relaxed);
+        let place = |in_flight: usize| (in_flight < in_flight_max).then_some(in_flight + 1);
+        let taken = server
+            .in_flight
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, place);
+        if taken.is_err() {
+            let group = self.settings.name.clone();
+            return Err(Failure::Full { group, in_flight_max });
+        }
         server.requests.fetch_add(1, Ordering::Relaxed);
         Ok(Lease {
             group: Arc::clone(self),
             at,
+            is_check: false,
         })
-    }
-
-    fn none_up(&self) -> Failure {
-        Failure::NoneUp {
-            group: self.settings.name.clone(),
-        }
     }
 
     /// Milliseconds since the group began, and one: 0 is kept for "never".
@@ -276,11 +283,13 @@ impl Server {
 }
 
 impl Lease {
-    /// A place for a health check, which no limit keeps out.
+    /// The right to send a health check.
     pub(crate) fn of_check(group: &Arc<Group>, at: usize) -> Self {
-        let group = Arc::clone(group);
-        group.servers[at].in_flight.fetch_add(1, Ordering::Relaxed);
-        Self { group, at }
+        Self {
+            group: Arc::clone(group),
+            at,
+            is_check: true,
+        }
     }
 
     /// The server that the request goes to.
@@ -298,10 +307,10 @@ impl Lease {
         self.at
     }
 
-    /// Notes that the server has answered.
+    /// Notes that the server has answered whole.
     pub(crate) fn note_answer(&self) {
         let server = self.server();
-        if server.fails.load(Ordering::Relaxed) != 0 {
+        if !self.is_check && server.fails.load(Ordering::Relaxed) != 0 {
             server.fails.store(0, Ordering::Relaxed);
             server.down_until.store(0, Ordering::Relaxed);
         }
@@ -309,6 +318,9 @@ impl Lease {
 
     /// Notes that the server has failed: the request, or the time for it. After `fails_max` times in a row it is left alone for a while.
     pub fn note_failure(&self, failure: &Failure) {
+        if self.is_check {
+            return;
+        }
         let (server, settings) = (self.server(), &self.group.settings);
         server.failures.fetch_add(1, Ordering::Relaxed);
         let fails = server.fails.fetch_add(1, Ordering::Relaxed).saturating_add(1);
@@ -329,7 +341,9 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.server().in_flight.fetch_sub(1, Ordering::Relaxed);
+        if !self.is_check {
+            self.server().in_flight.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -341,6 +355,7 @@ pub(crate) mod tests {
         Settings {
             name: "shop".to_owned(),
             servers: servers.iter().map(|text| text.parse().unwrap()).collect(),
+            host: None,
             balance: Balance::LeastInFlight,
             authorities: None,
             connect_timeout: Duration::from_secs(5),

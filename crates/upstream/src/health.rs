@@ -30,14 +30,13 @@ impl Group {
 }
 
 async fn check_server(group: Weak<Group>, at: usize) {
-    let connections = Connections::default();
     loop {
         let interval = {
             let Some(group) = group.upgrade() else { return };
             let Some(check) = group.settings().check.clone() else {
                 return;
             };
-            let found = match timeout(check.timeout, ask(&group, at, &check, &connections)).await {
+            let found = match timeout(check.timeout, ask(&group, at, &check)).await {
                 Ok(found) => found,
                 Err(_) => Err(format!("it did not answer within {:?}", check.timeout)),
             };
@@ -49,26 +48,22 @@ async fn check_server(group: Weak<Group>, at: usize) {
 }
 
 /// Asks a server whether it is well.
-async fn ask(
-    group: &Arc<Group>,
-    at: usize,
-    check: &HealthCheck,
-    connections: &Connections,
-) -> Result<(), String> {
+async fn ask(group: &Arc<Group>, at: usize, check: &HealthCheck) -> Result<(), String> {
     let lease = Lease::of_check(group, at);
-    let kept = connections.take(lease.server());
-    let connection = match kept {
-        Some(connection) => connection,
-        None => connect(&lease).await.map_err(|failure| failure.to_string())?,
-    };
-    let authority = lease.server().address().authority();
+    // A new connection each time: that it can be made is a part of being well.
+    let connections = Connections::default();
+    let connection = connect(&lease, check.timeout)
+        .await
+        .map_err(|failure| failure.to_string())?;
+    let host = group.settings().host.clone();
+    let authority = host.unwrap_or_else(|| lease.server().address().authority());
     let request = if connection.is_http2() {
         Request::get(format!("http://{authority}{}", check.path)).body(())
     } else {
         Request::get(&*check.path).header(HOST, authority).body(())
     };
     let request = request.map_err(|error| error.to_string())?;
-    let mut exchange = Exchange::begin(lease, connection, connections, request, Bytes::new(), true);
+    let mut exchange = Exchange::begin(lease, connection, &connections, request, Bytes::new(), true);
     let head = poll_fn(|cx| exchange.poll_response(cx))
         .await
         .map_err(|failure| failure.to_string())?;

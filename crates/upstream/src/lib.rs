@@ -96,13 +96,20 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Whether there was no connection by which anything could have been sent.
+    pub fn is_unconnected(&self) -> bool {
+        matches!(self, Self::Connect { .. } | Self::ConnectTimeout { .. })
+    }
+
     /// Whether the request may be sent again: to another server, or on another connection. Without knowing that the server cannot have acted on
     /// it, only an idempotent one may (RFC 9110, 9.2.2).
     pub fn may_retry(&self, is_idempotent: bool) -> bool {
         match self {
-            Self::Connect { .. } | Self::ConnectTimeout { .. } => true,
+            _ if self.is_unconnected() => true,
             Self::Closed { is_unsent, .. } => *is_unsent || is_idempotent,
-            Self::NoneUp { .. }
+            Self::Connect { .. }
+            | Self::ConnectTimeout { .. }
+            | Self::NoneUp { .. }
             | Self::Full { .. }
             | Self::Invalid { .. }
             | Self::CutOff { .. }

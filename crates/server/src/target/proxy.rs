@@ -13,7 +13,7 @@ use forebay_trace::{Kind, Span, Trace};
 use forebay_upstream::{Connection, Exchange, Failure, Group, Tunnel, connect};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri,
-    header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE},
+    header::{CONNECTION, HOST, TRANSFER_ENCODING, UPGRADE},
     response::Parts,
     uri::PathAndQuery,
 };
@@ -104,13 +104,7 @@ impl ProxyTarget {
         if !client.body_ended() {
             client.permit_body();
             client.before_waiting().await?;
-            let deadline = Some(request.deadline);
-            poll_fn(|cx| {
-                client.poll_body(cx, PIECE_BYTES, deadline, &mut |bytes| {
-                    first.extend_from_slice(bytes);
-                })
-            })
-            .await?;
+            poll_fn(|cx| poll_first(cx, client, &mut first, request.deadline)).await?;
         }
         let sendable = Sendable {
             request,
@@ -122,18 +116,23 @@ impl ProxyTarget {
         let mut tried = 0;
         let mut may_reuse = true;
         let mut last = None;
-        for _ in 0..ATTEMPTS_MAX {
+        for attempts_left in (0..ATTEMPTS_MAX).rev() {
             let lease = match self.group.choose(request.peer, request.head.path(), tried) {
                 Ok(lease) => lease,
                 Err(failure) => return Err(last.unwrap_or(failure).into()),
             };
             let at = lease.at();
             let begun = Instant::now();
+            // A server that does not accept leaves time for another one.
+            let mut time_left = request.deadline.saturating_duration_since(begun);
+            if attempts_left > 0 {
+                time_left /= 2;
+            }
             let kept = may_reuse.then(|| request.thread.upstreams.take(lease.server()));
             let is_used = matches!(kept, Some(Some(_)));
             let answered = match kept.flatten() {
                 Some(connection) => self.exchange(&sendable, lease, connection, client).await,
-                None => match wait_for(connect(&lease), request.deadline, client).await? {
+                None => match wait_for(connect(&lease, time_left), request.deadline, client).await? {
                     Ok(connection) => {
                         request.thread.upstreams.share(lease.server(), &connection);
                         self.exchange(&sendable, lease, connection, client).await
@@ -155,7 +154,8 @@ impl ProxyTarget {
                 }
                 // A body that has been read further cannot be sent again.
                 Err(End::Refused(Refusal::Upstream(failure)))
-                    if failure.may_retry(is_idempotent) && sendable.is_whole =>
+                    if failure.may_retry(is_idempotent)
+                        && (sendable.is_whole || failure.is_unconnected()) =>
                 {
                     // A connection that was kept unused may be closed any time; a new one tells whether the server is there.
                     if is_used {
@@ -202,7 +202,13 @@ impl ProxyTarget {
                 }
             }
             client.poll_limit(cx, request.deadline).map(|()| {
-                let server = exchange.lease().server().name().to_owned();
+                if !exchange.has_sent() {
+                    // The client has not sent its body in time: that is not the server's failure.
+                    return Err(Refusal::DeadlinePassed.into());
+                }
+                let server = exchange.lease().server();
+                request.thread.upstreams.forget_shared(server);
+                let server = server.name().to_owned();
                 let failure = Failure::Late { server };
                 exchange.lease().note_failure(&failure);
                 Err(failure.into())
@@ -239,7 +245,9 @@ impl ProxyTarget {
         }
         for (name, value) in head.fields() {
             let is_dropped = is_hop(name)
-                || matches!(name, b"host" | b"content-length" | b"x-request-id")
+                || matches!(name, b"host" | b"x-request-id")
+                // Many servers read `_` as `-`, so that such a field could pass for one of this server's.
+                || name.contains(&b'_')
                 || FORWARDED.contains(&name)
                 || traceparent.is_some() && name == b"traceparent"
                 || named_hops.iter().any(|named| named.eq_ignore_ascii_case(name));
@@ -250,8 +258,9 @@ impl ProxyTarget {
                 .map_err(|_| malformed("a header name has a byte that is not allowed"))?;
             fields.append(name, field_value(value)?);
         }
-        if let (Framing::Length(length), false) = (head.framing, sendable.is_whole) {
-            fields.insert(CONTENT_LENGTH, length.into());
+        if head.framing == Framing::Chunked && !sendable.is_whole && !is_http2 {
+            // Said for methods that usually have no body, too.
+            fields.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
         if let Some(protocol) = sendable.upgrade.filter(|_| !is_http2) {
             fields.insert(CONNECTION, HeaderValue::from_static("upgrade"));
@@ -316,9 +325,13 @@ impl ProxyTarget {
         reply.headers = Cow::Owned(lines);
         if status == 101 {
             let invalid = |what: &str| {
-                let server = exchange.lease().server().name().to_owned();
-                let cause = what.to_owned();
-                End::from(Failure::Invalid { server, cause })
+                let lease = exchange.lease();
+                let failure = Failure::Invalid {
+                    server: lease.server().name().to_owned(),
+                    cause: what.to_owned(),
+                };
+                lease.note_failure(&failure);
+                End::from(failure)
             };
             if sendable.upgrade.is_none() {
                 return Err(invalid(
@@ -394,6 +407,26 @@ fn listed(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> 
     })
 }
 
+/// Reads the start of the request's body: all that has arrived, within [`PIECE_BYTES`].
+fn poll_first(
+    cx: &mut Context<'_>,
+    client: &mut dyn Client,
+    first: &mut Vec<u8>,
+    deadline: Instant,
+) -> Poll<Result<(), End>> {
+    while !client.body_ended() && first.len() < PIECE_BYTES {
+        let room = PIECE_BYTES - first.len();
+        match client.poll_body(cx, room, Some(deadline), &mut |bytes| {
+            first.extend_from_slice(bytes);
+        }) {
+            Poll::Ready(read) => read?,
+            Poll::Pending if first.is_empty() => return Poll::Pending,
+            Poll::Pending => break,
+        }
+    }
+    Poll::Ready(Ok(()))
+}
+
 /// Moves one piece of the request's body to the server; fails if the client disconnects.
 fn poll_upload(
     exchange: &mut Exchange,
@@ -454,7 +487,9 @@ impl BodyStream for ProxyStream {
                     server: lease.server().name().to_owned(),
                     read_timeout: self.read_timeout,
                 };
-                lease.note_failure(&failure);
+                if self.exchange.has_sent() {
+                    lease.note_failure(&failure);
+                }
                 Err(failure.into())
             })
         }))

@@ -173,7 +173,8 @@ fn the_server_behind_learns_who_asks_and_only_from_this_one() {
     client.send(
         "GET / HTTP/1.1\r\nhost: shop.example\r\nx-forwarded-for: 6.6.6.6\r\nforwarded: for=6.6.6.6\r\n\
          x-forwarded-proto: https\r\nx-forwarded-host: evil\r\nx-real-ip: 6.6.6.6\r\nx-request-id: r1\r\n\
-         connection: x-secret, content-length\r\nx-secret: 1\r\nx-kept: 2\r\nte: trailers\r\n\r\n",
+         connection: x-secret, content-length\r\nx-secret: 1\r\nx-kept: 2\r\nte: trailers\r\n\
+         x_forwarded_for: 6.6.6.6\r\nx_forwarded_proto: https\r\n\r\n",
     );
     let seen = client.response().json();
     let headers: Vec<(String, String)> = serde_json::from_value(seen["headers"].clone()).expect("pairs");
@@ -193,6 +194,8 @@ fn the_server_behind_learns_who_asks_and_only_from_this_one() {
         ("forwarded", None),
         ("x-real-ip", None),
         ("x-secret", None),
+        ("x_forwarded_for", None),
+        ("x_forwarded_proto", None),
         ("te", None),
     ] {
         assert_eq!(value(name), expected, "{name}");
@@ -915,6 +918,14 @@ fn mistakes_in_the_configuration_are_named_with_their_line() {
             ":6: route.upstream_path: only a route whose path ends with `/*` has it",
         ),
         (
+            "[proxy.app]\nservers = [\"http://a\", \"http://a\"]\n",
+            ":2: proxy.app.servers: `http://a` is listed twice",
+        ),
+        (
+            "[proxy.app]\nservers = [\"http://a\"]\nhost = \"a b\"\n",
+            ":3: proxy.app.host: found \"a b\", expected a host",
+        ),
+        (
             "[[route]]\npath = \"/a\"\nrespond = {}\nupstream_path = \"/\"\n",
             "only a route with `proxy` has it",
         ),
@@ -1010,4 +1021,243 @@ fn no_request_can_be_hidden_in_another_one() {
     upstream.wait_for_log(&["\"path\":\"/last\""]);
     let log = upstream.log();
     assert!(!log.contains("/hidden"), "{log}");
+}
+
+/// A server that keeps what it is sent, and answers each request with these bytes.
+fn records(bytes: &'static [u8]) -> (SocketAddr, mpsc::Receiver<String>) {
+    let (sender, received) = mpsc::channel();
+    let address = upstream(move |mut stream| {
+        let mut all = Vec::new();
+        let mut piece = [0; 65536];
+        while let Ok(length @ 1..) = stream.read(&mut piece) {
+            all.extend_from_slice(&piece[..length]);
+            let text = String::from_utf8_lossy(&all).into_owned();
+            // All requests of these tests end with this.
+            if text.ends_with("the end")
+                || text.ends_with("the end\r\n0\r\n\r\n")
+                || text.ends_with("0\r\n\r\n")
+            {
+                let _ = sender.send(text);
+                all.clear();
+                let _ = stream.write_all(bytes);
+            }
+        }
+    });
+    (address, received)
+}
+
+#[test]
+fn a_body_arrives_whatever_its_method_and_its_length_are() {
+    let (address, received) = records(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    let server = before(address);
+    let mut client = server.connect();
+    for method in ["GET", "DELETE", "POST"] {
+        client.send(format!(
+            "{method} / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+        ));
+        client.send("7\r\nthe end\r\n0\r\n\r\n");
+        assert_eq!(client.response().text(), "ok", "{method}");
+        let sent = received
+            .recv_timeout(Duration::from_secs(20))
+            .expect("it is sent");
+        assert!(sent.starts_with(method) && sent.contains("the end"), "{sent}");
+        // One that cannot be whole at first.
+        let piece = "x".repeat(100_000);
+        client.send(format!(
+            "{method} / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+        ));
+        client.send(format!("{:x}\r\n{piece}the end\r\n0\r\n\r\n", piece.len() + 7));
+        assert_eq!(client.response().text(), "ok", "{method}");
+        let sent = received
+            .recv_timeout(Duration::from_secs(20))
+            .expect("it is sent");
+        assert!(
+            sent.len() > 100_000 && sent.contains("transfer-encoding: chunked"),
+            "{method} {}",
+            sent.len()
+        );
+    }
+    // A body of no bytes is said to be one.
+    let upstream = node(MIRROR, "").start();
+    let server = before(upstream.address());
+    let mut client = server.connect();
+    client.send("POST /none HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n");
+    let seen = client.response().json();
+    assert!(
+        seen["headers"]
+            .as_array()
+            .expect("pairs")
+            .contains(&serde_json::json!(["content-length", "0"]))
+    );
+}
+
+#[test]
+fn a_connection_of_http_1_0_carries_one_request() {
+    let (address, received) =
+        records(b"HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 2\r\n\r\nok");
+    let server = before(address);
+    let mut client = server.connect();
+    for _ in 0..3 {
+        client.send(
+            "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n7\r\nthe end\r\n0\r\n\r\n",
+        );
+        assert_eq!(client.response().text(), "ok");
+        let sent = received
+            .recv_timeout(Duration::from_secs(20))
+            .expect("it is sent");
+        assert!(
+            sent.starts_with("POST / HTTP/1.1\r\n") && sent.contains("the end"),
+            "{sent}"
+        );
+    }
+}
+
+#[test]
+fn a_transfer_coding_that_is_not_understood_is_refused() {
+    let coded = answers(b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+    let (status, detail) = detail(&before(coded), "/");
+    assert!(
+        status == 502 && detail.contains("transfer coding"),
+        "{status} {detail}"
+    );
+}
+
+#[test]
+fn a_client_that_is_slow_to_send_is_not_the_servers_failure() {
+    let well = node(MIRROR, "").start();
+    let keys = "fails_max = 1\nfail_timeout = \"1h\"";
+    let server = proxy(
+        &[format!("http://{}", well.address())],
+        keys,
+        "deadline = \"300ms\"",
+    )
+    .admin()
+    .start();
+    for _ in 0..3 {
+        let mut client = server.connect();
+        client.send("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nabc");
+        assert_eq!(client.response().status, 504);
+    }
+    let status = server.admin().get("/status").json();
+    let of = &status["proxies"][0]["servers"][0];
+    assert_eq!(
+        (&of["up"], &of["failures"]),
+        (&true.into(), &0.into()),
+        "{status}"
+    );
+}
+
+#[test]
+fn responses_that_are_cut_off_in_a_row_are_failures_in_a_row() {
+    let cut = answers(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\nabc");
+    let well = node(MIRROR, "").start();
+    let servers = [format!("http://{cut}"), format!("http://{}", well.address())];
+    let server = proxy(&servers, "fail_timeout = \"1h\"", "").admin().start();
+    for _ in 0..20 {
+        let mut client = server.connect();
+        client.request("GET", "/");
+        let _ = client.try_response("GET");
+    }
+    let status = server.admin().get("/status").json();
+    let of = &status["proxies"][0]["servers"][0];
+    assert_eq!(
+        (&of["up"], &of["failures"]),
+        (&false.into(), &3.into()),
+        "{status}"
+    );
+}
+
+#[test]
+fn checks_are_requests_of_their_own_that_nothing_else_hears_of() {
+    let (sender, hosts) = mpsc::channel();
+    // It is well, but closes the connection of every other request.
+    let odd = upstream(move |mut stream| {
+        let head = read_head(&mut BufReader::new(&stream));
+        if head[0].contains("/health") {
+            let host = head.iter().find(|line| line.starts_with("host: ")).cloned();
+            let _ = sender.send(host.unwrap_or_default());
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    let well = node(MIRROR, "").start();
+    let servers = [format!("http://{odd}"), format!("http://{}", well.address())];
+    let keys = "host = \"inner.example\"\nfail_timeout = \"1h\"\ncheck = { path = \"/health\", interval = \"20ms\" }";
+    let server = proxy(&servers, keys, "").admin().start();
+    for _ in 0..20 {
+        assert_eq!(
+            hosts
+                .recv_timeout(Duration::from_secs(20))
+                .expect("it is checked"),
+            "host: inner.example"
+        );
+    }
+    let of = || server.admin().get("/status").json()["proxies"][0]["servers"][0].clone();
+    assert_eq!(
+        (&of()["requests"], &of()["failures"], &of()["up"]),
+        (&0.into(), &0.into(), &true.into())
+    );
+    wait_until("the failures of requests to count", || {
+        assert_eq!(server.get("/").status, 200, "the other one answers");
+        of()["up"] == false
+    });
+    for _ in 0..5 {
+        hosts
+            .recv_timeout(Duration::from_secs(20))
+            .expect("it is checked");
+    }
+    assert_eq!(of()["up"], false, "a check that succeeds does not undo that");
+}
+
+#[test]
+fn a_reload_ends_the_checks_of_before_though_requests_go_on() {
+    let (sender, checked) = mpsc::channel();
+    let held = upstream(move |mut stream| {
+        let head = read_head(&mut BufReader::new(&stream));
+        if head[0].contains("/health") {
+            let _ = sender.send(());
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        } else {
+            let _ = stream.read(&mut [0]);
+        }
+    });
+    let config = format!(
+        "[proxy.app]\nservers = [\"http://{held}\"]\ncheck = {{ path = \"/health\", interval = \"20ms\" }}\n\
+         [[route]]\npath = \"/*\"\nproxy = \"app\"\n"
+    );
+    let server = Setup::new(&config).admin().start();
+    let mut waiting = server.connect();
+    waiting.request("GET", "/held");
+    checked
+        .recv_timeout(Duration::from_secs(20))
+        .expect("it is checked");
+    server.reconfigure("[[route]]\npath = \"/\"\nrespond = { text = \"here\" }\n");
+    assert_eq!(reload(&server).status, 200);
+    wait_until("no more checks", || {
+        while checked.try_recv().is_ok() {}
+        checked.recv_timeout(Duration::from_millis(500)).is_err()
+    });
+}
+
+#[test]
+fn slow_readers_of_one_connection_of_http2_hold_up_nobody() {
+    let upstream = Setup::new(
+        "[script.s]\nhandler = \"s.mjs\"\n[[route]]\npath = \"/large\"\nscript = \"s\"\n[[route]]\npath = \"/small\"\nrespond = { text = \"small\" }\n",
+    )
+    .file("s.mjs", "export default () => new Uint8Array(4_000_000);")
+    .start();
+    let server = proxy(&[format!("h2c://{}", upstream.address())], "", "")
+        .threads(1)
+        .start();
+    let stalled: Vec<Client> = (0..8)
+        .map(|_| {
+            let mut client = server.connect();
+            client.request("GET", "/large");
+            assert!(client.head().is_ok());
+            client
+        })
+        .collect();
+    for _ in 0..20 {
+        assert_eq!(server.get("/small").text(), "small");
+    }
+    drop(stalled);
 }
