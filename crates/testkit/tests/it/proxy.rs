@@ -1028,7 +1028,7 @@ fn records(bytes: &'static [u8]) -> (SocketAddr, mpsc::Receiver<String>) {
     let (sender, received) = mpsc::channel();
     let address = upstream(move |mut stream| {
         let mut all = Vec::new();
-        let mut piece = [0; 65536];
+        let mut piece = vec![0; 65536];
         while let Ok(length @ 1..) = stream.read(&mut piece) {
             all.extend_from_slice(&piece[..length]);
             let text = String::from_utf8_lossy(&all).into_owned();
@@ -1224,7 +1224,7 @@ fn a_reload_ends_the_checks_of_before_though_requests_go_on() {
         "[proxy.app]\nservers = [\"http://{held}\"]\ncheck = {{ path = \"/health\", interval = \"20ms\" }}\n\
          [[route]]\npath = \"/*\"\nproxy = \"app\"\n"
     );
-    let server = Setup::new(&config).admin().start();
+    let server = Setup::new(&config).server("deadline = \"10m\"").admin().start();
     let mut waiting = server.connect();
     waiting.request("GET", "/held");
     checked
@@ -1241,9 +1241,9 @@ fn a_reload_ends_the_checks_of_before_though_requests_go_on() {
 #[test]
 fn slow_readers_of_one_connection_of_http2_hold_up_nobody() {
     let upstream = Setup::new(
-        "[script.s]\nhandler = \"s.mjs\"\n[[route]]\npath = \"/large\"\nscript = \"s\"\n[[route]]\npath = \"/small\"\nrespond = { text = \"small\" }\n",
+        "[[route]]\npath = \"/files/*\"\nfiles = \"public\"\n[[route]]\npath = \"/small\"\nrespond = { text = \"small\" }\n",
     )
-    .file("s.mjs", "export default () => new Uint8Array(4_000_000);")
+    .file("public/large.bin", vec![7; 30_000_000])
     .start();
     let server = proxy(&[format!("h2c://{}", upstream.address())], "", "")
         .threads(1)
@@ -1251,7 +1251,7 @@ fn slow_readers_of_one_connection_of_http2_hold_up_nobody() {
     let stalled: Vec<Client> = (0..8)
         .map(|_| {
             let mut client = server.connect();
-            client.request("GET", "/large");
+            client.request("GET", "/files/large.bin");
             assert!(client.head().is_ok());
             client
         })
