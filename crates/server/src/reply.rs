@@ -94,7 +94,7 @@ impl HeaderLines {
         Ok(())
     }
 
-    /// Adds a field that another response has.
+    /// Adds a field that has been validated: another response has it, or the HTTP library has read it.
     pub(crate) fn put(&mut self, name: &[u8], value: &[u8]) {
         self.lines.reserve(name.len() + value.len() + 4);
         self.lines.extend_from_slice(name);

@@ -23,13 +23,13 @@ use super::{
     body_stream::{BodyStream, NextPiece, Piece},
     hop::{is_hop, is_idempotent, named_hops},
     pending::wait_for,
-    response_headers::answer_headers,
+    response_headers::{HEAD_BYTES, SERVERS_OWN},
 };
 use crate::{
     config::ProxyRoute,
     failure::Refusal,
-    front::{Client, Framing},
-    reply::{Body, Reply},
+    front::{Client, Framing, decimal},
+    reply::{Body, HeaderLines, Reply},
 };
 
 /// Most bytes of a request's body that are sent in one piece.
@@ -314,13 +314,15 @@ impl ProxyTarget {
         let status = head.status.as_u16();
         let named: Vec<&[u8]> = listed(&head.headers, CONNECTION).collect();
         let is_named = |name: &[u8]| named.iter().any(|named| named.eq_ignore_ascii_case(name));
-        let fields = head
-            .headers
-            .iter()
-            .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
-            .filter(|(name, _)| !is_hop(name) && (*name == b"content-length" || !is_named(name)))
-            .map(|(name, value)| Ok((Cow::Borrowed(name), Cow::Borrowed(value))));
-        let (lines, announced) = answer_headers(None, fields)?;
+        let mut lines = HeaderLines::of_known(HEAD_BYTES, "");
+        let mut announced = None;
+        for (name, value) in &head.headers {
+            match name.as_str().as_bytes() {
+                b"content-length" => announced = decimal(value.as_bytes()),
+                name if is_hop(name) || SERVERS_OWN.contains(&name) || is_named(name) => {}
+                name => lines.put(name, value.as_bytes()),
+            }
+        }
         let mut reply = Reply::new(status);
         reply.headers = Cow::Owned(lines);
         if status == 101 {

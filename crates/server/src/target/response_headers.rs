@@ -5,8 +5,10 @@ use std::borrow::Cow;
 use super::End;
 use crate::{failure::Refusal, front::decimal, reply::HeaderLines};
 
+/// Room for the fields of a typical response.
+pub(super) const HEAD_BYTES: usize = 256;
 /// Response fields that only the server sets, whatever a handler returns: the list in PROTOCOL.md, section 5.
-const SERVERS_OWN: [&[u8]; 8] = [
+pub(super) const SERVERS_OWN: [&[u8]; 8] = [
     b"connection",
     b"transfer-encoding",
     b"keep-alive",
@@ -41,7 +43,7 @@ pub(super) fn answer_headers<'a>(
     media_type: Option<&str>,
     fields: impl Iterator<Item = Result<Field<'a>, End>>,
 ) -> Result<(HeaderLines, Option<u64>), End> {
-    let mut lines = HeaderLines::default();
+    let mut lines = HeaderLines::of_known(HEAD_BYTES, "");
     let mut announced = None;
     if let Some(media_type) = media_type {
         lines.push_known("content-type", media_type);

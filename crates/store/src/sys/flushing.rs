@@ -12,6 +12,9 @@ use super::{
 };
 use crate::error::StoreError;
 
+/// A disk with less room than this takes no write of the engine whole.
+const FULL_BYTES: u64 = 1 << 20;
+
 impl Environment {
     /// Runs a flush unless an earlier one has failed, and remembers a failure.
     pub(crate) fn flushing<T>(&self, flush: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
@@ -39,14 +42,23 @@ impl Environment {
 
     /// Writes pages to the disk that no flush has written yet, while others keep writing.
     pub(crate) fn write_pages(&self) -> Result<(), StoreError> {
+        rustix::fs::fdatasync(self.file()?).map_err(|error| failure("flush", error.raw_os_error()))
+    }
+
+    /// Whether the file's disk has less room than [`FULL_BYTES`].
+    pub(super) fn has_full_disk(&self) -> bool {
+        let disk = self.file().map(rustix::fs::fstatvfs);
+        matches!(disk, Ok(Ok(disk)) if disk.f_bavail * disk.f_frsize < FULL_BYTES)
+    }
+
+    fn file(&self) -> Result<BorrowedFd<'_>, StoreError> {
         let mut file = 0;
         // SAFETY: the environment is open; the output pointer is valid.
         self.check("tell its file", unsafe {
             ffi::mdbx_env_get_fd(self.raw, &raw mut file)
         })?;
         // SAFETY: the engine keeps the file open for as long as the environment exists.
-        let file = unsafe { BorrowedFd::borrow_raw(file) };
-        rustix::fs::fdatasync(file).map_err(|error| failure("flush", error.raw_os_error()))
+        Ok(unsafe { BorrowedFd::borrow_raw(file) })
     }
 }
 

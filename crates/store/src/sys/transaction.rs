@@ -125,6 +125,10 @@ impl Transaction {
         if code == ffi::MDBX_RESULT_TRUE {
             return Err(StoreError::Broken);
         }
+        // The engine has this error for a write of which the disk has taken only a part.
+        if code == rustix::io::Errno::IO.raw_os_error() && self.environment.has_full_disk() {
+            return check("commit", rustix::io::Errno::NOSPC.raw_os_error()).map(|()| id);
+        }
         check("commit", code).map(|()| id)
     }
 }
