@@ -1,5 +1,7 @@
 //! An app is a configuration in force: its routes with their targets, and its pools. Immutable; a reload builds another one.
 
+mod upstreams;
+
 use std::{
     collections::BTreeMap,
     ffi::OsString,
@@ -11,6 +13,7 @@ use forebay_acme::{AcmeClient, Challenge, Challenges};
 use forebay_pg::SqlSession;
 use forebay_pool::{CallHandler, Mailboxes, Options, Pool, Program, Protocol, Recycle, Statuses, Supervisor};
 use forebay_records::Settings;
+use forebay_router::{Router, RouterError, Rule};
 use forebay_runtimes::{ENV_PASSED, Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
 use forebay_store::Durability;
@@ -18,12 +21,10 @@ use forebay_tls::{CertificateError, CertificateFiles, CertificateSlot, ServerCer
 use forebay_upstream::Group;
 use forebay_workflow::{ActiveReleasesError, Compat, Reading, Releases, RunLimits, SourceParser, Storage};
 use parking_lot::Mutex;
-use tokio::{
-    sync::{oneshot, watch},
-    task::{LocalSet, spawn_local},
-};
+use tokio::sync::watch;
 use tokio_rustls::rustls::ServerConfig;
 
+use self::upstreams::{HealthChecks, proxies};
 use crate::{
     calls::{Admission, CallThread, Tql},
     check::{HandlerFaults, check_handlers},
@@ -46,7 +47,6 @@ use crate::{
     traces::Traces,
     watch::look_at_workflows,
 };
-use forebay_router::{Router, RouterError, Rule};
 
 /// Protocols that listeners with TLS offer (ALPN).
 const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
@@ -242,63 +242,6 @@ pub(crate) fn tls(
         config.server.client_certificates().as_ref(),
         PROTOCOLS,
     )?)))
-}
-
-/// The groups of other HTTP servers. Those whose settings have not changed go on, with what is known of their servers and with their counts;
-/// authorities are read anew.
-fn proxies(config: &Config, services: &Services) -> Result<BTreeMap<String, Arc<Group>>, BuildError> {
-    let mut known = services.proxies.lock();
-    known.retain(|group| group.strong_count() > 0);
-    let mut proxies = BTreeMap::new();
-    for (name, proxy) in &config.proxies {
-        let settings = &proxy.settings(name);
-        let kept = known.iter().filter_map(Weak::upgrade);
-        let kept = kept.filter(|group| settings.authorities.is_none() && group.settings() == settings);
-        let group = match kept.into_iter().next() {
-            Some(group) => group,
-            None => {
-                let group = Group::new(settings.clone()).map_err(|source| BuildError::Authorities {
-                    proxy: name.clone(),
-                    source,
-                })?;
-                known.push(Arc::downgrade(&group));
-                group
-            }
-        };
-        proxies.insert(name.clone(), group);
-    }
-    Ok(proxies)
-}
-
-/// The thread that checks the health of other servers; it ends when this is dropped.
-#[derive(Debug)]
-struct HealthChecks(#[expect(dead_code, reason = "dropping it ends the thread")] oneshot::Sender<()>);
-
-impl HealthChecks {
-    /// `None` if there is nothing to check.
-    fn start(proxies: &BTreeMap<String, Arc<Group>>) -> std::io::Result<Option<Self>> {
-        let checked = proxies.values().filter(|group| group.settings().check.is_some());
-        let checked: Vec<_> = checked.map(Arc::downgrade).collect();
-        if checked.is_empty() {
-            return Ok(None);
-        }
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let (ending, ended) = oneshot::channel();
-        std::thread::Builder::new()
-            .name("health".to_owned())
-            .spawn(move || {
-                LocalSet::new().block_on(&runtime, async {
-                    for group in checked {
-                        spawn_local(Group::check_health(group));
-                    }
-                    // Nothing is ever sent: this ends with the sender, and with it the checks.
-                    let _ = ended.await;
-                });
-            })?;
-        Ok(Some(Self(ending)))
-    }
 }
 
 /// The certificate for development of this user, for `localhost`, made if it is not there yet.

@@ -5,7 +5,9 @@ use std::{fmt::Write as _, time::Duration};
 use forebay_load::report::html::{escape, page};
 
 use super::{
-    phases::{PHASES, RouteSummary, Summary},
+    phases::{
+        BETWEEN, CODE, FRONT, HANDLER, PHASES, QUEUE, RouteSummary, STATEMENTS, Summary, UPSTREAM, WRITE,
+    },
     report::{Report, Span},
     table::remarks,
     timeline::{about, us},
@@ -89,26 +91,27 @@ fn put(body: &mut String, route: &RouteSummary) {
 /// The mean request as a flame graph: its phases, and their parts.
 fn flame(route: &RouteSummary) -> String {
     let mean = |at: usize| route.phases[at].mean;
-    let statements: f64 = (4..9).map(mean).sum();
-    let work = mean(2) + mean(3) + statements;
+    let statements: f64 = STATEMENTS.map(mean).sum();
+    let work = mean(CODE) + mean(HANDLER) + mean(UPSTREAM) + statements;
     let mut rows = [Row::default(), Row::default(), Row::default(), Row::default()];
     rows[0].put("all", "all", route.total.mean);
-    for (at, name) in [(0, "front"), (1, "queue")] {
-        rows[1].put(name, name, mean(at));
+    for at in [FRONT, QUEUE] {
+        rows[1].put(class(PHASES[at].name), PHASES[at].name, mean(at));
         rows[2].skip(mean(at));
         rows[3].skip(mean(at));
     }
     rows[1].put("work", "work", work);
-    for (at, name) in [(2, "code"), (3, "handler")] {
-        rows[2].put(name, name, mean(at));
+    for at in [CODE, HANDLER, UPSTREAM] {
+        rows[2].put(class(PHASES[at].name), PHASES[at].name, mean(at));
         rows[3].skip(mean(at));
     }
     rows[2].put("sql", "statements", statements);
-    for (at, phase) in PHASES.iter().enumerate().take(10).skip(5) {
-        rows[3].put(class(phase.name), phase.name.trim_start_matches("sql "), mean(at));
+    for at in STATEMENTS {
+        let name = PHASES[at].name;
+        rows[3].put(class(name), name.trim_start_matches("sql "), mean(at));
     }
-    for (at, name) in [(9, "between"), (10, "write")] {
-        rows[1].put(name, name, mean(at));
+    for at in [BETWEEN, WRITE] {
+        rows[1].put(class(PHASES[at].name), PHASES[at].name, mean(at));
     }
     // Without statements the last row is empty.
     let rows = rows.iter().filter(|row| !row.boxes.is_empty());
@@ -188,6 +191,7 @@ fn boxes(span: &Span, total: f64) -> String {
             "queue" => "queue",
             "running" => "code",
             "handler" => "handler",
+            "upstream" => "upstream",
             "write" => "write",
             _ => "between",
         };
@@ -209,6 +213,7 @@ fn class(phase: &str) -> &'static str {
         "queue" => "queue",
         "code" => "code",
         "handler" => "handler",
+        "upstream" => "upstream",
         "sql wait" => "wait",
         "sql send" => "send",
         "sql server" => "server",
@@ -243,5 +248,36 @@ mod tests {
         assert!(html.contains("server 45 %</span>"), "{html}");
         assert!(html.contains("select 1 from &lt;t&gt;"));
         assert_eq!(html.matches("class=\"lane\"").count(), 16);
+    }
+
+    #[test]
+    fn every_phase_has_a_box_of_its_own_share() {
+        let mut report = report();
+        let span = |kind: &str, from_us: f64, took_us: f64| Span {
+            kind: kind.into(),
+            from_us,
+            took_us,
+            ..report.spans[0].clone()
+        };
+        report.spans = vec![
+            span("front", 0.0, 100.0),
+            span("upstream", 100.0, 600.0),
+            span("write", 950.0, 50.0),
+        ];
+        let summary = Summary::of(&Sampled {
+            seen: 1,
+            left_out: 0,
+            samples: vec![report],
+        });
+        let html = html(&summary, Duration::from_secs(10));
+        for share in [
+            "front 10 %",
+            "work 60 %",
+            "upstream 60 %",
+            "between 25 %",
+            "write 5 %",
+        ] {
+            assert!(html.contains(&format!("{share}</span>")), "{share} in {html}");
+        }
     }
 }

@@ -56,14 +56,16 @@ pub(super) const PHASES: [Phase; 12] = [
     },
 ];
 const COUNT: usize = PHASES.len();
-const FRONT: usize = 0;
-const QUEUE: usize = 1;
-const CODE: usize = 2;
-const HANDLER: usize = 3;
-const UPSTREAM: usize = 4;
-const SQL: usize = 5;
-const BETWEEN: usize = 10;
-const WRITE: usize = 11;
+pub(super) const FRONT: usize = 0;
+pub(super) const QUEUE: usize = 1;
+pub(super) const CODE: usize = 2;
+pub(super) const HANDLER: usize = 3;
+pub(super) const UPSTREAM: usize = 4;
+pub(super) const SQL: usize = 5;
+/// The phases of statements, from [`SQL`] on.
+pub(super) const STATEMENTS: std::ops::Range<usize> = SQL..BETWEEN;
+pub(super) const BETWEEN: usize = 10;
+pub(super) const WRITE: usize = 11;
 /// Which of several simultaneous phases is charged.
 const PRECEDENCE: [usize; COUNT] = [
     CODE,
