@@ -1,4 +1,4 @@
-//! What authorities ask for to see that this server has a name.
+//! Answers to the challenges by which an authority verifies that this server has a name.
 
 use std::{collections::HashMap, io, sync::Arc};
 

@@ -54,7 +54,7 @@ pub enum Challenge {
     Http01,
 }
 
-/// What becomes of a certificate.
+/// Events in the life of a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Why the last order has failed; `None` if it has not.
@@ -88,7 +88,7 @@ struct Thread {
 }
 
 impl AcmeClient {
-    /// What proves to authorities that the server has the names that are asked for at the moment.
+    /// Answers to the challenges of the orders under way.
     pub fn challenges(&self) -> Arc<Challenges> {
         Arc::clone(&self.challenges)
     }
@@ -138,7 +138,7 @@ impl AcmeClient {
         self.thread.lock().take();
     }
 
-    /// What becomes of the certificate of a section; `None` if the section obtains none.
+    /// The state of a section's certificate; `None` if the section obtains none.
     pub fn progress(&self, name: &str) -> Option<Progress> {
         Some(self.certificates.lock().get(name)?.progress.lock().clone())
     }

@@ -124,7 +124,7 @@ pub(crate) fn build(
         .ok_or(context.problems)
 }
 
-/// What sections are built with.
+/// The surroundings in which sections are read.
 pub(crate) struct Context<'a> {
     pub(crate) places: &'a Places,
     pub(crate) environment: &'a Environment<'a>,

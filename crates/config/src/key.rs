@@ -1,4 +1,4 @@
-//! What a key accepts: the part of its declaration that the reader, the schema and the reference share.
+//! The declaration of a key, as the reader, the schema and the reference share it.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ pub(crate) enum Kind {
     Group(&'static [Key]),
 }
 
-/// What a text must be; checked when all files have been read.
+/// The form of a text, checked when all files have been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Anything, or what its Rust type parses.
