@@ -54,7 +54,7 @@ pub enum Challenge {
     Http01,
 }
 
-/// Events in the life of a certificate.
+/// How far the orders of a certificate have come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Why the last order has failed; `None` if it has not.
@@ -138,7 +138,7 @@ impl AcmeClient {
         self.thread.lock().take();
     }
 
-    /// The state of a section's certificate; `None` if the section obtains none.
+    /// The progress of a section's certificate; `None` if the section obtains none.
     pub fn progress(&self, name: &str) -> Option<Progress> {
         Some(self.certificates.lock().get(name)?.progress.lock().clone())
     }
