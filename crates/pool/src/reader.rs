@@ -390,7 +390,16 @@ impl Reader {
         }
         let (worker, job) = (self.worker, (header.slot, header.job));
         match header.kind {
-            FrameType::Response => session.answer(worker, job, header.flags, payload(), now)?,
+            FrameType::Response | FrameType::Upgrade => {
+                session.answer(worker, &header, payload(), now)?;
+            }
+            FrameType::Message => session.message(worker, job, header.flags, payload())?,
+            FrameType::Close => session.close(worker, job, &payload())?,
+            FrameType::Join | FrameType::Leave => {
+                let joins = header.kind == FrameType::Join;
+                session.room(worker, job, joins, frame.payload, now)?;
+            }
+            FrameType::Publish => session.publish(worker, job, header.flags, &payload())?,
             FrameType::Body => session.chunk(worker, job, header.flags, payload(), now)?,
             FrameType::Reset => session.reset(worker, job, now),
             FrameType::Window => {

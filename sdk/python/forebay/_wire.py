@@ -23,6 +23,7 @@ WINDOW = 0x12
 ABORT = 0x13
 RESET = 0x14
 RESPONSE = 0x20
+UPGRADE = 0x30
 CALL = 0x40
 RETURN = 0x41
 
@@ -96,11 +97,12 @@ def response(
     micros: int,
     headers: bytes,
     body: bytes,
+    frame_type: int = RESPONSE,
 ) -> bytes:
-    """Encodes a RESPONSE frame; `micros` is the run time of the handler, `headers` a pair block."""
+    """Encodes a RESPONSE or UPGRADE frame; `micros` is the run time of the handler, `headers` a pair block."""
     block = len(headers)
     head = RESPONSE_HEAD.pack(
-        12 + block + len(body), RESPONSE, flags, generation, job, slot, status, kind, 0, micros, block
+        12 + block + len(body), frame_type, flags, generation, job, slot, status, kind, 0, micros, block
     )
     return b"".join((head, headers, body)) if block else head + body
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_wire::{ContentKind, ResponseHead, flag};
+use forebay_wire::{ContentKind, FrameType, Header, ResponseHead, flag};
 
 use super::{
     super::{Command, EndCause, JobHandle, NewJob, Outlet, Phase, Signal, State, Worker},
@@ -253,6 +253,7 @@ impl World {
             end,
             limits,
             deadline,
+            may_upgrade: false,
             trace: None,
             reply_to,
         };
@@ -418,9 +419,10 @@ impl World {
                 fault,
             } => {
                 let flags = if end { flag::END } else { 0 } | if fault { flag::FAULT } else { 0 };
+                let header = header((slot, number), flags);
                 let taken = self
                     .state
-                    .answer(key, (slot, number), flags, response(serial, run_us), now, out);
+                    .answer(key, &header, response(serial, run_us), now, out);
                 assert_eq!(taken, Ok(()), "a good answer is taken");
             }
             FromWorker::Chunk {
@@ -441,7 +443,8 @@ impl World {
                 let taken = if body {
                     self.state.chunk(key, (slot, number), 0, bytes, now, out)
                 } else {
-                    self.state.answer(key, (slot, number), flag::END, bytes, now, out)
+                    let header = header((slot, number), flag::END);
+                    self.state.answer(key, &header, bytes, now, out)
                 };
                 // A job that is over accepts nothing, so nothing is checked for it.
                 if taken.is_err() {
@@ -499,6 +502,17 @@ impl World {
         if self.nature.claims {
             self.clients.forget_all_but(&running);
         }
+    }
+}
+
+/// The header of a RESPONSE to a job.
+pub(super) fn header((slot, job): (u32, u32), flags: u8) -> Header {
+    Header {
+        kind: FrameType::Response,
+        flags,
+        generation: 0,
+        job,
+        slot,
     }
 }
 
