@@ -276,6 +276,14 @@ impl LocalMailbox {
         }
     }
 
+    /// Whether published messages were dropped, because the waiting task does not take them.
+    pub(crate) fn has_overflowed(&self, place: ReplyTo) -> bool {
+        let waiters = self.waiters.borrow();
+        waiters
+            .get(place.waiter as usize)
+            .is_some_and(|waiter| waiter.has_overflowed)
+    }
+
     /// Polls for the next delivery. Windows are summed up and come first.
     pub(crate) fn poll(&self, place: ReplyTo, cx: &mut Context<'_>) -> Poll<Delivery> {
         let mut waiters = self.waiters.borrow_mut();

@@ -169,6 +169,14 @@ impl Pool {
         self.shared.wake.notify_one();
     }
 
+    /// Ends event streams and upgraded connections, and refuses further ones. Other jobs are accepted and finished.
+    pub fn end_connections(&self) {
+        self.shared.change(None, |session| {
+            let (state, out) = session.parts();
+            state.end_connections(Instant::now(), out);
+        });
+    }
+
     /// Refuses new jobs, finishes accepted ones, then ends the workers. [`Pool::stopped`] waits for that.
     pub fn stop(&self) {
         self.shared.state.lock().stop();
@@ -236,6 +244,11 @@ impl Pending<'_> {
     /// Whether the last delivery has been returned.
     pub fn is_over(&self) -> bool {
         self.over
+    }
+
+    /// Whether [`Delivery::Overflow`] comes next.
+    pub fn has_overflowed(&self) -> bool {
+        self.mailbox.has_overflowed(self.place)
     }
 
     /// Polls for [`Pending::next`].

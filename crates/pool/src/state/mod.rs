@@ -159,6 +159,8 @@ pub(crate) struct State<L> {
     /// Number of jobs that have left their slots.
     detached: usize,
     rooms: Rooms,
+    /// Whether connections have been told to end, and no further ones are taken.
+    ends_connections: bool,
     /// Number of workers that may be busy before jobs are packed onto them: the number of cores.
     cores: usize,
     pub(crate) counters: Counters,
@@ -176,6 +178,7 @@ impl<L: LinkPort> State<L> {
             arrivals: 0,
             detached: 0,
             rooms: Rooms::default(),
+            ends_connections: false,
             cores,
             counters: Counters::default(),
             timings: Timings::default(),
@@ -411,6 +414,9 @@ impl<L: LinkPort> State<L> {
         let refusal = if answer.upgrade().is_some() && !job.may_upgrade {
             let what = "the client has not asked for an upgrade".to_owned();
             Some(Failure::InvalidAnswer { what })
+        } else if answer.is_detached() && self.ends_connections {
+            let pool = self.options.name.clone();
+            Some(Failure::Stopping { pool })
         } else if is_full {
             let pool = self.options.name.clone();
             Some(Failure::TooManyConnections {

@@ -55,7 +55,7 @@ import type { HandlerSource } from './messages.js';
 import type { Page } from './page.js';
 import { report } from './report.js';
 import { LOST_DETAIL, SharedCommits, lostResponse, type CompleteResponse } from './shared-commits.js';
-import { Socket, publishPayload, readClose, textFlag, type SocketOwner } from './socket.js';
+import { SERVICE_RESTART, Socket, publishPayload, readClose, textFlag, type SocketOwner } from './socket.js';
 import { streamReply, type FrameSink } from './stream.js';
 
 /** Log lines are dropped, and counted, while this many bytes wait to be sent. */
@@ -68,9 +68,6 @@ const ANSWER_LENGTH_MAX = 65_536;
 
 const NO_HEADERS: readonly string[] = [];
 const NO_BYTES = new Uint8Array(0);
-
-/** The close code of a WebSocket whose worker ends. */
-const SERVICE_RESTART = 1012;
 
 /** Members of the INIT frame that workers use. */
 export interface Init {
@@ -564,7 +561,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink, SocketOwner {
   #upgrade(job: Job, upgrade: WebSocketUpgrade): void {
     const { request } = job;
     if (request.headers.get('upgrade')?.toLowerCase() !== 'websocket') {
-      this.#fail(job, new HttpError(426, 'there is a WebSocket here', { headers: { upgrade: 'websocket' } }));
+      this.#fail(job, new HttpError(400, 'this is the address of a WebSocket: open one'));
       return;
     }
     this.#commits.settle();

@@ -9,6 +9,9 @@ import type { Socket } from './socket.js';
 /** Size of the receive window for request bodies; it is replenished once half of it has been read. */
 const READ_WINDOW_BYTES = 262_144;
 
+/** The reason of ABORT when the pool is replaced or stops. */
+const SERVER_ENDS = 3;
+
 /** The interface of the worker for its jobs. */
 export interface JobOwner {
   readonly context: WorkerContext;
@@ -98,6 +101,11 @@ export class Job implements Context, BodySource {
 
   get aborted(): boolean {
     return this.#abortReason !== 0;
+  }
+
+  /** Whether the server has ended it because the pool is replaced or stops. */
+  get isStopped(): boolean {
+    return this.#abortReason === SERVER_ENDS;
   }
 
   /** The server no longer wants the response. */
