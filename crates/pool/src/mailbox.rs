@@ -276,12 +276,17 @@ impl LocalMailbox {
         }
     }
 
-    /// Whether published messages were dropped, because the waiting task does not take them.
-    pub(crate) fn has_overflowed(&self, place: ReplyTo) -> bool {
-        let waiters = self.waiters.borrow();
-        waiters
-            .get(place.waiter as usize)
-            .is_some_and(|waiter| waiter.has_overflowed)
+    /// Polls until published messages have been dropped, because the waiting task does not take them.
+    pub(crate) fn poll_overflow(&self, place: ReplyTo, cx: &mut Context<'_>) -> Poll<()> {
+        let mut waiters = self.waiters.borrow_mut();
+        let waiter = waiters
+            .get_mut(place.waiter as usize)
+            .expect("a place is kept while it is polled");
+        if waiter.has_overflowed {
+            return Poll::Ready(());
+        }
+        waiter.waker = Some(cx.waker().clone());
+        Poll::Pending
     }
 
     /// Polls for the next delivery. Windows are summed up and come first.

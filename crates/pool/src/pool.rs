@@ -246,9 +246,9 @@ impl Pending<'_> {
         self.over
     }
 
-    /// Whether [`Delivery::Overflow`] comes next.
-    pub fn has_overflowed(&self) -> bool {
-        self.mailbox.has_overflowed(self.place)
+    /// Polls until [`Delivery::Overflow`] comes next, whatever waits before it.
+    pub fn poll_overflow(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.mailbox.poll_overflow(self.place, cx)
     }
 
     /// Polls for [`Pending::next`].

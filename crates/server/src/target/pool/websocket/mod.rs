@@ -448,8 +448,8 @@ impl BodyStream for WebSocketStream<'_> {
     }
 
     /// A client that takes nothing may do so for a while: the worker need not wait for that.
-    fn poll_ahead(&mut self, _: &mut Context<'_>) {
-        if !self.pending.is_over() && self.pending.has_overflowed() {
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        if !self.pending.is_over() && self.pending.poll_overflow(cx).is_ready() {
             self.fail(&TOO_SLOW, &mut Gathered::default());
             self.is_too_slow = true;
         }
