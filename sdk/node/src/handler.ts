@@ -1,6 +1,6 @@
 import type { Context, WorkerContext } from './context.js';
 import { declaredOf, readsOf, type DeclaredRead } from './declared-reads.js';
-import { foreignApplication } from './frameworks.js';
+import { nodeApplication } from './frameworks.js';
 import type { Answer } from './reply.js';
 import type { HttpRequest } from './request.js';
 import { Router } from './router.js';
@@ -30,12 +30,20 @@ export interface LoadedHandler {
   stop: Hook[];
 }
 
+/** Where an application ends up that calls `listen`; see `node-http/server.ts`. */
+export interface Listening {
+  /** Its handler; null while it does not listen. */
+  handler(): Handler | null;
+  /** Waits for it to listen; null if it does not in time. */
+  wait(): Promise<Handler | null>;
+}
+
 /**
- * Finds the handler in a module: its default export, or else one named `handler`, that is a router, a function, or an
- * object with `fetch`. A CommonJS module's `module.exports` counts as both.
- * @throws TypeError if there is none, or if it is an application for another server.
+ * Finds the handler in a module: what it listens with, or its default export, or else one named `handler`, that is a router, a function, an
+ * object with `fetch`, or an application of `node:http`. A CommonJS module's `module.exports` counts as both.
+ * @throws TypeError if there is none.
  */
-export async function loadHandler(module: object, file: string): Promise<LoadedHandler> {
+export async function loadHandler(module: object, file: string, listening?: Listening): Promise<LoadedHandler> {
   const exports = module as Record<string, unknown>;
   const fallback = exports['default'];
   const common = isObject(fallback) && !(fallback instanceof Router) ? fallback : {};
@@ -47,19 +55,20 @@ export async function loadHandler(module: object, file: string): Promise<LoadedH
     const hook = exports[name] ?? hooks[name];
     if (typeof hook === 'function') list.push(hook as Hook);
   }
+  const listener = listening?.handler() ?? null;
+  if (listener !== null) return { ...loaded, handle: listener };
   for (const candidate of candidates) {
     if (candidate instanceof Router) {
       loaded.start.push(...candidate.startHooks);
       loaded.stop.unshift(...candidate.stopHooks);
       return { ...loaded, handle: candidate.compile(), isRouter: true, reads: candidate.declaredReads() };
     }
-    const foreign = foreignApplication(candidate);
-    if (foreign !== undefined) {
-      throw new TypeError(
-        `${file} exports ${foreign}, which cannot be a handler: a handler gets a request and returns the response. Move its routes ` +
-          'to a router() of `forebay`, or export a function (request, ctx) or an object with fetch(request, ctx): ' +
-          'see "From Express, Koa and Fastify" in docs/guide/pools.md',
-      );
+    const application = nodeApplication(candidate);
+    if (application !== undefined) {
+      const { listener } = await import('./node-http/index.js');
+      if (application.start !== undefined) loaded.start.push(application.start);
+      if (application.stop !== undefined) loaded.stop.unshift(application.stop);
+      return { ...loaded, handle: listener(application.listener) };
     }
     if (typeof candidate === 'function') {
       // A function may have its own `onStop`, such as that of a router with a different interface.
@@ -73,10 +82,15 @@ export async function loadHandler(module: object, file: string): Promise<LoadedH
       return { ...loaded, handle: bridgeFetch(candidate as unknown as FetchHandler) };
     }
   }
+  // The application may listen once it has connected to its database. One that exports something else is mistaken about that.
+  const mayListen = fallback === undefined || (hooks === common && Object.keys(common).length === 0);
+  const late = listening !== undefined && mayListen ? await listening.wait() : null;
+  if (late !== null) return { ...loaded, handle: late };
   const found = Object.keys(exports).map((name) => `${name} (${typeof exports[name]})`);
   throw new TypeError(
-    `${file} exports no handler: expected \`export default\` of a router(), a function (request, ctx) or an object with ` +
-      `fetch(request, ctx), or a function named handler; found ${found.length === 0 ? 'no exports' : found.join(', ')}`,
+    `${file} exports no handler${listening === undefined ? '' : ' and does not listen'}: expected \`export default\` of a router(), a function ` +
+      '(request, ctx), an object with fetch(request, ctx) or an application of Express, Fastify, Koa, Hono, ..., or a call of listen(); ' +
+      `found ${found.length === 0 ? 'no exports' : found.join(', ')}`,
   );
 }
 

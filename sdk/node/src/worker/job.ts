@@ -28,6 +28,8 @@ export class Job implements Context, BodySource {
   isLost = false;
   /** Called when the window grows or the job is aborted; set while a streamed response waits. */
   wake: (() => void) | null = null;
+  /** Called when the job is aborted; cheaper than `signal`. */
+  onAbort: ((error: Error) => void) | null = null;
   readonly #owner: JobOwner;
   /** As of `performance.now()`; 0 without a deadline. */
   readonly #deadline: number;
@@ -94,6 +96,7 @@ export class Job implements Context, BodySource {
     this.#abortReason = reason;
     this.#controller?.abort(abortError(reason));
     this.failBody(abortError(reason));
+    this.onAbort?.(abortError(reason));
     this.wake?.();
   }
 

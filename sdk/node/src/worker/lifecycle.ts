@@ -40,8 +40,10 @@ export async function loadHandlers({ messages, handler, library, load }: Init): 
 /** Imports a handler module. */
 export async function loadFile(file: string | null): Promise<LoadedHandler> {
   if (file === null) throw new TypeError('the pool names no handler file');
+  const { standInForServers } = await import('../node-http/server.js');
+  const listening = standInForServers();
   try {
-    return loadHandler(await import(pathToFileURL(file).href), file);
+    return await loadHandler(await import(pathToFileURL(file).href), file, listening);
   } catch (error) {
     // The stack of a syntax error does not name the file.
     if (error instanceof SyntaxError && !error.message.includes(file)) error.message += ` (in ${file}, or in what it imports)`;
