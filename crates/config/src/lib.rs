@@ -75,6 +75,10 @@ pub use trace::Trace;
 pub use units::{parse_duration, print_duration};
 pub use workflow::{Workflow, WorkflowAllow, WorkflowClient, WorkflowCompat, WorkflowRuns, WorkflowSource};
 
+/// The configuration file's usual name.
+pub const CONFIG_FILE: &str = "forebay.toml";
+/// Requests that a worker of an application without a configuration runs at a time.
+const APPLICATION_CONCURRENCY: u32 = 100;
 /// Largest configuration file, in bytes.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
 
@@ -93,6 +97,27 @@ impl Config {
         let text = read_bounded(file).map_err(unreadable)?;
         let absolute = std::path::absolute(file).map_err(unreadable)?;
         Self::parse(&text, &absolute, environment)
+    }
+
+    /// The configuration of a single application in the working folder, as a `handler` names it: one pool of it at all paths, and the
+    /// default listener. An application is usually asynchronous, so each of its workers gets many requests at a time.
+    pub fn of_application(application: &str, environment: &Environment<'_>) -> Result<Self, ConfigError> {
+        let handler = print::text(application);
+        let text = format!(
+            "[pool.app]\nhandler = {handler}\nconcurrency = {APPLICATION_CONCURRENCY}\n\n[[route]]\npath = \"/*\"\npool = \"app\"\n"
+        );
+        let refused = |reason| ConfigError::Application {
+            application: application.to_owned(),
+            reason,
+        };
+        let file = std::path::absolute(CONFIG_FILE).map_err(|error| refused(error.to_string()))?;
+        Self::parse(&text, &file, environment).map_err(|error| match error {
+            ConfigError::Invalid { problems } => {
+                let reasons: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
+                refused(reasons.join("; "))
+            }
+            other => other,
+        })
     }
 
     /// Validates a text as the content of `file`, an absolute path to whose folder relative paths refer. Included files are read.

@@ -29,7 +29,7 @@ export async function start(
 
 /** Loads the handlers named in INIT: message handlers, or a module that handles requests or messages. */
 export async function loadHandlers({ messages, handler, library, load }: Init): Promise<LoadedHandler> {
-  if (library !== true) return loadFile(handler);
+  if (library !== true) return loadFile(handler, true);
   const { answerMessages, loadMessages } = await import('./messages.js');
   if (messages !== undefined) return loadMessages(messages, load ?? []);
   const loaded = await loadFile(handler);
@@ -37,11 +37,10 @@ export async function loadHandlers({ messages, handler, library, load }: Init): 
   return table === undefined ? loaded : { ...answerMessages(table), start: loaded.start, stop: loaded.stop };
 }
 
-/** Imports a handler module. */
-export async function loadFile(file: string | null): Promise<LoadedHandler> {
+/** Imports a handler module. `mayListen`: it may be an application that listens. */
+export async function loadFile(file: string | null, mayListen = false): Promise<LoadedHandler> {
   if (file === null) throw new TypeError('the pool names no handler file');
-  const { standInForServers } = await import('../node-http/server.js');
-  const listening = standInForServers();
+  const listening = mayListen ? (await import('../node-http/server.js')).standInForServers() : undefined;
   try {
     return await loadHandler(await import(pathToFileURL(file).href), file, listening);
   } catch (error) {
