@@ -1,4 +1,5 @@
 import type { Context, WorkerContext } from './context.js';
+import type { FetchContext } from './fetch.js';
 import { declaredOf, readsOf, type DeclaredRead } from './declared-reads.js';
 import { nodeApplication } from './frameworks.js';
 import type { Answer } from './reply.js';
@@ -13,7 +14,7 @@ export type Hook = (ctx: WorkerContext) => unknown;
 
 /** The web-standard form of a handler: `export default { fetch(request) { return new Response('hello'); } }`. */
 export interface FetchHandler {
-  fetch(request: Request, ctx: Context): Response | Promise<Response>;
+  fetch(request: Request, ctx: FetchContext, executionCtx: FetchContext): Response | Promise<Response>;
 }
 
 /** A handler that accepts the concatenated method and path as a third argument, if the caller has it already. */
@@ -78,7 +79,8 @@ export async function loadHandler(module: object, file: string, listening?: List
       return { ...loaded, handle: candidate as Handler, reads: declared === undefined ? [] : readsOf(declared) };
     }
     if (isObject(candidate) && typeof candidate['fetch'] === 'function') {
-      const { bridgeFetch } = await import('./fetch.js');
+      const { bridgeFetch, finishPending } = await import('./fetch.js');
+      loaded.stop.unshift(finishPending);
       return { ...loaded, handle: bridgeFetch(candidate as unknown as FetchHandler) };
     }
   }

@@ -100,15 +100,11 @@ function listenServer(this: StandIn, ...given: unknown[]): StandIn {
   const callback = given.findLast((value) => typeof value === 'function');
   if (callback !== undefined) this.once('listening', callback as () => void);
   const address = addressIn(given);
-  try {
-    listen(address.port, handlerOf(this));
-    this[ADDRESS] = address;
-    process.nextTick(() => {
-      if (this[ADDRESS] === address) this.emit('listening');
-    });
-  } catch (error) {
-    process.nextTick(() => this.emit('error', error));
-  }
+  listen(address.port, handlerOf(this));
+  this[ADDRESS] = address;
+  process.nextTick(() => {
+    if (this[ADDRESS] === address) this.emit('listening');
+  });
   return this;
 }
 

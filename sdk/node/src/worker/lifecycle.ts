@@ -1,7 +1,7 @@
 /** The life cycle of every worker process, whatever its protocol: loads the handler, handles signals, exits on uncaught errors. */
 import { pathToFileURL } from 'node:url';
 import type { WorkerContext } from '../context.js';
-import { loadHandler, type Handler, type Hook, type LoadedHandler } from '../handler.js';
+import { loadHandler, type Handler, type Hook, type Listening, type LoadedHandler } from '../handler.js';
 import { pageAddon } from '../page-addon.js';
 import { isEndedCall } from './calls.js';
 import type { Init } from './engine.js';
@@ -40,14 +40,28 @@ export async function loadHandlers({ messages, handler, library, load }: Init): 
 /** Imports a handler module. `mayListen`: it may be an application that listens. */
 export async function loadFile(file: string | null, mayListen = false): Promise<LoadedHandler> {
   if (file === null) throw new TypeError('the pool names no handler file');
-  const listening = mayListen ? (await import('../node-http/server.js')).standInForServers() : undefined;
+  const listening = mayListen ? await standIn() : undefined;
+  const { exit } = process;
+  process.exit = (code) => {
+    report('the application has called process.exit() while it was loaded, so its worker ends', new Error(`process.exit(${code ?? ''})`));
+    return exit(code);
+  };
   try {
     return await loadHandler(await import(pathToFileURL(file).href), file, listening);
   } catch (error) {
     // The stack of a syntax error does not name the file.
     if (error instanceof SyntaxError && !error.message.includes(file)) error.message += ` (in ${file}, or in what it imports)`;
     throw error;
+  } finally {
+    process.exit = exit;
   }
+}
+
+/** Has `listen` of the application open no socket. */
+async function standIn(): Promise<Listening> {
+  const { standInForServers } = await import('../node-http/server.js');
+  if (process.versions['bun'] !== undefined) (await import('../node-http/bun-server.js')).standInForBun();
+  return standInForServers();
 }
 
 /** Makes SIGTERM drain the worker, and uncaught errors end it. */
