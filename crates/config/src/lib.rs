@@ -77,8 +77,6 @@ pub use workflow::{Workflow, WorkflowAllow, WorkflowClient, WorkflowCompat, Work
 
 /// The configuration file's usual name.
 pub const CONFIG_FILE: &str = "forebay.toml";
-/// Requests that a worker of an application without a configuration runs at a time.
-const APPLICATION_CONCURRENCY: u32 = 100;
 /// Largest configuration file, in bytes.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
 
@@ -100,12 +98,10 @@ impl Config {
     }
 
     /// The configuration of a single application in the working folder, as a `handler` names it: one pool of it at all paths, and the
-    /// default listener. An application is usually asynchronous, so each of its workers gets many requests at a time.
+    /// default listener.
     pub fn of_application(application: &str, environment: &Environment<'_>) -> Result<Self, ConfigError> {
         let handler = print::text(application);
-        let text = format!(
-            "[pool.app]\nhandler = {handler}\nconcurrency = {APPLICATION_CONCURRENCY}\n\n[[route]]\npath = \"/*\"\npool = \"app\"\n"
-        );
+        let text = format!("[pool.app]\nhandler = {handler}\n\n[[route]]\npath = \"/*\"\npool = \"app\"\n");
         let refused = |reason| ConfigError::Application {
             application: application.to_owned(),
             reason,

@@ -37,8 +37,9 @@ section! {
         compat: Compat = "none",
         /// How many processes.
         workers: Workers,
-        /// Jobs one worker runs at a time. With 1, a handler may block.
-        concurrency: u32 as integer(1, 1_024) = "1",
+        /// Jobs one worker runs at a time. With 1, a handler may block. Without the key: 100 for an application of Node or Bun that waits
+        /// instead of blocking (of Express, Fastify, Koa, Hono or another that listens or has `fetch`), else 1.
+        concurrency: Option<u32> as integer(1, 1_024),
         /// Jobs that wait for a worker.
         queue_max: usize as integer(1, 1_000_000) = "1024" => "503 with `Retry-After`",
         /// Bytes of the jobs that wait.

@@ -17,7 +17,14 @@ const NESTING_MAX: usize = 1000;
 /// Without one of these words, a file that is no ES module exports nothing.
 const WORDS_OF_COMMONJS: [&str; 4] = ["exports", "module", "this", "eval"];
 /// A file with one of these may start a server, or load another file that does.
-const WORDS_OF_SERVERS: [&str; 6] = ["listen", "serve(", ".start(", "import(", "require('.", "require(\"."];
+const WORDS_OF_SERVERS: [&str; 6] = [
+    "listen",
+    "serve(",
+    ".start(",
+    "import(",
+    "require('.",
+    "require(\".",
+];
 const NO_HANDLER: &str = "exports no handler and does not listen: expected `export default` of a router(), a function (request, ctx), \
                           an object with fetch(request, ctx) or an application of Express, Fastify, Koa, Hono, ..., or a call of \
                           listen()";
@@ -101,7 +108,8 @@ fn parse(source: String, syntax: Syntax, grammar: Grammar, is_bun: bool) -> Vec<
             false
         }
         Ok(program) => {
-            let may_be_handler = may_export_handler(&program, &file.src, is_bun) || may_listen(&program, &file.src);
+            let may_be_handler =
+                may_export_handler(&program, &file.src, is_bun) || may_listen(&program, &file.src);
             errors.is_empty() && !may_be_handler
         }
     };
@@ -135,7 +143,9 @@ fn may_export_handler(program: &Program, source: &str, is_bun: bool) -> bool {
 /// Whether a file may start a server, itself or by a file that it imports from its own package.
 fn may_listen(program: &Program, source: &str) -> bool {
     let imports_file = |item: &ModuleItem| match item {
-        ModuleItem::ModuleDecl(ModuleDecl::Import(import)) => import.src.value.to_string_lossy().starts_with(['.', '/']),
+        ModuleItem::ModuleDecl(ModuleDecl::Import(import)) => {
+            import.src.value.to_string_lossy().starts_with(['.', '/'])
+        }
         _ => false,
     };
     WORDS_OF_SERVERS.iter().any(|word| source.contains(word))

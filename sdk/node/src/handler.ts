@@ -25,6 +25,8 @@ export interface LoadedHandler {
   handle: RoutedHandler;
   /** Whether it is the SDK's own router, which takes the third argument. */
   isRouter: boolean;
+  /** Whether it waits instead of blocking, as applications do, so that a worker may run many requests at a time. */
+  waits: boolean;
   /** The reads that the server may answer without calling the handler. */
   reads: DeclaredRead[];
   start: Hook[];
@@ -49,7 +51,7 @@ export async function loadHandler(module: object, file: string, listening?: List
   const fallback = exports['default'];
   const common = isObject(fallback) && !(fallback instanceof Router) ? fallback : {};
   const candidates = [fallback, common['default'], exports['handler'], common['handler']];
-  const loaded: LoadedHandler = { handle: () => null, isRouter: false, reads: [], start: [], stop: [] };
+  const loaded: LoadedHandler = { handle: () => null, isRouter: false, waits: false, reads: [], start: [], stop: [] };
   // An application of a framework may have a method `onStart` of its own.
   const hooks = Object.getPrototypeOf(common) === Object.prototype ? common : {};
   for (const [list, name] of [[loaded.start, 'onStart'], [loaded.stop, 'onStop']] as const) {
@@ -57,7 +59,7 @@ export async function loadHandler(module: object, file: string, listening?: List
     if (typeof hook === 'function') list.push(hook as Hook);
   }
   const listener = listening?.handler() ?? null;
-  if (listener !== null) return { ...loaded, handle: listener };
+  if (listener !== null) return { ...loaded, handle: listener, waits: true };
   for (const candidate of candidates) {
     if (candidate instanceof Router) {
       loaded.start.push(...candidate.startHooks);
@@ -69,7 +71,7 @@ export async function loadHandler(module: object, file: string, listening?: List
       const { listener } = await import('./node-http/index.js');
       if (application.start !== undefined) loaded.start.push(application.start);
       if (application.stop !== undefined) loaded.stop.unshift(application.stop);
-      return { ...loaded, handle: listener(application.listener) };
+      return { ...loaded, handle: listener(application.listener), waits: true };
     }
     if (typeof candidate === 'function') {
       // A function may have its own `onStop`, such as that of a router with a different interface.
@@ -81,13 +83,13 @@ export async function loadHandler(module: object, file: string, listening?: List
     if (isObject(candidate) && typeof candidate['fetch'] === 'function') {
       const { bridgeFetch, finishPending } = await import('./fetch.js');
       loaded.stop.unshift(finishPending);
-      return { ...loaded, handle: bridgeFetch(candidate as unknown as FetchHandler) };
+      return { ...loaded, handle: bridgeFetch(candidate as unknown as FetchHandler), waits: true };
     }
   }
   // The application may listen once it has connected to its database. One that exports something else is mistaken about that.
   const mayListen = fallback === undefined || (hooks === common && Object.keys(common).length === 0);
   const late = listening !== undefined && mayListen ? await listening.wait() : null;
-  if (late !== null) return { ...loaded, handle: late };
+  if (late !== null) return { ...loaded, handle: late, waits: true };
   const found = Object.keys(exports).map((name) => `${name} (${typeof exports[name]})`);
   throw new TypeError(
     `${file} exports no handler${listening === undefined ? '' : ' and does not listen'}: expected \`export default\` of a router(), a function ` +

@@ -18,6 +18,7 @@ interface Address {
 
 /** How long an application may take to listen after its module has been loaded. */
 const LISTEN_WAIT_MS = 10_000;
+const LISTEN_POLL_MS = 20;
 
 const ADDRESS = Symbol('address');
 
@@ -44,6 +45,7 @@ export function listen(port: number | string, handle: Handler): void {
 /** From now on `listen` of this process's HTTP servers opens no socket. */
 export function standInForServers(): Listening {
   intercept();
+  const resources = process.getActiveResourcesInfo().length;
   for (const { prototype } of [HttpServer, HttpsServer] as const) {
     const native = { close: prototype.close, address: prototype.address, listening: listeningOf(prototype) };
     Object.defineProperties(prototype, {
@@ -73,15 +75,27 @@ export function standInForServers(): Listening {
   return {
     handler: () => served?.handle ?? null,
     async wait() {
-      if (served === null) {
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-          setTimeout(resolve, LISTEN_WAIT_MS);
-        });
-      }
+      if (served === null) await listeningWithin(LISTEN_WAIT_MS, resources);
       return served?.handle ?? null;
     },
   };
+}
+
+/** Resolves once the application listens, or when it is too late or nothing is under way any more that could listen. */
+function listeningWithin(milliseconds: number, resources: number): Promise<void> {
+  const until = performance.now() + milliseconds;
+  return new Promise((resolve) => {
+    const timer = setInterval(() => {
+      // Bun does not tell what is under way.
+      const isIdle = process.versions['bun'] === undefined && process.getActiveResourcesInfo().length <= resources;
+      if (isIdle || performance.now() > until) finish();
+    }, LISTEN_POLL_MS);
+    timer.unref();
+    const finish = (wake = () => {
+      clearInterval(timer);
+      resolve();
+    });
+  });
 }
 
 function listeningOf(prototype: object): () => boolean {

@@ -11,6 +11,8 @@ import { report } from './report.js';
 /** A handler whose start hooks have run. */
 export interface StartedHandler {
   readonly handle: Handler;
+  /** Whether it waits instead of blocking. */
+  readonly waits: boolean;
   /** Stop hooks in the order in which they run. */
   readonly stop: readonly Hook[];
 }
@@ -24,7 +26,7 @@ export async function start(
   const first = startUp === null ? null : startHooks(await import(pathToFileURL(startUp).href));
   const handler = await load();
   for (const hook of [...(first?.start ?? []), ...handler.start]) await hook(context);
-  return { handle: handler.handle, stop: [...handler.stop, ...(first?.stop ?? [])] };
+  return { handle: handler.handle, waits: handler.waits, stop: [...handler.stop, ...(first?.stop ?? [])] };
 }
 
 /** Loads the handlers named in INIT: message handlers, or a module that handles requests or messages. */
