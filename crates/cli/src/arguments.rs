@@ -7,7 +7,7 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use forebay_server::config::{CONFIG_FILE, Config, ConfigError, Environment};
+use forebay_server::config::{Application, CONFIG_FILE, Config, ConfigError, Environment};
 
 use crate::{
     commands::{
@@ -111,6 +111,9 @@ pub(crate) struct Served {
     /// it. Example: forebay serve app.mjs, forebay serve mysite.wsgi:application
     #[arg(value_name = "APPLICATION", conflicts_with = "config")]
     application: Option<String>,
+    /// What runs the application. Example: --runtime bun
+    #[arg(long, requires = "application", default_value = "auto", value_parser = ["auto", "node", "bun", "python"])]
+    runtime: String,
     #[command(flatten)]
     config: ConfigFile,
 }
@@ -119,7 +122,16 @@ impl Served {
     /// The configuration that says how.
     pub(crate) fn load_in(&self, environment: &Environment<'_>) -> Result<Config, ConfigError> {
         match &self.application {
-            Some(application) => Config::of_application(application, environment),
+            Some(handler) => {
+                let application = Application {
+                    handler: handler.clone(),
+                    runtime: self.runtime.clone(),
+                    env_pass: std::env::vars_os()
+                        .filter_map(|(name, _)| name.into_string().ok())
+                        .collect(),
+                };
+                Config::of_application(&application, environment)
+            }
             None => Config::load_in(&self.config.config, environment),
         }
     }

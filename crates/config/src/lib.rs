@@ -80,6 +80,17 @@ pub const CONFIG_FILE: &str = "forebay.toml";
 /// Largest configuration file, in bytes.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
 
+/// An application to be served without a configuration file.
+#[derive(Debug)]
+pub struct Application {
+    /// The application, as the key `handler` of a pool names it.
+    pub handler: String,
+    /// What runs it, as the key `runtime` names it.
+    pub runtime: String,
+    /// Environment variables that it gets; names that no pool may pass on are left out.
+    pub env_pass: Vec<String>,
+}
+
 impl Config {
     /// Reads and validates a file in this process's environment.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
@@ -97,13 +108,25 @@ impl Config {
         Self::parse(&text, &absolute, environment)
     }
 
-    /// The configuration of a single application in the working folder, as a `handler` names it: one pool of it at all paths, and the
-    /// default listener.
-    pub fn of_application(application: &str, environment: &Environment<'_>) -> Result<Self, ConfigError> {
-        let handler = print::text(application);
-        let text = format!("[pool.app]\nhandler = {handler}\n\n[[route]]\npath = \"/*\"\npool = \"app\"\n");
+    /// The configuration of a single application: one pool of it at all paths, and the default listener. Relative paths refer to the working
+    /// folder.
+    pub fn of_application(
+        application: &Application,
+        environment: &Environment<'_>,
+    ) -> Result<Self, ConfigError> {
+        let Application {
+            handler,
+            runtime,
+            env_pass,
+        } = application;
+        let text = format!(
+            "[pool.app]\nhandler = {}\nruntime = {}\nenv_pass = {}\n\n[[route]]\npath = \"/*\"\npool = \"app\"\n",
+            print::text(handler),
+            print::text(runtime),
+            print::texts(env_pass.iter().filter(|name| pool::can_pass(name))),
+        );
         let refused = |reason| ConfigError::Application {
-            application: application.to_owned(),
+            application: handler.clone(),
             reason,
         };
         let file = std::path::absolute(CONFIG_FILE).map_err(|error| refused(error.to_string()))?;

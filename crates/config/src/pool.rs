@@ -331,6 +331,11 @@ impl Setting for BTreeMap<String, String> {
     }
 }
 
+/// Whether a pool may pass on or set a variable of this name.
+pub(crate) fn can_pass(name: &str) -> bool {
+    is_name(name) && !PROTOCOL_VARIABLES.contains(&name)
+}
+
 fn check_variable(name: &str, line: usize, key: &str, fields: &Fields, context: &mut Context<'_>) {
     let message = if !is_name(name) {
         format!("{name:?} is not a variable's name: expected letters, digits and `_`, no digit first")

@@ -128,7 +128,13 @@ export class Exchange {
       request._readableState.readingMore = false;
       request._consuming = true;
     }
-    if (this.#isReading || this.#isClosed) return;
+    if (this.#isReading) return;
+    if (this.#isClosed) {
+      // Nobody waits for the rest of a body whose response has ended.
+      request.complete = true;
+      request.push(null);
+      return;
+    }
     if (this.#rest === undefined) {
       const { first, rest } = this.#wire.open();
       this.#rest = rest;
