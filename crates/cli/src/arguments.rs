@@ -108,7 +108,7 @@ pub(crate) fn refuse(error: &clap::Error) -> anyhow::Error {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Served {
     /// An application to serve at all paths, without a configuration: a file for Node, Bun or Python, or a Python module and the object in
-    /// it. Example: forebay serve app.mjs, forebay serve mysite.wsgi:application
+    /// it. Example: forebay serve app.mjs
     #[arg(value_name = "APPLICATION", conflicts_with = "config")]
     application: Option<String>,
     /// What runs the application. Example: --runtime bun

@@ -17,6 +17,7 @@ export class FetchContext implements Context {
   readonly #request: WireRequest;
   readonly #context: Context;
 
+  /** @internal */
   constructor(request: WireRequest, context: Context) {
     this.#request = request;
     this.#context = context;
