@@ -185,6 +185,16 @@ impl<L: LinkPort> State<L> {
         }
     }
 
+    /// Takes the number of jobs that a worker asks for. All workers of a pool run the same handler, so it holds for all of them.
+    pub(crate) fn raise_concurrency(&mut self, asked: usize) {
+        let Options {
+            concurrency,
+            concurrency_max,
+            ..
+        } = &mut self.options;
+        *concurrency = asked.clamp(*concurrency, *concurrency_max);
+    }
+
     pub(crate) fn options(&self) -> &Options {
         &self.options
     }

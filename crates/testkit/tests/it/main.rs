@@ -2,6 +2,7 @@
 
 mod acme;
 mod admin;
+mod applications;
 mod architecture;
 mod bodies;
 mod certificates;

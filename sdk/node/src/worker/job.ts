@@ -34,6 +34,8 @@ export class Job implements Context, BodySource {
   isLost = false;
   /** Called when the window grows, the job is aborted or its stream is to end; set while a streamed response waits. */
   wake: (() => void) | null = null;
+  /** Called when the job is aborted; cheaper than `signal`. */
+  onAbort: ((error: Error) => void) | null = null;
   /** Whether its stream is to end now, because the worker ends. */
   isEnding = false;
   /** Its WebSocket, once it is one. */
@@ -114,6 +116,7 @@ export class Job implements Context, BodySource {
     this.#abortReason = reason;
     this.#controller?.abort(abortError(reason));
     this.failBody(abortError(reason));
+    this.onAbort?.(abortError(reason));
     this.wake?.();
   }
 
