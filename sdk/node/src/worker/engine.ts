@@ -155,7 +155,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink, SocketOwner {
     this.#context = context;
     this.#handle = handle;
     this.#stopHooks = stopHooks;
-    setPublish((room, message) => this.#publish(room, message));
+    setPublish((room, message) => this.publish(room, message));
     this.#stopIfDone();
   }
 
@@ -605,7 +605,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink, SocketOwner {
     job.socket?.closed(code, reason);
   }
 
-  #publish(room: string, message: WebSocketMessage | ArrayBuffer): void {
+  publish(room: string, message: WebSocketMessage | ArrayBuffer): void {
     this.#commits.settle();
     this.link.write(frame(PUBLISH, textFlag(message), this.#generation, 0, 0, publishPayload(room, message)));
   }

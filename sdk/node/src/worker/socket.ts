@@ -24,6 +24,8 @@ export const SERVICE_RESTART = 1012;
 export interface SocketOwner {
   /** Sends a frame about the job. */
   socketFrame(job: Job, type: number, flags: number, payload: Uint8Array): void;
+  /** Sends a message to all in a room. */
+  publish(room: string, message: WebSocketMessage | ArrayBuffer): void;
   /** Calls a function of the handler as part of the job. */
   within<T>(job: Job, run: () => T): T;
   /** The job is over. */
@@ -119,7 +121,9 @@ export class Socket implements ServerWebSocket {
   }
 
   broadcast(room: string, message: WebSocketMessage | ArrayBuffer): void {
+    // Once it is closed, there is nobody to leave out.
     if (this.#isOpen) this.#owner.socketFrame(this.#job, PUBLISH, textFlag(message), publishPayload(room, message));
+    else this.#owner.publish(room, message);
   }
 
   /** A MESSAGE frame has arrived. */
