@@ -20,7 +20,10 @@ test('two visitors see the clock and each other', async () => {
     });
     await grace.sees('you: good evening');
     await ada.sees(': good evening');
-    await grace.send('Page.navigate', { url: 'about:blank' });
+    await grace.run(() => {
+      socket.onclose = null;
+      socket.close();
+    });
     await ada.sees('has left');
     assert.deepEqual(ada.complaints, []);
   } finally {

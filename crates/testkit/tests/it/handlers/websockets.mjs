@@ -40,7 +40,7 @@ app.get('/room/:room', ({ params }) =>
       else socket.broadcast(params.room, message);
       socket.send('done');
     },
-    close,
+    close: (socket, code) => socket.broadcast(params.room, `left with ${code}`),
   }));
 app.get('/rooms/:count', ({ params }) =>
   websocket({
