@@ -177,6 +177,19 @@ pub fn hook_xml(bytes: &[u8]) {
     }
 }
 
+/// Reads the frames of a WebSocket's client. How the bytes are split, which the first one says, must not matter, and no message may be longer
+/// than allowed.
+pub fn websocket(bytes: &[u8]) {
+    let [piece, input @ ..] = bytes else { return };
+    let piece = usize::from(*piece).max(1);
+    let whole = crate::target::pool::read_websocket(input, input.len().max(1), BODY_BYTES_MAX as usize);
+    let in_pieces = crate::target::pool::read_websocket(input, piece, BODY_BYTES_MAX as usize);
+    assert_eq!(whole, in_pieces, "pieces of {piece}");
+    for length in whole.0 {
+        assert!(length as u64 <= BODY_BYTES_MAX);
+    }
+}
+
 /// The decoded body, the number of input bytes it used, and whether it is complete.
 fn decode(framing: Framing, input: &[u8], piece: usize) -> Result<(Vec<u8>, usize, bool), Refusal> {
     let mut decoder = Decoder::new(framing, BODY_BYTES_MAX)?;
@@ -217,6 +230,22 @@ mod tests {
         #[test]
         fn any_path_leads_below_its_pattern(path in near(&["/", "py", "admin", "%2f", "%2F", "%2e", ".", "..", "%61", "%c0%af", "%", "a", ";", "\\", "%5c", "other", "%25"])) {
             request_path(&path);
+        }
+    }
+
+    proptest! {
+        /// Frames with every opcode and bit, masked by zeros so that lengths and texts stay.
+        #[test]
+        fn any_frames_are_read_alike(
+            piece in any::<u8>(),
+            frames in proptest::collection::vec((any::<u8>(), 0u8..140, proptest::collection::vec(any::<u8>(), 0..140)), 0..6),
+        ) {
+            let mut bytes = vec![piece];
+            for (first, length, payload) in frames {
+                bytes.extend([first, 0x80 | length.min(127), 0, 0, 0, 0]);
+                bytes.extend(payload);
+            }
+            websocket(&bytes);
         }
     }
 

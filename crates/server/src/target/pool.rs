@@ -21,6 +21,8 @@ use forebay_pool::{
 use forebay_trace::{Kind, Span, Trace};
 
 use self::websocket::WebSocketStream;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use self::websocket::read_all as read_websocket;
 pub(crate) use self::workers::PoolWorkers;
 use super::{
     End, Request,

@@ -1,6 +1,7 @@
 //! WebSockets and event streams of handlers.
 
 mod connections;
+mod guide;
 mod messages;
 
 use forebay_testkit::{Client, Response, Server, Setup};

@@ -208,6 +208,27 @@ impl Decoder {
     }
 }
 
+/// Reads all frames of these bytes, which arrive in pieces, for [`crate::fuzzing`]: the lengths of what came, and the code of the error.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn read_all(bytes: &[u8], piece: usize, message_bytes_max: usize) -> (Vec<usize>, Option<u16>) {
+    let deflate = Deflate::accept("permessage-deflate").map(|(deflate, _)| deflate);
+    let mut decoder = Decoder::new(message_bytes_max, deflate);
+    let mut lengths = Vec::new();
+    for piece in bytes.chunks(piece) {
+        decoder.push(piece);
+        loop {
+            match decoder.next() {
+                Ok(Some(Event::Message { bytes, .. } | Event::Ping(bytes))) => lengths.push(bytes.len()),
+                Ok(Some(Event::Close { code, .. })) => return (lengths, Some(code)),
+                Ok(Some(Event::Pong)) => {}
+                Ok(None) => break,
+                Err(error) => return (lengths, Some(error.code())),
+            }
+        }
+    }
+    (lengths, None)
+}
+
 fn apply_mask(bytes: &mut [u8], mask: [u8; 4]) {
     let mut words = bytes.chunks_exact_mut(4);
     for word in &mut words {

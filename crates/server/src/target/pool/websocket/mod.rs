@@ -17,6 +17,8 @@ use forebay_pool::{
 };
 use tungstenite::handshake::derive_accept_key;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use self::messages::read_all;
 use self::{
     deflate::Deflate,
     messages::{Decoder, Event, WebSocketError, put_close, put_message, put_ping, put_pong},
