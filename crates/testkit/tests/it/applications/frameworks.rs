@@ -1,6 +1,10 @@
 //! Frameworks with the middleware and the plugins that most applications have.
 
-use super::{MULTIPART, application, get_with, send, upload};
+use std::process::Command;
+
+use forebay_testkit::Setup;
+
+use super::{MULTIPART, application, get_with, link_packages, send, upload};
 use crate::support::Runtime;
 
 /// Longer than a worker gets at once.
@@ -336,4 +340,56 @@ fn hono_has_its_bindings_and_its_execution_context() {
             "{runtime:?}"
         );
     }
+}
+
+const BUNDLED: &str = r"
+    import { Hono } from 'hono';
+    import { streamSSE, streamText } from 'hono/streaming';
+
+    const app = new Hono();
+    app.get('/users/:id', (c) => c.json({ id: c.req.param('id'), pool: c.env.worker.pool }));
+    app.post('/body', async (c) => c.json(await c.req.json()));
+    app.get('/events', (c) => streamSSE(c, async (stream) => {
+      for (const data of ['a', 'b']) {
+        await stream.writeSSE({ data, event: 'letter' });
+        await stream.sleep(1);
+      }
+    }));
+    app.get('/text', (c) => streamText(c, async (stream) => {
+      await stream.write('one ');
+      await stream.pipe(new Response('two').body);
+    }));
+    export default app;
+";
+
+#[test]
+fn a_bundled_application_of_hono_runs_as_a_script() {
+    let setup =
+        Setup::new("[script.s]\nhandler = \"bundle.mjs\"\n[[route]]\npath = \"/*\"\nscript = \"s\"\n")
+            .file("app.mjs", BUNDLED);
+    link_packages(&setup);
+    let bundled = Command::new(forebay_testkit::bun())
+        .args(["build", "app.mjs", "--outfile", "bundle.mjs"])
+        .current_dir(setup.folder().path())
+        .output()
+        .expect("Bun is there");
+    assert!(
+        bundled.status.success(),
+        "{}",
+        String::from_utf8_lossy(&bundled.stderr)
+    );
+    let server = setup.start();
+    let mut client = server.connect();
+    assert_eq!(client.get("/users/7").text(), "{\"id\":\"7\",\"pool\":\"s\"}");
+    assert_eq!(
+        send(&mut client, "POST", "/body", "application/json", b"{\"a\":1}").text(),
+        "{\"a\":1}"
+    );
+    let events = client.get("/events");
+    assert_eq!(
+        events.text(),
+        "event: letter\ndata: a\n\nevent: letter\ndata: b\n\n"
+    );
+    assert_eq!(events.header("content-type"), Some("text/event-stream"));
+    assert_eq!(client.get("/text").text(), "one two");
 }
