@@ -2,6 +2,7 @@
 import type { Context, Log, WorkerInfo, WorkerState } from './context.js';
 import type { FetchHandler, Handler, Hook } from './handler.js';
 import type { WireRequest } from './request.js';
+import { webRequest } from './web.js';
 
 /** Work that handlers have passed to `waitUntil` and that is not done. */
 const pending = new Set<Promise<unknown>>();
@@ -82,18 +83,4 @@ export function bridgeFetch(handler: FetchHandler): Handler {
     const context = new FetchContext(wire, ctx);
     return handler.fetch(webRequest(wire, ctx), context, context);
   };
-}
-
-/** The web's form of a request. */
-export function webRequest(wire: WireRequest, ctx: Context): Request {
-  const init: RequestInit & { duplex?: 'half' } = {
-    method: wire.method,
-    headers: [...wire.headers],
-    signal: ctx.signal,
-  };
-  if (wire.hasBody && wire.method !== 'GET' && wire.method !== 'HEAD') {
-    init.body = wire.stream();
-    init.duplex = 'half';
-  }
-  return new Request(wire.url, init);
 }

@@ -1,8 +1,9 @@
 /** Stands in for the server of `Bun.serve`: its `fetch` and `routes` answer the requests of the pool. */
 import type { Context } from '../context.js';
-import { FetchContext, webRequest } from '../fetch.js';
+import { FetchContext } from '../fetch.js';
 import type { Handler } from '../handler.js';
 import type { WireRequest } from '../request.js';
+import { webRequest } from '../web.js';
 import { listen } from './server.js';
 
 type Fetch = (this: BunServer, request: Request, server: BunServer) => unknown;
