@@ -3,7 +3,7 @@
  * text that a response was made of. A request of Node is therefore a {@link LightRequest}, and the global `Response` remembers its body.
  */
 import type { Context } from './context.js';
-import { KNOWN, headerList, type KnownResponse } from './reply.js';
+import { KNOWN, headerList, toJson, type KnownResponse } from './reply.js';
 import type { WireRequest } from './request.js';
 
 type Known = KnownResponse['body'];
@@ -47,7 +47,7 @@ function rememberingResponse(native: typeof Response): typeof Response {
     static override json(value: unknown, init?: ResponseInit): Response {
       const headers = new Headers(init?.headers);
       if (!headers.has('content-type')) headers.set('content-type', 'application/json;charset=utf-8');
-      return new this(JSON.stringify(value), { ...init, headers });
+      return new this(toJson(value), { ...init, headers });
     }
 
     [KNOWN](): KnownResponse | undefined {
@@ -92,7 +92,7 @@ function lightResponse(native: typeof Response): typeof Response {
       const headers = headerList((init?.headers ?? {}) as never);
       const isTyped = headers.some((name, index) => index % 2 === 0 && name === 'content-type');
       const all = isTyped ? headers : [...headers, 'content-type', 'application/json'];
-      return new this(JSON.stringify(value), { ...init, headers: pairsOf(all) });
+      return new this(toJson(value), { ...init, headers: pairsOf(all) });
     }
 
     get status(): number {
